@@ -1,0 +1,52 @@
+"""Digests of JSON values: two values are equal when their digests are, and never by Python's ``==``.
+
+``rq1:`` and the SHA-256 of a canonical text: members sorted by code point, no blanks, strings as they came (never
+normalised), numbers as plain decimals without trailing zeros, so that ``1``, ``1.0`` and ``1e0`` are one number.
+RFC 8785 was not taken: it passes numbers through doubles, where 2^53+1 becomes 2^53 and two calls share a digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from decimal import Decimal
+from typing import Any
+
+PREFIX = "rq1:"
+
+
+def digest(value: Any) -> str:
+    """Return the digest of a JSON value, ``rq1:`` and 64 hexadecimal digits."""
+    return digest_of_text(canonical(value))
+
+
+def digest_of_text(text: str) -> str:
+    """Return the digest of a text that is canonical already, or opaque."""
+    return PREFIX + hashlib.sha256(text.encode()).hexdigest()
+
+
+def canonical(value: Any) -> str:
+    """Return the canonical text of a JSON value. Values come from ``exact.parse``, so their depth is bounded."""
+    if value is None:
+        return "null"
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, int | Decimal):
+        return plain_decimal(value)
+    if isinstance(value, list):
+        return "[" + ",".join(canonical(member) for member in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{canonical(name)}:{canonical(value[name])}" for name in sorted(value)) + "}"
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
+
+
+def plain_decimal(number: int | Decimal) -> str:
+    """Return a number as an exact plain decimal: no exponent, no trailing zeros, no negative zero."""
+    text = format(number, "f") if isinstance(number, Decimal) else str(number)
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text in {"-0", ""} else text
