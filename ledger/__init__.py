@@ -1,0 +1,1 @@
+"""The ledger: what was done to the outside world. Knows nothing of runs, people or HTTP."""

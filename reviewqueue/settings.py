@@ -1,0 +1,231 @@
+"""Every setting of the product, read from the environment (README, "Settings"; `environment` does the reading).
+
+Three modes (`REVIEWQUEUE_MODE`): `production` refuses to start without `SECRET_KEY`; `demo` (set by `manage.py demo`)
+makes one in `var/` and has its own database there; `test` is for the test suite. There is no debug mode: errors go to
+the log.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from reviewqueue import environment
+
+ROOT = Path(__file__).resolve().parent.parent
+VAR = ROOT / "var"
+
+MODE = environment.one_of("REVIEWQUEUE_MODE", environment.MODES, "production")
+PROCESS = environment.one_of("REVIEWQUEUE_PROCESS", environment.PROCESSES, "command")
+PORT = environment.number("PORT", 8000)
+BASE_URL = environment.base_url(f"http://localhost:{PORT}")
+
+DEBUG = False
+SECRET_KEY = environment.secret_key(mode=MODE, var=VAR)
+SECRET_KEY_FALLBACKS = environment.words("SECRET_KEY_FALLBACKS")
+ALLOWED_HOSTS = environment.words("ALLOWED_HOSTS") or [
+    urlsplit(BASE_URL).hostname or "",
+    "localhost",
+    "127.0.0.1",
+    "[::1]",
+]
+
+# --- what is installed ------------------------------------------------------------------------------------------------
+
+INSTALLED_APPS = [
+    "ledger",
+    "runs",
+    "reviewqueue",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "allauth",
+    "allauth.account",
+    "allauth.usersessions",
+    "csp",
+    "django_htmx",
+    "django_q",
+    "rest_framework",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "reviewqueue.headers.keep_out_of_caches",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",  # closed by default; a test lists the open paths
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "allauth.usersessions.middleware.UserSessionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "reviewqueue.urls"
+WSGI_APPLICATION = "reviewqueue.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [ROOT / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+# --- where things are kept --------------------------------------------------------------------------------------------
+
+WEB_THREADS = environment.number("WEB_THREADS", 12)  # four for pages and calls, the rest for long polls
+_OWN_DATABASE = VAR / ("demo.sqlite3" if MODE == "demo" else "reviewqueue.sqlite3")
+DATABASES: dict[str, dict[str, Any]] = {
+    "default": environment.database(
+        environment.text("DATABASE_URL", f"sqlite:///{_OWN_DATABASE}"), process=PROCESS, pool_size=WEB_THREADS
+    )
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+CACHES = {
+    # Limits on sign-in attempts hold across processes and nodes only if the counts are shared.
+    "default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "reviewqueue_cache"},
+    # django-q2 writes its own status twice a second; we watch our heartbeat instead, so it stays in the process.
+    "process": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+}
+
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [ROOT / "static"]
+WHITENOISE_USE_FINDERS = True  # no collectstatic: a fresh clone serves its own files
+WHITENOISE_AUTOREFRESH = False
+
+# --- who people are ---------------------------------------------------------------------------------------------------
+
+AUTHENTICATION_BACKENDS = [
+    "django.contrib.auth.backends.ModelBackend",
+    "allauth.account.auth_backends.AuthenticationBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "/"
+
+ACCOUNT_ADAPTER = "reviewqueue.sign_in.ClosedAccountAdapter"
+ACCOUNT_LOGIN_METHODS = {"email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"  # an operator who adds a person vouches for the address
+ACCOUNT_CONFIRM_EMAIL_ON_GET = False  # mail scanners follow links
+ACCOUNT_LOGOUT_ON_GET = False
+ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
+ACCOUNT_LOGOUT_ON_PASSWORD_CHANGE = True
+ACCOUNT_PREVENT_ENUMERATION = True
+ACCOUNT_SESSION_REMEMBER = None  # the person ticks it, for SESSION_COOKIE_AGE
+USERSESSIONS_TRACK_ACTIVITY = False  # one write per request is too much for what it tells
+
+SESSION_ENGINE = "django.contrib.sessions.backends.db"
+SESSION_COOKIE_AGE = 8 * 3600
+
+# --- the browser's side -----------------------------------------------------------------------------------------------
+
+_HTTPS = BASE_URL.startswith("https://")
+# granian speaks plain HTTP, so https means that a proxy of yours ends it and tells us about the client.
+TRUSTED_PROXY_COUNT = environment.number("TRUSTED_PROXY_COUNT", 1 if _HTTPS else 0)
+ALLAUTH_TRUSTED_PROXY_COUNT = TRUSTED_PROXY_COUNT
+if TRUSTED_PROXY_COUNT:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+
+SECURE_SSL_REDIRECT = _HTTPS
+SECURE_HSTS_SECONDS = 365 * 24 * 3600 if _HTTPS else 0
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _HTTPS
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+CSRF_TRUSTED_ORIGINS = [BASE_URL]
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+SILENCED_SYSTEM_CHECKS = [
+    "security.W005",  # the name's subdomains belong to whoever owns the name, not to us
+    "security.W021",  # nor is preloading it ours to choose
+]
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": ["'self'"],
+        "img-src": ["'self'", "data:"],
+        "frame-ancestors": ["'none'"],
+        "form-action": ["'self'"],
+        "base-uri": ["'none'"],
+    }
+}
+
+# --- the API ----------------------------------------------------------------------------------------------------------
+
+REST_FRAMEWORK: dict[str, Any] = {}
+
+# --- tasks ------------------------------------------------------------------------------------------------------------
+
+# The figures and the reasons for them: docs/decisions. A change here is a change to what a lost worker costs.
+Q_CLUSTER = {
+    "name": "reviewqueue",
+    "orm": "default",  # a task is a row of our own database: it commits and rolls back with what it follows from
+    "cache": "process",
+    "workers": 2,
+    "queue_limit": 2,  # rows pulled into the local queue past `retry` would run twice
+    "bulk": 1,
+    "timeout": 60,
+    "retry": 300,
+    "ack_failures": True,
+    "max_attempts": 3,
+    "save_limit": -1,
+    "catch_up": False,
+    "poll": 0.2,
+    "guard_cycle": 0.5,
+    "recycle": 500,
+    "max_rss": 300_000,
+    "time_zone": "UTC",
+    "log_level": "WARNING",
+    "ALT_CLUSTERS": {},
+}
+
+# --- mail, time, log --------------------------------------------------------------------------------------------------
+
+EMAIL_HOST = environment.text("EMAIL_HOST")
+EMAIL_PORT = environment.number("EMAIL_PORT", 587)
+EMAIL_HOST_USER = environment.text("EMAIL_HOST_USER")
+EMAIL_HOST_PASSWORD = environment.text("EMAIL_HOST_PASSWORD")
+EMAIL_USE_TLS = environment.switch("EMAIL_USE_TLS", default=True)
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = environment.text(
+    "DEFAULT_FROM_EMAIL", f"Review Queue <reviewqueue@{urlsplit(BASE_URL).hostname}>"
+)
+EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if EMAIL_HOST else 'console'}.EmailBackend"
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+USE_I18N = True
+LANGUAGE_CODE = "en"
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": environment.text("LOG_LEVEL", "INFO").upper()},
+    "loggers": {
+        "django": {"handlers": [], "propagate": True},
+        "django.server": {"handlers": [], "propagate": True},
+        "httpx": {"level": "WARNING"},
+    },
+}

@@ -1,0 +1,22 @@
+"""The project's own settings in test mode: a throw-away key, cheap password hashes, one database per test process."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["REVIEWQUEUE_MODE"] = "test"
+
+from reviewqueue.settings import *  # noqa: F403  the mode has to be set before the settings are read
+from reviewqueue.settings import DATABASES, VAR
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
+
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    # A file, since SQLite in memory locks otherwise than the SQLite people use; nothing in it outlives the run.
+    VAR.mkdir(exist_ok=True)
+    DATABASES["default"]["TEST"] = {"NAME": str(VAR / f"test-{os.getpid()}.sqlite3")}
+    DATABASES["default"]["OPTIONS"]["init_command"] = "PRAGMA journal_mode=WAL;PRAGMA synchronous=OFF;"
+else:
+    # Tests open and drop databases all the time: a pool would hold connections to those that are gone.
+    DATABASES["default"]["OPTIONS"].pop("pool", None)
