@@ -66,14 +66,11 @@ def dumps(value: Any) -> str:
 
 def depth(value: Any) -> int:
     """Return how many arrays and objects lie inside one another (a plain value: 0), without recursion."""
-    deepest, layer = 0, [value]
-    while layer := [inner for outer in layer if isinstance(outer, dict | list) for inner in _members(outer)] or (
-        [None] if any(isinstance(outer, dict | list) for outer in layer) else []
-    ):
-        deepest += 1
-        if deepest > MAX_DEPTH:
-            break
-    return deepest
+    levels, layer = 0, [value]
+    while containers := [inner for inner in layer if isinstance(inner, dict | list)]:
+        levels += 1
+        layer = [inner for container in containers for inner in _members(container)]
+    return levels
 
 
 def _members(container: dict[str, Any] | list[Any]) -> list[Any]:
@@ -146,8 +143,7 @@ def _place(error: ValueError) -> str:
 class ExactJSONField(models.TextField[Any, Any]):
     """Keeps a JSON value as its exact text; jsonb would turn ``1e2`` into ``100`` and lose the order of members.
 
-    The column's NULL means that there is no value; the JSON value ``null`` is the text ``null`` and comes back as
-    ``JSON_NULL``'s plain ``None`` only where the column itself may not be NULL.
+    Where the column may be NULL, ``None`` is stored as NULL; where it may not, as the JSON text ``null``.
     """
 
     def from_db_value(self, text: str | None, _expression: object, _connection: object) -> Any:

@@ -1,0 +1,93 @@
+"""The effect ledger's rows: what was done to the outside world, by deterministic key, and who said so.
+
+Foreign keys point only at Django's own users and groups: the ledger does not know runs. ``scope`` is the run's id as text.
+"""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.db import models
+
+from ledger.exact import ExactJSONField
+from ledger.states import EffectStatus, Repeat
+
+
+class Effect(models.Model):
+    """One outside action. ``attempt`` numbers its tries under the one key; ``fence`` is the lease that began the last."""
+
+    scope = models.CharField(max_length=40)
+    scope_epoch = models.PositiveIntegerField(default=1)
+    key = models.CharField(max_length=200)
+    name = models.CharField(max_length=200)
+    call = ExactJSONField(help_text='{"name": ..., "arguments": ...}, exactly as sent')
+    call_digest = models.CharField(max_length=68)
+    status = models.CharField(max_length=12, choices=EffectStatus.choices)
+    attempt = models.PositiveIntegerField(default=1)
+    fence = models.PositiveIntegerField()
+    request_key = models.CharField(max_length=200, blank=True, help_text="Idempotency-Key of the request that began it")
+    repeat = models.CharField(max_length=8, choices=Repeat.choices, default=Repeat.NEVER)
+    settle_by = models.DateTimeField(null=True, help_text="a wait opened while it was in flight: unknown from then on")
+    permit_ref = models.CharField(max_length=40, null=True)  # noqa: DJ001  NULL keeps unpermitted rows out of the constraint
+    owner = models.ForeignKey(Group, on_delete=models.PROTECT, related_name="+", help_text="settles it when unknown")
+    receipt = ExactJSONField(default=None, help_text="what the receiver answered; JSON null when it said nothing")
+    error = models.TextField(blank=True)
+    retryable = models.BooleanField(default=False)
+    created_at = models.DateTimeField()
+    changed_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["scope", "key"], name="one_effect_per_key_of_a_run"),
+            models.UniqueConstraint(
+                fields=["permit_ref"], condition=models.Q(permit_ref__isnull=False), name="a_permit_is_spent_once"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(status__in=EffectStatus.values), name="an_effect_has_a_known_status"
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["owner", "created_at"],
+                condition=models.Q(status=EffectStatus.UNKNOWN),
+                name="unknown_effects_of_an_owner",
+            ),
+            models.Index(fields=["scope", "status"], name="effects_of_a_run_by_status"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.key} ({self.status})"
+
+
+class EffectReport(models.Model):
+    """One thing somebody said about an effect, kept for ever: a worker's report, a settlement, a contradiction."""
+
+    effect = models.ForeignKey(Effect, on_delete=models.PROTECT, related_name="reports")
+    attempt = models.PositiveIntegerField()
+    status = models.CharField(max_length=12)
+    by = models.CharField(max_length=300, help_text="who said it, such as agent:purchasing or person:ana@example.org")
+    at = models.DateTimeField()
+    body = ExactJSONField(default=None)
+
+    def __str__(self) -> str:
+        return f"{self.status} by {self.by}"
+
+
+class Order(models.Model):
+    """A named person's order to do an effect again; one attempt uses it up. The only road round "never twice"."""
+
+    effect = models.ForeignKey(Effect, on_delete=models.PROTECT, related_name="orders")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    reason = models.TextField()
+    ordered_at = models.DateTimeField()
+    used_by_attempt = models.PositiveIntegerField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["effect"], condition=models.Q(used_by_attempt__isnull=True), name="one_unused_order_per_effect"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"again, by {self.person}: {self.reason}"

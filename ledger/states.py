@@ -1,0 +1,41 @@
+"""What an effect's outcome can be, and every move between outcomes (MOVES 3.5).
+
+``effects.py`` alone writes ``Effect.status``; a test walks every pair of state and verb against this table.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class EffectStatus(models.TextChoices):
+    """INTENDED and UNKNOWN are open; UNKNOWN has an owner and is never retried blindly."""
+
+    INTENDED = "intended"
+    UNKNOWN = "unknown"
+    APPLIED = "applied"
+    FAILED = "failed"
+    COMPENSATED = "compensated"
+
+
+class Repeat(models.TextChoices):
+    """What the receiver does with the same call twice: unknown (never repeat), drops it by its key, does no harm."""
+
+    NEVER = "never"
+    BY_KEY = "by_key"
+    HARMLESS = "harmless"
+
+
+OPEN = frozenset({EffectStatus.INTENDED, EffectStatus.UNKNOWN})
+SETTLED = frozenset({EffectStatus.APPLIED, EffectStatus.FAILED, EffectStatus.COMPENSATED})
+
+#: verb -> (from, to). ``begin`` also makes the row; ``begin`` out of a settled state needs a retryable failure or an order.
+MOVES: dict[str, tuple[frozenset[EffectStatus], frozenset[EffectStatus]]] = {
+    "begin": (
+        frozenset({EffectStatus.INTENDED, EffectStatus.UNKNOWN, EffectStatus.FAILED, EffectStatus.COMPENSATED}),
+        frozenset({EffectStatus.INTENDED}),
+    ),
+    "report": (OPEN, frozenset({EffectStatus.APPLIED, EffectStatus.FAILED, EffectStatus.UNKNOWN})),
+    "doubt": (frozenset({EffectStatus.INTENDED}), frozenset({EffectStatus.UNKNOWN})),
+    "settle": (frozenset({EffectStatus.UNKNOWN}), frozenset({EffectStatus.APPLIED, EffectStatus.FAILED})),
+}

@@ -1,0 +1,43 @@
+"""The rows of runs, by subject: agents, the rules they live under, runs, waits. Models hold no rules of their own."""
+
+from runs.models.agents import Agent, CallLabel, Connection, EffectRule
+from runs.models.rules import Policy, Queue
+from runs.models.run import (
+    Checkpoint,
+    Continuation,
+    Event,
+    Fact,
+    FactCheck,
+    FactKind,
+    FactStatus,
+    Hold,
+    Outcome,
+    Progress,
+    Run,
+)
+from runs.models.waits import Assignee, Decision, Interrupt, Permit, Schema
+
+__all__ = [
+    "Agent",
+    "Assignee",
+    "CallLabel",
+    "Checkpoint",
+    "Connection",
+    "Continuation",
+    "Decision",
+    "EffectRule",
+    "Event",
+    "Fact",
+    "FactCheck",
+    "FactKind",
+    "FactStatus",
+    "Hold",
+    "Interrupt",
+    "Outcome",
+    "Permit",
+    "Policy",
+    "Progress",
+    "Queue",
+    "Run",
+    "Schema",
+]

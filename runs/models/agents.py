@@ -1,0 +1,64 @@
+"""Agents and what their owners set for them: connections, effect rules, the words for their calls."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import Group
+from django.db import models
+
+
+class Agent(models.Model):
+    """A registered program that starts runs. Its owner group answers for what it does."""
+
+    slug = models.SlugField(max_length=60, unique=True)
+    owner = models.ForeignKey(Group, on_delete=models.PROTECT, related_name="+")
+    max_attempts = models.PositiveSmallIntegerField(default=5, help_text="claims without a boundary before gave_up")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.slug
+
+
+class Connection(models.Model):
+    """Where facts are checked again: a base address and a secret kept here, so that no agent names raw addresses."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="connections")
+    name = models.CharField(max_length=60)
+    base_url = models.URLField(max_length=500)
+    secret = models.CharField(max_length=200, blank=True, help_text="the environment variable that holds the secret")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["agent", "name"], name="one_connection_per_name_of_an_agent")]
+
+    def __str__(self) -> str:
+        return f"{self.agent}: {self.name}"
+
+
+class EffectRule(models.Model):
+    """Effects whose name matches need an approval: intending one without its permit is ``approval_required``."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="effect_rules")
+    name_pattern = models.CharField(max_length=200, help_text="a name, or a pattern with * and ?")
+    reason = models.CharField(max_length=60, help_text="the reason of the approval that it needs")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["agent", "name_pattern"], name="one_rule_per_pattern")]
+
+    def __str__(self) -> str:
+        return f"{self.name_pattern} needs {self.reason}"
+
+
+class CallLabel(models.Model):
+    """How a call is put into words: set by the agent's owner, never by the agent."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="call_labels")
+    name = models.CharField(max_length=200)
+    sentence = models.CharField(
+        max_length=300, help_text="such as: Issue purchase order to {supplier} for {amount} EUR"
+    )
+    arguments = models.JSONField(default=dict, help_text='{"amount": {"label": "Amount", "unit": "EUR"}}')
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["agent", "name"], name="one_label_per_call_of_an_agent")]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.sentence}"

@@ -1,0 +1,73 @@
+"""Queues, where interrupts wait for the people who may decide, and policies, the rules of each reason."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.contrib.auth.models import Group
+from django.db import models
+
+from runs.models.agents import Agent
+from runs.states import OnExpiry, Risk
+
+
+class Queue(models.Model):
+    """A desk: reviewers and leads decide, leads also extend and take over, auditors only read."""
+
+    slug = models.SlugField(max_length=60, unique=True)
+    owner = models.ForeignKey(Group, on_delete=models.PROTECT, related_name="+")
+    reviewers = models.ForeignKey(Group, on_delete=models.PROTECT, related_name="+")
+    leads = models.ForeignKey(Group, on_delete=models.PROTECT, related_name="+")
+    auditors = models.ForeignKey(Group, on_delete=models.PROTECT, related_name="+")
+    accepts_new = models.BooleanField(default=True)
+
+    def __str__(self) -> str:
+        return self.slug
+
+
+def default_expiries() -> list[str]:
+    """Return what an agent may ask for at the deadline where the policy does not say."""
+    return [OnExpiry.CANCEL, OnExpiry.FAIL, OnExpiry.RESUME, OnExpiry.DEFAULT, OnExpiry.ESCALATE]
+
+
+class Policy(models.Model):
+    """The rules of one reason, for one agent or for all. Rows are versions: never edited, so an open wait keeps its own.
+
+    A request may only be stricter than its policy; looser is refused as ``policy_refuses`` with the rule's name.
+    """
+
+    reason = models.CharField(max_length=60)
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, related_name="policies")
+    version = models.PositiveIntegerField(default=1)
+    queue = models.ForeignKey(Queue, on_delete=models.PROTECT, null=True, related_name="+", help_text="the default")
+    queues = models.JSONField(default=list, help_text="slugs an agent may choose; empty: any queue that accepts new")
+    deadline_min = models.DurationField(default=timedelta(seconds=1))
+    deadline_default = models.DurationField(default=timedelta(days=2))
+    deadline_max = models.DurationField(default=timedelta(days=90))
+    on_expiry = models.CharField(max_length=8, choices=OnExpiry.choices, default=OnExpiry.CANCEL)
+    on_expiry_allowed = models.JSONField(default=default_expiries)
+    default_may_approve = models.BooleanField(default=False)
+    escalate_to = models.ForeignKey(Queue, on_delete=models.PROTECT, null=True, related_name="+")
+    escalate_wait = models.DurationField(default=timedelta(days=1), help_text="the deadline of the next queue")
+    then = models.CharField(max_length=8, default=OnExpiry.CANCEL, help_text="after the last queue: cancel or fail")
+    self_review = models.BooleanField(default=False, help_text="may the run's initiator decide?")
+    risk_floor = models.CharField(max_length=6, choices=Risk.choices, default=Risk.LOW)
+    permit_ttl = models.DurationField(default=timedelta(hours=24))
+    freshness = models.DurationField(default=timedelta(minutes=15), help_text="how long a check of the facts holds")
+    claim_time = models.DurationField(default=timedelta(minutes=15))
+    max_rounds = models.PositiveSmallIntegerField(default=5)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["reason", "agent", "version"], name="one_policy_per_version_of_an_agents_reason"
+            ),
+            models.UniqueConstraint(
+                fields=["reason", "version"], condition=models.Q(agent__isnull=True), name="one_policy_per_version"
+            ),
+        ]
+        verbose_name_plural = "policies"
+
+    def __str__(self) -> str:
+        return f"{self.reason} {self.version}"

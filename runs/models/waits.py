@@ -1,0 +1,181 @@
+"""Waits and what people said to them: interrupts, their schemas and assignees, decisions, permits."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+
+from ledger.exact import ExactJSONField
+from runs.models.agents import Agent
+from runs.models.rules import Policy, Queue
+from runs.models.run import Checkpoint, Run
+from runs.states import (
+    STANDING_DECISIONS,
+    DecisionStatus,
+    InterruptStatus,
+    Kind,
+    Risk,
+)
+
+
+class Schema(models.Model):
+    """A JSON Schema of answers, stored once by its digest and never changed."""
+
+    digest = models.CharField(max_length=68, unique=True)
+    body = ExactJSONField()
+
+    def __str__(self) -> str:
+        return self.digest
+
+
+class Interrupt(models.Model):
+    """A durable wait: one row, no process, no connection.
+
+    ``state_version`` names what a reviewer saw; ``content_digest`` covers it. The group of one suspend is its checkpoint.
+    """
+
+    public_id = models.CharField(max_length=40, unique=True)
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="interrupts", db_index=False)
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+", db_index=False)
+    checkpoint = models.ForeignKey(Checkpoint, on_delete=models.PROTECT, related_name="interrupts")
+    epoch = models.PositiveIntegerField()
+    key = models.CharField(max_length=200)
+    request_digest = models.CharField(max_length=68)
+    kind = models.CharField(max_length=8, choices=Kind.choices)
+    reason = models.CharField(max_length=60)
+    queue = models.ForeignKey(Queue, on_delete=models.PROTECT, related_name="interrupts", db_index=False)
+    policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="+", db_index=False)
+    external_id = models.CharField(max_length=300, blank=True)
+    title = models.CharField(max_length=300)
+    message = models.TextField(blank=True)
+    proposal = ExactJSONField(null=True)
+    evidence = ExactJSONField(default=list)
+    schema = models.ForeignKey(Schema, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
+    verdicts = models.JSONField(default=list)
+    metadata = models.JSONField(default=dict)
+    content_digest = models.CharField(max_length=68)
+    risk = models.CharField(max_length=6, choices=Risk.choices)
+    risk_rank = models.PositiveSmallIntegerField(help_text="0 is the highest: the inbox's first order")
+    priority = models.SmallIntegerField(default=50)
+
+    status = models.CharField(max_length=10, choices=InterruptStatus.choices)
+    state_version = models.PositiveIntegerField(default=1)
+    round = models.PositiveSmallIntegerField(default=1)
+    level = models.PositiveSmallIntegerField(default=0, help_text="how often it was escalated")
+    deadline = models.DateTimeField()
+    on_expiry = ExactJSONField(help_text='{"do": ..., "verdict"?, "input"?, "arguments"?}')
+    renews = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="+")
+    renewed = models.BooleanField(default=False, help_text="a later wait took its place, so its key is free")
+    claimed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+", db_index=False
+    )
+    claimed_until = models.DateTimeField(null=True)
+    created_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "epoch", "key"], condition=Q(renewed=False), name="one_wait_per_key_of_an_epoch"
+            ),
+            models.CheckConstraint(
+                condition=~Q(kind=Kind.APPROVAL) | Q(proposal__isnull=False), name="an_approval_has_a_proposal"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["deadline"], condition=Q(status=InterruptStatus.WAITING), name="waits_by_deadline"),
+            models.Index(
+                fields=["queue", "risk_rank", "deadline", "id"],
+                condition=Q(status=InterruptStatus.WAITING),
+                name="the_inbox_in_its_order",
+            ),
+            models.Index(fields=["run", "status"], name="waits_of_a_run"),
+            models.Index(
+                fields=["claimed_by", "claimed_until"],
+                condition=Q(status=InterruptStatus.WAITING),
+                name="waits_by_their_claim",
+            ),
+            models.Index(F("closed_at").desc(), name="waits_by_their_end"),
+        ]
+
+    def __str__(self) -> str:
+        return self.public_id
+
+
+class Assignee(models.Model):
+    """One of the people who may decide an interrupt; without any, everybody of its queue may."""
+
+    interrupt = models.ForeignKey(Interrupt, on_delete=models.PROTECT, related_name="assignees", db_index=False)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["interrupt", "person"], name="a_person_is_assigned_once")]
+
+    def __str__(self) -> str:
+        return str(self.person)
+
+
+class Decision(models.Model):
+    """One submitted answer, accepted or refused; refused ones are evidence. ``by`` is NULL for the product itself."""
+
+    public_id = models.CharField(max_length=40, unique=True)
+    interrupt = models.ForeignKey(Interrupt, on_delete=models.PROTECT, related_name="decisions", db_index=False)
+    round = models.PositiveSmallIntegerField()
+    state_version = models.PositiveIntegerField()
+    content_digest = models.CharField(max_length=68)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    cause = models.CharField(max_length=20)
+    door = models.CharField(max_length=4, help_text="page or api; empty for the product itself", blank=True)
+    verdict = models.CharField(max_length=8, blank=True)
+    input = ExactJSONField(null=True)
+    arguments = ExactJSONField(null=True)
+    message = models.TextField(blank=True)
+    digest = models.CharField(max_length=68, help_text="of verdict, input, arguments and message")
+    status = models.CharField(max_length=9, choices=DecisionStatus.choices)
+    code = models.CharField(max_length=30, blank=True, help_text="why it was refused")
+    closes = models.BooleanField(default=False)
+    request_key = models.CharField(max_length=200, blank=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["interrupt"],
+                condition=Q(status=DecisionStatus.ACCEPTED, closes=True),
+                name="one_accepted_closing_decision_per_interrupt",
+            ),
+            models.UniqueConstraint(
+                fields=["interrupt", "by"],
+                condition=Q(status__in=sorted(STANDING_DECISIONS)),
+                name="one_standing_vote_per_person",
+            ),
+            models.UniqueConstraint(
+                fields=["by", "interrupt", "request_key"],
+                condition=~Q(request_key=""),
+                name="one_decision_per_request_of_a_person",
+            ),
+        ]
+        indexes = [models.Index(fields=["interrupt", "status"], name="decisions_of_an_interrupt")]
+
+    def __str__(self) -> str:
+        return f"{self.verdict} ({self.status})"
+
+
+class Permit(models.Model):
+    """What an accepted approval leaves behind: the digest of the exact call, spent once, with an end.
+
+    That it is spent is told by the ledger (``Effect.permit_ref``), in one place.
+    """
+
+    public_id = models.CharField(max_length=40, unique=True)
+    decision = models.OneToOneField(Decision, on_delete=models.PROTECT, related_name="permit")
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="permits")
+    call = ExactJSONField(help_text='{"name": ..., "arguments": ...}')
+    digest = models.CharField(max_length=68)
+    valid_until = models.DateTimeField()
+    void_at = models.DateTimeField(null=True)
+    void_reason = models.CharField(max_length=300, blank=True)
+
+    def __str__(self) -> str:
+        return self.public_id

@@ -1,0 +1,184 @@
+"""The words for where a run, an interrupt, a decision and a continuation stand, and the moves between them (MOVES 3).
+
+A run's status is computed by ``standing.py`` and never chosen. Beside each other enum stands its table; a test walks every
+pair of state and verb, and the documentation's tables are compared with these.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class RunStatus(models.TextChoices):
+    """What ``standing.standing`` says of a run; the last four are final."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    REVALIDATING = "revalidating"
+    READY = "ready"
+    BLOCKED = "blocked"
+    PAUSED = "paused"
+    CANCELLING = "cancelling"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+
+
+FINAL = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.EXPIRED})
+
+
+class InterruptStatus(models.TextChoices):
+    """ANSWERED is final only once its continuation is leased: renewal and lost authority reopen it before that."""
+
+    WAITING = "waiting"
+    ANSWERED = "answered"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    CANCELLED = "cancelled"
+    SUPERSEDED = "superseded"
+
+
+#: verb -> (from, to); ``interrupts.py`` alone writes ``Interrupt.status``.
+INTERRUPT_MOVES: dict[str, tuple[frozenset[InterruptStatus], InterruptStatus]] = {
+    "answer": (frozenset({InterruptStatus.WAITING}), InterruptStatus.ANSWERED),
+    "escalate": (frozenset({InterruptStatus.WAITING}), InterruptStatus.WAITING),
+    "expire": (frozenset({InterruptStatus.WAITING}), InterruptStatus.EXPIRED),
+    "cancel": (frozenset({InterruptStatus.WAITING}), InterruptStatus.CANCELLED),
+    "reopen": (frozenset({InterruptStatus.ANSWERED}), InterruptStatus.WAITING),
+}
+
+
+class DecisionStatus(models.TextChoices):
+    """COUNTED and ACCEPTED stand; OVERTAKEN and REVOKED stood once; the other five were refused and are evidence."""
+
+    COUNTED = "counted"
+    ACCEPTED = "accepted"
+    OVERTAKEN = "overtaken"
+    REVOKED = "revoked"
+    STALE = "stale"
+    LATE = "late"
+    DENIED = "denied"
+    INVALID = "invalid"
+    DUPLICATE = "duplicate"
+
+
+STANDING_DECISIONS = frozenset({DecisionStatus.COUNTED, DecisionStatus.ACCEPTED})
+
+#: verb -> (from, to); ``decisions.py`` alone writes ``Decision.status``.
+DECISION_MOVES: dict[str, tuple[frozenset[DecisionStatus], DecisionStatus]] = {
+    "overtake": (STANDING_DECISIONS, DecisionStatus.OVERTAKEN),
+    "revoke": (STANDING_DECISIONS, DecisionStatus.REVOKED),
+}
+
+
+class ContinuationStatus(models.TextChoices):
+    """CHECKING, READY and LEASED are open; a run has at most one open continuation."""
+
+    CHECKING = "checking"
+    READY = "ready"
+    LEASED = "leased"
+    ACKNOWLEDGED = "acknowledged"
+    VOID = "void"
+
+
+OPEN_CONTINUATIONS = frozenset({ContinuationStatus.CHECKING, ContinuationStatus.READY, ContinuationStatus.LEASED})
+
+#: verb -> (from, to); ``continuations.py`` alone writes ``Continuation.status``.
+CONTINUATION_MOVES: dict[str, tuple[frozenset[ContinuationStatus], ContinuationStatus]] = {
+    "pass": (frozenset({ContinuationStatus.CHECKING}), ContinuationStatus.READY),
+    "postpone": (frozenset({ContinuationStatus.CHECKING}), ContinuationStatus.CHECKING),
+    "claim": (frozenset({ContinuationStatus.READY}), ContinuationStatus.LEASED),
+    "recheck": (frozenset({ContinuationStatus.READY}), ContinuationStatus.CHECKING),
+    "return": (frozenset({ContinuationStatus.LEASED}), ContinuationStatus.READY),
+    "acknowledge": (frozenset({ContinuationStatus.LEASED}), ContinuationStatus.ACKNOWLEDGED),
+    "void": (OPEN_CONTINUATIONS, ContinuationStatus.VOID),
+}
+
+
+class Kind(models.TextChoices):
+    """What an interrupt waits for."""
+
+    APPROVAL = "approval"
+    INPUT = "input"
+
+
+class Verdict(models.TextChoices):
+    """What a person may say; the first four to an approval, the last two to an input."""
+
+    APPROVE = "approve"
+    EDIT = "edit"
+    REJECT = "reject"
+    RESPOND = "respond"
+    ANSWER = "answer"
+    DECLINE = "decline"
+
+
+VERDICTS_OF: dict[str, tuple[str, ...]] = {
+    Kind.APPROVAL: (Verdict.APPROVE, Verdict.EDIT, Verdict.REJECT, Verdict.RESPOND),
+    Kind.INPUT: (Verdict.ANSWER, Verdict.DECLINE),
+}
+
+#: Verdicts that allow the proposed (or edited) call, and so leave a permit behind.
+APPROVING = frozenset({Verdict.APPROVE, Verdict.EDIT})
+
+
+class Risk(models.TextChoices):
+    """How much goes wrong if the decision does. ``RISK_RANK`` is stored beside it, so that the inbox pages by a tuple."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+RISK_RANK: dict[str, int] = {Risk.HIGH: 0, Risk.MEDIUM: 1, Risk.LOW: 2}
+
+
+class OnExpiry(models.TextChoices):
+    """What happens at the deadline. CANCEL ends the run ``expired``; RESUME wakes the agent without an answer."""
+
+    CANCEL = "cancel"
+    FAIL = "fail"
+    RESUME = "resume"
+    ESCALATE = "escalate"
+    DEFAULT = "default"
+
+
+class OnChange(models.TextChoices):
+    """What a changed fact does: the agent redoes what is affected, the review is renewed, or it is only noted."""
+
+    REPLAN = "replan"
+    RENEW = "renew"
+    NOTE = "note"
+
+
+class HoldKind(models.TextChoices):
+    """Why a continuation may not go on yet. Each has an owner and its own way out (MOVES 3.1)."""
+
+    UNKNOWN_EFFECT = "unknown_effect"
+    FACT_UNAVAILABLE = "fact_unavailable"
+    STRANDED = "stranded"
+    GAVE_UP = "gave_up"
+    CONTRADICTION = "contradiction"
+    NO_DECIDER = "no_decider"
+
+
+class Cause(models.TextChoices):
+    """Why a continuation was made: that of its last answer, or what happened to the run."""
+
+    PERSON = "person"
+    EXPIRY = "system:expiry"
+    START = "start"
+    PAUSE = "pause"
+    LEASE_LOST = "lease_lost"
+    HANDED_BACK = "handed_back"
+    REPLAN = "replan"
+    RESTART = "restart"
+
+
+class Control(models.TextChoices):
+    """What a worker is told at a safe point or by a heartbeat."""
+
+    CONTINUE = "continue"
+    PAUSE = "pause"
+    CANCEL = "cancel"

@@ -1,0 +1,43 @@
+"""The timeline: one append-only row per move, chained by digests, numbered under the run's lock.
+
+Events name ids and digests, never bodies: those live in rows that can be erased, while the chain stays whole. Called by
+every verb, just before it stores the run. Nothing is ever changed or deleted here.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from ledger.canonical import digest
+from runs.models import Event, Run
+
+
+def note(run: Run, type: str, *, actor: str, at: datetime, **refs: Any) -> Event:  # noqa: A002  the event's type is its word
+    """Append one event to the locked run's timeline. ``refs`` are JSON values: ids, keys, numbers, digests."""
+    run.timeline_seq += 1
+    event = Event(run=run, seq=run.timeline_seq, type=type, actor=actor[:300], at=at, refs=refs, prev=run.timeline_head)
+    event.digest = digest(event.covered())
+    event.save(force_insert=True)
+    run.timeline_head = event.digest
+    return event
+
+
+def find_break(run: Run) -> str:
+    """Return where the run's chain is broken, in words; an empty text when it is whole.
+
+    Finds a changed, missing, reordered or cut record: the row of the run keeps the head and the number.
+    """
+    prev, seq = "", 0
+    for event in run.events.order_by("seq").iterator():
+        seq += 1
+        if event.seq != seq:
+            return f"event {seq} is missing"
+        if event.prev != prev:
+            return f"event {seq} does not follow event {seq - 1}"
+        if digest(event.covered()) != event.digest:
+            return f"event {seq} was changed"
+        prev = event.digest
+    if seq != run.timeline_seq or prev != run.timeline_head:
+        return f"the end is missing after event {seq}"
+    return ""
