@@ -140,7 +140,7 @@ def _place(error: ValueError) -> str:
     return str(error)
 
 
-class ExactJSONField(models.TextField[Any, Any]):
+class ExactJSONField(models.TextField):  # type: ignore[type-arg]  not subscriptable without a monkey patch
     """Keeps a JSON value as its exact text; jsonb would turn ``1e2`` into ``100`` and lose the order of members.
 
     Where the column may be NULL, ``None`` is stored as NULL; where it may not, as the JSON text ``null``.

@@ -28,7 +28,7 @@ class Effect(models.Model):
     request_key = models.CharField(max_length=200, blank=True, help_text="Idempotency-Key of the request that began it")
     repeat = models.CharField(max_length=8, choices=Repeat.choices, default=Repeat.NEVER)
     settle_by = models.DateTimeField(null=True, help_text="a wait opened while it was in flight: unknown from then on")
-    permit_ref = models.CharField(max_length=40, null=True)  # noqa: DJ001  NULL keeps unpermitted rows out of the constraint
+    permit_ref = models.CharField(max_length=40, null=True)
     owner = models.ForeignKey(Group, on_delete=models.PROTECT, related_name="+", help_text="settles it when unknown")
     receipt = ExactJSONField(default=None, help_text="what the receiver answered; JSON null when it said nothing")
     error = models.TextField(blank=True)

@@ -1,5 +1,7 @@
 """The rows of runs, by subject: agents, the rules they live under, runs, waits. Models hold no rules of their own."""
 
+from __future__ import annotations
+
 from runs.models.agents import Agent, CallLabel, Connection, EffectRule
 from runs.models.rules import Policy, Queue
 from runs.models.run import (

@@ -49,7 +49,7 @@ class Run(models.Model):
     pause_asked_by = models.CharField(max_length=300, blank=True)
     pause_reason = models.CharField(max_length=300, blank=True)
     open_holds = models.PositiveSmallIntegerField(default=0)
-    open_continuation = models.CharField(max_length=8, blank=True, choices=ContinuationStatus.choices)
+    open_continuation = models.CharField(max_length=12, blank=True, choices=ContinuationStatus.choices)
     open_waits = models.PositiveSmallIntegerField(default=0)
 
     epoch = models.PositiveIntegerField(default=1)
