@@ -1,6 +1,6 @@
 """`manage.py lock`: writes the three locks from `pyproject.toml`, with hashes and for every supported Python.
 
-Standard library only: `manage.py` calls it before Django. The files name no registry, so that any mirror can serve them.
+Standard library only: `manage.py` calls it before Django. The files name no registry: any mirror can serve them.
 """
 
 from __future__ import annotations

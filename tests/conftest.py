@@ -1,3 +1,56 @@
-"""What every test gets: nothing yet but a place for it."""
+"""What every test gets: no network beyond this machine, and no outbound call while a transaction is open."""
 
 from __future__ import annotations
+
+import ipaddress
+import socket
+from typing import Any
+
+import pytest
+
+from ledger.transactions import assert_none_open
+
+
+class OutsideNetwork(Exception):
+    """A test reached beyond this machine."""
+
+
+@pytest.fixture(autouse=True)
+def no_outside_network_and_no_call_in_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stands at the socket, below every client library; the database drivers don't pass here."""
+    connect, connect_ex, getaddrinfo = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
+
+    def guarded_connect(self: socket.socket, address: Any) -> None:
+        judge(self, address)
+        connect(self, address)
+
+    def guarded_connect_ex(self: socket.socket, address: Any) -> int:
+        judge(self, address)
+        return connect_ex(self, address)
+
+    def guarded_getaddrinfo(host: Any, *more: Any, **named: Any) -> Any:
+        refuse_outside(host)
+        return getaddrinfo(host, *more, **named)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded_connect)
+    monkeypatch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
+    monkeypatch.setattr(socket, "getaddrinfo", guarded_getaddrinfo)
+
+
+def judge(connecting: socket.socket, address: Any) -> None:
+    if connecting.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    refuse_outside(address[0])
+    assert_none_open()
+
+
+def refuse_outside(host: Any) -> None:
+    name = host.decode() if isinstance(host, bytes) else host
+    if name in (None, "", "localhost"):
+        return
+    try:
+        inside = ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        inside = name.endswith(".localhost")
+    if not inside:
+        raise OutsideNetwork(f"A test wanted to reach {name}.")

@@ -1,0 +1,207 @@
+"""`python3 manage.py test [--on sqlite|postgresql] [--long] [pytest arguments]`: one command checks everything.
+
+Cheapest first: format, lint, layers, Django's checks, migrations, types, templates; then the suite on SQLite, then on
+a PostgreSQL started for the run, then what only PostgreSQL can show (races, kills), then the browser. Every part runs
+even if one before it failed, and the last lines say how each ended. With pytest arguments (a path, `-k`, `-x` ...) only
+those tests run, without the checks. `--long` adds the long tests and raises the counts of races and kills.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests import postgresql
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+PROCESSES = "2"
+NOTHING_COLLECTED = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How one part of the run ended."""
+
+    part: str
+    good: bool
+    words: str
+    seconds: float
+
+
+@dataclass(kw_only=True)
+class Run:
+    long: bool
+    environment: dict[str, str]
+    endings: list[Ending] = field(default_factory=list)
+
+    def note(self, part: str, good: bool, words: str, began: float) -> None:
+        self.endings.append(Ending(part=part, good=good, words=words, seconds=time.monotonic() - began))
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="manage.py test", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--on", choices=("sqlite", "postgresql"), help="one database only (default: both)")
+    parser.add_argument("--long", action="store_true", help="the long tests too, and races and kills by the thousand")
+    parser.add_argument("--checks", action="store_true", help="only the cheap checks, no test")
+    chosen, pytest_arguments = parser.parse_known_args(arguments)
+    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "tests.settings", "REVIEWQUEUE_MODE": "test"}
+    environment |= {"REVIEWQUEUE_LONG": "1"} if chosen.long else {}
+    environment.pop("DATABASE_URL", None)  # a suite never runs in a database that somebody uses
+    run = Run(long=chosen.long, environment=environment)
+    try:
+        if not pytest_arguments:
+            check(run)
+        if not chosen.checks:
+            test(run, on=chosen.on, pytest_arguments=pytest_arguments)
+    except KeyboardInterrupt:
+        run.endings.append(Ending(part="everything after", good=False, words="interrupted", seconds=0))
+    return close(run)
+
+
+# --- cheap checks -----------------------------------------------------------------------------------------------------
+
+
+def check(run: Run) -> None:
+    templates = [str(path) for path in sorted((ROOT / "templates").rglob("*.html"))]
+    django = [sys.executable, "-m", "django"]
+    checks: list[tuple[str, list[str]]] = [
+        ("format", [program("ruff"), "format", "--check", "--quiet", "."]),
+        ("lint", [program("ruff"), "check", "--quiet", "."]),
+        ("layers", [program("lint-imports"), "--no-logo"]),
+        ("check", [*django, "check", "--fail-level", "WARNING"]),
+        ("migrations", [*django, "makemigrations", "--check", "--dry-run"]),
+        ("types", [program("mypy"), "--no-error-summary"]),
+    ]
+    if templates:
+        checks.append(("templates", [program("djade"), "--target-version", "5.2", "--check", *templates]))
+    headline("Checks")
+    for name, command in checks:
+        began = time.monotonic()
+        environment = run.environment | {"PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        good = done.returncode == 0
+        print(f"{'ok  ' if good else 'FAIL'} {name}", flush=True)
+        if not good:
+            print(f"{done.stdout}{done.stderr}\n     by hand: {shown(command)}\n", flush=True)
+        run.note(name, good, "ok" if good else "failed, see above", began)
+
+
+def program(name: str) -> str:
+    """From the environment this runs in; a container that made its own may have it elsewhere on PATH."""
+    beside = BIN / name
+    return str(beside) if beside.exists() else shutil.which(name) or name
+
+
+def shown(command: list[str]) -> str:
+    words = [word.replace(f"{ROOT}/", "") for word in command]
+    return " ".join(words[:8] + (["..."] if len(words) > 8 else []))
+
+
+# --- tests ------------------------------------------------------------------------------------------------------------
+
+
+def test(run: Run, *, on: str | None, pytest_arguments: list[str]) -> None:
+    browser = find_browser(run)
+    parts = own_choice if pytest_arguments else whole_suite
+    if on != "postgresql":
+        parts(run, "SQLite", {}, browser=browser and on == "sqlite", pytest_arguments=pytest_arguments)
+    if on == "sqlite":
+        return
+    began = time.monotonic()
+    try:
+        with postgresql.started() as server:
+            addressed = {"DATABASE_URL": server.address("reviewqueue")}
+            parts(run, "PostgreSQL", addressed, browser=browser, pytest_arguments=pytest_arguments)
+    except postgresql.NoPostgreSQL as problem:
+        print(problem, flush=True)
+        run.note("suite on PostgreSQL", False, "no PostgreSQL, see above", began)
+
+
+def whole_suite(
+    run: Run, database: str, addressed: dict[str, str], *, browser: bool, pytest_arguments: list[str]
+) -> None:
+    spread = ["-n", PROCESSES, "--dist", "loadfile"]
+    pytest(run, f"suite on {database}", addressed, spread, marks="not postgresql and not browser")
+    if database == "PostgreSQL":
+        # One after the other: each of these starts processes of its own.
+        pytest(run, "races and kills", addressed, [], marks="postgresql and not browser")
+    if browser:
+        pytest(run, "browser", addressed, [], marks="browser")
+
+
+def own_choice(
+    run: Run, database: str, addressed: dict[str, str], *, browser: bool, pytest_arguments: list[str]
+) -> None:
+    marks = "not postgresql" if database == "SQLite" else ""
+    pytest(run, f"chosen tests on {database}", addressed, pytest_arguments, marks=marks)
+
+
+def pytest(run: Run, part: str, addressed: dict[str, str], arguments: list[str], *, marks: str) -> None:
+    headline(part[0].upper() + part[1:])
+    wanted = ["not benchmark", *([] if run.long else ["not long"]), *([f"({marks})"] if marks else [])]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", " and ".join(wanted), *arguments]
+    if sys.stdout.isatty():
+        command.append("--color=yes")
+    began = time.monotonic()
+    status, last_line = run_and_show(command, run.environment | addressed)
+    good = status in (0, NOTHING_COLLECTED)
+    run.note(part, good, last_line or f"pytest ended with status {status}", began)
+
+
+def run_and_show(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
+    """Show what it says as it says it; returns its status and its last line, which the closing summary repeats."""
+    said = b""
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as child:
+        assert child.stdout
+        try:
+            while piece := os.read(child.stdout.fileno(), 65536):
+                sys.stdout.buffer.write(piece)
+                sys.stdout.buffer.flush()
+                said = (said + piece)[-4000:]
+        except KeyboardInterrupt:
+            child.wait()  # it got the same Ctrl-C, and cleans up after itself
+            raise
+    lines = [line.strip() for line in said.decode(errors="replace").splitlines() if line.strip()]
+    return child.returncode, lines[-1] if lines else ""
+
+
+def find_browser(run: Run) -> bool:
+    """Whether there is a chromium. Missing it is a loud gap on a desk, and an error where the run is the last word."""
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if found:
+        run.environment["CHROMIUM"] = found
+        return True
+    print(
+        "\n*** No chromium: the browser tests are NOT run. Debian: apt install chromium; or set CHROMIUM. ***",
+        flush=True,
+    )
+    in_ci = os.environ.get("CI", "").lower() in ("1", "true", "yes")
+    run.note("browser", not in_ci, "FAILED: no chromium" if in_ci else "NOT RUN: no chromium", time.monotonic())
+    return False
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+
+def headline(words: str) -> None:
+    print(f"\n--- {words} {'-' * max(0, 100 - len(words))}", flush=True)
+
+
+def close(run: Run) -> int:
+    headline("Summary")
+    for ending in run.endings:
+        print(f"{'ok  ' if ending.good else 'FAIL'} {ending.part:22} {ending.seconds:6.1f} s  {ending.words}")
+    failed = [ending.part for ending in run.endings if not ending.good]
+    print(f"\nFailed: {', '.join(failed)}" if failed else "\nAll good.", flush=True)
+    return 1 if failed else 0
