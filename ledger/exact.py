@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from decimal import Decimal
+from enum import Enum
 from typing import Any
 
 import simplejson
@@ -21,6 +22,16 @@ from ledger.errors import PayloadInvalid, Problem
 MAX_DEPTH = 64
 MAX_NUMBER_LENGTH = 400
 MAX_EXPONENT = 308
+
+
+
+class Absent(Enum):
+    """Tells a member that was left out from one that is ``null``."""
+
+    ABSENT = "absent"
+
+
+ABSENT = Absent.ABSENT
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 

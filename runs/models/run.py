@@ -184,6 +184,8 @@ class Fact(models.Model):
     connection = models.ForeignKey(Connection, on_delete=models.PROTECT, null=True, related_name="+")
     path = models.CharField(max_length=500, blank=True)
     pointer = models.CharField(max_length=500, blank=True, help_text="a JSON Pointer (RFC 6901) into the reply")
+    reviewed_value = ExactJSONField(null=True, help_text="what a renewed review was shown: compared with from then on")
+    was_reviewed = models.BooleanField(default=False)
     last_value = ExactJSONField(null=True)
     last_status = models.CharField(max_length=11, choices=FactStatus.choices, default=FactStatus.UNCHECKED)
     last_fence = models.PositiveIntegerField(default=0, help_text="the lease whose worker checked it last")
@@ -205,6 +207,11 @@ class Fact(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def relied_on(self) -> Any:
+        """The value that the last review, or else the agent, relied on."""
+        return self.reviewed_value if self.was_reviewed else self.value
 
 
 class Continuation(models.Model):

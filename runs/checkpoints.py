@@ -1,0 +1,72 @@
+"""CHECKPOINT STORE: immutable, numbered snapshots at safe points, verified by digest on the way out.
+
+Called by the verbs that reach a boundary (``lifecycle.start_run``, ``safe_points.commit_checkpoint``,
+``interrupts.suspend``) and by the claim. A checkpoint is never changed once written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ledger.canonical import digest
+from ledger.transactions import assert_open
+from runs.errors import StaleVersion
+from runs.models import Checkpoint, Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """What a worker hands over at a safe point. ``request_digest`` makes the same call again known."""
+
+    step: str
+    state: Any
+    replay_from: str = ""
+    format: str = "json"
+    code_version: str = ""
+    request_digest: str = ""
+
+
+def write_checkpoint(run: Run, snapshot: Snapshot, *, number: int, now: datetime) -> Checkpoint:
+    """Write the next checkpoint of the locked run; the caller has checked lease and number."""
+    assert_open()
+    run.checkpoint_number = number
+    if snapshot.code_version:
+        run.code_version = snapshot.code_version
+    return Checkpoint.objects.create(
+        run=run,
+        number=number,
+        epoch=run.epoch,
+        fence=run.fence,
+        step=snapshot.step,
+        replay_from=snapshot.replay_from,
+        state=snapshot.state,
+        digest=digest(snapshot.state),
+        format=snapshot.format,
+        code_version=snapshot.code_version or run.code_version,
+        request_digest=snapshot.request_digest,
+        created_at=now,
+    )
+
+
+def find_repeated(run: Run, *, after: int, request_digest: str) -> Checkpoint | None:
+    """Return the checkpoint this very call wrote before, or ``None`` when ``after`` is the last one.
+
+    Raises ``StaleVersion`` when somebody else's checkpoint followed ``after``, or ``after`` does not exist.
+    """
+    if after == run.checkpoint_number:
+        return None
+    if after == run.checkpoint_number - 1:
+        last = last_checkpoint(run)
+        if last.request_digest == request_digest and last.fence == run.fence:
+            return last
+    raise StaleVersion(
+        f"The last checkpoint of this run is {run.checkpoint_number}, not {after}.", checkpoint=run.checkpoint_number
+    )
+
+
+def last_checkpoint(run: Run) -> Checkpoint:
+    """Return the run's last checkpoint; every run has one, since its start writes number 0."""
+    return Checkpoint.objects.get(run=run, number=run.checkpoint_number)
+

@@ -1,0 +1,174 @@
+"""Decisions: every submitted answer, accepted or refused, and what the accepted ones say to the agent.
+
+Sole writer of ``Decision.status``. The gateway judges; here is what an answer has to look like, how it is recorded, and
+how it reads in a claim's reply. Nothing here decides who may answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser
+
+from ledger.canonical import digest
+from ledger.errors import PayloadInvalid, Problem
+from ledger.exact import ABSENT
+from ledger.public_ids import new_id
+from ledger.transactions import assert_open
+from runs import schemas
+from runs.errors import InputInvalid
+from runs.models import Decision, Interrupt, Run
+from runs.states import APPROVING, DECISION_MOVES, STANDING_DECISIONS, Cause, DecisionStatus, Kind, Verdict
+
+MESSAGE_LIMIT = 20_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What somebody says: a verdict and what it needs. ``ABSENT`` members were left out; ``None`` is JSON null."""
+
+    verdict: str
+    input: Any = ABSENT
+    arguments: Any = ABSENT
+    message: str = ""
+
+    def digest(self) -> str:
+        """Return the digest that tells the same answer from another."""
+        said = {"verdict": self.verdict, "message": self.message}
+        said |= {} if self.input is ABSENT else {"input": self.input}
+        said |= {} if self.arguments is ABSENT else {"arguments": self.arguments}
+        return digest(said)
+
+
+def check_answer(interrupt: Interrupt, answer: Answer) -> None:
+    """Refuse an answer that does not fit what was asked, before any lock.
+
+    Raises ``PayloadInvalid`` for members that do not belong to the verdict, ``InputInvalid`` for values outside the schema.
+    """
+    if answer.verdict not in interrupt.verdicts:
+        raise PayloadInvalid.at("/verdict", f"has to be one of: {', '.join(interrupt.verdicts)}")
+    if len(answer.message) > MESSAGE_LIMIT:
+        raise PayloadInvalid.at("/message", f"is longer than {MESSAGE_LIMIT} characters")
+    if answer.verdict == Verdict.RESPOND and not answer.message.strip():
+        raise InputInvalid("Say what you ask.", errors=[Problem("/message", "is missing")])
+    _check_arguments(interrupt, answer)
+    _check_input(interrupt, answer)
+
+
+def _check_arguments(interrupt: Interrupt, answer: Answer) -> None:
+    if answer.verdict != Verdict.EDIT:
+        if answer.arguments is not ABSENT:
+            raise PayloadInvalid.at("/arguments", "go with an edit only")
+        return
+    if not isinstance(answer.arguments, dict):
+        raise InputInvalid("An edit has the changed arguments.", errors=[Problem("/arguments", "has to be an object")])
+    argument_schema = interrupt.proposal.get("schema", True)
+    _refuse_misfit(schemas.validate(argument_schema, answer.arguments), "/arguments")
+
+
+def _check_input(interrupt: Interrupt, answer: Answer) -> None:
+    if answer.verdict == Verdict.ANSWER or (answer.verdict in APPROVING and interrupt.schema is not None):
+        if answer.input is ABSENT:
+            raise InputInvalid("The answer itself is missing.", errors=[Problem("/input", "is missing")])
+        _refuse_misfit(schemas.validate(schema_of(interrupt), answer.input), "/input")
+    elif answer.input is not ABSENT:
+        raise PayloadInvalid.at("/input", f"does not go with {answer.verdict}")
+
+
+def _refuse_misfit(problems: list[Problem], at: str) -> None:
+    if problems:
+        raise InputInvalid(errors=[Problem(at + problem.pointer, problem.message) for problem in problems])
+
+
+def schema_of(interrupt: Interrupt) -> Any:
+    """Return the JSON Schema of the interrupt's answers; without one, anything fits."""
+    return True if interrupt.schema is None else interrupt.schema.body
+
+
+def approved_call(interrupt: Interrupt, answer: Answer) -> dict[str, Any] | None:
+    """Return the exact call that the answer allows, or ``None`` when it allows none."""
+    if interrupt.kind != Kind.APPROVAL or answer.verdict not in APPROVING:
+        return None
+    edited = answer.arguments is not ABSENT
+    return {
+        "name": interrupt.proposal["name"],
+        "arguments": answer.arguments if edited else interrupt.proposal["arguments"],
+    }
+
+
+def record_decision(
+    interrupt: Interrupt,
+    answer: Answer,
+    *,
+    by: AbstractBaseUser | None,
+    status: DecisionStatus,
+    now: datetime,
+    cause: str = Cause.PERSON,
+    code: str = "",
+    door: str = "",
+    request_key: str = "",
+    state_version: int | None = None,
+) -> Decision:
+    """Record one answer; ``code`` says why it was refused. An accepted one closes the interrupt.
+
+    ``state_version`` is what the person answered, where that is not the version that waits.
+    """
+    assert_open()
+    return Decision.objects.create(
+        public_id=new_id("dec"),
+        interrupt=interrupt,
+        round=interrupt.round,
+        state_version=interrupt.state_version if state_version is None else state_version,
+        content_digest=interrupt.content_digest,
+        by_id=None if by is None else by.pk,
+        cause=cause,
+        door=door,
+        verdict=answer.verdict,
+        input=None if answer.input is ABSENT else answer.input,
+        arguments=None if answer.arguments is ABSENT else answer.arguments,
+        message=answer.message,
+        digest=answer.digest(),
+        status=status,
+        code=code,
+        closes=status == DecisionStatus.ACCEPTED,
+        request_key=request_key if status in STANDING_DECISIONS else "",
+        created_at=now,
+    )
+
+
+def move_decisions(interrupt: Interrupt, verb: str) -> list[Decision]:
+    """Overtake or revoke the interrupt's standing decisions, and return them."""
+    assert_open()
+    allowed, to = DECISION_MOVES[verb]
+    standing = list(Decision.objects.filter(interrupt=interrupt, status__in=allowed))
+    Decision.objects.filter(pk__in=[decision.pk for decision in standing]).update(status=to)
+    return standing
+
+
+def winner_of(interrupt: Interrupt) -> Decision | None:
+    """Return the accepted decision that closed the interrupt."""
+    accepted = Decision.objects.filter(interrupt=interrupt, status=DecisionStatus.ACCEPTED, closes=True)
+    return accepted.select_related("by").first()
+
+
+def accepted_decisions(run: Run) -> list[Decision]:
+    """Return the answers of this epoch that stand, oldest first."""
+    decisions = Decision.objects.filter(
+        interrupt__run=run, interrupt__epoch=run.epoch, status=DecisionStatus.ACCEPTED, closes=True
+    )
+    return list(decisions.select_related("interrupt", "by", "permit").order_by("created_at", "id"))
+
+
+def overtaken_decisions(run: Run, checkpoint_id: int) -> list[Decision]:
+    """Return the answers given at a checkpoint that a changed fact overtook, oldest first: evidence, not permission."""
+    decisions = Decision.objects.filter(
+        interrupt__run=run, interrupt__checkpoint_id=checkpoint_id, status=DecisionStatus.OVERTAKEN
+    )
+    return list(decisions.select_related("interrupt", "by").order_by("created_at", "id"))
+
+
+def who_decided(decision: Decision) -> str:
+    """Return the person's address, or the cause where no person decided (``system:expiry``)."""
+    return decision.cause if decision.by is None else decision.by.get_username()

@@ -1,0 +1,72 @@
+"""Facts: the assumptions that the rest of a run depends on, and what is done when one changed.
+
+Recorded with a checkpoint or with an interrupt; checked again before the run goes on (``resuming.check_continuation``)
+and by the worker after its claim (``resuming.report_facts``). Equality is digest equality. No call goes out from here:
+the check gets its ``fetch`` from above.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ledger.errors import PayloadInvalid
+from ledger.transactions import assert_open
+from runs.models import Agent, Checkpoint, Connection, Fact, FactCheck, FactKind, Interrupt
+from runs.states import OnChange
+
+MOST_CHECKS = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedFact:
+    """One fact as the agent states it. ``check_by`` says who checks it again; a connection needs ``path``."""
+
+    name: str
+    value: Any
+    on_change: str = OnChange.REPLAN
+    kind: str = FactKind.VALUE
+    check_by: str = FactCheck.NONE
+    connection: str = ""
+    path: str = ""
+    pointer: str = ""
+
+
+def record_facts(
+    asked: list[AskedFact], *, agent: Agent, checkpoint: Checkpoint, interrupt: Interrupt | None = None, at: str
+) -> list[Fact]:
+    """Record the facts of a checkpoint, or of one interrupt asked there; ``at`` is their JSON Pointer in the request."""
+    assert_open()
+    if not asked:
+        return []
+    if sum(fact.check_by != FactCheck.NONE for fact in asked) > MOST_CHECKS:
+        raise PayloadInvalid.at(at, f"have more than {MOST_CHECKS} checks")
+    names = [fact.name for fact in asked]
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise PayloadInvalid.at(f"{at}/{place}/name", "is named twice")
+    connections = {connection.name: connection for connection in Connection.objects.filter(agent=agent)}
+    rows = []
+    for place, fact in enumerate(asked):
+        if fact.connection and fact.connection not in connections:
+            raise PayloadInvalid.at(f"{at}/{place}/check/connection", "is not a connection of this agent")
+        rows.append(
+            Fact(
+                checkpoint=checkpoint,
+                interrupt=interrupt,
+                name=fact.name,
+                value=fact.value,
+                on_change=fact.on_change,
+                kind=fact.kind,
+                check_by=fact.check_by,
+                connection=connections.get(fact.connection),
+                path=fact.path,
+                pointer=fact.pointer,
+            )
+        )
+    return Fact.objects.bulk_create(rows)
+
+
+def has_checks(checkpoint: Checkpoint) -> bool:
+    """Tell whether this server has something to check before the run goes on from ``checkpoint``."""
+    return Fact.objects.filter(checkpoint=checkpoint, check_by=FactCheck.CONNECTION).exists()

@@ -1,0 +1,47 @@
+"""Holds: named reasons why a continuation may not go on yet, each with an owner and a way out (MOVES 3.1).
+
+Sole writer of ``Hold`` and of ``Run.open_holds``; the caller holds the run's lock, notes the move and stores the run.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+
+from ledger.transactions import assert_open
+from runs.models import Hold, Run
+from runs.states import HoldKind
+
+#: What ending a run does not settle: somebody still has to say what happened outside.
+OUTLIVES_THE_RUN = frozenset({HoldKind.UNKNOWN_EFFECT, HoldKind.CONTRADICTION})
+
+
+def open_hold(run: Run, kind: HoldKind, subject: str = "", *, owner_id: int, reason: str, now: datetime) -> bool:
+    """Hold the locked run back; ``subject`` is the effect's key or the fact's name. Returns False when it was held by that."""
+    assert_open()
+    _, opened = Hold.objects.get_or_create(
+        run=run,
+        kind=kind,
+        subject=subject,
+        lifted_at=None,
+        defaults={"owner_id": owner_id, "opened_at": now, "reason": reason[:300]},
+    )
+    if opened:
+        run.open_holds += 1
+    return opened
+
+
+def lift_holds(run: Run, *kinds: HoldKind, subject: str | None = None, by: str, now: datetime) -> int:
+    """Lift the open holds of these kinds (of one subject, if named) and return how many there were."""
+    assert_open()
+    held = Hold.objects.filter(run=run, kind__in=kinds, lifted_at=None)
+    if subject is not None:
+        held = held.filter(subject=subject)
+    lifted = held.update(lifted_at=now, lifted_by=by[:300])
+    run.open_holds -= lifted
+    return lifted
+
+
+def lift_at_the_end(run: Run, *, by: str, now: datetime) -> int:
+    """Lift what the end of the run settles."""
+    return lift_holds(run, *(kind for kind in HoldKind if kind not in OUTLIVES_THE_RUN), by=by, now=now)

@@ -1,0 +1,158 @@
+"""The rules of each reason: which policy holds, and what a request gets under it.
+
+The agent proposes, the policy disposes: a request may only be stricter than its policy. Called by ``interrupts`` when a
+wait is opened. Policies are versioned rows; an open wait keeps the one it was opened under. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from ledger.errors import PayloadInvalid, Problem
+from runs import schemas
+from runs.errors import PolicyRefuses
+from runs.models import Agent, Policy, Queue
+from runs.states import APPROVING, RISK_RANK, OnExpiry, Risk, Verdict
+
+#: A deadline further off is a mistake, not a plan; it also keeps every database's arithmetic in range.
+FURTHEST = timedelta(days=36525)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What a wait gets: its desk, its end (UTC), what happens at that end, how risky it counts as."""
+
+    policy: Policy
+    queue: Queue
+    deadline: datetime
+    on_expiry: dict[str, Any]
+    risk: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What the agent asked for; ``None`` leaves it to the policy. ``deadline`` and ``deadline_in`` exclude each other."""
+
+    queue: str | None = None
+    deadline: datetime | None = None
+    deadline_in: timedelta | None = None
+    on_expiry: dict[str, Any] | None = None
+    risk: str | None = None
+
+
+def current_policy(agent: Agent, reason: str, *, at: str = "") -> Policy:
+    """Return the newest policy of ``reason``, the agent's own before everybody's. Refuses unknown reasons, naming the known."""
+    policies = Policy.objects.select_related("queue", "escalate_to")
+    own_or_common = policies.filter(reason=reason, agent=agent) | policies.filter(reason=reason, agent=None)
+    found = sorted(own_or_common, key=lambda policy: (policy.agent_id is not None, policy.version))
+    if found:
+        return found[-1]
+    known = sorted({*Policy.objects.values_list("reason", flat=True)})
+    raise _refused(f"{at}/reason", f"is not known; known reasons: {', '.join(known)}", rule="reason")
+
+
+def settle_terms(policy: Policy, wish: Wish, *, verdicts: list[str], schema: Any, now: datetime, at: str) -> Terms:
+    """Return the terms of a wait under ``policy``. ``at`` is the JSON Pointer of the wait in the request.
+
+    Raises ``PolicyRefuses`` naming the rule where the wish is laxer, ``PayloadInvalid`` where it makes no sense.
+    """
+    return Terms(
+        policy=policy,
+        queue=_queue(policy, wish.queue, at),
+        deadline=_deadline(policy, wish, now, at),
+        on_expiry=_on_expiry(policy, wish.on_expiry, verdicts=verdicts, schema=schema, at=at),
+        risk=_risk(policy, wish.risk, at),
+    )
+
+
+def _queue(policy: Policy, slug: str | None, at: str) -> Queue:
+    if slug is None:
+        if policy.queue is None:
+            raise _refused(f"{at}/queue", f"is needed: {policy.reason} has no queue of its own", rule="queue")
+        return policy.queue
+    if policy.queues and slug not in policy.queues and slug != getattr(policy.queue, "slug", None):
+        raise _refused(f"{at}/queue", f"is not one of: {', '.join(policy.queues)}", rule="queues")
+    queue = Queue.objects.filter(slug=slug).first()
+    if queue is None:
+        raise PayloadInvalid.at(f"{at}/queue", "is not a queue here")
+    if not queue.accepts_new:
+        raise _refused(f"{at}/queue", "takes nothing new at present", rule="accepts_new")
+    return queue
+
+
+def _deadline(policy: Policy, wish: Wish, now: datetime, at: str) -> datetime:
+    if wish.deadline is not None and wish.deadline_in is not None:
+        raise PayloadInvalid.at(f"{at}/deadline_in", "goes without deadline: one of the two")
+    member = "deadline_in" if wish.deadline_in is not None else "deadline"
+    wanted: timedelta | None = wish.deadline_in
+    if wish.deadline is not None:
+        wanted = wish.deadline - now
+    if wanted is None:
+        return now + policy.deadline_default
+    if wanted <= timedelta(0):
+        raise PayloadInvalid.at(f"{at}/{member}", "has passed already")
+    if wanted > FURTHEST:
+        raise PayloadInvalid.at(f"{at}/{member}", "is more than a century away")
+    if wanted < policy.deadline_min:
+        raise _refused(f"{at}/{member}", f"is sooner than {policy.deadline_min} from now", rule="deadline_min")
+    if wanted > policy.deadline_max:
+        raise _refused(f"{at}/{member}", f"is later than {policy.deadline_max} from now", rule="deadline_max")
+    return wish.deadline or now + wanted
+
+
+def _on_expiry(
+    policy: Policy, wish: dict[str, Any] | None, *, verdicts: list[str], schema: Any, at: str
+) -> dict[str, Any]:
+    if wish is None:
+        wish = {"do": policy.on_expiry}
+    elif wish["do"] not in policy.on_expiry_allowed:
+        raise _refused(f"{at}/on_expiry/do", f"may be {', '.join(policy.on_expiry_allowed)}", rule="on_expiry_allowed")
+    if wish["do"] == OnExpiry.ESCALATE and policy.escalate_to is None:
+        raise _refused(f"{at}/on_expiry/do", "has no queue to escalate to", rule="escalate_to")
+    if wish["do"] == OnExpiry.DEFAULT:
+        _check_default_answer(policy, wish, verdicts=verdicts, schema=schema, at=f"{at}/on_expiry")
+    elif len(wish) > 1:
+        raise PayloadInvalid.at(f"{at}/on_expiry", f"with do: {wish['do']} takes no answer")
+    return wish
+
+
+def _check_default_answer(
+    policy: Policy, wish: dict[str, Any], *, verdicts: list[str], schema: Any, at: str
+) -> None:
+    verdict = wish.get("verdict")
+    if verdict not in verdicts:
+        raise PayloadInvalid.at(f"{at}/verdict", f"has to be one of: {', '.join(verdicts)}")
+    if verdict in APPROVING and not policy.default_may_approve:
+        raise _refused(f"{at}/verdict", "may not approve by itself", rule="default_may_approve")
+    if verdict == Verdict.EDIT:
+        raise PayloadInvalid.at(f"{at}/verdict", "cannot be edit: nobody is there to change the call")
+    if "arguments" in wish:
+        raise PayloadInvalid.at(f"{at}/arguments", "go with an edit only")
+    if verdict == Verdict.ANSWER and "input" not in wish:
+        raise PayloadInvalid.at(f"{at}/input", "is missing: the default answer")
+    if "input" in wish:
+        problems = schemas.validate(schema, wish["input"])
+        if problems:
+            raise PayloadInvalid(
+                "The default answer does not fit its own schema.",
+                errors=[Problem(f"{at}/input{problem.pointer}", problem.message) for problem in problems],
+            )
+
+
+def _risk(policy: Policy, wish: str | None, at: str) -> str:
+    if wish is None:
+        return min(policy.risk_floor, Risk.MEDIUM, key=RISK_RANK.__getitem__)
+    if RISK_RANK[wish] > RISK_RANK[policy.risk_floor]:
+        raise _refused(f"{at}/risk", f"may not be below {policy.risk_floor}", rule="risk_floor")
+    return wish
+
+
+def _refused(pointer: str, message: str, *, rule: str) -> PolicyRefuses:
+    member = pointer.rpartition("/")[2]
+    return PolicyRefuses(
+        f"The policy of this reason refuses the request: {member} {message}.",
+        errors=[Problem(pointer, message)],
+        rule=rule,
+    )

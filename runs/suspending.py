@@ -1,0 +1,121 @@
+"""A worker asks and lets go: the checkpoint, its waits and the end of the lease in one transaction.
+
+The use case behind ``POST runs/{id}/interrupts``. Asked again with the same keys it tells what they led to: the same waits
+while they are open, the answers while the caller's lease is live.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from ledger import clock, effects
+from ledger.errors import InDoubt, KeyReused, NotFound, PayloadInvalid
+from ledger.transactions import use_case
+from runs.checkpoints import Snapshot, last_checkpoint, write_checkpoint
+from runs.continuations import acknowledge
+from runs.errors import RunCancelled, StaleVersion
+from runs.facts import AskedFact, record_facts
+from runs.interrupts import AskedWait, CheckAssignees, open_waits
+from runs.leases import check_lease, end_lease
+from runs.models import Agent, Checkpoint, Decision, Interrupt, Run
+from runs.states import DecisionStatus
+
+
+@dataclass(frozen=True, kw_only=True)
+class PendingEffect:
+    """An effect that is still under way when its run suspends: awaited until ``settle_by``, unknown from then on."""
+
+    key: str
+    settle_by: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suspended:
+    """What a suspend did. ``created`` is False for the same call again; ``answers`` stand when the lease was kept."""
+
+    run: Run
+    checkpoint: Checkpoint
+    interrupts: list[Interrupt]
+    answers: list[Decision]
+    created: bool
+
+
+@use_case
+def suspend(
+    *,
+    agent: Agent,
+    run_id: str,
+    token: str,
+    after: int,
+    snapshot: Snapshot,
+    facts: list[AskedFact],
+    waits: list[AskedWait],
+    pending: list[PendingEffect],
+    resume_when: str,
+    check_assignees: CheckAssignees,
+) -> Suspended:
+    """Store a checkpoint and the waits asked there, and let the worker go: one transaction, one boundary.
+
+    1. The same keys again: what they led to, with the answers while the caller's lease is live.
+    2. No effect may be under way unless it is declared in ``pending``.
+    3. Checkpoint, facts, waits; the claimed continuation is acknowledged; the lease ends.
+    """
+    run = Run.objects.locked().filter(agent=agent, public_id=run_id).first()
+    if run is None:
+        raise NotFound
+    now = clock.now()
+    known = _waits_asked_before(run, waits)
+    if known and not run.lease_until:
+        return Suspended(run=run, checkpoint=known[0].checkpoint, interrupts=known, answers=[], created=False)
+    check_lease(run, token, now=now)
+    if run.ending:
+        raise RunCancelled
+    if known:
+        answers = list(_standing_answers(known))
+        return Suspended(run=run, checkpoint=last_checkpoint(run), interrupts=known, answers=answers, created=False)
+    if after != run.checkpoint_number:
+        raise StaleVersion(f"The last checkpoint of this run is {run.checkpoint_number}, not {after}.")
+    _declare_pending(run, pending)
+    checkpoint = write_checkpoint(run, snapshot, number=after + 1, now=now)
+    checkpoint.resume_when = resume_when
+    checkpoint.save(update_fields=["resume_when"])
+    record_facts(facts, agent=agent, checkpoint=checkpoint, at="/checkpoint/facts")
+    acknowledge(run, now=now)
+    run.attempts = 0
+    end_lease(run)
+    opened = open_waits(
+        run, checkpoint, waits, agent=agent, check_assignees=check_assignees, now=now, at="/interrupts/{}"
+    )
+    return Suspended(run=run, checkpoint=checkpoint, interrupts=opened, answers=[], created=True)
+
+
+def _waits_asked_before(run: Run, waits: list[AskedWait]) -> list[Interrupt]:
+    """Return the waits that hold these keys; refuse when one holds another question."""
+    asked = {wait.key: wait for wait in waits}
+    holding = Interrupt.objects.filter(run=run, epoch=run.epoch, key__in=asked, renewed=False)
+    known = list(holding.select_related("checkpoint").order_by("id"))
+    for interrupt in known:
+        if interrupt.request_digest != asked[interrupt.key].request_digest:
+            raise KeyReused(f"The key {interrupt.key} was used in this run for another question.")
+    return known
+
+
+def _standing_answers(interrupts: list[Interrupt]) -> list[Decision]:
+    accepted = Decision.objects.filter(interrupt__in=interrupts, status=DecisionStatus.ACCEPTED, closes=True)
+    return list(accepted.select_related("interrupt", "by", "permit"))
+
+
+def _declare_pending(run: Run, pending: list[PendingEffect]) -> None:
+    """Every effect under way has to be declared, or the run could wait for days over something half done."""
+    under_way = {effect.key for effect in effects.intended_effects(scope=run.public_id)}
+    undeclared = sorted(under_way - {effect.key for effect in pending})
+    if undeclared:
+        raise InDoubt("Effects are under way that the request does not name.", effects=undeclared)
+    for place, effect in enumerate(pending):
+        if effect.key not in under_way:
+            raise PayloadInvalid.at(f"/pending/{place}/key", "names no effect that is under way")
+    if pending:
+        effects.await_effects(scope=run.public_id, settle_by={effect.key: effect.settle_by for effect in pending})
+
+
