@@ -7,6 +7,7 @@ the log.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +19,7 @@ VAR = ROOT / "var"
 
 MODE = environment.one_of("REVIEWQUEUE_MODE", environment.MODES, "production")
 PROCESS = environment.one_of("REVIEWQUEUE_PROCESS", environment.PROCESSES, "command")
+HOST = environment.text("HOST", "127.0.0.1")
 PORT = environment.number("PORT", 8000)
 BASE_URL = environment.base_url(f"http://localhost:{PORT}")
 
@@ -88,7 +90,10 @@ TEMPLATES = [
 
 # --- where things are kept --------------------------------------------------------------------------------------------
 
-WEB_THREADS = environment.number("WEB_THREADS", 12)  # four for pages and calls, the rest for long polls
+WEB_PROCESSES = environment.number("WEB_PROCESSES", os.cpu_count() or 1)
+WEB_THREADS = environment.number(
+    "WEB_THREADS", 12
+)  # of each process: four for pages and calls, the rest for long polls
 _OWN_DATABASE = VAR / ("demo.sqlite3" if MODE == "demo" else "reviewqueue.sqlite3")
 DATABASES: dict[str, dict[str, Any]] = {
     "default": environment.database(
@@ -195,7 +200,6 @@ Q_CLUSTER = {
     "recycle": 500,
     "max_rss": 300_000,
     "time_zone": "UTC",
-    "log_level": "WARNING",
     "ALT_CLUSTERS": {},
 }
 
@@ -227,5 +231,6 @@ LOGGING = {
         "django": {"handlers": [], "propagate": True},
         "django.server": {"handlers": [], "propagate": True},
         "httpx": {"level": "WARNING"},
+        "django-q": {"level": "WARNING"},  # it tells of every task, twice
     },
 }

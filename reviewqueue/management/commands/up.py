@@ -1,0 +1,39 @@
+"""`manage.py up`: migrate, then the web and the worker process, both until stopped. All of one host in one command."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+
+from reviewqueue import processes
+from reviewqueue.supervisor import Supervisor
+
+GRACE = Supervisor.grace + 5  # the worker's own, and a little
+
+
+class Command(BaseCommand):
+    help = "Migrate the database, then serve the web and run the worker until stopped (SIGTERM, or Ctrl-C)."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.stdout.write("Migrating the database ...")
+        call_command("migrate", verbosity=0, interactive=False)
+        stop_asked = processes.StopAsked()
+        children = {name: processes.start(name) for name in ("web", "worker")}
+        try:
+            while not stop_asked.wait(0.5):
+                for name, child in children.items():
+                    if child.poll() is not None:
+                        raise CommandError(f"The {name} process has ended (status {child.returncode}): stopping all.")
+        finally:
+            self._stop(children)
+
+    def _stop(self, children: dict[str, subprocess.Popen[bytes]]) -> None:
+        self.stdout.write("Stopping ...")
+        for child in children.values():
+            if child.poll() is None:
+                child.terminate()  # all at once, then each in turn is waited for
+        for child in children.values():
+            processes.stop(child, grace=GRACE)

@@ -1,0 +1,141 @@
+"""Keeps one django-q2 cluster alive, and looks once a second for what is due. `manage.py worker` runs it.
+
+1. Wait for the database and its migrations (django-q2 hangs when it starts without).
+2. Start the cluster in a session of its own, under a name that its tasks write into the heartbeat row.
+3. Each second: enqueue the sweeps that are due; every few seconds a task that does nothing but beat.
+4. No beat for too long, or the cluster is gone: kill its whole group and start again. A killed worker freezes django-q2
+   without a word, and its orphans would go on executing.
+5. Asked to stop: signal the main process, wait, then kill the group.
+
+It does no task itself and decides nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import subprocess
+import time
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.db import DatabaseError, close_old_connections, connection
+from django.db.migrations.executor import MigrationExecutor
+
+from ledger import clock
+from reviewqueue import processes, tasks
+from reviewqueue.models import Heartbeat
+
+log = logging.getLogger(__name__)
+
+SECONDS_BETWEEN_LOOKS = 1
+LONGEST_PAUSE_BEFORE_RESTART = 30
+FORGET_WORKERS_AFTER = timedelta(days=1)
+
+
+@dataclass(kw_only=True)
+class Supervisor:
+    """`beat_every`, `old_after` (without a beat: restart) and `grace` (to stop by itself) are seconds."""
+
+    stop_asked: processes.StopAsked
+    beat_every: float = 5
+    old_after: float = 30
+    grace: float = 20
+    name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
+
+    cluster: subprocess.Popen[bytes] | None = None
+    starts_in_a_row: int = 0  # without one beat between them
+    beaten_at: datetime | None = None
+    seen_alive: float = 0  # by our own monotonic clock, so that the clocks of two machines are never compared
+    beat_asked: float = 0
+
+    def run(self) -> None:
+        if not wait_for_database(self.stop_asked):
+            return
+        try:
+            self._begin()
+            while not self.stop_asked.wait(SECONDS_BETWEEN_LOOKS):
+                self._look()
+        finally:
+            self._end()
+
+    def _begin(self) -> None:
+        tasks.keep_schedules()
+        Heartbeat.objects.filter(beaten_at__lt=clock.now() - FORGET_WORKERS_AFTER).delete()
+        self._start_cluster()
+
+    def _look(self) -> None:
+        """One second's work. A database that is away is waited for: then nothing can beat, so silence proves nothing."""
+        try:
+            close_old_connections()
+            tasks.enqueue_due_sweeps()
+            self._ask_for_beat()
+            self._read_beat()
+        except DatabaseError as problem:
+            log.warning("The database does not answer: %s", problem)
+            connection.close()
+            self.seen_alive = time.monotonic()
+        if self.cluster is None or self.cluster.poll() is not None:
+            self._restart("it has ended")
+        elif time.monotonic() - self.seen_alive > self.old_after:
+            self._restart(f"no task was done for {self.old_after:.0f} seconds")
+
+    def _ask_for_beat(self) -> None:
+        if time.monotonic() - self.beat_asked >= self.beat_every:
+            tasks.enqueue_beat()
+            self.beat_asked = time.monotonic()
+
+    def _read_beat(self) -> None:
+        beaten_at = Heartbeat.objects.filter(worker=self.name).values_list("beaten_at", flat=True).first()
+        if beaten_at != self.beaten_at:
+            self.beaten_at, self.seen_alive, self.starts_in_a_row = beaten_at, time.monotonic(), 0
+
+    def _restart(self, why: str) -> None:
+        log.error("The worker's cluster is started again: %s.", why)
+        if self.cluster is not None:
+            processes.kill_group(self.cluster)
+        if self.starts_in_a_row > 1:  # at once the first time; one that can't start must not spin
+            self.stop_asked.wait(min(2**self.starts_in_a_row, LONGEST_PAUSE_BEFORE_RESTART))
+        if not self.stop_asked:
+            self._start_cluster()
+
+    def _start_cluster(self) -> None:
+        self.cluster = processes.start("qcluster", REVIEWQUEUE_PROCESS="worker", **{tasks.WORKER_NAME: self.name})
+        self.starts_in_a_row += 1
+        self.seen_alive = time.monotonic()
+        log.info("Worker %s: cluster started as process %s.", self.name, self.cluster.pid)
+
+    def _end(self) -> None:
+        if self.cluster is not None and not processes.stop(self.cluster, grace=self.grace):
+            log.warning("The cluster did not stop within %.0f seconds and was killed.", self.grace)
+        try:
+            Heartbeat.objects.filter(worker=self.name).delete()
+        except DatabaseError:
+            log.warning("The heartbeat row of %s stays: the database does not answer.", self.name)
+        log.info("Worker %s has stopped.", self.name)
+
+
+def wait_for_database(stop_asked: processes.StopAsked) -> bool:
+    """True once the database answers and is migrated; False when asked to stop before that."""
+    told = ""
+    while not stop_asked:
+        missing = what_is_missing()
+        if not missing:
+            return True
+        if missing != told:
+            log.warning("Waiting: %s", missing)
+            told = missing
+        stop_asked.wait(1)
+    return False
+
+
+def what_is_missing() -> str:
+    try:
+        executor = MigrationExecutor(connection)
+        if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+            return "the database has not been migrated (python3 manage.py migrate)."
+    except DatabaseError as problem:
+        connection.close()
+        return f"the database does not answer ({str(problem).strip()})."
+    return ""

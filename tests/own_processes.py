@@ -1,0 +1,115 @@
+"""Processes of the product, started by a test as a user starts them: by `manage.py`, on a database of their own.
+
+For tests of `up`, `web` and `worker`, for journeys with real processes, and for kills.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+from django.conf import settings
+from django.db import connection
+
+T = TypeVar("T")
+
+
+def make_own_database(folder: Path) -> str:
+    """The address of a new empty database of the kind the suite runs on."""
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{folder / 'own.sqlite3'}"
+    import psycopg
+
+    own = settings.DATABASES["default"]
+    name = f"own_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(host=own["HOST"], user=own["USER"], dbname="postgres", autocommit=True) as server:
+        server.execute(f"CREATE DATABASE {name}")
+    return f"postgresql://{own['USER']}@/{name}?host={own['HOST']}"
+
+
+def environment_for(address: str, **more: str) -> dict[str, str]:
+    """What a user would export. Production mode: what is tested is what runs."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("REVIEWQUEUE_", "DJANGO_", "PYTEST"))
+    }
+    own = {"DATABASE_URL": address, "SECRET_KEY": "k" * 10 + uuid.uuid4().hex * 2, "REVIEWQUEUE_ENVIRONMENT": "own"}
+    return kept | own | more
+
+
+def run_command(*command: str, environment: dict[str, str]) -> str:
+    """Run `manage.py COMMAND` to its end; returns what it printed."""
+    done = subprocess.run(
+        [sys.executable, str(settings.ROOT / "manage.py"), *command],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@contextlib.contextmanager
+def started(*command: str, environment: dict[str, str], log: Path) -> Iterator[psutil.Popen]:
+    """A running `manage.py COMMAND`; what it says is in `log`. Whatever is left of it at the end of the block is killed."""
+    with log.open("ab") as written:
+        process = psutil.Popen(
+            [sys.executable, str(settings.ROOT / "manage.py"), *command],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=written,
+            stderr=written,
+        )
+    known: list[psutil.Process] = []
+    try:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            known = process.children(recursive=True)
+        yield process
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            known += process.children(recursive=True)
+        for left in [process, *known]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                left.kill()
+        process.wait()
+
+
+def eventually(what: Callable[[], T], *, within: float, log: Path | None = None) -> T:
+    """The first answer that is true. Fails with the log's end when there is none in time."""
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        answer = what()
+        if answer:
+            return answer
+        time.sleep(0.1)
+    said = log.read_text(errors="replace")[-3000:] if log else ""
+    raise AssertionError(f"Not within {within:.0f} s.\n{said}")
+
+
+def query(address: str, sql: str) -> list[tuple[Any, ...]]:
+    """Rows of another process's database, read past Django, whose connection is the suite's own."""
+    if address.startswith("sqlite"):
+        import sqlite3
+
+        with contextlib.closing(sqlite3.connect(address.removeprefix("sqlite:///"))) as file:
+            return file.execute(sql).fetchall()
+    import psycopg
+
+    with psycopg.connect(address) as server:
+        return server.execute(sql).fetchall()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port

@@ -1,0 +1,112 @@
+"""`manage.py worker` and `manage.py up`, as processes: they restart what died, stop cleanly and leave nothing behind."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from tests.own_processes import environment_for, eventually, free_port, make_own_database, query, run_command, started
+
+IN_A_HURRY = ("worker", "--beat-every", "0.5", "--old-after", "6", "--grace", "10")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log"
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    return make_own_database(tmp_path)
+
+
+@pytest.fixture
+def migrated(address: str) -> str:
+    run_command("migrate", environment=environment_for(address))
+    return address
+
+
+def heartbeat(address: str) -> object:
+    rows = query(address, "SELECT beaten_at FROM reviewqueue_heartbeat")
+    return rows[0][0] if rows else None
+
+
+def cluster_of(worker: psutil.Process) -> psutil.Process:
+    """The main process of django-q2's cluster."""
+    (cluster,) = worker.children()
+    return cluster
+
+
+def is_alive(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize("victim", ["the cluster itself", "its idle workers"])
+def test_a_killed_cluster_is_started_again_and_leaves_no_orphans(migrated: str, log: Path, victim: str):
+    with started(*IN_A_HURRY, environment=environment_for(migrated), log=log) as worker:
+        before = eventually(lambda: heartbeat(migrated), within=30, log=log)
+        cluster = cluster_of(worker)
+        family = [cluster, *cluster.children(recursive=True)]
+        assert len(family) == 6, "main, sentinel, two workers, monitor, pusher"
+
+        if victim == "the cluster itself":
+            cluster.kill()
+        else:
+            for idle in family[2:4]:  # one of them holds the lock of the queue they share
+                idle.kill()
+
+        eventually(lambda: cluster_of(worker).pid != cluster.pid, within=30, log=log)
+        eventually(lambda: heartbeat(migrated) not in (None, before), within=30, log=log)
+        assert [process for process in family if is_alive(process)] == []
+
+
+def test_a_worker_that_is_asked_to_stop_does_so_within_seconds_and_leaves_nothing(migrated: str, log: Path):
+    with started(*IN_A_HURRY, environment=environment_for(migrated), log=log) as worker:
+        eventually(lambda: heartbeat(migrated), within=30, log=log)
+        family = worker.children(recursive=True)
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(timeout=8) == 0
+        assert [process for process in family if is_alive(process)] == []
+        assert heartbeat(migrated) is None
+        assert "was killed" not in log.read_text()
+
+
+def test_a_cluster_whose_supervisor_was_killed_stops_by_itself(migrated: str, log: Path):
+    with started(*IN_A_HURRY, environment=environment_for(migrated), log=log) as worker:
+        eventually(lambda: heartbeat(migrated), within=30, log=log)
+        family = worker.children(recursive=True)
+        worker.kill()
+        eventually(lambda: not [process for process in family if is_alive(process)], within=10, log=log)
+
+
+def test_a_worker_waits_for_the_migrations(address: str, log: Path):
+    with started(*IN_A_HURRY, environment=environment_for(address), log=log) as worker:
+        eventually(lambda: "has not been migrated" in log.read_text(), within=20, log=log)
+        assert worker.children() == []
+        run_command("migrate", environment=environment_for(address))
+        eventually(lambda: heartbeat(address), within=30, log=log)
+
+
+def test_up_serves_the_sign_in_page_and_stops_whole(address: str, log: Path):
+    port = free_port()
+    environment = environment_for(address, PORT=str(port), WEB_PROCESSES="1")
+
+    def sign_in_page() -> httpx.Response | None:
+        try:
+            return httpx.get(f"http://127.0.0.1:{port}/account/login/", trust_env=False)
+        except httpx.TransportError:
+            return None
+
+    with started("up", environment=environment, log=log) as up:
+        response = eventually(sign_in_page, within=40, log=log)
+        assert response.status_code == 200
+        eventually(lambda: heartbeat(address), within=30, log=log)
+        family = up.children(recursive=True)
+        assert len(family) == 9, "web: granian and its one process; worker: supervisor and six of the cluster"
+        up.send_signal(signal.SIGINT)
+        assert up.wait(timeout=15) == 0
+        assert [process for process in family if is_alive(process)] == []
