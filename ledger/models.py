@@ -16,6 +16,7 @@ from ledger.states import EffectStatus, Repeat
 class Effect(models.Model):
     """One outside action. ``attempt`` numbers its tries under the one key; ``fence`` is the lease that began the last."""
 
+    public_id = models.CharField(max_length=40, unique=True)
     scope = models.CharField(max_length=40)
     scope_epoch = models.PositiveIntegerField(default=1)
     key = models.CharField(max_length=200)
@@ -51,6 +52,11 @@ class Effect(models.Model):
                 fields=["owner", "created_at"],
                 condition=models.Q(status=EffectStatus.UNKNOWN),
                 name="unknown_effects_of_an_owner",
+            ),
+            models.Index(
+                fields=["settle_by"],
+                condition=models.Q(status=EffectStatus.INTENDED, settle_by__isnull=False),
+                name="awaited_effects_by_their_end",
             ),
             models.Index(fields=["scope", "status"], name="effects_of_a_run_by_status"),
         ]
