@@ -12,7 +12,7 @@ import json
 import re
 from decimal import Decimal
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import simplejson
 from django.db import models
@@ -22,7 +22,6 @@ from ledger.errors import PayloadInvalid, Problem
 MAX_DEPTH = 64
 MAX_NUMBER_LENGTH = 400
 MAX_EXPONENT = 308
-
 
 
 class Absent(Enum):
@@ -151,11 +150,15 @@ def _place(error: ValueError) -> str:
     return str(error)
 
 
-class ExactJSONField(models.TextField):  # type: ignore[type-arg]  not subscriptable without a monkey patch
+class ExactJSONField(models.TextField):  # type: ignore[type-arg]  # not subscriptable without a monkey patch
     """Keeps a JSON value as its exact text; jsonb would turn ``1e2`` into ``100`` and lose the order of members.
 
     Where the column may be NULL, ``None`` is stored as NULL; where it may not, as the JSON text ``null``.
     """
+
+    if TYPE_CHECKING:  # any JSON value may be set and got; the type checker's plugin reads these two names
+        _pyi_private_set_type: Any
+        _pyi_private_get_type: Any
 
     def from_db_value(self, text: str | None, _expression: object, _connection: object) -> Any:
         return None if text is None else _decoder.decode(text)
