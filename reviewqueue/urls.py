@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from allauth.account import views as account
 from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
 from django.urls import include, path
 
 # The admin site has no second door: who is not signed in goes through the same sign-in page, with its limits.
-admin.autodiscover()
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 
+# What we use of django-allauth, by the names it looks for. Not its sign-up, and not its pages to change one's address:
+# decisions name people by it, and an operator vouches for it.
+account_urls = [
+    path("login/", account.login, name="account_login"),
+    path("logout/", account.logout, name="account_logout"),
+    path("password/", account.password_change, name="account_change_password"),
+    path("confirm/", account.reauthenticate, name="account_reauthenticate"),
+    path("inactive/", account.account_inactive, name="account_inactive"),
+]
+
 urlpatterns = [
-    path("account/", include("allauth.account.urls")),
+    path("account/", include(account_urls)),
     path("admin/", admin.site.urls),
 ]
