@@ -1,0 +1,3 @@
+"""Template tags: `words` (text and values from outside), `times`, `signs` (icons, tones, people)."""
+
+from __future__ import annotations

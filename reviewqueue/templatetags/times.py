@@ -1,0 +1,57 @@
+"""Time in templates: `{% time_left deadline %}`, `{% moment at %}`, `{{ duration|in_words }}`.
+
+Called by the templates only. "Now" is the page's: the context's `now`, put there by the view from the database's clock.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django import template
+from django.template.context import Context
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from reviewqueue.pages import times
+from reviewqueue.templatetags.signs import drawing
+
+register = template.Library()
+
+
+@register.simple_tag(takes_context=True)
+def time_left(context: Context, deadline: datetime | None, now: datetime | None = None) -> SafeString:
+    """Return how long is left, with a clock and in red under one hour; nothing where there is no deadline.
+
+    `now` may be left out where the page's context has it.
+    """
+    now = now or context.get("now")
+    if deadline is None or now is None:
+        return mark_safe("")
+    soon = times.is_soon(deadline, now)
+    return format_html(
+        '<span class="when{}" title="{}">{}{}</span>',
+        " soon" if soon else "",
+        times.moment_in_words(deadline, now=now),
+        drawing("clock") if soon else "",
+        times.left_in_words(deadline, now),
+    )
+
+
+@register.simple_tag(takes_context=True)
+def moment(context: Context, at: datetime | None, short: bool = False, now: datetime | None = None) -> SafeString:
+    """Return the time in the reader's zone; `short=True` for tables and stories; "never" where there is none."""
+    if at is None:
+        return mark_safe('<span class="faint">never</span>')
+    return times.moment(at, now=now or context.get("now"), short=short)
+
+
+@register.filter
+def in_words(duration: timedelta | int | float) -> str:
+    """Return a duration, or a number of seconds, in words: "1 h 05 min"."""
+    return times.in_words(duration if isinstance(duration, timedelta) else timedelta(seconds=duration))
+
+
+@register.filter
+def since(earlier: datetime, later: datetime) -> str:
+    """Return how long passed from one time to the other, in words."""
+    return times.in_words(later - earlier)

@@ -1,0 +1,71 @@
+"""Text and values from outside, in templates: `{{ title|seen_line }}`, `{{ text|markdown }}`, `{% exact value %}`.
+
+Called by the templates only; the rules are in `reviewqueue.pages`. Whatever comes from an agent goes through one of these,
+and never through `safe`. A mapping from an agent is walked with `members`, since `.items` would find a member of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import template
+from django.utils.safestring import SafeString
+
+from reviewqueue.pages import characters, values, words
+
+register = template.Library()
+
+
+@register.filter
+def seen(text: Any) -> SafeString:
+    """Return a text of one or many lines with every hidden character drawn."""
+    return characters.seen(str(text))
+
+
+@register.filter
+def seen_line(text: Any) -> SafeString:
+    """Return a text that stands in one line (a name, a key, a title), line ends drawn as well."""
+    return characters.seen(str(text), one_line=True)
+
+
+@register.filter
+def seen_plain(text: Any) -> str:
+    """Return a text for places that take no HTML (a page's title, a label, an option)."""
+    return characters.seen_plain(str(text))
+
+
+@register.filter
+def markdown(text: str | None) -> SafeString:
+    """Return an agent's markdown as inert HTML; put it into `_fence.html`, not bare on the page."""
+    return words.render_markdown(text or "")
+
+
+@register.filter
+def num(value: Any) -> SafeString:
+    """Return a number with grouped digits that copies exactly."""
+    return words.num(value)
+
+
+@register.simple_tag
+def exact(value: Any) -> SafeString:
+    """Return any JSON value, drawn exactly."""
+    return values.draw(value)
+
+
+@register.filter
+def is_wide(value: Any) -> bool:
+    """Say whether a value needs a row of its own."""
+    return values.is_wide(value)
+
+
+@register.filter
+def members(mapping: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
+    """Return the names and values of an object from outside, in their order."""
+    return list(mapping.items()) if mapping else []
+
+
+@register.filter
+def warnings(value: Any) -> characters.Warnings:
+    """Return what a person must know about a text or value before trusting it: `{% with hint=value|warnings %}`."""
+    return characters.warnings_in(value)

@@ -1,0 +1,70 @@
+// The little that HTML and htmx cannot do. Every page works without this file: the theme then follows the system.
+// Nothing here decides anything; a key only moves, searches or opens help.
+"use strict";
+
+(() => {
+  const YEAR = 365 * 24 * 3600;
+  const remember = (name, value) => {
+    document.cookie = `${name}=${value}; path=/; max-age=${YEAR}; samesite=lax`;
+  };
+  const recall = (name) => document.cookie.split("; ").find((pair) => pair.startsWith(`${name}=`))?.slice(name.length + 1);
+
+  // The server prints times in the reader's zone; it learns the zone from here, and says UTC until then.
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (zone && recall("zone") !== zone) remember("zone", zone);
+
+  // The choice is a cookie, so that the server prints it and no page flashes in the wrong colours.
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("#theme input")) {
+      document.documentElement.dataset.theme = event.target.value;
+      remember("theme", event.target.value);
+    }
+    if (event.target.id === "keys-on") remember("keys", event.target.checked ? "on" : "off");
+  });
+  const keysOn = document.getElementById("keys-on");
+  if (keysOn) keysOn.checked = recall("keys") !== "off";
+
+  // WCAG 2.1.4: single keys are off while typing, and can be switched off.
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing || recall("keys") === "off") return;
+    if (event.target.closest("input, textarea, select, [contenteditable]")) return;
+    if (event.key === "?") document.getElementById("keys")?.togglePopover();
+    else if (event.key === "/") document.querySelector("main input[type=search]")?.focus();
+    else return;
+    event.preventDefault();
+  });
+
+  document.addEventListener("htmx:configRequest", (event) => {
+    event.detail.headers["X-CSRFToken"] = document.querySelector("meta[name=csrf-token]").content;
+  });
+
+  // A whole page in answer to a fragment's request (a session that ended leads to sign-in) is never put into a row:
+  // what was typed stays, and the person is told what to do.
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.detail.boosted || !/^\s*<!doctype/i.test(event.detail.serverResponse)) return;
+    event.detail.shouldSwap = false;
+    warn("Nothing was sent: your session has ended, or you may not do this. What you typed is still here.", "Sign in in a new tab");
+  });
+  document.addEventListener("htmx:sendError", () => {
+    warn("The server cannot be reached. Nothing was sent; what you typed is still here.");
+  });
+  document.addEventListener("htmx:responseError", (event) => {
+    if (event.detail.xhr.status >= 500) warn("Something broke on our side. Open the wait again to see what was stored.");
+  });
+
+  function warn(words, link) {
+    const notice = document.createElement("div");
+    notice.className = "notice bad";
+    notice.setAttribute("role", "alert");
+    const text = document.createElement("div");
+    text.append(words);
+    if (link) {
+      const anchor = document.createElement("a");
+      Object.assign(anchor, { href: document.querySelector(".brand")?.href ?? "/", target: "_blank", textContent: link });
+      text.append(" ", anchor);
+    }
+    notice.append(text);
+    document.getElementById("notices").replaceChildren(notice);
+    notice.scrollIntoView({ block: "nearest" });
+  }
+})();

@@ -1,0 +1,98 @@
+"""Time in words: how long, when, in whose zone; clock changes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.http import HttpRequest, HttpResponse
+from django.template import Context, Template
+from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reviewqueue.pages import times
+
+NOW = datetime(2026, 11, 30, 13, 22, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("duration", "words"),
+    [
+        (timedelta(hours=2, minutes=10), "2 h 10 min"),
+        (timedelta(hours=1, minutes=5, seconds=59), "1 h 05 min"),
+        (timedelta(hours=4), "4 h 00 min"),
+        (timedelta(minutes=38), "38 min"),
+        (timedelta(seconds=59.9), "59 s"),
+        (timedelta(days=2, hours=21, minutes=30), "2 d 21 h"),
+        (timedelta(0), "0 s"),
+    ],
+)
+def test_a_duration_is_told_in_its_two_largest_units(duration: timedelta, words: str) -> None:
+    assert times.in_words(duration) == words
+
+
+@pytest.mark.parametrize(
+    ("left", "words", "soon"),
+    [
+        (timedelta(hours=1), "1 h 00 min", False),
+        (timedelta(minutes=59, seconds=59), "59 min", True),
+        (timedelta(0), "over", True),
+        (timedelta(minutes=-5), "over since 5 min", True),
+    ],
+)
+def test_a_deadline_is_red_only_under_one_hour_and_over_exactly_at_its_time(
+    left: timedelta, words: str, soon: bool
+) -> None:
+    drawn = Template("{% load times %}{% time_left deadline %}").render(Context({"deadline": NOW + left, "now": NOW}))
+    assert words in drawn
+    assert ('class="when soon"' in drawn) is soon
+    assert ("<svg" in drawn) is soon
+
+
+def test_the_two_hours_that_a_clock_change_repeats_are_told_apart() -> None:
+    with timezone.override(ZoneInfo("Europe/Oslo")):
+        first, second = datetime(2026, 10, 25, 0, 30, tzinfo=UTC), datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+        assert times.moment_in_words(first, short=True) == "25 Oct 2026 02:30 CEST"
+        assert times.moment_in_words(second, short=True) == "25 Oct 2026 02:30 CET"
+
+
+def test_a_deadline_beyond_a_clock_change_is_shown_with_the_offset_of_its_own_day() -> None:
+    deadline = datetime(2026, 3, 29, 21, 59, tzinfo=UTC)
+    with timezone.override(ZoneInfo("Europe/Oslo")):
+        for now in (deadline - timedelta(days=2), deadline - timedelta(hours=1)):
+            assert times.moment_in_words(deadline, now=now).endswith("23:59 CEST")
+
+
+def test_a_time_says_its_zone_and_utc_when_pointed_at() -> None:
+    with timezone.override(ZoneInfo("Europe/Berlin")):
+        drawn = times.moment(NOW + timedelta(hours=2, minutes=10), now=NOW)
+    assert ">today 16:32 CET</time>" in drawn
+    assert 'datetime="2026-11-30T16:32:00+01:00"' in drawn
+    assert 'title="2026-11-30 15:32:00 UTC"' in drawn
+
+
+def test_a_zone_without_a_name_is_told_by_its_offset() -> None:
+    with timezone.override(ZoneInfo("America/Sao_Paulo")):
+        assert times.moment_in_words(NOW, now=NOW) == "today 10:22 UTC-03"
+
+
+@pytest.mark.parametrize(
+    ("cookie", "hour"), [("Asia/Tokyo", "22:22"), ("", "13:22"), ("../../etc/passwd", "13:22"), ("Europe", "13:22")]
+)
+def test_a_page_is_drawn_in_the_zone_its_browser_named_if_there_is_such_a_zone(cookie: str, hour: str) -> None:
+    request = HttpRequest()
+    request.COOKIES["zone"] = cookie
+    page = times.in_the_readers_zone(lambda request: HttpResponse(times.moment_in_words(NOW)))(request)
+    assert hour in page.content.decode()
+
+
+@given(st.text())
+def test_no_zone_name_can_break_a_page(name: str) -> None:
+    times.zone_called(name)
+
+
+def test_a_missing_time_is_never_and_a_missing_deadline_nothing() -> None:
+    template = Template("{% load times %}[{% moment at %}][{% time_left at %}]")
+    assert template.render(Context({"at": None, "now": NOW})) == '[<span class="faint">never</span>][]'

@@ -1,0 +1,145 @@
+"""Every JSON value is drawn exactly: types apart, nothing lost, large ones folded, names never trusted."""
+
+from __future__ import annotations
+
+import html
+import re
+import time
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.template import Context, Template
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ledger import exact
+from reviewqueue.pages.values import draw, is_wide, size_in_words
+from tests.pages.hostile import HIDDEN, MARKUP
+from tests.pages.test_words import Elements
+
+SUMMARY = re.compile(r"<summary>.*?</summary>", re.DOTALL)
+
+
+def text_of(markup: str) -> str:
+    return Elements(SUMMARY.sub("", markup)).text
+
+
+@pytest.mark.parametrize(
+    ("value", "inside"),
+    [
+        (None, '<span class="value word">null</span>'),
+        (True, '<span class="value word">true</span>'),
+        (False, '<span class="value word">false</span>'),
+        ("", '<span class="value word">empty text</span>'),
+        ([], '<span class="value word">empty list</span>'),
+        ({}, '<span class="value word">empty object</span>'),
+        ("S-17", '<span class="value"><bdi class="exact">S-17</bdi></span>'),
+        ("00123", '<span class="value"><q><bdi class="exact">00123</bdi></q></span>'),
+        ("true", "<q>"),
+        ("null", "<q>"),
+        ("-1,5", "<q>"),
+        (123, '<span class="value">123</span>'),
+        (Decimal("1.0"), '<span class="value">1.0</span>'),
+        (Decimal("184000.00"), '<data class="num" value="184000.00">'),
+        (2**53 + 1, '<data class="num" value="9007199254740993">'),
+        (0, '<span class="value">0</span>'),
+    ],
+)
+def test_values_of_different_types_look_different(value: Any, inside: str) -> None:
+    assert inside in draw(value)
+
+
+def test_copied_text_is_what_was_sent() -> None:
+    for value in ("00123", "184000.00", "a  b", "line\nline", 'say "yes"', "<b>&amp;"):
+        assert text_of(draw(value)) == value
+    for value in (184000, Decimal("184000.00"), -5, Decimal("0.10")):
+        assert text_of(draw(value)) == exact.dumps(value)
+
+
+@pytest.mark.parametrize("text", MARKUP)
+def test_hostile_names_and_texts_are_inert(text: str) -> None:
+    found = Elements(draw({text: [text, {text: text}]}))
+    assert found.tags <= {"dl", "div", "dt", "dd", "ol", "li", "span", "bdi", "q", "details", "summary", "data"}
+    assert {name for name, _ in found.attributes} <= {"class", "title", "value", "start"}
+
+
+@pytest.mark.parametrize("char", HIDDEN)
+def test_hidden_characters_in_names_and_texts_are_drawn(char: str) -> None:
+    drawn = draw({f"am{char}ount": f"1{char}0"})
+    assert char not in drawn
+    assert drawn.count(f"U+{ord(char):04X}</span>") == 2
+
+
+def test_an_argument_called_items_hides_nothing() -> None:
+    arguments = {"items": [], "keys": "x", "amount": "5"}
+    page = Template('{% include "_call.html" %}').render(Context({"arguments": arguments}))
+    assert page.count("<dt>") == 3
+    assert "amount" in page
+
+
+def test_nested_values_keep_their_order_and_numbers() -> None:
+    drawn = draw({"b": 1, "a": [{"z": None}, "x"]})
+    assert drawn.index(">b<") < drawn.index(">a<") < drawn.index(">z<")
+    assert drawn.startswith('<dl class="object">')
+    assert '<ol class="list"><li><div><dl class="object">' in drawn
+
+
+def test_a_long_text_is_folded_with_its_size_and_wholly_there() -> None:
+    text = "\n".join(f"line {n}" for n in range(400))
+    drawn = draw(text)
+    assert "Show 388 more lines, " in drawn
+    assert text_of(drawn) == text
+    endless = "x" * 50_000
+    assert text_of(draw(endless)) == endless
+    assert "<details" in draw(endless)
+
+
+def test_a_long_list_is_folded_and_goes_on_counting() -> None:
+    drawn = draw(list(range(100)))
+    assert "Show 80 more of 100 entries" in drawn
+    assert '<ol class="list on" start="21">' in drawn
+    assert drawn.count("<li>") == 100
+
+
+def test_deep_values_are_folded_but_wholly_there() -> None:
+    value: Any = "bottom"
+    for _ in range(60):
+        value = {"in": value}
+    drawn = draw(value)
+    assert "Show object, 1 member</summary>" in drawn
+    assert "bottom" in drawn
+
+
+def test_an_endless_value_is_shown_as_json_text_and_quickly() -> None:
+    value = {"rows": [{"n": n, "name": f"row {n}"} for n in range(20_000)]}
+    began = time.perf_counter()
+    drawn = draw(value)
+    assert time.perf_counter() - began < 3
+    assert "as JSON text, " in drawn
+    assert exact.dumps(value["rows"]) in html.unescape(drawn)
+    assert len(drawn) < 5_000_000
+
+
+def test_wide_values_get_a_row_of_their_own() -> None:
+    assert [is_wide(value) for value in ("short", "x" * 41, "a\nb", {}, {"a": 1}, [1], 5, None)] == [
+        False, True, True, False, True, True, False, False,
+    ]  # fmt: skip
+
+
+def test_sizes_are_told_in_words() -> None:
+    assert size_in_words("abc") == "5 bytes"
+    assert size_in_words("x" * 48_000) == "48 KB"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.decimals(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=30) | st.dictionaries(st.text(), inner, max_size=30),
+    max_leaves=60,
+)
+
+
+@given(JSON)
+def test_no_value_raises(value: Any) -> None:
+    draw(value).encode()
+    is_wide(value)
