@@ -90,6 +90,16 @@ def open_effects(scope: str) -> list[Effect]:
     return list(Effect.objects.filter(scope=scope, status__in=sorted(OPEN)).select_related("owner").order_by("id"))
 
 
+def intended_effects(scope: str) -> list[Effect]:
+    """Return the run's effects that are under way: begun, and no word of their outcome yet."""
+    return list(Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED).order_by("id"))
+
+
+def begun_under(*, scope: str, fence: int) -> bool:
+    """Tell whether the lease of this fence began an effect, whatever became of it."""
+    return Effect.objects.filter(scope=scope, fence=fence).exists()
+
+
 def effects_in_question(scope: str) -> list[Effect]:
     """Return the unknown effects that hold the run back: not to be repeated, and nobody ordered them again."""
     ordered = Order.objects.filter(effect=OuterRef("pk"), used_by_attempt__isnull=True)
@@ -287,13 +297,19 @@ def doubt_effects(*, scope: str, fence: int, now: datetime, by: str) -> list[Eff
     Returns those that need a hold: the others may be begun again, since their receiver drops repeats or none does harm.
     """
     left = Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED, fence__lte=fence, settle_by__isnull=True)
-    return _doubt_all(left, why="its worker was lost", by=by, now=now)
+    return _doubt_each(left, why="its worker was lost", by=by, now=now)
 
 
 def doubt_overdue(*, scope: str, now: datetime, by: str) -> list[Effect]:
     """Turn the awaited effects whose time is over into ``unknown``; returns those that need a hold."""
     awaited = Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED, settle_by__lte=now)
-    return _doubt_all(awaited, why="no outcome came in time", by=by, now=now)
+    return _doubt_each(awaited, why="no outcome came in time", by=by, now=now)
+
+
+def doubt_all(*, scope: str, now: datetime, by: str) -> list[Effect]:
+    """At the end of a run, turn everything under way into ``unknown``; returns those that need a hold."""
+    under_way = Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED)
+    return _doubt_each(under_way, why="its run was ended", by=by, now=now)
 
 
 def await_effects(*, scope: str, settle_by: Mapping[str, datetime]) -> None:
@@ -314,7 +330,7 @@ def settle_effect(
     _move(effect, "settle", status=outcome, receipt=receipt, error=error, retryable=retryable, changed_at=now)
 
 
-def _doubt_all(effects: QuerySet[Effect], *, why: str, by: str, now: datetime) -> list[Effect]:
+def _doubt_each(effects: QuerySet[Effect], *, why: str, by: str, now: datetime) -> list[Effect]:
     assert_open()
     held = []
     for effect in effects.order_by("id").select_for_update(of=("self",), no_key=True):

@@ -1,0 +1,87 @@
+"""Permits: what an accepted approval leaves behind. One permit, one exact call, one effect, until its end.
+
+Made by ``interrupts`` with the answer and taken back by the same; ``acting`` finds the one that lets an effect begin.
+That a permit is spent is told by the ledger (``Effect.permit_ref``), in one place: a retry of the same key keeps it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from ledger.canonical import digest
+from ledger.models import Effect
+from ledger.public_ids import new_id
+from ledger.transactions import assert_open
+from runs.errors import CallNotApproved, PermitExpired, PermitUsed
+from runs.models import Decision, Interrupt, Permit, Run
+
+
+def make_permit(decision: Decision, *, run: Run, call: dict[str, Any], valid_until: datetime) -> Permit:
+    """Make the permit of an accepted approval, for the exact call that was approved or edited."""
+    assert_open()
+    return Permit.objects.create(
+        public_id=new_id("per"),
+        decision=decision,
+        run=run,
+        call=call,
+        digest=digest(call),
+        valid_until=valid_until,
+    )
+
+
+def void_permits(run: Run, *, reason: str, now: datetime, interrupt: Interrupt | None = None) -> int:
+    """Take the run's permits back, or those of one interrupt's answers, and return how many there were.
+
+    One that was spent dies too: what it began keeps its outcome, and cannot be tried again on its strength.
+    """
+    assert_open()
+    standing = Permit.objects.filter(run=run, void_at=None)
+    if interrupt is not None:
+        standing = standing.filter(decision__interrupt=interrupt)
+    return standing.update(void_at=now, void_reason=reason[:300])
+
+
+def replace_permit(run: Run, public_id: str, *, by: Permit, now: datetime) -> None:
+    """A new approval lets the same effect be tried again: the spent one dies, since the ledger no longer names it."""
+    assert_open()
+    spent = Permit.objects.filter(run=run, public_id=public_id, void_at=None)
+    spent.update(void_at=now, void_reason=f"spent; the effect was approved again by {by.public_id}")
+
+
+def find_permit(run: Run, public_id: str) -> Permit | None:
+    """Return the run's permit of this id, good or not."""
+    return Permit.objects.filter(run=run, public_id=public_id).first()
+
+
+def standing_permit(run: Run, *, key: str, call_digest: str, now: datetime) -> Permit | None:
+    """Return a permit of the run that lets the effect ``key`` begin with exactly this call, the one that ends first."""
+    good = Permit.objects.filter(run=run, digest=call_digest, void_at=None, valid_until__gt=now)
+    spent_elsewhere = _spent(run).exclude(key=key).values("permit_ref")
+    return good.exclude(public_id__in=spent_elsewhere).order_by("valid_until", "id").first()
+
+
+def approved_otherwise(run: Run, *, name: str, now: datetime) -> Permit | None:
+    """Return a good, unspent permit for another call of this name: somebody approved other arguments."""
+    good = Permit.objects.filter(run=run, void_at=None, valid_until__gt=now).order_by("id")
+    unspent = good.exclude(public_id__in=_spent(run).values("permit_ref"))
+    return next((permit for permit in unspent if permit.call["name"] == name), None)
+
+
+def check_permit(run: Run, permit: Permit, *, key: str, call_digest: str, now: datetime) -> None:
+    """Refuse a permit that does not let the effect ``key`` begin with this call now.
+
+    Raises ``CallNotApproved``, ``PermitUsed`` (on another effect), ``PermitExpired`` (past its end, or taken back).
+    """
+    if permit.digest != call_digest:
+        raise CallNotApproved(permit=permit.public_id, approved=permit.digest, asked=call_digest)
+    if _spent(run).filter(permit_ref=permit.public_id).exclude(key=key).exists():
+        raise PermitUsed(permit=permit.public_id)
+    if permit.void_at is not None:
+        raise PermitExpired(f"This approval was taken back: {permit.void_reason}.", permit=permit.public_id)
+    if permit.valid_until <= now:
+        raise PermitExpired(permit=permit.public_id)
+
+
+def _spent(run: Run) -> Any:
+    return Effect.objects.filter(scope=run.public_id, permit_ref__isnull=False)
