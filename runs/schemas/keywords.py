@@ -1,0 +1,63 @@
+"""What a schema of answers may say: the known keywords and formats, and how large it may be.
+
+Read by the check at creation, by the engine, and by docs/schemas.md, which a test compares with these lists. JSON Schema
+2020-12 lets unknown keywords pass, so that a misspelt `minimun` asks for nothing; here it is refused.
+"""
+
+from __future__ import annotations
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+# Said about a schema, asked of nobody. `$id` at the top only: deeper it would move the base of every `$ref`.
+ANNOTATIONS = frozenset(
+    {"$schema", "$id", "$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
+)
+# Where further schemas are found. "Here" looks at the same value again, "below" at a member of it.
+HERE_ONE = frozenset({"not", "if", "then", "else"})
+HERE_MANY = frozenset({"allOf", "anyOf", "oneOf"})
+HERE_NAMED = frozenset({"dependentSchemas"})
+BELOW_ONE = frozenset({"items", "contains", "additionalProperties", "propertyNames"})
+BELOW_MANY = frozenset({"prefixItems"})
+BELOW_NAMED = frozenset({"properties", "patternProperties"})
+REFERENCES = frozenset({"$ref", "$defs"})
+ASSERTIONS = frozenset(
+    {
+        "type", "enum", "const", "format", "pattern", "minLength", "maxLength",
+        "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+        "required", "minProperties", "maxProperties", "dependentRequired",
+        "minItems", "maxItems", "uniqueItems", "minContains", "maxContains",
+    }
+)  # fmt: skip
+SCHEMAS = HERE_ONE | HERE_MANY | HERE_NAMED | BELOW_ONE | BELOW_MANY | BELOW_NAMED
+KEYWORDS = ANNOTATIONS | REFERENCES | SCHEMAS | ASSERTIONS
+
+FORMATS = frozenset(
+    {"date", "date-time", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uri", "uuid"}
+)  # fmt: skip
+
+# What people commonly mean by a keyword we do not know.
+MEANT = {
+    "definitions": "use `$defs`",
+    "dependencies": "use `dependentRequired` or `dependentSchemas`",
+    "additionalItems": "use `items` beside `prefixItems`",
+    "nullable": 'use `"type": [..., "null"]`',
+    "$anchor": "point at the place itself, such as `#/$defs/name`",
+    "$dynamicRef": "use `$ref`",
+    "unevaluatedProperties": "use `additionalProperties`",
+    "unevaluatedItems": "use `items`",
+}
+
+# A schema.
+MAX_TEXT = 64 * 1024  # bytes
+MAX_DEPTH = 32  # objects and lists inside one another
+MAX_SCHEMAS = 1_000
+MAX_CHAIN = 64  # schemas that look at one value one after the other, through `$ref` and `allOf`
+MAX_LOOKS = 2_000  # how often one value may be looked at: the product of nested branches
+MAX_PATTERNS = 100
+MAX_PATTERN_LENGTH = 500  # characters
+MAX_PATTERN_MEMORY = 100_000  # bytes of the compiled automaton
+
+# An answer. The product of its size and the schema's looks is time; measured, the worst of both stays under a second.
+MAX_STEPS = 5_000_000
+MAX_PATTERN_STEPS = 200_000
+MAX_PROBLEMS = 50

@@ -1,0 +1,71 @@
+"""Finding the schemas inside a schema, and what a `$ref` points at.
+
+Called by the check, the weighing and the explanation. Assumes nothing about the schema except that its depth is bounded:
+what is not a schema where one belongs is left out here and refused by the meta-schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote
+
+from runs.schemas import keywords
+
+_ONE = keywords.HERE_ONE | keywords.BELOW_ONE
+_MANY = keywords.HERE_MANY | keywords.BELOW_MANY
+_NAMED = keywords.HERE_NAMED | keywords.BELOW_NAMED | {"$defs"}
+
+
+def join_pointer(pointer: str, *steps: str | int) -> str:
+    """Return a JSON Pointer (RFC 6901) some steps further down."""
+    return pointer + "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
+
+
+def split_pointer(pointer: str) -> list[str]:
+    """Return the steps of a JSON Pointer."""
+    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+
+
+def inner_schemas(schema: Any) -> Iterator[tuple[str, str | int | None, Any]]:
+    """Yield each schema directly inside: its keyword, its name or index under it, and itself."""
+    if not isinstance(schema, dict):
+        return
+    for keyword, inner in schema.items():
+        if keyword in _ONE:
+            yield keyword, None, inner
+        elif keyword in _MANY and isinstance(inner, list):
+            for index, branch in enumerate(inner):
+                yield keyword, index, branch
+        elif keyword in _NAMED and isinstance(inner, dict):
+            for name, branch in inner.items():
+                yield keyword, name, branch
+
+
+def all_schemas(root: Any) -> dict[str, Any]:
+    """Return every schema in ``root`` by its pointer, the outer before the inner."""
+    found: dict[str, Any] = {}
+    waiting: list[tuple[str, Any]] = [("", root)]
+    while waiting:
+        pointer, schema = waiting.pop()
+        found[pointer] = schema
+        for keyword, name, inner in inner_schemas(schema):
+            steps = (keyword,) if name is None else (keyword, name)
+            waiting.append((join_pointer(pointer, *steps), inner))
+    return found
+
+
+def target_pointer(reference: str) -> str | None:
+    """Return the pointer a local ``$ref`` stands for, or ``None`` for one that leaves the schema."""
+    if not reference.startswith("#"):
+        return None
+    pointer = unquote(reference[1:])
+    return pointer if not pointer or pointer.startswith("/") else None
+
+
+def schema_at(root: Any, pointer: str) -> Any:
+    """Return what lies at a pointer. Raises ``LookupError`` if nothing does."""
+    found = root
+    for step in split_pointer(pointer):
+        found = found[int(step)] if isinstance(found, list) else found[step]
+    return found

@@ -1,0 +1,437 @@
+"""Schemas of answers: what is refused at creation, what an answer is told, and that neither runs without a bound."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ledger import exact
+from ledger.errors import Problem
+from runs.errors import SchemaUnsupported
+from runs.schemas import check_schema, engine, keywords, validate
+
+A_SECOND = 1.0
+
+
+def faults(schema: Any) -> list[tuple[str, str]]:
+    """Return the places and words with which a schema is refused."""
+    with pytest.raises(SchemaUnsupported) as refused:
+        check_schema(schema)
+    assert refused.value.code == "schema_unsupported"
+    return [(problem.pointer, problem.message) for problem in refused.value.errors]
+
+
+def told(schema: Any, value: Any) -> list[tuple[str, str]]:
+    """Return what an answer to a usable schema is told."""
+    check_schema(schema)
+    return [(problem.pointer, problem.message) for problem in validate(schema, value)]
+
+
+def shown(value: Any) -> str:
+    """Return a short name of a case; a very deep value has no repr."""
+    try:
+        return str(value)[:50]
+    except RecursionError:
+        return "very deep"
+
+
+def nested(levels: int, inner: Any = 1) -> Any:
+    for _ in range(levels):
+        inner = [inner]
+    return inner
+
+
+# --- which schemas can be used ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        True,
+        {},
+        {"type": "object"},
+        {"$schema": keywords.DIALECT, "$id": "https://example.org/a", "$ref": "#/$defs/a", "$defs": {"a": {}}},
+        {"type": "array", "items": {"$ref": "#"}},
+        {"$defs": {"a": {"anyOf": [{"type": "string"}, {"items": {"$ref": "#/$defs/a"}, "type": "array"},
+         {"type": "object", "additionalProperties": {"$ref": "#/$defs/a"}}]}}, "$ref": "#/$defs/a"},
+        {"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}, "additionalProperties": False},
+        {"properties": {"minimun": {"type": "string"}, "$ref": {"type": "string"}}},
+        {"$ref": "#/$defs/a~1b%25", "$defs": {"a/b%": {"type": "string"}}},
+        {"type": ["string", "null"], "enum": ["a", None]},
+        {"pattern": "^[A-Z]{2}-\\d{4}-\\d{1,6}$"},
+        {"properties": {"never": False}},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_schema_in_known_words_is_usable(schema: Any) -> None:
+    check_schema(schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer", "message"),
+    [
+        ("text", "", "must be an object or `true`"),
+        ([], "", "must be an object or `true`"),
+        ({"type": "strnig"}, "/type", "is not what JSON Schema 2020-12 allows for `type`"),
+        ({"properties": {"a": {"minLength": -1}}}, "/properties/a/minLength",
+         "is not what JSON Schema 2020-12 allows for `minLength`"),
+        ({"minimun": 1}, "/minimun", "is not a supported keyword; do you mean `minimum`?"),
+        ({"properties": {"a/b": {"foo": 1}}}, "/properties/a~1b/foo", "is not a supported keyword"),
+        ({"definitions": {}}, "/definitions", "is not a supported keyword; use `$defs`"),
+        ({"type": "string", "nullable": True}, "/nullable",
+         'is not a supported keyword; use `"type": [..., "null"]`'),
+        ({"items": {"$id": "x"}}, "/items/$id", "is allowed at the top of the schema only"),
+        ({"format": "datetime"}, "/format", "is not a supported format; do you mean `date-time`?"),
+        ({"$ref": "https://example.org/a"}, "/$ref",
+         "leaves this schema; only references such as `#/$defs/name` are followed"),
+        ({"$ref": "other.json#/a"}, "/$ref",
+         "leaves this schema; only references such as `#/$defs/name` are followed"),
+        ({"$ref": "#/$defs/a"}, "/$ref", "points at nothing"),
+        ({"$ref": "#/examples/0", "examples": [{}]}, "/$ref", "points at something that is not used as a schema"),
+        ({"$ref": "#"}, "", "leads back to itself without going down into the answer"),
+        ({"enum": []}, "", "can never be met: `enum` has no choices"),
+        ({"const": 3, "enum": [1, 2]}, "", "can never be met: `const` is not among `enum`"),
+        ({"const": "3", "type": "integer"}, "", "can never be met: `const` is not of `type`"),
+        ({"enum": ["3"], "type": "integer"}, "", "can never be met: nothing in `enum` is of `type`"),
+        ({"minimum": 3, "maximum": Decimal("2.9")}, "", "can never be met: `minimum` is above `maximum`"),
+        ({"minLength": 3, "maxLength": 2}, "", "can never be met: `minLength` is above `maxLength`"),
+        ({"exclusiveMinimum": 3, "maximum": 3}, "",
+         "can never be met: `exclusiveMinimum` leaves nothing below `maximum`"),
+        (False, "", "has no possible answer"),
+        ({"not": {}}, "", "has no possible answer"),
+        ({"anyOf": [False, {"not": True}]}, "", "has no possible answer"),
+        ({"allOf": [{}, {"$ref": "#/$defs/a"}], "$defs": {"a": False}}, "", "has no possible answer"),
+        ({"type": "object", "required": ["a"], "properties": {"a": False}}, "", "has no possible answer"),
+        ({"type": "object", "required": ["a"], "additionalProperties": False}, "", "has no possible answer"),
+        ({"description": "x" * 70_000}, "", "is longer than 64 KiB"),
+        ({"default": nested(40)}, "", "is nested deeper than 32 levels"),
+        ({"items": nested(9_000)}, "", "is nested deeper than 32 levels"),
+        ({"allOf": [{}] * 1_001}, "", "holds more than 1000 schemas"),
+        ({"properties": {f"p{number}": {"pattern": f"a{number}"} for number in range(101)}}, "",
+         "holds more than 100 patterns"),
+        ({"pattern": "a" * 501}, "/pattern", "is a pattern longer than 500 characters"),
+        ({"default": "\ud800"}, "", "holds something that is not JSON"),
+    ],
+    ids=shown,
+)  # fmt: skip
+def test_a_schema_that_cannot_be_used_is_refused_at_its_place(schema: Any, pointer: str, message: str) -> None:
+    assert (pointer, message) in faults(schema)
+
+
+@pytest.mark.parametrize("pattern", ["(?=a)b", "(?<!a)b", r"(a)\1", "[a", "a{1000}{1000}", "(?P<n>a)(?P=n)"])
+def test_a_pattern_that_needs_backtracking_or_much_memory_is_refused(pattern: str) -> None:
+    assert faults({"pattern": pattern})[0][0] == "/pattern"
+    assert faults({"patternProperties": {pattern: {}}})[0][0].startswith("/patternProperties/")
+
+
+def test_another_version_of_json_schema_is_refused() -> None:
+    ((pointer, message),) = faults({"$schema": "http://json-schema.org/draft-07/schema#"})
+    assert pointer == "/$schema"
+    assert keywords.DIALECT in message
+
+
+def test_a_circle_of_references_is_refused() -> None:
+    circle = {"$ref": "#/$defs/a", "$defs": {"a": {"allOf": [{"$ref": "#/$defs/b"}]}, "b": {"$ref": "#/$defs/a"}}}
+    assert faults(circle)[0][1] == "leads back to itself without going down into the answer"
+
+
+def doubling(levels: int, keyword: str, inner: Any) -> dict[str, Any]:
+    schemas: dict[str, Any] = {
+        f"a{level}": {keyword: [{"$ref": f"#/$defs/a{level + 1}"}] * 2} for level in range(levels)
+    }
+    return {"$defs": {**schemas, f"a{levels}": inner}, "$ref": "#/$defs/a0"}
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
+def test_doubling_references_are_refused_at_once(keyword: str) -> None:
+    began = time.monotonic()
+    for inner in ({"type": "string"}, False):
+        assert faults(doubling(40, keyword, inner))[0][1].startswith("has too many branches")
+    assert time.monotonic() - began < A_SECOND
+
+
+def test_recursion_that_doubles_at_each_level_of_the_answer_is_refused() -> None:
+    twice = {"anyOf": [{"items": {"$ref": "#/$defs/a"}, "maxItems": 1}, {"items": {"$ref": "#/$defs/a"}}]}
+    assert faults({"$defs": {"a": twice}, "$ref": "#/$defs/a"})[0][1].startswith("has too many branches")
+
+
+def test_fifteen_levels_of_ten_branches_are_refused() -> None:
+    schemas: dict[str, Any] = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 10} for n in range(15)}
+    schema = {"$defs": {**schemas, "a15": {"type": "string"}}, "$ref": "#/$defs/a0"}
+    assert faults(schema)[0][1].startswith("has too many branches")
+
+
+def test_a_long_chain_of_references_is_refused() -> None:
+    chain: dict[str, Any] = {f"a{number}": {"$ref": f"#/$defs/a{number + 1}"} for number in range(100)}
+    assert "more than 64 schemas" in faults({"$defs": {**chain, "a100": {}}, "$ref": "#/$defs/a0"})[0][1]
+
+
+def test_nothing_is_ever_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_network(*_: Any, **__: Any) -> None:
+        pytest.fail("a schema reached for the network")
+
+    monkeypatch.setattr(socket, "socket", no_network)
+    faults({"$ref": "http://127.0.0.1:9/schema"})
+    assert validate({"$ref": "http://127.0.0.1:9/schema"}, 1) == [Problem("", "cannot be checked against this schema")]
+    with pytest.raises(LookupError, match="is not fetched"):
+        engine.retriever("http://127.0.0.1:9/schema")
+
+
+# --- what an answer is told -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "problems"),
+    [
+        ({"required": ["a", "b/c"]}, {}, [("/a", "is missing"), ("/b~1c", "is missing")]),
+        ({"type": "number"}, "100", [("", "must be a number")]),
+        ({"type": "string"}, 123, [("", "must be text")]),
+        ({"type": "boolean"}, "true", [("", "must be true or false")]),
+        ({"type": ["string", "null"]}, 1, [("", "must be text or null")]),
+        ({"enum": ["a", 1]}, True, [("", 'must be one of "a", 1')]),
+        ({"const": 1}, True, [("", "must be exactly 1")]),
+        ({"minLength": 1}, "", [("", "must not be empty")]),
+        ({"maxLength": 1}, "ab", [("", "must have at most 1 character, has 2")]),
+        ({"pattern": "^a$"}, "b", [("", "must match the pattern ^a$")]),
+        ({"minimum": 9007199254740993}, 9007199254740992, [("", "must be at least 9007199254740993")]),
+        ({"maximum": Decimal("0.1")}, Decimal("0.1000000000000000055511"), [("", "must be at most 0.1")]),
+        ({"exclusiveMinimum": 0}, 0, [("", "must be more than 0")]),
+        ({"exclusiveMaximum": 0}, 0, [("", "must be less than 0")]),
+        ({"multipleOf": Decimal("0.01")}, Decimal("184000.001"), [("", "must be a multiple of 0.01")]),
+        ({"additionalProperties": False}, {"x": 1}, [("/x", "was not asked for")]),
+        ({"properties": {"a": False}}, {"a": 1}, [("/a", "was not asked for")]),
+        ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, [("/b", "is missing; it goes with a")]),
+        ({"minProperties": 1}, {}, [("", "must have at least 1 member, has 0")]),
+        ({"propertyNames": {"pattern": "^a"}}, {"b": 1}, [("/b", "has a name that is not allowed")]),
+        ({"items": {"type": "integer"}}, [1, "2"], [("/1", "must be a whole number")]),
+        ({"prefixItems": [{"type": "string"}], "items": False}, ["a", 1], [("/1", "is not allowed here")]),
+        ({"minItems": 2}, [1], [("", "must have at least 2 entries, has 1")]),
+        ({"maxItems": 1}, [1, 2], [("", "must have at most 1 entry, has 2")]),
+        ({"uniqueItems": True}, [1, Decimal("1.0")], [("/1", "is in the list twice")]),
+        ({"contains": {"const": 1}}, [2], [("", "must have at least 1 entry of the required form, has 0")]),
+        ({"not": {"const": 1}}, 1, [("", "has exactly the form that is not allowed")]),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, 1, [("", "fits none of the allowed forms")]),
+        ({"anyOf": [{"type": "string", "minLength": 3}, {"type": "null"}]}, "a",
+         [("", "must have at least 3 characters")]),
+        ({"oneOf": [{"type": "object", "required": ["a"]}, {"type": "string"}]}, {}, [("/a", "is missing")]),
+        ({"oneOf": [{"type": "number"}, {"type": "integer"}]}, 1,
+         [("", "fits 2 of the allowed forms, where exactly one is meant")]),
+        ({"if": {"type": "string"}, "then": {"minLength": 2}}, "a", [("", "must have at least 2 characters")]),
+        ({"if": {"type": "string"}, "else": {"type": "null"}}, 1, [("", "must be null")]),
+        ({"dependentSchemas": {"a": {"required": ["b"]}}}, {"a": 1}, [("/b", "is missing")]),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"type": "null"}}}, 1, [("", "must be null")]),
+    ],
+    ids=shown,
+)  # fmt: skip
+def test_a_wrong_answer_is_told_in_plain_words(schema: Any, value: Any, problems: list[tuple[str, str]]) -> None:
+    assert told(schema, value) == problems
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "integer"}, Decimal("1.0")),
+        ({"type": "integer"}, Decimal("1E+308")),
+        ({"const": 1}, Decimal("1.00")),
+        ({"enum": [Decimal("1.0")]}, 1),
+        ({"const": 9007199254740993}, Decimal("9007199254740993.0")),
+        ({"multipleOf": Decimal("0.01")}, Decimal("184000.10")),
+        ({"uniqueItems": True}, [1, True, "1"]),
+        ({"maxLength": 1}, "😀"),
+        ({"type": "null"}, None),
+        ({"const": False}, False),
+        ({"const": []}, []),
+        ({"const": ""}, ""),
+        (True, {"any": ["thing"]}),
+    ],
+)
+def test_a_right_answer_is_told_nothing(schema: Any, value: Any) -> None:
+    assert told(schema, value) == []
+
+
+def test_an_answer_that_needs_true_takes_nothing_that_looks_like_it() -> None:
+    schema = {"type": "object", "required": ["approve"], "properties": {"approve": {"type": "boolean"}}}
+    for odd in ("true", "false", 1, 0, "no", [], {}, None, "yes"):
+        assert told(schema, {"approve": odd}) == [("/approve", "must be true or false")]
+    assert told(schema, {"approve": True}) == []
+
+
+FORMATS: dict[str, tuple[list[str], list[str]]] = {
+    "date": (["2024-02-29"], ["2024-02-30", "nope", "29.02.2024", "2024-02-29T00:00:00Z"]),
+    "date-time": (["2024-02-29T12:00:00Z", "2024-02-29T12:00:00.5+01:00"], ["2024-02-29T12:00:00", "2024-02-30T12:00:00Z"]),
+    "time": (["12:00:00Z", "12:00:00+01:00"], ["12:00:00", "25:00:00Z"]),
+    "duration": (["P1D", "PT15M", "P1W"], ["1d", "P"]),
+    "email": (["ana@example.org"], ["nope", "Ana <ana@example.org>", "ana@[127.0.0.1]"]),
+    "hostname": (["a.example"], ["a_b", "-a"]),
+    "ipv4": (["192.0.2.1"], ["192.0.2.256", "192.0.2.01"]),
+    "ipv6": (["2001:db8::1"], ["2001:db8::1%eth0", "12"]),
+    "uri": (["https://example.org/a?b#c", "urn:a:b"], ["example", "https://exa mple.org"]),
+    "uuid": (["2eb8aa08-aa98-11ea-b4aa-73b441d16380"], ["2eb8aa08"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(keywords.FORMATS))
+def test_a_known_format_is_enforced(name: str) -> None:
+    right, wrong = FORMATS[name]
+    assert [value for value in right if told({"format": name}, value)] == []
+    assert [value for value in wrong if not told({"format": name}, value)] == []
+    assert told({"format": name}, 5) == []  # a format is about texts
+
+
+# --- bounds -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"pattern": "^(a+)+$"}, "a" * 40 + "!"),
+        ({"pattern": "^(a+)+$"}, "a" * 199_000 + "!"),
+        ({"pattern": "^[ab]*a[ab]{200}[cd]"}, "abaab" * 39_000),
+        ({"pattern": "([ab]*a[ab]{150}x|[ab]*b[ab]{150}y)"}, "abaab" * 39_000),
+        ({"pattern": "^[ab]*a[ab]{200}[cd]"}, "ab" * 500_000),
+        ({"patternProperties": {"^(a+)+$": {"type": "null"}}}, {"a" * 40 + "!": 1, "a": 1}),
+        ({"uniqueItems": True}, [*range(300_000), 0]),
+        ({"uniqueItems": True}, [{"a": number} for number in range(100_000)] + [{"a": Decimal(5)}]),
+        ({"items": {"type": "string"}}, [1] * 500_000),
+        ({"items": {"enum": [[number] for number in range(5_000)]}}, [[4_999]] * 100_000 + [0]),
+        ({"items": {"enum": [str(number) for number in range(5_000)]}}, [0] * 500_000),
+        ({"items": {"required": [f"p{number}" for number in range(1_000)]}}, [{}] * 100_000),
+        ({"anyOf": [{"const": "x" * 20_000}] * 3}, "y" * 1_000_000),
+        ({"items": {"anyOf": [{"enum": ["x" * 3_000 + str(n) for n in range(10)]}] * 2}}, ["y"] * 100_000),
+        (doubling(8, "anyOf", {"type": "string"}), 1),
+        (doubling(8, "anyOf", {"items": {"type": "string"}}), [1] * 1_000),
+        ({"type": "array", "items": {"$ref": "#"}}, nested(63)),
+        ({"type": "array", "items": {"$ref": "#"}}, nested(100_000)),
+        ({"minimum": 1}, Decimal("1E-308")),
+    ],
+    ids=shown,
+)  # fmt: skip
+def test_a_hostile_answer_is_refused_in_bounded_time(schema: Any, value: Any) -> None:
+    check_schema(schema)
+    began = time.monotonic()
+    problems = validate(schema, value)
+    assert 1 <= len(problems) <= keywords.MAX_PROBLEMS
+    assert time.monotonic() - began < 3 * A_SECOND  # two cores shared by the whole suite; alone it is below one
+
+
+def test_an_ordinary_large_answer_is_accepted() -> None:
+    schema = {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 20}}}}
+    assert told(schema, [{"name": f"part {number}"} for number in range(30_000)]) == []
+
+
+def test_a_compiled_schema_is_kept_by_its_digest_and_only_so_many() -> None:
+    engine._engines.clear()
+    validate({"const": 1}, 1)
+    validate({"const": Decimal("1.0")}, 1)
+    assert len(engine._engines) == 1
+    for number in range(engine._KEPT_ENGINES + 10):
+        validate({"const": number}, 0)
+    assert len(engine._engines) == engine._KEPT_ENGINES
+
+
+# --- anything at all --------------------------------------------------------------------------------------------------
+
+numbers = st.integers() | st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-999, max_value=999)
+plain = st.none() | st.booleans() | numbers | st.text(max_size=5)
+values = st.recursive(
+    plain, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
+)
+words = st.sampled_from(sorted(keywords.KEYWORDS | {"minimun", "definitions"}))
+anything = st.recursive(
+    plain | st.sampled_from(["#", "#/$defs/a", "string", "date", "^(a|b)*$", "(?=a)"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words | st.sampled_from("abc"), inner, max_size=4),
+    max_leaves=15,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(schema=anything, value=values)
+@example(schema={"pattern": "\ud800"}, value="\ud800")
+@example(schema={"$ref": "#/%FF"}, value=1)
+@example(schema={"$ref": "#/allOf/x", "allOf": [{}]}, value=1)
+def test_any_json_is_checked_or_refused_and_never_anything_else(schema: Any, value: Any) -> None:
+    with contextlib.suppress(SchemaUnsupported):
+        check_schema(schema)
+    assert isinstance(validate(schema, value), list)
+
+
+counts = st.integers(0, 3)
+names = st.sampled_from("abc")
+leaf = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(["string", "integer", "number", "boolean", "null", "object", "array"]),
+        "enum": st.lists(values, min_size=1, max_size=3),
+        "const": values,
+        "minLength": counts,
+        "maxLength": counts,
+        "minimum": numbers,
+        "exclusiveMaximum": numbers,
+        "multipleOf": st.sampled_from([2, Decimal("0.5")]),
+        "required": st.lists(names, unique=True, max_size=2),
+        "dependentRequired": st.dictionaries(names, st.lists(names, unique=True, max_size=2), max_size=1),
+        "minItems": counts,
+        "uniqueItems": st.booleans(),
+        "minProperties": counts,
+        "pattern": st.sampled_from(["^a", "b$"]),
+    },
+)
+usable = st.recursive(
+    leaf | st.booleans(),
+    lambda inner: st.fixed_dictionaries(
+        {},
+        optional={
+            "anyOf": st.lists(inner, min_size=1, max_size=2),
+            "oneOf": st.lists(inner, min_size=1, max_size=2),
+            "allOf": st.lists(inner, min_size=1, max_size=2),
+            "not": inner,
+            "if": inner,
+            "then": inner,
+            "else": inner,
+            "items": inner,
+            "prefixItems": st.lists(inner, min_size=1, max_size=2),
+            "contains": inner,
+            "minContains": counts,
+            "properties": st.dictionaries(names, inner, max_size=2),
+            "patternProperties": st.dictionaries(st.sampled_from(["^a", "b"]), inner, max_size=1),
+            "additionalProperties": inner,
+            "propertyNames": inner,
+            "dependentSchemas": st.dictionaries(names, inner, max_size=1),
+        },
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=250, deadline=None)
+@given(schema=usable, value=values)
+def test_the_words_agree_with_the_judge(schema: Any, value: Any) -> None:
+    """The engine alone decides; if its verdict and the explanation differ, one of the two is wrong."""
+    try:
+        check_schema(schema)
+    except SchemaUnsupported:
+        return
+    told = engine.explain(schema, value, matches=engine._matches)
+    assert bool(told) == (not engine.build_engine(schema).judge.is_valid(value)), exact.dumps([schema, value])
+
+
+# --- the page about schemas -------------------------------------------------------------------------------------------
+
+
+def test_the_page_about_schemas_lists_what_the_code_knows() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "schemas.md").read_text()
+    listed = {line.split("`")[1] for line in page.splitlines() if line.startswith("| `")}
+    limits = {name for name in listed if name.startswith("MAX_")}
+    assert listed - limits == keywords.KEYWORDS | {f"format: {name}" for name in keywords.FORMATS}
+    assert limits == {name for name in vars(keywords) if name.startswith("MAX_")}
+    for name in limits:
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{name}`"))
+        assert f"{getattr(keywords, name):,}" in row
