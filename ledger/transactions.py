@@ -24,7 +24,7 @@ TRIES = 3
 RETRYABLE_SQLSTATES = {"40001", "40P01"}
 
 
-def use_case(verb: Callable[P, T]) -> Callable[P, T]:
+def use_case(verb: Callable[P, T | Refusal]) -> Callable[P, T]:
     """Run ``verb`` in its own durable transaction.
 
     A ``Refusal`` that the verb *returns* is raised after the commit, so that what it recorded stays; one that it raises
