@@ -1,0 +1,393 @@
+"""May this run begin this effect now? And what follows from what is said of it later.
+
+The use cases around the effect ledger: a worker begins and reports, an owner settles or orders again. Each locks the run,
+then the effect; first the flags (ended, ending, paused), then the lease, then facts and permits, which guard a new try
+only: a recorded outcome is told to whoever holds the run. Nothing outside is done here, and no page or request is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from ledger import clock, effects, reconciliation
+from ledger.canonical import digest
+from ledger.effects import Next
+from ledger.errors import InDoubt, NotFound, PayloadInvalid, Refusal
+from ledger.exact import ABSENT
+from ledger.models import Effect
+from ledger.states import EffectStatus, Repeat
+from ledger.transactions import use_case
+from runs.continuations import open_continuation, postpone_check
+from runs.endings import finish_ending, hold_for_effect
+from runs.errors import (
+    ApprovalRequired,
+    CallNotApproved,
+    FactsUnchecked,
+    NotPermitted,
+    PermitExpired,
+    RunCancelled,
+    RunFinished,
+    RunPaused,
+)
+from runs.holds import lift_holds, open_hold
+from runs.leases import check_lease
+from runs.models import Agent, EffectRule, Fact, FactCheck, Permit, Run
+from runs.permits import approved_otherwise, check_permit, find_permit, replace_permit, standing_permit
+from runs.standing import store
+from runs.states import FINAL, ContinuationStatus, HoldKind
+from runs.timeline import note
+
+OPERATORS = "operators"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """What a worker is told: perform the call now, and report with this token; or take the recorded outcome."""
+
+    effect: Effect
+    perform: bool
+    new: bool
+    attempt_token: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The call a worker wants to make, completed from its permit or from what is recorded, and the permit it rests on."""
+
+    key: str
+    call: dict[str, Any]
+    digest: str
+    permit: Permit | None
+
+
+# --- workers ----------------------------------------------------------------------------------------------------------
+
+
+@use_case
+def begin_effect(
+    *,
+    agent: Agent,
+    run_id: str,
+    token: str,
+    key: str,
+    name: str,
+    arguments: Any = ABSENT,
+    permit: str | None = None,
+    repeat: str = Repeat.NEVER,
+    request_key: str = "",
+) -> Begun | Refusal:
+    """Say whether the effect ``key`` is to be performed now, and record that it was begun.
+
+    ``arguments`` may be left out where a permit, or the effect itself, has them. Raises the refusals of a run that may not
+    act (finished, cancelled, paused, lease lost), ``FactsUnchecked``, those of permits, and the ledger's.
+    """
+    run = _own_run(agent, run_id)
+    now = clock.now()
+    _check_flags(run)
+    check_lease(run, token, now=now)
+    known = effects.find_effect(scope=run.public_id, key=key)
+    asked = _complete(run, key=key, name=name, arguments=arguments, permit=permit, known=known)
+    if known is None or effects.foresee(known, fence=run.fence, request_key=request_key) == Next.NEXT_ATTEMPT:
+        refusal = _check_new_attempt(run, asked, known=known, now=now)
+        if isinstance(refusal, Refusal):
+            return refusal  # the use case commits the note of it, then raises it
+        asked = refusal
+    was = known.status if known else ""
+    outcome = effects.intend(
+        scope=run.public_id,
+        epoch=run.epoch,
+        key=key,
+        fence=run.fence,
+        name=name,
+        arguments=asked.call["arguments"],
+        repeat=repeat,
+        owner=run.agent.owner,
+        permit_ref=asked.permit.public_id if asked.permit else None,
+        request_key=request_key,
+        now=now,
+    )
+    if isinstance(outcome, InDoubt):
+        if was == EffectStatus.INTENDED and known is not None:
+            _hold_unknown(run, known, actor=_actor(agent), now=now)
+            store(run, now)
+        return outcome  # as above: the doubt stays
+    if outcome.begun:
+        note(
+            run,
+            "effect.begun",
+            actor=_actor(agent),
+            at=now,
+            effect=key,
+            name=name,
+            digest=asked.digest,
+            attempt=outcome.effect.attempt,
+            permit=outcome.effect.permit_ref,
+        )
+        store(run, now)
+    token_of_attempt = effects.attempt_token(run.public_id, key, outcome.effect.attempt) if outcome.perform else None
+    return Begun(effect=outcome.effect, perform=outcome.perform, new=outcome.new, attempt_token=token_of_attempt)
+
+
+@use_case
+def report_effect(
+    *,
+    agent: Agent,
+    run_id: str,
+    key: str,
+    attempt_token: str,
+    status: str,
+    receipt: Any = None,
+    error: str = "",
+    retryable: bool = False,
+) -> effects.Reported:
+    """Record what became of an attempt: by its token, not the lease, so that the truth is taken after the lease's loss,
+    a cancel, and the run's end.
+
+    A doubt that it ends lifts the run's hold; one that speaks against what stands makes a hold ``contradiction``.
+    """
+    run = _own_run(agent, run_id)
+    now = clock.now()
+    attempt = effects.attempt_of(attempt_token, run.public_id, key)
+    if attempt is None:
+        raise PayloadInvalid.at("/attempt_token", "is not one of this effect")
+    reported = effects.report(
+        scope=run.public_id,
+        key=key,
+        attempt=attempt,
+        status=status,
+        receipt=receipt,
+        error=error,
+        retryable=retryable,
+        by=_actor(agent),
+        now=now,
+    )
+    if reported.repeated:
+        return reported
+    effect, actor = reported.effect, _actor(agent)
+    if reported.contradiction:
+        reason = f"Its worker says {status}, while it stands as {effect.status}."
+        open_hold(run, HoldKind.CONTRADICTION, key, owner_id=effect.owner_id, reason=reason, now=now)
+        note(run, "effect.contradicted", actor=actor, at=now, effect=key, attempt=attempt, status=status)
+    elif reported.settled:
+        note(run, f"effect.{status}", actor=actor, at=now, effect=key, attempt=attempt)
+        _go_on_after(run, key, by=actor, now=now)
+    elif effect.status == EffectStatus.UNKNOWN != reported.before:
+        _hold_unknown(run, effect, actor=actor, now=now)
+    store(run, now)
+    return reported
+
+
+def _own_run(agent: Agent, run_id: str) -> Run:
+    run = Run.objects.locked().select_related("agent__owner").filter(agent=agent, public_id=run_id).first()
+    if run is None:
+        raise NotFound
+    return run
+
+
+def _actor(agent: Agent) -> str:
+    return f"agent:{agent.slug}"
+
+
+def _check_flags(run: Run) -> None:
+    if run.status in FINAL:
+        raise RunFinished(f"The run has ended: {run.status}.", status=run.status)
+    if run.ending:
+        raise RunCancelled
+    if run.pause_asked_at:
+        raise RunPaused
+
+
+def _complete(run: Run, *, key: str, name: str, arguments: Any, permit: str | None, known: Effect | None) -> Asked:
+    """Fill in the arguments that were left out: the approved ones, else those the effect was begun with."""
+    found = find_permit(run, permit) if permit is not None else None
+    if permit is not None and found is None:
+        raise PayloadInvalid.at("/permit", "names no permit of this run")
+    if arguments is ABSENT:
+        source = found.call if found else known.call if known else None
+        if source is None:
+            raise PayloadInvalid.at("/arguments", "are missing, and no permit was named that has them")
+        arguments = source["arguments"]
+    call = {"name": name, "arguments": arguments}
+    return Asked(key=key, call=call, digest=digest(call), permit=found)
+
+
+def _check_new_attempt(run: Run, asked: Asked, *, known: Effect | None, now: datetime) -> Asked | CallNotApproved:
+    """Judge what guards a new try: facts that the worker has to check, and the approval where a rule asks for one.
+
+    Returns the call with the permit it rests on. A call that differs from the approved one is noted for operators, so
+    its refusal is returned.
+    """
+    if known is not None and known.call_digest != asked.digest:
+        return asked  # the ledger refuses it: the key was used for another call
+    _check_facts(run)
+    try:
+        permit = _find_approval(run, asked, known=known, now=now)
+    except CallNotApproved as refusal:
+        actor = _actor(run.agent)
+        note(run, "effect.refused", actor=actor, at=now, effect=asked.key, code=refusal.code, **refusal.extra)
+        store(run, now)
+        return refusal
+    if permit and known and known.permit_ref and known.permit_ref != permit.public_id:
+        replace_permit(run, known.permit_ref, by=permit, now=now)
+    return Asked(key=asked.key, call=asked.call, digest=asked.digest, permit=permit)
+
+
+def _check_facts(run: Run) -> None:
+    """A fact that the worker checks holds for one lease: the one that stated it, or that reported it since."""
+    unchecked = Fact.objects.filter(
+        checkpoint__run=run, checkpoint__number=run.checkpoint_number, check_by=FactCheck.WORKER, waived_by=None
+    ).exclude(last_fence=run.fence)
+    names = sorted({*unchecked.exclude(checkpoint__fence=run.fence).values_list("name", flat=True)})
+    if names:
+        raise FactsUnchecked(facts=names)
+
+
+def _find_approval(run: Run, asked: Asked, *, known: Effect | None, now: datetime) -> Permit | None:
+    """Return the permit that lets the effect begin; ``None`` where none is needed and none was named.
+
+    The one that was named counts alone. Without a name it is the one the key was begun with, else any good one of the
+    same call.
+    """
+    if asked.permit is not None:
+        check_permit(run, asked.permit, key=asked.key, call_digest=asked.digest, now=now)
+        return asked.permit
+    rule = _rule_for(run.agent, asked.call["name"])
+    spent_on_it = find_permit(run, known.permit_ref) if known and known.permit_ref else None
+    if rule is None and spent_on_it is None:
+        return None
+    if spent_on_it is not None and spent_on_it.void_at is None and spent_on_it.valid_until > now:
+        return spent_on_it
+    good = standing_permit(run, key=asked.key, call_digest=asked.digest, now=now)
+    if good is not None:
+        return good
+    if spent_on_it is not None:
+        raise PermitExpired(permit=spent_on_it.public_id)
+    otherwise = approved_otherwise(run, name=asked.call["name"], now=now)
+    if otherwise is not None:
+        raise CallNotApproved(permit=otherwise.public_id, approved=otherwise.digest, asked=asked.digest)
+    reason = rule.reason if rule else ""
+    raise ApprovalRequired(f"This effect needs a person's approval first, for the reason {reason}.", reason=reason)
+
+
+def _rule_for(agent: Agent, name: str) -> EffectRule | None:
+    rules = EffectRule.objects.filter(agent=agent).order_by("name_pattern")
+    return next((rule for rule in rules if fnmatchcase(name, rule.name_pattern)), None)
+
+
+# --- the owners' desk -------------------------------------------------------------------------------------------------
+
+
+@use_case
+def settle_unknown(*, effect_id: int, outcome: str, person: User, reason: str, evidence: str = "") -> Effect:
+    """An owner says what became of an unknown effect: applied, or failed (known not to have happened).
+
+    The run goes on as soon as nothing else holds it; an ending run ends. Raises ``NotPermitted``, ``AlreadySettled``.
+    """
+    run, owner_id = _run_of(effect_id)
+    _check_owner(person, owner_id=owner_id)
+    now = clock.now()
+    effect = reconciliation.settle(
+        effect_id=effect_id, outcome=outcome, person=person, reason=reason, evidence=evidence, now=now
+    )
+    actor = f"person:{person.get_username()}"
+    note(run, "effect.settled", actor=actor, at=now, effect=effect.key, attempt=effect.attempt, outcome=outcome)
+    _go_on_after(run, effect.key, by=actor, now=now)
+    store(run, now)
+    return effect
+
+
+@use_case
+def order_effect_again(*, effect_id: int, person: User, reason: str) -> Effect:
+    """An owner orders an effect to be done again, although it may have happened; the worker's next ask performs it.
+
+    Never by the run's initiator, and never for a run that ends. Raises ``NotPermitted``, ``AlreadySettled``.
+    """
+    run, owner_id = _run_of(effect_id)
+    _check_owner(person, owner_id=owner_id)
+    if run.initiator_id == person.pk:
+        raise NotPermitted("You started this run, so somebody else orders its effects again.")
+    if run.status in FINAL:
+        raise RunFinished(f"The run has ended: {run.status}.", status=run.status)
+    if run.ending:
+        raise RunCancelled
+    now = clock.now()
+    order = reconciliation.order_again(effect_id=effect_id, person=person, reason=reason, now=now)
+    actor = f"person:{person.get_username()}"
+    note(run, "effect.ordered_again", actor=actor, at=now, effect=order.effect.key, attempt=order.effect.attempt)
+    _go_on_after(run, order.effect.key, by=actor, now=now)
+    store(run, now)
+    return order.effect
+
+
+@use_case
+def close_contradiction(*, effect_id: int, person: User, reason: str) -> Effect:
+    """An owner has looked into two words that contradict each other; what stands goes on standing, and so goes the run.
+
+    Raises ``NotPermitted``, ``NotFound`` where nothing contradicts.
+    """
+    run, owner_id = _run_of(effect_id)
+    _check_owner(person, owner_id=owner_id)
+    if not reason.strip():
+        raise PayloadInvalid.at("/reason", "is missing: say what you found")
+    now = clock.now()
+    effect = Effect.objects.get(pk=effect_id)
+    actor = f"person:{person.get_username()}"
+    if not lift_holds(run, HoldKind.CONTRADICTION, subject=effect.key, by=actor, now=now):
+        raise NotFound
+    note(run, "effect.contradiction_closed", actor=actor, at=now, effect=effect.key, reason=reason.strip()[:300])
+    _check_again(run, now=now)
+    store(run, now)
+    return effect
+
+
+def may_settle(person: User, *, owner_id: int) -> bool:
+    """Tell whether the person answers for effects of this owner group, or is an operator."""
+    groups = person.groups
+    return person.is_active and (groups.filter(pk=owner_id).exists() or groups.filter(name=OPERATORS).exists())
+
+
+def _check_owner(person: User, *, owner_id: int) -> None:
+    if not may_settle(person, owner_id=owner_id):
+        raise NotPermitted("Only the effect's owners and operators settle it.")
+
+
+def _run_of(effect_id: int) -> tuple[Run, int]:
+    """Lock the run of an effect, before the effect itself: the other order would meet a worker's in a deadlock."""
+    effect = Effect.objects.filter(pk=effect_id).first()
+    run = Run.objects.locked().filter(public_id=effect.scope).first() if effect else None
+    if run is None or effect is None:
+        raise NotFound
+    return run, effect.owner_id
+
+
+# --- what follows -----------------------------------------------------------------------------------------------------
+
+
+def _hold_unknown(run: Run, effect: Effect, *, actor: str, now: datetime) -> None:
+    """Nobody knows what happened: the run is held for the owner, unless the receiver may get the call twice."""
+    note(run, "effect.unknown", actor=actor, at=now, effect=effect.key, attempt=effect.attempt)
+    if effect.repeat == Repeat.NEVER:
+        hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
+
+
+def _go_on_after(run: Run, key: str, *, by: str, now: datetime) -> None:
+    """An outcome is known, or a person took it upon them: lift the hold, end what only waited for that, look again."""
+    lift_holds(run, HoldKind.UNKNOWN_EFFECT, subject=key, by=by, now=now)
+    if run.ending:
+        finish_ending(run, actor=by, now=now)
+    else:
+        _check_again(run, now=now)
+
+
+def _check_again(run: Run, *, now: datetime) -> None:
+    """A continuation that is being checked may have waited for this: its check is due now."""
+    if run.open_continuation != ContinuationStatus.CHECKING:
+        return
+    continuation = open_continuation(run)
+    if continuation is not None:
+        postpone_check(run, continuation, due_at=now)
