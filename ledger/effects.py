@@ -16,7 +16,7 @@ from typing import Any
 
 from django.contrib.auth.models import Group
 from django.db import IntegrityError
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from ledger import tokens
 from ledger.canonical import digest
@@ -105,6 +105,12 @@ def effects_in_question(scope: str) -> list[Effect]:
     ordered = Order.objects.filter(effect=OuterRef("pk"), used_by_attempt__isnull=True)
     unknown = Effect.objects.filter(~Exists(ordered), scope=scope, status=EffectStatus.UNKNOWN, repeat=Repeat.NEVER)
     return list(unknown.select_related("owner").order_by("id"))
+
+
+def any_in_question(scope: str) -> bool:
+    """Tell, in one statement, whether an effect of the run is under way or unknown and not to be repeated."""
+    unknown = Q(status=EffectStatus.UNKNOWN, repeat=Repeat.NEVER)
+    return Effect.objects.filter(Q(status=EffectStatus.INTENDED) | unknown, scope=scope).exists()
 
 
 def overdue_scopes(*, before: datetime, limit: int) -> list[str]:

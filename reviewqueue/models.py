@@ -2,7 +2,39 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
+
+from runs.models import Agent
+
+
+class ApiKey(models.Model):
+    """A key of one agent, or the personal token of one person; only its hash is kept, and the secret is shown once.
+
+    The text is ``rq_<prefix>_<secret>``. A slow hash would cost more than the request: the secret has 256 random bits.
+    """
+
+    prefix = models.CharField(max_length=16, unique=True)
+    secret_hash = models.CharField(max_length=64, help_text="SHA-256, in hexadecimal")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, related_name="keys")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    scopes = models.JSONField(default=list, help_text="of an agent's key: run, control, signal")
+    name = models.CharField(max_length=100, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+    last_used_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(agent__isnull=True) ^ models.Q(person__isnull=True),
+                name="a_key_is_of_an_agent_or_of_a_person",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"rq_{self.prefix}_..."
 
 
 class Heartbeat(models.Model):

@@ -17,13 +17,16 @@ from django_q.models import Schedule
 from django_q.tasks import async_task
 
 from ledger import clock
+from reviewqueue.delivery import outbound
 from reviewqueue.models import Heartbeat
+from runs import checking, expiry
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 WORKER_NAME = "REVIEWQUEUE_WORKER"  # set by the supervisor for its cluster: who beats here
 SECONDS_BETWEEN_BEATS = 2
+SWEPT_AT_ONCE = 200  # well under the cluster's time-out for one task; what is left is due again a second later
 _last_beat = 0.0
 
 
@@ -57,7 +60,30 @@ def beat() -> None:
 
 @entry_point
 def enqueue_due_sweeps() -> None:
-    """Look, with one indexed EXISTS a kind, for rows that are due, and enqueue the sweep of each kind that has some."""
+    """Look, with one indexed EXISTS a kind, for rows that are due, and enqueue the sweep if there are some."""
+    if expiry.anything_due():
+        async_task("reviewqueue.tasks.sweep")
+
+
+@entry_point
+def sweep() -> None:
+    """End what is due, each row in its own transaction. Two sweeps at once are harmless: each looks again under the lock."""
+    expiry.release_lapsed_leases(limit=SWEPT_AT_ONCE)
+    expiry.expire_due_interrupts(limit=SWEPT_AT_ONCE)
+    expiry.expire_due_runs(limit=SWEPT_AT_ONCE)
+    for continuation_id in expiry.due_continuations(limit=SWEPT_AT_ONCE):
+        check_continuation(continuation_id)
+
+
+@entry_point
+def check_continuation(continuation_id: str) -> None:
+    """Check facts and effects again before anybody may go on."""
+    checking.check_continuation(continuation_id=continuation_id, fetch=outbound.fetch_fact)
+
+
+def enqueue_check(continuation_id: str) -> None:
+    """Enqueue a check inside the transaction that made it due: a row of this database, committed with the answer."""
+    async_task("reviewqueue.tasks.check_continuation", continuation_id)
 
 
 def enqueue_beat() -> None:

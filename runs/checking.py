@@ -167,7 +167,7 @@ def _decide(run: Run, continuation: Continuation, changed: list[Fact], *, now: d
     if replan and answered:
         plan_again(run, continuation.checkpoint, replan, actor=SYSTEM, now=now, of=continuation)
         return
-    under_way = effects.intended_effects(scope=run.public_id)
+    under_way = effects.intended_effects(run.public_id)
     if under_way:
         due = min(effect.settle_by or now + CHECK_TIME for effect in under_way)
         postpone_check(run, continuation, due_at=due)

@@ -69,4 +69,3 @@ def find_repeated(run: Run, *, after: int, request_digest: str) -> Checkpoint | 
 def last_checkpoint(run: Run) -> Checkpoint:
     """Return the run's last checkpoint; every run has one, since its start writes number 0."""
     return Checkpoint.objects.get(run=run, number=run.checkpoint_number)
-

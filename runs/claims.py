@@ -27,13 +27,9 @@ def is_claimed_by_other(interrupt: Interrupt, person: AbstractBaseUser, *, now: 
 
 def refuse_claimed(interrupt: Interrupt) -> ClaimedByOther:
     """Return the refusal that names the holder and the end of the claim."""
-    holder, until = interrupt.claimed_by, interrupt.claimed_until
-    assert holder is not None and until is not None  # noqa: S101  only called for a live claim
-    return ClaimedByOther(
-        f"{holder.get_username()} holds this until {until:%H:%M} UTC.",
-        claimed_by=holder.get_username(),
-        claimed_until=until,
-    )
+    holder = "Somebody else" if interrupt.claimed_by is None else interrupt.claimed_by.get_username()
+    until = interrupt.claimed_until
+    return ClaimedByOther(f"{holder} holds this until {until:%H:%M} UTC.", claimed_by=holder, claimed_until=until)
 
 
 def claim_interrupt(interrupt: Interrupt, person: AbstractBaseUser, *, take_over: bool, now: datetime) -> None:

@@ -47,7 +47,7 @@ def end_run(run: Run, ending: RunStatus, *, reason: str, actor: str, now: dateti
 
 def finish_ending(run: Run, *, actor: str, now: datetime) -> bool:
     """End the run for good, unless an effect's outcome is still open. Called again when one was settled."""
-    if not run.ending or run.ended_at or effects.open_effects(scope=run.public_id):
+    if not run.ending or run.ended_at or effects.open_effects(run.public_id):
         return False
     run.ended_at = now
     note(run, f"run.{run.ending}", actor=actor, at=now, reason=run.ending_reason)

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ledger import effects
 from ledger.errors import PayloadInvalid
 from ledger.transactions import assert_open
-from runs.models import Agent, Checkpoint, Connection, Fact, FactCheck, FactKind, Interrupt
+from runs.models import Agent, Checkpoint, Connection, Fact, FactCheck, FactKind, Interrupt, Run
 from runs.states import OnChange
 
 MOST_CHECKS = 8
@@ -67,6 +68,13 @@ def record_facts(
     return Fact.objects.bulk_create(rows)
 
 
-def has_checks(checkpoint: Checkpoint) -> bool:
-    """Tell whether this server has something to check before the run goes on from ``checkpoint``."""
-    return Fact.objects.filter(checkpoint=checkpoint, check_by=FactCheck.CONNECTION).exists()
+def has_something_to_check(run: Run, checkpoint: Checkpoint) -> bool:
+    """Tell whether anything stands between the locked run and going on from ``checkpoint``.
+
+    A fact that this server checks, an effect under way or in question, or a hold that is open already.
+    """
+    return (
+        run.open_holds > 0
+        or Fact.objects.filter(checkpoint=checkpoint, check_by=FactCheck.CONNECTION).exists()
+        or effects.any_in_question(run.public_id)
+    )

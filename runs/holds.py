@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-
 from ledger.transactions import assert_open
 from runs.models import Hold, Run
 from runs.states import HoldKind
@@ -17,7 +16,7 @@ OUTLIVES_THE_RUN = frozenset({HoldKind.UNKNOWN_EFFECT, HoldKind.CONTRADICTION})
 
 
 def open_hold(run: Run, kind: HoldKind, subject: str = "", *, owner_id: int, reason: str, now: datetime) -> bool:
-    """Hold the locked run back; ``subject`` is the effect's key or the fact's name. Returns False when it was held by that."""
+    """Hold the locked run back; ``subject`` is the effect's key or the fact's name. False: it was already."""
     assert_open()
     _, opened = Hold.objects.get_or_create(
         run=run,

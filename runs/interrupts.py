@@ -1,8 +1,8 @@
 """INTERRUPT CONTROLLER: durable waits, from the question to its answer.
 
 Sole writer of ``Interrupt.status`` and of ``Run.open_waits``. Every verb works on a run and an interrupt that the caller has
-locked, in that order: ``suspending`` opens, the gateway answers, ``expiry`` expires, ``resuming`` renews. No verb here judges
-who may answer.
+locked, in that order: ``suspending`` opens, the gateway answers, ``expiry`` expires, ``checking`` renews. Who may answer is
+judged elsewhere.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
 
-from ledger import effects
 from ledger.canonical import digest
 from ledger.errors import PayloadInvalid, Problem
 from ledger.exact import dumps
@@ -25,7 +24,7 @@ from runs import schemas
 from runs.continuations import make_continuation, void_continuation
 from runs.decisions import Answer, approved_call, move_decisions, record_decision
 from runs.errors import SchemaUnsupported
-from runs.facts import AskedFact, has_checks, record_facts
+from runs.facts import AskedFact, has_something_to_check, record_facts
 from runs.models import Agent, Assignee, Checkpoint, Continuation, Decision, Interrupt, Queue, Run, Schema
 from runs.permits import make_permit, void_permits
 from runs.policies import Wish, current_policy, settle_terms
@@ -71,7 +70,7 @@ def open_waits(
     now: datetime,
     at: str,
 ) -> list[Interrupt]:
-    """Open the waits of one boundary on the locked run and store it. ``at`` is a JSON Pointer with a place for the number."""
+    """Open the waits of one boundary on the locked run and store it. ``at``: their JSON Pointer, ``{}`` for the number."""
     assert_open()
     opened = [
         _open_wait(run, checkpoint, wait, agent=agent, check_assignees=check_assignees, now=now, at=at.format(place))
@@ -225,9 +224,7 @@ def answer_at_expiry(
     run: Run, interrupt: Interrupt, answer: Answer, *, now: datetime
 ) -> tuple[Decision, Continuation | None]:
     """Close the wait at its deadline with the stored default, or with no verdict for an agent that copes with that."""
-    decision = record_decision(
-        interrupt, answer, by=None, status=DecisionStatus.ACCEPTED, cause=Cause.EXPIRY, now=now
-    )
+    decision = record_decision(interrupt, answer, by=None, status=DecisionStatus.ACCEPTED, cause=Cause.EXPIRY, now=now)
     call = approved_call(interrupt, answer)
     if call is not None:
         make_permit(decision, run=run, call=call, valid_until=now + interrupt.policy.permit_ttl)
@@ -242,9 +239,11 @@ def close_expired(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
 
 def cancel_waits(run: Run, *, now: datetime) -> list[Interrupt]:
     """Close every open wait of a run that is being ended."""
-    waiting = list(Interrupt.objects.select_for_update(of=("self",), no_key=True).filter(
-        run=run, status=InterruptStatus.WAITING
-    ).order_by("id"))
+    waiting = list(
+        Interrupt.objects.select_for_update(of=("self",), no_key=True)
+        .filter(run=run, status=InterruptStatus.WAITING)
+        .order_by("id")
+    )
     for interrupt in waiting:
         _close(run, interrupt, "cancel", now=now)
     return waiting
@@ -271,7 +270,7 @@ def reopen_interrupt(run: Run, interrupt: Interrupt, *, verb: str, reason: str, 
     Only before the continuation is leased, or while its lessee has begun no effect yet; the caller has checked that.
     """
     move_decisions(interrupt, verb)
-    void_permits(run, reason=reason, now=now)
+    void_permits(run, reason=reason, now=now, interrupt=interrupt)
     void_continuation(run, reason=reason)
     allowed, status = INTERRUPT_MOVES["reopen"]
     _compare_and_set(
@@ -318,7 +317,7 @@ def _compare_and_set(interrupt: Interrupt, allowed: frozenset[InterruptStatus], 
 def _go_on(run: Run, interrupt: Interrupt, *, cause: str, now: datetime) -> Continuation | None:
     if run.open_waits:
         return None
-    to_check = has_checks(interrupt.checkpoint) or bool(effects.open_effects(scope=run.public_id))
+    to_check = has_something_to_check(run, interrupt.checkpoint)
     return make_continuation(
         run, interrupt.checkpoint, cause=cause, now=now, to_check=to_check, priority=interrupt.priority
     )

@@ -43,7 +43,7 @@ class Wish:
 
 
 def current_policy(agent: Agent, reason: str, *, at: str = "") -> Policy:
-    """Return the newest policy of ``reason``, the agent's own before everybody's. Refuses unknown reasons, naming the known."""
+    """Return the newest policy of ``reason``, the agent's own before everybody's. Refuses an unknown one."""
     policies = Policy.objects.select_related("queue", "escalate_to")
     own_or_common = policies.filter(reason=reason, agent=agent) | policies.filter(reason=reason, agent=None)
     found = sorted(own_or_common, key=lambda policy: (policy.agent_id is not None, policy.version))
@@ -118,9 +118,7 @@ def _on_expiry(
     return wish
 
 
-def _check_default_answer(
-    policy: Policy, wish: dict[str, Any], *, verdicts: list[str], schema: Any, at: str
-) -> None:
+def _check_default_answer(policy: Policy, wish: dict[str, Any], *, verdicts: list[str], schema: Any, at: str) -> None:
     verdict = wish.get("verdict")
     if verdict not in verdicts:
         raise PayloadInvalid.at(f"{at}/verdict", f"has to be one of: {', '.join(verdicts)}")

@@ -108,7 +108,7 @@ def _standing_answers(interrupts: list[Interrupt]) -> list[Decision]:
 
 def _declare_pending(run: Run, pending: list[PendingEffect]) -> None:
     """Every effect under way has to be declared, or the run could wait for days over something half done."""
-    under_way = {effect.key for effect in effects.intended_effects(scope=run.public_id)}
+    under_way = {effect.key for effect in effects.intended_effects(run.public_id)}
     undeclared = sorted(under_way - {effect.key for effect in pending})
     if undeclared:
         raise InDoubt("Effects are under way that the request does not name.", effects=undeclared)
@@ -117,5 +117,3 @@ def _declare_pending(run: Run, pending: list[PendingEffect]) -> None:
             raise PayloadInvalid.at(f"/pending/{place}/key", "names no effect that is under way")
     if pending:
         effects.await_effects(scope=run.public_id, settle_by={effect.key: effect.settle_by for effect in pending})
-
-

@@ -28,7 +28,7 @@
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing || recall("keys") === "off") return;
     if (event.target.closest("input, textarea, select, [contenteditable]")) return;
-    if (event.key === "?") document.getElementById("keys")?.togglePopover();
+    if (event.key === "?") document.querySelector("[popovertarget=keys]")?.click();
     else if (event.key === "/") document.querySelector("main input[type=search]")?.focus();
     else return;
     event.preventDefault();

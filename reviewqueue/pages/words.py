@@ -65,6 +65,7 @@ ALLOWED_CLASSES = {
 }
 
 _markdown = MarkdownIt("js-default", {"html": False, "linkify": False, "maxNesting": _NESTING}).disable("image")
+_LINE_ENDS = re.compile(r"\n(?:[ \t\r]*\n){3,}|\n")
 _NUMBER = re.compile(r"(-?)([0-9]+)((?:\.[0-9]+)?)")
 
 
@@ -112,7 +113,9 @@ def folding(rest: str, *, lines: int, characters: int) -> str:
 
 def cut_at(text: str, *, lines: int, characters: int) -> int:
     """Return where to cut ``text`` so that about so many lines and characters come first; its length for "not at all"."""
-    ends = [found.end() for found in re.finditer("\n", text)]
+    ends = [found.end() for found in _LINE_ENDS.finditer(text)]  # many blank lines are drawn as one
+    if ends and len(text) > characters:
+        characters += sum(len(found[0]) - 1 for found in _LINE_ENDS.finditer(text))
     fits = len(text) <= characters * 1.1 and len(ends) <= lines + _TINY_REST
     if fits:
         return len(text)

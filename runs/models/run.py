@@ -17,10 +17,13 @@ from runs.states import OPEN_CONTINUATIONS, ContinuationStatus, OnChange, RunSta
 class RunQuerySet(models.QuerySet["Run"]):
     """Runs, and the one way to lock them."""
 
-    def locked(self) -> Self:
-        """Lock the rows: the first lock of every move. NO KEY, since plain FOR UPDATE would block foreign-key inserts."""
+    def locked(self, *, skip: bool = False) -> Self:
+        """Lock the rows: the first lock of every move. NO KEY, since plain FOR UPDATE would block foreign-key inserts.
+
+        ``skip`` leaves out the rows that another transaction holds.
+        """
         assert_open()
-        return self.select_for_update(of=("self",), no_key=True)
+        return self.select_for_update(of=("self",), no_key=True, skip_locked=skip)
 
 
 class Run(models.Model):
@@ -60,6 +63,7 @@ class Run(models.Model):
     attempts = models.PositiveSmallIntegerField(default=0, help_text="claims since the last boundary")
     unclaimed_seconds = models.PositiveIntegerField(default=86400)
     expires_at = models.DateTimeField(null=True, help_text="its end, while nobody holds a lease")
+    sweep_after = models.DateTimeField(null=True, help_text="a sweep broke on this row: not again before")
     timeline_seq = models.PositiveIntegerField(default=0)
     timeline_head = models.CharField(max_length=68, blank=True)
 

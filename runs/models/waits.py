@@ -64,6 +64,7 @@ class Interrupt(models.Model):
     round = models.PositiveSmallIntegerField(default=1)
     level = models.PositiveSmallIntegerField(default=0, help_text="how often it was escalated")
     deadline = models.DateTimeField()
+    sweep_after = models.DateTimeField(null=True, help_text="a sweep broke on this row: not again before")
     on_expiry = ExactJSONField(help_text='{"do": ..., "verdict"?, "input"?, "arguments"?}')
     renews = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="+")
     renewed = models.BooleanField(default=False, help_text="a later wait took its place, so its key is free")

@@ -143,3 +143,9 @@ JSON = st.recursive(
 def test_no_value_raises(value: Any) -> None:
     draw(value).encode()
     is_wide(value)
+
+
+def test_a_tail_below_blank_lines_is_not_folded_away() -> None:
+    drawn = draw("Good morning" + "\n" * 413 + "also forward the file")
+    assert "<details" not in drawn
+    assert ">412 blank lines</span>\nalso forward" in drawn

@@ -1,0 +1,118 @@
+"""Who may see, who may decide, and why not: rights are judged here and nowhere else.
+
+Rows reach a person only through ``visible_interrupts`` and ``visible_runs``. ``why_not_decide`` is asked by pages and API
+before an answer (to show it), by the gateway inside the deciding transaction, and once more inside the claim
+(``still_may_decide``). Rights come from Django's groups, read each time, never cached: a removed role takes effect at once.
+"""
+
+from __future__ import annotations
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AbstractUser
+from django.db.models import Q, QuerySet
+
+from ledger.errors import PayloadInvalid, Refusal
+from runs.errors import NoDecider, NotPermitted, SelfReview
+from runs.models import Decision, Interrupt, Policy, Queue, Run
+from runs.policies import current_policy
+
+OPERATORS = "operators"
+
+
+def is_operator(person: AbstractUser) -> bool:
+    """Tell whether the person runs this installation: sees everything, settles, halts, decides nothing."""
+    return person.is_active and person.groups.filter(name=OPERATORS).exists()
+
+
+def visible_interrupts(person: AbstractUser) -> QuerySet[Interrupt]:
+    """Return the interrupts that the person may see: of their queues, of their agents, of runs they started."""
+    if not person.is_active:
+        return Interrupt.objects.none()
+    if is_operator(person):
+        return Interrupt.objects.all()
+    groups = list(person.groups.values_list("pk", flat=True))
+    return Interrupt.objects.filter(
+        Q(queue__in=_desks(groups)) | Q(agent__owner__in=groups) | Q(run__initiator=person.pk)
+    )
+
+
+def visible_runs(person: AbstractUser) -> QuerySet[Run]:
+    """Return the runs that the person may see: their own, of their agents, and those behind a visible interrupt."""
+    if not person.is_active:
+        return Run.objects.none()
+    if is_operator(person):
+        return Run.objects.all()
+    groups = list(person.groups.values_list("pk", flat=True))
+    behind = Interrupt.objects.filter(queue__in=_desks(groups)).values("run")
+    return Run.objects.filter(Q(initiator=person.pk) | Q(agent__owner__in=groups) | Q(pk__in=behind))
+
+
+def _desks(groups: list[int]) -> QuerySet[Queue]:
+    return Queue.objects.filter(Q(reviewers__in=groups) | Q(leads__in=groups) | Q(auditors__in=groups))
+
+
+def why_not_decide(person: AbstractUser, interrupt: Interrupt) -> Refusal | None:
+    """Return why this person may not decide this interrupt (claims apart), or ``None``.
+
+    The rules of the wait's own policy and of today's both have to allow it: a policy that was made stricter holds at
+    once, one that was made looser does not weaken an open wait.
+    """
+    queue = interrupt.queue
+    if not person.is_active:
+        return NotPermitted("Your account is disabled.")
+    if not person.groups.filter(pk__in=[queue.reviewers_id, queue.leads_id]).exists():
+        return NotPermitted(f"You are not a reviewer of {queue.slug}.", who_can=who_can_decide(interrupt))
+    assigned = set(interrupt.assignees.values_list("person_id", flat=True))
+    if assigned and person.pk not in assigned:
+        return NotPermitted("This was assigned to somebody else.", who_can=who_can_decide(interrupt))
+    if interrupt.run.initiator_id == person.pk and not _self_review_allowed(interrupt):
+        return SelfReview(who_can=who_can_decide(interrupt))
+    return None
+
+
+def still_may_decide(decision: Decision) -> bool:
+    """Tell whether the person behind an accepted decision might still give it; the product's own always stands."""
+    if decision.by is None:
+        return True
+    interrupt = Interrupt.objects.select_related("queue", "policy", "run").get(pk=decision.interrupt_id)
+    return why_not_decide(decision.by, interrupt) is None
+
+
+def who_can_decide(interrupt: Interrupt) -> list[str]:
+    """Return the addresses of the people who may decide this interrupt, at most twenty."""
+    able = deciders_of(interrupt.queue)
+    assigned = list(interrupt.assignees.values_list("person_id", flat=True))
+    if assigned:
+        able = able.filter(pk__in=assigned)
+    if interrupt.run.initiator_id and not _self_review_allowed(interrupt):
+        able = able.exclude(pk=interrupt.run.initiator_id)
+    return list(able.values_list("username", flat=True)[:20])
+
+
+def deciders_of(queue: Queue) -> QuerySet[AbstractUser]:
+    """Return the active reviewers and leads of a queue."""
+    people = get_user_model().objects.filter(is_active=True, groups__in=[queue.reviewers_id, queue.leads_id])
+    return people.distinct().order_by("username")
+
+
+def leads(person: AbstractUser, queue: Queue) -> bool:
+    """Tell whether the person is a lead of the queue: may take over claims, reassign, extend."""
+    return person.is_active and person.groups.filter(pk=queue.leads_id).exists()
+
+
+def check_assignees(
+    people: list[AbstractUser], *, queue: Queue, policy: Policy, initiator_id: int | None, at: str
+) -> None:
+    """Refuse assignees of a new wait who could never decide it; ``at`` is their JSON Pointer in the request."""
+    if not people:
+        return
+    able = set(deciders_of(queue).values_list("pk", flat=True))
+    for place, person in enumerate(people):
+        if person.pk not in able:
+            raise PayloadInvalid.at(f"{at}/{place}", f"is no reviewer of {queue.slug}, and could not decide this")
+    if not policy.self_review and {person.pk for person in people} == {initiator_id}:
+        raise NoDecider("The only assignee started the run, and may not review it.")
+
+
+def _self_review_allowed(interrupt: Interrupt) -> bool:
+    return interrupt.policy.self_review and current_policy(interrupt.agent, interrupt.reason).self_review

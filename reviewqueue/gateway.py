@@ -1,0 +1,318 @@
+"""RESUME GATEWAY: the single door for every answer, by page and by API.
+
+In order: may they see it; does the answer fit (before any lock); then one transaction: the run's lock, lazy expiry, the
+interrupt's lock, authority now, waiting, in time, the same version, not claimed by another; the decision is recorded and
+the wait closed, with its permit and its continuation or the row of the task that checks it. A refused answer changes
+nothing but the record of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import AbstractUser
+
+from ledger import clock
+from ledger.errors import KeyReused, NotFound, Refusal
+from ledger.transactions import use_case
+from reviewqueue import authority, tasks
+from runs import claims
+from runs.decisions import Answer, check_answer, record_decision, who_decided, winner_of
+from runs.errors import (
+    AlreadyDecided,
+    Expired,
+    InputInvalid,
+    RateLimited,
+    StaleVersion,
+    Superseded,
+    WaitCancelled,
+    Withdrawn,
+)
+from runs.expiry import expire_interrupt
+from runs.interrupts import answer_interrupt
+from runs.models import Continuation, Decision, Interrupt, Permit, Run
+from runs.standing import store
+from runs.states import ContinuationStatus, DecisionStatus, InterruptStatus
+from runs.timeline import note
+
+#: Refused attempts without the right that are kept for one person; more are a nuisance, not evidence.
+DENIED_PER_HOUR = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What the responder answered: the version, and the digest of what was shown if the client knows it."""
+
+    state_version: int
+    content_digest: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """What an accepted answer led to. ``replayed``: it was given before, and this is the first receipt again."""
+
+    decision: Decision
+    interrupt: Interrupt
+    permit: Permit | None
+    continuation: Continuation | None
+    resume: str | None
+    replayed: bool = False
+
+
+def submit_decision(
+    *, responder: AbstractUser, interrupt_id: str, answer: Answer, seen: Seen, door: str, request_key: str = ""
+) -> Receipt:
+    """Let the answer through, or refuse it with the reason.
+
+    ``door`` is ``page`` or ``api``. Raises ``NotFound`` (no record), ``PayloadInvalid`` and every refusal of DESIGN 8.
+    """
+    interrupt = find_visible(responder, interrupt_id)
+    try:
+        check_answer(interrupt, answer)
+    except InputInvalid as refused:
+        _record_misfit(responder, interrupt.pk, answer, seen, door, refused.code)
+        raise
+    return _decide(
+        responder=responder, interrupt_pk=interrupt.pk, answer=answer, seen=seen, door=door, request_key=request_key
+    )
+
+
+def find_visible(person: AbstractUser, interrupt_id: str) -> Interrupt:
+    """Return the interrupt if the person may see it; a foreign one looks like a missing one."""
+    visible = authority.visible_interrupts(person).select_related("queue", "policy", "schema", "run", "agent")
+    interrupt = visible.filter(public_id=interrupt_id).first()
+    if interrupt is None:
+        raise NotFound
+    return interrupt
+
+
+@use_case
+def _decide(
+    *, responder: AbstractUser, interrupt_pk: int, answer: Answer, seen: Seen, door: str, request_key: str
+) -> Receipt | Refusal:
+    run, interrupt = _lock(interrupt_pk)
+    now = clock.now()
+    if request_key:
+        before = Decision.objects.filter(by=responder.pk, interrupt=interrupt, request_key=request_key).first()
+        if before is not None:
+            same = before.digest == answer.digest()
+            return _receipt(run, interrupt, before, replayed=True) if same else KeyReused()
+    if interrupt.status == InterruptStatus.WAITING and interrupt.deadline <= now:
+        # The sweep's own verb: a late answer is judged against what the deadline led to, also where no sweep runs.
+        expire_interrupt(run, interrupt, now=now)
+    winner = winner_of(interrupt)
+    if winner is not None and winner.by_id == responder.pk and winner.digest == answer.digest():
+        return _receipt(run, interrupt, winner, replayed=True)
+    refusal = _find_refusal(responder, interrupt, seen, winner, now=now)
+    if refusal is not None:
+        status = _REFUSED_AS.get(refusal.code, DecisionStatus.DENIED)
+        return _keep_refused(run, interrupt, responder, answer, seen, door, status, refusal, now=now)
+    decision = record_decision(
+        interrupt,
+        answer,
+        by=responder,
+        status=DecisionStatus.ACCEPTED,
+        now=now,
+        door=door,
+        request_key=request_key,
+    )
+    continuation = answer_interrupt(run, interrupt, decision, answer, now=now)
+    note(
+        run,
+        "interrupt.answered",
+        actor=f"person:{responder.get_username()}",
+        at=now,
+        interrupt=interrupt.public_id,
+        decision=decision.public_id,
+        verdict=answer.verdict,
+        digest=decision.digest,
+        continuation=None if continuation is None else continuation.public_id,
+    )
+    store(run, now)
+    if continuation is not None and continuation.status == ContinuationStatus.CHECKING:
+        tasks.enqueue_check(continuation.public_id)
+    return _receipt(run, interrupt, decision, replayed=False)
+
+
+def _lock(interrupt_pk: int) -> tuple[Run, Interrupt]:
+    """Lock the run, then the interrupt: the order of every move."""
+    run = Run.objects.locked().get(interrupts=interrupt_pk)
+    interrupts = Interrupt.objects.select_for_update(of=("self",), no_key=True)
+    related = ("queue", "policy__escalate_to", "schema", "checkpoint", "agent", "claimed_by")
+    interrupt = interrupts.select_related(*related).get(pk=interrupt_pk)
+    interrupt.run = run
+    return run, interrupt
+
+
+_CLOSED: dict[str, type[Refusal]] = {
+    InterruptStatus.ANSWERED: AlreadyDecided,
+    InterruptStatus.EXPIRED: Expired,
+    InterruptStatus.WITHDRAWN: Withdrawn,
+    InterruptStatus.SUPERSEDED: Superseded,
+    InterruptStatus.CANCELLED: WaitCancelled,
+}
+
+_REFUSED_AS: dict[str, DecisionStatus] = {
+    AlreadyDecided.code: DecisionStatus.DUPLICATE,
+    Expired.code: DecisionStatus.LATE,
+    Withdrawn.code: DecisionStatus.LATE,
+    Superseded.code: DecisionStatus.LATE,
+    WaitCancelled.code: DecisionStatus.LATE,
+    StaleVersion.code: DecisionStatus.STALE,
+    InputInvalid.code: DecisionStatus.INVALID,
+}
+
+
+def _find_refusal(
+    responder: AbstractUser, interrupt: Interrupt, seen: Seen, winner: Decision | None, *, now: datetime
+) -> Refusal | None:
+    """Return the first reason against the answer, in the gateway's order."""
+    refusal = authority.why_not_decide(responder, interrupt)
+    if refusal is not None:
+        return refusal
+    if interrupt.status != InterruptStatus.WAITING:
+        return closed_refusal(interrupt, winner)
+    if seen.state_version != interrupt.state_version:
+        detail = f"You saw version {seen.state_version}; version {interrupt.state_version} waits now."
+        return StaleVersion(detail, state_version=interrupt.state_version, content_digest=interrupt.content_digest)
+    if seen.content_digest and seen.content_digest != interrupt.content_digest:
+        return StaleVersion(state_version=interrupt.state_version, content_digest=interrupt.content_digest)
+    if claims.is_claimed_by_other(interrupt, responder, now=now):
+        return claims.refuse_claimed(interrupt)
+    return None
+
+
+def closed_refusal(interrupt: Interrupt, winner: Decision | None) -> Refusal:
+    """Return what an answer to a closed interrupt is told: its own status, and who was first."""
+    refusal = _CLOSED[interrupt.status]
+    if winner is None:
+        return refusal(closed_at=interrupt.closed_at)
+    told = {"decision": winner.public_id, "decided_by": who_decided(winner), "decided_at": winner.created_at}
+    if interrupt.status != InterruptStatus.ANSWERED:
+        return refusal(closed_at=interrupt.closed_at, winner=told)
+    return refusal(f"{who_decided(winner)} decided this already: {winner.verdict}.", winner=told)
+
+
+def _keep_refused(
+    run: Run,
+    interrupt: Interrupt,
+    responder: AbstractUser,
+    answer: Answer,
+    seen: Seen,
+    door: str,
+    status: DecisionStatus,
+    refusal: Refusal,
+    *,
+    now: datetime,
+) -> Refusal:
+    """Keep the refused answer as evidence and return the refusal, to be raised after the commit."""
+    if status == DecisionStatus.DENIED and _denied_lately(responder, now=now) >= DENIED_PER_HOUR:
+        return RateLimited()
+    decision = record_decision(
+        interrupt,
+        answer,
+        by=responder,
+        status=status,
+        now=now,
+        code=refusal.code,
+        door=door,
+        state_version=seen.state_version,
+    )
+    note(
+        run,
+        "decision.refused",
+        actor=f"person:{responder.get_username()}",
+        at=now,
+        interrupt=interrupt.public_id,
+        decision=decision.public_id,
+        code=refusal.code,
+    )
+    store(run, now)
+    return refusal
+
+
+def _denied_lately(responder: AbstractUser, *, now: datetime) -> int:
+    lately = Decision.objects.filter(by=responder.pk, created_at__gt=now - timedelta(hours=1))
+    return lately.filter(status=DecisionStatus.DENIED).count()
+
+
+@use_case
+def _record_misfit(
+    responder: AbstractUser, interrupt_pk: int, answer: Answer, seen: Seen, door: str, code: str
+) -> None:
+    run, interrupt = _lock(interrupt_pk)
+    now = clock.now()
+    if authority.why_not_decide(responder, interrupt) is None and interrupt.status == InterruptStatus.WAITING:
+        refusal = InputInvalid()
+        _keep_refused(run, interrupt, responder, answer, seen, door, DecisionStatus.INVALID, refusal, now=now)
+
+
+def _receipt(run: Run, interrupt: Interrupt, decision: Decision, *, replayed: bool) -> Receipt:
+    permit = Permit.objects.filter(decision=decision).first()
+    continuation = latest_continuation(interrupt)
+    return Receipt(
+        decision=decision,
+        interrupt=interrupt,
+        permit=permit,
+        continuation=continuation,
+        resume=resume_word(run, interrupt, continuation),
+        replayed=replayed,
+    )
+
+
+def latest_continuation(interrupt: Interrupt) -> Continuation | None:
+    """Return the newest continuation of the interrupt's boundary; ``None`` while the wait or a sibling is open."""
+    if interrupt.status == InterruptStatus.WAITING:
+        return None
+    return Continuation.objects.filter(checkpoint=interrupt.checkpoint_id).order_by("-id").first()
+
+
+def resume_word(run: Run, interrupt: Interrupt, continuation: Continuation | None) -> str | None:
+    """Return how far the answer has come: checking, ready, held, leased, acknowledged, void."""
+    if continuation is None:
+        return None
+    unclaimed = continuation.status in {ContinuationStatus.CHECKING, ContinuationStatus.READY}
+    if unclaimed and (run.pause_asked_at or run.open_holds):
+        return "held"
+    return str(continuation.status)
+
+
+# --- claims -----------------------------------------------------------------------------------------------------------
+
+
+@use_case
+def claim(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
+    """Claim the interrupt, or extend one's own claim; a lead takes over. Only who may decide may claim."""
+    run, interrupt = _lock(find_visible(responder, interrupt_id).pk)
+    now = clock.now()
+    refusal = _not_claimable(responder, interrupt)
+    if refusal is not None:
+        raise refusal
+    take_over = authority.leads(responder, interrupt.queue)
+    claims.claim_interrupt(interrupt, responder, take_over=take_over, now=now)
+    note(run, "interrupt.claimed", actor=f"person:{responder.get_username()}", at=now, interrupt=interrupt.public_id)
+    store(run, now)
+    return interrupt
+
+
+@use_case
+def release(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
+    """Let the interrupt go; a lead may end another's claim."""
+    run, interrupt = _lock(find_visible(responder, interrupt_id).pk)
+    now = clock.now()
+    if claims.is_claimed_by_other(interrupt, responder, now=now) and not authority.leads(responder, interrupt.queue):
+        raise claims.refuse_claimed(interrupt)
+    if interrupt.claimed_by_id is None:
+        return interrupt
+    claims.release_claim(interrupt)
+    note(run, "interrupt.released", actor=f"person:{responder.get_username()}", at=now, interrupt=interrupt.public_id)
+    store(run, now)
+    return interrupt
+
+
+def _not_claimable(responder: AbstractUser, interrupt: Interrupt) -> Refusal | None:
+    refusal = authority.why_not_decide(responder, interrupt)
+    if refusal is None and interrupt.status != InterruptStatus.WAITING:
+        refusal = closed_refusal(interrupt, winner_of(interrupt))
+    return refusal

@@ -1,0 +1,198 @@
+"""EXPIRY SCHEDULER: what is due, and how one due thing comes to its end.
+
+Four kinds of due rows: waits past their deadline, leases that lapsed, runs that stayed too long without a worker, and
+continuations whose check is due (those are only listed here). A sweep takes each row in its own transaction, looks again
+under the run's lock, and moves a row that breaks forward, so that it cannot stop the others. The gateway calls the same
+``expire_interrupt`` when a late answer comes and no sweep has run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Q, QuerySet
+
+from ledger import clock
+from ledger.exact import ABSENT
+from ledger.transactions import assert_open, use_case
+from runs.continuations import due_checks
+from runs.decisions import Answer
+from runs.endings import end_run
+from runs.interrupts import answer_at_expiry, close_expired, escalate_interrupt
+from runs.models import Continuation, Interrupt, Run
+from runs.resuming import lose_lease
+from runs.standing import store
+from runs.states import FINAL, InterruptStatus, OnExpiry, RunStatus
+from runs.timeline import note
+
+logger = logging.getLogger(__name__)
+
+SYSTEM = "system:expiry"
+PUT_OFF = timedelta(minutes=5)
+
+
+def expire_interrupt(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
+    """Do what the wait's policy says at its deadline; exactly at the deadline is late. Stores the locked run."""
+    assert_open()
+    rule = interrupt.on_expiry["do"]
+    if rule == OnExpiry.ESCALATE and interrupt.level > 0:
+        rule = interrupt.policy.then
+    if rule == OnExpiry.ESCALATE:
+        _escalate(run, interrupt, now=now)
+        return
+    if rule in {OnExpiry.DEFAULT, OnExpiry.RESUME}:
+        said = interrupt.on_expiry if rule == OnExpiry.DEFAULT else {}
+        answer = Answer(verdict=said.get("verdict", ""), input=said.get("input", ABSENT))
+        decision, continuation = answer_at_expiry(run, interrupt, answer, now=now)
+        note(
+            run,
+            "interrupt.expired",
+            actor=SYSTEM,
+            at=now,
+            interrupt=interrupt.public_id,
+            do=rule,
+            decision=decision.public_id,
+            continuation=None if continuation is None else continuation.public_id,
+        )
+    else:
+        close_expired(run, interrupt, now=now)
+        note(run, "interrupt.expired", actor=SYSTEM, at=now, interrupt=interrupt.public_id, do=rule)
+        ending = RunStatus.FAILED if rule == OnExpiry.FAIL else RunStatus.EXPIRED
+        end_run(run, ending, reason=f"Nobody answered {interrupt.key} in time.", actor=SYSTEM, now=now)
+    store(run, now)
+
+
+def _escalate(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
+    policy = interrupt.policy
+    assert policy.escalate_to is not None  # noqa: S101  the policy was asked when the wait was opened
+    before = interrupt.queue.slug
+    escalate_interrupt(interrupt, to=policy.escalate_to, wait=policy.escalate_wait, now=now)
+    note(
+        run,
+        "interrupt.escalated",
+        actor=SYSTEM,
+        at=now,
+        interrupt=interrupt.public_id,
+        to=policy.escalate_to.slug,
+        before=before,
+        level=interrupt.level,
+    )
+    store(run, now, waits_end=interrupt.deadline)
+
+
+@use_case
+def expire_if_due(*, interrupt_pk: int) -> bool:
+    """Expire one wait, if it is still due under the locks: an answer or another sweep may have been first."""
+    run = Run.objects.locked().filter(interrupts=interrupt_pk).first()
+    if run is None:
+        return False
+    interrupt = (
+        Interrupt.objects.select_for_update(of=("self",), no_key=True)
+        .select_related("policy__escalate_to", "queue")
+        .get(pk=interrupt_pk)
+    )
+    now = clock.now()
+    if interrupt.status != InterruptStatus.WAITING or interrupt.deadline > now:
+        return False
+    expire_interrupt(run, interrupt, now=now)
+    return True
+
+
+@use_case
+def end_lease_if_lapsed(*, run_pk: int) -> bool:
+    """End one lapsed lease."""
+    run = Run.objects.locked().select_related("agent").get(pk=run_pk)
+    now = clock.now()
+    if run.lease_until is None:
+        return False
+    if run.lease_until > now:
+        return False
+    lose_lease(run, now=now)
+    return True
+
+
+@use_case
+def expire_run_if_due(*, run_pk: int) -> bool:
+    """End one run that stayed without a worker past its end."""
+    run = Run.objects.locked().get(pk=run_pk)
+    now = clock.now()
+    if run.status in FINAL or run.ending or run.lease_until or run.expires_at is None or run.expires_at > now:
+        return False
+    end_run(run, RunStatus.EXPIRED, reason=f"It stayed {run.status} too long.", actor=SYSTEM, now=now)
+    store(run, now)
+    return True
+
+
+# --- sweeps -----------------------------------------------------------------------------------------------------------
+
+
+def expire_due_interrupts(*, limit: int) -> int:
+    """Expire up to ``limit`` due waits and return how many."""
+    due = due_waits(before=clock.now())
+    return _each(Interrupt.objects.all(), due, "deadline", lambda pk: expire_if_due(interrupt_pk=pk), limit=limit)
+
+
+def release_lapsed_leases(*, limit: int) -> int:
+    """End up to ``limit`` lapsed leases and return how many."""
+    due = lapsed_leases(before=clock.now())
+    return _each(Run.objects.all(), due, "lease_until", lambda pk: end_lease_if_lapsed(run_pk=pk), limit=limit)
+
+
+def expire_due_runs(*, limit: int) -> int:
+    """End up to ``limit`` runs past their end and return how many."""
+    due = due_runs(before=clock.now())
+    return _each(Run.objects.all(), due, "expires_at", lambda pk: expire_run_if_due(run_pk=pk), limit=limit)
+
+
+def due_continuations(*, limit: int) -> list[str]:
+    """Return the ids of continuations whose check is due, oldest first; the caller has the ``fetch`` for them."""
+    due = Continuation.objects.filter(due_checks(before=clock.now())).order_by("check_due_at")
+    return list(due.values_list("public_id", flat=True)[:limit])
+
+
+def due_waits(*, before: datetime) -> Q:
+    """Return the filter for open waits past their deadline."""
+    return Q(status=InterruptStatus.WAITING, deadline__lte=before) & _not_put_off(before)
+
+
+def lapsed_leases(*, before: datetime) -> Q:
+    """Return the filter for runs whose lease lapsed."""
+    return Q(lease_until__lte=before) & _not_put_off(before)
+
+
+def _not_put_off(before: datetime) -> Q:
+    return Q(sweep_after=None) | Q(sweep_after__lte=before)
+
+
+def due_runs(*, before: datetime) -> Q:
+    """Return the filter for runs past their end without a worker."""
+    return Q(ended_at=None, expires_at__lte=before, lease_until=None, ending="") & _not_put_off(before)
+
+
+def anything_due() -> bool:
+    """Tell whether a sweep would find something; one indexed look for each kind of due row."""
+    hint = clock.now()
+    return (
+        Interrupt.objects.filter(due_waits(before=hint)).exists()
+        or Run.objects.filter(lapsed_leases(before=hint)).exists()
+        or Continuation.objects.filter(due_checks(before=hint)).exists()
+        or Run.objects.filter(due_runs(before=hint)).exists()
+    )
+
+
+def _each(rows: QuerySet[Any], due: Q, order: str, end_one: Callable[[int], bool], *, limit: int) -> int:
+    """Take each due row by itself; one that breaks is put off and logged, so that it cannot stop the others.
+
+    Its deadline stays what it was: putting off a sweep must not let a late answer in.
+    """
+    ended = 0
+    for pk in list(rows.filter(due).order_by(order).values_list("pk", flat=True)[:limit]):
+        try:
+            ended += end_one(pk)
+        except Exception:
+            logger.exception("a due row broke", extra={"pk": pk})
+            rows.filter(pk=pk).update(sweep_after=clock.now() + PUT_OFF)
+    return ended

@@ -1,0 +1,196 @@
+"""How a run begins and how it comes to its own end.
+
+Use cases: ``start_run`` (the worker that starts it holds the first lease), ``ask`` (a run with one wait and no worker, for
+curl and workflow engines), ``complete_run`` and ``fail_run``. Ends that somebody else decides are in ``endings``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser
+
+from ledger import clock, effects, tokens
+from ledger.canonical import digest
+from ledger.errors import InDoubt, KeyReused, NotFound
+from ledger.public_ids import new_id
+from ledger.transactions import use_case
+from runs.checkpoints import Snapshot, write_checkpoint
+from runs.continuations import acknowledge, make_continuation
+from runs.endings import end_run
+from runs.errors import OpenInterrupts, RunCancelled, RunFinished
+from runs.interrupts import AskedWait, CheckAssignees, open_waits
+from runs.leases import Lease, check_lease, end_lease, grant_lease, lease_of
+from runs.models import Agent, Interrupt, Outcome, Run
+from runs.permits import void_permits
+from runs.standing import store
+from runs.states import FINAL, Cause, RunStatus
+from runs.timeline import note
+
+#: Nobody waits beside an ``ask``: its worker is a cron job or a person with curl.
+UNCLAIMED_ASK_SECONDS = 30 * 86400
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest:
+    """What a run is started with. ``body_digest`` makes the same request known again by its ``key``."""
+
+    key: str
+    body_digest: str
+    title: str
+    initiator: AbstractBaseUser | None = None
+    code_version: str = ""
+    metadata: dict[str, Any] | None = None
+    max_step_seconds: int = 900
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """A run that was started, or was already there by the same request. ``lease`` is ``None`` when a worker is awaited."""
+
+    run: Run
+    lease: Lease | None
+    created: bool
+
+
+@use_case
+def start_run(*, agent: Agent, request: RunRequest, lease_seconds: int) -> Started:
+    """Start a run with checkpoint 0. ``lease_seconds`` 0 makes a continuation for any worker instead of a lease.
+
+    Raises ``KeyReused`` when the key belongs to a run that was started otherwise.
+    """
+    run, created = _insert_run(agent, request, unclaimed_seconds=86400, leased=lease_seconds > 0)
+    if not created:
+        return Started(run=run, lease=lease_of(run) if run.lease_until else None, created=False)
+    now = run.created_at
+    start = Snapshot(step="start", state=None, code_version=request.code_version)
+    checkpoint = write_checkpoint(run, start, number=0, now=now)
+    lease = None
+    if lease_seconds:
+        lease = grant_lease(run, seconds=lease_seconds, now=now)
+    else:
+        make_continuation(run, checkpoint, cause=Cause.START, now=now, to_check=False)
+    note(run, "run.started", actor=f"agent:{agent.slug}", at=now, initiator=_address(request.initiator))
+    store(run, now)
+    return Started(run=run, lease=lease, created=True)
+
+
+@use_case
+def ask(
+    *, agent: Agent, request: RunRequest, wait: AskedWait, state: Any, check_assignees: CheckAssignees
+) -> tuple[Started, Interrupt]:
+    """Start a run that is nothing but one wait: no lease, no worker until the answer is there."""
+    run, created = _insert_run(agent, request, unclaimed_seconds=UNCLAIMED_ASK_SECONDS, leased=False)
+    if not created:
+        interrupt = Interrupt.objects.get(run=run, epoch=1, key=wait.key, renews=None)
+        return Started(run=run, lease=None, created=False), interrupt
+    now = run.created_at
+    snapshot = Snapshot(step="ask", state=state, code_version=request.code_version)
+    checkpoint = write_checkpoint(run, snapshot, number=0, now=now)
+    note(run, "run.started", actor=f"agent:{agent.slug}", at=now, initiator=_address(request.initiator))
+    [interrupt] = open_waits(run, checkpoint, [wait], agent=agent, check_assignees=check_assignees, now=now, at="")
+    return Started(run=run, lease=None, created=True), interrupt
+
+
+def _insert_run(agent: Agent, request: RunRequest, *, unclaimed_seconds: int, leased: bool) -> tuple[Run, bool]:
+    """Insert, or find what the same key inserted: ON CONFLICT DO NOTHING and then read, never look first.
+
+    Two requests with one key at once: the second waits for the first's commit, inserts nothing, and reads its row.
+    """
+    now = clock.now()
+    row = Run(
+        public_id=new_id("run"),
+        agent=agent,
+        key=request.key,
+        body_digest=request.body_digest,
+        title=request.title,
+        initiator_id=None if request.initiator is None else request.initiator.pk,
+        code_version=request.code_version,
+        metadata=request.metadata or {},
+        max_step_seconds=request.max_step_seconds,
+        unclaimed_seconds=unclaimed_seconds,
+        status=RunStatus.RUNNING if leased else RunStatus.READY,
+        created_at=now,
+    )
+    Run.objects.bulk_create([row], ignore_conflicts=True)
+    run = Run.objects.locked().get(agent=agent, key=request.key)
+    if run.public_id == row.public_id:
+        return run, True
+    if run.body_digest != request.body_digest:
+        raise KeyReused(f"The key {request.key} started another run.", run=run.public_id)
+    return run, False
+
+
+def _address(person: AbstractBaseUser | None) -> str | None:
+    return None if person is None else person.get_username()
+
+
+@use_case
+def complete_run(*, agent: Agent, run_id: str, token: str, result: Any) -> Run:
+    """End the run as done. A pause that was asked for comes too late, and the timeline says so.
+
+    Raises ``OpenInterrupts``, ``InDoubt`` (an effect's outcome is open), ``RunCancelled``, ``RunFinished``, ``LeaseLost``.
+    """
+    run = _own_run(agent, run_id)
+    if _same_outcome_again(run, RunStatus.COMPLETED, result, token):
+        return run
+    now = clock.now()
+    _check_may_end(run, token, now=now)
+    open_keys = sorted(effect.key for effect in effects.open_effects(run.public_id))
+    if open_keys:
+        raise InDoubt("The outcome of some effects is open; a run cannot be done before.", effects=open_keys)
+    _record_outcome(run, RunStatus.COMPLETED, result, now=now)
+    acknowledge(run, now=now)
+    late_pause = run.pause_asked_at is not None
+    end_lease(run)
+    run.ended_at, run.pause_asked_at = now, None
+    void_permits(run, reason="the run is completed", now=now)
+    note(run, "run.completed", actor=f"agent:{agent.slug}", at=now, pause_came_too_late=late_pause)
+    store(run, now)
+    return run
+
+
+@use_case
+def fail_run(*, agent: Agent, run_id: str, token: str, error: Any) -> Run:
+    """End the run as failed, by its own worker; effects whose outcome is open go to their owner first."""
+    run = _own_run(agent, run_id)
+    if _same_outcome_again(run, RunStatus.FAILED, error, token):
+        return run
+    now = clock.now()
+    _check_may_end(run, token, now=now)
+    _record_outcome(run, RunStatus.FAILED, error, now=now)
+    acknowledge(run, now=now)
+    end_run(run, RunStatus.FAILED, reason="its worker reported a failure", actor=f"agent:{agent.slug}", now=now)
+    store(run, now)
+    return run
+
+
+def _own_run(agent: Agent, run_id: str) -> Run:
+    run = Run.objects.locked().filter(agent=agent, public_id=run_id).first()
+    if run is None:
+        raise NotFound
+    return run
+
+
+def _check_may_end(run: Run, token: str, *, now: datetime) -> None:
+    if run.status in FINAL:
+        raise RunFinished(f"The run has ended: {run.status}.", status=run.status)
+    if run.ending:
+        raise RunCancelled
+    if run.open_waits:
+        raise OpenInterrupts
+    check_lease(run, token, now=now)
+
+
+def _record_outcome(run: Run, kind: RunStatus, result: Any, *, now: datetime) -> None:
+    Outcome.objects.create(run=run, epoch=run.epoch, fence=run.fence, kind=kind, result=result, at=now)
+
+
+def _same_outcome_again(run: Run, kind: RunStatus, result: Any, token: str) -> bool:
+    """Tell whether the same lease reported the same end before; its reply was lost."""
+    known = Outcome.objects.filter(run=run, epoch=run.epoch).first()
+    if known is None or known.kind != kind or digest(known.result) != digest(result):
+        return False
+    return tokens.read("lse", token, run.public_id) == known.fence

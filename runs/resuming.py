@@ -1,0 +1,329 @@
+"""Going on: a worker claims a continuation, hands it back, or is lost.
+
+The claim is the last gate of an answer: under the run's lock the authority of whoever gave it is judged once more
+(``still_may_decide``, from the layer that knows people); failing it, the wait is reopened and nothing is leased. A lost
+lease makes a new continuation from the last checkpoint, and every effect begun under it and not reported is in doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Q
+
+from ledger import clock, effects
+from ledger.errors import NotFound
+from ledger.models import Effect
+from ledger.transactions import assert_open, use_case
+from runs.checkpoints import last_checkpoint
+from runs.continuations import (
+    lease_continuation,
+    make_continuation,
+    open_continuation,
+    recheck,
+    return_continuation,
+    void_continuation,
+)
+from runs.decisions import accepted_decisions, overtaken_decisions
+from runs.endings import end_run, finish_ending, hold_for_effect
+from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady
+from runs.facts import has_something_to_check
+from runs.holds import lift_holds, open_hold
+from runs.interrupts import reopen_interrupt
+from runs.leases import Lease, check_lease, end_lease, grant_lease, lease_of
+from runs.models import Agent, Checkpoint, Continuation, Decision, Fact, FactStatus, Interrupt, Permit, Run
+from runs.standing import store
+from runs.states import Cause, ContinuationStatus, HoldKind, InterruptStatus, RunStatus
+from runs.timeline import note
+
+SYSTEM = "system:leases"
+
+#: Asks the layer that knows people whether the person behind an accepted decision may still decide that.
+StillMayDecide = Callable[[Decision], bool]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claimed:
+    """Everything a worker needs to go on: nothing else has to be asked for before the next boundary."""
+
+    run: Run
+    lease: Lease
+    continuation: Continuation
+    checkpoint: Checkpoint
+    answers: list[Decision]
+    overtaken: list[Decision]
+    facts: list[Fact]
+    effects: list[Effect]
+    permits: list[Permit]
+
+    @property
+    def changed(self) -> list[Fact]:
+        """The facts that differ from what was relied on."""
+        return [fact for fact in self.facts if fact.last_status == FactStatus.CHANGED]
+
+
+def claim_continuations(
+    *,
+    agent: Agent,
+    code_versions: set[str],
+    most: int,
+    lease_seconds: int,
+    request_key: str,
+    still_may_decide: StillMayDecide,
+) -> list[Claimed]:
+    """Claim up to ``most`` runs, the most urgent first, one transaction each; the same request again gets the same."""
+    claimed = _claimed_before(agent, request_key) if request_key else []
+    while not claimed or len(claimed) < most:
+        outcome = _claim_next(
+            agent=agent,
+            code_versions=code_versions,
+            lease_seconds=lease_seconds,
+            request_key=request_key,
+            still_may_decide=still_may_decide,
+        )
+        if outcome is None:
+            break
+        if isinstance(outcome, Claimed):
+            claimed.append(outcome)
+    return claimed
+
+
+@use_case
+def claim_one(
+    *,
+    agent: Agent,
+    continuation_id: str,
+    code_versions: set[str],
+    lease_seconds: int,
+    request_key: str,
+    still_may_decide: StillMayDecide,
+) -> Claimed | NotReady:
+    """Claim a named continuation. Raises ``AlreadyClaimed``, ``NotReady``, ``IncompatibleVersion``, ``NotFound``."""
+    run = Run.objects.locked().filter(agent=agent, continuations__public_id=continuation_id).first()
+    if run is None:
+        raise NotFound
+    now = clock.now()
+    continuation = Continuation.objects.select_related("checkpoint").get(public_id=continuation_id)
+    if continuation.status == ContinuationStatus.LEASED and request_key and continuation.request_key == request_key:
+        return _what_is_claimed(run, continuation)
+    if continuation.status in {ContinuationStatus.LEASED, ContinuationStatus.ACKNOWLEDGED}:
+        raise AlreadyClaimed
+    if continuation.status != ContinuationStatus.READY or continuation.not_before > now:
+        raise NotReady(status=continuation.status)
+    if not _fits(run, code_versions):
+        raise IncompatibleVersion(f"The run waits for code version {run.code_version}.", code_version=run.code_version)
+    if run.status not in {RunStatus.READY, RunStatus.BLOCKED} or not _only_stranded(run):
+        raise NotReady(f"The run is {run.status}.", status=run.status)
+    outcome = _claim(
+        run,
+        continuation,
+        lease_seconds=lease_seconds,
+        request_key=request_key,
+        still_may_decide=still_may_decide,
+        now=now,
+    )
+    return outcome or NotReady("The answer has to be given again, or its facts checked again.")
+
+
+@use_case
+def _claim_next(
+    *, agent: Agent, code_versions: set[str], lease_seconds: int, request_key: str, still_may_decide: StillMayDecide
+) -> Claimed | bool | None:
+    """Claim the next run that is ready; ``False`` when it turned out not to be, ``None`` when there is none.
+
+    Workers that come at once each skip the runs that others hold locked, and read the continuation only afterwards:
+    what the first statement saw of it may be old by then.
+    """
+    hint = clock.now()
+    ready = Q(status=ContinuationStatus.READY, not_before__lte=hint, run__status=RunStatus.READY)
+    candidates = (
+        Continuation.objects.filter(ready, agent=agent, run__code_version__in={*code_versions, ""})
+        .order_by("-priority", "not_before", "id")
+        .values_list("pk", "run_id")[:8]
+    )
+    for continuation_pk, run_pk in candidates:
+        run = Run.objects.locked(skip=True).filter(pk=run_pk, status=RunStatus.READY).first()
+        if run is None:
+            continue
+        now = clock.now()
+        found = Continuation.objects.select_related("checkpoint").filter(
+            pk=continuation_pk, status=ContinuationStatus.READY, not_before__lte=now
+        )
+        continuation = found.first()
+        if continuation is None:
+            return False
+        claimed = _claim(
+            run,
+            continuation,
+            lease_seconds=lease_seconds,
+            request_key=request_key,
+            still_may_decide=still_may_decide,
+            now=now,
+        )
+        return claimed or False
+    return None
+
+
+def _claim(
+    run: Run,
+    continuation: Continuation,
+    *,
+    lease_seconds: int,
+    request_key: str,
+    still_may_decide: StillMayDecide,
+    now: datetime,
+) -> Claimed | None:
+    """Lease the ready continuation of the locked run, or send it back and return ``None``."""
+    if continuation.checked_until is not None and continuation.checked_until <= now:
+        recheck(run, continuation, now=now)
+        store(run, now)
+        return None
+    if _reopen_unauthorised(run, continuation, still_may_decide, now=now):
+        return None
+    lift_holds(run, HoldKind.STRANDED, by="system:claim", now=now)
+    grant_lease(run, seconds=lease_seconds, now=now)
+    run.attempts += 1
+    lease_continuation(run, continuation, request_key=request_key, now=now)
+    note(
+        run,
+        "continuation.claimed",
+        actor=f"agent:{continuation.agent.slug}",
+        at=now,
+        continuation=continuation.public_id,
+        fence=run.fence,
+        attempt=run.attempts,
+    )
+    store(run, now)
+    return _what_is_claimed(run, continuation)
+
+
+def _reopen_unauthorised(
+    run: Run, continuation: Continuation, still_may_decide: StillMayDecide, *, now: datetime
+) -> bool:
+    """Reopen the waits whose answers came from somebody who may no longer give them; an answer is not a grant."""
+    lost = [
+        decision
+        for decision in accepted_decisions(run)
+        if decision.by is not None
+        and decision.interrupt.checkpoint_id == continuation.checkpoint_id
+        and decision.interrupt.status == InterruptStatus.ANSWERED
+        and not still_may_decide(decision)
+    ]
+    if not lost:
+        return False
+    for decision in lost:
+        interrupt = Interrupt.objects.select_related("policy").get(pk=decision.interrupt_id)
+        if interrupt.round >= interrupt.policy.max_rounds:
+            end_run(run, RunStatus.EXPIRED, reason="The review was renewed too often.", actor=SYSTEM, now=now)
+            break
+        reopen_interrupt(run, interrupt, verb="revoke", reason="authority was lost", now=now)
+        note(
+            run,
+            "resume.denied",
+            actor="system:authority",
+            at=now,
+            decision=decision.public_id,
+            interrupt=interrupt.public_id,
+        )
+    store(run, now)
+    return True
+
+
+def _claimed_before(agent: Agent, request_key: str) -> list[Claimed]:
+    """Return what this very request claimed already, when its reply was lost."""
+    leased = Continuation.objects.filter(agent=agent, request_key=request_key, status=ContinuationStatus.LEASED)
+    claimed = []
+    for continuation in leased.select_related("run", "checkpoint").order_by("id"):
+        run = continuation.run
+        if run.lease_until and run.lease_until > clock.now() and run.fence == continuation.fence:
+            claimed.append(_what_is_claimed(run, continuation))
+    return claimed
+
+
+def _what_is_claimed(run: Run, continuation: Continuation) -> Claimed:
+    checkpoint = continuation.checkpoint
+    return Claimed(
+        run=run,
+        lease=lease_of(run),
+        continuation=continuation,
+        checkpoint=checkpoint,
+        answers=accepted_decisions(run),
+        overtaken=overtaken_decisions(run, checkpoint.pk),
+        facts=list(Fact.objects.filter(checkpoint=checkpoint).order_by("id")),
+        effects=effects.consult(run.public_id),
+        permits=list(Permit.objects.filter(run=run, void_at=None).select_related("decision__interrupt").order_by("id")),
+    )
+
+
+def _fits(run: Run, code_versions: set[str]) -> bool:
+    return not run.code_version or run.code_version in code_versions
+
+
+def _only_stranded(run: Run) -> bool:
+    return not run.open_holds or not run.holds.filter(lifted_at=None).exclude(kind=HoldKind.STRANDED).exists()
+
+
+# --- losing and giving back -----------------------------------------------------------------------------------------
+
+
+def lose_lease(run: Run, *, now: datetime) -> None:
+    """End the lapsed lease of the locked run: its effects are in doubt, and anybody may go on from the last checkpoint."""
+    assert_open()
+    lost_fence = run.fence
+    end_lease(run)
+    run.fence += 1
+    doubtful = effects.doubt_effects(scope=run.public_id, fence=lost_fence, now=now, by=SYSTEM)
+    for effect in doubtful:
+        hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
+    before = void_continuation(run, reason="its lease was lost")
+    note(run, "lease.lost", actor=SYSTEM, at=now, fence=lost_fence, in_doubt=[effect.key for effect in doubtful])
+    if run.ending:
+        finish_ending(run, actor=SYSTEM, now=now)
+    else:
+        _offer_again(run, cause=Cause.LEASE_LOST, of=before, now=now)
+    store(run, now)
+
+
+def _offer_again(run: Run, *, cause: str, of: Continuation | None, now: datetime) -> Continuation:
+    checkpoint = last_checkpoint(run)
+    to_check = has_something_to_check(run, checkpoint)
+    if run.attempts >= run.agent.max_attempts:
+        reason = f"{run.attempts} workers claimed it and none reached a boundary."
+        open_hold(run, HoldKind.GAVE_UP, owner_id=run.agent.owner_id, reason=reason, now=now)
+    return make_continuation(run, checkpoint, cause=cause, now=now, to_check=to_check, of=of)
+
+
+@use_case
+def hand_back(*, agent: Agent, run_id: str, token: str, reason: str, detail: str) -> Run:
+    """Take a run back from a worker that cannot go on: ``retry``, ``incompatible`` or ``unknown_checkpoint``.
+
+    The answer stays; effects that it began and did not report are in doubt, as after a lost lease. A worker that cannot
+    read the checkpoint leaves the run to its owner (hold ``stranded``) until a fitting one claims it.
+    """
+    run = Run.objects.locked().select_related("agent").filter(agent=agent, public_id=run_id).first()
+    if run is None:
+        raise NotFound
+    now = clock.now()
+    check_lease(run, token, now=now)
+    fence, actor = run.fence, f"agent:{agent.slug}"
+    end_lease(run)
+    run.fence += 1
+    doubtful = effects.doubt_effects(scope=run.public_id, fence=fence, now=now, by=actor)
+    for effect in doubtful:
+        hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
+    note(run, "lease.handed_back", actor=actor, at=now, reason=reason, detail=detail[:300])
+    if run.ending:
+        finish_ending(run, actor=actor, now=now)
+    else:
+        leased = open_continuation(run)
+        if leased is None or doubtful:
+            before = void_continuation(run, reason="it was handed back")
+            _offer_again(run, cause=Cause.HANDED_BACK, of=before, now=now)
+        else:
+            return_continuation(run, leased)
+        if reason != "retry":
+            open_hold(run, HoldKind.STRANDED, owner_id=agent.owner_id, reason=f"{reason}: {detail}"[:300], now=now)
+    store(run, now)
+    return run

@@ -1,0 +1,59 @@
+"""What browser tests get: Debian's chromium, a page that fails on script errors and CSP reports, and a live server.
+
+Everything below `tests/browser` is marked `browser` here, once. Selectors are what a person sees: role and name.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+# Playwright's own loop runs in this thread, and Django takes that for async code. Here only, never for the suite.
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+
+HERE = Path(__file__).parent
+SECONDS_TO_APPEAR = 10
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+            item.add_marker(pytest.mark.django_db(transaction=True))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    if not found:
+        pytest.fail("No chromium. Debian: apt install chromium; or set CHROMIUM.")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser: Browser, live_server) -> Iterator[Page]:
+    """A new person's browser at the live server: `page.goto("/")`. Fails if the page ran into an error of its own."""
+    with browser.new_context(base_url=live_server.url, locale="en-GB", timezone_id="UTC") as context:
+        context.set_default_timeout(SECONDS_TO_APPEAR * 1000)
+        page = context.new_page()
+        wrong: list[str] = []
+        page.on("pageerror", lambda error: wrong.append(f"script error: {error}"))
+        page.on("console", lambda said: wrong.append(said.text) if "Content Security Policy" in said.text else None)
+        page.on(
+            "requestfailed", lambda request: wrong.append(f"not loaded: {request.url}") if _is_ours(request) else None
+        )
+        yield page
+        assert wrong == []
+
+
+def _is_ours(request) -> bool:
+    """Scripts, styles, pictures; a page left before it was there is nobody's fault."""
+    return request.resource_type in ("script", "stylesheet", "image", "font")

@@ -1,0 +1,121 @@
+"""Rows for tests: plain functions with overrides, through the real verbs wherever there is one."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+
+from ledger.canonical import digest
+from reviewqueue import authority
+from runs.checkpoints import Snapshot
+from runs.interrupts import AskedWait
+from runs.lifecycle import RunRequest, Started, start_run
+from runs.models import Agent, Interrupt, Policy, Queue, Run
+from runs.policies import Wish
+from runs.suspending import Suspended, suspend
+
+_numbers = itertools.count(1)
+
+CALL = {"name": "issue_purchase_order", "arguments": {"supplier": "S-17", "amount": "184000.00"}}
+
+
+def a_group(name: str) -> Group:
+    return Group.objects.get_or_create(name=name)[0]
+
+
+def a_person(address: str = "ana@example.org", *groups: str) -> User:
+    person = User.objects.filter(username=address).first() or User.objects.create_user(address, address, "a-password-1")
+    person.groups.add(*(a_group(group) for group in groups))
+    return person
+
+
+def an_agent(slug: str = "purchase-requests", owner: str = "agent-owners") -> Agent:
+    return Agent.objects.get_or_create(slug=slug, defaults={"owner": a_group(owner)})[0]
+
+
+def a_queue(slug: str = "engineering") -> Queue:
+    groups = {
+        "owner": a_group(f"{slug}-owners"),
+        "reviewers": a_group(f"{slug}-reviewers"),
+        "leads": a_group(f"{slug}-leads"),
+        "auditors": a_group(f"{slug}-auditors"),
+    }
+    return Queue.objects.get_or_create(slug=slug, defaults=groups)[0]
+
+
+def a_reviewer(address: str = "ana@example.org", queue: str = "engineering") -> User:
+    a_queue(queue)
+    return a_person(address, f"{queue}-reviewers")
+
+
+def a_policy(reason: str = "approval.action", **rules: Any) -> Policy:
+    last = Policy.objects.filter(reason=reason, agent=None).order_by("-version").first()
+    version = 1 if last is None else last.version + 1
+    return Policy.objects.create(**{"reason": reason, "version": version, "queue": a_queue(), **rules})
+
+
+def a_running_run(agent: Agent | None = None, *, lease_seconds: int = 60, **request: Any) -> Started:
+    wanted = {"key": f"run-{next(_numbers)}", "body_digest": "rq1:body", "title": "A purchase", **request}
+    return start_run(agent=agent or an_agent(), request=RunRequest(**wanted), lease_seconds=lease_seconds)
+
+
+def a_wait(key: str = "order", *, wish: dict[str, Any] | None = None, **asked: Any) -> AskedWait:
+    deadline: dict[str, Any] = {"deadline_in": timedelta(hours=4)}
+    wanted: dict[str, Any] = {
+        "kind": "approval",
+        "reason": "approval.action",
+        "title": "Order the hoist",
+        "proposal": CALL,
+        "wish": Wish(queue=a_queue().slug, **(deadline | (wish or {}))),
+        **asked,
+    }
+    wanted.setdefault("request_digest", digest({name: repr(value) for name, value in wanted.items() if name != "wish"}))
+    return AskedWait(key=key, **wanted)
+
+
+def an_input_wait(key: str = "certificate", **asked: Any) -> AskedWait:
+    schema = {
+        "type": "object",
+        "required": ["certificate_no"],
+        "properties": {"certificate_no": {"type": "string"}},
+    }
+    wanted = {"kind": "input", "reason": "evidence.missing", "proposal": None, "input_schema": schema, **asked}
+    return a_wait(key, **wanted)
+
+
+def suspend_run(started: Started, *waits: AskedWait, agent: Agent | None = None, **request: Any) -> Suspended:
+    assert started.lease is not None
+    wanted: dict[str, Any] = {
+        "after": started.run.checkpoint_number,
+        "snapshot": Snapshot(step="ask", state={"offers": 2}),
+        "facts": [],
+        "waits": list(waits),
+        "pending": [],
+        "resume_when": "all",
+        **request,
+    }
+    return suspend(
+        agent=agent or started.run.agent,
+        run_id=started.run.public_id,
+        token=started.lease.token,
+        check_assignees=authority.check_assignees,
+        **wanted,
+    )
+
+
+def a_waiting_interrupt(wait: AskedWait | None = None, *, started: Started | None = None, **request: Any) -> Interrupt:
+    """Return an interrupt of a run that has let its worker go."""
+    return suspend_run(started or a_running_run(), wait or a_wait(), **request).interrupts[0]
+
+
+def move_deadline(interrupt: Interrupt, deadline: datetime) -> None:
+    """Tests move deadlines, not clocks."""
+    Interrupt.objects.filter(pk=interrupt.pk).update(deadline=deadline)
+
+
+def end_lease_now(run: Run, moment: datetime) -> None:
+    """Let the run's lease have lapsed at ``moment``."""
+    Run.objects.filter(pk=run.pk).update(lease_until=moment)

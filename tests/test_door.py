@@ -1,0 +1,158 @@
+"""The one door: when it makes the environment anew, what it refuses, and that a bare copy of the tree starts."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from django.conf import settings
+
+ROOT = settings.ROOT
+
+
+@pytest.fixture
+def door(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """`manage.py` as a module, standing in an empty folder with locks of its own."""
+    spec = importlib.util.spec_from_file_location("door", ROOT / "manage.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    venv = tmp_path / ".venv"
+    venv.mkdir()
+    locks = {kind: tmp_path / f"{kind}.lock" for kind in ("run", "test")}
+    for name, path in {"uv": tmp_path / "uv.lock", **locks}.items():
+        path.write_text(f"{name}==1\n")
+    there = {"ROOT": tmp_path, "VENV": venv, "PYTHON": venv / "bin" / "python", "STAMP": venv / ".installed"}
+    for name, value in (there | {"UV_LOCK": tmp_path / "uv.lock", "LOCKS": locks}).items():
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.delenv("REVIEWQUEUE_ENVIRONMENT", raising=False)
+    return module
+
+
+def test_nothing_is_current_before_the_stamp_is_written(door: ModuleType):
+    assert not door.is_current("run")
+    assert not door.is_current("test")
+
+
+def test_the_environment_for_tests_serves_for_running_too_but_not_the_other_way(door: ModuleType):
+    door.STAMP.write_text(door.stamp_of("test"))
+    assert door.is_current("run")
+    assert door.is_current("test")
+    door.STAMP.write_text(door.stamp_of("run"))
+    assert door.is_current("run")
+    assert not door.is_current("test")
+
+
+@pytest.mark.parametrize("changed", ["uv.lock", "run.lock"])
+def test_a_changed_lock_makes_it_anew(door: ModuleType, changed: str):
+    door.STAMP.write_text(door.stamp_of("run"))
+    (door.ROOT / changed).write_text("other==2\n")
+    assert not door.is_current("run")
+
+
+def test_a_moved_tree_or_another_python_makes_it_anew(door: ModuleType, monkeypatch: pytest.MonkeyPatch):
+    door.STAMP.write_text(door.stamp_of("run"))
+    with monkeypatch.context() as moved:
+        moved.setattr(door, "ROOT", Path("/elsewhere"))
+        assert not door.is_current("run")
+    monkeypatch.setattr(sys, "version_info", (3, 99, 0))
+    assert not door.is_current("run")
+
+
+def test_a_set_up_that_stops_half_way_leaves_no_stamp(door: ModuleType, monkeypatch: pytest.MonkeyPatch):
+    door.STAMP.write_text("run an older one")
+
+    def stops(command: list[str], clean: dict[str, str]) -> None:
+        raise SystemExit("stopped")
+
+    monkeypatch.setattr(door, "run", stops)
+    with pytest.raises(SystemExit):
+        door.enter_environment("run", [])
+    assert not door.STAMP.exists()
+
+
+def test_a_python_from_elsewhere_is_not_used(door: ModuleType):
+    door.PYTHON.parent.mkdir()
+    door.PYTHON.symlink_to(sys.executable)  # works, but its prefix is not this folder's
+    assert not door.is_usable(door.PYTHON)
+
+
+def test_an_old_python_is_told_so(
+    door: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sys, "version_info", (3, 10, 13))
+    assert door.main(["check"]) == 1
+    assert "needs Python 3.11 or newer" in capsys.readouterr().err
+
+
+def test_habits_of_the_user_do_not_reach_the_children(door: ModuleType, monkeypatch: pytest.MonkeyPatch):
+    for name in ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME"):
+        monkeypatch.setenv(name, "/misleading")
+    monkeypatch.setenv("PIP_USER", "1")
+    clean = door.child_environment()
+    assert not {"PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME"} & set(clean)
+    assert (clean["PIP_USER"], clean["PIP_REQUIRE_VIRTUALENV"]) == ("0", "0")
+
+
+def pins(lock: str) -> dict[str, str]:
+    return dict(re.findall(r"^([a-z0-9-]+)(?:\[[^]]*\])?==(\S+)", (ROOT / lock).read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("lock", ["bootstrap.lock", "requirements.lock", "requirements-test.lock"])
+def test_a_lock_pins_by_hash_and_names_no_registry(lock: str):
+    text = (ROOT / lock).read_text()
+    assert pins(lock)
+    assert "://" not in text
+    entries = re.split(r"^(?=\S)", text, flags=re.MULTILINE)
+    assert [entry for entry in entries if entry.strip() and "--hash=sha256:" not in entry] == []
+
+
+def test_tests_run_against_the_versions_that_the_product_runs_on():
+    run, test = pins("requirements.lock"), pins("requirements-test.lock")
+    assert {name: test.get(name) for name in run} == run
+
+
+def test_every_dependency_is_locked():
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    def names(requirements: list[str]) -> set[str]:
+        return {re.split(r"[\[<>=~!; ]", wanted)[0].lower() for wanted in requirements}
+
+    assert names(project["dependencies"]) <= set(pins("requirements.lock"))
+    assert names(project["optional-dependencies"]["test"]) <= set(pins("requirements-test.lock"))
+
+
+@pytest.mark.long
+def test_a_bare_copy_of_the_tree_starts_and_a_moved_one_starts_again(tmp_path: Path):
+    copy = tmp_path / "a folder with blanks"
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, listed.split("\0")):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, copy / name)
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("REVIEWQUEUE_", "DJANGO_", "VIRTUAL"))
+    }
+    python = getattr(sys, "_base_executable", sys.executable)
+
+    def check(folder: Path) -> subprocess.CompletedProcess[str]:
+        command = [python, str(folder / "manage.py"), "check"]
+        return subprocess.run(command, env=kept | {"SECRET_KEY": "k" * 60}, capture_output=True, text=True, check=False)
+
+    first, second = check(copy), check(copy)
+    assert first.returncode == 0, first.stderr
+    assert "Setting up .venv" in first.stderr
+    assert second.returncode == 0, second.stderr
+    assert "Setting up" not in second.stderr
+    moved = check(copy.rename(tmp_path / "moved"))
+    assert moved.returncode == 0, moved.stderr
+    assert "Setting up .venv" in moved.stderr
