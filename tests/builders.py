@@ -86,10 +86,17 @@ def an_input_wait(key: str = "certificate", **asked: Any) -> AskedWait:
     return a_wait(key, **wanted)
 
 
-def suspend_run(started: Started, *waits: AskedWait, agent: Agent | None = None, **request: Any) -> Suspended:
+def suspend_run(started: Started, *waits: AskedWait, **request: Any) -> Suspended:
+    """Suspend by the worker that started the run."""
     assert started.lease is not None
+    return suspend_by(started.run, started.lease.token, *waits, **request)
+
+
+def suspend_by(run: Run, token: str, *waits: AskedWait, **request: Any) -> Suspended:
+    """Suspend by whoever holds the lease of ``token``."""
     wanted: dict[str, Any] = {
-        "after": started.run.checkpoint_number,
+        "agent": run.agent,
+        "after": run.checkpoint_number,
         "snapshot": Snapshot(step="ask", state={"offers": 2}),
         "facts": [],
         "waits": list(waits),
@@ -97,13 +104,7 @@ def suspend_run(started: Started, *waits: AskedWait, agent: Agent | None = None,
         "resume_when": "all",
         **request,
     }
-    return suspend(
-        agent=agent or started.run.agent,
-        run_id=started.run.public_id,
-        token=started.lease.token,
-        check_assignees=authority.check_assignees,
-        **wanted,
-    )
+    return suspend(run_id=run.public_id, token=token, check_assignees=authority.check_assignees, **wanted)
 
 
 def a_waiting_interrupt(wait: AskedWait | None = None, *, started: Started | None = None, **request: Any) -> Interrupt:

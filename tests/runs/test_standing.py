@@ -1,0 +1,75 @@
+"""The run table, exhaustively: no status is undefined, none cannot end, and the real ``standing`` says the words."""
+
+from __future__ import annotations
+
+from runs.states import FINAL
+from tests.runs.model import State, explore
+
+SWEEPS = {"lease ends", "lease ends, hold", "expire run", "finish ending", "pass", "hold"}
+
+
+def ends_from(reached, verbs=None):
+    """Return the states from which a final one can be reached, by these verbs alone."""
+    ending = {state for state in reached if state.ended_at}
+    growing = True
+    while growing:
+        more = {
+            state
+            for state, moves in reached.items()
+            if state not in ending and any((verbs is None or verb in verbs) and to in ending for verb, to in moves)
+        }
+        ending |= more
+        growing = bool(more)
+    return ending
+
+
+def test_the_reachable_table_has_its_known_size():
+    reached = explore()
+    assert len(reached) == 92
+    assert sum(len(moves) for moves in reached.values()) == 352
+
+
+def test_no_reachable_state_is_undefined():
+    assert [state for state in explore() if state.word == "impossible"] == []
+
+
+def test_an_open_wait_means_no_lease_and_no_continuation():
+    assert [state for state in explore() if state.open_waits and (state.lease or state.open_continuation)] == []
+
+
+def test_every_state_can_end():
+    reached = explore()
+    assert ends_from(reached) == set(reached)
+
+
+def test_sweeps_alone_end_everything_but_what_needs_a_worker_or_an_owner():
+    reached = explore()
+    stuck = set(reached) - ends_from(reached, SWEEPS)
+    assert len(stuck) == 59
+    assert all(state.to_compensate or state.open_holds for state in stuck)
+
+
+def test_final_words_are_the_final_states():
+    assert all((state.word in FINAL) == state.ended_at for state in explore())
+
+
+def test_a_lost_lease_without_a_continuation_would_be_undefined():
+    reached = explore(without=frozenset({"lease ends"}))
+    assert any(state.word == "impossible" for state in reached)
+
+
+def test_a_resume_at_a_bare_boundary_without_a_continuation_would_be_undefined():
+    reached = explore(without=frozenset({"resume"}))
+    assert any(state.word == "impossible" for state in reached)
+
+
+def test_the_words_in_their_order():
+    assert State(ended_at=True, ending="failed").word == "failed"
+    assert State(ended_at=True).word == "completed"
+    assert State(ending="cancelled", lease=1).word == "cancelling"
+    assert State(lease=1, pause_asked_at=True).word == "running"
+    assert State(pause_asked_at=True, open_waits=1).word == "paused"
+    assert State(open_holds=1, open_continuation="ready").word == "blocked"
+    assert State(open_continuation="checking").word == "revalidating"
+    assert State(open_continuation="ready").word == "ready"
+    assert State(open_waits=2).word == "waiting"
