@@ -80,7 +80,7 @@ def store(run: Run, now: datetime, *, waits_end: datetime | None = None) -> None
     before, run.status = run.status, standing(run)
     if run.status == RunStatus.WAITING and waits_end:
         run.expires_at = waits_end + SLACK
-    elif run.status != before:
+    elif run.status != before or run.expires_at is None:
         run.expires_at = _end_of(run, now)
     run.save(update_fields=STORED)
 

@@ -9,12 +9,15 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 
 from ledger.canonical import digest
-from reviewqueue import authority
+from reviewqueue import authority, gateway
 from runs.checkpoints import Snapshot
+from runs.decisions import Answer
+from runs.facts import AskedFact
 from runs.interrupts import AskedWait
 from runs.lifecycle import RunRequest, Started, start_run
-from runs.models import Agent, Interrupt, Policy, Queue, Run
+from runs.models import Agent, Connection, Interrupt, Policy, Queue, Run
 from runs.policies import Wish
+from runs.resuming import Claimed, claim_continuations, claim_one
 from runs.suspending import Suspended, suspend
 
 _numbers = itertools.count(1)
@@ -86,6 +89,18 @@ def an_input_wait(key: str = "certificate", **asked: Any) -> AskedWait:
     return a_wait(key, **wanted)
 
 
+def a_connection(name: str = "erp", agent: Agent | None = None) -> Connection:
+    rows = Connection.objects
+    return rows.get_or_create(agent=agent or an_agent(), name=name, defaults={"base_url": "http://127.0.0.1:1/"})[0]
+
+
+def a_checked_fact(name: str = "specification", value: Any = 7, **asked: Any) -> AskedFact:
+    """A fact that this server checks again by the agent's connection ``erp``."""
+    a_connection()
+    wanted = {"check_by": "connection", "connection": "erp", "path": "/pr/4711", "pointer": "/spec_version", **asked}
+    return AskedFact(name=name, value=value, **wanted)
+
+
 def suspend_run(started: Started, *waits: AskedWait, **request: Any) -> Suspended:
     """Suspend by the worker that started the run."""
     assert started.lease is not None
@@ -120,3 +135,38 @@ def move_deadline(interrupt: Interrupt, deadline: datetime) -> None:
 def end_lease_now(run: Run, moment: datetime) -> None:
     """Let the run's lease have lapsed at ``moment``."""
     Run.objects.filter(pk=run.pk).update(lease_until=moment)
+
+
+def decide(
+    interrupt: Interrupt,
+    person: User,
+    verdict: str = "approve",
+    *,
+    version: int = 1,
+    request_key: str = "",
+    digest: str = "",
+    **said: Any,
+) -> gateway.Receipt:
+    """Answer by the API's door."""
+    return gateway.submit_decision(
+        responder=person,
+        interrupt_id=interrupt.public_id,
+        answer=Answer(verdict=verdict, **said),
+        seen=gateway.Seen(state_version=version, content_digest=digest),
+        door="api",
+        request_key=request_key,
+    )
+
+
+def claim(agent: Agent, **wanted: Any) -> list[Claimed]:
+    """Claim as a worker of the agent does."""
+    request: dict[str, Any] = {"code_versions": set(), "most": 1, "lease_seconds": 60, "request_key": "", **wanted}
+    return claim_continuations(agent=agent, still_may_decide=authority.still_may_decide, **request)
+
+
+def claim_by_id(agent: Agent, continuation_id: str, **wanted: Any) -> Claimed:
+    """Claim one continuation by its id."""
+    request: dict[str, Any] = {"code_versions": set(), "lease_seconds": 60, "request_key": "", **wanted}
+    return claim_one(
+        agent=agent, continuation_id=continuation_id, still_may_decide=authority.still_may_decide, **request
+    )

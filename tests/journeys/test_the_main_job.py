@@ -4,32 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.exact import ABSENT
-from reviewqueue import authority, gateway
-from runs.decisions import Answer
 from runs.errors import AlreadyDecided, StaleVersion
 from runs.lifecycle import complete_run
 from runs.models import Run
-from runs.resuming import claim_continuations
 from runs.timeline import find_break
 from tests import builders
 
 pytestmark = pytest.mark.django_db
-
-
-def claim(agent, **wanted):
-    arguments = {"code_versions": set(), "most": 1, "lease_seconds": 60, "request_key": "", **wanted}
-    return claim_continuations(agent=agent, still_may_decide=authority.still_may_decide, **arguments)
-
-
-def decide(interrupt, person, verdict="approve", *, version=1, input=ABSENT, arguments=ABSENT, message=""):  # noqa: A002
-    return gateway.submit_decision(
-        responder=person,
-        interrupt_id=interrupt.public_id,
-        answer=Answer(verdict=verdict, input=input, arguments=arguments, message=message),
-        seen=gateway.Seen(state_version=version),
-        door="api",
-    )
 
 
 def test_an_approval_reaches_the_next_worker_with_its_permit():
@@ -37,10 +18,10 @@ def test_an_approval_reaches_the_next_worker_with_its_permit():
     interrupt = builders.a_waiting_interrupt()
     assert Run.objects.get().status == "waiting"
 
-    receipt = decide(interrupt, ana)
+    receipt = builders.decide(interrupt, ana)
 
     assert receipt.resume == "ready"
-    [claimed] = claim(interrupt.agent)
+    [claimed] = builders.claim(interrupt.agent)
     assert [answer.verdict for answer in claimed.answers] == ["approve"]
     assert [permit.call for permit in claimed.permits] == [builders.CALL]
     run = complete_run(agent=interrupt.agent, run_id=claimed.run.public_id, token=claimed.lease.token, result=None)
@@ -51,10 +32,10 @@ def test_an_approval_reaches_the_next_worker_with_its_permit():
 def test_the_second_answer_is_told_who_won():
     ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org")
     interrupt = builders.a_waiting_interrupt()
-    decide(interrupt, ana)
+    builders.decide(interrupt, ana)
 
     with pytest.raises(AlreadyDecided) as refused:
-        decide(interrupt, ben, "reject")
+        builders.decide(interrupt, ben, "reject")
 
     assert refused.value.extra["winner"]["decided_by"] == "ana@example.org"
 
@@ -62,8 +43,8 @@ def test_the_second_answer_is_told_who_won():
 def test_the_same_answer_again_is_the_first_receipt():
     ana = builders.a_reviewer()
     interrupt = builders.a_waiting_interrupt()
-    first = decide(interrupt, ana)
-    again = decide(interrupt, ana)
+    first = builders.decide(interrupt, ana)
+    again = builders.decide(interrupt, ana)
     assert again.replayed
     assert again.decision == first.decision
 
@@ -72,16 +53,16 @@ def test_an_answer_to_another_version_is_stale():
     ana = builders.a_reviewer()
     interrupt = builders.a_waiting_interrupt()
     with pytest.raises(StaleVersion):
-        decide(interrupt, ana, version=2)
+        builders.decide(interrupt, ana, version=2)
 
 
 def test_a_role_removed_after_the_answer_reopens_the_wait():
     ana = builders.a_reviewer()
     interrupt = builders.a_waiting_interrupt()
-    decide(interrupt, ana)
+    builders.decide(interrupt, ana)
     ana.groups.clear()
 
-    assert claim(interrupt.agent) == []
+    assert builders.claim(interrupt.agent) == []
 
     interrupt.refresh_from_db()
     assert (interrupt.status, interrupt.round, interrupt.state_version) == ("waiting", 2, 2)

@@ -1,0 +1,181 @@
+"""What happens at a deadline: each policy's word, once, also after downtime, and never by a sweep alone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from ledger import clock
+from ledger.errors import PayloadInvalid
+from reviewqueue import tasks
+from runs import expiry, interrupts
+from runs.errors import PolicyRefuses
+from runs.models import Continuation, Decision, Event, Interrupt, Run
+from tests import builders
+
+pytestmark = pytest.mark.django_db
+
+
+def a_due_interrupt(**asked):
+    interrupt = builders.a_waiting_interrupt(builders.a_wait(**asked))
+    builders.move_deadline(interrupt, clock.now())
+    return interrupt
+
+
+def expire(interrupt):
+    assert expiry.expire_due_interrupts(limit=10) == 1
+    interrupt.refresh_from_db()
+    return Run.objects.get(pk=interrupt.run_id)
+
+
+def test_cancel_ends_the_run_as_expired():
+    run = expire(interrupt := a_due_interrupt(wish={"on_expiry": {"do": "cancel"}}))
+    assert (interrupt.status, run.status, run.open_waits) == ("expired", "expired", 0)
+
+
+def test_fail_ends_the_run_as_failed():
+    run = expire(interrupt := a_due_interrupt(wish={"on_expiry": {"do": "fail"}}))
+    assert (interrupt.status, run.status) == ("expired", "failed")
+
+
+def test_resume_wakes_the_agent_without_a_verdict_and_says_who_did():
+    run = expire(interrupt := a_due_interrupt(wish={"on_expiry": {"do": "resume"}}))
+    decision = Decision.objects.get()
+    assert (interrupt.status, run.status) == ("expired", "ready")
+    assert (decision.verdict, decision.cause, decision.by) == ("", "system:expiry", None)
+
+
+def test_a_default_answer_is_the_products_and_no_persons():
+    """CASES C071, C074: an answer by default is told apart from a person's."""
+    wait = builders.an_input_wait(
+        wish={"on_expiry": {"do": "default", "verdict": "answer", "input": {"certificate_no": "none"}}}
+    )
+    interrupt = builders.a_waiting_interrupt(wait)
+    builders.move_deadline(interrupt, clock.now())
+    run = expire(interrupt)
+    decision = Decision.objects.get()
+    assert run.status == "ready"
+    assert (decision.verdict, decision.input, decision.cause) == (
+        "answer",
+        {"certificate_no": "none"},
+        "system:expiry",
+    )
+    assert Continuation.objects.get().cause == "system:expiry"
+
+
+def test_a_default_that_does_not_fit_the_schema_is_refused_at_the_start():
+    """CASES C073."""
+    wait = builders.an_input_wait(wish={"on_expiry": {"do": "default", "verdict": "answer", "input": {}}})
+    with pytest.raises(PayloadInvalid) as refused:
+        builders.a_waiting_interrupt(wait)
+    assert refused.value.errors[0].pointer == "/interrupts/0/on_expiry/input/certificate_no"
+
+
+def test_a_default_that_approves_is_off_unless_the_policy_allows_it():
+    wait = builders.a_wait(wish={"on_expiry": {"do": "default", "verdict": "approve"}})
+    with pytest.raises(PolicyRefuses) as refused:
+        builders.a_waiting_interrupt(wait)
+    assert refused.value.extra["rule"] == "default_may_approve"
+
+    builders.a_policy(default_may_approve=True)
+    assert builders.a_waiting_interrupt(wait).status == "waiting"
+
+
+def test_escalation_hands_the_wait_to_the_next_queue_once_and_then_ends_it():
+    builders.a_policy(escalate_to=builders.a_queue("leads"), escalate_wait=timedelta(hours=1), then="fail")
+    interrupt = a_due_interrupt(wish={"on_expiry": {"do": "escalate"}})
+
+    run = expire(interrupt)
+    assert (interrupt.status, interrupt.queue.slug, interrupt.level) == ("waiting", "leads", 1)
+    assert interrupt.state_version == 1
+    assert interrupt.deadline > clock.now() + timedelta(minutes=59)
+    assert run.status == "waiting"
+    assert expiry.expire_due_interrupts(limit=10) == 0
+
+    builders.move_deadline(interrupt, clock.now())
+    assert expire(interrupt).status == "failed"
+
+
+def test_exactly_at_the_deadline_is_late():
+    interrupt = builders.a_waiting_interrupt()
+    assert Interrupt.objects.filter(expiry.due_waits(before=interrupt.deadline)).exists()
+    assert not Interrupt.objects.filter(
+        expiry.due_waits(before=interrupt.deadline - timedelta(microseconds=1))
+    ).exists()
+
+
+def test_many_due_waits_each_end_once_after_downtime():
+    """CASES C059, C209."""
+    waits = [a_due_interrupt() for _ in range(5)]
+    assert expiry.expire_due_interrupts(limit=3) == 3
+    assert expiry.expire_due_interrupts(limit=30) == 2
+    assert expiry.expire_due_interrupts(limit=30) == 0
+    for interrupt in waits:
+        assert Event.objects.filter(run=interrupt.run_id, type="interrupt.expired").count() == 1
+
+
+def test_a_row_that_breaks_does_not_stop_the_others_nor_let_a_late_answer_in(monkeypatch, caplog):
+    poisoned, good = a_due_interrupt(), a_due_interrupt()
+    close = interrupts.close_expired
+
+    def break_on_one(run, interrupt, *, now):
+        if interrupt.pk == poisoned.pk:
+            raise ValueError("poison")
+        close(run, interrupt, now=now)
+
+    monkeypatch.setattr(expiry, "close_expired", break_on_one)
+    deadline = Interrupt.objects.get(pk=poisoned.pk).deadline
+
+    assert expiry.expire_due_interrupts(limit=10) == 1
+    assert expiry.expire_due_interrupts(limit=10) == 0
+
+    good.refresh_from_db()
+    poisoned.refresh_from_db()
+    assert (good.status, poisoned.status, poisoned.deadline) == ("expired", "waiting", deadline)
+    assert poisoned.sweep_after > clock.now()
+    assert "a due row broke" in caplog.text
+
+
+def test_an_answer_before_the_deadline_is_not_wiped_by_the_timer():
+    """CASES C058."""
+    interrupt = builders.a_waiting_interrupt()
+    ana = builders.a_reviewer()
+    builders.decide(interrupt, ana)
+    builders.move_deadline(interrupt, clock.now())
+    assert expiry.expire_due_interrupts(limit=10) == 0
+    assert Decision.objects.get().verdict == "approve"
+
+
+def test_a_run_that_nobody_picks_up_ends():
+    started = builders.a_running_run(lease_seconds=0)
+    run = started.run
+    assert run.status == "ready"
+    assert run.expires_at - clock.now() > timedelta(hours=23)
+    Run.objects.update(expires_at=clock.now())
+    assert expiry.expire_due_runs(limit=10) == 1
+    run.refresh_from_db()
+    assert (run.status, run.open_continuation) == ("expired", "")
+
+
+def test_the_sweep_task_ends_every_kind_of_due_row():
+    interrupt = a_due_interrupt()
+    lost = builders.a_running_run().run
+    builders.end_lease_now(lost, clock.now())
+    assert expiry.anything_due()
+
+    tasks.sweep()
+
+    interrupt.refresh_from_db()
+    lost.refresh_from_db()
+    assert (interrupt.status, lost.status) == ("expired", "ready")
+    assert not expiry.anything_due()
+
+
+def test_an_old_wait_with_time_left_stays():
+    """CASES C070: nothing is cancelled by age alone."""
+    interrupt = builders.a_waiting_interrupt()
+    Interrupt.objects.update(created_at=clock.now() - timedelta(days=3))
+    tasks.sweep()
+    interrupt.refresh_from_db()
+    assert interrupt.status == "waiting"

@@ -1,0 +1,198 @@
+"""Leases: fences, lost and returned work, and who goes on."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from ledger import clock
+from ledger.errors import NotFound, PayloadInvalid
+from runs import expiry
+from runs.checkpoints import Snapshot
+from runs.errors import AlreadyClaimed, IncompatibleVersion, LeaseLost, NotReady, RunFinished
+from runs.lifecycle import complete_run, fail_run
+from runs.models import Continuation, Hold, Run
+from runs.resuming import hand_back
+from runs.safe_points import SaidProgress, beat, commit_checkpoint
+from tests import builders
+
+pytestmark = pytest.mark.django_db
+
+
+def commit(run, token, after, step="step", state=None):
+    return commit_checkpoint(
+        agent=run.agent,
+        run_id=run.public_id,
+        token=token,
+        after=after,
+        snapshot=Snapshot(step=step, state=state, request_digest=f"{after}{step}"),
+        facts=[],
+    )
+
+
+def lose(run):
+    builders.end_lease_now(run, clock.now())
+    assert expiry.release_lapsed_leases(limit=10) == 1
+    run.refresh_from_db()
+
+
+def test_a_lost_lease_makes_a_continuation_from_the_last_checkpoint():
+    started = builders.a_running_run()
+    commit(started.run, started.lease.token, 0)
+    lose(started.run)
+    assert started.run.status == "ready"
+
+    [claimed] = builders.claim(started.run.agent)
+
+    assert (claimed.checkpoint.number, claimed.continuation.cause) == (1, "lease_lost")
+    assert claimed.lease.fence > started.lease.fence
+
+
+@pytest.mark.parametrize("verb", ["checkpoint", "heartbeat", "complete", "fail", "suspend"])
+def test_a_stale_lease_cannot_write(verb):
+    started = builders.a_running_run()
+    run, token = started.run, started.lease.token
+    lose(run)
+    builders.claim(run.agent)
+    calls = {
+        "checkpoint": lambda: commit(run, token, 0),
+        "heartbeat": lambda: beat(agent=run.agent, run_id=run.public_id, token=token, progress=None),
+        "complete": lambda: complete_run(agent=run.agent, run_id=run.public_id, token=token, result=None),
+        "fail": lambda: fail_run(agent=run.agent, run_id=run.public_id, token=token, error=None),
+        "suspend": lambda: builders.suspend_by(run, token, builders.a_wait()),
+    }
+    with pytest.raises(LeaseLost):
+        calls[verb]()
+
+
+def test_a_late_heartbeat_revives_nothing_though_no_sweep_ran():
+    """CASES C050."""
+    started = builders.a_running_run()
+    builders.end_lease_now(started.run, clock.now())
+    with pytest.raises(LeaseLost):
+        beat(agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, progress=None)
+
+
+def test_a_heartbeat_extends_the_lease_and_keeps_the_words():
+    started = builders.a_running_run(lease_seconds=30)
+    said = SaidProgress(text="2 of 5 offers", done=2, of=5)
+    lease, told = beat(agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, progress=said)
+    assert lease.expires_at >= started.lease.expires_at
+    assert told.control == "continue"
+    assert Run.objects.get().progress.text == "2 of 5 offers"
+
+
+def test_the_same_checkpoint_again_is_the_same_checkpoint():
+    started = builders.a_running_run()
+    first = commit(started.run, started.lease.token, 0)
+    again = commit(started.run, started.lease.token, 0)
+    assert (again.created, again.checkpoint) == (False, first.checkpoint)
+
+
+def test_five_claims_without_a_boundary_leave_the_run_to_its_owner():
+    started = builders.a_running_run()
+    run = started.run
+    lose(run)
+    for _ in range(5):
+        assert builders.claim(run.agent)
+        lose(run)
+    assert builders.claim(run.agent) == []
+    hold = Hold.objects.get()
+    assert (run.status, hold.kind, hold.owner) == ("blocked", "gave_up", run.agent.owner)
+
+
+def test_a_boundary_starts_the_count_anew():
+    started = builders.a_running_run()
+    run = started.run
+    lose(run)
+    for after in range(6):
+        [claimed] = builders.claim(run.agent)
+        commit(run, claimed.lease.token, after)
+        lose(run)
+    assert run.status == "ready"
+
+
+def test_a_run_handed_back_for_a_retry_is_claimed_again_with_its_answers():
+    ana = builders.a_reviewer()
+    interrupt = builders.a_waiting_interrupt()
+    builders.decide(interrupt, ana)
+    [claimed] = builders.claim(interrupt.agent)
+    hand_back(agent=interrupt.agent, run_id=claimed.run.public_id, token=claimed.lease.token, reason="retry", detail="")
+    [again] = builders.claim(interrupt.agent)
+    assert [answer.verdict for answer in again.answers] == ["approve"]
+    assert again.lease.token != claimed.lease.token
+
+
+def test_an_unknown_checkpoint_goes_to_the_owner_and_loses_no_answer():
+    """CASES C131."""
+    ana = builders.a_reviewer()
+    interrupt = builders.a_waiting_interrupt()
+    builders.decide(interrupt, ana)
+    [claimed] = builders.claim(interrupt.agent)
+    run = hand_back(
+        agent=interrupt.agent,
+        run_id=claimed.run.public_id,
+        token=claimed.lease.token,
+        reason="unknown_checkpoint",
+        detail="no such step",
+    )
+    assert run.status == "blocked"
+    assert Hold.objects.get().kind == "stranded"
+    assert Run.objects.get().open_continuation == "ready"
+
+
+def test_the_same_claim_request_again_gets_the_same_lease():
+    started = builders.a_running_run(lease_seconds=0)
+    [first] = builders.claim(started.run.agent, request_key="claim-1")
+    [again] = builders.claim(started.run.agent, request_key="claim-1")
+    assert again.lease.token == first.lease.token
+    assert builders.claim(started.run.agent, request_key="claim-2") == []
+
+
+def test_claiming_by_id_says_why_not():
+    started = builders.a_running_run(lease_seconds=0, code_version="2.4.1")
+    continuation = Continuation.objects.get()
+    agent = started.run.agent
+    with pytest.raises(IncompatibleVersion):
+        builders.claim_by_id(agent, continuation.public_id, code_versions={"1.0"})
+    assert builders.claim_by_id(agent, continuation.public_id, code_versions={"2.4.1"})
+    with pytest.raises(AlreadyClaimed):
+        builders.claim_by_id(agent, continuation.public_id, code_versions={"2.4.1"})
+    with pytest.raises(NotFound):
+        builders.claim_by_id(builders.an_agent("another"), continuation.public_id)
+
+
+def test_a_continuation_under_check_is_not_ready():
+    started = builders.a_running_run(lease_seconds=0)
+    Continuation.objects.update(status="checking", check_due_at=clock.now() + timedelta(hours=1))
+    with pytest.raises(NotReady):
+        builders.claim_by_id(started.run.agent, Continuation.objects.get().public_id)
+
+
+def test_the_most_urgent_run_is_claimed_first():
+    ana = builders.a_reviewer()
+    calm, urgent = (builders.a_waiting_interrupt(builders.a_wait(priority=priority)) for priority in (10, 90))
+    builders.decide(calm, ana)
+    builders.decide(urgent, ana)
+    claimed = builders.claim(calm.agent, most=2)
+    assert [it.run.pk for it in claimed] == [urgent.run_id, calm.run_id]
+
+
+def test_complete_twice_by_the_same_lease_is_once():
+    started = builders.a_running_run()
+    run, token = started.run, started.lease.token
+    for _ in range(2):
+        ended = complete_run(agent=run.agent, run_id=run.public_id, token=token, result={"order": "PO-1"})
+        assert ended.status == "completed"
+    with pytest.raises(RunFinished):
+        fail_run(agent=run.agent, run_id=run.public_id, token=token, error=None)
+
+
+def test_a_token_of_another_run_is_no_lease_of_this_one():
+    """CASES C223."""
+    one, other = builders.a_running_run(), builders.a_running_run()
+    with pytest.raises(PayloadInvalid):
+        commit(one.run, other.lease.token, 0)
+    with pytest.raises(PayloadInvalid):
+        commit(one.run, one.lease.token[:-3], 0)
