@@ -6,6 +6,7 @@ guessed.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import secrets
 from pathlib import Path
@@ -38,6 +39,17 @@ def switch(name: str, default: bool = False) -> bool:
 
 def words(name: str) -> list[str]:
     return [word.strip() for word in text(name).split(",") if word.strip()]
+
+
+def blocks(name: str, default: str) -> list[str]:
+    """Blocks of addresses such as 10.20.0.0/16, with commas between them."""
+    given = [word.strip() for word in text(name, default).split(",") if word.strip()]
+    for block in given:
+        try:
+            ipaddress.ip_network(block)
+        except ValueError as problem:
+            raise ImproperlyConfigured(f"{name} must list blocks such as 10.20.0.0/16: {problem}.") from None
+    return given
 
 
 def one_of(name: str, allowed: tuple[str, ...], default: str) -> str:

@@ -177,6 +177,11 @@ CONTENT_SECURITY_POLICY = {
 
 REST_FRAMEWORK: dict[str, Any] = {}
 
+# --- outbound calls ---------------------------------------------------------------------------------------------------
+
+# Addresses that are not public but may be called to check facts. The demo's business records live on this machine.
+OUTBOUND_ALLOW = environment.blocks("OUTBOUND_ALLOW", "" if MODE == "production" else "127.0.0.0/8,::1/128")
+
 # --- tasks ------------------------------------------------------------------------------------------------------------
 
 # The figures and the reasons for them: docs/decisions. A change here is a change to what a lost worker costs.

@@ -1,12 +1,202 @@
-"""The only outbound HTTP of the product."""
+"""The only outbound HTTP of the product: asks a connection for the present value of a fact.
+
+Bounded in every direction: the address (``addresses``), the time in all, the size of the reply, its form. Whatever goes
+wrong is told in words as ``Found.trouble``, never raised and never with the reply in it: a fact that cannot be told holds
+its run back. httpcore, the lower half of httpx, is used by itself: it follows no redirect, reads no proxy from the
+environment, decodes nothing, and lets us connect to the address that was judged.
+"""
 
 from __future__ import annotations
 
+import os
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import httpcore
+
+from ledger import exact
+from ledger.errors import PayloadInvalid
 from ledger.transactions import assert_none_open
+from reviewqueue.delivery import addresses, pointers
 from runs.checking import FactToFetch, Found
+from runs.models import Connection
+
+SECONDS_IN_ALL = 5.0
+LONGEST_REPLY = 64 * 1024
+ACCEPT = "application/json"
+
+
+class OutOfTime(Exception):
+    """The whole call took longer than it may, however lively the other side is."""
 
 
 def fetch_fact(fact: FactToFetch) -> Found:
-    """Ask a connection for the present value of a fact."""
+    """Ask a connection for the present value of a fact, within five seconds and 64 KiB."""
     assert_none_open()
-    return Found(trouble="no outbound calls yet")
+    try:
+        return _fetch(fact, Clock(SECONDS_IN_ALL))
+    except addresses.AddressRefused as refused:
+        return Found(trouble=f"The address {refused}.")
+    except (OutOfTime, httpcore.TimeoutException):
+        return Found(trouble=f"There was no whole reply within {SECONDS_IN_ALL:.0f} seconds.")
+    except httpcore.ConnectError:
+        return Found(trouble="Nobody answers at the address.")
+    except (httpcore.NetworkError, httpcore.ProtocolError):
+        return Found(trouble="The connection broke, or did not speak HTTP.")
+    except Exception as error:  # noqa: BLE001  whatever it was, the fact cannot be told, and the check has to go on
+        return Found(trouble=f"The call failed ({type(error).__name__}).")
+
+
+def _fetch(fact: FactToFetch, clock: Clock) -> Found:
+    url = addresses.url_of(fact.connection.base_url, fact.path)
+    secret = _secret(fact.connection)
+    if secret is None:
+        return Found(trouble=f"The environment variable {fact.connection.secret} is not set.")
+    target = clock.within(lambda: addresses.check_base_url(fact.connection.base_url))
+    headers = [("Accept", ACCEPT), ("Accept-Encoding", "identity"), ("User-Agent", "review-queue")]
+    if secret:
+        headers.append(("Authorization", f"Bearer {secret}"))
+    with (
+        httpcore.ConnectionPool(
+            ssl_context=ssl.create_default_context(),
+            network_backend=PinnedNetwork(target, clock),
+            max_connections=1,
+            http2=False,
+        ) as pool,
+        pool.stream("GET", url, headers=headers) as response,
+    ):
+        trouble = _trouble_of(response)
+        if trouble:
+            return Found(trouble=trouble)
+        body = _read(response)
+    if body is None:
+        return Found(trouble=f"The reply is longer than {LONGEST_REPLY // 1024} KiB.")
+    return _value_in(body, fact.pointer)
+
+
+def _secret(connection: Connection) -> str | None:
+    """Return the connection's secret, an empty text where it has none, ``None`` where it is missing."""
+    if not connection.secret:
+        return ""
+    return os.environ.get(connection.secret, "").strip() or None
+
+
+def _trouble_of(response: httpcore.Response) -> str:
+    if 300 <= response.status < 400:
+        return f"The reply is a redirect ({response.status}); none is followed."
+    if response.status != 200:
+        return f"The reply has the status {response.status}."
+    told = {name.lower(): value.decode("latin-1").lower() for name, value in response.headers}
+    media = told.get(b"content-type", "").partition(";")[0].strip()
+    if media != ACCEPT and not (media.startswith("application/") and media.endswith("+json")):
+        return "The reply is not JSON by its content type."
+    if told.get(b"content-encoding", "identity") != "identity":
+        return "The reply is compressed, though that was not asked for."
+    return ""
+
+
+def _read(response: httpcore.Response) -> bytes | None:
+    """Read the reply piece by piece; ``None`` once it is longer than it may be."""
+    body = b""
+    for piece in response.iter_stream():
+        body += piece
+        if len(body) > LONGEST_REPLY:
+            return None
+    return body
+
+
+def _value_in(body: bytes, pointer: str) -> Found:
+    try:
+        reply = exact.parse(body)
+    except PayloadInvalid:
+        return Found(trouble="The reply is not JSON that could be kept exactly.")
+    value = pointers.value_at(reply, pointer)
+    if value is exact.ABSENT:
+        return Found(trouble="The reply has nothing at the fact's pointer.")
+    return Found(value=value)
+
+
+class Clock:
+    """How much of the call's time is left: a slow drip of single bytes would outlive any limit per read."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+
+    def left(self) -> float:
+        seconds = self._until - time.monotonic()
+        if seconds <= 0:
+            raise OutOfTime
+        return seconds
+
+    def within(self, resolve: Callable[[], addresses.Target]) -> addresses.Target:
+        """Run what cannot be given a limit, the resolver of names, beside us; its thread may end later than we do."""
+        outcome: list[addresses.Target | Exception] = []
+
+        def attempt() -> None:
+            try:
+                outcome.append(resolve())
+            except Exception as error:  # noqa: BLE001  raised again below, on the thread that asked
+                outcome.append(error)
+
+        beside = threading.Thread(target=attempt, daemon=True)
+        beside.start()
+        beside.join(self.left())
+        if not outcome:
+            raise OutOfTime
+        if isinstance(outcome[0], Exception):
+            raise outcome[0]
+        return outcome[0]
+
+
+class PinnedNetwork(httpcore.NetworkBackend):
+    """Connects to the judged address whatever the URL's name resolves to by now; Host and SNI keep the name."""
+
+    def __init__(self, target: addresses.Target, clock: Clock) -> None:
+        self._target, self._clock, self._network = target, clock, httpcore.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        if port != self._target.port or host.strip("[]").lower() != self._target.host:
+            raise httpcore.ConnectError("not the address that was judged")
+        stream = self._network.connect_tcp(self._target.address, port, timeout=self._clock.left())
+        return TimedStream(stream, self._clock)
+
+    def connect_unix_socket(self, path: str, *args: Any, **named: Any) -> httpcore.NetworkStream:
+        raise httpcore.ConnectError("sockets of this machine are not called")
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(min(seconds, self._clock.left()))
+
+
+class TimedStream(httpcore.NetworkStream):
+    """A connection of which every read and write gets what is left of the call's time."""
+
+    def __init__(self, stream: httpcore.NetworkStream, clock: Clock) -> None:
+        self._stream, self._clock = stream, clock
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._stream.read(max_bytes, timeout=self._clock.left())
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._stream.write(buffer, timeout=self._clock.left())
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        encrypted = self._stream.start_tls(ssl_context, server_hostname, timeout=self._clock.left())
+        return TimedStream(encrypted, self._clock)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)

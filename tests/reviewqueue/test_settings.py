@@ -14,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from reviewqueue import environment
 from tests.own_processes import environment_for, run_command
 
-READERS = {"text", "number", "switch", "words", "one_of"}
+READERS = {"text", "number", "switch", "words", "blocks", "one_of"}
 
 
 def database(address: str, *, process: str = "command"):
