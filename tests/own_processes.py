@@ -5,16 +5,21 @@ For tests of `up`, `web` and `worker`, for journeys with real processes, and for
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import psutil
 from django.conf import settings
@@ -27,12 +32,34 @@ def make_own_database(folder: Path) -> str:
     """The address of a new empty database of the kind the suite runs on."""
     if connection.vendor == "sqlite":
         return f"sqlite:///{folder / 'own.sqlite3'}"
+    return _create_on_postgresql()
+
+
+def make_migrated_database(folder: Path) -> str:
+    """The same with its tables: a copy of one that is migrated once in a test process."""
+    template = _migrated_template()
+    if connection.vendor == "sqlite":
+        shutil.copyfile(template.removeprefix("sqlite:///"), folder / "own.sqlite3")
+        return f"sqlite:///{folder / 'own.sqlite3'}"
+    return _create_on_postgresql(f"TEMPLATE {urlsplit(template).path[1:]}")
+
+
+@functools.cache
+def _migrated_template() -> str:
+    folder = Path(tempfile.mkdtemp(prefix="reviewqueue-template-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    address = make_own_database(folder)
+    run_command("migrate", environment=environment_for(address))
+    return address
+
+
+def _create_on_postgresql(like: str = "") -> str:
     import psycopg
 
     own = settings.DATABASES["default"]
     name = f"own_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(host=own["HOST"], user=own["USER"], dbname="postgres", autocommit=True) as server:
-        server.execute(f"CREATE DATABASE {name}")
+        server.execute(f"CREATE DATABASE {name} {like}")
     return f"postgresql://{own['USER']}@/{name}?host={own['HOST']}"
 
 

@@ -9,9 +9,18 @@ import httpx
 import psutil
 import pytest
 
-from tests.own_processes import environment_for, eventually, free_port, make_own_database, query, run_command, started
+from tests.own_processes import (
+    environment_for,
+    eventually,
+    free_port,
+    make_migrated_database,
+    make_own_database,
+    query,
+    run_command,
+    started,
+)
 
-IN_A_HURRY = ("worker", "--beat-every", "0.5", "--old-after", "6", "--grace", "10")
+IN_A_HURRY = ("worker", "--beat-every", "0.5", "--old-after", "6", "--grace", "15")
 
 
 @pytest.fixture
@@ -25,9 +34,8 @@ def address(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def migrated(address: str) -> str:
-    run_command("migrate", environment=environment_for(address))
-    return address
+def migrated(tmp_path: Path) -> str:
+    return make_migrated_database(tmp_path)
 
 
 def heartbeat(address: str) -> object:
@@ -48,7 +56,7 @@ def is_alive(process: psutil.Process) -> bool:
 @pytest.mark.parametrize("victim", ["the cluster itself", "its idle workers"])
 def test_a_killed_cluster_is_started_again_and_leaves_no_orphans(migrated: str, log: Path, victim: str):
     with started(*IN_A_HURRY, environment=environment_for(migrated), log=log) as worker:
-        before = eventually(lambda: heartbeat(migrated), within=30, log=log)
+        before = eventually(lambda: heartbeat(migrated), within=60, log=log)
         cluster = cluster_of(worker)
         family = [cluster, *cluster.children(recursive=True)]
         assert len(family) == 6, "main, sentinel, two workers, monitor, pusher"
@@ -59,17 +67,17 @@ def test_a_killed_cluster_is_started_again_and_leaves_no_orphans(migrated: str, 
             for idle in family[2:4]:  # one of them holds the lock of the queue they share
                 idle.kill()
 
-        eventually(lambda: cluster_of(worker).pid != cluster.pid, within=30, log=log)
-        eventually(lambda: heartbeat(migrated) not in (None, before), within=30, log=log)
+        eventually(lambda: [child.pid for child in worker.children()] not in ([], [cluster.pid]), within=60, log=log)
+        eventually(lambda: heartbeat(migrated) not in (None, before), within=60, log=log)
         assert [process for process in family if is_alive(process)] == []
 
 
 def test_a_worker_that_is_asked_to_stop_does_so_within_seconds_and_leaves_nothing(migrated: str, log: Path):
     with started(*IN_A_HURRY, environment=environment_for(migrated), log=log) as worker:
-        eventually(lambda: heartbeat(migrated), within=30, log=log)
+        eventually(lambda: heartbeat(migrated), within=60, log=log)
         family = worker.children(recursive=True)
         worker.send_signal(signal.SIGTERM)
-        assert worker.wait(timeout=8) == 0
+        assert worker.wait(timeout=14) == 0
         assert [process for process in family if is_alive(process)] == []
         assert heartbeat(migrated) is None
         assert "was killed" not in log.read_text()
@@ -77,18 +85,18 @@ def test_a_worker_that_is_asked_to_stop_does_so_within_seconds_and_leaves_nothin
 
 def test_a_cluster_whose_supervisor_was_killed_stops_by_itself(migrated: str, log: Path):
     with started(*IN_A_HURRY, environment=environment_for(migrated), log=log) as worker:
-        eventually(lambda: heartbeat(migrated), within=30, log=log)
+        eventually(lambda: heartbeat(migrated), within=60, log=log)
         family = worker.children(recursive=True)
         worker.kill()
-        eventually(lambda: not [process for process in family if is_alive(process)], within=10, log=log)
+        eventually(lambda: not [process for process in family if is_alive(process)], within=30, log=log)
 
 
 def test_a_worker_waits_for_the_migrations(address: str, log: Path):
     with started(*IN_A_HURRY, environment=environment_for(address), log=log) as worker:
-        eventually(lambda: "has not been migrated" in log.read_text(), within=20, log=log)
+        eventually(lambda: "has not been migrated" in log.read_text(), within=60, log=log)
         assert worker.children() == []
         run_command("migrate", environment=environment_for(address))
-        eventually(lambda: heartbeat(address), within=30, log=log)
+        eventually(lambda: heartbeat(address), within=60, log=log)
 
 
 def test_up_serves_the_sign_in_page_and_stops_whole(address: str, log: Path):
@@ -102,11 +110,11 @@ def test_up_serves_the_sign_in_page_and_stops_whole(address: str, log: Path):
             return None
 
     with started("up", environment=environment, log=log) as up:
-        response = eventually(sign_in_page, within=40, log=log)
+        response = eventually(sign_in_page, within=60, log=log)
         assert response.status_code == 200
-        eventually(lambda: heartbeat(address), within=30, log=log)
+        eventually(lambda: heartbeat(address), within=60, log=log)
         family = up.children(recursive=True)
         assert len(family) == 9, "web: granian and its one process; worker: supervisor and six of the cluster"
         up.send_signal(signal.SIGINT)
-        assert up.wait(timeout=15) == 0
+        assert up.wait(timeout=25) == 0
         assert [process for process in family if is_alive(process)] == []

@@ -26,6 +26,7 @@ class Command(BaseCommand):
             *("--workers", str(settings.WEB_PROCESSES), "--blocking-threads", str(settings.WEB_THREADS)),
             # One that dies comes back; one that will not stop is killed, long polls and all.
             *("--respawn-failed-workers", "--workers-kill-timeout", "10", "--backlog", str(BACKLOG)),
-            *("--log-level", "warning", "reviewqueue.wsgi:application"),
+            # Its one warning is that our threads are many: most of them wait in a long poll.
+            *("--log-level", "error", "reviewqueue.wsgi:application"),
         ]
         os.execv(sys.executable, command)  # noqa: S606  the same Python, no shell
