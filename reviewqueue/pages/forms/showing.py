@@ -1,0 +1,191 @@
+"""A form and what was read from it, as the templates draw them.
+
+Each field comes with its text, its problems and the ids of what describes it to a screen reader.
+Called by ``Form.shown`` before anybody typed and by ``Reading.shown`` after; the templates decide nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ledger.errors import Problem
+from reviewqueue.pages.forms.fields import CHOICE, DATE, FIXED, JSON, LINES, Field, Group, Option, all_nodes
+from runs import schemas
+
+RADIOS_UP_TO = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownOption:
+    option: Option
+    id: str
+    chosen: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownField:
+    """One field to draw, by the template named."""
+
+    field: Field
+    template: str
+    text: str
+    input_type: str
+    problems: tuple[str, ...]
+    described_by: str
+    rows: int
+    options: tuple[ShownOption, ...]
+    unchosen: bool  # a list of choices begins with an empty line
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wrong:
+    """One line of the summary: where it leads, whose fault it is, and what is wrong."""
+
+    id: str
+    label: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownGroup:
+    """A group to draw; the outermost also has the summary of everything wrong."""
+
+    group: Group | None
+    template: str
+    members: tuple[ShownField | ShownGroup, ...]
+    problems: tuple[str, ...]
+    described_by: str
+    id: str
+    wrongs: tuple[Wrong, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """A form: ``root`` is ``None`` where nothing is asked, ``schema`` is ``None`` where a call is edited."""
+
+    prefix: str
+    root: Field | Group | None
+    schema: Any
+
+    @cached_property
+    def shown(self) -> ShownGroup:
+        """The form as nobody has touched it."""
+        return show(self, typed={}, problems=())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What a submission said: the value or ``ABSENT``, the problems by pointer, and the texts as typed.
+
+    The value counts only where there is no problem; with one it lacks what could not be read.
+    """
+
+    form: Form
+    value: Any
+    problems: tuple[Problem, ...]
+    typed: Mapping[str, str]
+
+    @cached_property
+    def shown(self) -> ShownGroup:
+        """The form with what was typed and what is wrong with it."""
+        return show(self.form, typed=self.typed, problems=self.problems)
+
+    def with_problems(self, problems: Sequence[Problem]) -> Reading:
+        """Return the reading with problems found later (by the gateway), to be shown at their fields."""
+        return Reading(form=self.form, value=self.value, problems=(*self.problems, *problems), typed=self.typed)
+
+
+def show(form: Form, *, typed: Mapping[str, str], problems: Sequence[Problem]) -> ShownGroup:
+    """Return the whole form to draw."""
+    return _Showing(form, typed, problems).whole()
+
+
+class _Showing:
+    def __init__(self, form: Form, typed: Mapping[str, str], problems: Sequence[Problem]) -> None:
+        self.form = form
+        self.typed = typed
+        self.nodes = list(all_nodes(form.root))
+        self.messages: dict[str, list[str]] = {}
+        order = {node.id: place for place, node in enumerate(self.nodes)}
+        placed = [self.placed(problem) for problem in problems]
+        self.wrongs = tuple(sorted(placed, key=lambda wrong: order.get(wrong.id, -1)))
+
+    def placed(self, problem: Problem) -> Wrong:
+        """Put a problem to the innermost node around its place; return its line in the summary."""
+        around = [node for node in self.nodes if _is_around(node.pointer, problem.pointer)]
+        if not around:
+            return Wrong(
+                id=f"{self.form.prefix}--form", label="", message=f"{problem.pointer}: {problem.message}".lstrip(": ")
+            )
+        node = max(around, key=lambda candidate: len(candidate.pointer))
+        rest = problem.pointer[len(node.pointer) :].lstrip("/").replace("~1", "/").replace("~0", "~")
+        message = f"{rest}: {problem.message}" if rest else problem.message
+        self.messages.setdefault(node.id, []).append(message)
+        return Wrong(id=node.id, label=node.label, message=message)
+
+    def whole(self) -> ShownGroup:
+        root = self.form.root
+        if isinstance(root, Group):
+            members = tuple(self.node(member) for member in root.members.values())
+        else:
+            members = (self.node(root),) if root else ()
+        return ShownGroup(
+            group=root if isinstance(root, Group) else None,
+            template="forms/_form.html",
+            members=members,
+            problems=(),
+            described_by="",
+            id=f"{self.form.prefix}--form",
+            wrongs=self.wrongs,
+        )
+
+    def node(self, node: Field | Group) -> ShownField | ShownGroup:
+        problems = tuple(self.messages.get(node.id, ()))
+        if isinstance(node, Field):
+            return self.field(node, problems)
+        return ShownGroup(
+            group=node,
+            template="forms/_group.html",
+            members=tuple(self.node(member) for member in node.members.values()),
+            problems=problems,
+            described_by=_described_by(node.id, hint=bool(node.hint), wrong=bool(problems)),
+            id=node.id,
+        )
+
+    def field(self, field: Field, problems: tuple[str, ...]) -> ShownField:
+        text = self.typed.get(field.name, field.initial)
+        # A browser's date picker blanks what is no date; what was typed must stay.
+        blanked = field.widget == DATE and text and schemas.validate({"format": "date"}, text)
+        return ShownField(
+            field=field,
+            template=_template(field),
+            text=text,
+            input_type="text" if blanked else field.input_type,
+            problems=problems,
+            described_by=_described_by(field.id, hint=bool(field.hint or field.rule), wrong=bool(problems)),
+            rows=min(20, max(3, text.count("\n") + 1)),
+            options=tuple(
+                ShownOption(option=option, id=f"{field.id}--{option.key or 'none'}", chosen=option.key == text)
+                for option in field.options
+            ),
+            unchosen=field.required and text not in {option.key for option in field.options},
+        )
+
+
+def _is_around(outer: str, pointer: str) -> bool:
+    return pointer == outer or pointer.startswith(outer + "/")
+
+
+def _template(field: Field) -> str:
+    if field.widget == CHOICE:
+        return f"forms/_{'choice' if len(field.options) <= RADIOS_UP_TO else 'select'}.html"
+    return {LINES: "forms/_lines.html", JSON: "forms/_json.html", FIXED: "forms/_fixed.html"}.get(
+        field.widget, "forms/_line.html"
+    )
+
+
+def _described_by(node_id: str, *, hint: bool, wrong: bool) -> str:
+    return " ".join([f"{node_id}--hint"] * hint + [f"{node_id}--wrong"] * wrong)

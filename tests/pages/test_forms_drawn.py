@@ -1,0 +1,219 @@
+"""The drawn form: what a browser would send from it, what a screen reader is told, and that agents' words stay words."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from django.http import QueryDict
+from django.template.loader import render_to_string
+
+from ledger import exact
+from reviewqueue.pages.forms import Form, Reading, build_edit_form, build_form, read_submission
+from tests.pages.hostile import HIDDEN, MARKUP
+from tests.pages.test_forms import ROUND_TRIPS, TEXT, obj, same, submitted, told
+
+HOSTILE_TEXTS = [*MARKUP, *(f"pay{character}roll" for character in HIDDEN if character != "\x00")]
+
+
+class Page(HTMLParser):
+    """Reads a drawn form as a browser does: ids, attributes, and the controls with what they would send."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.sent: list[tuple[str, str]] = []
+        self._textarea: str | None = None
+        self._select: str | None = None
+        self._words = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        found = {name: value or "" for name, value in attributes}
+        self.tags.append((tag, found))
+        if "id" in found:
+            self.ids.append(found["id"])
+        if tag == "textarea":
+            self._textarea, self._words = found["name"], ""
+        elif tag == "select":
+            self._select = found["name"]
+        elif tag == "option" and self._select and "selected" in found:
+            self.sent.append((self._select, found["value"]))
+        elif tag == "input" and (found["type"] != "radio" or "checked" in found):
+            # A text input drops line ends, as a browser's does.
+            self.sent.append((found["name"], re.sub(r"[\r\n]", "", found["value"])))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "textarea" and self._textarea:
+            self.sent.append((self._textarea, line_feeds(self._words).removeprefix("\n").replace("\n", "\r\n")))
+            self._textarea = None
+        elif tag == "select":
+            self._select = None
+
+    def handle_data(self, words: str) -> None:
+        self._words += words
+
+
+def line_feeds(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def drawn(form: Form, reading: Reading | None = None) -> str:
+    return render_to_string("forms/_form.html", {"form": form, "reading": reading})
+
+
+def sent_by(html: str) -> QueryDict:
+    post = QueryDict(mutable=True)
+    for name, text in Page(html).sent:
+        post.appendlist(name, text)
+    return post
+
+
+@pytest.mark.parametrize("case", ROUND_TRIPS)
+def test_a_drawn_form_left_alone_sends_what_was_proposed(case: str) -> None:
+    schema, value = ROUND_TRIPS[case]
+    form = build_form(schema, proposed=value)
+    reading = read_submission(form, sent_by(drawn(form)))
+    assert told(reading) == []
+    assert same(reading.value, value)
+
+
+def test_a_drawn_call_left_alone_sends_every_byte() -> None:
+    text = (
+        '{"amount":184000.00,"count":1.0,"body":"\\n\\none\\n two ","quote":"\\"<>&\'","list":[1.10,null],"sure":false}'
+    )
+    form = build_edit_form(exact.parse(text))
+    assert exact.dumps(read_submission(form, sent_by(drawn(form))).value) == text
+
+
+@pytest.mark.parametrize("text", HOSTILE_TEXTS)
+def test_hostile_arguments_left_alone_come_back_and_start_nothing(text: str) -> None:
+    form = build_edit_form({"body": text, "list": [text]})
+    html = drawn(form)
+    reading = read_submission(form, sent_by(html))
+    assert told(reading) == []
+    assert same(reading.value, {"body": text, "list": [text]})
+    assert {tag for tag, _ in Page(html).tags} <= PARTS
+
+
+@pytest.mark.parametrize("text", HOSTILE_TEXTS)
+def test_hostile_labels_and_hints_start_nothing(text: str) -> None:
+    schema = obj(
+        [text], **{text: {"type": "string"}}, a={**TEXT, "title": text, "description": text}, b={"enum": [text, 1]},
+        c={"enum": [text, *range(9)]}, d={"const": text}, g={**obj(a=TEXT), "title": text, "description": text},
+    )  # fmt: skip
+    form = build_form({**schema, "description": text})
+    html = drawn(form, read_submission(form, QueryDict("")))
+    assert {tag for tag, _ in Page(html).tags} <= PARTS
+    # Choices are drawn by the browser itself and take no marks of ours, only letters.
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b]", html)
+
+
+PARTS = {
+    "a", "b", "bdi", "code", "div", "fieldset", "h2", "input", "label", "legend", "li", "option", "p", "path", "circle",
+    "rect", "select", "span", "svg", "textarea", "ul",
+}  # fmt: skip
+
+
+def every_kind() -> dict[str, Any]:
+    return obj(
+        ["line", "number", "day", "few", "many", "fixed", "list", "sure", "group"],
+        line={**TEXT, "pattern": "^LT-", "description": "Such as LT-1"},
+        lines={"type": "string", "maxLength": 999},
+        number={"type": "number"},
+        day={"type": "string", "format": "date"},
+        few={"enum": ["a", "b"]},
+        many={"enum": list(range(20))},
+        fixed={"const": "k"},
+        list={"type": "array"},
+        sure={"type": "boolean"},
+        group={**obj(["inner"], inner=TEXT), "description": "who issued it"},
+    )
+
+
+def test_every_reference_to_an_id_leads_somewhere_and_no_id_stands_twice() -> None:
+    form = build_form(every_kind())
+    for reading in (None, submitted(form, input__line="x", input__number="x", input__few="9")):
+        page = Page(drawn(form, reading))
+        assert len(set(page.ids)) == len(page.ids)
+        for _, attributes in page.tags:
+            wanted = attributes.get("aria-describedby", "").split() + [
+                attributes[name] for name in ("for",) if name in attributes
+            ]
+            wanted += [attributes["href"].removeprefix("#")] if "href" in attributes else []
+            assert set(wanted) <= set(page.ids)
+
+
+def test_every_control_has_a_label_or_a_legend() -> None:
+    page = Page(drawn(build_form(every_kind())))
+    labelled = {attributes["for"] for tag, attributes in page.tags if tag == "label" and "for" in attributes}
+    for tag, attributes in page.tags:
+        if tag in ("input", "textarea", "select") and attributes.get("type") != "radio":
+            assert attributes["id"] in labelled
+
+
+def test_a_fault_is_told_at_its_field_and_in_a_summary_that_takes_the_focus() -> None:
+    form = build_form(every_kind())
+    html = drawn(form, submitted(form, input__line="x-1", input__number="1,5", input__many="3"))
+    page = Page(html)
+    line = next(attributes for tag, attributes in page.tags if attributes.get("id") == "input-line")
+    assert line["aria-invalid"] == "true"
+    assert line["aria-describedby"] == "input-line--hint input-line--wrong"
+    assert line["value"] == "x-1"
+    summary = next(attributes for _, attributes in page.tags if "autofocus" in attributes)
+    assert (summary["role"], summary["tabindex"]) == ("alert", "-1")
+    links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
+    assert links == [
+        "#input-line",
+        "#input-number",
+        "#input-day",
+        "#input-few",
+        "#input-list",
+        "#input-sure",
+        "#input-group-inner",
+    ]
+    assert "7 answers need another look" in html
+    assert "1,5" in html
+
+
+def test_nothing_typed_is_lost_when_something_is_wrong() -> None:
+    form = build_form(every_kind())
+    typed = {
+        "input.line": "x", "input.lines": "one\r\ntwo", "input.number": "abc", "input.day": "2024-02-30", "input.few": "1",
+        "input.many": "7", "input.list": "[1,", "input.sure": "false", "input.group.inner": " i ",
+    }  # fmt: skip
+    post = QueryDict(mutable=True)
+    post.update(typed)
+    again = sent_by(drawn(form, read_submission(form, post)))
+    assert again.dict() == typed
+
+
+def test_nothing_is_chosen_beforehand() -> None:
+    html = drawn(build_form(every_kind()))
+    assert "checked" not in html
+    assert Page(html).sent.count(("input.many", "")) == 1
+
+
+def test_there_is_no_inline_style_or_script() -> None:
+    form = build_form(every_kind())
+    html = drawn(form, submitted(form))
+    assert not re.search(r"<script|<style|\sstyle=|\son[a-z]+=", html)
+
+
+def test_hidden_characters_in_a_text_are_counted_beside_it() -> None:
+    assert "2 hidden characters" in drawn(build_edit_form({"to": "a\u202eb\u200b@example.org"}))
+
+
+def test_an_empty_form_draws_nothing_to_fill_in() -> None:
+    form = build_form(None)
+    assert Page(drawn(form)).sent == []
+
+
+def test_problems_found_later_are_told_at_their_fields() -> None:
+    form = build_form(obj(["a"], a=TEXT))
+    reading = submitted(form, input__a="x")
+    later = reading.with_problems(read_submission(form, QueryDict("")).problems)
+    assert 'id="input-a--wrong"' in drawn(form, later)
