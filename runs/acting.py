@@ -34,6 +34,7 @@ from runs.errors import (
     RunFinished,
     RunPaused,
 )
+from runs.halting import refuse_halted
 from runs.holds import lift_holds, open_hold
 from runs.leases import check_lease
 from runs.models import Agent, EffectRule, Fact, FactCheck, Permit, Run
@@ -87,8 +88,9 @@ def begin_effect(
     act (finished, cancelled, paused, lease lost), ``FactsUnchecked``, those of permits, and the ledger's.
     """
     run = _own_run(agent, run_id)
-    now = clock.now()
     _check_flags(run)
+    refuse_halted(run.agent_id)
+    now = clock.now()
     check_lease(run, token, now=now)
     known = effects.find_effect(scope=run.public_id, key=key)
     asked = _complete(run, key=key, name=name, arguments=arguments, permit=permit, known=known)

@@ -13,7 +13,7 @@ from typing import Any
 from ledger.canonical import digest
 from ledger.transactions import assert_open
 from runs.errors import StaleVersion
-from runs.models import Checkpoint, Run
+from runs.models import Checkpoint, Fact, FactStatus, Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +48,21 @@ def write_checkpoint(run: Run, snapshot: Snapshot, *, number: int, now: datetime
         request_digest=snapshot.request_digest,
         created_at=now,
     )
+
+
+def repeat_checkpoint(run: Run, source: Checkpoint, *, now: datetime) -> Checkpoint:
+    """Write an older checkpoint again as the run's next one, with its facts: a restart goes on from a copy."""
+    assert_open()
+    facts = list(Fact.objects.filter(checkpoint=source, interrupt=None))
+    run.checkpoint_number += 1
+    source.pk, source.number, source.epoch, source.fence = None, run.checkpoint_number, run.epoch, run.fence
+    source.request_digest, source.resume_when, source.created_at = "", "", now
+    source._state.adding = True
+    source.save(force_insert=True)
+    for fact in facts:
+        fact.pk, fact.checkpoint, fact.last_status, fact.last_fence = None, source, FactStatus.UNCHECKED, 0
+    Fact.objects.bulk_create(facts)
+    return source
 
 
 def find_repeated(run: Run, *, after: int, request_digest: str) -> Checkpoint | None:

@@ -21,8 +21,13 @@ from runs.states import HoldKind, RunStatus
 from runs.timeline import note
 
 
-def end_run(run: Run, ending: RunStatus, *, reason: str, actor: str, now: datetime) -> None:
-    """Begin the end of the locked run, and finish it at once where no effect is open."""
+def end_run(
+    run: Run, ending: RunStatus, *, reason: str, actor: str, now: datetime, let_worker_close: bool = False
+) -> None:
+    """Begin the end of the locked run, and finish it at once where no effect is open.
+
+    ``let_worker_close``: a live lease stays good for outcomes and one closing checkpoint; the end follows when it ends.
+    """
     assert_open()
     run.ending, run.ending_reason = ending, reason[:300]
     run.pause_asked_at = None
@@ -30,6 +35,9 @@ def end_run(run: Run, ending: RunStatus, *, reason: str, actor: str, now: dateti
     void_continuation(run, reason=f"the run is {ending}")
     void_permits(run, reason=f"the run is {ending}", now=now)
     lift_at_the_end(run, by=actor, now=now)
+    if let_worker_close and run.lease_until:
+        note(run, "run.ending", actor=actor, at=now, ending=ending, reason=reason[:300], interrupts=[])
+        return
     end_lease(run)
     for effect in effects.doubt_all(scope=run.public_id, now=now, by=actor):
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
@@ -47,7 +55,7 @@ def end_run(run: Run, ending: RunStatus, *, reason: str, actor: str, now: dateti
 
 def finish_ending(run: Run, *, actor: str, now: datetime) -> bool:
     """End the run for good, unless an effect's outcome is still open. Called again when one was settled."""
-    if not run.ending or run.ended_at or effects.open_effects(run.public_id):
+    if not run.ending or run.ended_at or run.lease_until or effects.open_effects(run.public_id):
         return False
     run.ended_at = now
     note(run, f"run.{run.ending}", actor=actor, at=now, reason=run.ending_reason)

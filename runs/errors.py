@@ -149,6 +149,12 @@ class FactsChanged(Refusal):
     code = "facts_changed"
 
 
+class AgentHalted(Refusal):
+    """This agent is halted: none of its runs starts, goes on or acts until an operator lifts the halt."""
+
+    code = "agent_halted"
+
+
 class RunPaused(Refusal):
     """The run is paused, or stops at its next safe point; no effect may begin."""
 

@@ -103,12 +103,13 @@ def expire_if_due(*, interrupt_pk: int) -> bool:
 
 @use_case
 def end_lease_if_lapsed(*, run_pk: int) -> bool:
-    """End one lapsed lease."""
+    """End one lapsed lease, or one whose holder was asked to stop and ran on past ``stop_by``."""
     run = Run.objects.locked().select_related("agent").get(pk=run_pk)
     now = clock.now()
     if run.lease_until is None:
         return False
-    if run.lease_until > now:
+    overran = run.stop_by is not None and run.stop_by <= now
+    if run.lease_until > now and not overran:
         return False
     lose_lease(run, now=now)
     return True
@@ -159,8 +160,8 @@ def due_waits(*, before: datetime) -> Q:
 
 
 def lapsed_leases(*, before: datetime) -> Q:
-    """Return the filter for runs whose lease lapsed."""
-    return Q(lease_until__lte=before) & _not_put_off(before)
+    """Return the filter for runs whose lease lapsed, or whose holder did not stop in time."""
+    return (Q(lease_until__lte=before) | Q(lease_until__isnull=False, stop_by__lte=before)) & _not_put_off(before)
 
 
 def _not_put_off(before: datetime) -> Q:

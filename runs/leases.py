@@ -78,14 +78,13 @@ def extend_lease(run: Run, *, now: datetime) -> Lease:
 
 def end_lease(run: Run) -> None:
     """Take the lease from its holder; the caller says what follows."""
-    run.lease_until = None
+    run.lease_until = run.stop_by = None
 
 
 def control_of(run: Run) -> Told:
     """Return what the holder of this run is to do at its next safe point."""
     if run.ending:
-        return Told(control=Control.CANCEL, reason=run.ending_reason)
+        return Told(control=Control.CANCEL, reason=run.ending_reason, stop_by=run.stop_by)
     if run.pause_asked_at:
-        stop_by = run.pause_asked_at + timedelta(seconds=run.max_step_seconds)
-        return Told(control=Control.PAUSE, reason=run.pause_reason, asked_by=run.pause_asked_by, stop_by=stop_by)
+        return Told(control=Control.PAUSE, reason=run.pause_reason, asked_by=run.pause_asked_by, stop_by=run.stop_by)
     return Told(control=Control.CONTINUE)

@@ -21,6 +21,7 @@ from runs.checkpoints import Snapshot, write_checkpoint
 from runs.continuations import acknowledge, make_continuation
 from runs.endings import end_run
 from runs.errors import OpenInterrupts, RunCancelled, RunFinished
+from runs.halting import refuse_halted
 from runs.interrupts import AskedWait, CheckAssignees, open_waits
 from runs.leases import Lease, check_lease, end_lease, grant_lease, lease_of
 from runs.models import Agent, Interrupt, Outcome, Run
@@ -99,6 +100,7 @@ def _insert_run(agent: Agent, request: RunRequest, *, unclaimed_seconds: int, le
 
     Two requests with one key at once: the second waits for the first's commit, inserts nothing, and reads its row.
     """
+    refuse_halted(agent.pk)
     now = clock.now()
     row = Run(
         public_id=new_id("run"),

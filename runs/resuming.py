@@ -30,6 +30,7 @@ from runs.decisions import accepted_decisions, overtaken_decisions
 from runs.endings import end_run, finish_ending, hold_for_effect
 from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady
 from runs.facts import has_something_to_check
+from runs.halting import is_halted, refuse_halted
 from runs.holds import lift_holds, open_hold
 from runs.interrupts import reopen_interrupt
 from runs.leases import Lease, check_lease, end_lease, grant_lease, lease_of
@@ -114,6 +115,7 @@ def claim_one(
         raise NotReady(status=continuation.status)
     if not _fits(run, code_versions):
         raise IncompatibleVersion(f"The run waits for code version {run.code_version}.", code_version=run.code_version)
+    refuse_halted(agent.pk)
     if run.status not in {RunStatus.READY, RunStatus.BLOCKED} or not _only_stranded(run):
         raise NotReady(f"The run is {run.status}.", status=run.status)
     outcome = _claim(
@@ -147,6 +149,8 @@ def _claim_next(
         run = Run.objects.locked(skip=True).filter(pk=run_pk, status=RunStatus.READY).first()
         if run is None:
             continue
+        if is_halted(agent.pk):
+            return None
         now = clock.now()
         found = Continuation.objects.select_related("checkpoint").filter(
             pk=continuation_pk, status=ContinuationStatus.READY, not_before__lte=now

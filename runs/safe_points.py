@@ -13,6 +13,7 @@ from ledger.errors import NotFound
 from ledger.transactions import use_case
 from runs.checkpoints import Snapshot, find_repeated, write_checkpoint
 from runs.continuations import acknowledge
+from runs.endings import finish_ending
 from runs.facts import AskedFact, record_facts
 from runs.leases import Lease, Told, check_lease, control_of, end_lease, extend_lease
 from runs.models import Agent, Checkpoint, Progress, Run
@@ -63,6 +64,7 @@ def commit_checkpoint(
     told = control_of(run)
     if told.control != Control.CONTINUE:
         end_lease(run)
+    finish_ending(run, actor=f"agent:{agent.slug}", now=now)
     note(
         run,
         "checkpoint.committed",

@@ -106,6 +106,7 @@ STORED = [
     "pause_asked_at",
     "pause_asked_by",
     "pause_reason",
+    "stop_by",
     "open_holds",
     "open_continuation",
     "open_waits",

@@ -10,15 +10,17 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ledger import clock, effects
-from ledger.errors import InDoubt, KeyReused, NotFound, PayloadInvalid
+from ledger.errors import InDoubt, KeyReused, NotFound, PayloadInvalid, Refusal
 from ledger.transactions import use_case
 from runs.checkpoints import Snapshot, last_checkpoint, write_checkpoint
 from runs.continuations import acknowledge
+from runs.endings import finish_ending
 from runs.errors import RunCancelled, StaleVersion
 from runs.facts import AskedFact, record_facts
 from runs.interrupts import AskedWait, CheckAssignees, open_waits
 from runs.leases import check_lease, end_lease
 from runs.models import Agent, Checkpoint, Decision, Interrupt, Run
+from runs.standing import store
 from runs.states import DecisionStatus
 
 
@@ -54,7 +56,7 @@ def suspend(
     pending: list[PendingEffect],
     resume_when: str,
     check_assignees: CheckAssignees,
-) -> Suspended:
+) -> Suspended | Refusal:
     """Store a checkpoint and the waits asked there, and let the worker go: one transaction, one boundary.
 
     1. The same keys again: what they led to, with the answers while the caller's lease is live.
@@ -70,7 +72,11 @@ def suspend(
         return Suspended(run=run, checkpoint=known[0].checkpoint, interrupts=known, answers=[], created=False)
     check_lease(run, token, now=now)
     if run.ending:
-        raise RunCancelled
+        # The worker has stopped, which is all that the end waits for; nobody will answer, so nothing is asked.
+        end_lease(run)
+        finish_ending(run, actor=f"agent:{agent.slug}", now=now)
+        store(run, now)
+        return RunCancelled()
     if known:
         answers = list(_standing_answers(known))
         return Suspended(run=run, checkpoint=last_checkpoint(run), interrupts=known, answers=answers, created=False)

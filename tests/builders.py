@@ -10,6 +10,7 @@ from django.contrib.auth.models import Group, User
 
 from ledger.canonical import digest
 from reviewqueue import authority, gateway
+from runs.checking import Found, check_continuation
 from runs.checkpoints import Snapshot
 from runs.decisions import Answer
 from runs.facts import AskedFact
@@ -170,3 +171,8 @@ def claim_by_id(agent: Agent, continuation_id: str, **wanted: Any) -> Claimed:
     return claim_one(
         agent=agent, continuation_id=continuation_id, still_may_decide=authority.still_may_decide, **request
     )
+
+
+def check(continuation_id: str, *, found: Any = None, trouble: str = "") -> None:
+    """Check a continuation again; every fact that this server checks is found to be ``found``."""
+    check_continuation(continuation_id=continuation_id, fetch=lambda fact: Found(value=found, trouble=trouble))

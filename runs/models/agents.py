@@ -12,6 +12,9 @@ class Agent(models.Model):
     slug = models.SlugField(max_length=60, unique=True)
     owner = models.ForeignKey(Group, on_delete=models.PROTECT, related_name="+")
     max_attempts = models.PositiveSmallIntegerField(default=5, help_text="claims without a boundary before gave_up")
+    halted_at = models.DateTimeField(null=True)
+    halted_by = models.CharField(max_length=300, blank=True)
+    halted_reason = models.CharField(max_length=300, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:

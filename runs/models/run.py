@@ -51,6 +51,7 @@ class Run(models.Model):
     pause_asked_at = models.DateTimeField(null=True)
     pause_asked_by = models.CharField(max_length=300, blank=True)
     pause_reason = models.CharField(max_length=300, blank=True)
+    stop_by = models.DateTimeField(null=True, help_text="a worker that was asked to stop keeps its lease until then")
     open_holds = models.PositiveSmallIntegerField(default=0)
     open_continuation = models.CharField(max_length=12, blank=True, choices=ContinuationStatus.choices)
     open_waits = models.PositiveSmallIntegerField(default=0)

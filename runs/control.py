@@ -1,0 +1,166 @@
+"""RUN CONTROL: people (and agents, where they may) pause, resume, cancel and restart runs.
+
+Use cases; each is idempotent and keeps who asked and why. A run without a worker obeys at once; one with a worker obeys at
+its next safe point, or loses its lease ``max_step_seconds`` later. Who may ask is judged above: ``check`` is called with the
+locked run and raises the refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import User
+
+from ledger import clock, effects, reconciliation
+from ledger.errors import NotFound, PayloadInvalid
+from ledger.states import EffectStatus
+from ledger.transactions import use_case
+from runs.checkpoints import last_checkpoint, repeat_checkpoint
+from runs.continuations import make_continuation, open_continuation, recheck
+from runs.endings import end_run
+from runs.errors import AgentHalted, NotPermitted, RunActive, RunCancelled, RunFinished
+from runs.models import Run
+from runs.standing import store
+from runs.states import FINAL, Cause, ContinuationStatus, RunStatus
+from runs.timeline import note
+
+Check = Callable[[Run], None]
+KEEP, REDO = "keep", "redo"
+
+
+@use_case
+def pause_run(*, run_id: str, actor: str, reason: str, check: Check) -> Run:
+    """Ask the run to stop at its next safe point; without a worker it is paused at once. Asked twice is asked once.
+
+    Waits stay answerable and their deadlines go on; what is answered is held until the run is resumed.
+    """
+    run, now = _lock(run_id, check)
+    _refuse_ending(run)
+    if run.pause_asked_at is None:
+        run.pause_asked_at, run.pause_asked_by, run.pause_reason = now, actor[:300], reason[:300]
+        _ask_to_stop(run, now=now)
+        note(run, "run.pause_asked", actor=actor, at=now, reason=reason[:300])
+        store(run, now)
+    return run
+
+
+@use_case
+def resume_run(*, run_id: str, actor: str, reason: str, check: Check) -> Run:
+    """Take the pause back, and go on: what was ready is checked again, since the world had time to change.
+
+    An agent's key takes back only the pause it asked for itself.
+    """
+    run, now = _lock(run_id, check)
+    _refuse_ending(run)
+    if run.pause_asked_at is None:
+        return run
+    if actor.startswith("agent:") and run.pause_asked_by != actor:
+        raise NotPermitted(f"{run.pause_asked_by} paused this run; an agent does not take that back.")
+    run.pause_asked_at, run.pause_asked_by, run.pause_reason, run.stop_by = None, "", "", None
+    if run.open_continuation == ContinuationStatus.READY:
+        ready = open_continuation(run)
+        if ready is not None:
+            recheck(run, ready, now=now)
+    elif not run.lease_until and not run.open_continuation and not run.open_waits:
+        # Paused at a bare boundary: nothing else would ever wake it.
+        make_continuation(run, last_checkpoint(run), cause=Cause.PAUSE, now=now, to_check=True)
+    note(run, "run.resumed", actor=actor, at=now, reason=reason[:300])
+    store(run, now)
+    return run
+
+
+@use_case
+def cancel_run(*, run_id: str, actor: str, reason: str, check: Check) -> Run:
+    """End the run: its waits are closed in this transaction, and no effect begins from now on.
+
+    A live worker may still report outcomes and write one closing checkpoint. Effects in doubt go to their owner first.
+    """
+    run, now = _lock(run_id, check)
+    if run.status == RunStatus.CANCELLED:
+        return run
+    if run.status in FINAL:
+        raise RunFinished(f"The run has ended: {run.status}.", status=run.status)
+    if run.ending:
+        note(run, "run.cancel_asked", actor=actor, at=now, reason=reason[:300])
+    else:
+        if run.lease_until:
+            _ask_to_stop(run, now=now)
+        end_run(run, RunStatus.CANCELLED, reason=reason, actor=actor, now=now, let_worker_close=True)
+    store(run, now)
+    return run
+
+
+@use_case
+def restart_run(
+    *,
+    run_id: str,
+    person: User,
+    reason: str,
+    check: Check,
+    checkpoint_number: int | None = None,
+    choices: Mapping[str, str] | None = None,
+) -> Run:
+    """Revive an ended run from a checkpoint, with its ledger: what was applied stays done, facts are checked again.
+
+    ``choices`` answers ``keep`` or ``redo`` for every failed or compensated effect. Waits are asked anew by the agent;
+    permits are void. Raises ``RunActive``, ``RunFinished`` (completed), ``AgentHalted``, ``PayloadInvalid``.
+    """
+    run, now = _lock(run_id, check)
+    if run.status == RunStatus.COMPLETED:
+        raise RunFinished("The run is completed; there is nothing to start again.", status=run.status)
+    if run.status not in FINAL:
+        raise RunActive(status=run.status)
+    if run.agent.halted_at:
+        raise AgentHalted
+    number = run.checkpoint_number if checkpoint_number is None else checkpoint_number
+    source = run.checkpoints.filter(number=number).first()
+    if source is None:
+        raise PayloadInvalid.at("/checkpoint", "is no checkpoint of this run")
+    _order_redone(run, choices or {}, person=person, reason=reason, now=now)
+    run.epoch += 1
+    run.ended_at, run.ending, run.ending_reason, run.stop_by, run.attempts = None, "", "", None, 0
+    run.pause_asked_at, run.pause_asked_by, run.pause_reason = None, "", ""
+    checkpoint = repeat_checkpoint(run, source, now=now)
+    make_continuation(run, checkpoint, cause=Cause.RESTART, now=now, to_check=True)
+    actor = f"person:{person.get_username()}"
+    note(run, "run.restarted", actor=actor, at=now, reason=reason[:300], epoch=run.epoch, checkpoint=source.number)
+    store(run, now)
+    return run
+
+
+def _order_redone(run: Run, choices: Mapping[str, str], *, person: User, reason: str, now: datetime) -> None:
+    """Every effect that ended otherwise than applied has to be named: silence about one is a mistake, not a choice."""
+    open_to_choice = {
+        effect.key: effect
+        for effect in effects.consult(run.public_id)
+        if effect.status in {EffectStatus.FAILED, EffectStatus.COMPENSATED}
+    }
+    for key in sorted(open_to_choice.keys() - choices.keys()):
+        raise PayloadInvalid.at(f"/effects/{key}", "has to be answered: keep or redo")
+    for key, choice in choices.items():
+        if key not in open_to_choice:
+            raise PayloadInvalid.at(f"/effects/{key}", "is no failed or compensated effect of this run")
+        if choice == REDO:
+            effect_id = open_to_choice[key].pk
+            reconciliation.order_again(effect_id=effect_id, person=person, reason=reason, now=now)
+
+
+def _lock(run_id: str, check: Check) -> tuple[Run, datetime]:
+    run = Run.objects.locked().select_related("agent").filter(public_id=run_id).first()
+    if run is None:
+        raise NotFound
+    check(run)
+    return run, clock.now()
+
+
+def _refuse_ending(run: Run) -> None:
+    if run.status in FINAL:
+        raise RunFinished(f"The run has ended: {run.status}.", status=run.status)
+    if run.ending:
+        raise RunCancelled
+
+
+def _ask_to_stop(run: Run, *, now: datetime) -> None:
+    if run.lease_until:
+        run.stop_by = now + timedelta(seconds=run.max_step_seconds)
