@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
+from ledger.models import Effect
 from runs.models import Agent
 
 
@@ -45,3 +46,11 @@ class Heartbeat(models.Model):
 
     def __str__(self) -> str:
         return f"{self.worker} at {self.beaten_at:%H:%M:%S}"
+
+
+class UnknownOutcome(Effect):
+    """An effect on the owners' desk: nobody knows whether it happened. The same rows, under the name owners look for."""
+
+    class Meta:
+        proxy = True
+        verbose_name = "unknown outcome"

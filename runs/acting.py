@@ -33,6 +33,7 @@ from runs.errors import (
     RunCancelled,
     RunFinished,
     RunPaused,
+    StaleVersion,
 )
 from runs.halting import refuse_halted
 from runs.holds import lift_holds, open_hold
@@ -285,13 +286,15 @@ def _rule_for(agent: Agent, name: str) -> EffectRule | None:
 
 
 @use_case
-def settle_unknown(*, effect_id: int, outcome: str, person: User, reason: str, evidence: str = "") -> Effect:
+def settle_unknown(
+    *, effect_id: int, outcome: str, person: User, reason: str, evidence: str = "", attempt: int | None = None
+) -> Effect:
     """An owner says what became of an unknown effect: applied, or failed (known not to have happened).
 
-    The run goes on as soon as nothing else holds it; an ending run ends. Raises ``NotPermitted``, ``AlreadySettled``.
+    ``attempt`` is the one they looked at: a word about an earlier one settles nothing. The run goes on as soon as nothing
+    else holds it; an ending run ends. Raises ``NotPermitted``, ``AlreadySettled``, ``StaleVersion``.
     """
-    run, owner_id = _run_of(effect_id)
-    _check_owner(person, owner_id=owner_id)
+    run = _run_of(effect_id, person=person, attempt=attempt)
     now = clock.now()
     effect = reconciliation.settle(
         effect_id=effect_id, outcome=outcome, person=person, reason=reason, evidence=evidence, now=now
@@ -304,13 +307,12 @@ def settle_unknown(*, effect_id: int, outcome: str, person: User, reason: str, e
 
 
 @use_case
-def order_effect_again(*, effect_id: int, person: User, reason: str) -> Effect:
+def order_effect_again(*, effect_id: int, person: User, reason: str, attempt: int | None = None) -> Effect:
     """An owner orders an effect to be done again, although it may have happened; the worker's next ask performs it.
 
-    Never by the run's initiator, and never for a run that ends. Raises ``NotPermitted``, ``AlreadySettled``.
+    Never by the run's initiator, and never for a run that ends. Raises as ``settle_unknown``.
     """
-    run, owner_id = _run_of(effect_id)
-    _check_owner(person, owner_id=owner_id)
+    run = _run_of(effect_id, person=person, attempt=attempt)
     if run.initiator_id == person.pk:
         raise NotPermitted("You started this run, so somebody else orders its effects again.")
     if run.status in FINAL:
@@ -332,8 +334,7 @@ def close_contradiction(*, effect_id: int, person: User, reason: str) -> Effect:
 
     Raises ``NotPermitted``, ``NotFound`` where nothing contradicts.
     """
-    run, owner_id = _run_of(effect_id)
-    _check_owner(person, owner_id=owner_id)
+    run = _run_of(effect_id, person=person)
     if not reason.strip():
         raise PayloadInvalid.at("/reason", "is missing: say what you found")
     now = clock.now()
@@ -353,18 +354,21 @@ def may_settle(person: User, *, owner_id: int) -> bool:
     return person.is_active and (groups.filter(pk=owner_id).exists() or groups.filter(name=OPERATORS).exists())
 
 
-def _check_owner(person: User, *, owner_id: int) -> None:
-    if not may_settle(person, owner_id=owner_id):
-        raise NotPermitted("Only the effect's owners and operators settle it.")
-
-
-def _run_of(effect_id: int) -> tuple[Run, int]:
-    """Lock the run of an effect, before the effect itself: the other order would meet a worker's in a deadlock."""
+def _run_of(effect_id: int, *, person: User, attempt: int | None = None) -> Run:
+    """Lock the run of an effect, before the effect itself (the other order would meet a worker's in a deadlock), and
+    refuse whoever is none of its owners, or looked at another attempt."""
     effect = Effect.objects.filter(pk=effect_id).first()
     run = Run.objects.locked().filter(public_id=effect.scope).first() if effect else None
     if run is None or effect is None:
         raise NotFound
-    return run, effect.owner_id
+    if not may_settle(person, owner_id=effect.owner_id):
+        raise NotPermitted("Only the effect's owners and operators settle it.")
+    effect.refresh_from_db(fields=["attempt"])
+    if attempt is not None and attempt != effect.attempt:
+        raise StaleVersion(
+            f"The effect was tried again since: this is attempt {effect.attempt}.", attempt=effect.attempt
+        )
+    return run
 
 
 # --- what follows -----------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from runs.errors import (
     RunCancelled,
     RunFinished,
     RunPaused,
+    StaleVersion,
 )
 from runs.holds import open_hold
 from runs.models import Continuation, Event, Hold, Run
@@ -378,6 +379,18 @@ def test_the_second_of_two_owners_learns_that_it_is_settled():
     acting.settle_unknown(effect_id=effect.pk, outcome="failed", person=ana, reason="not there")
     with pytest.raises(AlreadySettled, match=r"ana@example\.org: failed"):
         acting.settle_unknown(effect_id=effect.pk, outcome="applied", person=ben, reason="it is there")
+
+
+def test_a_word_about_an_earlier_attempt_settles_nothing():
+    run = a_leased_run()
+    effect = an_unknown_effect(run)
+    Effect.objects.update(attempt=2)
+    owner = a_person("ana@example.org", OWNERS)
+    with pytest.raises(StaleVersion, match="attempt 2"):
+        acting.settle_unknown(effect_id=effect.pk, outcome="applied", person=owner, reason="seen", attempt=1)
+    with pytest.raises(StaleVersion):
+        acting.order_effect_again(effect_id=effect.pk, person=owner, reason="seen", attempt=1)
+    acting.settle_unknown(effect_id=effect.pk, outcome="applied", person=owner, reason="seen", attempt=2)
 
 
 def test_an_ordered_effect_is_performed_once_more_by_the_next_worker():

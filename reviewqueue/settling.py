@@ -1,0 +1,91 @@
+"""The owners' form: what a person may say of an effect whose outcome is in question, and the verb each word calls.
+
+Called by `admin` alone. The rules (who may, and when) are those of `runs.acting`: what it refuses is told in its own
+sentence, and nothing is checked twice here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django import forms
+from django.contrib.auth.models import User
+
+from ledger.models import Effect, Order
+from ledger.states import EffectStatus
+from runs import acting
+from runs.models import Hold, Run
+from runs.states import HoldKind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Word:
+    """One thing an owner may say: how it is labelled, and what follows from it."""
+
+    value: str
+    label: str
+    means: str
+
+
+APPLIED = Word(
+    value="applied",
+    label="It happened",
+    means="The agent is told that it was done, and goes on.",
+)
+FAILED = Word(
+    value="failed",
+    label="It did not happen",
+    means="You know that it was not done. The agent is told so, and does not try it again by itself.",
+)
+AGAIN = Word(
+    value="again",
+    label="Do it again",
+    means="The next worker performs this very call once more. If it happened the first time, it happens twice.",
+)
+LOOKED = Word(
+    value="looked",
+    label="I have looked into the contradiction",
+    means="The outcome that stands goes on standing, and the run goes on.",
+)
+
+
+class SettlingForm(forms.Form):
+    """One word with its reason. ``attempt`` is the one the person looked at."""
+
+    word = forms.ChoiceField(choices=[(word.value, word.label) for word in (APPLIED, FAILED, AGAIN, LOOKED)])
+    reason = forms.CharField(max_length=2_000, widget=forms.Textarea(attrs={"rows": 3}))
+    evidence = forms.CharField(max_length=10_000, required=False, widget=forms.Textarea(attrs={"rows": 3}))
+    attempt = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+
+
+def words_for(effect: Effect, run: Run | None) -> Iterator[Word]:
+    """Yield what can be said of the effect now; nothing where its outcome is not in question."""
+    contradicted = Hold.objects.filter(
+        run=run, kind=HoldKind.CONTRADICTION, subject=effect.key, lifted_at=None
+    ).exists()
+    if contradicted:
+        yield LOOKED
+    if effect.status == EffectStatus.UNKNOWN:
+        yield APPLIED
+        yield FAILED
+    ordered = Order.objects.filter(effect=effect, used_by_attempt__isnull=True).exists()
+    ends = run is None or run.ending or run.ended_at
+    if effect.status in {EffectStatus.UNKNOWN, EffectStatus.FAILED, EffectStatus.COMPENSATED} and not (ordered or ends):
+        yield AGAIN
+
+
+def say(effect: Effect, form: SettlingForm, *, person: User) -> str:
+    """Do what the valid form says, in its own transaction, and return what was done. Raises the verbs' refusals."""
+    said = form.cleaned_data
+    word, reason, attempt = said["word"], said["reason"], said["attempt"]
+    if word == AGAIN.value:
+        acting.order_effect_again(effect_id=effect.pk, person=person, reason=reason, attempt=attempt)
+        return f"{effect.key} will be done again by the next worker that asks for it."
+    if word == LOOKED.value:
+        acting.close_contradiction(effect_id=effect.pk, person=person, reason=reason)
+        return f"The contradiction about {effect.key} is closed."
+    acting.settle_unknown(
+        effect_id=effect.pk, outcome=word, person=person, reason=reason, evidence=said["evidence"], attempt=attempt
+    )
+    return f"{effect.key} is settled: {APPLIED.label if word == APPLIED.value else FAILED.label}."
