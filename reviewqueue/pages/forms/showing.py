@@ -38,6 +38,7 @@ class ShownField:
     rows: int
     options: tuple[ShownOption, ...]
     unchosen: bool  # a list of choices begins with an empty line
+    flat: bool  # choices in our own short words stand side by side
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +172,7 @@ class _Showing:
                 ShownOption(option=option, id=f"{field.id}--{option.key or 'none'}", chosen=option.key == text)
                 for option in field.options
             ),
+            flat=all(option.ours for option in field.options),
             unchosen=field.required and text not in {option.key for option in field.options},
         )
 
