@@ -1,0 +1,141 @@
+"""One key, sent by many clients at once: one run, told to all; another body under the same key is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ledger import clock
+from ledger.public_ids import new_id
+from reviewqueue import authority
+from runs import lifecycle
+from runs.checkpoints import Snapshot
+from runs.lifecycle import RunRequest, ask, start_run
+from runs.models import Agent, Run
+from runs.suspending import suspend
+from tests import builders
+from tests.races.judging import breaches, deadlocks, mistold, rows
+from tests.races.racing import ROUNDS, Move, Race, first_wrong, racers
+
+pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
+
+CLIENTS = 6
+
+
+def a_request(key: str, *, body: str) -> RunRequest:
+    return RunRequest(key=key, body_digest=f"rq1:{body}", title=f"A purchase, {body}")
+
+
+def a_starter(agent: Agent, *, body: str = "the same") -> Move:
+    def start(wanted: dict[str, Any]) -> dict[str, Any]:
+        started = start_run(agent=agent, request=a_request(wanted["key"], body=body), lease_seconds=60)
+        return {"run": started.run.public_id, "created": started.created, "lease": started.lease}
+
+    return start
+
+
+def an_asker(agent: Agent) -> Move:
+    wait = builders.a_wait()
+
+    def ask_it(wanted: dict[str, Any]) -> dict[str, Any]:
+        started, interrupt = ask(
+            agent=agent,
+            request=a_request(wanted["key"], body="the same"),
+            wait=wait,
+            state=None,
+            check_assignees=authority.check_assignees,
+        )
+        return {"run": started.run.public_id, "created": started.created, "interrupt": interrupt.public_id}
+
+    return ask_it
+
+
+def create_at_once(race: Race) -> list[str]:
+    key = new_id("key")
+    told = race.round(key=key)
+    [[made]] = rows("SELECT count(*) FROM runs_run WHERE key = %s", key)
+    if made != 1:
+        return [*mistold(told), f"{made} runs for one key"]
+    run = Run.objects.get(key=key)
+    wrong = [*mistold(told), *breaches(run.pk)]
+    created = [racer for racer in told if racer.done and racer.result["created"]]
+    if len(created) != 1:
+        return [*wrong, f"{len(created)} were told that they created it"]
+    for racer in told:
+        if racer.done and racer.result | {"created": True} != created[0].result:
+            wrong.append(f"{racer.by} was told of another: {racer.result}, not {created[0].result}")
+        if not racer.done and (racer.refused, racer.extra) != ("key_reused", {"run": run.public_id}):
+            wrong.append(f"{racer.by} was not told whose key it is: {racer.refused} {racer.extra}")
+    return wrong
+
+
+@pytest.mark.parametrize("door", ["start", "ask", "two bodies"])
+def test_of_clients_with_one_key_one_creates_and_the_others_hear_of_its_run(door: str):
+    agent = builders.an_agent()
+    moves: dict[str, Move] = {}
+    for number in range(CLIENTS):
+        body = ("the same", "another")[number % 2] if door == "two bodies" else "the same"
+        moves[f"client {number}"] = an_asker(agent) if door == "ask" else a_starter(agent, body=body)
+    before = deadlocks()
+    with racers(moves) as race:
+        for _ in range(ROUNDS):
+            assert create_at_once(race) == []
+    assert deadlocks() == before
+
+
+def a_worker_that_asks(agent: Agent) -> Move:
+    wait = builders.a_wait()
+
+    def suspend_it(started: dict[str, Any]) -> dict[str, Any]:
+        suspended = suspend(
+            agent=agent,
+            run_id=started["run"],
+            token=started["token"],
+            after=0,
+            snapshot=Snapshot(step="ask", state={"offers": 2}),
+            facts=[],
+            waits=[wait],
+            pending=[],
+            resume_when="all",
+            check_assignees=authority.check_assignees,
+        )
+        return {"interrupt": suspended.interrupts[0].public_id, "created": suspended.created}
+
+    return suspend_it
+
+
+def test_of_the_same_suspend_sent_at_once_one_opens_the_wait_and_the_others_hear_of_it():
+    moves = {f"client {number}": a_worker_that_asks(builders.an_agent()) for number in range(CLIENTS)}
+    before = deadlocks()
+    with racers(moves) as race:
+        for _ in range(ROUNDS):
+            started = builders.a_running_run()
+            assert started.lease is not None
+            told = race.round(run=started.run.public_id, token=started.lease.token)
+            assert [*breaches(started.run.pk), *mistold(told)] == []
+            assert all(racer.done for racer in told)
+            assert len({racer.result["interrupt"] for racer in told}) == 1
+            assert sum(racer.result["created"] for racer in told) == 1
+    assert deadlocks() == before
+
+
+def look_first_then_insert() -> None:
+    """What the product does not do: ask whether the key is there, and insert if it is not."""
+
+    def insert(agent: Agent, request: RunRequest, *, unclaimed_seconds: int, leased: bool) -> tuple[Run, bool]:
+        known = Run.objects.filter(agent=agent, key=request.key).first()
+        if known is not None:
+            return known, False
+        run = Run(public_id=new_id("run"), agent=agent, key=request.key, title=request.title, created_at=clock.now())
+        run.body_digest, run.status, run.unclaimed_seconds = request.body_digest, "running", unclaimed_seconds
+        run.save(force_insert=True)
+        return run, True
+
+    lifecycle._insert_run = insert
+
+
+def test_looking_before_inserting_breaks_for_clients_that_come_at_once():
+    moves = {f"client {number}": a_starter(builders.an_agent()) for number in range(CLIENTS)}
+    wrong = first_wrong(moves, create_at_once, without=look_first_then_insert)
+    assert any("IntegrityError" in word for word in wrong)

@@ -1,0 +1,270 @@
+"""Who waits for whom: every verb takes its run's lock first, holding nothing else, and judges by what it finds then.
+
+The other session is known to be blocked before the test goes on: the database says so (`pg_blocking_pids`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from ledger import clock, effects
+from ledger.models import Effect
+from reviewqueue import authority, gateway
+from runs import acting, checking, expiry, lifecycle, resuming, safe_points
+from runs.checkpoints import Snapshot
+from runs.models import Continuation, Interrupt, Run
+from tests import builders
+from tests.races import guards
+from tests.races.judging import breaches, rows
+from tests.races.racing import Move, racers
+from tests.races.test_answers import ANSWERS, an_answerer
+
+pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
+
+KEY = "order:PR-4711"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """A run, and a move on it that is about to be made."""
+
+    run: Run
+    move: Callable[[], Any]
+
+
+def a_decision() -> Ready:
+    ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
+    give = an_answerer(ana, ANSWERS[0])
+    return Ready(run=interrupt.run, move=lambda: give({"interrupt": interrupt.public_id}))
+
+
+def a_reviewer_s_claim() -> Ready:
+    ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
+    return Ready(run=interrupt.run, move=lambda: bool(gateway.claim(responder=ana, interrupt_id=interrupt.public_id)))
+
+
+def an_expiry() -> Ready:
+    interrupt = builders.a_waiting_interrupt()
+    builders.move_deadline(interrupt, clock.now())
+    return Ready(run=interrupt.run, move=lambda: expiry.expire_if_due(interrupt_pk=interrupt.pk))
+
+
+def the_end_of_a_run_nobody_claims() -> Ready:
+    interrupt = builders.a_waiting_interrupt()
+    Run.objects.filter(pk=interrupt.run_id).update(expires_at=clock.now())
+    return Ready(run=interrupt.run, move=lambda: expiry.expire_run_if_due(run_pk=interrupt.run_id))
+
+
+def the_end_of_a_lease() -> Ready:
+    run = a_run_with_an_effect()[0]
+    builders.end_lease_now(run, clock.now())
+    return Ready(run=run, move=lambda: expiry.end_lease_if_lapsed(run_pk=run.pk))
+
+
+def a_claim() -> Ready:
+    run = builders.a_running_run(lease_seconds=0).run
+    continuation = Continuation.objects.get(run=run)
+    wanted = {"continuation_id": continuation.public_id, "code_versions": set(), "request_key": ""}
+    claim = {"agent": run.agent, "lease_seconds": 60, "still_may_decide": authority.still_may_decide}
+    return Ready(run=run, move=lambda: bool(resuming.claim_one(**wanted, **claim)))
+
+
+def a_check() -> Ready:
+    run = builders.a_running_run(lease_seconds=0).run
+    Continuation.objects.filter(run=run).update(status="checking", check_due_at=clock.now())
+    Run.objects.filter(pk=run.pk).update(open_continuation="checking", status="revalidating")
+    continuation = Continuation.objects.get(run=run)
+    return Ready(run=run, move=lambda: bool(checking.begin_check(continuation_id=continuation.public_id)))
+
+
+def a_run_with_an_effect() -> tuple[Run, str]:
+    """A leased run with an effect under way, and the token of its lease."""
+    started = builders.a_running_run()
+    assert started.lease is not None
+    begin(started.run, started.lease.token)
+    return started.run, started.lease.token
+
+
+def begin(run: Run, token: str, key: str = KEY) -> bool:
+    call = builders.CALL
+    begun = acting.begin_effect(
+        agent=run.agent, run_id=run.public_id, token=token, key=key, name=call["name"], arguments=call["arguments"]
+    )
+    return begun.perform
+
+
+def an_effect_begun() -> Ready:
+    run, token = a_run_with_an_effect()
+    return Ready(run=run, move=lambda: begin(run, token, "order:PR-4712"))
+
+
+def an_effect_reported() -> Ready:
+    run, _ = a_run_with_an_effect()
+    told = {"key": KEY, "attempt_token": effects.attempt_token(run.public_id, KEY, 1), "status": "applied"}
+    move = lambda: bool(acting.report_effect(agent=run.agent, run_id=run.public_id, **told))  # noqa: E731
+    return Ready(run=run, move=move)
+
+
+def an_effect_settled() -> Ready:
+    ready = the_end_of_a_lease()
+    ready.move()
+    owner = builders.a_person("owner@example.org", "agent-owners")
+    effect = Effect.objects.get(scope=ready.run.public_id)
+    words = {"effect_id": effect.pk, "outcome": "applied", "person": owner, "reason": "The order is in the books."}
+    return Ready(run=ready.run, move=lambda: bool(acting.settle_unknown(**words)))
+
+
+def a_worker_s(verb: Callable[..., Any], **words: Any) -> Callable[[], Ready]:
+    def prepare() -> Ready:
+        started = builders.a_running_run()
+        assert started.lease is not None
+        call = {"agent": started.run.agent, "run_id": started.run.public_id, "token": started.lease.token}
+        return Ready(run=started.run, move=lambda: bool(verb(**call, **words)))
+
+    return prepare
+
+
+def a_suspend() -> Ready:
+    started, wait = builders.a_running_run(), builders.a_wait()
+    return Ready(run=started.run, move=lambda: bool(builders.suspend_run(started, wait)))
+
+
+STEP = {"after": 0, "snapshot": Snapshot(step="next", state={}), "facts": []}
+VERBS: dict[str, Callable[[], Ready]] = {
+    "decide": a_decision,
+    "claim to review": a_reviewer_s_claim,
+    "expire a wait": an_expiry,
+    "expire a run": the_end_of_a_run_nobody_claims,
+    "end a lease": the_end_of_a_lease,
+    "claim a run": a_claim,
+    "check": a_check,
+    "begin an effect": an_effect_begun,
+    "report an effect": an_effect_reported,
+    "settle an effect": an_effect_settled,
+    "suspend": a_suspend,
+    "commit a checkpoint": a_worker_s(safe_points.commit_checkpoint, **STEP),
+    "beat": a_worker_s(safe_points.beat, progress=None),
+    "complete": a_worker_s(lifecycle.complete_run, result=None),
+    "fail": a_worker_s(lifecycle.fail_run, error="no stock"),
+    "hand back": a_worker_s(resuming.hand_back, reason="retry", detail=""),
+}
+
+
+@contextlib.contextmanager
+def a_locked(run: Run) -> Iterator[None]:
+    """Hold the run's lock in this session until the block ends."""
+    with transaction.atomic():
+        Run.objects.locked().get(pk=run.pk)
+        yield
+
+
+def wait_until_another_is_blocked() -> None:
+    """Return when a session waits for a lock that this one holds."""
+    deadline = time.monotonic() + 20
+    blocked = "SELECT pid FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+    while not rows(blocked):
+        assert time.monotonic() < deadline, "nobody waits for the lock that this session holds"
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_waits_for_its_run_before_it_locks_anything_else(verb: str):
+    ready = VERBS[verb]()
+    with racers({verb: lambda _: ready.move()}) as race:
+        with a_locked(ready.run):
+            race.begin()
+            wait_until_another_is_blocked()
+            # NOWAIT: had the other locked one of these already, this would break, and two verbs could wait for each other.
+            for row in (Interrupt, Continuation):
+                list(row.objects.select_for_update(nowait=True).filter(run=ready.run))
+            list(Effect.objects.select_for_update(nowait=True).filter(scope=ready.run.public_id))
+        [told] = race.told()
+    assert (told.result is not None, told.refused, told.broke) == (True, "", "")
+    assert breaches(ready.run.pk) == []
+
+
+def test_a_worker_that_looks_for_work_passes_by_a_run_that_is_locked():
+    run = builders.a_running_run(lease_seconds=0).run
+    wanted: dict[str, Any] = {"code_versions": set(), "most": 1, "lease_seconds": 60, "request_key": ""}
+    wanted |= {"agent": run.agent, "still_may_decide": authority.still_may_decide}
+    with racers({"a worker": lambda _: len(resuming.claim_continuations(**wanted))}) as race:
+        with a_locked(run):
+            assert race.round()[0].result == 0
+        assert race.round()[0].result == 1
+
+
+# --- judged by what is found under the lock ---------------------------------------------------------------------------
+
+
+def answer_while_locked_past_the_deadline(*, without: Callable[[], None] | None = None) -> tuple[str, list[str]]:
+    """Answer in time, wait for the run's lock until the deadline has passed; returns the refusal and the breaches."""
+    ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
+    deadline = clock.now() + timedelta(seconds=0.4)
+    builders.move_deadline(interrupt, deadline)
+    move: Move = an_answerer(ana, ANSWERS[0])
+    with racers({"ana": move}, without=without) as race:
+        with a_locked(interrupt.run):
+            race.begin(interrupt=interrupt.public_id)
+            wait_until_another_is_blocked()
+            assert clock.now() < deadline, "this machine is too slow for the test: it answered after the deadline"
+            while clock.now() <= deadline:
+                time.sleep(0.01)
+        [told] = race.told()
+    assert told.broke == ""
+    return told.refused, breaches(interrupt.run_id)
+
+
+def test_an_answer_that_waits_for_the_lock_past_the_deadline_is_late():
+    assert answer_while_locked_past_the_deadline() == ("expired", [])
+
+
+def read_the_clock_before_the_lock() -> None:
+    """What the product does not do: take the time, and then wait for the lock."""
+    lock, moments = gateway._lock, []
+
+    def late_lock(interrupt_pk: int) -> tuple[Run, Interrupt]:
+        moments.append(clock.now())
+        return lock(interrupt_pk)
+
+    class EarlyClock:
+        @staticmethod
+        def now() -> datetime:
+            return moments[-1]
+
+    gateway._lock, gateway.clock = late_lock, EarlyClock
+
+
+def test_with_the_clock_read_before_the_lock_a_late_answer_counts():
+    refused, _ = answer_while_locked_past_the_deadline(without=read_the_clock_before_the_lock)
+    assert refused == ""
+
+
+def begin_while_a_pause_is_committed(*, without: Callable[[], None] | None = None) -> str:
+    """Begin an effect while somebody pauses the run; returns the refusal."""
+    started = builders.a_running_run()
+    assert started.lease is not None
+    run, token = started.run, started.lease.token
+    with racers({"a worker": lambda _: begin(run, token)}, without=without) as race:
+        with a_locked(run):
+            Run.objects.filter(pk=run.pk).update(pause_asked_at=clock.now())
+            race.begin()
+            wait_until_another_is_blocked()
+        [told] = race.told()
+    assert told.broke == ""
+    return told.refused
+
+
+def test_no_effect_begins_once_a_pause_is_committed():
+    assert begin_while_a_pause_is_committed() == "run_paused"
+
+
+def test_without_row_locks_an_effect_begins_after_the_pause():
+    assert begin_while_a_pause_is_committed(without=guards.without_row_locks) == ""
