@@ -18,7 +18,7 @@ from ledger.errors import KeyReused, NotFound, Refusal
 from ledger.transactions import use_case
 from reviewqueue import authority, tasks
 from runs import claims
-from runs.decisions import Answer, check_answer, record_decision, who_decided, winner_of
+from runs.decisions import Answer, check_answer, closed_refusal, record_decision, winner_of
 from runs.errors import (
     AlreadyDecided,
     Expired,
@@ -145,14 +145,6 @@ def _lock(interrupt_pk: int) -> tuple[Run, Interrupt]:
     return run, interrupt
 
 
-_CLOSED: dict[str, type[Refusal]] = {
-    InterruptStatus.ANSWERED: AlreadyDecided,
-    InterruptStatus.EXPIRED: Expired,
-    InterruptStatus.WITHDRAWN: Withdrawn,
-    InterruptStatus.SUPERSEDED: Superseded,
-    InterruptStatus.CANCELLED: WaitCancelled,
-}
-
 _REFUSED_AS: dict[str, DecisionStatus] = {
     AlreadyDecided.code: DecisionStatus.DUPLICATE,
     Expired.code: DecisionStatus.LATE,
@@ -181,17 +173,6 @@ def _find_refusal(
     if claims.is_claimed_by_other(interrupt, responder, now=now):
         return claims.refuse_claimed(interrupt)
     return None
-
-
-def closed_refusal(interrupt: Interrupt, winner: Decision | None) -> Refusal:
-    """Return what an answer to a closed interrupt is told: its own status, and who was first."""
-    refusal = _CLOSED[interrupt.status]
-    if winner is None:
-        return refusal(closed_at=interrupt.closed_at)
-    told = {"decision": winner.public_id, "decided_by": who_decided(winner), "decided_at": winner.created_at}
-    if interrupt.status != InterruptStatus.ANSWERED:
-        return refusal(closed_at=interrupt.closed_at, winner=told)
-    return refusal(f"{who_decided(winner)} decided this already: {winner.verdict}.", winner=told)
 
 
 def _keep_refused(

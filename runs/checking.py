@@ -165,7 +165,7 @@ def _decide(run: Run, continuation: Continuation, changed: list[Fact], *, now: d
         ask_again(run, answered, renew, actor=SYSTEM, now=now)
         return
     if replan and answered:
-        plan_again(run, continuation.checkpoint, replan, actor=SYSTEM, now=now, of=continuation)
+        plan_again(run, continuation.checkpoint, answered, replan, actor=SYSTEM, now=now, of=continuation)
         return
     under_way = effects.intended_effects(run.public_id)
     if under_way:
@@ -192,9 +192,7 @@ def _answered_at(run: Run, checkpoint: Checkpoint) -> list[Interrupt]:
 
 def ask_again(run: Run, answered: list[Interrupt], facts: list[Fact], *, actor: str, now: datetime) -> None:
     """A changed fact sends the answers straight back to review: kept as evidence, asked anew in the next round."""
-    everywhere = any(fact.interrupt_id is None for fact in facts)
-    touched = {fact.interrupt_id for fact in facts}
-    again = [interrupt for interrupt in answered if everywhere or interrupt.pk in touched]
+    again = _touched(answered, facts)
     for interrupt in again:
         if interrupt.round >= interrupt.policy.max_rounds:
             end_run(run, RunStatus.EXPIRED, reason="The review was renewed too often.", actor=actor, now=now)
@@ -214,9 +212,17 @@ def ask_again(run: Run, answered: list[Interrupt], facts: list[Fact], *, actor: 
     )
 
 
+def _touched(answered: list[Interrupt], facts: list[Fact]) -> list[Interrupt]:
+    """A changed fact of the checkpoint overtakes every answer of that suspend; one of an interrupt only its own."""
+    everywhere = any(fact.interrupt_id is None for fact in facts)
+    touched = {fact.interrupt_id for fact in facts}
+    return [interrupt for interrupt in answered if everywhere or interrupt.pk in touched]
+
+
 def plan_again(
     run: Run,
     checkpoint: Checkpoint,
+    answered: list[Interrupt],
     facts: list[Fact],
     *,
     actor: str,
@@ -224,8 +230,10 @@ def plan_again(
     of: Continuation | None,
 ) -> Continuation:
     """A changed fact sends the run back to its agent: with the old answers as evidence, and what changed."""
-    overtaken = free_keys(checkpoint)
-    void_permits(run, reason="a fact changed", now=now)
+    overtaken = _touched(answered, facts)
+    free_keys(overtaken)
+    for interrupt in overtaken:
+        void_permits(run, reason="a fact changed", now=now, interrupt=interrupt)
     void_continuation(run, reason="a fact changed")
     continuation = make_continuation(run, checkpoint, cause=Cause.REPLAN, now=now, to_check=False, of=of)
     note(
@@ -299,5 +307,5 @@ def _send_back(
     if renew:
         ask_again(run, answered, renew, actor=actor, now=now)
         return "renew"
-    plan_again(run, checkpoint, replan, actor=actor, now=now, of=continuation)
+    plan_again(run, checkpoint, answered, replan, actor=actor, now=now, of=continuation)
     return "replan"

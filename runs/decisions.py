@@ -13,14 +13,23 @@ from typing import Any
 from django.contrib.auth.models import AbstractBaseUser
 
 from ledger.canonical import digest
-from ledger.errors import PayloadInvalid, Problem
+from ledger.errors import PayloadInvalid, Problem, Refusal
 from ledger.exact import ABSENT
 from ledger.public_ids import new_id
 from ledger.transactions import assert_open
 from runs import schemas
-from runs.errors import InputInvalid
+from runs.errors import AlreadyDecided, Expired, InputInvalid, Superseded, WaitCancelled, Withdrawn
 from runs.models import Decision, Interrupt, Run
-from runs.states import APPROVING, DECISION_MOVES, STANDING_DECISIONS, Cause, DecisionStatus, Kind, Verdict
+from runs.states import (
+    APPROVING,
+    DECISION_MOVES,
+    STANDING_DECISIONS,
+    Cause,
+    DecisionStatus,
+    InterruptStatus,
+    Kind,
+    Verdict,
+)
 
 MESSAGE_LIMIT = 20_000
 
@@ -151,6 +160,27 @@ def winner_of(interrupt: Interrupt) -> Decision | None:
     """Return the accepted decision that closed the interrupt."""
     accepted = Decision.objects.filter(interrupt=interrupt, status=DecisionStatus.ACCEPTED, closes=True)
     return accepted.select_related("by").first()
+
+
+#: What an answer to a closed interrupt is told: its own status.
+CLOSED: dict[str, type[Refusal]] = {
+    InterruptStatus.ANSWERED: AlreadyDecided,
+    InterruptStatus.EXPIRED: Expired,
+    InterruptStatus.WITHDRAWN: Withdrawn,
+    InterruptStatus.SUPERSEDED: Superseded,
+    InterruptStatus.CANCELLED: WaitCancelled,
+}
+
+
+def closed_refusal(interrupt: Interrupt, winner: Decision | None) -> Refusal:
+    """Return what an act on a closed interrupt is told: its own status, and who was first."""
+    refusal = CLOSED[interrupt.status]
+    if winner is None:
+        return refusal(closed_at=interrupt.closed_at)
+    told = {"decision": winner.public_id, "decided_by": who_decided(winner), "decided_at": winner.created_at}
+    if interrupt.status != InterruptStatus.ANSWERED:
+        return refusal(closed_at=interrupt.closed_at, winner=told)
+    return refusal(f"{who_decided(winner)} decided this already: {winner.verdict}.", winner=told)
 
 
 def accepted_decisions(run: Run) -> list[Decision]:

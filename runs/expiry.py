@@ -21,11 +21,11 @@ from ledger.transactions import assert_open, use_case
 from runs.continuations import due_checks
 from runs.decisions import Answer
 from runs.endings import end_run
-from runs.interrupts import answer_at_expiry, close_expired, escalate_interrupt
+from runs.interrupts import answer_at_expiry, close_expired, escalate_interrupt, siblings_of
 from runs.models import Continuation, Interrupt, Run
 from runs.resuming import lose_lease
 from runs.standing import store
-from runs.states import FINAL, InterruptStatus, OnExpiry, RunStatus
+from runs.states import FINAL, InterruptStatus, OnExpiry, ResumeWhen, RunStatus
 from runs.timeline import note
 
 logger = logging.getLogger(__name__)
@@ -60,9 +60,23 @@ def expire_interrupt(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
     else:
         close_expired(run, interrupt, now=now)
         note(run, "interrupt.expired", actor=SYSTEM, at=now, interrupt=interrupt.public_id, do=rule)
-        ending = RunStatus.FAILED if rule == OnExpiry.FAIL else RunStatus.EXPIRED
-        end_run(run, ending, reason=f"Nobody answered {interrupt.key} in time.", actor=SYSTEM, now=now)
+        if not (run.open_waits and interrupt.checkpoint.resume_when == ResumeWhen.ANY):
+            ending = RunStatus.FAILED if OnExpiry.FAIL in _ends_of_group(interrupt, rule) else RunStatus.EXPIRED
+            end_run(run, ending, reason=f"Nobody answered {interrupt.key} in time.", actor=SYSTEM, now=now)
     store(run, now)
+
+
+def _ends_of_group(interrupt: Interrupt, rule: str) -> set[str]:
+    """Return what the expired waits of one boundary ask for: where any of them would have done, the strictest happens."""
+    if interrupt.checkpoint.resume_when != ResumeWhen.ANY:
+        return {rule}
+    expired = siblings_of(interrupt, InterruptStatus.EXPIRED)
+    return {rule, *(_final_rule(sibling) for sibling in expired)}
+
+
+def _final_rule(interrupt: Interrupt) -> str:
+    rule: str = interrupt.on_expiry["do"]
+    return interrupt.policy.then if rule == OnExpiry.ESCALATE else rule
 
 
 def _escalate(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
@@ -91,7 +105,7 @@ def expire_if_due(*, interrupt_pk: int) -> bool:
         return False
     interrupt = (
         Interrupt.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("policy__escalate_to", "queue")
+        .select_related("policy__escalate_to", "queue", "checkpoint")
         .get(pk=interrupt_pk)
     )
     now = clock.now()

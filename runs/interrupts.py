@@ -22,14 +22,23 @@ from ledger.public_ids import new_id
 from ledger.transactions import assert_open
 from runs import schemas
 from runs.continuations import make_continuation, void_continuation
-from runs.decisions import Answer, approved_call, move_decisions, record_decision
+from runs.decisions import Answer, approved_call, move_decisions, record_decision, schema_of
 from runs.errors import SchemaUnsupported
 from runs.facts import AskedFact, has_something_to_check, record_facts
 from runs.models import Agent, Assignee, Checkpoint, Continuation, Decision, Interrupt, Queue, Run, Schema
 from runs.permits import make_permit, void_permits
 from runs.policies import Wish, current_policy, settle_terms
 from runs.standing import store
-from runs.states import INTERRUPT_MOVES, RISK_RANK, VERDICTS_OF, Cause, DecisionStatus, InterruptStatus, Kind
+from runs.states import (
+    INTERRUPT_MOVES,
+    RISK_RANK,
+    VERDICTS_OF,
+    Cause,
+    DecisionStatus,
+    InterruptStatus,
+    Kind,
+    ResumeWhen,
+)
 from runs.timeline import note
 
 
@@ -128,7 +137,14 @@ def _open_wait(
         schema=None if wait.input_schema is None else _stored_schema(wait.input_schema),
         verdicts=verdicts,
         metadata=wait.metadata,
-        content_digest=content_digest(wait),
+        content_digest=content_digest(
+            title=wait.title,
+            message=wait.message,
+            proposal=wait.proposal,
+            evidence=wait.evidence,
+            input_schema=schema_value,
+            facts={fact.name: fact.value for fact in wait.facts},
+        ),
         risk=terms.risk,
         risk_rank=RISK_RANK[terms.risk],
         priority=wait.priority,
@@ -145,17 +161,23 @@ def _open_wait(
     return interrupt
 
 
-def content_digest(wait: AskedWait) -> str:
+def content_digest(
+    *, title: str, message: str, proposal: Any, evidence: Any, input_schema: Any, facts: dict[str, Any]
+) -> str:
     """Return the digest of what a reviewer is shown; an answer to anything else is stale."""
-    return digest(
-        {
-            "title": wait.title,
-            "message": wait.message,
-            "proposal": wait.proposal,
-            "evidence": wait.evidence,
-            "input_schema": True if wait.input_schema is None else wait.input_schema,
-            "facts": {fact.name: fact.value for fact in wait.facts},
-        }
+    shown = {"title": title, "message": message, "proposal": proposal, "evidence": evidence}
+    return digest(shown | {"input_schema": input_schema, "facts": facts})
+
+
+def digest_of(interrupt: Interrupt) -> str:
+    """Return the content digest of a stored wait."""
+    return content_digest(
+        title=interrupt.title,
+        message=interrupt.message,
+        proposal=interrupt.proposal,
+        evidence=interrupt.evidence,
+        input_schema=schema_of(interrupt),
+        facts={fact.name: fact.value for fact in interrupt.facts.all()},
     )
 
 
@@ -174,9 +196,14 @@ def _verdicts(wait: AskedWait, at: str) -> list[str]:
 def _check_schemas(wait: AskedWait, at: str) -> None:
     if wait.input_schema is not None:
         _check_schema(wait.input_schema, f"{at}/input_schema")
-    if wait.proposal is not None and "schema" in wait.proposal:
-        _check_schema(wait.proposal["schema"], f"{at}/proposal/schema")
-        problems = schemas.validate(wait.proposal["schema"], wait.proposal["arguments"])
+    check_proposal(wait.proposal, at)
+
+
+def check_proposal(proposal: Any, at: str) -> None:
+    """Refuse a proposed call that does not fit the schema it brings for its own arguments."""
+    if proposal is not None and "schema" in proposal:
+        _check_schema(proposal["schema"], f"{at}/proposal/schema")
+        problems = schemas.validate(proposal["schema"], proposal["arguments"])
         if problems:
             raise PayloadInvalid(
                 "The proposed call does not fit its own schema.",
@@ -233,8 +260,28 @@ def answer_at_expiry(
 
 
 def close_expired(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
-    """Close the wait unanswered; the caller ends the run."""
+    """Close the wait unanswered; the caller ends the run, unless a sibling may still be answered."""
     _close(run, interrupt, "expire", now=now)
+
+
+def withdraw_interrupt(run: Run, interrupt: Interrupt, *, now: datetime) -> Continuation | None:
+    """Close the wait because its agent took it back; the last open one of its run wakes the agent, which is told so.
+
+    The key is free again: no answer of a person stands under it.
+    """
+    answer = Answer(verdict="")
+    record_decision(interrupt, answer, by=None, status=DecisionStatus.ACCEPTED, cause=Cause.WITHDRAWN, now=now)
+    _close(run, interrupt, "withdraw", now=now)
+    return _go_on(run, interrupt, cause=Cause.WITHDRAWN, now=now)
+
+
+def amend_interrupt(interrupt: Interrupt, **changed: Any) -> None:
+    """Change what is shown: a new version and a new content digest, so that answers to the old one are stale."""
+    move_decisions(interrupt, "overtake")
+    allowed, status = INTERRUPT_MOVES["amend"]
+    _compare_and_set(interrupt, allowed, status=status, **changed)
+    fresh = {"content_digest": digest_of(interrupt), "state_version": interrupt.state_version + 1}
+    _compare_and_set(interrupt, allowed, **fresh)
 
 
 def cancel_waits(run: Run, *, now: datetime) -> list[Interrupt]:
@@ -285,15 +332,31 @@ def reopen_interrupt(run: Run, interrupt: Interrupt, *, verb: str, reason: str, 
         closed_at=None,
     )
     run.open_waits += 1
+    for sibling in siblings_of(interrupt, InterruptStatus.SUPERSEDED):
+        _bring_back(run, sibling, now=now)
 
 
-def free_keys(checkpoint: Checkpoint) -> list[Interrupt]:
+def _bring_back(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
+    """An answer that made this wait needless is gone. It keeps its deadline, unless that has passed meanwhile."""
+    allowed, status = INTERRUPT_MOVES["bring back"]
+    deadline = interrupt.deadline if interrupt.deadline > now else now + interrupt.policy.deadline_default
+    _compare_and_set(interrupt, allowed, status=status, deadline=deadline, closed_at=None)
+    run.open_waits += 1
+
+
+def free_keys(interrupts: list[Interrupt]) -> None:
     """A changed fact overtook these answers: the agent may ask again under the same keys, next round."""
-    answered = list(Interrupt.objects.filter(checkpoint=checkpoint, renewed=False).order_by("id"))
-    for interrupt in answered:
+    for interrupt in interrupts:
         move_decisions(interrupt, "overtake")
-    Interrupt.objects.filter(pk__in=[interrupt.pk for interrupt in answered]).update(renewed=True)
-    return answered
+    Interrupt.objects.filter(pk__in=[interrupt.pk for interrupt in interrupts]).update(renewed=True)
+
+
+def siblings_of(interrupt: Interrupt, status: InterruptStatus) -> list[Interrupt]:
+    """Return the other waits of the same boundary that stand so, locked by ascending id."""
+    group = Interrupt.objects.select_for_update(of=("self",), no_key=True).filter(
+        checkpoint=interrupt.checkpoint_id, status=status
+    )
+    return list(group.exclude(pk=interrupt.pk).select_related("policy").order_by("id"))
 
 
 def _close(run: Run, interrupt: Interrupt, verb: str, *, now: datetime) -> None:
@@ -315,6 +378,9 @@ def _compare_and_set(interrupt: Interrupt, allowed: frozenset[InterruptStatus], 
 
 
 def _go_on(run: Run, interrupt: Interrupt, *, cause: str, now: datetime) -> Continuation | None:
+    if run.open_waits and interrupt.checkpoint.resume_when == ResumeWhen.ANY and cause != Cause.WITHDRAWN:
+        for sibling in siblings_of(interrupt, InterruptStatus.WAITING):
+            _close(run, sibling, "supersede", now=now)
     if run.open_waits:
         return None
     to_check = has_something_to_check(run, interrupt.checkpoint)

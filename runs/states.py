@@ -45,6 +45,10 @@ INTERRUPT_MOVES: dict[str, tuple[frozenset[InterruptStatus], InterruptStatus]] =
     "escalate": (frozenset({InterruptStatus.WAITING}), InterruptStatus.WAITING),
     "expire": (frozenset({InterruptStatus.WAITING}), InterruptStatus.EXPIRED),
     "cancel": (frozenset({InterruptStatus.WAITING}), InterruptStatus.CANCELLED),
+    "amend": (frozenset({InterruptStatus.WAITING}), InterruptStatus.WAITING),
+    "withdraw": (frozenset({InterruptStatus.WAITING}), InterruptStatus.WITHDRAWN),
+    "supersede": (frozenset({InterruptStatus.WAITING}), InterruptStatus.SUPERSEDED),
+    "bring back": (frozenset({InterruptStatus.SUPERSEDED}), InterruptStatus.WAITING),
     "reopen": (frozenset({InterruptStatus.ANSWERED}), InterruptStatus.WAITING),
 }
 
@@ -144,6 +148,13 @@ class OnExpiry(models.TextChoices):
     DEFAULT = "default"
 
 
+class ResumeWhen(models.TextChoices):
+    """When a run with several waits goes on: all answered, or the first."""
+
+    ALL = "all"
+    ANY = "any"
+
+
 class OnChange(models.TextChoices):
     """What a changed fact does: the agent redoes what is affected, the review is renewed, or it is only noted."""
 
@@ -168,6 +179,7 @@ class Cause(models.TextChoices):
 
     PERSON = "person"
     EXPIRY = "system:expiry"
+    WITHDRAWN = "withdrawn"
     START = "start"
     PAUSE = "pause"
     LEASE_LOST = "lease_lost"

@@ -21,7 +21,7 @@ from runs.interrupts import AskedWait, CheckAssignees, open_waits
 from runs.leases import check_lease, end_lease
 from runs.models import Agent, Checkpoint, Decision, Interrupt, Run
 from runs.standing import store
-from runs.states import DecisionStatus
+from runs.states import DecisionStatus, ResumeWhen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,8 @@ def suspend(
 ) -> Suspended | Refusal:
     """Store a checkpoint and the waits asked there, and let the worker go: one transaction, one boundary.
 
-    1. The same keys again: what they led to, with the answers while the caller's lease is live.
+    1. The same keys again: what they led to, with the answers while the caller's lease is live. Some answered and some
+       new: under ``any`` nothing is left to wait for, under ``all`` only the new ones are.
     2. No effect may be under way unless it is declared in ``pending``.
     3. Checkpoint, facts, waits; the claimed continuation is acknowledged; the lease ends.
     """
@@ -67,6 +68,7 @@ def suspend(
     if run is None:
         raise NotFound
     now = clock.now()
+    _refuse_doubled_keys(waits)
     known = _waits_asked_before(run, waits)
     if known and not run.lease_until:
         return Suspended(run=run, checkpoint=known[0].checkpoint, interrupts=known, answers=[], created=False)
@@ -77,8 +79,10 @@ def suspend(
         finish_ending(run, actor=f"agent:{agent.slug}", now=now)
         store(run, now)
         return RunCancelled()
-    if known:
-        answers = list(_standing_answers(known))
+    answers = _standing_answers(known)
+    keys = {interrupt.key for interrupt in known}
+    asked_now = [wait for wait in waits if wait.key not in keys]
+    if not asked_now or (answers and resume_when == ResumeWhen.ANY):
         return Suspended(run=run, checkpoint=last_checkpoint(run), interrupts=known, answers=answers, created=False)
     if after != run.checkpoint_number:
         raise StaleVersion(f"The last checkpoint of this run is {run.checkpoint_number}, not {after}.")
@@ -91,9 +95,16 @@ def suspend(
     run.attempts = 0
     end_lease(run)
     opened = open_waits(
-        run, checkpoint, waits, agent=agent, check_assignees=check_assignees, now=now, at="/interrupts/{}"
+        run, checkpoint, asked_now, agent=agent, check_assignees=check_assignees, now=now, at="/interrupts/{}"
     )
-    return Suspended(run=run, checkpoint=checkpoint, interrupts=opened, answers=[], created=True)
+    return Suspended(run=run, checkpoint=checkpoint, interrupts=[*known, *opened], answers=answers, created=True)
+
+
+def _refuse_doubled_keys(waits: list[AskedWait]) -> None:
+    keys = [wait.key for wait in waits]
+    for place, key in enumerate(keys):
+        if key in keys[:place]:
+            raise PayloadInvalid.at(f"/interrupts/{place}/key", "is used twice in this request")
 
 
 def _waits_asked_before(run: Run, waits: list[AskedWait]) -> list[Interrupt]:

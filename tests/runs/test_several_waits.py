@@ -1,0 +1,211 @@
+"""One suspend with many waits: all and any, by key, in any order; amended, withdrawn, renewed side by side."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from ledger import clock
+from ledger.errors import KeyReused, PayloadInvalid
+from runs import expiry
+from runs.amending import Amendment, amend_wait, withdraw_wait
+from runs.errors import AlreadyDecided, StaleVersion, Superseded, Withdrawn
+from runs.facts import AskedFact
+from runs.models import Continuation, Interrupt, Run
+from tests import builders
+
+pytestmark = pytest.mark.django_db
+
+
+def two_waits(resume_when="all", **asked):
+    started = builders.a_running_run()
+    waits = [builders.a_wait(f"step3:{number}", **asked) for number in (0, 1)]
+    return builders.suspend_run(started, *waits, resume_when=resume_when).interrupts
+
+
+def test_answers_arrive_by_key_whatever_their_order():
+    """CASES C014."""
+    ana = builders.a_reviewer()
+    first, second = two_waits()
+    assert builders.decide(second, ana, "reject", message="B").resume is None
+    assert Run.objects.get().status == "waiting"
+    builders.decide(first, ana, "approve")
+    [claimed] = builders.claim(first.agent)
+    assert {it.interrupt.key: it.verdict for it in claimed.answers} == {"step3:0": "approve", "step3:1": "reject"}
+    assert Continuation.objects.count() == 1
+
+
+def test_under_any_the_first_answer_supersedes_the_others():
+    """CASES C068."""
+    ana = builders.a_reviewer()
+    first, second = two_waits("any")
+    assert builders.decide(first, ana).resume == "ready"
+    second.refresh_from_db()
+    assert second.status == "superseded"
+    with pytest.raises(Superseded):
+        builders.decide(second, ana, "reject")
+
+
+def test_lost_authority_under_any_brings_the_superseded_waits_back():
+    ana = builders.a_reviewer()
+    first, second = two_waits("any")
+    builders.decide(first, ana)
+    ana.groups.clear()
+    assert builders.claim(first.agent) == []
+    assert list(Interrupt.objects.order_by("id").values_list("status", "round")) == [("waiting", 2), ("waiting", 1)]
+    assert Run.objects.get().open_waits == 2
+    assert builders.decide(second, builders.a_reviewer("ben@example.org")).resume == "ready"
+
+
+def test_under_any_a_wait_that_ends_closes_only_itself_until_the_last_does():
+    first, second = two_waits("any", wish={"on_expiry": {"do": "cancel"}})
+    Interrupt.objects.filter(pk=second.pk).update(on_expiry={"do": "fail"})
+    builders.move_deadline(second, clock.now())
+    assert expiry.expire_due_interrupts(limit=9) == 1
+    assert Run.objects.get().status == "waiting"
+    builders.move_deadline(first, clock.now())
+    assert expiry.expire_due_interrupts(limit=9) == 1
+    assert Run.objects.get().status == "failed"
+
+
+def test_under_all_a_default_counts_as_an_answer():
+    ana = builders.a_reviewer()
+    first, second = two_waits(wish={"on_expiry": {"do": "resume"}})
+    builders.move_deadline(first, clock.now())
+    expiry.expire_due_interrupts(limit=9)
+    assert Run.objects.get().status == "waiting"
+    assert builders.decide(second, ana).resume == "ready"
+
+
+def test_a_replaying_worker_gets_the_answers_and_waits_for_what_is_new():
+    """CASES C020."""
+    ana = builders.a_reviewer()
+    first, second = two_waits()
+    for interrupt in (first, second):
+        builders.decide(interrupt, ana)
+    [claimed] = builders.claim(first.agent)
+    run, token = claimed.run, claimed.lease.token
+
+    again = builders.suspend_by(run, token, builders.a_wait("step3:0"), builders.a_wait("step3:1"))
+    assert (again.created, {it.interrupt.key for it in again.answers}) == (False, {"step3:0", "step3:1"})
+    assert Run.objects.get().status == "running"
+
+    new = builders.suspend_by(run, token, builders.a_wait("step3:1"), builders.a_wait("step4"))
+    assert (new.created, [it.interrupt.key for it in new.answers]) == (True, ["step3:1"])
+    assert Run.objects.get().open_waits == 1
+
+    with pytest.raises(KeyReused):
+        builders.suspend_by(run, token, builders.a_wait("step3:0", title="Another question"))
+
+
+def test_one_key_twice_in_a_request_is_refused():
+    started = builders.a_running_run()
+    with pytest.raises(PayloadInvalid):
+        builders.suspend_run(started, builders.a_wait("same"), builders.a_wait("same"))
+
+
+def test_a_hundred_rounds_of_one_loop_lose_nothing():
+    """CASES C028, in ten."""
+    ana = builders.a_reviewer()
+    started = builders.a_running_run()
+    run, token = started.run, started.lease.token
+    for number in range(10):
+        wait = builders.an_input_wait(f"round-{number}", input_schema=True)
+        run.refresh_from_db()
+        [interrupt] = builders.suspend_by(run, token, wait).interrupts
+        builders.decide(interrupt, ana, "answer", input={"n": number})
+        [claimed] = builders.claim(run.agent)
+        assert claimed.answers[-1].input == {"n": number}
+        token = claimed.lease.token
+    assert Continuation.objects.count() == 10
+
+
+def test_an_amendment_makes_the_old_answer_stale():
+    """CASES C128."""
+    ana = builders.a_reviewer()
+    interrupt = builders.a_waiting_interrupt()
+    call = {"name": "issue_purchase_order", "arguments": {"supplier": "S-22", "amount": "1.00"}}
+    amended = amend_wait(
+        agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(proposal=call, title="Cheaper")
+    )
+    assert amended.state_version == 2
+    assert amended.content_digest != interrupt.content_digest
+    with pytest.raises(StaleVersion):
+        builders.decide(interrupt, ana)
+    assert builders.decide(interrupt, ana, version=2).permit.call == call
+
+
+def test_an_amendment_shortens_a_deadline_and_never_extends_it():
+    interrupt = builders.a_waiting_interrupt()
+    sooner, later = (interrupt.deadline + timedelta(minutes=minutes) for minutes in (-5, 5))
+    amended = amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(deadline=sooner))
+    assert amended.deadline == sooner
+    with pytest.raises(PayloadInvalid):
+        amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(deadline=later))
+
+
+def test_amended_facts_replace_the_old_ones():
+    interrupt = builders.a_waiting_interrupt(builders.a_wait(facts=[AskedFact(name="budget", value=1)]))
+    amendment = Amendment(facts=[AskedFact(name="budget", value=2)])
+    amended = amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=amendment)
+    assert [fact.value for fact in amended.facts.all()] == [2]
+    assert amended.state_version == 2
+
+
+def test_a_decided_wait_is_neither_amended_nor_withdrawn():
+    ana = builders.a_reviewer()
+    interrupt = builders.a_waiting_interrupt()
+    builders.decide(interrupt, ana)
+    with pytest.raises(AlreadyDecided):
+        amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(title="x"))
+    with pytest.raises(AlreadyDecided):
+        withdraw_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, reason="")
+
+
+def test_the_last_wait_withdrawn_wakes_the_agent_and_says_why():
+    ana = builders.a_reviewer()
+    first, second = two_waits()
+    _, continuation = withdraw_wait(agent=first.agent, interrupt_id=first.public_id, reason="no longer needed")
+    assert continuation is None
+    with pytest.raises(Withdrawn):
+        builders.decide(first, ana)
+    withdraw_wait(agent=first.agent, interrupt_id=second.public_id, reason="")
+    [claimed] = builders.claim(first.agent)
+    assert [it.cause for it in claimed.answers] == ["withdrawn", "withdrawn"]
+
+
+def test_a_changed_fact_of_one_wait_overtakes_only_its_own_answer():
+    ana = builders.a_reviewer()
+    started = builders.a_running_run()
+    waits = [builders.a_wait("relies", facts=[builders.a_checked_fact()]), builders.a_wait("relies-not")]
+    relies, _ = builders.suspend_run(started, *waits).interrupts
+    for interrupt in Interrupt.objects.all():
+        builders.decide(interrupt, ana)
+    [continuation_id] = expiry.due_continuations(limit=5)
+    builders.check(continuation_id, found=8)
+    [claimed] = builders.claim(relies.agent)
+    assert [it.interrupt.key for it in claimed.overtaken] == ["relies"]
+    assert [it.interrupt.key for it in claimed.answers] == ["relies-not"]
+    assert [fact.name for fact in claimed.changed] == ["specification"]
+
+
+def test_a_renewed_round_goes_beside_an_answer_that_stands():
+    ana = builders.a_reviewer()
+    started = builders.a_running_run()
+    waits = [
+        builders.a_wait("relies", facts=[builders.a_checked_fact(on_change="renew")]),
+        builders.a_wait("relies-not"),
+    ]
+    relies, _ = builders.suspend_run(started, *waits).interrupts
+    for interrupt in Interrupt.objects.all():
+        builders.decide(interrupt, ana)
+    [continuation_id] = expiry.due_continuations(limit=5)
+    builders.check(continuation_id, found=8)
+    relies.refresh_from_db()
+    assert (relies.status, relies.round, Run.objects.get().open_waits) == ("waiting", 2, 1)
+    builders.decide(relies, ana, version=2)
+    [continuation_id] = expiry.due_continuations(limit=5)
+    builders.check(continuation_id, found=8)
+    [claimed] = builders.claim(relies.agent)
+    assert {it.interrupt.key for it in claimed.answers} == {"relies", "relies-not"}
