@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +71,18 @@ def parse(text: str | bytes) -> Any:
 
 def dumps(value: Any) -> str:
     """Return the JSON text of a value made of the types ``parse`` returns, in member order and without blanks."""
-    return simplejson.dumps(value, use_decimal=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return simplejson.dumps(
+        value, use_decimal=False, default=_spelt, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    )
+
+
+def _spelt(number: object) -> simplejson.RawJSON:
+    """Spell a decimal as it was sent: ``str`` would make ``1E-7`` out of ``0.0000001``. Only an exponent may change."""
+    if not isinstance(number, Decimal):
+        raise TypeError(f"{type(number).__name__} is not a JSON value")
+    plain = format(number, "f")
+    sent_with_exponent = number.as_tuple().exponent > 0 or len(plain) > MAX_NUMBER_LENGTH  # type: ignore[operator]
+    return simplejson.RawJSON(format(number, "E") if sent_with_exponent else plain)
 
 
 def depth(value: Any) -> int:
@@ -114,7 +125,10 @@ def _exact_integer(lexeme: str) -> int:
 def _exact_number(lexeme: str) -> Decimal:
     if len(lexeme) > MAX_NUMBER_LENGTH:
         raise _Refused("holds a number that is too long")
-    number = Decimal(lexeme)
+    try:
+        number = Decimal(lexeme)
+    except InvalidOperation:  # an exponent that not even Decimal holds
+        raise _Refused("holds a number beyond 1e308") from None
     # The exponent is bounded on both sides: a plain decimal of 1e-999999999 would fill the memory.
     if abs(number.adjusted()) > MAX_EXPONENT or not number.is_finite():
         raise _Refused("holds a number beyond 1e308")
