@@ -175,7 +175,18 @@ CONTENT_SECURITY_POLICY = {
 
 # --- the API ----------------------------------------------------------------------------------------------------------
 
-REST_FRAMEWORK: dict[str, Any] = {}
+REST_FRAMEWORK: dict[str, Any] = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["reviewqueue.api.authentication.BearerKey"],  # a session is no authority here
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PARSER_CLASSES": ["reviewqueue.api.parsing.ExactParser"],
+    "DEFAULT_RENDERER_CLASSES": ["reviewqueue.api.parsing.ExactRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "reviewqueue.api.parsing.JsonAlways",
+    "DEFAULT_METADATA_CLASS": None,
+    "EXCEPTION_HANDLER": "reviewqueue.api.problems.answer_refusal",
+    "UNAUTHENTICATED_USER": None,
+    "URL_FORMAT_OVERRIDE": None,
+    "FORMAT_SUFFIX_KWARG": None,
+}
 
 # --- outbound calls ---------------------------------------------------------------------------------------------------
 

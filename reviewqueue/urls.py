@@ -5,7 +5,11 @@ from __future__ import annotations
 from allauth.account import views as account
 from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
-from django.urls import include, path
+from django.urls import include, path, re_path
+
+from reviewqueue.api import problems
+from reviewqueue.api.urls import nothing_here, v1
+from reviewqueue.pages.problem import problem_page
 
 # The admin site has no second door: who is not signed in goes through the same sign-in page, with its limits.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
@@ -20,7 +24,14 @@ account_urls = [
     path("inactive/", account.account_inactive, name="account_inactive"),
 ]
 
+# An error on an address of the API is a problem, wherever in Django it came from; elsewhere it is a page.
+handler400, handler403 = problems.bad_request, problems.permission_denied
+handler404, handler500 = problems.not_found, problems.server_error
+
 urlpatterns = [
+    path("api/v1/", include(v1)),
+    re_path("^api/", nothing_here),
+    path("problems/<slug:code>", problem_page, name="problem"),
     path("account/", include(account_urls)),
     path("admin/", admin.site.urls),
 ]

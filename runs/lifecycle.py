@@ -64,7 +64,7 @@ def start_run(*, agent: Agent, request: RunRequest, lease_seconds: int) -> Start
     """
     run, created = _insert_run(agent, request, unclaimed_seconds=86400, leased=lease_seconds > 0)
     if not created:
-        return Started(run=run, lease=lease_of(run) if run.lease_until else None, created=False)
+        return Started(run=run, lease=_first_lease(run), created=False)
     now = run.created_at
     start = Snapshot(step="start", state=None, code_version=request.code_version)
     checkpoint = write_checkpoint(run, start, number=0, now=now)
@@ -76,6 +76,11 @@ def start_run(*, agent: Agent, request: RunRequest, lease_seconds: int) -> Start
     note(run, "run.started", actor=f"agent:{agent.slug}", at=now, initiator=_address(request.initiator))
     store(run, now)
     return Started(run=run, lease=lease, created=True)
+
+
+def _first_lease(run: Run) -> Lease | None:
+    """Return the lease that the start itself gave, while it is that one: a later one belongs to whoever claimed it."""
+    return lease_of(run) if run.lease_until and run.fence == 1 and run.attempts == 0 else None
 
 
 @use_case

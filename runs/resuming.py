@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from ledger import clock, effects
 from ledger.errors import NotFound
@@ -63,6 +63,11 @@ class Claimed:
     def changed(self) -> list[Fact]:
         """The facts that differ from what was relied on."""
         return [fact for fact in self.facts if fact.last_status == FactStatus.CHANGED]
+
+
+def any_ready(*, agent: Agent, code_versions: set[str]) -> bool:
+    """Tell, in one statement and without a transaction, whether a claim may find something: a hint for those who wait."""
+    return _ready(agent, code_versions, hint=clock.now()).exists()
 
 
 def claim_continuations(
@@ -139,12 +144,8 @@ def _claim_next(
     what the first statement saw of it may be old by then.
     """
     hint = clock.now()
-    ready = Q(status=ContinuationStatus.READY, not_before__lte=hint, run__status=RunStatus.READY)
-    candidates = (
-        Continuation.objects.filter(ready, agent=agent, run__code_version__in={*code_versions, ""})
-        .order_by("-priority", "not_before", "id")
-        .values_list("pk", "run_id")[:8]
-    )
+    ready = _ready(agent, code_versions, hint=hint).order_by("-priority", "not_before", "id")
+    candidates = ready.values_list("pk", "run_id")[:8]
     for continuation_pk, run_pk in candidates:
         run = Run.objects.locked(skip=True).filter(pk=run_pk, status=RunStatus.READY).first()
         if run is None:
@@ -168,6 +169,11 @@ def _claim_next(
         )
         return claimed or False
     return None
+
+
+def _ready(agent: Agent, code_versions: set[str], *, hint: datetime) -> QuerySet[Continuation]:
+    ready = Q(status=ContinuationStatus.READY, not_before__lte=hint, run__status=RunStatus.READY)
+    return Continuation.objects.filter(ready, agent=agent, run__code_version__in={*code_versions, ""})
 
 
 def _claim(

@@ -18,6 +18,7 @@ OPEN_PATHS = {
     "account/logout/",  # by POST; without a session it does nothing
     "account/inactive/",
     "admin/login/",  # leads to the sign-in page
+    "problems/<slug:code>",  # what a code of the API means; knows nothing of anybody
 }
 # The API asks for a key itself and answers 401 as a problem.
 API = "api/"

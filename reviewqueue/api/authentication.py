@@ -1,0 +1,73 @@
+"""Who speaks to the API: an agent by its key, or a person by a personal token. Session cookies count for nothing here.
+
+Called by DRF before every view. Rights are not judged here, except the one between the two: what only an agent may do, and
+what only a person may do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.contrib.auth.models import AbstractUser
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.request import Request
+
+from reviewqueue.api.problems import Unauthenticated
+from reviewqueue.keys import verify_key
+from reviewqueue.models import ApiKey
+from runs.errors import NotPermitted
+from runs.models import Agent
+
+REALM = 'Bearer realm="reviewqueue"'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """Whoever holds the key of this request: exactly one of ``agent`` and ``person`` is there."""
+
+    key: ApiKey
+    agent: Agent | None
+    person: AbstractUser | None
+    is_authenticated: bool = True
+
+
+class BearerKey(BaseAuthentication):
+    """`Authorization: Bearer rq_...`, and nothing else."""
+
+    def authenticate(self, request: Request) -> tuple[Caller, ApiKey]:
+        """Return the caller. Raises ``Unauthenticated`` for a missing, unknown, ended or revoked key."""
+        scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+        key = verify_key(text.strip()) if scheme.lower() == "bearer" else None
+        if key is None:
+            raise Unauthenticated
+        return Caller(key=key, agent=key.agent, person=key.person), key
+
+    def authenticate_header(self, request: Request) -> str:
+        """Return what a 401 asks for."""
+        return REALM
+
+
+def caller_of(request: Request) -> Caller:
+    """Return who speaks."""
+    caller = request.user
+    if not isinstance(caller, Caller):
+        raise Unauthenticated
+    return caller
+
+
+def worker_of(request: Request) -> Agent:
+    """Return the agent whose worker speaks. A person's token does no worker's work."""
+    caller = caller_of(request)
+    if caller.agent is None:
+        raise NotPermitted("Only an agent's key does this; a personal token answers questions.")
+    if "run" not in caller.key.scopes:
+        raise NotPermitted("This key has not the scope run.", scopes=caller.key.scopes)
+    return caller.agent
+
+
+def person_of(request: Request) -> AbstractUser:
+    """Return the person who speaks. No agent's key decides, whoever asks for it."""
+    caller = caller_of(request)
+    if caller.person is None:
+        raise NotPermitted("Only a person decides this: with a personal token, or on the page.")
+    return caller.person

@@ -1,0 +1,423 @@
+"""What requests look like, member by member (DESIGN 7), and how they read as the verbs' own dataclasses.
+
+A member that the contract has and this version has not is `Later`: refused where it stands. Nothing is looked up here but
+the people that a request names.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AbstractUser
+
+from ledger.canonical import digest
+from ledger.errors import PayloadInvalid
+from ledger.exact import ABSENT
+from ledger.states import EffectStatus, Repeat
+from reviewqueue.api.fields import (
+    Address,
+    Exact,
+    ExactObject,
+    Field,
+    Key,
+    Later,
+    Many,
+    Metadata,
+    Moment,
+    OneOf,
+    Shape,
+    Span,
+    Text,
+    Whole,
+    YesNo,
+    wrong,
+    wrong_in,
+)
+from runs.checkpoints import Snapshot
+from runs.decisions import MESSAGE_LIMIT
+from runs.facts import AskedFact
+from runs.interrupts import AskedWait
+from runs.leases import LONGEST, SHORTEST
+from runs.models import FactCheck, FactKind
+from runs.policies import Wish
+from runs.states import Kind, OnChange, OnExpiry, Risk
+
+LONGEST_POLL = 30
+MOST_CLAIMED = 20
+#: Members that a replaying worker computes anew while it still asks the same thing.
+NOT_THE_QUESTION = {"deadline", "deadline_in"}
+
+_PATH = re.compile(r"/(?![/\\])[^\\\s\x00-\x1f]*")
+_POINTER = re.compile(r"(/([^~/]|~[01])*)*")
+
+
+# --- facts, waits ---------------------------------------------------------------------------------------------------------
+
+
+class CheckedThere(Shape):
+    """Where this server looks a fact up again: below a connection's address, by JSON Pointer into the reply."""
+
+    connection = Text(most=60, least=1)
+    path = Text(most=500, least=1)
+    pointer = Text(most=500, default="")
+
+    def validate_path(self, path: str) -> str:
+        """Refuse what would lead elsewhere than below the connection's address."""
+        if not _PATH.fullmatch(path) or "/../" in f"{path.partition('?')[0]}/":
+            raise wrong("has to begin with one slash, below the connection's address")
+        return path
+
+    def validate_pointer(self, pointer: str) -> str:
+        """Refuse what is no JSON Pointer."""
+        if not _POINTER.fullmatch(pointer):
+            raise wrong("is not a JSON Pointer (RFC 6901)")
+        return pointer
+
+
+class Check(Field):
+    """`"worker"`, or where this server looks."""
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        """Return the members of an ``AskedFact`` that say who checks it."""
+        if data == "worker":
+            return {"check_by": FactCheck.WORKER}
+        if not isinstance(data, dict):
+            raise wrong('has to be "worker", or an object with connection, path and pointer')
+        return {"check_by": FactCheck.CONNECTION, **_THERE.run_validation(data)}
+
+
+_THERE = CheckedThere()
+
+
+class FactShape(Shape):
+    """One fact as the agent states it."""
+
+    name = Text(most=200, least=1)
+    value = Exact(required=True)
+    on_change = OneOf(*OnChange.values, default=OnChange.REPLAN.value)
+    kind = OneOf(*FactKind.values, default=FactKind.VALUE.value)
+    check = Check(required=False, allow_null=True, default=None)
+
+
+class Proposal(Shape):
+    """The exact call that an approval is of; ``schema`` bounds what an edit may make of its arguments."""
+
+    name = Text(most=200, least=1)
+    arguments = ExactObject()
+    schema = Exact()
+
+
+class Evidence(Shape):
+    """One thing that the agent found and shows."""
+
+    label = Text(most=200, least=1)  # type: ignore[assignment]  # a declared field, taken out of the class by DRF
+    value = Exact(required=True)
+    source = Text(most=300, default="")  # type: ignore[assignment]
+
+
+class AtExpiry(Shape):
+    """What happens at the deadline; a verdict, with what belongs to it, goes with ``default`` only."""
+
+    do = OneOf(*OnExpiry.values)
+    verdict = Text(most=20, required=False)
+    input = Exact()
+    arguments = Exact()
+
+
+class Quorum(Whole):
+    """How many have to agree; one, for now."""
+
+    def to_internal_value(self, data: Any) -> int:
+        """Return 1, or refuse."""
+        if super().to_internal_value(data) != 1:
+            raise wrong("above one comes later; it is not taken yet")
+        return 1
+
+
+class WaitShape(Shape):
+    """One wait, as `POST runs/{id}/interrupts` lists it and `POST asks` is one."""
+
+    key = Key()
+    kind = OneOf(*Kind.values, later=("event", "timer"), allow_null=True, default=None)
+    reason = Text(most=60, least=1)
+    queue = Text(most=60, least=1, allow_null=True, default=None)
+    external_id = Text(most=300, allow_null=True, default=None)
+    title = Text(most=300, least=1)
+    message = Text(most=100_000, allow_null=True, default=None)
+    proposal = Proposal(allow_null=True, default=None)
+    input_schema = Exact()
+    verdicts = Many(Text(most=20), most=6, allow_null=True, default=None)
+    assignees = Many(Address(), most=20, allow_null=True, default=None)
+    deadline = Moment(allow_null=True, default=None)
+    deadline_in = Span(allow_null=True, default=None)
+    evidence = Many(Evidence(), most=50, allow_null=True, default=None)
+    on_expiry = AtExpiry(allow_null=True, default=None)
+    risk = OneOf(*Risk.values, allow_null=True, default=None)
+    priority = Whole(least=0, most=100, default=50)
+    quorum = Quorum(least=1, allow_null=True, default=None)
+    metadata = Metadata(allow_null=True, default=None)
+    facts = Many(FactShape(), most=50, allow_null=True, default=None)
+    correlation = Later()
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Refuse two deadlines."""
+        if attrs["deadline"] is not None and attrs["deadline_in"] is not None:
+            raise wrong_in("goes without deadline: one of the two", "deadline_in")
+        return attrs
+
+
+def asked_wait(sent: dict[str, Any], wait: dict[str, Any]) -> AskedWait:
+    """Return the wait that was asked for; ``sent`` is the body as it came, which its digest covers."""
+    kind = wait["kind"] or (Kind.INPUT if wait["proposal"] is None else Kind.APPROVAL)
+    schema = wait["input_schema"]
+    return AskedWait(
+        key=wait["key"],
+        kind=kind,
+        reason=wait["reason"],
+        title=wait["title"],
+        request_digest=digest({name: value for name, value in sent.items() if name not in NOT_THE_QUESTION}),
+        message=wait["message"] or "",
+        proposal=_as_sent(wait["proposal"]),
+        input_schema=None if schema is ABSENT else schema,
+        verdicts=wait["verdicts"],
+        assignees=wait["assignees"] or [],
+        evidence=[_as_sent(shown) for shown in wait["evidence"] or []],
+        facts=asked_facts(wait["facts"]),
+        external_id=wait["external_id"] or "",
+        priority=wait["priority"],
+        metadata=wait["metadata"] or {},
+        wish=Wish(
+            queue=wait["queue"],
+            deadline=wait["deadline"],
+            deadline_in=wait["deadline_in"],
+            on_expiry=_as_sent(wait["on_expiry"]),
+            risk=wait["risk"],
+        ),
+    )
+
+
+def asked_facts(facts: list[dict[str, Any]] | None) -> list[AskedFact]:
+    """Return the facts that were stated."""
+    return [
+        AskedFact(
+            name=fact["name"],
+            value=fact["value"],
+            on_change=fact["on_change"],
+            kind=fact["kind"],
+            **(fact["check"] or {}),
+        )
+        for fact in facts or []
+    ]
+
+
+def _as_sent(members: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the members that were there: one left out is not one that is null."""
+    if members is None:
+        return None
+    return {name: value for name, value in members.items() if value is not ABSENT}
+
+
+# --- runs and their boundaries --------------------------------------------------------------------------------------------
+
+
+class RunShape(Shape):
+    """`POST runs`."""
+
+    key = Key(required=False, allow_null=True)
+    title = Text(most=300, least=1)
+    initiator = Address(allow_null=True, default=None)
+    parent = Later()  # type: ignore[assignment]
+    code_version = Text(most=100, allow_null=True, default=None)
+    metadata = Metadata(allow_null=True, default=None)
+    lease_seconds = Whole(least=SHORTEST, most=LONGEST, or_zero=True, default=60)
+    max_step_seconds = Whole(least=1, most=86_400, default=900)
+
+
+class AskShape(WaitShape):
+    """`POST asks`: a run and its one wait in one body."""
+
+    key = Key(required=False, allow_null=True)
+    state = Exact()
+    initiator = Address(allow_null=True, default=None)
+    parent = Later()  # type: ignore[assignment]
+    code_version = Text(most=100, allow_null=True, default=None)
+
+
+class SnapshotShape(Shape):
+    """A checkpoint, as a suspend carries it."""
+
+    step = Text(most=200, least=1)
+    state = Exact(required=True)
+    facts = Many(FactShape(), most=50, allow_null=True, default=None)
+    replay_from = Text(most=200, allow_null=True, default=None)
+    format = Text(most=60, least=1, allow_null=True, default=None)
+    code_version = Text(most=100, allow_null=True, default=None)
+
+
+class CheckpointShape(SnapshotShape):
+    """`POST runs/{id}/checkpoints`."""
+
+    after = Whole()
+
+
+class Pending(Shape):
+    """An effect that is under way when its run suspends."""
+
+    key = Key()
+    in_flight = OneOf("await", later=("cancel", "abandon"), default="await")
+    settle_by = Moment()
+
+
+class SuspendShape(Shape):
+    """`POST runs/{id}/interrupts`. More than one wait in a suspend comes later."""
+
+    after = Whole()
+    checkpoint = SnapshotShape()
+    pending = Many(Pending(), most=50, allow_null=True, default=None)
+    interrupts = Many(WaitShape(), least=1, most=50)
+    resume_when = OneOf("all", "any", default="all")
+
+    def validate_interrupts(self, waits: list[Any]) -> list[Any]:
+        """Refuse a second wait."""
+        if len(waits) > 1:
+            raise wrong_in("more than one wait in a suspend comes later", 1)
+        return waits
+
+
+def snapshot(sent: Any, checkpoint: dict[str, Any]) -> Snapshot:
+    """Return the snapshot that was handed over; ``sent`` is the whole body, by which the same call is known again."""
+    return Snapshot(
+        step=checkpoint["step"],
+        state=checkpoint["state"],
+        replay_from=checkpoint["replay_from"] or "",
+        format=checkpoint["format"] or "json",
+        code_version=checkpoint["code_version"] or "",
+        request_digest=digest(sent),
+    )
+
+
+def person_named(address: str | None, *, at: str) -> AbstractUser | None:
+    """Return the person of this address; ``None`` when nobody was named. Refuses an address that is nobody's."""
+    if address is None:
+        return None
+    person = get_user_model().objects.filter(username=address).first()
+    if person is None:
+        raise PayloadInvalid.at(at, "is nobody here")
+    return person
+
+
+class BeatShape(Shape):
+    """`POST runs/{id}/lease`: a heartbeat, with what to tell people."""
+
+    class Progress(Shape):
+        """What the worker is at."""
+
+        text = Text(most=300, default="")
+        done = Whole(allow_null=True, default=None)
+        of = Whole(allow_null=True, default=None)
+        spent = Text(most=100, allow_null=True, default=None)
+
+    progress = Progress(allow_null=True, default=None)
+
+
+class HandBackShape(Shape):
+    """`POST runs/{id}/lease/release`."""
+
+    reason = OneOf("retry", "incompatible", "unknown_checkpoint")
+    detail = Text(most=300, allow_null=True, default=None)
+
+
+class ReportedFacts(Shape):
+    """`POST runs/{id}/facts`."""
+
+    class Reported(Shape):
+        """One fact as the worker found it."""
+
+        name = Text(most=200, least=1)
+        value = Exact(required=True)
+
+    facts = Many(Reported(), least=1, most=50)
+
+    def validate_facts(self, facts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Refuse a fact that is named twice."""
+        names = [fact["name"] for fact in facts]
+        twice = [place for place, name in enumerate(names) if name in names[:place]]
+        if twice:
+            raise wrong_in("is named twice", twice[0], "name")
+        return facts
+
+
+class CompleteShape(Shape):
+    """`POST runs/{id}/complete`."""
+
+    result = Exact()
+
+
+class FailShape(Shape):
+    """`POST runs/{id}/fail`."""
+
+    error = Exact(required=True)
+
+
+# --- answers, claims, effects ---------------------------------------------------------------------------------------------
+
+
+class DecisionShape(Shape):
+    """`POST interrupts/{id}/decisions`."""
+
+    state_version = Whole(least=1)
+    content_digest = Text(most=68, allow_null=True, default=None)
+    verdict = Text(most=20)
+    input = Exact()
+    arguments = Exact()
+    message = Text(most=MESSAGE_LIMIT, allow_null=True, default=None)
+
+
+class NothingShape(Shape):
+    """A call without a body, or with an empty object."""
+
+
+class ClaimOneShape(Shape):
+    """`POST continuations/{id}/claim`."""
+
+    code_version = Text(most=100, allow_null=True, default=None)
+    accepts = Many(Text(most=100), most=50, allow_null=True, default=None)
+    lease_seconds = Whole(least=SHORTEST, most=LONGEST, default=60)
+
+
+class ClaimShape(ClaimOneShape):
+    """`POST continuations/claim`."""
+
+    max = Whole(least=1, most=MOST_CLAIMED, default=1)
+    wait = Whole(least=0, most=LONGEST_POLL, default=0)
+
+
+class EffectShape(Shape):
+    """`PUT runs/{id}/effects/{key}`."""
+
+    name = Text(most=200, least=1)
+    arguments = Exact()
+    permit = Text(most=40, allow_null=True, default=None)
+    repeat = OneOf(*Repeat.values, default=Repeat.NEVER.value)
+    stable_key = YesNo(default=True)
+    in_flight = OneOf("await", later=("cancel", "abandon"), default="await")
+    compensation = Later()
+    probe = Later()
+
+    def validate_stable_key(self, stable: bool) -> bool:
+        """Refuse a key that changes from try to try."""
+        if not stable:
+            raise wrong("false comes later; it is not taken yet")
+        return stable
+
+
+class OutcomeShape(Shape):
+    """`POST runs/{id}/effects/{key}/outcome`."""
+
+    attempt_token = Text(most=200, least=1)
+    status = OneOf(EffectStatus.APPLIED.value, EffectStatus.FAILED.value, EffectStatus.UNKNOWN.value)
+    receipt = Exact()
+    error = Text(most=2_000, allow_null=True, default=None)
+    retryable = YesNo(default=False)

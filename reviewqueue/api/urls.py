@@ -1,0 +1,81 @@
+"""The addresses of the API, one line each. Ids are opaque texts of a few letters; anything else is not found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse
+from django.urls import path, re_path, register_converter
+from django.views.decorators.csrf import csrf_exempt
+
+from ledger.errors import NotFound
+from reviewqueue.api.problems import plain_response
+from reviewqueue.api.views import callers, continuations, effects, interrupts, runs
+
+
+class PublicId:
+    """An id, as `ledger.public_ids` makes them: nothing that a database could choke on gets past here."""
+
+    regex = "[a-z]{3}_[0-9a-z]{1,36}"
+
+    def to_python(self, value: str) -> str:
+        """Return the id."""
+        return value
+
+    def to_url(self, value: str) -> str:
+        """Return the id."""
+        return value
+
+
+class Number:
+    """The number of a checkpoint, no larger than its column."""
+
+    regex = "0|[1-9][0-9]{0,8}"
+
+    def to_python(self, value: str) -> int:
+        """Return the number."""
+        return int(value)
+
+    def to_url(self, value: int) -> str:
+        """Return its digits."""
+        return str(value)
+
+
+register_converter(PublicId, "id")
+register_converter(Number, "number")
+
+
+@csrf_exempt
+@login_not_required
+def nothing_here(request: HttpRequest, **_: Any) -> HttpResponse:
+    """Answer an address that the API has not: a problem, not a page."""
+    return plain_response(NotFound())
+
+
+v1 = [
+    path("agents/me", callers.Me.as_view()),
+    path("asks", runs.Asks.as_view()),
+    path("runs", runs.Runs.as_view()),
+    path("runs/<id:run_id>", runs.OneRun.as_view()),
+    path("runs/<id:run_id>/timeline", runs.Timeline.as_view()),
+    path("runs/<id:run_id>/checkpoints", runs.Checkpoints.as_view()),
+    path("runs/<id:run_id>/checkpoints/<number:number>", runs.OneCheckpoint.as_view()),
+    path("runs/<id:run_id>/interrupts", runs.RunInterrupts.as_view()),
+    path("runs/<id:run_id>/facts", runs.ReportedFacts.as_view()),
+    path("runs/<id:run_id>/lease", runs.Lease.as_view()),
+    path("runs/<id:run_id>/lease/release", runs.LeaseRelease.as_view()),
+    path("runs/<id:run_id>/complete", runs.Complete.as_view()),
+    path("runs/<id:run_id>/fail", runs.Fail.as_view()),
+    path("runs/<id:run_id>/effects", runs.RunEffects.as_view()),
+    path("runs/<id:run_id>/effects/<str:key>/outcome", effects.EffectOutcome.as_view()),
+    path("runs/<id:run_id>/effects/<path:key>", effects.OneEffect.as_view()),
+    path("interrupts", interrupts.Interrupts.as_view()),
+    path("interrupts/<id:interrupt_id>", interrupts.OneInterrupt.as_view()),
+    path("interrupts/<id:interrupt_id>/decisions", interrupts.Decisions.as_view()),
+    path("interrupts/<id:interrupt_id>/claim", interrupts.Claim.as_view()),
+    path("interrupts/<id:interrupt_id>/release", interrupts.Release.as_view()),
+    path("continuations/claim", continuations.ClaimAny.as_view()),
+    path("continuations/<id:continuation_id>/claim", continuations.ClaimOne.as_view()),
+    re_path("", nothing_here),
+]

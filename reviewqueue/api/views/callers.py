@@ -1,0 +1,45 @@
+"""Who am I: what a key is good for, and the limits that its holder will meet."""
+
+from __future__ import annotations
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ledger.exact import MAX_DEPTH
+from reviewqueue.api import replies, serializers
+from reviewqueue.api.authentication import caller_of
+from reviewqueue.api.pagination import MOST, query_of
+from reviewqueue.api.parsing import BODY_LIMIT
+from reviewqueue.api.views.base import ApiView
+from runs.facts import MOST_CHECKS
+from runs.leases import LONGEST, SHORTEST
+
+LIMITS = {
+    "body_bytes": BODY_LIMIT,
+    "depth": MAX_DEPTH,
+    "lease_seconds": {"least": SHORTEST, "most": LONGEST, "default": 60},
+    "wait_seconds": serializers.LONGEST_POLL,
+    "claim": serializers.MOST_CLAIMED,
+    "checks": MOST_CHECKS,
+    "page": MOST,
+}
+
+
+class Me(ApiView):
+    """The caller."""
+
+    def get(self, request: Request) -> Response:
+        """Say who it is."""
+        query_of(request)
+        caller = caller_of(request)
+        key = {"prefix": f"rq_{caller.key.prefix}", "name": caller.key.name, "scopes": caller.key.scopes}
+        return Response(
+            {
+                "agent": None
+                if caller.agent is None
+                else {"slug": caller.agent.slug, "owner": caller.agent.owner.name},
+                "person": None if caller.person is None else caller.person.get_username(),
+                "key": key | {"expires_at": replies.moment(caller.key.expires_at)},
+                "limits": LIMITS,
+            }
+        )

@@ -1,0 +1,64 @@
+"""Continuations: a worker asks for a run that may go on, and gets all that it needs for that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from reviewqueue import authority
+from reviewqueue.api import replies, serializers
+from reviewqueue.api.authentication import worker_of
+from reviewqueue.api.fields import read
+from reviewqueue.api.long_poll import look_until
+from reviewqueue.api.views.base import ApiView, body_of, request_key
+from runs import resuming
+from runs.models import Agent
+
+
+class ClaimAny(ApiView):
+    """Whatever is ready."""
+
+    def post(self, request: Request) -> Response:
+        """Claim the most urgent, at once or as soon as one is ready."""
+        agent, key = worker_of(request), request_key(request)
+        asked = read(serializers.ClaimShape, body_of(request))
+        polled = look_until(lambda: _claim(agent, asked, key), enough=bool, seconds=asked["wait"])
+        return Response([replies.claimed(taken) for taken in polled.found], headers=polled.headers)
+
+
+class ClaimOne(ApiView):
+    """One continuation, by its id."""
+
+    def post(self, request: Request, continuation_id: str) -> Response:
+        """Claim it, or say why not."""
+        agent, key = worker_of(request), request_key(request)
+        asked = read(serializers.ClaimOneShape, body_of(request))
+        taken = resuming.claim_one(
+            agent=agent,
+            continuation_id=continuation_id,
+            code_versions=_versions(asked),
+            lease_seconds=asked["lease_seconds"],
+            request_key=key,
+            still_may_decide=authority.still_may_decide,
+        )
+        return Response([replies.claimed(taken)])
+
+
+def _claim(agent: Agent, asked: dict[str, Any], key: str) -> list[resuming.Claimed]:
+    """Look before claiming: a claim opens a transaction, which on SQLite locks the file for everybody."""
+    if not key and not resuming.any_ready(agent=agent, code_versions=_versions(asked)):
+        return []
+    return resuming.claim_continuations(
+        agent=agent,
+        code_versions=_versions(asked),
+        most=asked["max"],
+        lease_seconds=asked["lease_seconds"],
+        request_key=key,
+        still_may_decide=authority.still_may_decide,
+    )
+
+
+def _versions(asked: dict[str, Any]) -> set[str]:
+    return {version for version in [asked["code_version"], *(asked["accepts"] or [])] if version}

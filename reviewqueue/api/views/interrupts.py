@@ -1,0 +1,116 @@
+"""Interrupts: listed, polled, answered, claimed. Agents see their own without the answer; people see and decide."""
+
+from __future__ import annotations
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ledger import clock
+from ledger.errors import PayloadInvalid, Problem
+from reviewqueue import gateway
+from reviewqueue.api import replies, serializers
+from reviewqueue.api.authentication import caller_of, person_of
+from reviewqueue.api.fields import read
+from reviewqueue.api.long_poll import look_until
+from reviewqueue.api.pagination import page, query_of, whole
+from reviewqueue.api.rows import find_interrupt, interrupts_of
+from reviewqueue.api.views.base import ApiView, body_of, request_key
+from runs.decisions import Answer, winner_of
+from runs.models import Interrupt
+from runs.states import InterruptStatus, Risk
+
+#: What a list may be narrowed by, and the column that each names.
+FILTERS = {"queue": "queue__slug", "status": "status", "reason": "reason", "risk": "risk", "agent": "agent__slug"}
+WORDS = {"status": InterruptStatus.values, "risk": Risk.values}
+
+
+class Interrupts(ApiView):
+    """Every wait that the caller may see."""
+
+    def get(self, request: Request) -> Response:
+        """List them, newest first."""
+        query = query_of(request, *FILTERS, "limit", "next")
+        for name, words in WORDS.items():
+            if query.get(name, words[0]) not in words:
+                message = f"?{name} has to be one of: {', '.join(words)}"
+                raise PayloadInvalid(f"The query's {message[1:]}.", errors=[Problem("", message)])
+        rows = interrupts_of(caller_of(request)).select_related("queue", "run")
+        rows = rows.filter(**{column: query[name] for name, column in FILTERS.items() if name in query})
+        shown = rows.defer("message", "proposal", "evidence")
+        return Response(page(shown, query, name="interrupts", row=replies.interrupt_row))
+
+
+class OneInterrupt(ApiView):
+    """One wait."""
+
+    def get(self, request: Request, interrupt_id: str) -> Response:
+        """Show it, at once or as soon as it leaves `waiting`."""
+        caller, query = caller_of(request), query_of(request, "wait")
+        seconds = whole(query, "wait", default=0, least=0, most=serializers.LONGEST_POLL)
+        interrupt = find_interrupt(caller, interrupt_id)
+        headers = {}
+        if seconds and interrupt.status == InterruptStatus.WAITING:
+            polled = look_until(
+                lambda: Interrupt.objects.values_list("status", flat=True).get(pk=interrupt.pk),
+                enough=lambda status: status != InterruptStatus.WAITING,
+                seconds=seconds,
+            )
+            interrupt, headers = find_interrupt(caller, interrupt_id), polled.headers
+        winner = None if interrupt.status == InterruptStatus.WAITING else winner_of(interrupt)
+        continuation = gateway.latest_continuation(interrupt)
+        resume = gateway.resume_word(interrupt.run, interrupt, continuation)
+        shown = replies.interrupt_whole(
+            interrupt,
+            facts=interrupt.facts.order_by("id"),
+            assignees=list(interrupt.assignees.order_by("id").values_list("person__username", flat=True)),
+            winner=winner,
+            now=clock.now(),
+        )
+        if caller.person is None:
+            shown = replies.seen_by_agent(shown, resume=resume, continuation=continuation)
+        else:
+            shown = replies.seen_by_person(shown, interrupt, caller.person, winner=winner, resume=resume)
+        return Response(shown, headers=headers)
+
+
+class Decisions(ApiView):
+    """The answers to a wait."""
+
+    def post(self, request: Request, interrupt_id: str) -> Response:
+        """Answer it, through the gateway."""
+        person, key = person_of(request), request_key(request)
+        sent = read(serializers.DecisionShape, body_of(request))
+        receipt = gateway.submit_decision(
+            responder=person,
+            interrupt_id=interrupt_id,
+            answer=Answer(
+                verdict=sent["verdict"],
+                input=sent["input"],
+                arguments=sent["arguments"],
+                message=sent["message"] or "",
+            ),
+            seen=gateway.Seen(state_version=sent["state_version"], content_digest=sent["content_digest"] or ""),
+            door="api",
+            request_key=key,
+        )
+        return Response(replies.receipt(receipt), status=200 if receipt.replayed else 201)
+
+
+class Claim(ApiView):
+    """A reviewer's hold on a wait."""
+
+    def post(self, request: Request, interrupt_id: str) -> Response:
+        """Take it, or keep it for longer."""
+        person = person_of(request)
+        read(serializers.NothingShape, body_of(request))
+        return Response(replies.claim_shown(gateway.claim(responder=person, interrupt_id=interrupt_id)))
+
+
+class Release(ApiView):
+    """The end of that hold."""
+
+    def post(self, request: Request, interrupt_id: str) -> Response:
+        """Let it go."""
+        person = person_of(request)
+        read(serializers.NothingShape, body_of(request))
+        return Response(replies.claim_shown(gateway.release(responder=person, interrupt_id=interrupt_id)))
