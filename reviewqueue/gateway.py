@@ -91,7 +91,7 @@ def find_visible(person: AbstractUser, interrupt_id: str) -> Interrupt:
 def _decide(
     *, responder: AbstractUser, interrupt_pk: int, answer: Answer, seen: Seen, door: str, request_key: str
 ) -> Receipt | Refusal:
-    run, interrupt = _lock(interrupt_pk)
+    run, interrupt = lock_interrupt(interrupt_pk)
     now = clock.now()
     if request_key:
         before = Decision.objects.filter(by=responder.pk, interrupt=interrupt, request_key=request_key).first()
@@ -117,7 +117,8 @@ def _decide(
         door=door,
         request_key=request_key,
     )
-    continuation = answer_interrupt(run, interrupt, decision, answer, now=now)
+    not_before = now + interrupt.policy.undo if door == "page" else now
+    continuation = answer_interrupt(run, interrupt, decision, answer, now=now, not_before=not_before)
     note(
         run,
         "interrupt.answered",
@@ -135,7 +136,7 @@ def _decide(
     return _receipt(run, interrupt, decision, replayed=False)
 
 
-def _lock(interrupt_pk: int) -> tuple[Run, Interrupt]:
+def lock_interrupt(interrupt_pk: int) -> tuple[Run, Interrupt]:
     """Lock the run, then the interrupt: the order of every move."""
     run = Run.objects.locked().get(interrupts=interrupt_pk)
     interrupts = Interrupt.objects.select_for_update(of=("self",), no_key=True)
@@ -222,7 +223,7 @@ def _denied_lately(responder: AbstractUser, *, now: datetime) -> int:
 def _record_misfit(
     responder: AbstractUser, interrupt_pk: int, answer: Answer, seen: Seen, door: str, code: str
 ) -> None:
-    run, interrupt = _lock(interrupt_pk)
+    run, interrupt = lock_interrupt(interrupt_pk)
     now = clock.now()
     if authority.why_not_decide(responder, interrupt) is None and interrupt.status == InterruptStatus.WAITING:
         refusal = InputInvalid()
@@ -257,43 +258,3 @@ def resume_word(run: Run, interrupt: Interrupt, continuation: Continuation | Non
     if unclaimed and (run.pause_asked_at or run.open_holds):
         return "held"
     return str(continuation.status)
-
-
-# --- claims -----------------------------------------------------------------------------------------------------------
-
-
-@use_case
-def claim(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
-    """Claim the interrupt, or extend one's own claim; a lead takes over. Only who may decide may claim."""
-    run, interrupt = _lock(find_visible(responder, interrupt_id).pk)
-    now = clock.now()
-    refusal = _not_claimable(responder, interrupt)
-    if refusal is not None:
-        raise refusal
-    take_over = authority.leads(responder, interrupt.queue)
-    claims.claim_interrupt(interrupt, responder, take_over=take_over, now=now)
-    note(run, "interrupt.claimed", actor=f"person:{responder.get_username()}", at=now, interrupt=interrupt.public_id)
-    store(run, now)
-    return interrupt
-
-
-@use_case
-def release(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
-    """Let the interrupt go; a lead may end another's claim."""
-    run, interrupt = _lock(find_visible(responder, interrupt_id).pk)
-    now = clock.now()
-    if claims.is_claimed_by_other(interrupt, responder, now=now) and not authority.leads(responder, interrupt.queue):
-        raise claims.refuse_claimed(interrupt)
-    if interrupt.claimed_by_id is None:
-        return interrupt
-    claims.release_claim(interrupt)
-    note(run, "interrupt.released", actor=f"person:{responder.get_username()}", at=now, interrupt=interrupt.public_id)
-    store(run, now)
-    return interrupt
-
-
-def _not_claimable(responder: AbstractUser, interrupt: Interrupt) -> Refusal | None:
-    refusal = authority.why_not_decide(responder, interrupt)
-    if refusal is None and interrupt.status != InterruptStatus.WAITING:
-        refusal = closed_refusal(interrupt, winner_of(interrupt))
-    return refusal

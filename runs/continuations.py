@@ -25,9 +25,12 @@ def make_continuation(
     now: datetime,
     to_check: bool,
     priority: int = 50,
+    not_before: datetime | None = None,
     of: Continuation | None = None,
 ) -> Continuation:
     """Make the run's continuation: ``checking``, or ``ready`` for good when there is nothing ``to_check``.
+
+    Nobody claims it before ``not_before``: until then a page's answer may be taken back.
 
     The partial unique constraint refuses a second open one; that would be a verb that forgot to void the first.
     """
@@ -42,7 +45,7 @@ def make_continuation(
         status=status,
         cause=cause,
         priority=priority,
-        not_before=now,
+        not_before=not_before or now,
         check_due_at=now if to_check else None,
         of=of,
         created_at=now,

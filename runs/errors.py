@@ -155,6 +155,12 @@ class AgentHalted(Refusal):
     code = "agent_halted"
 
 
+class UndoTooLate(Refusal):
+    """This answer cannot be taken back any more."""
+
+    code = "undo_too_late"
+
+
 class RunPaused(Refusal):
     """The run is paused, or stops at its next safe point; no effect may begin."""
 

@@ -237,14 +237,20 @@ def _stored_schema(body: Any) -> Schema:
 
 
 def answer_interrupt(
-    run: Run, interrupt: Interrupt, decision: Decision, answer: Answer, *, now: datetime
+    run: Run,
+    interrupt: Interrupt,
+    decision: Decision,
+    answer: Answer,
+    *,
+    now: datetime,
+    not_before: datetime | None = None,
 ) -> Continuation | None:
     """Close the wait with its accepted answer: permit, and the continuation when nothing else is awaited."""
     call = approved_call(interrupt, answer)
     if call is not None:
         make_permit(decision, run=run, call=call, valid_until=now + interrupt.policy.permit_ttl)
     _close(run, interrupt, "answer", now=now)
-    return _go_on(run, interrupt, cause=Cause.PERSON, now=now)
+    return _go_on(run, interrupt, cause=Cause.PERSON, now=now, not_before=not_before)
 
 
 def answer_at_expiry(
@@ -296,6 +302,12 @@ def cancel_waits(run: Run, *, now: datetime) -> list[Interrupt]:
     return waiting
 
 
+def extend_interrupt(interrupt: Interrupt, *, deadline: datetime) -> None:
+    """Give the wait more time; nothing shown changed, so its version stays."""
+    allowed, status = INTERRUPT_MOVES["extend"]
+    _compare_and_set(interrupt, allowed, status=status, deadline=deadline, sweep_after=None)
+
+
 def escalate_interrupt(interrupt: Interrupt, *, to: Queue, wait: timedelta, now: datetime) -> None:
     """Hand the wait to the next queue with a deadline of its own. Nothing shown changed, so its version stays."""
     allowed, status = INTERRUPT_MOVES["escalate"]
@@ -311,8 +323,12 @@ def escalate_interrupt(interrupt: Interrupt, *, to: Queue, wait: timedelta, now:
     )
 
 
-def reopen_interrupt(run: Run, interrupt: Interrupt, *, verb: str, reason: str, now: datetime) -> None:
+def reopen_interrupt(
+    run: Run, interrupt: Interrupt, *, verb: str, reason: str, now: datetime, deadline: datetime | None = None
+) -> None:
     """Ask the same question again: the answer is overtaken or revoked (``verb``), its permit and continuation are void.
+
+    The new round has the policy's time, or keeps ``deadline``.
 
     Only before the continuation is leased, or while its lessee has begun no effect yet; the caller has checked that.
     """
@@ -326,7 +342,7 @@ def reopen_interrupt(run: Run, interrupt: Interrupt, *, verb: str, reason: str, 
         status=status,
         round=interrupt.round + 1,
         state_version=interrupt.state_version + 1,
-        deadline=now + interrupt.policy.deadline_default,
+        deadline=deadline or now + interrupt.policy.deadline_default,
         claimed_by=None,
         claimed_until=None,
         closed_at=None,
@@ -377,13 +393,20 @@ def _compare_and_set(interrupt: Interrupt, allowed: frozenset[InterruptStatus], 
         setattr(interrupt, name, value)
 
 
-def _go_on(run: Run, interrupt: Interrupt, *, cause: str, now: datetime) -> Continuation | None:
+def _go_on(
+    run: Run, interrupt: Interrupt, *, cause: str, now: datetime, not_before: datetime | None = None
+) -> Continuation | None:
     if run.open_waits and interrupt.checkpoint.resume_when == ResumeWhen.ANY and cause != Cause.WITHDRAWN:
         for sibling in siblings_of(interrupt, InterruptStatus.WAITING):
             _close(run, sibling, "supersede", now=now)
     if run.open_waits:
         return None
-    to_check = has_something_to_check(run, interrupt.checkpoint)
     return make_continuation(
-        run, interrupt.checkpoint, cause=cause, now=now, to_check=to_check, priority=interrupt.priority
+        run,
+        interrupt.checkpoint,
+        cause=cause,
+        now=now,
+        to_check=has_something_to_check(run, interrupt.checkpoint),
+        priority=interrupt.priority,
+        not_before=not_before,
     )

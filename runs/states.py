@@ -42,6 +42,7 @@ class InterruptStatus(models.TextChoices):
 #: verb -> (from, to); ``interrupts.py`` alone writes ``Interrupt.status``.
 INTERRUPT_MOVES: dict[str, tuple[frozenset[InterruptStatus], InterruptStatus]] = {
     "answer": (frozenset({InterruptStatus.WAITING}), InterruptStatus.ANSWERED),
+    "extend": (frozenset({InterruptStatus.WAITING}), InterruptStatus.WAITING),
     "escalate": (frozenset({InterruptStatus.WAITING}), InterruptStatus.WAITING),
     "expire": (frozenset({InterruptStatus.WAITING}), InterruptStatus.EXPIRED),
     "cancel": (frozenset({InterruptStatus.WAITING}), InterruptStatus.CANCELLED),

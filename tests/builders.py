@@ -146,6 +146,7 @@ def decide(
     version: int = 1,
     request_key: str = "",
     digest: str = "",
+    door: str = "api",
     **said: Any,
 ) -> gateway.Receipt:
     """Answer by the API's door."""
@@ -154,7 +155,7 @@ def decide(
         interrupt_id=interrupt.public_id,
         answer=Answer(verdict=verdict, **said),
         seen=gateway.Seen(state_version=version, content_digest=digest),
-        door="api",
+        door=door,
         request_key=request_key,
     )
 

@@ -17,13 +17,14 @@ from runs.models.run import (
     Progress,
     Run,
 )
-from runs.models.waits import Assignee, Decision, Interrupt, Permit, Schema
+from runs.models.waits import Assignee, Comment, Decision, Interrupt, Permit, Schema
 
 __all__ = [
     "Agent",
     "Assignee",
     "CallLabel",
     "Checkpoint",
+    "Comment",
     "Connection",
     "Continuation",
     "Decision",

@@ -54,6 +54,7 @@ class Policy(models.Model):
     risk_floor = models.CharField(max_length=6, choices=Risk.choices, default=Risk.LOW)
     permit_ttl = models.DurationField(default=timedelta(hours=24))
     freshness = models.DurationField(default=timedelta(minutes=15), help_text="how long a check of the facts holds")
+    undo = models.DurationField(default=timedelta(seconds=5), help_text="how long a page's answer may be taken back")
     claim_time = models.DurationField(default=timedelta(minutes=15))
     max_rounds = models.PositiveSmallIntegerField(default=5)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -117,6 +117,18 @@ class Assignee(models.Model):
         return str(self.person)
 
 
+class Comment(models.Model):
+    """What people say to each other about a wait; the agent never sees it, and it changes no version."""
+
+    interrupt = models.ForeignKey(Interrupt, on_delete=models.PROTECT, related_name="comments")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    text = models.TextField()
+    created_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.text[:60]
+
+
 class Decision(models.Model):
     """One submitted answer, accepted or refused; refused ones are evidence. ``by`` is NULL for the product itself."""
 

@@ -17,7 +17,7 @@ from django.db import transaction
 
 from ledger import clock, effects
 from ledger.models import Effect
-from reviewqueue import authority, gateway
+from reviewqueue import authority, desk, gateway
 from runs import acting, checking, expiry, lifecycle, resuming, safe_points
 from runs.checkpoints import Snapshot
 from runs.models import Continuation, Interrupt, Run
@@ -48,7 +48,7 @@ def a_decision() -> Ready:
 
 def a_reviewer_s_claim() -> Ready:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
-    return Ready(run=interrupt.run, move=lambda: bool(gateway.claim(responder=ana, interrupt_id=interrupt.public_id)))
+    return Ready(run=interrupt.run, move=lambda: bool(desk.claim(responder=ana, interrupt_id=interrupt.public_id)))
 
 
 def an_expiry() -> Ready:

@@ -9,7 +9,7 @@ from django_q.models import OrmQ
 
 from ledger import clock
 from ledger.errors import KeyReused, NotFound, PayloadInvalid
-from reviewqueue import gateway
+from reviewqueue import desk, gateway
 from runs.errors import (
     AlreadyDecided,
     ClaimedByOther,
@@ -210,7 +210,7 @@ def test_twenty_answers_of_one_person_are_one_decision(ana):
 def test_a_claimed_wait_is_decided_by_its_holder(ana):
     ben = builders.a_reviewer("ben@example.org")
     interrupt = builders.a_waiting_interrupt()
-    gateway.claim(responder=ben, interrupt_id=interrupt.public_id)
+    desk.claim(responder=ben, interrupt_id=interrupt.public_id)
     with pytest.raises(ClaimedByOther) as refused:
         builders.decide(interrupt, ana)
     assert refused.value.extra["claimed_by"] == "ben@example.org"
@@ -221,19 +221,19 @@ def test_a_claimed_wait_is_decided_by_its_holder(ana):
 def test_a_claim_is_extended_taken_over_by_a_lead_and_released(ana):
     lea = builders.a_person("lea@example.org", "engineering-leads")
     interrupt = builders.a_waiting_interrupt()
-    first = gateway.claim(responder=ana, interrupt_id=interrupt.public_id)
-    assert gateway.claim(responder=ana, interrupt_id=interrupt.public_id).claimed_until >= first.claimed_until
-    assert gateway.claim(responder=lea, interrupt_id=interrupt.public_id).claimed_by == lea
+    first = desk.claim(responder=ana, interrupt_id=interrupt.public_id)
+    assert desk.claim(responder=ana, interrupt_id=interrupt.public_id).claimed_until >= first.claimed_until
+    assert desk.claim(responder=lea, interrupt_id=interrupt.public_id).claimed_by == lea
     with pytest.raises(ClaimedByOther):
-        gateway.release(responder=ana, interrupt_id=interrupt.public_id)
-    assert gateway.release(responder=lea, interrupt_id=interrupt.public_id).claimed_by is None
+        desk.release(responder=ana, interrupt_id=interrupt.public_id)
+    assert desk.release(responder=lea, interrupt_id=interrupt.public_id).claimed_by is None
 
 
 def test_a_decided_wait_cannot_be_claimed(ana):
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, ana)
     with pytest.raises(AlreadyDecided):
-        gateway.claim(responder=builders.a_reviewer("ben@example.org"), interrupt_id=interrupt.public_id)
+        desk.claim(responder=builders.a_reviewer("ben@example.org"), interrupt_id=interrupt.public_id)
 
 
 def test_the_check_of_facts_is_a_row_of_the_answers_own_transaction(ana):

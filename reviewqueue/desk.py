@@ -1,0 +1,153 @@
+"""What people do around an answer: claim and release, assign, extend, comment, and take an answer back.
+
+Called by pages and API alike, after ``gateway.find_visible``; each is a use case with the locks in the gateway's order.
+None of them raises the version that waits, except an undo, which asks the question anew.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import AbstractUser
+
+from ledger import clock
+from ledger.errors import PayloadInvalid, Refusal
+from ledger.transactions import use_case
+from reviewqueue import authority
+from reviewqueue.gateway import find_visible, lock_interrupt
+from runs import claims
+from runs.continuations import open_continuation
+from runs.decisions import closed_refusal, winner_of
+from runs.errors import Expired, NotPermitted, UndoTooLate
+from runs.interrupts import extend_interrupt, reopen_interrupt
+from runs.models import Assignee, Comment, Interrupt, Run
+from runs.standing import store
+from runs.states import ContinuationStatus, InterruptStatus
+from runs.timeline import note
+
+LONGEST_COMMENT = 10_000
+
+
+@use_case
+def claim(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
+    """Claim the interrupt, or extend one's own claim; a lead takes over. Only who may decide may claim."""
+    run, interrupt, now = _lock(responder, interrupt_id)
+    refusal = authority.why_not_decide(responder, interrupt) or _closed(interrupt)
+    if refusal is not None:
+        raise refusal
+    take_over = authority.leads(responder, interrupt.queue)
+    claims.claim_interrupt(interrupt, responder, take_over=take_over, now=now)
+    _note(run, "interrupt.claimed", responder, interrupt, now=now)
+    return interrupt
+
+
+@use_case
+def release(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
+    """Let the interrupt go; a lead may end another's claim."""
+    run, interrupt, now = _lock(responder, interrupt_id)
+    if claims.is_claimed_by_other(interrupt, responder, now=now) and not authority.leads(responder, interrupt.queue):
+        raise claims.refuse_claimed(interrupt)
+    if interrupt.claimed_by_id is None:
+        return interrupt
+    claims.release_claim(interrupt)
+    _note(run, "interrupt.released", responder, interrupt, now=now)
+    return interrupt
+
+
+@use_case
+def assign(*, responder: AbstractUser, interrupt_id: str, people: list[AbstractUser]) -> Interrupt:
+    """Say who decides; nobody named gives it back to the whole queue. For leads of the queue and operators."""
+    run, interrupt, now = _lock(responder, interrupt_id)
+    _refuse_unless_lead(responder, interrupt)
+    authority.check_assignees(
+        people, queue=interrupt.queue, policy=interrupt.policy, initiator_id=run.initiator_id, at="/assignees"
+    )
+    Assignee.objects.filter(interrupt=interrupt).delete()
+    Assignee.objects.bulk_create(Assignee(interrupt=interrupt, person_id=person.pk) for person in people)
+    if interrupt.claimed_by_id and interrupt.claimed_by_id not in {person.pk for person in people}:
+        claims.release_claim(interrupt)
+    _note(run, "interrupt.assigned", responder, interrupt, now=now, people=[it.get_username() for it in people])
+    return interrupt
+
+
+@use_case
+def extend(*, responder: AbstractUser, interrupt_id: str, by: timedelta) -> Interrupt:
+    """Give an open wait more time, up to the policy's longest from now. For leads of the queue and operators."""
+    run, interrupt, now = _lock(responder, interrupt_id)
+    _refuse_unless_lead(responder, interrupt)
+    if interrupt.deadline <= now:
+        raise Expired
+    if by <= timedelta(0):
+        raise PayloadInvalid.at("/by", "has to be more than nothing")
+    deadline = interrupt.deadline + by
+    if deadline > now + interrupt.policy.deadline_max:
+        raise PayloadInvalid.at("/by", f"goes past the policy's longest wait, {interrupt.policy.deadline_max}")
+    extend_interrupt(interrupt, deadline=deadline)
+    refs = {"deadline": deadline.isoformat()}
+    _note(run, "interrupt.extended", responder, interrupt, now=now, waits_end=deadline, **refs)
+    return interrupt
+
+
+@use_case
+def comment(*, responder: AbstractUser, interrupt_id: str, text: str) -> Comment:
+    """Say something to the other people of this wait; the agent never sees it."""
+    run, interrupt, now = _lock(responder, interrupt_id)
+    if not text.strip() or len(text) > LONGEST_COMMENT:
+        raise PayloadInvalid.at("/text", f"needs between 1 and {LONGEST_COMMENT} characters")
+    said = Comment.objects.create(interrupt=interrupt, person_id=responder.pk, text=text, created_at=now)
+    _note(run, "interrupt.commented", responder, interrupt, now=now)
+    return said
+
+
+@use_case
+def undo(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
+    """Take one's own answer back, within the policy's time and before a worker has it: the question is open again.
+
+    Against a claim there is no race: both lock the run, and no claim is given before the time to undo is over.
+    """
+    run, interrupt, now = _lock(responder, interrupt_id)
+    winner = winner_of(interrupt)
+    if winner is None or winner.by_id != responder.pk or interrupt.status != InterruptStatus.ANSWERED:
+        raise NotPermitted("Only who gave an answer may take it back.")
+    leased = open_continuation(run)
+    gone = leased is not None and leased.status == ContinuationStatus.LEASED
+    too_late = winner.door != "page" or now >= winner.created_at + interrupt.policy.undo
+    if gone or too_late or interrupt.deadline <= now or run.ending:
+        raise UndoTooLate
+    deadline = interrupt.deadline
+    reopen_interrupt(run, interrupt, verb="revoke", reason="taken back", now=now, deadline=deadline)
+    _note(run, "decision.undone", responder, interrupt, now=now, waits_end=deadline, decision=winner.public_id)
+    return interrupt
+
+
+def _lock(responder: AbstractUser, interrupt_id: str) -> tuple[Run, Interrupt, datetime]:
+    run, interrupt = lock_interrupt(find_visible(responder, interrupt_id).pk)
+    return run, interrupt, clock.now()
+
+
+def _closed(interrupt: Interrupt) -> Refusal | None:
+    if interrupt.status == InterruptStatus.WAITING:
+        return None
+    return closed_refusal(interrupt, winner_of(interrupt))
+
+
+def _refuse_unless_lead(responder: AbstractUser, interrupt: Interrupt) -> None:
+    if not (authority.leads(responder, interrupt.queue) or authority.is_operator(responder)):
+        raise NotPermitted(f"Only leads of {interrupt.queue.slug} and operators do this.")
+    refusal = _closed(interrupt)
+    if refusal is not None:
+        raise refusal
+
+
+def _note(
+    run: Run,
+    move: str,
+    responder: AbstractUser,
+    interrupt: Interrupt,
+    *,
+    now: datetime,
+    waits_end: datetime | None = None,
+    **refs: object,
+) -> None:
+    note(run, move, actor=f"person:{responder.get_username()}", at=now, interrupt=interrupt.public_id, **refs)
+    store(run, now, waits_end=waits_end)

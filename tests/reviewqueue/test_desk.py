@@ -1,0 +1,117 @@
+"""Around an answer: take it back in time, assign, extend, comment."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from ledger import clock
+from ledger.errors import NotFound, PayloadInvalid
+from reviewqueue import desk
+from runs.errors import AlreadyDecided, NotPermitted, UndoTooLate
+from runs.models import Comment, Continuation, Decision, Permit, Run
+from tests import builders
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def ana():
+    return builders.a_reviewer()
+
+
+@pytest.fixture
+def lea():
+    builders.a_queue()
+    return builders.a_person("lea@example.org", "engineering-leads")
+
+
+def test_an_answer_by_page_may_be_taken_back_before_anybody_claims_it(ana):
+    interrupt = builders.a_waiting_interrupt()
+    builders.decide(interrupt, ana, door="page")
+    assert builders.claim(interrupt.agent) == []
+
+    reopened = desk.undo(responder=ana, interrupt_id=interrupt.public_id)
+
+    assert (reopened.status, reopened.round, reopened.state_version) == ("waiting", 2, 2)
+    assert reopened.deadline == interrupt.deadline
+    assert (Decision.objects.get().status, Permit.objects.get().void_reason) == ("revoked", "taken back")
+    assert (Continuation.objects.get().status, Run.objects.get().status) == ("void", "waiting")
+    assert builders.decide(interrupt, ana, "reject", version=2).resume == "ready"
+
+
+def test_an_answer_is_claimed_once_its_time_to_undo_is_over(ana):
+    builders.a_policy(undo=timedelta(0))
+    interrupt = builders.a_waiting_interrupt()
+    builders.decide(interrupt, ana, door="page")
+    with pytest.raises(UndoTooLate):
+        desk.undo(responder=ana, interrupt_id=interrupt.public_id)
+    assert len(builders.claim(interrupt.agent)) == 1
+
+
+def test_an_answer_by_api_goes_on_at_once_and_is_not_taken_back(ana):
+    interrupt = builders.a_waiting_interrupt()
+    builders.decide(interrupt, ana)
+    with pytest.raises(UndoTooLate):
+        desk.undo(responder=ana, interrupt_id=interrupt.public_id)
+
+
+def test_only_who_answered_takes_it_back(ana, lea):
+    interrupt = builders.a_waiting_interrupt()
+    with pytest.raises(NotPermitted):
+        desk.undo(responder=ana, interrupt_id=interrupt.public_id)
+    builders.decide(interrupt, ana, door="page")
+    with pytest.raises(NotPermitted):
+        desk.undo(responder=lea, interrupt_id=interrupt.public_id)
+
+
+def test_a_lead_assigns_and_gives_back(ana, lea):
+    ben = builders.a_reviewer("ben@example.org")
+    interrupt = builders.a_waiting_interrupt()
+    desk.claim(responder=ana, interrupt_id=interrupt.public_id)
+    with pytest.raises(NotPermitted):
+        desk.assign(responder=ana, interrupt_id=interrupt.public_id, people=[ben])
+    assert desk.assign(responder=lea, interrupt_id=interrupt.public_id, people=[ben]).claimed_by is None
+    with pytest.raises(NotPermitted):
+        builders.decide(interrupt, ana)
+    desk.assign(responder=lea, interrupt_id=interrupt.public_id, people=[])
+    assert builders.decide(interrupt, ana).decision.status == "accepted"
+
+
+def test_somebody_who_could_not_decide_is_not_assigned(lea):
+    interrupt = builders.a_waiting_interrupt()
+    with pytest.raises(PayloadInvalid):
+        desk.assign(responder=lea, interrupt_id=interrupt.public_id, people=[builders.a_person("eve@example.org")])
+
+
+def test_a_lead_extends_a_deadline_up_to_the_policys_longest(ana, lea):
+    interrupt = builders.a_waiting_interrupt()
+    with pytest.raises(NotPermitted):
+        desk.extend(responder=ana, interrupt_id=interrupt.public_id, by=timedelta(hours=1))
+    extended = desk.extend(responder=lea, interrupt_id=interrupt.public_id, by=timedelta(hours=1))
+    assert extended.deadline == interrupt.deadline + timedelta(hours=1)
+    assert extended.state_version == 1
+    assert Run.objects.get().expires_at > extended.deadline
+    with pytest.raises(PayloadInvalid):
+        desk.extend(responder=lea, interrupt_id=interrupt.public_id, by=timedelta(days=400))
+
+
+def test_a_closed_wait_is_neither_extended_nor_assigned(ana, lea):
+    interrupt = builders.a_waiting_interrupt()
+    builders.decide(interrupt, ana)
+    with pytest.raises(AlreadyDecided):
+        desk.extend(responder=lea, interrupt_id=interrupt.public_id, by=timedelta(hours=1))
+    with pytest.raises(AlreadyDecided):
+        desk.assign(responder=lea, interrupt_id=interrupt.public_id, people=[ana])
+
+
+def test_people_comment_on_what_they_see(ana):
+    interrupt = builders.a_waiting_interrupt()
+    desk.comment(responder=ana, interrupt_id=interrupt.public_id, text="Asked Tomas about the crane.")
+    assert Comment.objects.get().text == "Asked Tomas about the crane."
+    with pytest.raises(PayloadInvalid):
+        desk.comment(responder=ana, interrupt_id=interrupt.public_id, text="  ")
+    with pytest.raises(NotFound):
+        desk.comment(responder=builders.a_person("eve@example.org"), interrupt_id=interrupt.public_id, text="x")
+    assert clock.now() > Comment.objects.get().created_at
