@@ -195,7 +195,7 @@ OUTBOUND_ALLOW = environment.blocks("OUTBOUND_ALLOW", "" if MODE == "production"
 
 # --- tasks ------------------------------------------------------------------------------------------------------------
 
-# The figures and the reasons for them: docs/decisions. A change here is a change to what a lost worker costs.
+# The reasons: docs/decisions/2026-11-29-tasks-and-their-supervisor.md.
 Q_CLUSTER = {
     "name": "reviewqueue",
     "orm": "default",  # a task is a row of our own database: it commits and rolls back with what it follows from

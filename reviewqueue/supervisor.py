@@ -49,6 +49,7 @@ class Supervisor:
     beaten_at: datetime | None = None
     seen_alive: float = 0  # by our own monotonic clock, so that the clocks of two machines are never compared
     beat_asked: float = 0
+    trouble: str = ""
 
     def run(self) -> None:
         if not wait_for_database(self.stop_asked):
@@ -69,17 +70,26 @@ class Supervisor:
         """One second's work. A database that is away is waited for: then nothing can beat, so silence proves nothing."""
         try:
             close_old_connections()
-            tasks.enqueue_due_sweeps()
             self._ask_for_beat()
             self._read_beat()
+            tasks.enqueue_due_sweeps()
+            self._tell_trouble("")
         except DatabaseError as problem:
-            log.warning("The database does not answer: %s", problem)
+            self._tell_trouble(f"the database does not answer ({_first_line(problem)})")
             connection.close()
             self.seen_alive = time.monotonic()
+        except Exception as problem:  # noqa: BLE001  one kind of sweep that breaks must not stop the watch over the rest
+            self._tell_trouble(f"what is due could not be enqueued ({problem!r})")
         if self.cluster is None or self.cluster.poll() is not None:
             self._restart("it has ended")
         elif time.monotonic() - self.seen_alive > self.old_after:
             self._restart(f"no task was done for {self.old_after:.0f} seconds")
+
+    def _tell_trouble(self, trouble: str) -> None:
+        """Once when it begins and once when it ends, not every second."""
+        if trouble != self.trouble:
+            log.warning("Worker %s: %s.", self.name, trouble or "all is well again")
+            self.trouble = trouble
 
     def _ask_for_beat(self) -> None:
         if time.monotonic() - self.beat_asked >= self.beat_every:
@@ -137,5 +147,9 @@ def what_is_missing() -> str:
             return "the database has not been migrated (python3 manage.py migrate)."
     except DatabaseError as problem:
         connection.close()
-        return f"the database does not answer ({str(problem).strip()})."
+        return f"the database does not answer ({_first_line(problem)})."
     return ""
+
+
+def _first_line(problem: Exception) -> str:
+    return str(problem).strip().partition("\n")[0]
