@@ -7,7 +7,7 @@ from rest_framework.response import Response
 
 from ledger import clock
 from ledger.errors import PayloadInvalid, Problem
-from reviewqueue import gateway
+from reviewqueue import desk, gateway
 from reviewqueue.api import replies, serializers
 from reviewqueue.api.authentication import caller_of, person_of
 from reviewqueue.api.fields import read
@@ -103,7 +103,7 @@ class Claim(ApiView):
         """Take it, or keep it for longer."""
         person = person_of(request)
         read(serializers.NothingShape, body_of(request))
-        return Response(replies.claim_shown(gateway.claim(responder=person, interrupt_id=interrupt_id)))
+        return Response(replies.claim_shown(desk.claim(responder=person, interrupt_id=interrupt_id)))
 
 
 class Release(ApiView):
@@ -113,4 +113,4 @@ class Release(ApiView):
         """Let it go."""
         person = person_of(request)
         read(serializers.NothingShape, body_of(request))
-        return Response(replies.claim_shown(gateway.release(responder=person, interrupt_id=interrupt_id)))
+        return Response(replies.claim_shown(desk.release(responder=person, interrupt_id=interrupt_id)))
