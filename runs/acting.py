@@ -22,7 +22,7 @@ from ledger.exact import ABSENT
 from ledger.models import Effect
 from ledger.states import EffectStatus, Repeat
 from ledger.transactions import use_case
-from runs.continuations import open_continuation, postpone_check
+from runs.continuations import count_skipped_effect, open_continuation, postpone_check
 from runs.endings import finish_ending, hold_for_effect
 from runs.errors import (
     ApprovalRequired,
@@ -132,6 +132,8 @@ def begin_effect(
             permit=outcome.effect.permit_ref,
         )
         store(run, now)
+    elif not outcome.perform and outcome.effect.fence != run.fence:
+        count_skipped_effect(run)  # of its own lease it is a lost reply asked for again, and no work was spared
     token_of_attempt = effects.attempt_token(run.public_id, key, outcome.effect.attempt) if outcome.perform else None
     return Begun(effect=outcome.effect, perform=outcome.perform, new=outcome.new, attempt_token=token_of_attempt)
 

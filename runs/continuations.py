@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import F, Q
 
 from ledger.public_ids import new_id
 from ledger.transactions import assert_open
@@ -88,6 +88,12 @@ def acknowledge(run: Run, *, now: datetime) -> None:
         return
     leased = Continuation.objects.get(run=run, status=ContinuationStatus.LEASED)
     _move(run, leased, "acknowledge", acknowledged_at=now)
+
+
+def count_skipped_effect(run: Run) -> None:
+    """The holder of the run's lease was given an outcome that an earlier one had recorded: nothing was done twice."""
+    assert_open()
+    Continuation.objects.filter(run=run, fence=run.fence).update(effects_skipped=F("effects_skipped") + 1)
 
 
 def void_continuation(run: Run, *, reason: str) -> Continuation | None:

@@ -238,6 +238,9 @@ class Continuation(models.Model):
     request_key = models.CharField(max_length=200, blank=True, help_text="Idempotency-Key of the claim")
     leased_at = models.DateTimeField(null=True)
     acknowledged_at = models.DateTimeField(null=True)
+    effects_skipped = models.PositiveIntegerField(
+        default=0, help_text="intends of its lease that were answered with the outcome an earlier lease had recorded"
+    )
     void_reason = models.CharField(max_length=300, blank=True)
     of = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="+", help_text="what it replaces")
     created_at = models.DateTimeField()

@@ -27,6 +27,7 @@ from runs.models import Continuation, Event, Hold, Run
 from runs.standing import store
 from runs.states import HoldKind
 from runs.timeline import find_break
+from tests import builders
 from tests.runs.acting_builders import (
     ARGUMENTS,
     KEY,
@@ -95,6 +96,23 @@ def test_what_was_done_is_told_and_not_done_again():
     again = begin(run)
     assert (again.perform, again.attempt_token, again.effect.receipt) == (False, None, {"order": "PO-2231"})
     assert timeline(run) == ["effect.begun", "effect.applied"]
+
+
+def test_an_outcome_told_to_a_later_lease_counts_as_work_that_was_spared_and_to_its_own_lease_does_not():
+    run = a_leased_run()
+    begin(run)
+    report(run)
+    begin(run)
+    assert not Continuation.objects.exists()
+    let_go(run, to_check=False)
+    [claimed] = builders.claim(run.agent)
+
+    begin(claimed.run)
+    began_here = begin(claimed.run, key="mail:PR-4711")
+    report(claimed.run, key="mail:PR-4711", attempt_token=began_here.attempt_token)
+    begin(claimed.run, key="mail:PR-4711")
+
+    assert Continuation.objects.get(run=run).effects_skipped == 1
 
 
 def test_a_lost_reply_is_asked_for_again_and_gets_the_same_token():
