@@ -17,7 +17,7 @@ from runs import expiry
 from runs.decisions import Answer
 from runs.models import Interrupt
 from tests import builders
-from tests.races import guards
+from tests.races import figures, guards
 from tests.races.judging import breaches, deadlocks, mistold, rows
 from tests.races.racing import ROUNDS, Move, Race, Told, first_wrong, racers
 
@@ -80,6 +80,7 @@ def test_of_eight_answers_at_once_one_counts_and_the_others_hear_whose():
     with racers(eight_people()) as race:
         for _ in range(ROUNDS):
             assert answer_at_once(race) == []
+            figures.COUNTED["races: eight answers at once; one counted, seven heard whose"] += 1
     assert deadlocks() == before
 
 
@@ -162,6 +163,7 @@ def test_answers_at_the_deadline_count_before_it_or_hear_that_it_passed():
     with racers(four_people_and_two_sweeps()) as race:
         for _ in range(ROUNDS):
             assert answer_at_the_deadline(race) == []
+            figures.COUNTED["races: answers against the deadline; nothing late counted, all heard how it ended"] += 1
     assert deadlocks() == before
     assert {*rows("SELECT status FROM runs_interrupt")} == {("answered",), ("expired",)}, "it was no race"
 

@@ -10,7 +10,7 @@ from reviewqueue import authority
 from runs.models import Agent, Continuation
 from runs.resuming import Claimed, claim_continuations, claim_one
 from tests import builders
-from tests.races import guards
+from tests.races import figures, guards
 from tests.races.judging import breaches, deadlocks, mistold
 from tests.races.racing import ROUNDS, Move, Race, first_wrong, racers
 from tests.races.test_answers import ANSWERS, an_answerer
@@ -104,6 +104,7 @@ def test_workers_that_come_at_once_share_the_runs_without_double_or_rest():
     with racers(workers()) as race:
         for _ in range(ROUNDS):
             assert claim_at_once(race) == []
+            figures.COUNTED["races: five workers for six runs; each claimed once"] += 1
     assert deadlocks() == before
 
 
@@ -112,6 +113,7 @@ def test_of_workers_for_the_same_run_one_holds_it_and_the_others_hear_that():
     with racers(workers_for_one()) as race:
         for _ in range(ROUNDS):
             assert claim_the_same(race) == []
+            figures.COUNTED["races: five workers for one run; one held it, four heard that"] += 1
     assert deadlocks() == before
 
 

@@ -15,6 +15,7 @@ from runs.lifecycle import RunRequest, ask, start_run
 from runs.models import Agent, Run
 from runs.suspending import suspend
 from tests import builders
+from tests.races import figures
 from tests.races.judging import breaches, deadlocks, mistold, rows
 from tests.races.racing import ROUNDS, Move, Race, first_wrong, racers
 
@@ -81,6 +82,7 @@ def test_of_clients_with_one_key_one_creates_and_the_others_hear_of_its_run(door
     with racers(moves) as race:
         for _ in range(ROUNDS):
             assert create_at_once(race) == []
+            figures.COUNTED[f"races: six clients with one key ({door}); one created, all heard of its run"] += 1
     assert deadlocks() == before
 
 
@@ -117,6 +119,7 @@ def test_of_the_same_suspend_sent_at_once_one_opens_the_wait_and_the_others_hear
             assert all(racer.done for racer in told)
             assert len({racer.result["interrupt"] for racer in told}) == 1
             assert sum(racer.result["created"] for racer in told) == 1
+            figures.COUNTED["races: six clients with one key (suspend); one opened the wait, all heard of it"] += 1
     assert deadlocks() == before
 
 

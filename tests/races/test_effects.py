@@ -16,7 +16,7 @@ from runs import acting, expiry
 from runs.models import Agent, Run
 from runs.resuming import claim_continuations
 from tests import builders
-from tests.races import guards
+from tests.races import figures, guards
 from tests.races.judging import breaches, deadlocks, mistold, rows
 from tests.races.racing import ROUNDS, Move, Race, first_wrong, racers
 
@@ -113,6 +113,7 @@ def test_an_effect_begun_at_the_lease_s_end_is_refused_or_has_an_owner():
     with racers(moves()) as race:
         for _ in range(ROUNDS):
             assert act_at_the_lease_s_end(race) == []
+            figures.COUNTED["races: an effect at its lease's end; one performed it at most, each doubt owned"] += 1
     assert deadlocks() == before
     assert {*rows("SELECT status FROM ledger_effect")} == {("applied",), ("unknown",), ("intended",)}, "it was no race"
 

@@ -18,7 +18,7 @@ from django.db import transaction
 from ledger import clock, effects
 from ledger.models import Effect
 from reviewqueue import authority, desk, gateway
-from runs import acting, checking, expiry, lifecycle, resuming, safe_points
+from runs import acting, checking, control, expiry, lifecycle, resuming, safe_points
 from runs.checkpoints import Snapshot
 from runs.models import Continuation, Interrupt, Run
 from tests import builders
@@ -137,6 +137,15 @@ def a_suspend() -> Ready:
     return Ready(run=started.run, move=lambda: bool(builders.suspend_run(started, wait)))
 
 
+def a_person_s(verb: Callable[..., Any]) -> Callable[[], Ready]:
+    def prepare() -> Ready:
+        run = builders.a_waiting_interrupt().run
+        words = {"run_id": run.public_id, "actor": "person:ana@example.org", "reason": "", "check": lambda _: None}
+        return Ready(run=run, move=lambda: bool(verb(**words)))
+
+    return prepare
+
+
 STEP = {"after": 0, "snapshot": Snapshot(step="next", state={}), "facts": []}
 VERBS: dict[str, Callable[[], Ready]] = {
     "decide": a_decision,
@@ -154,6 +163,9 @@ VERBS: dict[str, Callable[[], Ready]] = {
     "beat": a_worker_s(safe_points.beat, progress=None),
     "complete": a_worker_s(lifecycle.complete_run, result=None),
     "fail": a_worker_s(lifecycle.fail_run, error="no stock"),
+    "pause": a_person_s(control.pause_run),
+    "resume": a_person_s(control.resume_run),
+    "cancel": a_person_s(control.cancel_run),
     "hand back": a_worker_s(resuming.hand_back, reason="retry", detail=""),
 }
 

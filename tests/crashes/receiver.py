@@ -1,0 +1,80 @@
+"""The outside world in one process: takes orders and counts them, and knows the specification that a run relies on.
+
+It drops nothing and repeats nothing by itself: what it counts is what happened. A process of its own, since a kill must
+not reach it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from multiprocessing.connection import Connection
+
+SPECIFICATION = 7
+
+
+class Counting(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    arrived: Counter[str] = Counter()
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.arrived[self.path] += 1
+        self._say({"order": f"PO-{self.arrived[self.path]}"})
+
+    def do_GET(self) -> None:
+        self._say({"specification": SPECIFICATION, "arrived": self.arrived[self.path]})
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing: a test's output is the test's."""
+
+    def _say(self, words: dict[str, object]) -> None:
+        body = json.dumps(words).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(body)
+        self.close_connection = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receiver:
+    address: str
+
+    def order(self, key: str) -> str:
+        """Place an order; returns what the receiver answered."""
+        request = urllib.request.Request(f"{self.address}/orders/{key}", data=b"{}", method="POST")  # noqa: S310  our own
+        with urllib.request.urlopen(request, timeout=20) as reply:  # noqa: S310
+            return str(json.load(reply)["order"])
+
+    def arrived(self, key: str) -> int:
+        """Return how often this order arrived."""
+        with urllib.request.urlopen(f"{self.address}/orders/{key}", timeout=20) as reply:  # noqa: S310
+            return int(json.load(reply)["arrived"])
+
+
+@contextlib.contextmanager
+def a_receiver() -> Iterator[Receiver]:
+    fork = multiprocessing.get_context("fork")
+    ours, theirs = fork.Pipe()
+    process = fork.Process(target=_serve, args=(theirs,), daemon=True)
+    process.start()
+    try:
+        yield Receiver(address=f"http://127.0.0.1:{ours.recv()}")
+    finally:
+        process.kill()
+        process.join()
+
+
+def _serve(pipe: Connection) -> None:
+    server = HTTPServer(("127.0.0.1", 0), Counting)
+    pipe.send(server.server_address[1])
+    server.serve_forever()

@@ -1,0 +1,126 @@
+"""kill -9 between any two of an answer's steps: nothing is lost, nothing happens twice, every doubt has an owner."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from django.db import transaction
+from django_q.models import OrmQ
+
+from reviewqueue import gateway, tasks
+from runs import expiry
+from tests.crashes import story
+from tests.crashes.points import POINTS, before, kill
+from tests.crashes.receiver import Receiver, a_receiver
+from tests.crashes.story import Story
+from tests.races import figures, guards
+from tests.races.judging import breaches, rows
+
+pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
+
+KILLS = 20 if os.environ.get("REVIEWQUEUE_LONG") else 2
+#: Between these two a worker has the right to order and nobody knows whether it did.
+IN_DOUBT = {
+    "effect intended, worker not told",
+    "effect about to be sent",
+    "effect done, worker not told",
+    "outcome recorded, not committed",
+}
+
+
+@pytest.fixture(scope="module")
+def receiver() -> Iterator[Receiver]:
+    with a_receiver() as running:
+        yield running
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_run_survives_a_kill(point: str, receiver: Receiver):
+    for number in range(KILLS):
+        told = story.begin(receiver)
+        kill(lambda told=told: story.live(told), at=POINTS[point])
+        assert halves(told) == []
+
+        settled = story.recover(told, by_tasks=number % 2 == 0)
+
+        assert settled == (1 if point in IN_DOUBT else 0)
+        assert told.receiver.arrived(told.key) == 1
+        assert told.run.status == "completed"
+        assert halves(told) == []
+        OrmQ.objects.all().delete()
+        figures.COUNTED["kills: the run completed, its order arrived once"] += 1
+        figures.COUNTED["kills that left an unknown effect: held, owned, settled by its owner"] += settled
+
+
+def halves(told: Story) -> list[str]:
+    """Return what a kill has left half done: broken promises, an answer that nothing leads on from, a doubt without
+    its owner."""
+    found = breaches(told.run.pk)
+    answered = rows("SELECT 1 FROM runs_interrupt WHERE id = %s AND status = 'answered'", told.interrupt.pk)
+    ways_on = """SELECT 1 FROM runs_continuation WHERE run_id = %s AND cause = 'person'
+                 AND (status <> 'checking' OR check_attempts > 0 OR EXISTS (SELECT 1 FROM django_q_ormq))"""
+    if answered and not rows(ways_on, told.run.pk):
+        found.append("an accepted answer without a task that leads on")
+    return found
+
+
+# --- what the guards are there for ------------------------------------------------------------------------------------
+
+
+def test_without_the_ledger_a_kill_repeats_the_order(receiver: Receiver):
+    told = story.begin(receiver)
+    kill(
+        lambda: story.live(told),
+        at=POINTS["effect done, worker not told"],
+        prepare=lambda: setattr(story, "order_once", order_without_asking),
+    )
+    story.lose_the_worker(told)
+    tasks.sweep()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(story, "order_once", order_without_asking)
+        assert story.go_on(told)
+
+    assert told.receiver.arrived(told.key) == 2
+
+
+def order_without_asking(told: Story, _lease: str) -> None:
+    story.send(told)
+
+
+def test_without_its_transaction_a_kill_leaves_half_an_answer(receiver: Receiver):
+    told = story.begin(receiver)
+    kill(lambda: story.live(told), at=POINTS["continuation made, timeline without it"], prepare=decide_in_pieces)
+
+    assert "counts that differ from the rows" in halves(told)
+
+
+def decide_in_pieces() -> None:
+    """Each statement commits by itself, as if nobody had opened a transaction."""
+    guards.without_row_locks()
+    inner = gateway._decide.__wrapped__
+
+    def in_pieces(**words: object) -> object:
+        transaction.get_connection().in_atomic_block = True  # for the verbs that assert one; the database knows of none
+        return inner(**words)
+
+    gateway._decide = in_pieces
+
+
+def test_without_a_task_row_in_the_transaction_only_the_sweep_is_left(receiver: Receiver):
+    """On a commit hook the task would be lost with its process; the row that is due is the second net below it."""
+    told = story.begin(receiver)
+    kill(lambda: story.live(told), at=before("reviewqueue.tasks", "enqueue_later"), prepare=enqueue_on_commit)
+    assert "an accepted answer without a task that leads on" in halves(told)
+
+    story.run_tasks()
+    assert told.run.status == "revalidating"
+    assert expiry.due_continuations(limit=10) == [told.run.continuations.get().public_id]
+    tasks.sweep()
+    assert told.run.status == "ready"
+
+
+def enqueue_on_commit() -> None:
+    tasks.enqueue_later = tasks.enqueue_check
+    tasks.enqueue_check = lambda continuation: transaction.on_commit(lambda: tasks.enqueue_later(continuation))

@@ -1,0 +1,77 @@
+"""A worker that was only stopped, and wakes after its lease: what it writes is refused, what it knows is taken."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from ledger.errors import Refusal
+from ledger.models import Effect
+from reviewqueue import tasks
+from tests import builders
+from tests.crashes import story
+from tests.crashes.points import Point, after, before, start
+from tests.crashes.receiver import Receiver, a_receiver
+from tests.own_processes import eventually
+from tests.races.judging import breaches
+
+pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
+
+STOPS = {
+    "before it begins its effect": before("runs.acting", "begin_effect"),
+    "with its order sent": after("tests.crashes.story", "send"),
+    "before its checkpoint": before("runs.safe_points", "commit_checkpoint"),
+    "before its end": before("runs.lifecycle", "complete_run"),
+}
+
+
+@pytest.fixture(scope="module")
+def receiver() -> Iterator[Receiver]:
+    with a_receiver() as running:
+        yield running
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_a_worker_that_wakes_after_its_lease_writes_nothing(stop: str, receiver: Receiver):
+    told = story.begin(receiver)
+    story.answer(told)
+    story.run_tasks()
+
+    heard = wake_after_the_lease(told, STOPS[stop])
+
+    assert heard == "lease_lost"
+    assert breaches(told.run.pk) == []
+    assert told.run.status == "running", "the next worker holds it"
+    if stop == "with its order sent":
+        effect = Effect.objects.get(scope=told.run.public_id)
+        assert (effect.status, effect.receipt) == ("applied", "PO-1"), "what it did is taken, by its attempt's token"
+
+
+def wake_after_the_lease(told: story.Story, stop: Point) -> str:
+    """Stop a worker, let its lease lapse and another claim the run, and wake it; returns what it was told."""
+    ours, theirs = multiprocessing.Pipe()
+
+    def go_on() -> None:
+        try:
+            story.go_on(told)
+            theirs.send("it went on")
+        except Refusal as refusal:
+            theirs.send(refusal.code)
+
+    process = start(go_on, at=stop, sign=signal.SIGSTOP)
+    assert process.pid is not None
+    eventually(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED, within=20)
+    story.lose_the_worker(told)
+    tasks.sweep()
+    if story.settle_unknown(told):
+        tasks.sweep()
+    assert len(builders.claim(told.agent)) == 1
+    os.kill(process.pid, signal.SIGCONT)
+    assert ours.poll(20), "it says nothing"
+    process.join(20)
+    return str(ours.recv())
