@@ -240,7 +240,7 @@ def test_an_answer_that_waits_for_the_lock_past_the_deadline_is_late():
 
 def read_the_clock_before_the_lock() -> None:
     """What the product does not do: take the time, and then wait for the lock."""
-    lock, moments = gateway._lock, []
+    lock, moments = gateway.lock_interrupt, []
 
     def late_lock(interrupt_pk: int) -> tuple[Run, Interrupt]:
         moments.append(clock.now())
@@ -251,7 +251,7 @@ def read_the_clock_before_the_lock() -> None:
         def now() -> datetime:
             return moments[-1]
 
-    gateway._lock, gateway.clock = late_lock, EarlyClock
+    gateway.lock_interrupt, gateway.clock = late_lock, EarlyClock
 
 
 def test_with_the_clock_read_before_the_lock_a_late_answer_counts():
