@@ -13,7 +13,7 @@ from django.db.models import Q, QuerySet
 
 from ledger.errors import PayloadInvalid, Refusal
 from runs.errors import NoDecider, NotPermitted, SelfReview
-from runs.models import Decision, Interrupt, Policy, Queue, Run
+from runs.models import Agent, Decision, Interrupt, Policy, Queue, Run
 from runs.policies import current_policy
 
 OPERATORS = "operators"
@@ -93,6 +93,29 @@ def deciders_of(queue: Queue) -> QuerySet[AbstractUser]:
     """Return the active reviewers and leads of a queue."""
     people = get_user_model().objects.filter(is_active=True, groups__in=[queue.reviewers_id, queue.leads_id])
     return people.distinct().order_by("username")
+
+
+def why_not_control(person: AbstractUser, run: Run) -> Refusal | None:
+    """Return why this person may not pause, resume or cancel the run: its initiator, its agent's owners, operators may."""
+    if person.is_active and (run.initiator_id == person.pk or answers_for(person, run.agent)):
+        return None
+    return NotPermitted("Only who started this run, its agent's owners and operators control it.")
+
+
+def why_not_restart(person: AbstractUser, run: Run) -> Refusal | None:
+    """Return why this person may not restart the run, or order its work again: owners who did not start it, operators."""
+    if run.initiator_id == person.pk and not is_operator(person):
+        return NotPermitted("You started this run, so somebody else restarts it.")
+    if not answers_for(person, run.agent):
+        return NotPermitted("Only the agent's owners and operators restart a run.")
+    return None
+
+
+def answers_for(person: AbstractUser, agent: Agent) -> bool:
+    """Tell whether the person is one of the agent's owners, or an operator."""
+    return person.is_active and (
+        person.groups.filter(pk=agent.owner_id).exists() or person.groups.filter(name=OPERATORS).exists()
+    )
 
 
 def leads(person: AbstractUser, queue: Queue) -> bool:

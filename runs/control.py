@@ -19,7 +19,8 @@ from ledger.transactions import use_case
 from runs.checkpoints import last_checkpoint, repeat_checkpoint
 from runs.continuations import make_continuation, open_continuation, recheck
 from runs.endings import end_run
-from runs.errors import AgentHalted, NotPermitted, RunActive, RunCancelled, RunFinished
+from runs.errors import NotPermitted, RunActive, RunCancelled, RunFinished
+from runs.halting import refuse_halted
 from runs.models import Run
 from runs.standing import store
 from runs.states import FINAL, Cause, ContinuationStatus, RunStatus
@@ -111,8 +112,7 @@ def restart_run(
         raise RunFinished("The run is completed; there is nothing to start again.", status=run.status)
     if run.status not in FINAL:
         raise RunActive(status=run.status)
-    if run.agent.halted_at:
-        raise AgentHalted
+    refuse_halted(run.agent_id)
     number = run.checkpoint_number if checkpoint_number is None else checkpoint_number
     source = run.checkpoints.filter(number=number).first()
     if source is None:

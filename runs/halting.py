@@ -6,37 +6,40 @@ of its own after the run's lock: joined to the locking statement it would come f
 
 from __future__ import annotations
 
+from django.db.models import QuerySet
+
 from ledger import clock, effects
-from ledger.errors import PayloadInvalid
 from ledger.models import Effect
 from ledger.transactions import use_case
 from runs.errors import AgentHalted
-from runs.models import Agent, Run
+from runs.models import Agent, Halt, Run
 
 
 def refuse_halted(agent_id: int) -> None:
     """Raise ``AgentHalted`` if the agent is halted now. Called under the lock of the run, if there is one already."""
-    halted = Agent.objects.filter(pk=agent_id, halted_at__isnull=False).first()
-    if halted is not None:
-        raise AgentHalted(
-            f"{halted.slug} was halted by {halted.halted_by}: {halted.halted_reason}", halted_at=halted.halted_at
-        )
+    halt_now = open_halts().filter(agent=agent_id).select_related("agent").first()
+    if halt_now is not None:
+        who = f"{halt_now.agent} was halted by {halt_now.halted_by}: {halt_now.reason}"
+        raise AgentHalted(who, halted_at=halt_now.halted_at)
 
 
 def is_halted(agent_id: int) -> bool:
     """Tell whether the agent is halted now."""
-    return Agent.objects.filter(pk=agent_id, halted_at__isnull=False).exists()
+    return open_halts().filter(agent=agent_id).exists()
 
 
-def halt(*, slugs: list[str], actor: str, reason: str) -> list[Effect]:
+def open_halts() -> QuerySet[Halt]:
+    """Return the halts that were not lifted."""
+    return Halt.objects.filter(lifted_at=None)
+
+
+def halt_agents(*, slugs: list[str], actor: str, reason: str) -> list[Effect]:
     """Halt the agents, wait until no worker of theirs is between the gate and its record, and return what is under way.
 
-    The barrier: each leased run's lock is taken and let go once after the flag is committed. Whoever held it had read the
-    flag before; whoever takes it from now on reads the new one.
+    The barrier: each leased run's lock is taken and let go once after the halts are committed. Whoever held it had looked
+    for a halt before; whoever takes it from now on finds it.
     """
-    if not reason.strip():
-        raise PayloadInvalid.at("/reason", "is missing")
-    _set_flag(slugs=slugs, actor=actor, reason=reason.strip())
+    _store_halts(slugs=slugs, actor=actor, reason=reason)
     leased = Run.objects.filter(agent__slug__in=slugs, lease_until__isnull=False).values_list("pk", "public_id")
     under_way: list[Effect] = []
     for pk, public_id in list(leased):
@@ -46,9 +49,14 @@ def halt(*, slugs: list[str], actor: str, reason: str) -> list[Effect]:
 
 
 @use_case
-def _set_flag(*, slugs: list[str], actor: str, reason: str) -> None:
-    halted = {"halted_at": clock.now(), "halted_by": actor[:300], "halted_reason": reason[:300]}
-    Agent.objects.filter(slug__in=slugs, halted_at=None).update(**halted)
+def _store_halts(*, slugs: list[str], actor: str, reason: str) -> None:
+    now = clock.now()
+    halts = [
+        Halt(agent=agent, halted_at=now, halted_by=actor[:300], reason=reason[:300])
+        for agent in Agent.objects.filter(slug__in=slugs).order_by("id")
+    ]
+    # An agent that is halted already stays halted for the first reason.
+    Halt.objects.bulk_create(halts, ignore_conflicts=True)
 
 
 @use_case
@@ -57,6 +65,7 @@ def _pass_through(*, run_pk: int) -> None:
 
 
 @use_case
-def lift_halt(*, slugs: list[str]) -> None:
-    """Let the agents go on."""
-    Agent.objects.filter(slug__in=slugs).update(halted_at=None, halted_by="", halted_reason="")
+def lift_halts(*, slugs: list[str], actor: str, reason: str) -> int:
+    """Let the agents go on, and return how many were halted."""
+    lifted = {"lifted_at": clock.now(), "lifted_by": actor[:300], "lift_reason": reason[:300]}
+    return open_halts().filter(agent__slug__in=slugs).update(**lifted)

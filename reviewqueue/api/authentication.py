@@ -65,6 +65,14 @@ def worker_of(request: Request) -> Agent:
     return caller.agent
 
 
+def controller_of(request: Request) -> Caller:
+    """Return who controls runs: a person, or an agent whose key has the scope control."""
+    caller = caller_of(request)
+    if caller.agent is not None and "control" not in caller.key.scopes:
+        raise NotPermitted("This key has not the scope control.", scopes=caller.key.scopes)
+    return caller
+
+
 def person_of(request: Request) -> AbstractUser:
     """Return the person who speaks. No agent's key decides, whoever asks for it."""
     caller = caller_of(request)

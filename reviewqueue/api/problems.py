@@ -63,6 +63,7 @@ class InternalError(Refusal):
 
 #: code -> HTTP status, title. Race or version 409, time 410, shape 422, right 401/403/404, size 413, rate 429, busy 503.
 PROBLEMS: dict[str, tuple[int, str]] = {
+    "agent_halted": (409, "Agent halted"),
     "already_claimed": (409, "Already claimed"),
     "already_decided": (409, "Already decided"),
     "already_settled": (409, "Already settled"),
@@ -102,6 +103,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "stale_version": (409, "Changed meanwhile"),
     "superseded": (409, "Superseded"),
     "unauthenticated": (401, "Who are you?"),
+    "undo_too_late": (409, "Too late to take back"),
     "withdrawn": (410, "Withdrawn"),
 }
 

@@ -20,9 +20,10 @@ from reviewqueue.api.times import moment_text
 from reviewqueue.gateway import Receipt, closed_refusal
 from runs.acting import Begun
 from runs.decisions import who_decided
-from runs.leases import Lease, Told
+from runs.leases import Lease, Told, control_of
 from runs.models import (
     Checkpoint,
+    Comment,
     Continuation,
     Decision,
     Event,
@@ -73,6 +74,15 @@ def started(run: Run, granted: Lease | None) -> Reply:
 def run_standing(run: Run) -> Reply:
     """Return where a run stands, in short."""
     return {"id": run.public_id, "status": run.status}
+
+
+def run_controlled(run: Run) -> Reply:
+    """Return what run control led to; `control` is what a live worker is told at its next safe point."""
+    standing_now = run_standing(run) | {"epoch": run.epoch, "control": control_of(run).control}
+    asked = {"pause_asked_by": run.pause_asked_by or None, "pause_asked_at": moment(run.pause_asked_at)}
+    return (
+        standing_now | asked | {"reason": run.pause_reason or run.ending_reason or None, "stop_by": moment(run.stop_by)}
+    )
 
 
 def run_row(run: Run) -> Reply:
@@ -348,6 +358,11 @@ def claim_shown(interrupt: Interrupt) -> Reply:
         "claimed_by": None if interrupt.claimed_by_id is None else interrupt.claimed_by.get_username(),  # type: ignore[union-attr]
         "claimed_until": moment(interrupt.claimed_until),
     }
+
+
+def comment(said: Comment) -> Reply:
+    """Return what a person said."""
+    return {"by": said.person.get_username(), "text": said.text, "at": moment(said.created_at)}
 
 
 # --- going on, acting -----------------------------------------------------------------------------------------------------

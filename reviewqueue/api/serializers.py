@@ -179,11 +179,11 @@ def asked_wait(sent: dict[str, Any], wait: dict[str, Any]) -> AskedWait:
         title=wait["title"],
         request_digest=digest({name: value for name, value in sent.items() if name not in NOT_THE_QUESTION}),
         message=wait["message"] or "",
-        proposal=_as_sent(wait["proposal"]),
+        proposal=as_sent(wait["proposal"]),
         input_schema=None if schema is ABSENT else schema,
         verdicts=wait["verdicts"],
         assignees=wait["assignees"] or [],
-        evidence=[_as_sent(shown) for shown in wait["evidence"] or []],
+        evidence=[as_sent(shown) for shown in wait["evidence"] or []],
         facts=asked_facts(wait["facts"]),
         external_id=wait["external_id"] or "",
         priority=wait["priority"],
@@ -192,7 +192,7 @@ def asked_wait(sent: dict[str, Any], wait: dict[str, Any]) -> AskedWait:
             queue=wait["queue"],
             deadline=wait["deadline"],
             deadline_in=wait["deadline_in"],
-            on_expiry=_as_sent(wait["on_expiry"]),
+            on_expiry=as_sent(wait["on_expiry"]),
             risk=wait["risk"],
         ),
     )
@@ -212,7 +212,7 @@ def asked_facts(facts: list[dict[str, Any]] | None) -> list[AskedFact]:
     ]
 
 
-def _as_sent(members: dict[str, Any] | None) -> dict[str, Any] | None:
+def as_sent(members: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return the members that were there: one left out is not one that is null."""
     if members is None:
         return None
@@ -271,19 +271,13 @@ class Pending(Shape):
 
 
 class SuspendShape(Shape):
-    """`POST runs/{id}/interrupts`. More than one wait in a suspend comes later."""
+    """`POST runs/{id}/interrupts`."""
 
     after = Whole()
     checkpoint = SnapshotShape()
     pending = Many(Pending(), most=50, allow_null=True, default=None)
     interrupts = Many(WaitShape(), least=1, most=50)
     resume_when = OneOf("all", "any", default="all")
-
-    def validate_interrupts(self, waits: list[Any]) -> list[Any]:
-        """Refuse a second wait."""
-        if len(waits) > 1:
-            raise wrong_in("more than one wait in a suspend comes later", 1)
-        return waits
 
 
 def snapshot(sent: Any, checkpoint: dict[str, Any]) -> Snapshot:

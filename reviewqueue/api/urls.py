@@ -11,7 +11,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from ledger.errors import NotFound
 from reviewqueue.api.problems import plain_response
-from reviewqueue.api.views import callers, continuations, effects, interrupts, runs
+from reviewqueue.api.views import callers, continuations, control, desk, effects, interrupts, runs
 
 
 class PublicId:
@@ -70,11 +70,23 @@ v1 = [
     path("runs/<id:run_id>/effects", runs.RunEffects.as_view()),
     path("runs/<id:run_id>/effects/<str:key>/outcome", effects.EffectOutcome.as_view()),
     path("runs/<id:run_id>/effects/<path:key>", effects.OneEffect.as_view()),
+    path("runs/<id:run_id>/pause", control.Pause.as_view()),
+    path("runs/<id:run_id>/resume", control.Resume.as_view()),
+    path("runs/<id:run_id>/cancel", control.Cancel.as_view()),
+    path("runs/<id:run_id>/restart", control.Restart.as_view()),
+    path("agents/<slug:slug>/halt", control.Halt.as_view()),
+    path("agents/<slug:slug>/lift", control.Lift.as_view()),
+    path("decisions", desk.ManyDecisions.as_view()),
     path("interrupts", interrupts.Interrupts.as_view()),
     path("interrupts/<id:interrupt_id>", interrupts.OneInterrupt.as_view()),
     path("interrupts/<id:interrupt_id>/decisions", interrupts.Decisions.as_view()),
-    path("interrupts/<id:interrupt_id>/claim", interrupts.Claim.as_view()),
-    path("interrupts/<id:interrupt_id>/release", interrupts.Release.as_view()),
+    path("interrupts/<id:interrupt_id>/claim", desk.Claim.as_view()),
+    path("interrupts/<id:interrupt_id>/release", desk.Release.as_view()),
+    path("interrupts/<id:interrupt_id>/withdraw", interrupts.Withdraw.as_view()),
+    path("interrupts/<id:interrupt_id>/assign", desk.Assign.as_view()),
+    path("interrupts/<id:interrupt_id>/extend", desk.Extend.as_view()),
+    path("interrupts/<id:interrupt_id>/undo", desk.Undo.as_view()),
+    path("interrupts/<id:interrupt_id>/comments", desk.Comments.as_view()),
     path("continuations/claim", continuations.ClaimAny.as_view()),
     path("continuations/<id:continuation_id>/claim", continuations.ClaimOne.as_view()),
     re_path("", nothing_here),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runs.models.agents import Agent, CallLabel, Connection, EffectRule
+from runs.models.agents import Agent, CallLabel, Connection, EffectRule, Halt
 from runs.models.rules import Policy, Queue
 from runs.models.run import (
     Checkpoint,
@@ -34,6 +34,7 @@ __all__ = [
     "FactCheck",
     "FactKind",
     "FactStatus",
+    "Halt",
     "Hold",
     "Interrupt",
     "Outcome",

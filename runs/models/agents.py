@@ -12,13 +12,32 @@ class Agent(models.Model):
     slug = models.SlugField(max_length=60, unique=True)
     owner = models.ForeignKey(Group, on_delete=models.PROTECT, related_name="+")
     max_attempts = models.PositiveSmallIntegerField(default=5, help_text="claims without a boundary before gave_up")
-    halted_at = models.DateTimeField(null=True)
-    halted_by = models.CharField(max_length=300, blank=True)
-    halted_reason = models.CharField(max_length=300, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:
         return self.slug
+
+
+class Halt(models.Model):
+    """One pull of an agent's kill switch, from its reason to the reason it was lifted for; kept for ever."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="halts")
+    halted_at = models.DateTimeField()
+    halted_by = models.CharField(max_length=300)
+    reason = models.CharField(max_length=300)
+    lifted_at = models.DateTimeField(null=True)
+    lifted_by = models.CharField(max_length=300, blank=True)
+    lift_reason = models.CharField(max_length=300, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["agent"], condition=models.Q(lifted_at__isnull=True), name="one_open_halt_per_agent"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.agent}: {self.reason}"
 
 
 class Connection(models.Model):

@@ -20,7 +20,7 @@ from runs.errors import (
     WaitCancelled,
 )
 from runs.lifecycle import complete_run, fail_run
-from runs.models import Agent, Continuation, Interrupt, Run
+from runs.models import Continuation, Halt, Interrupt, Run
 from runs.safe_points import beat, commit_checkpoint
 from tests import builders
 
@@ -267,7 +267,7 @@ def test_a_halted_agent_starts_claims_and_begins_nothing_until_it_is_lifted():
     started = builders.a_running_run()
     under_way = begin(started)
     ready = builders.a_running_run(lease_seconds=0)
-    halted = halting.halt(slugs=["purchase-requests"], actor=TOM, reason="wrong prices")
+    halted = halting.halt_agents(slugs=["purchase-requests"], actor=TOM, reason="wrong prices")
     assert [effect.key for effect in halted] == [under_way.effect.key]
 
     with pytest.raises(AgentHalted):
@@ -280,6 +280,6 @@ def test_a_halted_agent_starts_claims_and_begins_nothing_until_it_is_lifted():
     assert report(started, under_way).settled
     assert commit(started).told.control == "continue"
 
-    halting.lift_halt(slugs=["purchase-requests"])
-    assert Agent.objects.get(slug="purchase-requests").halted_at is None
+    assert halting.lift_halts(slugs=["purchase-requests"], actor=TOM, reason="prices are right again") == 1
+    assert Halt.objects.get().lift_reason == "prices are right again"
     assert len(builders.claim(ready.run.agent)) == 1

@@ -15,7 +15,7 @@ from reviewqueue.api.parsing import content_length, guard_body
 class ApiView(APIView):
     """One address. Who speaks is known before its body is looked at, and the body is bounded before it is read."""
 
-    http_method_names = ["get", "head", "post", "put"]
+    http_method_names = ["get", "head", "patch", "post", "put"]
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Let DRF find out who speaks, then guard the body."""

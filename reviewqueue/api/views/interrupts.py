@@ -7,15 +7,16 @@ from rest_framework.response import Response
 
 from ledger import clock
 from ledger.errors import PayloadInvalid, Problem
-from reviewqueue import desk, gateway
-from reviewqueue.api import replies, serializers
-from reviewqueue.api.authentication import caller_of, person_of
+from reviewqueue import gateway
+from reviewqueue.api import desk_shapes, replies, serializers
+from reviewqueue.api.authentication import caller_of, person_of, worker_of
 from reviewqueue.api.fields import read
 from reviewqueue.api.long_poll import look_until
 from reviewqueue.api.pagination import page, query_of, whole
 from reviewqueue.api.rows import find_interrupt, interrupts_of
 from reviewqueue.api.views.base import ApiView, body_of, request_key
-from runs.decisions import Answer, winner_of
+from runs import amending
+from runs.decisions import winner_of
 from runs.models import Interrupt
 from runs.states import InterruptStatus, Risk
 
@@ -72,6 +73,15 @@ class OneInterrupt(ApiView):
             shown = replies.seen_by_person(shown, interrupt, caller.person, winner=winner, resume=resume)
         return Response(shown, headers=headers)
 
+    def patch(self, request: Request, interrupt_id: str) -> Response:
+        """Amend it while it waits: the version goes up, and an answer to what was shown before is stale."""
+        agent, body = worker_of(request), body_of(request)
+        amendment, version = desk_shapes.amendment(read(desk_shapes.AmendShape, body))
+        interrupt = amending.amend_wait(
+            agent=agent, interrupt_id=interrupt_id, amendment=amendment, state_version=version
+        )
+        return Response(replies.interrupt_mark(interrupt) | {"content_digest": interrupt.content_digest})
+
 
 class Decisions(ApiView):
     """The answers to a wait."""
@@ -83,34 +93,21 @@ class Decisions(ApiView):
         receipt = gateway.submit_decision(
             responder=person,
             interrupt_id=interrupt_id,
-            answer=Answer(
-                verdict=sent["verdict"],
-                input=sent["input"],
-                arguments=sent["arguments"],
-                message=sent["message"] or "",
-            ),
-            seen=gateway.Seen(state_version=sent["state_version"], content_digest=sent["content_digest"] or ""),
+            answer=desk_shapes.answer(sent),
+            seen=desk_shapes.seen(sent),
             door="api",
             request_key=key,
         )
         return Response(replies.receipt(receipt), status=200 if receipt.replayed else 201)
 
 
-class Claim(ApiView):
-    """A reviewer's hold on a wait."""
+class Withdraw(ApiView):
+    """The end of a wait, by the agent that asked."""
 
     def post(self, request: Request, interrupt_id: str) -> Response:
-        """Take it, or keep it for longer."""
-        person = person_of(request)
-        read(serializers.NothingShape, body_of(request))
-        return Response(replies.claim_shown(desk.claim(responder=person, interrupt_id=interrupt_id)))
-
-
-class Release(ApiView):
-    """The end of that hold."""
-
-    def post(self, request: Request, interrupt_id: str) -> Response:
-        """Let it go."""
-        person = person_of(request)
-        read(serializers.NothingShape, body_of(request))
-        return Response(replies.claim_shown(desk.release(responder=person, interrupt_id=interrupt_id)))
+        """Take the question back."""
+        agent = worker_of(request)
+        reason = read(desk_shapes.ReasonShape, body_of(request))["reason"] or ""
+        interrupt, continuation = amending.withdraw_wait(agent=agent, interrupt_id=interrupt_id, reason=reason)
+        shown = {"continuation": None if continuation is None else continuation.public_id}
+        return Response(replies.interrupt_mark(interrupt) | shown)

@@ -1,0 +1,180 @@
+"""Around a wait and a run, by API: many waits, amend, withdraw, many answers, the desk, run control, the kill switch."""
+
+from __future__ import annotations
+
+import pytest
+
+from reviewqueue.authority import OPERATORS
+from runs.models import Decision, Run
+from tests import builders
+from tests.api.calls import a_started_run, a_waiting_interrupt, a_worker, somebody, the_approval, the_suspend, the_wait
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def worker():
+    return a_worker()
+
+
+@pytest.fixture
+def ana():
+    return somebody()
+
+
+@pytest.fixture
+def operator():
+    return somebody(builders.a_person("ops@example.org", OPERATORS))
+
+
+def suspend_two(worker, **members):
+    run, lease = a_started_run(worker)
+    waits = [the_approval() | {"key": key} for key in ("step3:0", "step3:1")]
+    reply = worker.post(f"runs/{run}/interrupts", the_suspend(*waits, **members), Run_Lease=lease)
+    assert reply.status == 201, reply.body
+    return run, [interrupt["id"] for interrupt in reply["interrupts"]]
+
+
+def test_two_waits_are_answered_in_the_other_order_and_arrive_by_key(worker, ana):
+    run, (first, second) = suspend_two(worker)
+    assert ana.post(f"interrupts/{second}/decisions", {"state_version": 1, "verdict": "reject"})["resume"] is None
+    assert ana.post(f"interrupts/{first}/decisions", {"state_version": 1, "verdict": "approve"})["resume"] == "ready"
+    [claimed] = worker.post("continuations/claim", {"code_version": "", "max": 1, "wait": 0}).body
+    verdicts = {key: answer["verdict"] for key, answer in claimed["answers"].items()}
+    assert verdicts == {"step3:0": "approve", "step3:1": "reject"}
+    assert claimed["run"]["id"] == run
+
+
+def test_many_answers_in_one_call_are_told_one_by_one(worker, ana):
+    """CASES C016, C215, C217."""
+    _, (first, second) = suspend_two(worker)
+    decided, _ = a_waiting_interrupt(worker, the_approval())
+    ana.post(f"interrupts/{decided}/decisions", {"state_version": 1, "verdict": "approve"})
+    body = {
+        "decisions": [
+            {"interrupt": first, "state_version": 1, "verdict": "approve"},
+            {"interrupt": second, "state_version": 7, "verdict": "approve"},
+            {"interrupt": decided, "state_version": 1, "verdict": "reject"},
+        ]
+    }
+    reply = ana.post("decisions", body, Idempotency_Key="batch-1")
+    assert reply.status == 207
+    assert [it["status"] for it in reply["decisions"]] == [201, 409, 409]
+    assert [it.get("problem", {}).get("code") for it in reply["decisions"]] == [
+        None,
+        "stale_version",
+        "already_decided",
+    ]
+    again = ana.post("decisions", body, Idempotency_Key="batch-1")
+    assert [it["status"] for it in again["decisions"]] == [200, 409, 409]
+
+
+@pytest.mark.parametrize("fault", ["doubled", "unknown", "missing"])
+def test_a_batch_with_a_wrong_id_stores_nothing(worker, ana, fault):
+    _, (first, _) = suspend_two(worker)
+    good = {"interrupt": first, "state_version": 1, "verdict": "approve"}
+    other = {
+        "doubled": good,
+        "unknown": good | {"interrupt": "int_0000"},
+        "missing": {"state_version": 1, "verdict": "x"},
+    }
+    reply = ana.post("decisions", {"decisions": [good, other[fault]]})
+    assert (reply.status, reply["code"]) == (422, "payload_invalid")
+    assert reply["errors"][0]["pointer"].startswith("/decisions/1/interrupt")
+    assert not Decision.objects.exists()
+
+
+def test_an_amended_wait_makes_the_old_answer_stale(worker, ana):
+    interrupt, _ = a_waiting_interrupt(worker, the_approval())
+    call = {"name": "issue_purchase_order", "arguments": {"amount": "1.00"}}
+    amended = worker.call("PATCH", f"interrupts/{interrupt}", {"proposal": call, "state_version": 1})
+    assert (amended.status, amended["state_version"]) == (200, 2)
+    stale = ana.post(f"interrupts/{interrupt}/decisions", {"state_version": 1, "verdict": "approve"})
+    assert (stale.status, stale["code"]) == (409, "stale_version")
+    assert ana.get(f"interrupts/{interrupt}")["proposal"] == call
+    assert (
+        worker.call("PATCH", f"interrupts/{interrupt}", {"state_version": 1, "title": "x"})["code"] == "stale_version"
+    )
+
+
+def test_nobody_but_its_agent_amends_a_wait(worker, ana):
+    interrupt, _ = a_waiting_interrupt(worker)
+    assert ana.call("PATCH", f"interrupts/{interrupt}", {"title": "x"}).status == 403
+    other = a_worker(builders.an_agent("another"))
+    assert other.call("PATCH", f"interrupts/{interrupt}", {"title": "x"}).status == 404
+    assert worker.call("PATCH", f"interrupts/{interrupt}", {"queue": "finance"})["errors"][0]["pointer"] == "/queue"
+
+
+def test_a_withdrawn_wait_wakes_its_agent(worker, ana):
+    interrupt, _ = a_waiting_interrupt(worker)
+    withdrawn = worker.post(f"interrupts/{interrupt}/withdraw", {"reason": "found it"})
+    assert (withdrawn["status"], withdrawn["continuation"][:4]) == ("withdrawn", "con_")
+    late = ana.post(f"interrupts/{interrupt}/decisions", {"state_version": 1, "verdict": "decline"})
+    assert (late.status, late["code"]) == (410, "withdrawn")
+
+
+def test_the_desk_by_api(worker, ana):
+    lea = somebody(builders.a_person("lea@example.org", "engineering-leads"))
+    interrupt, _ = a_waiting_interrupt(worker)
+    assert ana.post(f"interrupts/{interrupt}/assign", {"people": ["ana@example.org"]}).status == 403
+    assert lea.post(f"interrupts/{interrupt}/assign", {"people": ["ana@example.org"]})["assignees"] == [
+        "ana@example.org"
+    ]
+    before = ana.get(f"interrupts/{interrupt}")["deadline"]
+    assert lea.post(f"interrupts/{interrupt}/extend", {"by": "PT1H"})["deadline"] > before
+    assert lea.post(f"interrupts/{interrupt}/comments", {"text": "Ask Tomas."}).status == 201
+    assert [it["text"] for it in ana.get(f"interrupts/{interrupt}/comments")["comments"]] == ["Ask Tomas."]
+    assert worker.get(f"interrupts/{interrupt}/comments").status == 403
+    ana.post(f"interrupts/{interrupt}/decisions", {"state_version": 1, "verdict": "decline"})
+    assert ana.post(f"interrupts/{interrupt}/undo")["code"] == "undo_too_late"
+
+
+def test_runs_are_paused_resumed_and_cancelled_by_those_who_may(worker, ana):
+    tom = somebody(builders.a_person("tom@example.org"))
+    run, _ = a_started_run(worker, initiator="tom@example.org")
+    assert ana.post(f"runs/{run}/pause", {}).status == 404
+    paused = tom.post(f"runs/{run}/pause", {"reason": "wait for Monday"})
+    assert (paused["status"], paused["control"], paused["reason"]) == ("running", "pause", "wait for Monday")
+    assert worker.post(f"runs/{run}/resume", {})["code"] == "not_permitted"
+    assert tom.post(f"runs/{run}/resume", {})["control"] == "continue"
+    assert tom.post(f"runs/{run}/cancel", {"reason": "not needed"})["status"] == "cancelling"
+    assert tom.post(f"runs/{run}/pause", {})["code"] == "run_cancelled"
+
+
+def test_an_ended_run_is_restarted_by_its_owners_and_not_by_who_started_it(worker):
+    owner = somebody(builders.a_person("own@example.org", "agent-owners"))
+    tom = somebody(builders.a_person("tom@example.org"))
+    run, lease = a_started_run(worker, initiator="tom@example.org")
+    worker.post(f"runs/{run}/fail", {"error": {"why": "it broke"}}, Run_Lease=lease)
+    assert tom.post(f"runs/{run}/restart", {"reason": "again"}).status == 403
+    assert owner.post(f"runs/{run}/restart", {}).status == 422
+    assert owner.post(f"runs/{run}/restart", {"reason": "again"})["epoch"] == 2
+    assert owner.post(f"runs/{run}/restart", {"reason": "again"})["code"] == "run_active"
+
+
+def test_the_kill_switch(worker, operator):
+    owner = somebody(builders.a_person("own@example.org", "agent-owners"))
+    run, lease = a_started_run(worker)
+    worker.put(f"runs/{run}/effects/mail", {"name": "send_mail", "arguments": {}}, Run_Lease=lease)
+    halted = owner.post("agents/purchase-requests/halt", {"reason": "wrong prices"})
+    assert halted["effects_under_way"] == [{"run": run, "key": "mail", "name": "send_mail"}]
+    refused = worker.post("runs", {"key": "another", "title": "x"})
+    assert (refused.status, refused["code"]) == (409, "agent_halted")
+    assert owner.post("agents/purchase-requests/lift", {"reason": "fixed"}).status == 403
+    assert operator.post("agents/purchase-requests/lift", {"reason": "fixed"})["halted"] is False
+    assert worker.post("runs", {"key": "another", "title": "x"}).status == 201
+
+
+def test_all_agents_are_halted_by_operators_only(worker, ana, operator):
+    builders.an_agent("another")
+    assert ana.post("agents/all/halt", {"reason": "x"}).status == 403
+    assert ana.post("agents/purchase-requests/halt", {"reason": "x"}).status == 404
+    assert operator.post("agents/all/halt", {"reason": "drill"})["agents"] == ["another", "purchase-requests"]
+    assert operator.post("agents/all/lift", {"reason": "over"})["agents"] == ["another", "purchase-requests"]
+    assert Run.objects.count() == 0
+
+
+def test_a_wait_key_may_not_be_used_twice_in_one_suspend(worker):
+    run, lease = a_started_run(worker)
+    reply = worker.post(f"runs/{run}/interrupts", the_suspend(the_wait(), the_wait()), Run_Lease=lease)
+    assert (reply.status, reply["errors"][0]["pointer"]) == (422, "/interrupts/1/key")
