@@ -154,6 +154,12 @@ def test_a_lost_reply_is_asked_for_again_by_its_request_key():
     assert (again.effect.pk, again.effect.attempt) == (first.effect.pk, 1)
 
 
+def test_a_later_lease_gets_no_reply_of_an_earlier_one():
+    """A worker that makes the same request key again after a crash may have performed already."""
+    intend(request_key="req-1")
+    assert isinstance(intend(fence=2, request_key="req-1"), InDoubt)
+
+
 def test_without_a_request_key_a_second_ask_may_be_a_restarted_worker():
     intend()
     assert isinstance(intend(), InDoubt)

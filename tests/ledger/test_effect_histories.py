@@ -1,0 +1,182 @@
+"""Whatever happens in whatever order: an effect is performed at most once, unless its receiver may get it twice or a
+person ordered it.
+
+A state machine drives the ledger as workers, lost workers, owners and a sweep would. It keeps its own count of what was
+really done outside, which the ledger cannot see.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.db import transaction
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+
+from ledger import effects
+from ledger.effects import Intended
+from ledger.errors import AlreadySettled, InDoubt
+from ledger.models import Effect, EffectReport, Order
+from ledger.states import EffectStatus
+from tests.ledger.effect_builders import KEY, NOON, RUN, a_person, intend, order, report, settle
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+REPEATS = st.sampled_from(["never", "by_key", "harmless"])
+OUTCOMES = st.sampled_from(["applied", "failed", "unknown"])
+
+
+class Histories(RuleBasedStateMachine):
+    """One key of one run. ``at_hand`` is what the present worker was told to perform and has not done yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.minute = 0
+        self.fence = 1
+        self.requests = 0
+        self.repeat: str | None = None
+        self.reply_lost = False
+        self.at_hand: int | None = None
+        self.done: list[int] = []
+        self.unreported: dict[int, bool] = {}
+        self.failed_retryable: set[int] = set()
+        self.orders = 0
+
+    def now(self):
+        self.minute += 1
+        return NOON + timedelta(minutes=self.minute)
+
+    @property
+    def effect(self) -> Effect | None:
+        return Effect.objects.filter(scope=RUN, key=KEY).first()
+
+    # --- workers
+
+    @rule(repeat=REPEATS, lost=st.booleans())
+    def ask(self, repeat: str, lost: bool) -> None:
+        """The worker asks, and may lose the reply; then it repeats that request by its key, having performed nothing."""
+        if not self.reply_lost:
+            self.requests += 1
+        self.reply_lost = lost
+        before = self.effect
+        with transaction.atomic():
+            outcome = intend(
+                fence=self.fence, repeat=repeat, request_key=f"{self.fence}-{self.requests}", now=self.now()
+            )
+        self.repeat = self.repeat or repeat
+        if isinstance(outcome, InDoubt):
+            self.at_hand = None
+            assert self.effect.status == EffectStatus.UNKNOWN
+            assert self.repeat == "never"
+        elif outcome.perform:
+            assert outcome.begun or (before is not None and outcome.effect.attempt == before.attempt)
+            self.at_hand = None if lost else outcome.effect.attempt
+        else:
+            assert outcome.effect.status in {EffectStatus.APPLIED, EffectStatus.FAILED}
+        assert isinstance(outcome, Intended | InDoubt)
+
+    @precondition(lambda self: self.at_hand is not None)
+    @rule(lands=st.booleans())
+    def perform(self, lands: bool) -> None:
+        """The call goes out, and lands or not; the worker may never learn which."""
+        assert self.at_hand is not None
+        if lands:
+            self.done.append(self.at_hand)
+        self.unreported[self.at_hand] = lands
+        self.at_hand = None
+
+    @precondition(lambda self: self.unreported)
+    @rule(choose=st.data(), knows=st.booleans(), retryable=st.booleans())
+    def tell(self, choose: st.DataObject, knows: bool, retryable: bool) -> None:
+        """A worker reports truthfully what it knows, at once or long after, whatever became of its lease."""
+        attempt = choose.draw(st.sampled_from(sorted(self.unreported)))
+        landed = self.unreported[attempt]
+        status = ("applied" if landed else "failed") if knows else "unknown"
+        with transaction.atomic():
+            reported = report(
+                status,
+                attempt=attempt,
+                retryable=retryable and status == "failed",
+                now=self.now(),
+                error="" if landed else "no",
+            )
+        assert not reported.contradiction or self.somebody_was_wrong_or_repeated()
+        if knows:
+            del self.unreported[attempt]
+
+    def somebody_was_wrong_or_repeated(self) -> bool:
+        return EffectReport.objects.filter(by__startswith="person:").exists() or Order.objects.exists()
+
+    @rule()
+    def lose_worker(self) -> None:
+        """The lease ends: what was under way is in doubt, and a new worker has the next fence."""
+        with transaction.atomic():
+            effects.doubt_effects(scope=RUN, fence=self.fence, now=self.now(), by="system:lease_end")
+        self.fence += 1
+        self.requests, self.reply_lost = 0, False
+        self.at_hand = None
+
+    # --- people, who look outside before they speak
+
+    @precondition(lambda self: self.effect is not None)
+    @rule()
+    def settle_truthfully(self) -> None:
+        self.refused_or_done(lambda: settle(self.effect, "applied" if self.done else "failed", now=self.now()))
+
+    @precondition(lambda self: self.effect is not None)
+    @rule()
+    def order_again(self) -> None:
+        before = Order.objects.count()
+        self.refused_or_done(lambda: order(self.effect, person=a_person("ben@example.org"), now=self.now()))
+        self.orders += Order.objects.count() - before
+
+    def refused_or_done(self, verb: Callable[[], object]) -> None:
+        with contextlib.suppress(AlreadySettled, InDoubt), transaction.atomic():
+            verb()
+
+    # --- what always holds
+
+    @invariant()
+    def never_twice_without_a_reason(self) -> None:
+        if self.repeat in (None, "never"):
+            assert len(self.done) <= 1 + self.orders
+
+    @invariant()
+    def a_try_is_under_way_or_told_or_in_doubt(self) -> None:
+        effect = self.effect
+        if effect is None:
+            return
+        assert effect.status in EffectStatus.values
+        assert effect.owner_id is not None
+        assert Order.objects.filter(used_by_attempt__isnull=True).count() <= 1
+        if self.at_hand is not None:
+            assert (effect.status, effect.attempt, effect.fence) == ("intended", self.at_hand, self.fence)
+        if effect.status != EffectStatus.INTENDED:
+            assert EffectReport.objects.filter(effect=effect, status=effect.status).exists()
+
+    @invariant()
+    def what_stands_as_applied_was_done(self) -> None:
+        effect = self.effect
+        if effect is not None and effect.status == EffectStatus.APPLIED:
+            assert self.done
+
+    def teardown(self) -> None:
+        EffectReport.objects.all().delete()
+        Order.objects.all().delete()
+        Effect.objects.all().delete()
+
+
+def test_no_history_performs_an_effect_twice_without_a_reason():
+    run_state_machine_as_test(
+        Histories,
+        settings=settings(
+            max_examples=60,
+            stateful_step_count=25,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        ),
+    )
