@@ -1,8 +1,8 @@
 """Which addresses an outbound call may reach: judged when a connection is saved, and again at every call.
 
-Called by ``add_connection`` (``check_base_url``), by the API for the path of a fact (``check_fact_path``), and by
-``outbound``, which connects to the very address that was judged here. Names are resolved once a call, so that a second
-answer of the name server cannot lead elsewhere. Nothing is sent from here.
+Called by ``add_connection`` (``check_base_url``), by the API for the path of a fact (``check_fact_path``) and for a webhook
+(``check_webhook_url``), and by ``outbound``, which connects to the very address that was judged here. Names are resolved
+once a call, so that a second answer of the name server cannot lead elsewhere. Nothing is sent from here.
 """
 
 from __future__ import annotations
@@ -58,14 +58,32 @@ class Target:
 def check_base_url(base_url: str) -> Target:
     """Return where a connection's base address leads now. Raises ``AddressRefused``."""
     parts = _parts(base_url)
-    if parts.scheme not in DEFAULT_PORTS:
-        raise AddressRefused("has to begin with https:// or http://")
     if parts.username is not None or parts.password is not None:
         raise AddressRefused("holds a name or a password; a secret goes into the environment")
     if parts.query or parts.fragment or "?" in base_url or "#" in base_url:
         raise AddressRefused("holds a query or a fragment")
     if parts.path:
         check_fact_path(parts.path)
+    return _target(parts)
+
+
+def check_webhook_url(url: str) -> Target:
+    """Return where a webhook's address leads now: https, or http to an address that OUTBOUND_ALLOW lists.
+
+    Raises ``AddressRefused``.
+    """
+    parts = _parts(url)
+    if parts.username is not None or parts.password is not None:
+        raise AddressRefused("holds a name or a password; our signature tells who calls")
+    if parts.fragment or "#" in url:
+        raise AddressRefused("holds a fragment")
+    target = _target(parts)
+    if target.scheme != "https" and not _is_listed(ipaddress.ip_address(target.address)):
+        raise AddressRefused("has to begin with https://")
+    return target
+
+
+def _target(parts: SplitResult) -> Target:
     host, port = _host(parts), _port(parts)
     return Target(scheme=parts.scheme, host=host, port=port, address=_resolve(host, port))
 
@@ -96,15 +114,15 @@ def judge(address: str) -> None:
     inside = _carried(found)
     if any(_within(place, block) for place in (found, inside) for block in NEVER):
         raise AddressRefused(f"leads to an address that is never called ({address})")
-    if any(_within(found, block) for block in _allowed()):
+    if _is_listed(found):
         return
     refused = any(_within(found, block) for block in NOT_PUBLIC)
     if refused or (found.version == 6 and not _within(found, PUBLIC_IPV6)):
         raise AddressRefused(f"leads to an address that is not public ({address}); OUTBOUND_ALLOW can list it")
 
 
-def _allowed() -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
-    return [ipaddress.ip_network(block) for block in settings.OUTBOUND_ALLOW]
+def _is_listed(address: IPAddress) -> bool:
+    return any(_within(address, ipaddress.ip_network(block)) for block in settings.OUTBOUND_ALLOW)
 
 
 def _carried(address: IPAddress) -> IPAddress:
@@ -129,6 +147,8 @@ def _parts(base_url: str) -> SplitResult:
         _ = parts.port
     except ValueError:
         raise AddressRefused("is not an address") from None
+    if parts.scheme not in DEFAULT_PORTS:
+        raise AddressRefused("has to begin with https:// or http://")
     return parts
 
 

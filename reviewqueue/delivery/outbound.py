@@ -1,18 +1,19 @@
-"""The only outbound HTTP of the product: asks a connection for the present value of a fact.
+"""The only outbound HTTP of the product: one bounded call to one judged address.
 
-Bounded in every direction: the address (``addresses``), the time in all, the size of the reply, its form. Whatever goes
-wrong is told in words as ``Found.trouble``, never raised and never with the reply in it: a fact that cannot be told holds
-its run back. httpcore, the lower half of httpx, is used by itself: it follows no redirect, reads no proxy from the
-environment, decodes nothing, and lets us connect to the address that was judged.
+Asks a connection for the present value of a fact, and carries webhooks (``sending``). Bounded in every direction: the
+address (``addresses``), the time in all, the size of the reply, its form. Whatever goes wrong is told in words
+(``NoReply``), never with the reply in them. httpcore, the lower half of httpx, is used by itself: it follows no redirect,
+reads no proxy from the environment, decodes nothing, and lets us connect to the address that was judged.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import httpcore
@@ -27,51 +28,88 @@ from runs.models import Connection
 SECONDS_IN_ALL = 5.0
 LONGEST_REPLY = 64 * 1024
 ACCEPT = "application/json"
+ALWAYS_SENT = [("Accept-Encoding", "identity"), ("User-Agent", "review-queue")]
 
 
 class OutOfTime(Exception):
     """The whole call took longer than it may, however lively the other side is."""
 
 
+class NoReply(Exception):
+    """Says in a sentence why there is no reply: ``Nobody answers at the address.``"""
+
+
+@contextlib.contextmanager
+def calling(
+    *,
+    method: str,
+    url: str,
+    judge: Callable[[], addresses.Target],
+    headers: list[tuple[str, str]],
+    content: bytes = b"",
+    seconds: float,
+) -> Iterator[httpcore.Response]:
+    """Make one call and yield its reply once the head is there; the body is the caller's to read, in what time is left.
+
+    ``judge`` resolves and judges the address, which is the one connected to. Raises ``NoReply``, also for what goes wrong
+    while the caller reads.
+    """
+    assert_none_open()
+    clock = Clock(seconds)
+    try:
+        target = clock.within(judge)
+        with (
+            httpcore.ConnectionPool(
+                ssl_context=ssl.create_default_context(),
+                network_backend=PinnedNetwork(target, clock),
+                max_connections=1,
+                http2=False,
+            ) as pool,
+            pool.stream(method, url, headers=[*headers, *ALWAYS_SENT], content=content) as response,
+        ):
+            yield response
+    except addresses.AddressRefused as refused:
+        raise NoReply(f"The address {refused}.") from None
+    except (OutOfTime, httpcore.TimeoutException):
+        raise NoReply(f"There was no whole reply within {seconds:g} seconds.") from None
+    except httpcore.ConnectError:
+        raise NoReply("Nobody answers at the address.") from None
+    except (httpcore.NetworkError, httpcore.ProtocolError):
+        raise NoReply("The connection broke, or did not speak HTTP.") from None
+
+
 def fetch_fact(fact: FactToFetch) -> Found:
-    """Ask a connection for the present value of a fact, within five seconds and 64 KiB."""
+    """Ask a connection for the present value of a fact, within five seconds and 64 KiB. Trouble is told, never raised."""
     assert_none_open()
     try:
-        return _fetch(fact, Clock(SECONDS_IN_ALL))
+        return _fetch(fact)
     except addresses.AddressRefused as refused:
         return Found(trouble=f"The address {refused}.")
-    except (OutOfTime, httpcore.TimeoutException):
-        return Found(trouble=f"There was no whole reply within {SECONDS_IN_ALL:.0f} seconds.")
-    except httpcore.ConnectError:
-        return Found(trouble="Nobody answers at the address.")
-    except (httpcore.NetworkError, httpcore.ProtocolError):
-        return Found(trouble="The connection broke, or did not speak HTTP.")
+    except NoReply as why:
+        return Found(trouble=str(why))
     except Exception as error:  # noqa: BLE001  whatever it was, the fact cannot be told, and the check has to go on
         return Found(trouble=f"The call failed ({type(error).__name__}).")
 
 
-def _fetch(fact: FactToFetch, clock: Clock) -> Found:
-    url = addresses.url_of(fact.connection.base_url, fact.path)
+def _fetch(fact: FactToFetch) -> Found:
+    base_url = fact.connection.base_url
     secret = _secret(fact.connection)
     if secret is None:
         return Found(trouble=f"The environment variable {fact.connection.secret} is not set.")
-    target = clock.within(lambda: addresses.check_base_url(fact.connection.base_url))
-    headers = [("Accept", ACCEPT), ("Accept-Encoding", "identity"), ("User-Agent", "review-queue")]
+    headers = [("Accept", ACCEPT)]
     if secret:
         headers.append(("Authorization", f"Bearer {secret}"))
-    with (
-        httpcore.ConnectionPool(
-            ssl_context=ssl.create_default_context(),
-            network_backend=PinnedNetwork(target, clock),
-            max_connections=1,
-            http2=False,
-        ) as pool,
-        pool.stream("GET", url, headers=headers) as response,
-    ):
+    with calling(
+        method="GET",
+        url=addresses.url_of(base_url, fact.path),
+        judge=lambda: addresses.check_base_url(base_url),
+        headers=headers,
+        seconds=SECONDS_IN_ALL,
+    ) as response:
         trouble = _trouble_of(response)
         if trouble:
             return Found(trouble=trouble)
-        body = _read(response)
+        body = read_whole(response, most=LONGEST_REPLY)
     if body is None:
         return Found(trouble=f"The reply is longer than {LONGEST_REPLY // 1024} KiB.")
     return _value_in(body, fact.pointer)
@@ -98,14 +136,25 @@ def _trouble_of(response: httpcore.Response) -> str:
     return ""
 
 
-def _read(response: httpcore.Response) -> bytes | None:
-    """Read the reply piece by piece; ``None`` once it is longer than it may be."""
+def read_whole(response: httpcore.Response, *, most: int) -> bytes | None:
+    """Read the reply piece by piece; ``None`` once it is longer than ``most`` bytes."""
     body = b""
     for piece in response.iter_stream():
         body += piece
-        if len(body) > LONGEST_REPLY:
+        if len(body) > most:
             return None
     return body
+
+
+def read_beginning(response: httpcore.Response, *, most: int) -> bytes:
+    """Read up to ``most`` bytes of the reply, and no more than came in time; a cut or dripping body is no trouble."""
+    body = b""
+    with contextlib.suppress(OutOfTime, httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError):
+        for piece in response.iter_stream():
+            body += piece
+            if len(body) >= most:
+                break
+    return body[:most]
 
 
 def _value_in(body: bytes, pointer: str) -> Found:

@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+BOMB = gzip.compress(b'"' + b"x" * 50_000_000 + b'"')
+
 
 class Hostile(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -76,7 +78,7 @@ class Hostile(BaseHTTPRequestHandler):
             self.wfile.write(b"1" * 4096)
 
     def answer_bomb(self) -> None:
-        self.answer(gzip.compress(b'"' + b"x" * 50_000_000 + b'"'), Content_Encoding="gzip")
+        self.answer(BOMB, Content_Encoding="gzip")
 
     def answer_silent(self) -> None:
         self.server.stopped.wait(20)

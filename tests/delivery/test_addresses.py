@@ -8,7 +8,14 @@ import pytest
 
 from ledger.exact import ABSENT
 from reviewqueue.delivery import addresses
-from reviewqueue.delivery.addresses import AddressRefused, check_base_url, check_fact_path, judge, url_of
+from reviewqueue.delivery.addresses import (
+    AddressRefused,
+    check_base_url,
+    check_fact_path,
+    check_webhook_url,
+    judge,
+    url_of,
+)
 from reviewqueue.delivery.pointers import is_pointer, value_at
 
 
@@ -159,3 +166,46 @@ def test_a_pointer_finds_what_rfc_6901_says(pointer, value):
 def test_a_pointer_to_nothing_finds_nothing(pointer):
     assert value_at(RFC_6901, pointer) is ABSENT
     assert is_pointer(pointer) is (pointer not in {"foo", "/a~2b"})
+
+
+# --- webhooks -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("https://127.0.0.1/x", "https://[::1]/", "https://[::ffff:10.0.0.1]", "https://169.254.169.254/latest"),
+        *("https://10.0.0.1", "https://100.64.0.1", "https://0.0.0.0", "https://2130706433", "https://0x7f000001"),
+        *("https://localhost.", "https://ana:secret@example.org", "https://example.org:22", "https://exämple.org"),
+        *("https://example.org/#x", "file:///etc/passwd", "gopher://example.org", "https://", "example.org/x", ""),
+    ],
+)
+def test_a_webhook_leads_to_nothing_but_a_public_address(url, monkeypatch):
+    if "localhost" not in url:
+        resolve_literally(monkeypatch)
+    with pytest.raises(AddressRefused):
+        check_webhook_url(url)
+
+
+def resolve_literally(monkeypatch):
+    def answer(host, port, **_):
+        if not host.replace(".", "").isdigit() and ":" not in host:
+            raise OSError
+        return [(socket.AF_INET6 if ":" in host else socket.AF_INET, 1, 6, "", (host, port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", answer)
+
+
+def test_a_webhook_may_carry_a_path_and_a_query(monkeypatch):
+    resolve_to(monkeypatch, "8.8.8.8")
+    target = check_webhook_url("https://example.org:8443/hooks/a?tenant=7")
+    assert (target.host, target.port, target.address) == ("example.org", 8443, "8.8.8.8")
+
+
+def test_a_webhook_without_encryption_goes_only_where_the_installation_says(monkeypatch, settings):
+    resolve_to(monkeypatch, "8.8.8.8")
+    with pytest.raises(AddressRefused, match="https://"):
+        check_webhook_url("http://example.org/hooks")
+    settings.OUTBOUND_ALLOW = ["10.20.0.0/16"]
+    resolve_to(monkeypatch, "10.20.0.7")
+    assert check_webhook_url("http://hooks.internal/x").scheme == "http"
