@@ -152,6 +152,7 @@ if TRUSTED_PROXY_COUNT:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 
 SECURE_SSL_REDIRECT = _HTTPS
+SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]  # a probe speaks to this process itself, not to the proxy
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if _HTTPS else 0
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _HTTPS
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
@@ -216,6 +217,10 @@ Q_CLUSTER = {
     "time_zone": "UTC",
     "ALT_CLUSTERS": {},
 }
+
+# --- what machines watch ---------------------------------------------------------------------------------------------
+
+METRICS_TOKEN = environment.text("METRICS_TOKEN")
 
 # --- mail, time, log --------------------------------------------------------------------------------------------------
 

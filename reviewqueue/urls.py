@@ -9,6 +9,8 @@ from django.urls import include, path, re_path
 
 from reviewqueue.api import problems
 from reviewqueue.api.urls import nothing_here, v1
+from reviewqueue.health import healthz, readyz
+from reviewqueue.metrics import metrics
 from reviewqueue.pages.problem import problem_page
 
 # The admin site has no second door: who is not signed in goes through the same sign-in page, with its limits.
@@ -29,6 +31,9 @@ handler400, handler403 = problems.bad_request, problems.permission_denied
 handler404, handler500 = problems.not_found, problems.server_error
 
 urlpatterns = [
+    path("healthz", healthz),
+    path("readyz", readyz),
+    path("metrics", metrics),
     path("api/v1/", include(v1)),
     re_path("^api/", nothing_here),
     path("problems/<slug:code>", problem_page, name="problem"),

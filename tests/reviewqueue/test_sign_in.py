@@ -14,6 +14,9 @@ pytestmark = pytest.mark.django_db
 PASSWORD = "a long enough one 7"
 # Everything else wants a session (pages) or a key (API). Whoever adds a path here says why.
 OPEN_PATHS = {
+    "healthz",  # that the process lives
+    "readyz",  # whether it may be given work, in words that name nothing
+    "metrics",  # has a token of its own
     "account/login/",
     "account/logout/",  # by POST; without a session it does nothing
     "account/inactive/",

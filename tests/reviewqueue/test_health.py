@@ -1,0 +1,79 @@
+"""Probes: alive without a database, ready only with database, migrations and a worker that was heard of."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db import OperationalError
+from django.test import Client
+
+from ledger import clock
+from reviewqueue import health
+from reviewqueue.models import Heartbeat
+
+
+def a_beat(ago: timedelta = timedelta(seconds=1), worker: str = "one:1") -> None:
+    Heartbeat.objects.create(worker=worker, beaten_at=clock.now() - ago)
+
+
+def wrong(client: Client) -> list[str]:
+    response = client.get("/readyz")
+    told = response.json()
+    assert (response.status_code, told["ready"]) == ((503, False) if told["wrong"] else (200, True))
+    return [entry["check"] for entry in told["wrong"]]
+
+
+def test_a_process_lives_though_its_database_is_away(client: Client):
+    """Outside the database fixture every statement raises."""
+    response = client.get("/healthz")
+    assert (response.status_code, response.text) == (200, "ok\n")
+    assert response["Cache-Control"] == "no-store"
+
+
+def test_a_probe_is_not_sent_to_https(client: Client, settings):
+    settings.SECURE_SSL_REDIRECT = True
+    assert client.get("/healthz").status_code == 200
+
+
+@pytest.mark.django_db
+def test_ready_takes_database_migrations_and_a_worker(client: Client):
+    a_beat()
+    assert wrong(client) == []
+
+
+@pytest.mark.django_db
+def test_without_a_worker_nothing_is_ready(client: Client):
+    assert wrong(client) == ["worker"]
+
+
+@pytest.mark.django_db
+def test_the_latest_beat_of_any_worker_counts(client: Client):
+    a_beat(health.LONGEST_SILENCE + timedelta(seconds=5))
+    assert wrong(client) == ["worker"]
+    a_beat(worker="two:2")
+    assert wrong(client) == []
+
+
+@pytest.mark.django_db
+def test_a_database_that_is_away_is_named_without_its_address(client: Client, monkeypatch: pytest.MonkeyPatch):
+    def away() -> None:
+        raise OperationalError("could not connect to 10.1.2.3")
+
+    monkeypatch.setattr(health.clock, "now", away)
+    monkeypatch.setattr(health.connection, "close", lambda: None)
+    assert wrong(client) == ["database"]
+    assert "10.1.2.3" not in client.get("/readyz").text
+
+
+@pytest.mark.django_db
+def test_missing_migrations_are_told_first(client: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(health, "is_migrated", lambda: False)
+    assert wrong(client) == ["migrations"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_probes_only_read(client: Client, path: str):
+    assert client.post(path).status_code in {404, 405}
+    assert client.delete(path).status_code in {404, 405}
