@@ -104,6 +104,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "superseded": (409, "Superseded"),
     "unauthenticated": (401, "Who are you?"),
     "undo_too_late": (409, "Too late to take back"),
+    "was_compensated": (409, "Was taken back"),
     "withdrawn": (410, "Withdrawn"),
 }
 
@@ -117,6 +118,10 @@ HEADERS: dict[str, dict[str, str]] = {
     "rate_limited": {"Retry-After": "600"},
     "unauthenticated": {"WWW-Authenticate": 'Bearer realm="reviewqueue"'},
 }
+
+
+#: A refusal's own word for where something stands; the standard's ``status`` is HTTP's.
+_RENAMED = {"status": "current_status"}
 
 
 @functools.cache
@@ -135,7 +140,7 @@ def explained() -> dict[str, type[Refusal]]:
 def body_of(refusal: Refusal) -> dict[str, Any]:
     """Return the members of a problem; what the refusal tells besides never replaces one of the standard's own."""
     status, title = PROBLEMS[refusal.code]
-    told = {name: _plain(value) for name, value in refusal.extra.items()}
+    told = {_RENAMED.get(name, name): _plain(value) for name, value in refusal.extra.items()}
     return told | {
         "type": f"{settings.BASE_URL}/problems/{refusal.code}",
         "title": title,

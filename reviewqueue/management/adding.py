@@ -1,0 +1,38 @@
+"""What the commands that add something share: `--json`, and a sentence instead of a traceback."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import simplejson
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from reviewqueue.api.times import NotATime, parse_duration
+from reviewqueue.registering import NotAdded
+
+
+class AddingCommand(BaseCommand):
+    """Adds one thing and says what; `add` returns the members of the JSON object and the lines for people."""
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--json", action="store_true", help="print one JSON object instead of sentences")
+
+    def add(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Add it."""
+        raise NotImplementedError
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            told, lines = self.add(options)
+        except NotAdded as refused:
+            raise CommandError(str(refused)) from None
+        self.stdout.write(simplejson.dumps(told, ensure_ascii=False) if options["json"] else "\n".join(lines))
+
+
+def duration(text: str) -> timedelta:
+    """Return an option's duration, for `argparse`."""
+    try:
+        return parse_duration(text)
+    except NotATime as fault:
+        raise CommandError(f"{text} {fault}.") from None

@@ -1,0 +1,69 @@
+"""`manage.py add_policy REASON --queue NAME ...`: the next version of a reason's policy. Open waits keep theirs."""
+
+from __future__ import annotations
+
+from argparse import BooleanOptionalAction
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from reviewqueue.api.times import duration_text
+from reviewqueue.management.adding import AddingCommand, duration
+from reviewqueue.registering import POLICY_RULES, add_policy
+from runs.models import Queue
+from runs.states import OnExpiry, Risk
+
+DURATIONS = {
+    "deadline_min": "no deadline sooner than this from now",
+    "deadline_default": "the deadline of a request that names none",
+    "deadline_max": "no deadline later than this from now",
+    "escalate_wait": "the deadline in the next queue",
+    "permit_ttl": "how long an approval may be spent",
+    "freshness": "how long a check of the facts holds",
+    "claim_time": "how long a reviewer's claim holds",
+}
+
+
+class Command(AddingCommand):
+    help = (
+        "Add the next version of a reason's policy: what is not given stays as it was in the last version. "
+        "Durations are ISO 8601: PT15M, P2D."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("reason")
+        parser.add_argument("--agent", default="", metavar="NAME", help="for this agent only")
+        parser.add_argument("--queue", metavar="NAME", help="where its questions wait if the request names no queue")
+        parser.add_argument("--queues", nargs="*", metavar="NAME", help="what a request may name; none: any")
+        for name, words in DURATIONS.items():
+            parser.add_argument(_option(name), type=duration, metavar="DURATION", help=words)
+        parser.add_argument("--on-expiry", choices=OnExpiry.values, help="at the deadline, if the request does not say")
+        parser.add_argument("--on-expiry-allowed", nargs="+", choices=OnExpiry.values, help="what a request may say")
+        parser.add_argument(
+            "--default-may-approve", action=BooleanOptionalAction, help="may a default answer approve by itself?"
+        )
+        parser.add_argument("--escalate-to", metavar="NAME", help="the next queue")
+        parser.add_argument("--then", choices=[OnExpiry.CANCEL, OnExpiry.FAIL], help="after the last queue")
+        parser.add_argument("--self-review", action=BooleanOptionalAction, help="may the run's initiator decide?")
+        parser.add_argument("--risk-floor", choices=Risk.values, help="a request may not call it less risky")
+        parser.add_argument("--max-rounds", type=int, help="how often a review may be renewed")
+
+    def add(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        rules = {name: options[name] for name in POLICY_RULES if options[name] is not None}
+        policy = add_policy(options["reason"], agent=options["agent"], **rules)
+        told: dict[str, Any] = {"reason": policy.reason, "version": policy.version, "agent": options["agent"] or None}
+        told |= {name: _told(getattr(policy, name)) for name in POLICY_RULES}
+        of = f" of {options['agent']}" if options["agent"] else ""
+        return told, [f"Policy of {policy.reason}{of}: version {policy.version}. Waits that are open keep theirs."]
+
+
+def _option(rule: str) -> str:
+    return "--" + rule.replace("_", "-")
+
+
+def _told(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return duration_text(value)
+    return value.slug if isinstance(value, Queue) else value

@@ -1,0 +1,27 @@
+"""`manage.py revoke_key KEY`: the key is worth nothing from the next request on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from reviewqueue.keys import find_key, revoke_key
+from reviewqueue.management.adding import AddingCommand
+from reviewqueue.registering import NotAdded
+
+
+class Command(AddingCommand):
+    help = "Revoke KEY (its first part, rq_..., is enough)."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("key")
+
+    def add(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        key = find_key(options["key"])
+        if key is None:
+            raise NotAdded("There is no such key.")
+        if not revoke_key(key):
+            raise NotAdded("That key was revoked before.")
+        return {"revoked": f"rq_{key.prefix}"}, [f"rq_{key.prefix} is revoked."]

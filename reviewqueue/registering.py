@@ -1,0 +1,224 @@
+"""Who and what is known here: agents, people, queues, policies, and what owners set for their agents.
+
+Called by `manage.py add_...` and by the demo. Groups are made when missing. A secret is returned once and kept nowhere.
+Each function is one transaction; what is there already is refused with a sentence, never changed by the way.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AbstractUser, Group
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email, validate_slug
+from django.db import transaction
+
+from reviewqueue.authority import OPERATORS
+from reviewqueue.keys import NewKey, make_agent_key, make_personal_token
+from runs.models import Agent, CallLabel, Connection, EffectRule, Policy, Queue
+from runs.states import OnExpiry, Risk
+
+STAFF_ROLES = {"owner", "operator"}
+QUEUE_ROLES = {"reviewer": "reviewers", "lead": "leads", "auditor": "auditors"}
+ROLES = (*QUEUE_ROLES, "owner", "operator")
+
+#: What a new version of a policy is copied with; the rest is the new row's own.
+POLICY_RULES = (
+    "queue",
+    "queues",
+    "deadline_min",
+    "deadline_default",
+    "deadline_max",
+    "on_expiry",
+    "on_expiry_allowed",
+    "default_may_approve",
+    "escalate_to",
+    "escalate_wait",
+    "then",
+    "self_review",
+    "risk_floor",
+    "permit_ttl",
+    "freshness",
+    "claim_time",
+    "max_rounds",
+)
+
+
+class NotAdded(Exception):
+    """Nothing was added; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddedPerson:
+    """A person with a new role. ``password`` and ``token`` are there for a person who is new, and only now."""
+
+    person: AbstractUser
+    group: Group
+    password: str | None
+    token: str | None
+
+
+@transaction.atomic
+def add_agent(name: str, *, owner: str) -> tuple[Agent, NewKey]:
+    """Add an agent with its first key."""
+    _check_name(name)
+    if Agent.objects.filter(slug=name).exists():
+        raise NotAdded(f"There is an agent {name} already. A new key for it: manage.py rotate_key")
+    agent = Agent.objects.create(slug=name, owner=_group(owner))
+    return agent, make_agent_key(agent, name="first key")
+
+
+@transaction.atomic
+def add_person(address: str, *, role: str, queue: str = "", agent: str = "") -> AddedPerson:
+    """Give a person a role, and make the person if nobody has that address yet."""
+    address = address.strip().lower()
+    try:
+        validate_email(address)
+    except ValidationError:
+        raise NotAdded(f"{address} is no e-mail address.") from None
+    group = _group_of_role(role, queue=queue, agent=agent)
+    people = get_user_model().objects
+    known = people.filter(username=address).first()
+    if known is not None and known.groups.filter(pk=group.pk).exists():
+        raise NotAdded(f"{address} has this role already.")
+    password = None if known else secrets.token_urlsafe(12)
+    person = known or people.create_user(username=address, email=address, password=password)
+    person.groups.add(group)
+    if role in STAFF_ROLES and not person.is_staff:
+        person.is_staff = True
+        person.save(update_fields=["is_staff"])
+    token = None if known else make_personal_token(person, name="first token").text
+    return AddedPerson(person=person, group=group, password=password, token=token)
+
+
+def _group_of_role(role: str, *, queue: str, agent: str) -> Group:
+    if role == "operator":
+        if queue or agent:
+            raise NotAdded("An operator is one everywhere: without --queue and --agent.")
+        return _group(OPERATORS)
+    if role == "owner":
+        if not agent or queue:
+            raise NotAdded("An owner is one of an agent: --agent NAME.")
+        return _find_agent(agent).owner
+    if not queue or agent:
+        raise NotAdded(f"A {role} is one of a queue: --queue NAME.")
+    found: Group = getattr(_find_queue(queue), QUEUE_ROLES[role])
+    return found
+
+
+@transaction.atomic
+def add_queue(name: str, *, owner: str) -> Queue:
+    """Add a queue; its reviewers, leads and auditors are three groups named after it."""
+    _check_name(name)
+    if Queue.objects.filter(slug=name).exists():
+        raise NotAdded(f"There is a queue {name} already.")
+    roles = {column: _group(f"{name}-{column}") for column in QUEUE_ROLES.values()}
+    return Queue.objects.create(slug=name, owner=_group(owner), **roles)
+
+
+@transaction.atomic
+def add_policy(reason: str, *, agent: str = "", **rules: Any) -> Policy:
+    """Add the next version of a reason's policy: as the last one, but for ``rules`` (names of queues are looked up)."""
+    if not reason.strip() or len(reason) > 60:
+        raise NotAdded("A reason has 1 to 60 characters.")
+    of = _find_agent(agent) if agent else None
+    last = Policy.objects.filter(reason=reason, agent=of).order_by("-version").first()
+    kept = {} if last is None else {name: getattr(last, name) for name in POLICY_RULES}
+    for name in ("queue", "escalate_to"):
+        if isinstance(rules.get(name), str):
+            rules[name] = _find_queue(rules[name])
+    for name in rules.get("queues") or []:
+        _find_queue(name)
+    version = 1 if last is None else last.version + 1
+    policy = Policy(reason=reason, agent=of, version=version, **(kept | rules))
+    _check_policy(policy)
+    if last is not None and all(getattr(policy, name) == kept[name] for name in POLICY_RULES):
+        raise NotAdded(f"Version {last.version} of the policy of {reason} says exactly that already.")
+    policy.save(force_insert=True)
+    return policy
+
+
+def _check_policy(policy: Policy) -> None:
+    if policy.queue is None:
+        raise NotAdded("A policy names the queue where its questions wait: --queue NAME.")
+    if not policy.deadline_min <= policy.deadline_default <= policy.deadline_max:
+        raise NotAdded("The deadlines have to be in order: deadline_min, deadline_default, deadline_max.")
+    unknown = sorted({*policy.on_expiry_allowed, policy.on_expiry} - {*OnExpiry.values})
+    if unknown:
+        raise NotAdded(f"At a deadline there is no {unknown[0]}: {', '.join(OnExpiry.values)}.")
+    if policy.on_expiry == OnExpiry.DEFAULT:
+        raise NotAdded("The default answer comes with a request, so a policy cannot name it for all of them.")
+    if policy.on_expiry == OnExpiry.ESCALATE and policy.escalate_to is None:
+        raise NotAdded("Escalating needs the next queue: --escalate-to NAME.")
+    if policy.then not in {OnExpiry.CANCEL, OnExpiry.FAIL}:
+        raise NotAdded("After the last queue a run is cancelled or failed: --then cancel|fail.")
+    if policy.risk_floor not in Risk.values:
+        raise NotAdded(f"A risk is one of: {', '.join(Risk.values)}.")
+    if not 1 <= policy.max_rounds <= 100:
+        raise NotAdded("A question is asked in 1 to 100 rounds.")
+
+
+@transaction.atomic
+def add_connection(name: str, *, agent: str, url: str, secret: str = "") -> Connection:
+    """Add where an agent's facts are looked up. ``secret`` names an environment variable; the secret is not kept here."""
+    of = _find_agent(agent)
+    _check_name(name)
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username or parts.query or parts.fragment:
+        raise NotAdded("A connection's address is http(s)://host[:port][/path], without a name, a query or a fragment.")
+    if Connection.objects.filter(agent=of, name=name).exists():
+        raise NotAdded(f"{agent} has a connection {name} already.")
+    return Connection.objects.create(agent=of, name=name, base_url=url.rstrip("/"), secret=secret)
+
+
+@transaction.atomic
+def add_effect_rule(pattern: str, *, agent: str, reason: str) -> EffectRule:
+    """Let the agent's effects whose name fits ``pattern`` begin only with an approval for ``reason``."""
+    of = _find_agent(agent)
+    if EffectRule.objects.filter(agent=of, name_pattern=pattern).exists():
+        raise NotAdded(f"{agent} has a rule for {pattern} already.")
+    if not Policy.objects.filter(reason=reason).exists():
+        raise NotAdded(f"There is no policy for {reason}: add it first, with manage.py add_policy.")
+    return EffectRule.objects.create(agent=of, name_pattern=pattern, reason=reason)
+
+
+@transaction.atomic
+def add_call_label(name: str, *, agent: str, sentence: str, arguments: dict[str, dict[str, str]]) -> CallLabel:
+    """Put an agent's call into words; ``arguments`` gives each argument its label and its unit."""
+    of = _find_agent(agent)
+    if CallLabel.objects.filter(agent=of, name=name).exists():
+        raise NotAdded(f"{agent} has words for {name} already.")
+    return CallLabel.objects.create(agent=of, name=name, sentence=sentence, arguments=arguments)
+
+
+def _check_name(name: str) -> None:
+    try:
+        validate_slug(name)
+    except ValidationError:
+        name = ""
+    if not name or len(name) > 60:
+        raise NotAdded("A name has 1 to 60 letters, digits, hyphens and underscores.")
+
+
+def _group(name: str) -> Group:
+    if not name.strip() or len(name) > 150:
+        raise NotAdded("A group's name has 1 to 150 characters.")
+    return Group.objects.get_or_create(name=name)[0]
+
+
+def _find_agent(name: str) -> Agent:
+    agent = Agent.objects.select_related("owner").filter(slug=name).first()
+    if agent is None:
+        raise NotAdded(f"There is no agent {name}: add it first, with manage.py add_agent.")
+    return agent
+
+
+def _find_queue(name: str) -> Queue:
+    queue = Queue.objects.select_related("reviewers", "leads", "auditors").filter(slug=name).first()
+    if queue is None:
+        raise NotAdded(f"There is no queue {name}: add it first, with manage.py add_queue.")
+    return queue

@@ -1,0 +1,152 @@
+"""The commands that make an installation: what each did in words or as one JSON object, secrets once."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+
+from reviewqueue.keys import verify_key
+from reviewqueue.models import ApiKey
+from runs.models import CallLabel, Connection, EffectRule, Policy, Queue
+
+pytestmark = pytest.mark.django_db
+
+
+def said(*words: str) -> str:
+    out = io.StringIO()
+    call_command(*words, stdout=out)
+    return out.getvalue()
+
+
+def told(*words: str) -> dict[str, object]:
+    return json.loads(said(*words, "--json"))
+
+
+@pytest.fixture
+def world() -> None:
+    said("add_queue", "engineering", "--owner", "desk-owners")
+    said("add_agent", "purchase-requests", "--owner", "agent-owners")
+
+
+def test_an_agent_gets_a_key_that_is_shown_once_and_kept_as_a_hash():
+    key = told("add_agent", "purchase-requests", "--owner", "agent-owners")["key"]
+    found = verify_key(str(key))
+    assert found is not None
+    assert found.agent is not None
+    assert found.agent.slug == "purchase-requests"
+    assert str(key).rpartition("_")[2] not in str(ApiKey.objects.values().get())
+
+
+def test_a_new_person_gets_a_password_and_a_token(world):
+    person = told("add_person", "Ana@Example.org", "--role", "reviewer", "--queue", "engineering")
+    assert person["person"] == "ana@example.org"
+    found = verify_key(str(person["token"]))
+    assert found is not None
+    assert found.person == User.objects.get(username="ana@example.org")
+    assert User.objects.get().check_password(str(person["password"]))
+    assert not User.objects.get().is_staff
+    assert Queue.objects.get().reviewers.user_set.get().email == "ana@example.org"
+
+
+def test_a_second_role_keeps_the_password_and_says_so(world):
+    first = told("add_person", "ana@example.org", "--role", "reviewer", "--queue", "engineering")
+    words = said("add_person", "ana@example.org", "--role", "owner", "--agent", "purchase-requests")
+    assert "password and the tokens are as before" in words
+    ana = User.objects.get()
+    assert ana.check_password(str(first["password"]))
+    assert ana.is_staff
+    assert {group.name for group in ana.groups.all()} == {"engineering-reviewers", "agent-owners"}
+
+
+def test_operators_are_staff_everywhere():
+    assert told("add_person", "olga@example.org", "--role", "operator")["group"] == "operators"
+    assert User.objects.get().is_staff
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["add_queue", "engineering", "--owner", "x"], "There is a queue engineering already"),
+        (["add_agent", "purchase-requests", "--owner", "x"], "There is an agent purchase-requests already"),
+        (["add_person", "ana@example.org", "--role", "reviewer"], "--queue NAME"),
+        (["add_person", "ana@example.org", "--role", "owner", "--queue", "engineering"], "--agent NAME"),
+        (["add_person", "ana@example.org", "--role", "operator", "--queue", "engineering"], "everywhere"),
+        (["add_person", "ana", "--role", "operator"], "no e-mail address"),
+        (["add_person", "ana@example.org", "--role", "lead", "--queue", "nowhere"], "There is no queue nowhere"),
+        (["add_queue", "two words", "--owner", "x"], "A name has"),
+        (["add_policy", "question", "--queue", "nowhere"], "There is no queue nowhere"),
+        (["add_policy", "question"], "--queue NAME"),
+        (["add_policy", "question", "--queue", "engineering", "--deadline-max", "PT1H"], "in order"),
+        (["add_policy", "question", "--queue", "engineering", "--on-expiry", "escalate"], "--escalate-to"),
+        (["add_policy", "question", "--queue", "engineering", "--freshness", "15 minutes"], "not a duration"),
+        (["add_connection", "erp", "--agent", "purchase-requests", "--url", "file:///etc"], "http(s)://"),
+        (
+            ["add_effect_rule", "order_*", "--agent", "purchase-requests", "--reason", "no.such"],
+            "no policy for no.such",
+        ),
+        (["add_call_label", "order", "--agent", "nobody", "--sentence", "Order"], "There is no agent nobody"),
+        (["revoke_key", "rq_000000000000"], "There is no such key"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_sentence(world, words, sentence):
+    with pytest.raises(CommandError, match=sentence.replace("(", r"\(").replace(")", r"\)")):
+        said(*words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["add_person", "ana@example.org", "--role", "reviewer", "--queue", "engineering"],
+        ["add_policy", "question", "--queue", "engineering", "--freshness", "PT5M"],
+        ["add_connection", "erp", "--agent", "purchase-requests", "--url", "http://127.0.0.1:9/erp/"],
+        ["add_effect_rule", "order_*", "--agent", "purchase-requests", "--reason", "approval.action"],
+        ["add_call_label", "order", "--agent", "purchase-requests", "--sentence", "Order from {supplier}"],
+    ],
+)
+def test_a_repeated_command_is_refused_and_changes_nothing(world, words):
+    said(*words)
+    with pytest.raises(CommandError):
+        said(*words)
+
+
+def test_a_policy_is_the_next_version_of_the_last_with_what_was_given(world):
+    first = told("add_policy", "question", "--queue", "engineering", "--deadline-max", "P20D", "--self-review")
+    assert (first["version"], first["deadline_max"], first["self_review"]) == (2, "P20D", True)
+    words = ["--default-may-approve", "--on-expiry", "resume", "--on-expiry-allowed", "resume", "cancel"]
+    second = told("add_policy", "question", *words, "--risk-floor", "high", "--max-rounds", "3", "--no-self-review")
+    assert (second["version"], second["deadline_max"], second["queue"]) == (3, "P20D", "engineering")
+    assert (second["self_review"], second["risk_floor"], second["on_expiry"]) == (False, "high", "resume")
+    assert Policy.objects.filter(reason="question").count() == 3
+
+
+def test_a_policy_may_be_one_agents_own(world):
+    own = told("add_policy", "question", "--agent", "purchase-requests", "--queue", "engineering")
+    assert (own["version"], own["agent"]) == (1, "purchase-requests")
+
+
+def test_owners_set_connections_rules_and_words(world):
+    told(
+        "add_connection", "erp", "--agent", "purchase-requests", "--url", "https://erp.example/api/", "--secret", "ERP"
+    )
+    told("add_effect_rule", "order_*", "--agent", "purchase-requests", "--reason", "approval.action")
+    words = ["--sentence", "Order for {amount}", "--argument", "amount", "Amount", "EUR", "--argument", "to", "To"]
+    told("add_call_label", "order", "--agent", "purchase-requests", *words)
+    assert Connection.objects.get().base_url == "https://erp.example/api"
+    assert EffectRule.objects.get().reason == "approval.action"
+    assert CallLabel.objects.get().arguments == {"amount": {"label": "Amount", "unit": "EUR"}, "to": {"label": "To"}}
+
+
+def test_a_key_is_rotated_with_an_overlap_and_revoked_at_once(world):
+    old = str(told("add_agent", "another", "--owner", "agent-owners")["key"])
+    new = str(told("rotate_key", old.rpartition("_")[0])["key"])
+    assert verify_key(old) is not None
+    assert verify_key(new) is not None
+    said("revoke_key", old)
+    assert verify_key(old) is None
+    assert verify_key(new) is not None
+    with pytest.raises(CommandError, match="revoked before"):
+        said("revoke_key", old)
