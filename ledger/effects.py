@@ -100,6 +100,11 @@ def begun_under(*, scope: str, fence: int) -> bool:
     return Effect.objects.filter(scope=scope, fence=fence).exists()
 
 
+def unsettled_effects(scope: str) -> list[Effect]:
+    """Return the run's open effects that somebody has to speak for before it ends: all but those that do no harm."""
+    return [effect for effect in open_effects(scope) if effect.repeat != Repeat.HARMLESS]
+
+
 def effects_in_question(scope: str) -> list[Effect]:
     """Return the unknown effects that hold the run back: not to be repeated, and nobody ordered them again."""
     ordered = Order.objects.filter(effect=OuterRef("pk"), used_by_attempt__isnull=True)

@@ -1,7 +1,7 @@
 """The owners' desk: Django's admin site, read-only but for the settling of effects whose outcome is in question.
 
 For staff: operators see everything, owners what belongs to their groups, everybody else nothing. History is never added
-to, changed or deleted here; what an owner says goes through `runs.acting`, like every other move. No rule lives here.
+to, changed or deleted here; what an owner says goes through `runs.settling`, like every other move. No rule lives here.
 Agents' words are drawn with their hidden characters.
 """
 
@@ -26,8 +26,8 @@ from ledger.models import Effect
 from ledger.states import EffectStatus
 from reviewqueue.authority import is_operator
 from reviewqueue.models import ApiKey, UnknownOutcome
+from reviewqueue.owners_desk import SettlingForm, say, words_for
 from reviewqueue.pages.words import seen
-from reviewqueue.settling import SettlingForm, say, words_for
 from runs.models import Agent, CallLabel, Connection, EffectRule, Event, Hold, Policy, Queue, Run
 
 admin.site.site_header = "Review Queue: owners’ desk"

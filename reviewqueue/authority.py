@@ -15,8 +15,7 @@ from ledger.errors import PayloadInvalid, Refusal
 from runs.errors import NoDecider, NotPermitted, SelfReview
 from runs.models import Agent, Decision, Interrupt, Policy, Queue, Run
 from runs.policies import current_policy
-
-OPERATORS = "operators"
+from runs.settling import OPERATORS, may_settle
 
 
 def is_operator(person: AbstractUser) -> bool:
@@ -113,9 +112,7 @@ def why_not_restart(person: AbstractUser, run: Run) -> Refusal | None:
 
 def answers_for(person: AbstractUser, agent: Agent) -> bool:
     """Tell whether the person is one of the agent's owners, or an operator."""
-    return person.is_active and (
-        person.groups.filter(pk=agent.owner_id).exists() or person.groups.filter(name=OPERATORS).exists()
-    )
+    return may_settle(person, owner_id=agent.owner_id)
 
 
 def leads(person: AbstractUser, queue: Queue) -> bool:

@@ -71,6 +71,7 @@ def sweep() -> None:
     expiry.release_lapsed_leases(limit=SWEPT_AT_ONCE)
     expiry.expire_due_interrupts(limit=SWEPT_AT_ONCE)
     expiry.expire_due_runs(limit=SWEPT_AT_ONCE)
+    expiry.doubt_overdue_effects(limit=SWEPT_AT_ONCE)
     for continuation_id in expiry.due_continuations(limit=SWEPT_AT_ONCE):
         check_continuation(continuation_id)
 

@@ -1,8 +1,8 @@
-"""May this run begin this effect now? And what follows from what is said of it later.
+"""May this run begin this effect now? And what its worker says of it later.
 
-The use cases around the effect ledger: a worker begins and reports, an owner settles or orders again. Each locks the run,
-then the effect; first the flags (ended, ending, paused), then the lease, then facts and permits, which guard a new try
-only: a recorded outcome is told to whoever holds the run. Nothing outside is done here, and no page or request is known.
+The use cases of workers around the effect ledger; owners have theirs in ``settling``. Each locks the run, then the effect;
+first the flags (ended, ending, paused, halted), then the lease, then facts and permits, which guard a new try only: a
+recorded outcome is told to whoever holds the run. Nothing outside is done here, and no page or request is known.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
-from django.contrib.auth.models import User
-
-from ledger import clock, effects, reconciliation
+from ledger import clock, effects, tokens
 from ledger.canonical import digest
 from ledger.effects import Next
 from ledger.errors import InDoubt, NotFound, PayloadInvalid, Refusal
@@ -22,29 +20,29 @@ from ledger.exact import ABSENT
 from ledger.models import Effect
 from ledger.states import EffectStatus, Repeat
 from ledger.transactions import use_case
-from runs.continuations import count_skipped_effect, open_continuation, postpone_check
-from runs.endings import finish_ending, hold_for_effect
+from runs.checking import FACT_CHANGED
+from runs.continuations import count_skipped_effect
+from runs.endings import hold_for_effect
 from runs.errors import (
     ApprovalRequired,
     CallNotApproved,
+    FactsChanged,
     FactsUnchecked,
-    NotPermitted,
+    LeaseLost,
     PermitExpired,
     RunCancelled,
     RunFinished,
     RunPaused,
-    StaleVersion,
 )
 from runs.halting import refuse_halted
-from runs.holds import lift_holds, open_hold
+from runs.holds import open_hold
 from runs.leases import check_lease
 from runs.models import Agent, EffectRule, Fact, FactCheck, Permit, Run
 from runs.permits import approved_otherwise, check_permit, find_permit, replace_permit, standing_permit
+from runs.settling import go_on_after
 from runs.standing import store
-from runs.states import FINAL, ContinuationStatus, HoldKind
+from runs.states import FINAL, HoldKind
 from runs.timeline import note
-
-OPERATORS = "operators"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +90,7 @@ def begin_effect(
     _check_flags(run)
     refuse_halted(run.agent_id)
     now = clock.now()
-    check_lease(run, token, now=now)
+    _check_still_its_turn(run, token, now=now)
     known = effects.find_effect(scope=run.public_id, key=key)
     asked = _complete(run, key=key, name=name, arguments=arguments, permit=permit, known=known)
     if known is None or effects.foresee(known, fence=run.fence, request_key=request_key) == Next.NEXT_ATTEMPT:
@@ -180,7 +178,7 @@ def report_effect(
         note(run, "effect.contradicted", actor=actor, at=now, effect=key, attempt=attempt, status=status)
     elif reported.settled:
         note(run, f"effect.{status}", actor=actor, at=now, effect=key, attempt=attempt)
-        _go_on_after(run, key, by=actor, now=now)
+        go_on_after(run, key, by=actor, now=now)
     elif effect.status == EffectStatus.UNKNOWN != reported.before:
         _hold_unknown(run, effect, actor=actor, now=now)
     store(run, now)
@@ -205,6 +203,17 @@ def _check_flags(run: Run) -> None:
         raise RunCancelled
     if run.pause_asked_at:
         raise RunPaused
+
+
+def _check_still_its_turn(run: Run, token: str, *, now: datetime) -> None:
+    """Refuse who does not hold the run; one whose own reported facts sent it back is told that, and why it has to stop."""
+    try:
+        check_lease(run, token, now=now)
+    except LeaseLost:
+        fence = tokens.read("lse", token, run.public_id)
+        if run.continuations.filter(fence=fence, void_reason=FACT_CHANGED).exists():
+            raise FactsChanged from None
+        raise
 
 
 def _complete(run: Run, *, key: str, name: str, arguments: Any, permit: str | None, known: Effect | None) -> Asked:
@@ -284,118 +293,8 @@ def _rule_for(agent: Agent, name: str) -> EffectRule | None:
     return next((rule for rule in rules if fnmatchcase(name, rule.name_pattern)), None)
 
 
-# --- the owners' desk -------------------------------------------------------------------------------------------------
-
-
-@use_case
-def settle_unknown(
-    *, effect_id: int, outcome: str, person: User, reason: str, evidence: str = "", attempt: int | None = None
-) -> Effect:
-    """An owner says what became of an unknown effect: applied, or failed (known not to have happened).
-
-    ``attempt`` is the one they looked at: a word about an earlier one settles nothing. The run goes on as soon as nothing
-    else holds it; an ending run ends. Raises ``NotPermitted``, ``AlreadySettled``, ``StaleVersion``.
-    """
-    run = _run_of(effect_id, person=person, attempt=attempt)
-    now = clock.now()
-    effect = reconciliation.settle(
-        effect_id=effect_id, outcome=outcome, person=person, reason=reason, evidence=evidence, now=now
-    )
-    actor = f"person:{person.get_username()}"
-    note(run, "effect.settled", actor=actor, at=now, effect=effect.key, attempt=effect.attempt, outcome=outcome)
-    _go_on_after(run, effect.key, by=actor, now=now)
-    store(run, now)
-    return effect
-
-
-@use_case
-def order_effect_again(*, effect_id: int, person: User, reason: str, attempt: int | None = None) -> Effect:
-    """An owner orders an effect to be done again, although it may have happened; the worker's next ask performs it.
-
-    Never by the run's initiator, and never for a run that ends. Raises as ``settle_unknown``.
-    """
-    run = _run_of(effect_id, person=person, attempt=attempt)
-    if run.initiator_id == person.pk:
-        raise NotPermitted("You started this run, so somebody else orders its effects again.")
-    if run.status in FINAL:
-        raise RunFinished(f"The run has ended: {run.status}.", status=run.status)
-    if run.ending:
-        raise RunCancelled
-    now = clock.now()
-    order = reconciliation.order_again(effect_id=effect_id, person=person, reason=reason, now=now)
-    actor = f"person:{person.get_username()}"
-    note(run, "effect.ordered_again", actor=actor, at=now, effect=order.effect.key, attempt=order.effect.attempt)
-    _go_on_after(run, order.effect.key, by=actor, now=now)
-    store(run, now)
-    return order.effect
-
-
-@use_case
-def close_contradiction(*, effect_id: int, person: User, reason: str) -> Effect:
-    """An owner has looked into two words that contradict each other; what stands goes on standing, and so goes the run.
-
-    Raises ``NotPermitted``, ``NotFound`` where nothing contradicts.
-    """
-    run = _run_of(effect_id, person=person)
-    if not reason.strip():
-        raise PayloadInvalid.at("/reason", "is missing: say what you found")
-    now = clock.now()
-    effect = Effect.objects.get(pk=effect_id)
-    actor = f"person:{person.get_username()}"
-    if not lift_holds(run, HoldKind.CONTRADICTION, subject=effect.key, by=actor, now=now):
-        raise NotFound
-    note(run, "effect.contradiction_closed", actor=actor, at=now, effect=effect.key, reason=reason.strip()[:300])
-    _check_again(run, now=now)
-    store(run, now)
-    return effect
-
-
-def may_settle(person: User, *, owner_id: int) -> bool:
-    """Tell whether the person answers for effects of this owner group, or is an operator."""
-    groups = person.groups
-    return person.is_active and (groups.filter(pk=owner_id).exists() or groups.filter(name=OPERATORS).exists())
-
-
-def _run_of(effect_id: int, *, person: User, attempt: int | None = None) -> Run:
-    """Lock the run of an effect, before the effect itself (the other order would meet a worker's in a deadlock), and
-    refuse whoever is none of its owners, or looked at another attempt."""
-    effect = Effect.objects.filter(pk=effect_id).first()
-    run = Run.objects.locked().filter(public_id=effect.scope).first() if effect else None
-    if run is None or effect is None:
-        raise NotFound
-    if not may_settle(person, owner_id=effect.owner_id):
-        raise NotPermitted("Only the effect's owners and operators settle it.")
-    effect.refresh_from_db(fields=["attempt"])
-    if attempt is not None and attempt != effect.attempt:
-        raise StaleVersion(
-            f"The effect was tried again since: this is attempt {effect.attempt}.", attempt=effect.attempt
-        )
-    return run
-
-
-# --- what follows -----------------------------------------------------------------------------------------------------
-
-
 def _hold_unknown(run: Run, effect: Effect, *, actor: str, now: datetime) -> None:
     """Nobody knows what happened: the run is held for the owner, unless the receiver may get the call twice."""
     note(run, "effect.unknown", actor=actor, at=now, effect=effect.key, attempt=effect.attempt)
     if effect.repeat == Repeat.NEVER:
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
-
-
-def _go_on_after(run: Run, key: str, *, by: str, now: datetime) -> None:
-    """An outcome is known, or a person took it upon them: lift the hold, end what only waited for that, look again."""
-    lift_holds(run, HoldKind.UNKNOWN_EFFECT, subject=key, by=by, now=now)
-    if run.ending:
-        finish_ending(run, actor=by, now=now)
-    else:
-        _check_again(run, now=now)
-
-
-def _check_again(run: Run, *, now: datetime) -> None:
-    """A continuation that is being checked may have waited for this: its check is due now."""
-    if run.open_continuation != ContinuationStatus.CHECKING:
-        return
-    continuation = open_continuation(run)
-    if continuation is not None:
-        postpone_check(run, continuation, due_at=now)

@@ -36,6 +36,7 @@ BACK_OFF = [timedelta(seconds=seconds) for seconds in (2, 10, 30, 120, 600)]
 TRIES_BEFORE_HOLD = 3
 FRESHNESS = timedelta(minutes=15)
 SYSTEM = "system:check"
+FACT_CHANGED = "a fact changed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +199,7 @@ def ask_again(run: Run, answered: list[Interrupt], facts: list[Fact], *, actor: 
             end_run(run, RunStatus.EXPIRED, reason="The review was renewed too often.", actor=actor, now=now)
             return
     for interrupt in again:
-        reopen_interrupt(run, interrupt, verb="overtake", reason="a fact changed", now=now)
+        reopen_interrupt(run, interrupt, verb="overtake", reason=FACT_CHANGED, now=now)
     for fact in facts:
         fact.reviewed_value, fact.was_reviewed = fact.last_value, True
         fact.save(update_fields=["reviewed_value", "was_reviewed"])
@@ -233,8 +234,8 @@ def plan_again(
     overtaken = _touched(answered, facts)
     free_keys(overtaken)
     for interrupt in overtaken:
-        void_permits(run, reason="a fact changed", now=now, interrupt=interrupt)
-    void_continuation(run, reason="a fact changed")
+        void_permits(run, reason=FACT_CHANGED, now=now, interrupt=interrupt)
+    void_continuation(run, reason=FACT_CHANGED)
     continuation = make_continuation(run, checkpoint, cause=Cause.REPLAN, now=now, to_check=False, of=of)
     note(
         run,

@@ -39,7 +39,8 @@ def end_run(
         note(run, "run.ending", actor=actor, at=now, ending=ending, reason=reason[:300], interrupts=[])
         return
     end_lease(run)
-    for effect in effects.doubt_all(scope=run.public_id, now=now, by=actor):
+    effects.doubt_all(scope=run.public_id, now=now, by=actor)
+    for effect in effects.unsettled_effects(run.public_id):
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
     note(
         run,
@@ -55,7 +56,7 @@ def end_run(
 
 def finish_ending(run: Run, *, actor: str, now: datetime) -> bool:
     """End the run for good, unless an effect's outcome is still open. Called again when one was settled."""
-    if not run.ending or run.ended_at or run.lease_until or effects.open_effects(run.public_id):
+    if not run.ending or run.ended_at or run.lease_until or effects.unsettled_effects(run.public_id):
         return False
     run.ended_at = now
     note(run, f"run.{run.ending}", actor=actor, at=now, reason=run.ending_reason)

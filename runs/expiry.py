@@ -15,12 +15,12 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from ledger import clock
+from ledger import clock, effects
 from ledger.exact import ABSENT
 from ledger.transactions import assert_open, use_case
 from runs.continuations import due_checks
 from runs.decisions import Answer
-from runs.endings import end_run
+from runs.endings import end_run, hold_for_effect
 from runs.interrupts import answer_at_expiry, close_expired, escalate_interrupt, siblings_of
 from runs.models import Continuation, Interrupt, Run
 from runs.resuming import lose_lease
@@ -162,6 +162,24 @@ def expire_due_runs(*, limit: int) -> int:
     return _each(Run.objects.all(), due, "expires_at", lambda pk: expire_run_if_due(run_pk=pk), limit=limit)
 
 
+def doubt_overdue_effects(*, limit: int) -> int:
+    """Turn awaited effects whose time is over into unknown ones, each with its owner, though its run still waits."""
+    scopes = effects.overdue_scopes(before=clock.now(), limit=limit)
+    return sum(_doubt_overdue(run_id=scope) for scope in scopes)
+
+
+@use_case
+def _doubt_overdue(*, run_id: str) -> int:
+    run = Run.objects.locked().get(public_id=run_id)
+    now = clock.now()
+    overdue = effects.doubt_overdue(scope=run_id, now=now, by=SYSTEM)
+    for effect in overdue:
+        hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
+        note(run, "effect.unknown", actor=SYSTEM, at=now, effect=effect.key, attempt=effect.attempt)
+    store(run, now)
+    return len(overdue)
+
+
 def due_continuations(*, limit: int) -> list[str]:
     """Return the ids of continuations whose check is due, oldest first; the caller has the ``fetch`` for them."""
     due = Continuation.objects.filter(due_checks(before=clock.now())).order_by("check_due_at")
@@ -195,6 +213,7 @@ def anything_due() -> bool:
         or Run.objects.filter(lapsed_leases(before=hint)).exists()
         or Continuation.objects.filter(due_checks(before=hint)).exists()
         or Run.objects.filter(due_runs(before=hint)).exists()
+        or bool(effects.overdue_scopes(before=hint, limit=1))
     )
 
 

@@ -16,7 +16,7 @@ from django_q.signing import SignedPackage
 from ledger import clock
 from ledger.models import Effect
 from reviewqueue import authority, gateway, tasks
-from runs import acting, lifecycle, resuming, safe_points
+from runs import acting, lifecycle, resuming, safe_points, settling
 from runs.checkpoints import Snapshot
 from runs.decisions import Answer
 from runs.facts import AskedFact
@@ -176,7 +176,7 @@ def settle_unknown(story: Story) -> int:
     for effect in unknown:
         if story.receiver.arrived(story.key):
             words = {"outcome": "applied", "reason": "The receiver has the order."}
-            acting.settle_unknown(effect_id=effect.pk, person=story.owner, **words)
+            settling.settle_unknown(effect_id=effect.pk, person=story.owner, **words)
         else:
-            acting.order_effect_again(effect_id=effect.pk, person=story.owner, reason="The receiver has no order.")
+            settling.order_effect_again(effect_id=effect.pk, person=story.owner, reason="The receiver has no order.")
     return len(unknown)

@@ -18,7 +18,7 @@ from django.db import transaction
 from ledger import clock, effects
 from ledger.models import Effect
 from reviewqueue import authority, desk, gateway
-from runs import acting, checking, control, expiry, lifecycle, resuming, safe_points
+from runs import acting, checking, control, expiry, lifecycle, resuming, safe_points, settling
 from runs.checkpoints import Snapshot
 from runs.models import Continuation, Interrupt, Run
 from tests import builders
@@ -119,7 +119,7 @@ def an_effect_settled() -> Ready:
     owner = builders.a_person("owner@example.org", "agent-owners")
     effect = Effect.objects.get(scope=ready.run.public_id)
     words = {"effect_id": effect.pk, "outcome": "applied", "person": owner, "reason": "The order is in the books."}
-    return Ready(run=ready.run, move=lambda: bool(acting.settle_unknown(**words)))
+    return Ready(run=ready.run, move=lambda: bool(settling.settle_unknown(**words)))
 
 
 def a_worker_s(verb: Callable[..., Any], **words: Any) -> Callable[[], Ready]:

@@ -11,7 +11,7 @@ from ledger import clock, effects
 from ledger.errors import AlreadySettled, InDoubt, KeyReused, NotFound, PayloadInvalid, Refusal
 from ledger.exact import ABSENT, parse
 from ledger.models import Effect, EffectReport
-from runs import acting
+from runs import settling
 from runs.errors import (
     ApprovalRequired,
     FactsUnchecked,
@@ -323,12 +323,14 @@ def test_a_contradiction_holds_the_run_until_its_owner_has_looked():
     let_go(run)
     assert standing_of(run) == "blocked"
     with pytest.raises(NotPermitted):
-        acting.close_contradiction(effect_id=effect.pk, person=a_person("x@example.org"), reason="looked")
-    acting.close_contradiction(effect_id=effect.pk, person=a_person("ana@example.org", OWNERS), reason="one order only")
+        settling.close_contradiction(effect_id=effect.pk, person=a_person("x@example.org"), reason="looked")
+    settling.close_contradiction(
+        effect_id=effect.pk, person=a_person("ana@example.org", OWNERS), reason="one order only"
+    )
     assert standing_of(run) == "revalidating"
     assert Effect.objects.get().status == "applied"
     with pytest.raises(NotFound):
-        acting.close_contradiction(effect_id=effect.pk, person=a_person(), reason="again")
+        settling.close_contradiction(effect_id=effect.pk, person=a_person(), reason="again")
 
 
 def test_the_same_report_again_leaves_no_trace():
@@ -366,7 +368,7 @@ def test_an_owner_settles_and_the_run_goes_on(group, outcome):
     run = a_leased_run()
     effect = an_unknown_effect(run)
     person = a_person("ana@example.org", group)
-    settled = acting.settle_unknown(
+    settled = settling.settle_unknown(
         effect_id=effect.pk, outcome=outcome, person=person, reason="asked them", evidence="mail"
     )
     assert settled.status == outcome
@@ -375,7 +377,7 @@ def test_an_owner_settles_and_the_run_goes_on(group, outcome):
     assert Hold.objects.get(run=run).lifted_by == "person:ana@example.org"
 
 
-@pytest.mark.parametrize("verb", [acting.settle_unknown, acting.order_effect_again])
+@pytest.mark.parametrize("verb", [settling.settle_unknown, settling.order_effect_again])
 @pytest.mark.parametrize("who", ["a stranger", "disabled"])
 def test_nobody_else_settles_or_orders(who, verb):
     run = a_leased_run()
@@ -383,7 +385,7 @@ def test_nobody_else_settles_or_orders(who, verb):
     person = a_person("eve@example.org", *([OWNERS] if who == "disabled" else ["other-owners"]))
     person.is_active = who != "disabled"
     person.save()
-    outcome = {"outcome": "applied"} if verb == acting.settle_unknown else {}
+    outcome = {"outcome": "applied"} if verb == settling.settle_unknown else {}
     with pytest.raises(NotPermitted):
         verb(effect_id=effect.pk, person=person, reason="so", **outcome)
     assert Effect.objects.get().status == "unknown"
@@ -394,9 +396,9 @@ def test_the_second_of_two_owners_learns_that_it_is_settled():
     run = a_leased_run()
     effect = an_unknown_effect(run)
     ana, ben = a_person("ana@example.org", OWNERS), a_person("ben@example.org", OWNERS)
-    acting.settle_unknown(effect_id=effect.pk, outcome="failed", person=ana, reason="not there")
+    settling.settle_unknown(effect_id=effect.pk, outcome="failed", person=ana, reason="not there")
     with pytest.raises(AlreadySettled, match=r"ana@example\.org: failed"):
-        acting.settle_unknown(effect_id=effect.pk, outcome="applied", person=ben, reason="it is there")
+        settling.settle_unknown(effect_id=effect.pk, outcome="applied", person=ben, reason="it is there")
 
 
 def test_a_word_about_an_earlier_attempt_settles_nothing():
@@ -405,16 +407,16 @@ def test_a_word_about_an_earlier_attempt_settles_nothing():
     Effect.objects.update(attempt=2)
     owner = a_person("ana@example.org", OWNERS)
     with pytest.raises(StaleVersion, match="attempt 2"):
-        acting.settle_unknown(effect_id=effect.pk, outcome="applied", person=owner, reason="seen", attempt=1)
+        settling.settle_unknown(effect_id=effect.pk, outcome="applied", person=owner, reason="seen", attempt=1)
     with pytest.raises(StaleVersion):
-        acting.order_effect_again(effect_id=effect.pk, person=owner, reason="seen", attempt=1)
-    acting.settle_unknown(effect_id=effect.pk, outcome="applied", person=owner, reason="seen", attempt=2)
+        settling.order_effect_again(effect_id=effect.pk, person=owner, reason="seen", attempt=1)
+    settling.settle_unknown(effect_id=effect.pk, outcome="applied", person=owner, reason="seen", attempt=2)
 
 
 def test_an_ordered_effect_is_performed_once_more_by_the_next_worker():
     run = a_leased_run()
     effect = an_unknown_effect(run)
-    acting.order_effect_again(
+    settling.order_effect_again(
         effect_id=effect.pk, person=a_person("ana@example.org", OWNERS), reason="lost in the mail"
     )
     assert standing_of(run) == "revalidating"
@@ -430,7 +432,7 @@ def test_who_started_the_run_does_not_order_its_effects_again():
     run = a_leased_run(initiator=a_person("ana@example.org", OWNERS, "operators"))
     effect = an_unknown_effect(run)
     with pytest.raises(NotPermitted, match="You started this run"):
-        acting.order_effect_again(effect_id=effect.pk, person=a_person(), reason="please")
+        settling.order_effect_again(effect_id=effect.pk, person=a_person(), reason="please")
 
 
 @pytest.mark.parametrize(
@@ -442,7 +444,7 @@ def test_nothing_is_ordered_again_for_a_run_that_ends(flags, refusal):
     report(run, "failed")
     change(run, lease_until=None, **{name: clock.now() if value == "now" else value for name, value in flags.items()})
     with pytest.raises(refusal):
-        acting.order_effect_again(effect_id=effect.pk, person=a_person("ana@example.org", OWNERS), reason="again")
+        settling.order_effect_again(effect_id=effect.pk, person=a_person("ana@example.org", OWNERS), reason="again")
 
 
 def test_an_effect_that_is_being_done_is_not_settled_under_its_worker():
@@ -450,21 +452,21 @@ def test_an_effect_that_is_being_done_is_not_settled_under_its_worker():
     effect = begin(run).effect
     owner = a_person("ana@example.org", OWNERS)
     with pytest.raises(InDoubt, match="still at it"):
-        acting.settle_unknown(effect_id=effect.pk, outcome="applied", person=owner, reason="so")
+        settling.settle_unknown(effect_id=effect.pk, outcome="applied", person=owner, reason="so")
 
 
 def test_a_settlement_without_a_reason_changes_nothing():
     run = a_leased_run()
     effect = an_unknown_effect(run)
     with pytest.raises(PayloadInvalid):
-        acting.settle_unknown(
+        settling.settle_unknown(
             effect_id=effect.pk, outcome="applied", person=a_person("o@example.org", OWNERS), reason=" "
         )
     assert open_holds(run) == [("unknown_effect", KEY)]
 
 
 def test_an_effect_that_is_nowhere_is_not_found():
-    for verb in (acting.order_effect_again, acting.close_contradiction):
+    for verb in (settling.order_effect_again, settling.close_contradiction):
         with pytest.raises(NotFound):
             verb(effect_id=404, person=a_person(), reason="so")
 
@@ -477,7 +479,7 @@ def test_settling_one_of_two_leaves_the_run_held_by_the_other():
         report(run, "unknown", key=key)
     let_go(run)
     owner = a_person("ana@example.org", OWNERS)
-    acting.settle_unknown(effect_id=Effect.objects.get(key="a").pk, outcome="applied", person=owner, reason="seen")
+    settling.settle_unknown(effect_id=Effect.objects.get(key="a").pk, outcome="applied", person=owner, reason="seen")
     assert standing_of(run) == "blocked"
     assert open_holds(run) == [("unknown_effect", "b")]
 

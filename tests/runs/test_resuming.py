@@ -10,11 +10,12 @@ from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid
 from runs import expiry
 from runs.checkpoints import Snapshot
-from runs.errors import AlreadyClaimed, IncompatibleVersion, LeaseLost, NotReady, RunFinished
+from runs.errors import AlreadyClaimed, IncompatibleVersion, LeaseLost, NotPermitted, NotReady, RunFinished
 from runs.lifecycle import complete_run, fail_run
 from runs.models import Continuation, Hold, Run
 from runs.resuming import hand_back
 from runs.safe_points import SaidProgress, beat, commit_checkpoint
+from runs.settling import retry_held_run
 from tests import builders
 
 pytestmark = pytest.mark.django_db
@@ -196,3 +197,35 @@ def test_a_token_of_another_run_is_no_lease_of_this_one():
         commit(one.run, other.lease.token, 0)
     with pytest.raises(PayloadInvalid):
         commit(one.run, one.lease.token[:-3], 0)
+
+
+def test_an_owner_lets_a_run_go_on_that_workers_gave_up_on():
+    run = builders.a_running_run().run
+    for _ in range(6):
+        lose(run)
+        builders.claim(run.agent)
+    owner = builders.a_person("own@example.org", "agent-owners")
+    hold = Hold.objects.get(kind="gave_up")
+
+    with pytest.raises(NotPermitted):
+        retry_held_run(hold_id=hold.pk, person=builders.a_person("eve@example.org"), reason="try")
+    retried = retry_held_run(hold_id=hold.pk, person=owner, reason="the database is back")
+
+    assert (retried.status, retried.attempts, retried.open_holds) == ("ready", 0, 0)
+    assert len(builders.claim(run.agent)) == 1
+
+
+def test_an_owner_retags_a_run_that_no_worker_could_read():
+    started = builders.a_running_run(lease_seconds=0, code_version="1.0")
+    [claimed] = builders.claim(started.run.agent, code_versions={"1.0"})
+    hand_back(
+        agent=started.run.agent,
+        run_id=started.run.public_id,
+        token=claimed.lease.token,
+        reason="incompatible",
+        detail="",
+    )
+    owner = builders.a_person("own@example.org", "agent-owners")
+    retry_held_run(hold_id=Hold.objects.get().pk, person=owner, reason="2.0 reads it", code_version="2.0")
+    assert builders.claim(started.run.agent, code_versions={"1.0"}) == []
+    assert len(builders.claim(started.run.agent, code_versions={"2.0"})) == 1

@@ -1,6 +1,6 @@
 """The owners' form: what a person may say of an effect whose outcome is in question, and the verb each word calls.
 
-Called by `admin` alone. The rules (who may, and when) are those of `runs.acting`: what it refuses is told in its own
+Called by `admin` alone. The rules (who may, and when) are those of `runs.settling`: what it refuses is told in its own
 sentence, and nothing is checked twice here.
 """
 
@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 
 from ledger.models import Effect, Order
 from ledger.states import EffectStatus
-from runs import acting
+from runs import settling
 from runs.models import Hold, Run
 from runs.states import HoldKind
 
@@ -80,12 +80,12 @@ def say(effect: Effect, form: SettlingForm, *, person: User) -> str:
     said = form.cleaned_data
     word, reason, attempt = said["word"], said["reason"], said["attempt"]
     if word == AGAIN.value:
-        acting.order_effect_again(effect_id=effect.pk, person=person, reason=reason, attempt=attempt)
+        settling.order_effect_again(effect_id=effect.pk, person=person, reason=reason, attempt=attempt)
         return f"{effect.key} will be done again by the next worker that asks for it."
     if word == LOOKED.value:
-        acting.close_contradiction(effect_id=effect.pk, person=person, reason=reason)
+        settling.close_contradiction(effect_id=effect.pk, person=person, reason=reason)
         return f"The contradiction about {effect.key} is closed."
-    acting.settle_unknown(
+    settling.settle_unknown(
         effect_id=effect.pk, outcome=word, person=person, reason=reason, evidence=said["evidence"], attempt=attempt
     )
     return f"{effect.key} is settled: {APPLIED.label if word == APPLIED.value else FAILED.label}."
