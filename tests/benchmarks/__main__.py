@@ -1,0 +1,243 @@
+"""Starts the database and the server, measures, prints the table."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import platform
+import secrets
+import statistics
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests import postgresql
+from tests.own_processes import free_port
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PLAIN_BODY = "x" * 3072
+TABLE = "CREATE TABLE plain_row (id bigserial PRIMARY KEY, body text NOT NULL)"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7, help="rounds over all kinds of calls (default 7)")
+    parser.add_argument("--calls", type=int, default=160, help="calls of each kind in a round (default 160)")
+    parser.add_argument("--rates", action="store_true", help="only the rates")
+    parser.add_argument("--waiting", type=int, default=10_000, help="waits in the inbox at the end (default 10,000)")
+    chosen = parser.parse_args()
+    with postgresql.started(durable=True) as server:
+        address = server.make_database("benchmarks")
+        os.environ |= {
+            "DATABASE_URL": address,
+            "DJANGO_SETTINGS_MODULE": "tests.benchmarks.settings",
+            "SECRET_KEY": secrets.token_urlsafe(50),
+            "REVIEWQUEUE_ENVIRONMENT": "own",
+            "LOG_LEVEL": "WARNING",
+        }
+        import django
+
+        django.setup()
+        _prepare()
+        with _web() as port:
+            Benchmark(port, address).run(chosen)
+    return 0
+
+
+def _prepare() -> None:
+    from django.core.management import call_command
+    from django.db import connection
+
+    call_command("migrate", verbosity=0)
+    with connection.cursor() as cursor:
+        cursor.execute(TABLE)
+
+
+@contextlib.contextmanager
+def _web() -> Iterator[int]:
+    """`manage.py web` on a free port, with its usual processes and threads."""
+    port = free_port()
+    web = subprocess.Popen([sys.executable, str(ROOT / "manage.py"), "web"], env=os.environ | {"PORT": str(port)})
+    try:
+        for _ in range(200):
+            with contextlib.suppress(urllib.error.URLError, ConnectionError):
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/account/login/", timeout=5).close()
+                break
+            time.sleep(0.1)
+        yield port
+    finally:
+        web.terminate()
+        web.wait(20)
+
+
+class Benchmark:
+    """One run over all figures; each is printed as soon as it is there."""
+
+    def __init__(self, port: int, address: str) -> None:
+        from tests.benchmarks import desk, load
+
+        self.port, self.address = port, address
+        self.of, self.load = desk, load
+        self.desk = desk.a_desk()
+        self.number = 0
+
+    def run(self, chosen: argparse.Namespace) -> None:
+        say(f"{os.cpu_count()} cores, Python {platform.python_version()}, {_commit()}, {self.load.CLIENTS} clients\n")
+        self.show_rates(chosen.rounds, chosen.calls)
+        if chosen.rates:
+            return
+        self.show_waits(1000)
+        self.show_wake(100)
+        self.show_sweep(1000)
+        self.show_inbox(chosen.waiting)
+
+    # --- rates against the floors -------------------------------------------------------------------------------------
+
+    def show_rates(self, rounds: int, calls: int) -> None:
+        """Everything in turns, so that a slower minute of the machine is every figure's."""
+        self.one_round(40)  # warm
+        rounds_taken = [self.one_round(calls) for _ in range(rounds)]
+        say(f"{'':12}{'per second':>12}{'p50 ms':>9}{'p95 ms':>9}{'of the plain view':>20}")
+        for kind in rounds_taken[0]:
+            taken = sum((one[kind] for one in rounds_taken), self.load.NOTHING)
+            share = statistics.median(one[kind].rate / one["plain view"].rate for one in rounds_taken)
+            target = "   target: at least 1/6" if kind in {"suspend", "decide"} else ""
+            shown = f"{share:.2f}" if share >= 1 else f"1/{1 / share:.1f}"
+            figures = f"{taken.rate:12.0f}{taken.percentile(50):9.1f}{taken.percentile(95):9.1f}"
+            say(f"{kind:12}{figures}{shown:>20}{target}")
+        say("(the share is the median over the rounds: each kind beside the plain view of its own round)")
+
+    def one_round(self, count: int) -> dict[str, Any]:
+        of, desk = self.of, self.desk
+        taken: dict[str, Any] = {"plain view": self.send(self.plain_calls(count))[0], "commits": self.commit(count)}
+        taken["start"], started = self.send([of.start(desk, self.next()) for _ in range(count)])
+        taken["suspend"], suspended = self.send([of.suspend(desk, run) for run in started])
+        taken["list"], _ = self.send([of.inbox(desk)] * (count // 4))
+        taken["decide"], _ = self.send([of.decide(desk, one) for one in suspended])
+        taken["claim"], claimed = self.send([of.claim(desk)] * count)
+        claimed = [one for one in claimed if one]
+        while len(claimed) < count:  # workers that come at once may pass by each other's runs
+            claimed += self.send([of.claim(desk)])[1]
+        taken["complete"], _ = self.send([of.complete(desk, one) for one in claimed])
+        return taken
+
+    def send(self, calls: list[Any]) -> tuple[Any, list[Any]]:
+        taken, replies = self.load.call_all(self.port, calls)
+        return taken, replies
+
+    def next(self) -> int:
+        self.number += 1
+        return self.number
+
+    def plain_calls(self, count: int) -> list[Any]:
+        return [self.load.Call(method="POST", path="/plain", headers={}, body=PLAIN_BODY.encode())] * count
+
+    def commit(self, count: int) -> Any:
+        """Single rows, committed straight to the database by as many sessions."""
+        import psycopg
+
+        with contextlib.ExitStack() as open_until_done:
+            connect = lambda: open_until_done.enter_context(psycopg.connect(self.address, autocommit=True))  # noqa: E731
+            sessions = [connect() for _ in range(self.load.CLIENTS)]
+            insert = "INSERT INTO plain_row (body) VALUES (%s)"
+            workers = [lambda _, session=session: session.execute(insert, [PLAIN_BODY]) for session in sessions]
+            return self.load.take_turns(workers, count)
+
+    # --- waits --------------------------------------------------------------------------------------------------------
+
+    def show_waits(self, count: int) -> None:
+        """Bytes per waiting run, everything it has left in any table and index."""
+        before = _bytes_of_everything()
+        _, started = self.send([self.of.start(self.desk, self.next()) for _ in range(count)])
+        self.send([self.of.suspend(self.desk, run) for run in started])
+        each = (_bytes_of_everything() - before) / count
+        words = f"with {len(self.of.suspend(self.desk, started[0]).body)} bytes in its suspend"
+        say(f"\nbytes per waiting run      {each:8.0f}   {words}; target: at most 8192")
+
+    def show_wake(self, count: int) -> None:
+        """A worker that long-polls hears of an answer, beside the waits that are there."""
+        after_sent, after_told = [], []
+        worker, reviewer = self.load.Client(self.port), self.load.Client(self.port)
+        for _ in range(count):
+            _, [run] = self.send([self.of.start(self.desk, self.next())])
+            _, [suspended] = self.send([self.of.suspend(self.desk, run)])
+            claimed_at: list[float] = []
+            waiting = threading.Thread(target=self._claim, args=(worker, claimed_at))
+            waiting.start()
+            time.sleep(0.05 + 0.2 * secrets.randbelow(100) / 100)
+            sent = time.perf_counter()
+            reviewer.send(self.of.decide(self.desk, suspended))
+            told = time.perf_counter()
+            waiting.join()
+            after_sent.append(claimed_at[0] - sent)
+            after_told.append(max(0.0, claimed_at[0] - told))
+        for words, each in (("decision told to claimed", after_told), ("decision sent to claimed", after_sent)):
+            taken = self.load.Measured(seconds=1, each=each)
+            p50, p95 = taken.percentile(50), taken.percentile(95)
+            say(f"{words:27}{p50:6.1f} ms p50, {p95:.1f} ms p95; target: 10 and 25")
+
+    def _claim(self, worker: Any, claimed_at: list[float]) -> None:
+        claimed = worker.send(self.of.claim(self.desk, wait=20))
+        claimed_at.append(time.perf_counter())
+        self.send([self.of.complete(self.desk, claimed)])
+
+    def show_sweep(self, count: int) -> None:
+        """Due waits, ended by one process's sweeps."""
+        from ledger import clock
+        from reviewqueue import tasks
+        from runs.models import Interrupt
+
+        due = list(Interrupt.objects.filter(status="waiting").values_list("pk", flat=True)[:count])
+        Interrupt.objects.filter(pk__in=due).update(deadline=clock.now())
+        began = time.perf_counter()
+        while Interrupt.objects.filter(pk__in=due, status="waiting").exists():
+            tasks.sweep()
+        seconds = time.perf_counter() - began
+        say(
+            f"{len(due)} due waits ended       {seconds:8.1f} s, by sweeps in one process; target: under 15", flush=True
+        )
+
+    # --- the inbox ----------------------------------------------------------------------------------------------------
+
+    def show_inbox(self, waiting: int) -> None:
+        from tests.benchmarks import waits
+
+        for count in (100, waiting):
+            waits.fill_up(self.desk, to=count)
+            for name, look in waits.looks(self.desk).items():
+                milliseconds, queries = look()
+                figures = f"{milliseconds:6.1f} ms p50 of server time, {queries} queries"
+                say(f"{name} at {count} waiting: {figures}; target: under 100, constant")
+
+
+def say(words: str) -> None:
+    print(words, flush=True)  # noqa: T201  the table is what this is for
+
+
+def _bytes_of_everything() -> int:
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE")
+        cursor.execute(
+            "SELECT sum(pg_total_relation_size(relid)) FROM pg_stat_user_tables WHERE relname <> 'plain_row'"
+        )
+        return int(cursor.fetchone()[0])
+
+
+def _commit() -> str:
+    named = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return f"commit {named.stdout.strip()}" if named.returncode == 0 else "no repository"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

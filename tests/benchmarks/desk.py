@@ -1,0 +1,83 @@
+"""What the benchmarks measure: calls of the main job, with bodies of a size that people would send (3 KiB a suspend)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from reviewqueue.keys import make_agent_key, make_personal_token
+from runs.models import Agent
+from tests import builders
+from tests.benchmarks.load import Call, a_call
+
+#: A checkpoint's state and the words of a wait; a suspend's body is 3 KiB with them.
+STATE = {"offers": [{"supplier": f"S-{n}", "amount": "184000.00", "days": n, "note": "x" * 60} for n in range(12)]}
+MESSAGE = "The hoist is needed in week 49; two of three suppliers can deliver. " * 12
+EVIDENCE = [{"label": f"Check {n}", "value": "passed", "source": "supplier register"} for n in range(4)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    agent: Agent
+    reviewer: User
+    agent_key: str
+    token: str
+
+
+def a_desk() -> Desk:
+    """An agent with its key, and a reviewer with a token."""
+    builders.a_queue()
+    agent, reviewer = builders.an_agent(), builders.a_reviewer()
+    return Desk(
+        agent=agent,
+        reviewer=reviewer,
+        agent_key=make_agent_key(agent).text,
+        token=make_personal_token(reviewer).text,
+    )
+
+
+def a_wait() -> dict[str, Any]:
+    return {
+        "key": "order",
+        "kind": "approval",
+        "reason": "approval.action",
+        "queue": "engineering",
+        "title": "Order the hoist for crane 14",
+        "message": MESSAGE,
+        "proposal": builders.CALL,
+        "evidence": EVIDENCE,
+    }
+
+
+def start(desk: Desk, number: int) -> Call:
+    body = {"key": f"PR-{number}", "title": "A purchase", "lease_seconds": 3600}
+    return a_call("POST", "/api/v1/runs", body, key=desk.agent_key)
+
+
+def suspend(desk: Desk, run: dict[str, Any]) -> Call:
+    body = {"after": 0, "checkpoint": {"step": "ask", "state": STATE}, "interrupts": [a_wait()]}
+    path = f"/api/v1/runs/{run['id']}/interrupts"
+    return a_call("POST", path, body, key=desk.agent_key, Run_Lease=run["lease"]["token"])
+
+
+def decide(desk: Desk, suspended: dict[str, Any]) -> Call:
+    [interrupt] = suspended["interrupts"]
+    body = {"state_version": 1, "verdict": "approve"}
+    return a_call("POST", f"/api/v1/interrupts/{interrupt['id']}/decisions", body, key=desk.token)
+
+
+def claim(desk: Desk, *, wait: int = 0) -> Call:
+    body = {"code_version": "2.4.1", "max": 1, "wait": wait}
+    return a_call("POST", "/api/v1/continuations/claim", body, key=desk.agent_key)
+
+
+def complete(desk: Desk, claimed: list[dict[str, Any]]) -> Call:
+    [one] = claimed
+    path = f"/api/v1/runs/{one['run']['id']}/complete"
+    return a_call("POST", path, {"result": None}, key=desk.agent_key, Run_Lease=one["lease"]["token"])
+
+
+def inbox(desk: Desk) -> Call:
+    return a_call("GET", "/api/v1/interrupts?status=waiting&limit=50", key=desk.token)
