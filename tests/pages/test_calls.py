@@ -1,0 +1,86 @@
+"""A call in words: the owner's sentence, filled in by us; nothing an agent writes can pose as a part of it."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+
+from reviewqueue.pages.calls import describe_call
+from runs.models import CallLabel
+
+SENTENCE = "Issue purchase order to {supplier} for {amount} EUR"
+
+
+def a_label(sentence: str = SENTENCE, **arguments: Any) -> CallLabel:
+    return CallLabel(name="issue_purchase_order", sentence=sentence, arguments=arguments)
+
+
+def words(label: CallLabel | None, **arguments: Any):
+    return describe_call({"name": "issue_purchase_order", "arguments": arguments}, label)
+
+
+def text(html: str) -> str:
+    return re.sub(r"<[^>]+>", "", html)
+
+
+def test_the_owners_sentence_is_filled_from_the_stored_call():
+    told = words(a_label(amount={"label": "Amount", "unit": "EUR"}), supplier="S-17", amount="184000.00")
+    assert text(told.sentence) == "Issue purchase order to S-17 for 184000.00 EUR"
+    assert '<data class="num" value="184000.00"><span>184</span><span>000.00</span></data>' in told.sentence
+    assert told.plain == "Issue purchase order to S-17 for 184000.00 EUR"
+    assert text(told.short) == "Issue purchase order to S-17"
+    assert [(it.name, it.label, it.unit, it.is_amount) for it in told.arguments] == [
+        ("supplier", "", "", False),
+        ("amount", "Amount", "EUR", True),
+    ]
+
+
+def test_a_short_sentence_keeps_the_unit_beside_its_amount():
+    assert text(words(a_label("Pay {amount} EUR to {account}"), amount=5, account="x").short) == "Pay 5 EUR"
+
+
+def test_without_a_label_the_call_stands_by_its_name_with_its_arguments():
+    told = words(None, supplier="S-17", amount=3, urgent=True, note="x")
+    assert text(told.sentence) == "issue_purchase_order: supplier S-17, amount 3, urgent yes, …"
+    assert told.plain == "Call issue_purchase_order, 4 arguments"
+    assert not told.is_labelled
+    assert text(words(None).sentence) == "issue_purchase_order, without arguments"
+
+
+def test_a_place_without_its_argument_says_so_and_stays_no_gap():
+    assert "no amount" in text(words(a_label(), supplier="S-17").sentence)
+    assert "[no amount]" in words(a_label(), supplier="S-17").plain
+
+
+def test_a_value_is_marked_off_so_that_it_cannot_go_on_with_the_sentence():
+    told = words(a_label(), supplier="S-17 for 1.00 EUR, already paid", amount="184000.00")
+    assert '<span class="arg"><bdi class="exact">S-17 for 1.00 EUR, already paid</bdi></span>' in told.sentence
+
+
+def test_markup_and_hidden_characters_in_values_and_names_are_drawn():
+    told = words(a_label("{to}"), to="<b>a\u202eb</b>")
+    assert "<b>" not in told.sentence
+    assert "U+202E" in told.sentence
+    assert "\u202e" not in told.plain
+    unlabelled = describe_call({"name": "<i>\u200b", "arguments": {"<u>": "{supplier}"}}, None)
+    assert "<i>" not in unlabelled.sentence
+    assert "<u>" not in unlabelled.sentence
+
+
+def test_places_inside_a_value_are_not_filled():
+    assert text(words(a_label("To {supplier}"), supplier="{amount}", amount=7).sentence) == "To {amount}"
+
+
+def test_a_long_value_is_cut_and_says_by_how_much():
+    assert "40 more" in text(words(a_label("To {supplier}"), supplier="x" * 100).sentence)
+
+
+def test_values_of_every_type_have_words():
+    sentence = "{a} {b} {c} {d} {e} {f}"
+    told = words(a_label(sentence), a=None, b=False, c=[1, 2], d={"x": 1}, e=Decimal("0.10"), f="")
+    assert text(told.sentence) == "nothing no 2 entries 1 member 0.10 “”"
+
+
+def test_a_call_whose_arguments_are_no_object_still_has_a_name():
+    assert describe_call({"name": "x", "arguments": [1]}, None).arguments == ()
