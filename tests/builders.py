@@ -73,7 +73,7 @@ def a_wait(key: str = "order", *, wish: dict[str, Any] | None = None, **asked: A
         "reason": "approval.action",
         "title": "Order the hoist",
         "proposal": CALL,
-        "wish": Wish(queue=a_queue().slug, **(deadline | (wish or {}))),
+        "wish": Wish(**({"queue": a_queue().slug} | deadline | (wish or {}))),
         **asked,
     }
     wanted.setdefault("request_digest", digest({name: repr(value) for name, value in wanted.items() if name != "wish"}))

@@ -60,6 +60,12 @@ def is_wide(value: Any) -> bool:
 
 
 @register.filter
+def short_digest(text: str) -> str:
+    """Return a digest's beginning and end, for places where the whole stands elsewhere."""
+    return f"{text[:12]}…{text[-4:]}" if len(text) > 20 else text
+
+
+@register.filter
 def members(mapping: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
     """Return the names and values of an object from outside, in their order."""
     return list(mapping.items()) if mapping else []

@@ -1,0 +1,100 @@
+"""Text that somebody typed and could not send: kept in the session, shown again, never sent by itself.
+
+Called where a submission could not be used: the session had ended (the middleware below), the wait had changed meanwhile,
+somebody else held it. Opening the wait again fills the form with it; only the person's own press on a button decides. One
+text a session is kept, with a limit to its size, for one person: another one who signs in at the same browser sees nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
+from django.shortcuts import render, resolve_url
+from django.utils.crypto import constant_time_compare, salted_hmac
+from django_htmx.http import HttpResponseClientRedirect
+
+from ledger import clock
+from reviewqueue.pages.showing import PageRequest
+
+KEY = "kept"
+MARK = "keeps_what_was_typed"
+LIMIT = 200_000  # characters; a form beyond it comes back as a page that shows it
+KEPT_FOR = timedelta(hours=12)
+_NOT_WORDS = frozenset({"csrfmiddlewaretoken", "act", "who", "request_key", "state_version", "content_digest"})
+
+
+def keeps_what_was_typed(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Mark a view whose POST is kept when the session had ended; the middleware below reads the mark."""
+    setattr(view, MARK, True)
+    return view
+
+
+def mark_of(person: AbstractUser) -> str:
+    """Return what a form carries to say whose it is; it proves nothing and opens nothing."""
+    return salted_hmac("reviewqueue.kept", str(person.pk)).hexdigest()[:24]
+
+
+def keep(request: HttpRequest) -> bool:
+    """Keep the submitted form for its own page. Returns whether it fitted."""
+    posted = request.POST.copy()
+    posted.pop("csrfmiddlewaretoken", None)
+    text = posted.urlencode()
+    if len(text) > LIMIT:
+        return False
+    who = request.POST.get("who", "")[:24]
+    request.session[KEY] = {"path": request.path, "who": who, "post": text, "at": clock.now().isoformat()}
+    return True
+
+
+def kept_for(request: PageRequest, path: str, *, now: datetime) -> QueryDict | None:
+    """Return what this person typed for the page and could not send, or ``None``."""
+    found = request.session.get(KEY)
+    if not isinstance(found, dict) or found.get("path") != path:
+        return None
+    is_theirs = constant_time_compare(str(found.get("who")), mark_of(request.user))
+    is_fresh = datetime.fromisoformat(found["at"]) > now - KEPT_FOR
+    return QueryDict(found["post"]) if is_theirs and is_fresh else None
+
+
+def forget(request: HttpRequest) -> None:
+    """Let go of the text: it was sent."""
+    if KEY in request.session:
+        del request.session[KEY]
+
+
+class KeepWhatWasTyped(LoginRequiredMiddleware):
+    """Closed by default, like its parent; a decision typed while the session ended is kept and shown after signing in."""
+
+    def handle_no_permission(
+        self, request: HttpRequest, view_func: Callable[..., HttpResponseBase]
+    ) -> HttpResponseBase:
+        """Lead to sign-in. A fragment's request is led there as a page, never answered with one."""
+        back = request.path if request.method == "POST" else request.get_full_path()
+        if request.method == "POST" and getattr(view_func, MARK, False):
+            keep(request)
+        elif request.method == "POST":
+            back = "/"
+        if request.headers.get("HX-Request") == "true":
+            return HttpResponseClientRedirect(f"{resolve_url(settings.LOGIN_URL)}?{urlencode({'next': back})}")
+        return redirect_to_login(back, self.get_login_url(view_func), self.get_redirect_field_name(view_func))
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Say that a form came from an older sign-in, and show what was typed: as text to copy, never filled in again.
+
+    Another site could have made this request, so it may fill nothing in that a person might then send.
+    """
+    typed = [
+        (name, text[:20_000])
+        for name, texts in request.POST.lists()
+        for text in texts
+        if name not in _NOT_WORDS and text.strip()
+    ]
+    return render(request, "403_csrf.html", {"typed": typed[:50], "reason": reason, "back": request.path}, status=403)

@@ -1,0 +1,98 @@
+"""A decision's receipt as its page draws it: what was said, and how far what it allowed has come.
+
+Called by ``views``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import AbstractUser
+
+from reviewqueue.pages import phrases
+from reviewqueue.pages.calls import describe_call, labels_of
+from reviewqueue.pages.waits import asked
+from reviewqueue.screens import ReceiptScreen
+from runs.decisions import who_decided
+from runs.models import Interrupt
+from runs.states import APPROVING, DecisionStatus
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hop:
+    """One station of an answer's way: ``state`` is "done", "now" or "to come"."""
+
+    words: str
+    sub: str = ""
+    at: datetime | None = None
+    state: str = "to come"
+
+
+def receipt_context(
+    screen: ReceiptScreen, following: Interrupt | None, *, reader: AbstractUser, now: datetime
+) -> dict[str, Any]:
+    """Return everything the receipt shows. ``following``: the wait to go to next."""
+    decision, interrupt = screen.decision, screen.interrupt
+    proposals = [(wait.agent_id, wait.proposal) for wait in (interrupt, following) if wait is not None]
+    labels = labels_of(proposals)
+    allowed = screen.permit.call if screen.permit is not None else None
+    shown = allowed or interrupt.proposal
+    call = None
+    if shown is not None:
+        call = describe_call(shown, labels.get((interrupt.agent_id, str(shown["name"]))))
+    _, plain = asked(interrupt, labels)
+    word, tone = phrases.DECISION_WORDS[decision.status]
+    return {
+        "section": "inbox",
+        "now": now,
+        "screen": screen,
+        "decision": decision,
+        "interrupt": interrupt,
+        "plain": plain,
+        "call": call,
+        "was_allowed": allowed is not None,
+        "done": phrases.VERDICT_DONE.get(decision.verdict, "answered"),
+        "status_word": word,
+        "status_tone": tone,
+        "is_accepted": decision.status == DecisionStatus.ACCEPTED,
+        "is_approving": decision.verdict in APPROVING,
+        "is_readers": decision.by_id == reader.pk,
+        "may_undo": _may_be_undone(screen, reader=reader, now=now),
+        "undo_until": decision.created_at + interrupt.policy.undo,
+        "who": who_decided(decision),
+        "hops": _hops(screen) if decision.status == DecisionStatus.ACCEPTED else [],
+        "holds": [(phrases.HOLD_WORDS.get(hold.kind, hold.kind), hold) for hold in screen.holds],
+        "following": None if following is None else asked(following, labels)[1],
+        "following_wait": following,
+    }
+
+
+def _may_be_undone(screen: ReceiptScreen, *, reader: AbstractUser, now: datetime) -> bool:
+    """Say whether to offer taking it back; whether it still can be is judged when the button is pressed."""
+    decision, interrupt = screen.decision, screen.interrupt
+    is_own = decision.by_id == reader.pk and decision.door == "page" and decision.status == DecisionStatus.ACCEPTED
+    return is_own and now < decision.created_at + interrupt.policy.undo
+
+
+def _hops(screen: ReceiptScreen) -> list[Hop]:
+    """Return the way of an accepted answer and where on it the run is."""
+    decided = Hop(words="Decided", at=screen.decision.created_at, state="done")
+    to_come = [Hop(words="Checked again"), Hop(words="Ready"), Hop(words="Taken"), Hop(words="Goes on")]
+    continuation = screen.continuation
+    if continuation is None:
+        return [decided, Hop(words="Waits for its other questions", state="now"), *to_come]
+    if screen.resume == "void":
+        return [decided, Hop(words="Ended", sub=continuation.void_reason or "it does not go on from here", state="now")]
+    held = screen.resume == "held"
+    place = ["checking", "ready", "leased", "acknowledged"].index(continuation.status)
+    subs = ["facts and open effects", "for any free worker", "by a worker", "next boundary reached"]
+    times = [None, None, continuation.leased_at, continuation.acknowledged_at]
+    hops = [decided]
+    for at, words in enumerate(("Checked again", "Ready", "Taken", "Went on")):
+        is_now = at == place and continuation.status != "acknowledged"
+        state = "now" if is_now else "done" if at < place or continuation.status == "acknowledged" else "to come"
+        sub = "held back, see below" if is_now and held else subs[at] if state != "to come" else ""
+        hops.append(Hop(words=words, sub=sub, at=times[at], state=state))
+    return hops

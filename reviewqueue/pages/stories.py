@@ -1,0 +1,311 @@
+"""The timeline in words: what happened to a run, as a person would tell it.
+
+Called by pages with the events of one run. An event names ids; what they stand for (people, answers, waits) is looked up
+once for the whole story. A type nobody wrote words for is still told, by its own name: nothing is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AbstractUser
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from reviewqueue.pages import phrases, times
+from reviewqueue.pages.characters import seen
+from runs.models import Decision, Event, Interrupt
+
+LONG_WAIT = timedelta(hours=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One line of a story. ``words`` and ``sub`` are HTML; ``tone`` is "", "person", "warn", "bad" or "gap"."""
+
+    at: datetime | None
+    icon: str
+    words: SafeString
+    sub: SafeString | str = ""
+    tone: str = ""
+    who: str = ""
+    gap: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Told:
+    """What an event's words say, without who and when."""
+
+    words: SafeString | str
+    sub: SafeString | str = ""
+    icon: str = "info"
+    tone: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Known:
+    """What the ids of the events stand for."""
+
+    reader: AbstractUser
+    decisions: dict[str, Decision]
+    waits: dict[str, Interrupt]
+    names: dict[str, str]
+
+    def decision(self, event: Event) -> Decision | None:
+        return self.decisions.get(str(event.refs.get("decision")))
+
+    def wait(self, event: Event) -> Interrupt | None:
+        return self.waits.get(str(event.refs.get("interrupt")))
+
+    def name(self, address: str) -> str:
+        return "You" if address == self.reader.get_username() else self.names.get(address, address)
+
+
+def tell(events: Sequence[Event], *, reader: AbstractUser, waits: Iterable[Interrupt]) -> list[Entry]:
+    """Return the story of the events in their order, with long waits told as such."""
+    known = _look_up(events, reader=reader, waits=waits)
+    story: list[Entry] = []
+    before: Event | None = None
+    for event in events:
+        if before is not None and before.type == "run.suspended" and event.at - before.at >= LONG_WAIT:
+            waited = times.in_words(event.at - before.at)
+            words = mark_safe("waited; one row, no process, no connection")
+            story.append(Entry(at=None, icon="pause", words=words, tone="gap", gap=waited))
+        story.append(_entry(event, known))
+        before = event
+    return story
+
+
+def _look_up(events: Sequence[Event], *, reader: AbstractUser, waits: Iterable[Interrupt]) -> _Known:
+    ids = {str(event.refs["decision"]) for event in events if event.refs.get("decision")}
+    by_id = {wait.public_id: wait for wait in waits}
+    # What somebody said to a wait that the reader may not see stays unsaid here too.
+    decisions = Decision.objects.filter(public_id__in=ids, interrupt__public_id__in=by_id).select_related("by")
+    addresses = {event.actor.removeprefix("person:") for event in events if event.actor.startswith("person:")}
+    addresses |= {str(event.refs["initiator"]) for event in events if event.refs.get("initiator")}
+    people = get_user_model().objects.filter(username__in=addresses)
+    return _Known(
+        reader=reader,
+        decisions={decision.public_id: decision for decision in decisions},
+        waits=by_id,
+        names={person.get_username(): person.get_full_name() or person.get_username() for person in people},
+    )
+
+
+def _entry(event: Event, known: _Known) -> Entry:
+    told = _TOLD.get(event.type, _in_its_own_words)(event, known)
+    is_person = event.actor.startswith("person:")
+    who = known.name(event.actor.removeprefix("person:")) if is_person else ""
+    return Entry(
+        at=event.at,
+        icon="person" if is_person and told.icon == "info" else told.icon,
+        words=format_html("{}", told.words),
+        sub=told.sub,
+        tone=told.tone or ("person" if is_person else ""),
+        who=who,
+    )
+
+
+def _in_its_own_words(event: Event, known: _Known) -> _Told:
+    subject, _, verb = event.type.partition(".")
+    named = event.refs.get("effect") or event.refs.get("subject") or event.refs.get("reason") or ""
+    return _Told(words=f"{subject} {verb}".replace("_", " ").capitalize(), sub=seen(str(named)) if named else "")
+
+
+def _started(event: Event, known: _Known) -> _Told:
+    person = event.refs.get("initiator")
+    words = format_html("Run started for {}", known.name(person)) if person else "Run started by its agent"
+    return _Told(words=words, icon="play")
+
+
+def _suspended(event: Event, known: _Known) -> _Told:
+    asked = [known.waits[wait] for wait in event.refs.get("interrupts", ()) if wait in known.waits]
+    desks = ", ".join(dict.fromkeys(phrases.queue_name(wait.queue) for wait in asked))
+    words = f"Asked {desks}, then let its worker go" if desks else "Asked, then let its worker go"
+    said = [format_html('<q class="said">{}</q>', seen(wait.title, one_line=True)) for wait in asked]
+    again = "; asked again" if any(wait.renews_id for wait in asked) else ""
+    sub = format_html("checkpoint {}{} {}", event.refs.get("checkpoint"), again, mark_safe(" ".join(said)))  # noqa: S308  drawn
+    return _Told(words=words, sub=sub, icon="question")
+
+
+def _answered(event: Event, known: _Known) -> _Told:
+    decision = known.decision(event)
+    verdict = phrases.VERDICT_DONE.get(str(event.refs.get("verdict")), "answered")
+    note = decision.message if decision is not None else ""
+    sub = format_html('<q class="said">{}</q>', seen(note[:300])) if note else ""
+    return _Told(words=format_html("{}{}", verdict, _what(known.wait(event))), sub=sub)
+
+
+def _refused(event: Event, known: _Known) -> _Told:
+    decision = known.decision(event)
+    tried = phrases.VERDICT_DONE.get(decision.verdict, "answered") if decision is not None else "answered"
+    words = f"{tried}, and was refused"
+    return _Told(words=words, sub=format_html("<code>{}</code>; kept as evidence", event.refs.get("code")), tone="warn")
+
+
+def _claimed(event: Event, known: _Known) -> _Told:
+    return _Told(words="claimed it")
+
+
+def _released(event: Event, known: _Known) -> _Told:
+    return _Told(words="let it go")
+
+
+def _expired(event: Event, known: _Known) -> _Told:
+    do = str(event.refs.get("do"))
+    sub = {
+        "default": "the policy’s default answer counts",
+        "resume": "the agent goes on without an answer",
+        "cancel": "the run ends as expired",
+        "fail": "the run ends as failed",
+    }.get(do, "")
+    return _Told(words="Nobody answered in time", sub=sub, icon="clock", tone="warn")
+
+
+def _escalated(event: Event, known: _Known) -> _Told:
+    after = phrases.queue_title(str(event.refs.get("to")))
+    before = phrases.queue_title(str(event.refs.get("before")))
+    return _Told(words=f"Nobody answered in {before}; now {after} is asked", icon="next", tone="warn")
+
+
+def _renewed(event: Event, known: _Known) -> _Told:
+    return _Told(words="A fact changed, so the review was renewed", sub=_facts(event), icon="change", tone="warn")
+
+
+def _replanned(event: Event, known: _Known) -> _Told:
+    words = "A fact changed: the answer is kept as evidence, the agent redoes what is affected"
+    return _Told(words=words, sub=_facts(event), icon="change", tone="warn")
+
+
+def _reported(event: Event, known: _Known) -> _Told:
+    return _Told(words="Its worker checked facts again", sub=_facts(event), icon="round")
+
+
+def _facts(event: Event) -> SafeString:
+    names = ", ".join(str(name) for name in event.refs.get("facts", ()))
+    return seen(names, one_line=True) if names else mark_safe("")
+
+
+def _checkpoint(event: Event, known: _Known) -> _Told:
+    words = format_html("Checkpoint {}", event.refs.get("checkpoint", event.refs.get("number", "")))
+    step = event.refs.get("step")
+    return _Told(words=words, sub=seen(str(step), one_line=True) if step else "", icon="flag")
+
+
+def _ready(event: Event, known: _Known) -> _Told:
+    return _Told(words="Checked again: it may go on", icon="check")
+
+
+def _continued(event: Event, known: _Known) -> _Told:
+    return _Told(words="A worker took it and went on", sub=f"attempt {event.refs.get('attempt')}", icon="play")
+
+
+def _denied(event: Event, known: _Known) -> _Told:
+    words = "The answer lost its authority before the run went on; asked again"
+    return _Told(words=words, icon="lock", tone="warn")
+
+
+def _lost(event: Event, known: _Known) -> _Told:
+    doubts = event.refs.get("in_doubt") or ()
+    sub = format_html("in doubt: {}", seen(", ".join(map(str, doubts)), one_line=True)) if doubts else ""
+    return _Told(
+        words="Its worker was lost", sub=sub or "it goes on from the last checkpoint", icon="alert", tone="warn"
+    )
+
+
+def _handed_back(event: Event, known: _Known) -> _Told:
+    return _Told(words="Its worker handed it back", sub=seen(str(event.refs.get("reason", ""))), icon="undo")
+
+
+def _held(event: Event, known: _Known) -> _Told:
+    words = phrases.HOLD_WORDS.get(str(event.refs.get("kind")), "It is held back")
+    subject = str(event.refs.get("subject") or "")
+    return _Told(words=words, sub=seen(subject, one_line=True) if subject else "", icon="lock", tone="bad")
+
+
+def _ending(event: Event, known: _Known) -> _Told:
+    return _Told(words="It is being ended", sub=seen(str(event.refs.get("reason", ""))), icon="stop", tone="warn")
+
+
+def _ended(event: Event, known: _Known) -> _Told:
+    status = event.type.partition(".")[2]
+    word, icon, tone, _ = phrases.RUN_WORDS.get(status, (status, "flag", "", ""))
+    reason = event.refs.get("reason")
+    return _Told(
+        words=f"Run {word}", sub=seen(str(reason)) if reason else "", icon=icon, tone="" if tone == "good" else tone
+    )
+
+
+def _effect(words: str, icon: str, tone: str = "") -> Callable[[Event, _Known], _Told]:
+    def told(event: Event, known: _Known) -> _Told:
+        return _Told(words=words, sub=_key(event.refs.get("effect")), icon=icon, tone=tone)
+
+    return told
+
+
+def _key(key: Any) -> SafeString:
+    return format_html("<code>{}</code>", seen(str(key), one_line=True)) if key else mark_safe("")
+
+
+def _what(wait: Interrupt | None) -> SafeString:
+    return (
+        format_html(' <q class="said">{}</q>', seen(wait.title, one_line=True)) if wait is not None else mark_safe("")
+    )
+
+
+def _acted(words: str, icon: str = "info", tone: str = "") -> Callable[[Event, _Known], _Told]:
+    def told(event: Event, known: _Known) -> _Told:
+        reason = str(event.refs.get("reason") or "")
+        return _Told(words=words, sub=seen(reason) if reason else "", icon=icon, tone=tone)
+
+    return told
+
+
+_TOLD: dict[str, Callable[[Event, _Known], _Told]] = {
+    "run.started": _started,
+    "run.suspended": _suspended,
+    "run.ending": _ending,
+    "run.completed": _ended,
+    "run.failed": _ended,
+    "run.cancelled": _ended,
+    "run.expired": _ended,
+    "run.replanned": _replanned,
+    "checkpoint.committed": _checkpoint,
+    "run.pause_asked": _acted("asked it to pause", "pause", "warn"),
+    "run.resumed": _acted("let it go on", "play"),
+    "run.cancel_asked": _acted("asked to cancel it", "stop", "warn"),
+    "run.restarted": _acted("started it again", "round"),
+    "interrupt.answered": _answered,
+    "interrupt.amended": _acted("Changed what it asks; votes and drafts begin anew", "change", "warn"),
+    "interrupt.withdrawn": _acted("Took the question back", "undo", "warn"),
+    "interrupt.assigned": _acted("assigned it"),
+    "interrupt.extended": _acted("gave it more time", "clock"),
+    "interrupt.commented": _acted("wrote a comment", "comment"),
+    "decision.undone": _acted("took the answer back", "undo", "warn"),
+    "interrupt.claimed": _claimed,
+    "interrupt.released": _released,
+    "interrupt.expired": _expired,
+    "interrupt.escalated": _escalated,
+    "decision.refused": _refused,
+    "review.renewed": _renewed,
+    "resume.denied": _denied,
+    "facts.reported": _reported,
+    "continuation.ready": _ready,
+    "continuation.claimed": _continued,
+    "lease.lost": _lost,
+    "lease.handed_back": _handed_back,
+    "hold.opened": _held,
+    "effect.begun": _effect("An outside effect began", "bolt"),
+    "effect.applied": _effect("An outside effect happened", "check"),
+    "effect.failed": _effect("An outside effect failed, and did not happen", "cross", "bad"),
+    "effect.unknown": _effect("Nobody knows yet whether an outside effect happened", "question", "bad"),
+    "effect.refused": _effect("An outside effect was refused", "lock", "warn"),
+    "effect.settled": _effect("said what happened outside", "check"),
+    "effect.ordered_again": _effect("ordered an effect to be done again", "round"),
+    "effect.contradiction_closed": _effect("closed the contradiction", "check"),
+    "effect.contradicted": _effect("A second report contradicts the first", "alert", "bad"),
+}

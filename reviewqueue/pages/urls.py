@@ -1,0 +1,18 @@
+"""Addresses of the pages for people. Nothing here is decided by GET."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from reviewqueue.pages import deciding, views
+
+urlpatterns = [
+    path("", views.inbox, name="inbox"),
+    path("interrupts/<str:interrupt_id>", deciding.interrupt, name="interrupt"),
+    path("interrupts/<str:interrupt_id>/claim", deciding.claim, name="claim"),
+    path("interrupts/<str:interrupt_id>/release", deciding.release, name="release"),
+    path("interrupts/<str:interrupt_id>/undo", deciding.undo, name="undo"),
+    path("decisions/<str:decision_id>", views.receipt, name="decision"),
+    path("runs", views.runs, name="runs"),
+    path("runs/<str:run_id>", views.run, name="run"),
+]

@@ -1,0 +1,73 @@
+"""Pages that only show: the inbox, receipts, runs. Their GET changes nothing.
+
+Called by ``urls``. Rows come from ``inbox`` and ``screens``, which ask ``authority`` first; words come from this package.
+"""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+from django.views.decorators.http import require_safe
+
+from ledger import clock
+from reviewqueue import inbox as desk
+from reviewqueue import screens
+from reviewqueue.pages.lists import empty_list, inbox_groups, list_words, view_links
+from reviewqueue.pages.receipts import receipt_context
+from reviewqueue.pages.run_pages import run_context, run_rows
+from reviewqueue.pages.showing import PageRequest, foreign_is_missing, show
+from runs.states import RunStatus
+
+
+@require_safe
+def inbox(request: PageRequest) -> HttpResponse:
+    """List what waits, in order of risk and time left."""
+    now = clock.now()
+    asked = request.GET.get("view", "")
+    view = desk.View(asked) if asked in set(desk.View) else desk.View.OPEN
+    queue = request.GET.get("queue", "")[:60]
+    counts = desk.count_waits(request.user, now=now)
+    found = desk.list_waits(request.user, view=view, queue=queue, after=request.GET.get("after", ""), now=now)
+    context = list_words(found, counts, view=view, queue=queue) | {
+        "section": "inbox",
+        "now": now,
+        "inbox_count": counts.shown(desk.View.OPEN),
+        "view": view,
+        "queue": queue,
+        "found": found,
+        "groups": inbox_groups(found, counts, view=view, queue=queue, reader=request.user, now=now),
+        "links": view_links(counts, view=view, queue=queue),
+        "empty": None
+        if found.rows
+        else empty_list(request.user, counts, view=view, queue=queue, continued=found.continued),
+    }
+    return show(request, "inbox/page.html", context)
+
+
+@require_safe
+@foreign_is_missing
+def receipt(request: PageRequest, decision_id: str) -> HttpResponse:
+    """Show one decision and how far what it allowed has come."""
+    now = clock.now()
+    screen = screens.read_receipt(request.user, decision_id)
+    following = desk.next_to_decide(request.user, now=now)
+    return show(request, "interrupt/receipt.html", receipt_context(screen, following, reader=request.user, now=now))
+
+
+@require_safe
+def runs(request: PageRequest) -> HttpResponse:
+    """List the runs that the person may see."""
+    asked = request.GET.get("status", "")
+    status = asked if asked in RunStatus.values else ""
+    found = screens.list_runs(request.user, status=status, after=request.GET.get("after", ""))
+    context = {"section": "runs", "found": found, "rows": run_rows(found.runs), "status": status}
+    context["statuses"] = RunStatus.values
+    return show(request, "run/list.html", context)
+
+
+@require_safe
+@foreign_is_missing
+def run(request: PageRequest, run_id: str) -> HttpResponse:
+    """Show one run from its start to where it stands."""
+    now = clock.now()
+    screen = screens.read_run(request.user, run_id)
+    return show(request, "run/page.html", run_context(screen, reader=request.user, now=now))

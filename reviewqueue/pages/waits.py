@@ -1,0 +1,169 @@
+"""A wait as its page draws it: the screen's rows turned into words, once, for all the parts of the page.
+
+Called by ``deciding``. What is asked is said by us, from the stored call and its owner's label; the agent's own words are
+passed on as they are, for the fence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib.auth.models import AbstractUser
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from ledger.canonical import digest
+from ledger.models import Effect
+from reviewqueue import inbox
+from reviewqueue.pages import phrases
+from reviewqueue.pages.calls import CallWords, Labels, describe_call, labels_of
+from reviewqueue.pages.characters import warnings_in
+from reviewqueue.pages.kept import mark_of
+from reviewqueue.pages.outcomes import who_can_in_words
+from reviewqueue.pages.stories import tell
+from reviewqueue.screens import WaitScreen
+from runs.models import Agent, Fact, FactStatus, Interrupt
+from runs.states import Kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownFact:
+    """One fact: what was relied on, what the last check found, and what a change does."""
+
+    fact: Fact
+    source: str
+    on_change: str
+    is_changed: bool
+    is_checked: bool
+    is_unavailable: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownEffect:
+    """One effect with its call in words."""
+
+    effect: Effect
+    words: CallWords
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gauge:
+    """How much of the time has gone, in hundredths of the bar."""
+
+    gone: int
+    rest: int
+    words: str
+
+
+def asked(interrupt: Interrupt, labels: Labels) -> tuple[SafeString, str]:
+    """Return what is asked, made by us: as HTML and as plain text."""
+    if interrupt.kind == Kind.APPROVAL and interrupt.proposal is not None:
+        label = labels.get((interrupt.agent_id, str(interrupt.proposal["name"])))
+        words = describe_call(interrupt.proposal, label)
+        return words.sentence, words.plain
+    told = phrases.asked_words(interrupt.kind, interrupt.reason, _count_fields(interrupt))
+    return format_html("{}", told), told
+
+
+def _count_fields(interrupt: Interrupt) -> int:
+    body = None if interrupt.schema is None else interrupt.schema.body
+    properties = body.get("properties") if isinstance(body, Mapping) else None
+    return len(properties) if isinstance(properties, Mapping) else 0
+
+
+def wait_context(screen: WaitScreen, *, reader: AbstractUser, now: datetime, edited: Any = None) -> dict[str, Any]:
+    """Return everything the page of a wait shows. ``edited``: the arguments that would be approved instead."""
+    interrupt = screen.interrupt
+    proposal = interrupt.proposal
+    calls = [(interrupt.agent_id, effect.call) for effect in screen.effects]
+    labels = labels_of([*calls, (interrupt.agent_id, proposal)])
+    call = None
+    if proposal is not None:
+        shown = {"name": proposal["name"], "arguments": proposal["arguments"] if edited is None else edited}
+        call = describe_call(shown, labels.get((interrupt.agent_id, str(proposal["name"]))))
+    heading, plain = asked(interrupt, labels)
+    if call is not None and interrupt.kind == Kind.APPROVAL:
+        heading = call.short
+    before, after = inbox.neighbours(reader, interrupt)
+    return {
+        "section": "inbox",
+        "now": now,
+        "screen": screen,
+        "interrupt": interrupt,
+        "heading": heading,
+        "plain": plain,
+        "call": call,
+        "call_digest": "" if call is None else digest({"name": call.name, "arguments": _arguments(proposal, edited)}),
+        "proposed_digest": "" if proposal is None or edited is None else digest(_bare(proposal)),
+        "warnings": warnings_in([interrupt.title, interrupt.message, _bare(proposal), interrupt.evidence]),
+        "facts": [shown_fact(fact) for fact in screen.facts],
+        "effects": shown_effects(screen.effects, interrupt.agent, labels),
+        "evidence": [_evidence(entry) for entry in interrupt.evidence],
+        "story": tell(screen.events, reader=reader, waits=screen.waits)[::-1],
+        "ladder": phrases.ladder(interrupt),
+        "then": phrases.then_what(interrupt),
+        "gauge": _gauge(interrupt, now=now),
+        "winner_done": "" if screen.winner is None else phrases.VERDICT_DONE.get(screen.winner.verdict, "answered"),
+        "closed": phrases.closed_words(interrupt),
+        "who_can": who_can_in_words(screen.why_not),
+        "queue_name": phrases.queue_name(interrupt.queue),
+        "held": interrupt.claimed_by is not None
+        and interrupt.claimed_until is not None
+        and interrupt.claimed_until > now,
+        "is_mine": interrupt.claimed_by_id == reader.pk,
+        "before": before,
+        "after": after,
+        "who": mark_of(reader),
+    }
+
+
+def _arguments(proposal: Any, edited: Any) -> Any:
+    return proposal["arguments"] if edited is None else edited
+
+
+def _bare(proposal: Any) -> Any:
+    return None if proposal is None else {"name": proposal["name"], "arguments": proposal["arguments"]}
+
+
+def shown_fact(fact: Fact) -> ShownFact:
+    """Return a fact in words."""
+    return ShownFact(
+        fact=fact,
+        source=phrases.fact_source(fact),
+        on_change=phrases.fact_on_change(fact),
+        is_changed=fact.last_status == FactStatus.CHANGED,
+        is_checked=fact.last_status in (FactStatus.CHANGED, FactStatus.SAME),
+        is_unavailable=fact.last_status == FactStatus.UNAVAILABLE,
+    )
+
+
+def shown_effects(effects: list[Effect], agent: Agent, labels: Labels) -> list[ShownEffect]:
+    """Return effects with their calls in words."""
+    return [
+        ShownEffect(effect=effect, words=describe_call(effect.call, labels.get((agent.pk, effect.name))))
+        for effect in effects
+    ]
+
+
+def _evidence(entry: Any) -> dict[str, Any]:
+    """Return one piece of evidence as label, value and source; whatever has no such shape is shown whole."""
+    if isinstance(entry, Mapping) and "label" in entry:
+        rest = {name: value for name, value in entry.items() if name not in ("label", "value", "source")}
+        has_value = "value" in entry
+        return {
+            "label": str(entry["label"]),
+            "has_value": has_value,
+            "value": entry.get("value"),
+            "source": str(entry.get("source") or ""),
+            "rest": rest,
+        }
+    return {"label": "", "has_value": True, "value": entry, "source": "", "rest": {}}
+
+
+def _gauge(interrupt: Interrupt, *, now: datetime) -> Gauge:
+    whole = max(interrupt.deadline - interrupt.created_at, timedelta(seconds=1))
+    gone = min(100, max(0, round((now - interrupt.created_at) / whole * 100)))
+    return Gauge(gone=gone, rest=100 - gone, words=f"{gone} hundredths of the time have passed")

@@ -1,0 +1,193 @@
+"""What each page beside the inbox shows, read once: a wait, a decision, the runs. Read-only.
+
+Called by the pages. Every function begins with what the person may see (``authority``); a foreign row is a missing one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.contrib.auth.models import AbstractUser
+from django.db.models import Q
+
+from ledger import effects
+from ledger.errors import NotFound, Refusal
+from ledger.models import Effect
+from reviewqueue import authority, gateway
+from runs import claims
+from runs.decisions import winner_of
+from runs.models import Checkpoint, Continuation, Decision, Event, Fact, Hold, Interrupt, Outcome, Permit, Run
+from runs.states import DecisionStatus, InterruptStatus
+
+STORY = 40  # events on the page of one wait; the run's own page has them all
+RUNS = 50
+EVENTS = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitScreen:
+    """One wait with everything a decision needs, and whether this person may decide it now."""
+
+    interrupt: Interrupt
+    facts: list[Fact]
+    effects: list[Effect]
+    events: list[Event]
+    waits: list[Interrupt]
+    winner: Decision | None
+    assignees: list[AbstractUser]
+    why_not: Refusal | None
+    held_by_other: bool
+    is_lead: bool
+
+    @property
+    def is_open(self) -> bool:
+        """Say whether it still waits."""
+        return bool(self.interrupt.status == InterruptStatus.WAITING)
+
+    @property
+    def may_decide(self) -> bool:
+        """Say whether this person may decide it now."""
+        return self.is_open and self.why_not is None and not self.held_by_other
+
+    @property
+    def changed(self) -> list[Fact]:
+        """Return the facts whose last check found another value."""
+        return [fact for fact in self.facts if fact.last_status == "changed"]
+
+
+def read_wait(person: AbstractUser, interrupt_id: str, *, now: datetime) -> WaitScreen:
+    """Return the screen of one wait. Raises ``NotFound``."""
+    interrupt = gateway.find_visible(person, interrupt_id)
+    run = interrupt.run
+    facts = Fact.objects.filter(checkpoint=interrupt.checkpoint_id).filter(Q(interrupt=None) | Q(interrupt=interrupt))
+    events = Event.objects.filter(run=run).order_by("-seq")[:STORY]
+    waits = authority.visible_interrupts(person).filter(run=run).select_related("queue")
+    return WaitScreen(
+        interrupt=interrupt,
+        facts=list(facts.select_related("connection").order_by("id")),
+        effects=effects.consult(run.public_id),
+        events=list(events)[::-1],
+        waits=list(waits.defer("message", "proposal", "evidence").order_by("id")),
+        winner=winner_of(interrupt),
+        assignees=[assignee.person for assignee in interrupt.assignees.select_related("person")],
+        why_not=authority.why_not_decide(person, interrupt),
+        held_by_other=claims.is_claimed_by_other(interrupt, person, now=now),
+        is_lead=authority.leads(person, interrupt.queue),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReceiptScreen:
+    """One decision, and how far what it allowed has come."""
+
+    decision: Decision
+    interrupt: Interrupt
+    run: Run
+    permit: Permit | None
+    spent_on: Effect | None
+    continuation: Continuation | None
+    resume: str | None
+    holds: list[Hold]
+    event: Event | None
+    winner: Decision | None
+
+
+def read_receipt(person: AbstractUser, decision_id: str) -> ReceiptScreen:
+    """Return the receipt of a decision: an accepted one for all who see the wait, a refused one for its own author."""
+    found = Decision.objects.select_related("by").filter(public_id=decision_id).first()
+    if found is None or not _may_read(person, found):
+        raise NotFound
+    wait = Interrupt.objects.select_related("queue", "policy", "run", "agent", "checkpoint", "schema")
+    interrupt = wait.get(pk=found.interrupt_id)
+    permit = Permit.objects.filter(decision=found).first()
+    continuation = gateway.latest_continuation(interrupt) if found.status == DecisionStatus.ACCEPTED else None
+    spent = Effect.objects.filter(permit_ref=permit.public_id).first() if permit is not None else None
+    told = Event.objects.filter(run=interrupt.run, at__gte=found.created_at).order_by("seq")[:20]
+    return ReceiptScreen(
+        decision=found,
+        interrupt=interrupt,
+        run=interrupt.run,
+        permit=permit,
+        spent_on=spent,
+        continuation=continuation,
+        resume=gateway.resume_word(interrupt.run, interrupt, continuation),
+        holds=_open_holds(interrupt.run),
+        event=next((event for event in told if event.refs.get("decision") == found.public_id), None),
+        winner=winner_of(interrupt),
+    )
+
+
+def _may_read(person: AbstractUser, decision: Decision) -> bool:
+    if not authority.visible_interrupts(person).filter(pk=decision.interrupt_id).exists():
+        return False
+    stood = {DecisionStatus.ACCEPTED, DecisionStatus.COUNTED, DecisionStatus.OVERTAKEN, DecisionStatus.REVOKED}
+    return decision.status in stood or decision.by_id == person.pk
+
+
+def _open_holds(run: Run) -> list[Hold]:
+    return list(Hold.objects.filter(run=run, lifted_at=None).select_related("owner").order_by("id"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsPage:
+    """One page of runs, newest first. ``next`` continues it."""
+
+    runs: list[Run]
+    next: str
+
+
+def list_runs(person: AbstractUser, *, status: str = "", after: str = "") -> RunsPage:
+    """Return the runs that the person may see, newest first."""
+    runs = authority.visible_runs(person).select_related("agent", "initiator").order_by("-id")
+    if status:
+        runs = runs.filter(status=status)
+    if after.isascii() and after.isdigit() and len(after) < 19:
+        runs = runs.filter(pk__lt=int(after))
+    found = list(runs[: RUNS + 1])
+    return RunsPage(runs=found[:RUNS], next=str(found[RUNS - 1].pk) if len(found) > RUNS else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunScreen:
+    """One run from its start to where it stands."""
+
+    run: Run
+    checkpoints: list[Checkpoint]
+    effects: list[Effect]
+    waits: list[Interrupt]
+    decisions: list[Decision]
+    continuation: Continuation | None
+    holds: list[Hold]
+    outcome: Outcome | None
+    events: list[Event]
+    is_cut: bool
+
+    @property
+    def open_waits(self) -> list[Interrupt]:
+        """Return the waits that are open."""
+        return [wait for wait in self.waits if wait.status == InterruptStatus.WAITING]
+
+
+def read_run(person: AbstractUser, run_id: str) -> RunScreen:
+    """Return the screen of one run. Raises ``NotFound``."""
+    runs = authority.visible_runs(person).select_related("agent__owner", "initiator")
+    run = runs.filter(public_id=run_id).first()
+    if run is None:
+        raise NotFound
+    waits = Interrupt.objects.filter(run=run).select_related("queue", "policy__escalate_to", "claimed_by", "agent")
+    seen = authority.visible_interrupts(person).filter(run=run).values("pk")
+    events = list(Event.objects.filter(run=run).order_by("-seq")[: EVENTS + 1])
+    decisions = Decision.objects.filter(interrupt__in=waits.filter(pk__in=seen)).select_related("by")
+    return RunScreen(
+        run=run,
+        checkpoints=list(Checkpoint.objects.filter(run=run).defer("state").order_by("-number")[:100]),
+        effects=effects.consult(run.public_id),
+        waits=list(waits.filter(pk__in=seen).defer("message", "evidence").order_by("id")),
+        decisions=list(decisions.filter(status=DecisionStatus.ACCEPTED).order_by("id")),
+        continuation=Continuation.objects.filter(run=run).order_by("-id").first(),
+        holds=_open_holds(run),
+        outcome=Outcome.objects.filter(run=run).order_by("-epoch").first(),
+        events=events[:EVENTS][::-1],
+        is_cut=len(events) > EVENTS,
+    )

@@ -1,0 +1,373 @@
+"""Deciding by the page, without a script: each verdict, what is wrong at its field, refusals in words, one post twice."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from django.test import Client
+
+from ledger import clock
+from ledger.canonical import digest
+from reviewqueue import desk as acts
+from reviewqueue.gateway import Seen, submit_decision
+from runs.decisions import Answer
+from runs.models import Decision, Interrupt, Permit
+from tests import builders
+from tests.pages import desk
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def client() -> Client:
+    return desk.signed_in(desk.lena())
+
+
+def said() -> Decision:
+    return Decision.objects.get(status="accepted")
+
+
+def answer_elsewhere(interrupt: Interrupt, verdict: str = "reject", message: str = "") -> None:
+    submit_decision(
+        responder=builders.a_reviewer("ines@company.example"),
+        interrupt_id=interrupt.public_id,
+        answer=Answer(verdict=verdict, message=message),
+        seen=Seen(state_version=interrupt.state_version),
+        door="api",
+    )
+
+
+def edit_form(interrupt: Interrupt, **changed: str) -> dict[str, str]:
+    arguments = {f"arguments.{name}": str(value) for name, value in interrupt.proposal["arguments"].items()}
+    return {"verdict": "edit", "act": "edit", **arguments, **{f"arguments.{n}": v for n, v in changed.items()}}
+
+
+def test_approving_leads_to_the_receipt_and_leaves_the_permit(client: Client):
+    interrupt = desk.an_order()
+    form = desk.form_of(client, interrupt, verdict="approve", act="approve", **{"message-approve": "hours match"})
+    response = desk.post(client, interrupt, form)
+    assert response.status_code == 302
+    assert response.url == f"/decisions/{said().public_id}"
+    assert (said().verdict, said().message, said().door) == ("approve", "hours match", "page")
+    assert Permit.objects.get().call == {name: interrupt.proposal[name] for name in ("name", "arguments")}
+
+
+def test_the_same_form_sent_twice_is_one_decision_and_one_receipt(client: Client):
+    interrupt = desk.an_order()
+    form = desk.form_of(client, interrupt, verdict="approve", act="approve")
+    first, second = desk.post(client, interrupt, form), desk.post(client, interrupt, form)
+    assert first.url == second.url
+    assert Decision.objects.count() == 1
+
+
+def test_rejecting_sends_the_reason(client: Client):
+    interrupt = desk.an_order()
+    form = desk.form_of(client, interrupt, verdict="reject", act="reject", **{"message-reject": "Wrong\r\naccount"})
+    desk.post(client, interrupt, form)
+    assert (said().verdict, said().message) == ("reject", "Wrong\naccount")
+    assert not Permit.objects.exists()
+
+
+def test_asking_for_more_needs_the_question_and_says_so_at_its_field(client: Client):
+    interrupt = desk.an_order()
+    form = desk.form_of(client, interrupt, verdict="respond", act="respond")
+    response = desk.post(client, interrupt, form)
+    assert response.status_code == 422
+    html = response.content.decode()
+    assert "Say what you ask." in html
+    assert 'id="message-respond" name="message-respond" rows="2" aria-invalid="true"' in html
+    assert not Decision.objects.exists()
+    desk.post(client, interrupt, form | {"message-respond": "Why not S-22?"})
+    assert said().verdict == "respond"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "pressed", "words"),
+    [
+        ("", "approve", "Choose what you decide first"),
+        ("reject", "approve", "You chose “Reject”"),
+        ("approve", "", "You chose “Approve”"),
+        ("approve", "edit-approve", "You chose “Approve”"),
+        ("destroy", "destroy", "Choose what you decide first"),
+    ],
+)
+def test_only_the_button_of_the_chosen_act_decides(client: Client, chosen: str, pressed: str, words: str):
+    interrupt = desk.an_order()
+    typed = {"message-approve": "my note", "message-reject": "my reason"}
+    response = desk.post(client, interrupt, desk.form_of(client, interrupt, verdict=chosen, act=pressed, **typed))
+    assert response.status_code == 422
+    html = response.content.decode()
+    assert words in html
+    assert "my note" in html
+    assert "my reason" in html
+    assert not Decision.objects.exists()
+
+
+class TestChangedFacts:
+    def test_approving_needs_the_tick_that_names_the_value_seen(self, client: Client):
+        interrupt = desk.an_order()
+        fact = desk.change_a_fact(interrupt)
+        form = desk.form_of(client, interrupt, verdict="approve", act="approve", **{"message-approve": "kept"})
+        response = desk.post(client, interrupt, form)
+        assert response.status_code == 422
+        assert "Confirm that you have seen this change." in response.content.decode()
+        assert "kept" in response.content.decode()
+        stale = desk.post(client, interrupt, form | {f"seen-{fact.pk}-approve": digest("195000.00")})
+        assert stale.status_code == 422
+        assert not Decision.objects.exists()
+        assert desk.post(client, interrupt, form | {f"seen-{fact.pk}-approve": digest("190900.00")}).status_code == 302
+
+    def test_rejecting_needs_none(self, client: Client):
+        interrupt = desk.an_order()
+        desk.change_a_fact(interrupt)
+        form = desk.form_of(client, interrupt, verdict="reject", act="reject")
+        assert desk.post(client, interrupt, form).status_code == 302
+
+
+class TestEditing:
+    def test_an_edit_is_shown_against_the_proposal_before_it_counts(self, client: Client):
+        interrupt = desk.an_order()
+        form = desk.form_of(client, interrupt, **edit_form(interrupt, amount="179000.00"))
+        review = desk.post(client, interrupt, form)
+        assert review.status_code == 200
+        html = review.content.decode()
+        assert not Decision.objects.exists()
+        assert "What will happen with your changes" in html
+        gone, come = html.index('class="gone"'), html.index('class="come"')
+        assert "184000.00" in html[gone:come]
+        assert "179000.00" in html[come:]
+        edited = re.search(r'name="edited" value="([^"]+)"', html)[1]
+        final = desk.post(client, interrupt, form | {"act": "edit-approve", "edited": edited})
+        assert final.status_code == 302
+        expected = {**interrupt.proposal["arguments"], "amount": "179000.00"}
+        assert digest(said().arguments) == digest(expected)
+        assert digest(Permit.objects.get().call["arguments"]) == digest(expected)
+        assert said().arguments["quantity"] == 1
+
+    def test_the_reviewed_page_carries_all_that_was_typed(self, client: Client):
+        interrupt = desk.an_order()
+        typed = edit_form(interrupt, deliver_to="Gate 3\r\n<b>now</b>") | {"message-edit": "cheaper"}
+        html = desk.post(client, interrupt, desk.form_of(client, interrupt, **typed)).content.decode()
+        assert 'name="message-edit" value="cheaper"' in html
+        assert "&lt;b&gt;now&lt;/b&gt;" in html
+
+    def test_what_was_not_reviewed_does_not_count(self, client: Client):
+        interrupt = desk.an_order()
+        form = desk.form_of(client, interrupt, **edit_form(interrupt, amount="179000.00"))
+        html = desk.post(client, interrupt, form).content.decode()
+        edited = re.search(r'name="edited" value="([^"]+)"', html)[1]
+        other = form | {"arguments.amount": "1.00", "act": "edit-approve", "edited": edited}
+        assert "What will happen with your changes" in desk.post(client, interrupt, other).content.decode()
+        assert not Decision.objects.exists()
+
+    def test_changing_nothing_is_no_edit(self, client: Client):
+        interrupt = desk.an_order()
+        response = desk.post(client, interrupt, desk.form_of(client, interrupt, **edit_form(interrupt)))
+        assert response.status_code == 422
+        assert "You changed nothing" in response.content.decode()
+
+    def test_going_back_keeps_the_changes(self, client: Client):
+        interrupt = desk.an_order()
+        typed = edit_form(interrupt, amount="179000.00") | {"act": "edit-again"}
+        response = desk.post(client, interrupt, desk.form_of(client, interrupt, **typed))
+        assert response.status_code == 200
+        assert 'value="179000.00"' in response.content.decode()
+        assert not Decision.objects.exists()
+
+    def test_a_number_that_is_none_is_told_at_its_field(self, client: Client):
+        interrupt = desk.an_order()
+        typed = edit_form(interrupt, quantity="two", amount="179000.00")
+        response = desk.post(client, interrupt, desk.form_of(client, interrupt, **typed))
+        assert response.status_code == 422
+        assert 'value="two"' in response.content.decode()
+        assert 'value="179000.00"' in response.content.decode()
+
+    def test_the_schema_of_the_proposal_is_kept(self, client: Client):
+        call = {
+            "name": "issue_purchase_order",
+            "arguments": {"amount": Decimal("10.50")},
+            "schema": {"type": "object", "properties": {"amount": {"type": "number", "maximum": 20}}},
+        }
+        interrupt = desk.an_order(proposal=call)
+        typed = {"verdict": "edit", "act": "edit", "arguments.amount": "21"}
+        assert desk.post(client, interrupt, desk.form_of(client, interrupt, **typed)).status_code == 422
+        typed["arguments.amount"] = "19.5"
+        assert desk.post(client, interrupt, desk.form_of(client, interrupt, **typed)).status_code == 200
+
+
+class TestAnswering:
+    filled = {
+        "verdict": "answer",
+        "act": "answer",
+        "input.certificate_no": "LT-2026-0917",
+        "input.kind": "0",
+        "input.issued_on": "2026-09-17",
+        "input.tested_tonnes": "2.50",
+        "input.valid": "",
+        "input.issuer.name": "Lifting Test House East",
+        "input.issuer.accreditation": "",
+        "input.remarks": "",
+    }
+
+    def test_an_answer_goes_by_the_form_with_its_types(self, client: Client):
+        interrupt = desk.a_question()
+        response = desk.post(client, interrupt, desk.form_of(client, interrupt, **self.filled))
+        assert response.status_code == 302, response.content.decode()
+        assert digest(said().input) == digest(
+            {
+                "certificate_no": "LT-2026-0917",
+                "kind": "load_test",
+                "issued_on": "2026-09-17",
+                "tested_tonnes": Decimal("2.50"),
+                "issuer": {"name": "Lifting Test House East"},
+            }
+        )
+
+    def test_every_fault_is_told_at_once_and_nothing_typed_is_lost(self, client: Client):
+        interrupt = desk.a_question()
+        wrong = self.filled | {"input.certificate_no": "2026/17", "input.issued_on": "yesterday"}
+        response = desk.post(client, interrupt, desk.form_of(client, interrupt, **wrong))
+        assert response.status_code == 422
+        html = response.content.decode()
+        assert "2 answers need another look" in html
+        assert 'value="2026/17"' in html
+        assert 'value="Lifting Test House East"' in html
+        assert "autofocus" in html
+        assert not Decision.objects.exists()
+
+    def test_declining_closes_it_with_a_reason(self, client: Client):
+        interrupt = desk.a_question()
+        form = desk.form_of(client, interrupt, verdict="decline", act="decline", **{"message-decline": "There is none"})
+        assert desk.post(client, interrupt, form).status_code == 302
+        assert (said().verdict, said().message) == ("decline", "There is none")
+
+    def test_an_approval_that_asks_for_an_input_takes_it_with_the_verdict(self, client: Client):
+        schema = {"type": "object", "required": ["limit"], "properties": {"limit": {"type": "integer"}}}
+        interrupt = desk.an_order(input_schema=schema)
+        form = desk.form_of(client, interrupt, verdict="approve", act="approve")
+        assert desk.post(client, interrupt, form).status_code == 422
+        assert desk.post(client, interrupt, form | {"input-approve.limit": "7"}).status_code == 302
+        assert said().input == {"limit": 7}
+
+
+class TestRefusals:
+    def test_who_comes_second_is_told_who_was_first_and_keeps_the_text(self, client: Client):
+        interrupt = desk.an_order()
+        form = desk.form_of(client, interrupt, verdict="approve", act="approve", **{"message-approve": "Hours match"})
+        answer_elsewhere(interrupt, message="Wrong account")
+        response = desk.post(client, interrupt, form)
+        assert response.status_code == 409
+        html = response.content.decode()
+        assert "Ines was first." in html
+        assert "Your answer was not used." in html
+        assert "Wrong account" in html
+        assert "Hours match" in html
+        kept = Decision.objects.get(status="duplicate")
+        assert kept.public_id in html
+        assert Decision.objects.filter(status="accepted").count() == 1
+
+    def test_an_older_version_is_refused_and_the_text_waits_in_the_form(self, client: Client):
+        interrupt = desk.an_order()
+        form = desk.form_of(client, interrupt, verdict="reject", act="reject", **{"message-reject": "Too dear"})
+        Interrupt.objects.update(state_version=2)
+        response = desk.post(client, interrupt, form)
+        assert response.status_code == 409
+        assert "This changed while you read it." in response.content.decode()
+        assert Decision.objects.get().status == "stale"
+        again = client.get(f"/interrupts/{interrupt.public_id}").content.decode()
+        assert "Nothing was sent." in again
+        assert "Too dear" in again
+        assert 'name="state_version" value="2"' in again
+        assert Decision.objects.filter(status="accepted").count() == 0
+
+    def test_other_content_under_the_same_version_is_refused(self, client: Client):
+        interrupt = desk.an_order()
+        form = desk.form_of(client, interrupt, verdict="approve", act="approve")
+        response = desk.post(client, interrupt, form | {"content_digest": "rq1:" + "0" * 64})
+        assert response.status_code == 409
+
+    def test_an_answer_after_the_deadline_is_told_so(self, client: Client):
+        interrupt = desk.an_order()
+        form = desk.form_of(client, interrupt, verdict="approve", act="approve")
+        builders.move_deadline(interrupt, clock.now() - timedelta(seconds=1))
+        response = desk.post(client, interrupt, form)
+        assert response.status_code == 410
+        assert "The time to decide has ended." in response.content.decode()
+
+    def test_a_wait_held_by_another_is_left_alone(self, client: Client):
+        interrupt = desk.an_order()
+        form = desk.form_of(client, interrupt, verdict="reject", act="reject", **{"message-reject": "Too dear"})
+        acts.claim(responder=builders.a_reviewer("ines@company.example"), interrupt_id=interrupt.public_id)
+        response = desk.post(client, interrupt, form)
+        assert response.status_code == 409
+        assert "ines@company.example holds this until" in response.content.decode()
+        assert "Too dear" in response.content.decode()
+
+    def test_a_right_lost_meanwhile_is_403_with_who_can(self):
+        ben = builders.a_reviewer("ben@company.example")
+        interrupt, client = desk.an_order(), desk.signed_in(ben)
+        form = desk.form_of(client, interrupt, verdict="approve", act="approve")
+        desk.lena()
+        ben.groups.set([builders.a_group("engineering-auditors")])
+        response = desk.post(client, interrupt, form)
+        assert response.status_code == 403
+        assert "Lena Brandt" in response.content.decode()
+
+    def test_another_answer_under_the_same_key_shows_the_first(self, client: Client):
+        interrupt = desk.an_order()
+        form = desk.form_of(client, interrupt, verdict="approve", act="approve")
+        desk.post(client, interrupt, form)
+        response = desk.post(client, interrupt, form | {"verdict": "reject", "act": "reject"})
+        assert response.status_code == 409
+        assert "You decided this already, with another answer." in response.content.decode()
+
+
+class TestByHtmx:
+    htmx = {"HX-Request": "true"}
+
+    def test_a_decision_leads_the_whole_browser_to_the_receipt(self, client: Client):
+        interrupt = desk.an_order()
+        form = desk.form_of(client, interrupt, verdict="approve", act="approve")
+        response = desk.post(client, interrupt, form, headers=self.htmx)
+        assert response["HX-Redirect"] == f"/decisions/{said().public_id}"
+
+    @pytest.mark.parametrize(
+        ("typed", "status"), [({"verdict": ""}, 422), ({"verdict": "reject", "act": "reject"}, 409)]
+    )
+    def test_faults_and_refusals_are_the_main_part_alone(self, client: Client, typed: dict[str, str], status: int):
+        interrupt = desk.an_order()
+        form = desk.form_of(client, interrupt, **typed)
+        if status == 409:
+            answer_elsewhere(interrupt, "approve")
+        response = desk.post(client, interrupt, form, headers=self.htmx)
+        assert response.status_code == status
+        html = response.content.decode()
+        assert "<html" not in html
+        assert "topbar" not in html
+        assert "autofocus" in html
+
+
+def test_a_decision_can_be_taken_back_at_once_and_is_then_open_again(client: Client):
+    interrupt = desk.an_order()
+    form = desk.form_of(client, interrupt, verdict="approve", act="approve")
+    receipt = client.get(desk.post(client, interrupt, form).url).content.decode()
+    assert "Undo" in receipt
+    assert client.post(f"/interrupts/{interrupt.public_id}/undo").status_code == 302
+    interrupt.refresh_from_db()
+    assert interrupt.status == "waiting"
+    late = client.post(f"/interrupts/{interrupt.public_id}/undo")
+    assert late.status_code == 403
+
+
+def test_a_form_without_its_token_decides_nothing():
+    interrupt, person = desk.an_order(), desk.lena()
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(person)
+    form = desk.form_of(client, interrupt, verdict="reject", act="reject", **{"message-reject": "Too dear"})
+    response = client.post(f"/interrupts/{interrupt.public_id}", form)
+    assert response.status_code == 403
+    assert "Too dear" in response.content.decode()
+    assert not Decision.objects.exists()

@@ -1,0 +1,206 @@
+"""The inbox: who sees what, in which order, how many, how often the database is asked, and four kinds of nothing."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from ledger import clock
+from reviewqueue import desk as acts
+from reviewqueue import inbox
+from reviewqueue.gateway import Seen, submit_decision
+from reviewqueue.inbox import View
+from runs.decisions import Answer
+from runs.models import Event, Interrupt, Run
+from tests import builders
+from tests.pages import desk
+
+pytestmark = pytest.mark.django_db
+
+
+def titles(html: str) -> list[str]:
+    return [re.sub(r"<[^>]+>", "", found) for found in re.findall(r'<div class="ask"><a [^>]+>(.*?)</a>', html)]
+
+
+def shown_ids(html: str) -> list[str]:
+    return re.findall(r'<li class="wait" id="wait-(\w+)"', html)
+
+
+def decide(interrupt: Interrupt, person, verdict: str = "approve") -> None:
+    answer = Answer(verdict=verdict)
+    submit_decision(
+        responder=person,
+        interrupt_id=interrupt.public_id,
+        answer=answer,
+        seen=Seen(state_version=interrupt.state_version),
+        door="api",
+    )
+
+
+def test_waits_stand_in_order_of_risk_then_of_time_left():
+    person = desk.lena()
+    wishes = [("low", 1), ("high", 9), ("medium", 3), ("high", 2), ("medium", 1)]
+    for risk, hours in wishes:
+        builders.a_waiting_interrupt(builders.a_wait(wish={"risk": risk, "deadline_in": timedelta(hours=hours)}))
+    html = desk.signed_in(person).get("/").content.decode()
+    waits = {wait.public_id: wait for wait in Interrupt.objects.all()}
+    order = [(waits[one].risk, waits[one].deadline) for one in shown_ids(html)]
+    rank = {"high": 0, "medium": 1, "low": 2}
+    assert [(rank[risk], at) for risk, at in order] == sorted((rank[risk], at) for risk, at in order)
+    assert html.index("High risk") < html.index("Medium risk") < html.index("Low risk")
+
+
+def test_a_title_is_made_from_the_stored_call_and_the_agents_own_stands_quoted():
+    person = desk.lena()
+    desk.an_order(title="Routine, already approved by security")
+    html = desk.signed_in(person).get("/").content.decode()
+    assert titles(html) == ["Issue purchase order to S-17 for 184000.00 EUR"]
+    assert '<q class="said"><bdi class="exact">Routine, already approved by security</bdi></q>' in html
+    assert '<data class="num" value="184000.00">' in html
+
+
+def test_only_what_a_person_may_see_is_listed_and_counted():
+    desk.an_order()
+    refund = desk.a_refund(1)
+    stranger = builders.a_reviewer("zoe@company.example", "elsewhere")
+    html = desk.signed_in(stranger).get("/").content.decode()
+    assert shown_ids(html) == []
+    assert inbox.count_open(stranger) == 0
+    refunds = builders.a_reviewer("ben@company.example", "refunds")
+    assert shown_ids(desk.signed_in(refunds).get("/").content.decode()) == [refund.public_id]
+    assert "engineering" not in desk.signed_in(refunds).get("/").content.decode().lower()
+
+
+def test_every_count_equals_its_list():
+    person, other = desk.lena(), builders.a_reviewer("ben@company.example")
+    waits = [builders.a_waiting_interrupt() for _ in range(7)]
+    for number in range(3):
+        desk.a_refund(number)
+    acts.claim(responder=person, interrupt_id=waits[0].public_id)
+    acts.claim(responder=other, interrupt_id=waits[1].public_id)
+    acts.claim(responder=other, interrupt_id=waits[2].public_id)
+    Interrupt.objects.filter(pk=waits[2].pk).update(claimed_until=clock.now() - timedelta(seconds=1))
+    builders.a_waiting_interrupt(builders.a_wait(assignees=[person.username]))
+    decide(waits[3], other)
+    Interrupt.objects.filter(pk=waits[4].pk).update(status="expired", closed_at=clock.now())
+    client = desk.signed_in(person)
+    counts = inbox.count_waits(person, now=clock.now())
+    assert counts.views == {"open": 9, "mine": 2, "unclaimed": 7, "decided": 1, "expired": 1}
+    for view in View:
+        html = client.get(f"/?view={view}").content.decode()
+        assert len(shown_ids(html)) == counts.views[view], view
+        assert counts.shown(view) == str(counts.views[view])
+    for queue in ("engineering", "refunds"):
+        html = client.get(f"/?queue={queue}").content.decode()
+        assert len(shown_ids(html)) == counts.of(View.OPEN, queue)
+    assert '<span class="faint num" id="inbox-count">9</span>' in client.get("/").content.decode()
+
+
+def test_a_wait_decided_elsewhere_leaves_the_open_list_and_stands_among_the_decided():
+    person, other = desk.lena(), builders.a_reviewer("ben@company.example")
+    interrupt = builders.a_waiting_interrupt()
+    decide(interrupt, other, "reject")
+    client = desk.signed_in(person)
+    assert interrupt.public_id not in client.get("/").content.decode()
+    decided = client.get("/?view=decided").content.decode()
+    assert "rejected" in decided
+    assert "ben@company.example" in decided
+
+
+def test_a_claim_is_shown_to_everybody_until_it_ends():
+    person, other = desk.lena(), builders.a_reviewer("ben@company.example")
+    interrupt = builders.a_waiting_interrupt()
+    acts.claim(responder=other, interrupt_id=interrupt.public_id)
+    client = desk.signed_in(person)
+    assert "ben@company.example" in client.get("/").content.decode()
+    Interrupt.objects.update(claimed_until=clock.now())
+    assert "ben@company.example" not in client.get("/").content.decode()
+
+
+def test_pages_follow_each_other_without_gaps_or_doubles_also_when_rows_leave_meanwhile(monkeypatch):
+    monkeypatch.setattr(inbox, "PAGE", 4)
+    person, other = desk.lena(), builders.a_reviewer("ben@company.example")
+    waits = [
+        builders.a_waiting_interrupt(
+            builders.a_wait(wish={"risk": ("high", "low")[at % 2], "deadline_in": timedelta(hours=1 + at % 3)})
+        )
+        for at in range(11)
+    ]
+    Interrupt.objects.filter(risk="low").update(deadline=waits[0].deadline)  # equal deadlines: the id decides
+    client, seen, address = desk.signed_in(person), [], "/"
+    while address:
+        html = client.get(address).content.decode()
+        seen += shown_ids(html)
+        if len(seen) == 4:
+            decide(Interrupt.objects.get(public_id=seen[0]), other)
+        found = re.search(r'href="([^"]+)" rel="next"', html)
+        address = found[1].replace("&amp;", "&") if found else ""
+    assert len(seen) == len(set(seen)) == 11
+
+
+@pytest.mark.parametrize(
+    "after", ["x", "0~~1", "0~2026~1", "0~2026-13-99T00:00:00+00:00~1", "0~2026-01-01T00:00:00~1", "9" * 40]
+)
+def test_a_made_up_place_begins_at_the_start(after: str):
+    person = desk.lena()
+    builders.a_waiting_interrupt()
+    response = desk.signed_in(person).get("/", {"after": after, "view": "no-such", "queue": ""})
+    assert response.status_code == 200
+    assert len(shown_ids(response.content.decode())) == 1
+
+
+def test_the_number_of_queries_does_not_grow_with_the_number_of_waits():
+    person = desk.lena()
+    client = desk.signed_in(person)
+
+    def queries() -> int:
+        with CaptureQueriesContext(
+            connection,
+        ) as captured:
+            assert client.get("/").status_code == 200
+        return len(captured)
+
+    desk.a_refund(1)
+    few = queries()
+    for number in range(2, 40):
+        desk.a_refund(number)
+    assert queries() == few
+    assert few <= 16
+
+
+def test_opening_the_inbox_changes_nothing():
+    person = desk.lena()
+    interrupt = desk.an_order()
+    before = (Event.objects.count(), list(Run.objects.values()), list(Interrupt.objects.values()))
+    for address in ("/", "/?view=mine", "/?view=decided", "/runs", f"/interrupts/{interrupt.public_id}"):
+        assert desk.signed_in(person).get(address).status_code == 200
+    assert (Event.objects.count(), list(Run.objects.values()), list(Interrupt.objects.values())) == before
+
+
+class TestNothing:
+    def test_a_person_in_no_queue_is_told_so(self):
+        html = desk.signed_in(builders.a_person("nora@company.example")).get("/").content.decode()
+        assert "You are in no queue yet" in html
+        assert "nora@company.example" in html
+
+    def test_a_queue_that_was_never_asked_says_so(self):
+        assert "No agent has asked anything yet" in desk.signed_in(desk.lena()).get("/").content.decode()
+
+    def test_everything_decided_is_told_with_how_much(self):
+        person, other = desk.lena(), builders.a_reviewer("ben@company.example")
+        decide(builders.a_waiting_interrupt(), other)
+        html = desk.signed_in(person).get("/").content.decode()
+        assert "Nothing waits for you" in html
+        assert "1 decided so far" in html
+
+    def test_an_empty_view_never_says_that_nothing_is_left_while_something_is(self):
+        person = desk.lena()
+        builders.a_waiting_interrupt()
+        for address in ("/?view=mine", "/?queue=refunds", "/?view=decided"):
+            html = desk.signed_in(person).get(address).content.decode()
+            assert "Nothing matches" in html
+            assert "1 open in all your queues" in html

@@ -1,0 +1,241 @@
+"""The page of one wait: what will happen first, the agent's words fenced, facts, why me, why not me."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from ledger import clock
+from ledger.canonical import digest
+from reviewqueue import desk as acts
+from runs.models import Interrupt
+from tests import builders
+from tests.pages import desk
+from tests.pages.hostile import HIDDEN, MARKUP
+
+pytestmark = pytest.mark.django_db
+
+
+def page_of(interrupt: Interrupt, person=None) -> str:
+    response = desk.signed_in(person or desk.lena()).get(f"/interrupts/{interrupt.public_id}")
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def happen(html: str) -> str:
+    return html[html.index('<section class="happen"') : html.index("</section>", html.index('<section class="happen"'))]
+
+
+def test_the_page_reads_before_it_decides_and_decides_before_it_remembers():
+    html = page_of(desk.an_order())
+    places = [html.index(mark) for mark in ('class="happen"', 'class="fence"', 'id="decide"', 'class="late card"')]
+    assert places == sorted(places)
+
+
+def test_what_will_happen_is_the_stored_call_whole_and_exact():
+    interrupt = desk.an_order()
+    panel = happen(page_of(interrupt))
+    for name, value in interrupt.proposal["arguments"].items():
+        assert name in panel
+        assert str(value) in panel
+    assert "7 of 7 arguments shown" in panel
+    assert "Once, and only this call" in panel
+    assert digest({name: interrupt.proposal[name] for name in ("name", "arguments")}) in panel
+    assert "Order the replacement hoist" not in panel
+
+
+def test_the_heading_is_ours_and_never_the_agents():
+    html = page_of(desk.an_order(title="Approved by security"))
+    assert "Issue purchase order to" in re.search(r"<h1>(.*?)</h1>", html, re.DOTALL)[1]
+    assert "Approved by security" not in re.search(r"<title>(.*?)</title>", html)[1]
+    assert html.count("Approved by security") == 2  # in the fence, and quoted in the story
+
+
+def test_thirty_arguments_are_all_there():
+    arguments = {f"line_{number}": f"value {number}" for number in range(30)}
+    panel = happen(page_of(desk.an_order(proposal={"name": "issue_purchase_order", "arguments": arguments})))
+    assert all(f"value {number}" in panel for number in range(30))
+    assert "30 of 30 arguments shown" in panel
+
+
+def test_a_large_argument_is_folded_and_whole():
+    big = "".join(f"line {number}\n" for number in range(20_000))
+    interrupt = desk.an_order(proposal={"name": "send_mail", "arguments": {"body": big}})
+    panel = happen(page_of(interrupt))
+    assert "more characters" in panel
+    assert "line 19999" in panel
+
+
+def test_hostile_words_stay_words_wherever_they_stand():
+    for text in MARKUP:
+        call = {"name": text, "arguments": {text: text, "nested": {text: [text]}}}
+        evidence = [{"label": text, "value": {text: text}, "source": text, text: text}, text]
+        wanted = {"title": text[:200], "message": text, "proposal": call, "evidence": evidence}
+        html = page_of(desk.an_order(**wanted))
+        main = html[html.index("<main") :]
+        for mark in (
+            "<img",
+            "<script",
+            "<iframe",
+            "<base",
+            "<style",
+            "onerror=alert(1)>",
+            'javascript:alert(1)"',
+            'href="http',
+        ):
+            assert mark not in main, (text, mark)
+        fenced = main[main.index("<blockquote>") : main.index("</blockquote>")]
+        assert "<a " not in fenced
+        assert "<button" not in fenced
+
+
+def test_hidden_characters_are_counted_and_drawn():
+    arguments = {"to": "billing@s-17-h\u043eists.example", "file": "offer\u202efdp.exe", "body": "".join(HIDDEN[:5])}
+    html = page_of(desk.an_order(proposal={"name": "send_mail", "arguments": arguments}))
+    assert "This text tries to look like something else" in html
+    assert "U+202E" in happen(html)
+    assert "U+043E" in happen(html)
+    assert "\u202e" not in happen(html)
+
+
+def test_facts_tell_then_now_and_what_a_change_does():
+    interrupt = desk.an_order()
+    desk.change_a_fact(interrupt)
+    html = page_of(interrupt)
+    table = html[html.index('id="facts"') : html.index("</table>", html.index('id="facts"'))]
+    assert "212400.00" in table
+    assert "190900.00" in table
+    assert 'class="hot"' in table
+    assert "not checked yet" in table
+    assert "1 fact changed" in html
+
+
+def test_time_left_and_what_happens_at_zero_are_told():
+    builders.a_policy("approval.action", escalate_to=builders.a_queue("engineering-leads"), on_expiry="escalate")
+    html = page_of(desk.an_order())
+    assert "2 h 09 min" in html
+    assert "then to Engineering leads" in html
+    ladder = html[html.index('class="ladder"') :]
+    assert "Nobody answered: the run ends as expired" in ladder
+
+
+def test_why_am_i_asked_names_the_policy_its_version_and_the_queue():
+    html = page_of(desk.an_order())
+    assert "policy approval.action 1" in html
+    assert "Any reviewer or lead of that queue may decide" in html
+
+
+def test_who_may_not_decide_is_told_why_and_who_can_and_sees_no_form():
+    interrupt = desk.an_order()
+    desk.lena()
+    html = page_of(interrupt, builders.a_person("tomas@company.example"))
+    assert "You are not a reviewer of engineering." in html
+    assert "Lena Brandt" in html
+    assert 'name="verdict"' not in html
+    auditor = page_of(interrupt, builders.a_person("kim@company.example", "engineering-auditors"))
+    assert 'name="verdict"' not in auditor
+
+
+def test_the_starter_of_the_run_is_told_that_somebody_else_decides():
+    ana = builders.a_reviewer()
+    interrupt = builders.a_waiting_interrupt(started=builders.a_running_run(initiator=ana))
+    assert "You started this run" in page_of(interrupt, ana)
+
+
+def test_a_foreign_wait_looks_like_a_missing_one():
+    interrupt = desk.an_order()
+    stranger = desk.signed_in(builders.a_reviewer("zoe@company.example", "elsewhere"))
+    foreign = stranger.get(f"/interrupts/{interrupt.public_id}")
+    missing = stranger.get("/interrupts/int_0000000000000000000000000")
+    assert (foreign.status_code, missing.status_code) == (404, 404)
+    clean = lambda response: re.sub(r'value="\w{64}"|content="\w{64}"', "", response.content.decode())  # noqa: E731
+    assert clean(foreign) == clean(missing)
+    for verb in ("", "/claim", "/release", "/undo"):
+        assert stranger.post(f"/interrupts/{interrupt.public_id}{verb}", {"verdict": "approve"}).status_code == 404
+
+
+def test_nothing_is_chosen_beforehand():
+    html = page_of(desk.an_order())
+    form = html[html.index('id="decide"') : html.index("</form>", html.index('id="decide"'))]
+    assert "checked" not in form
+    assert html.count('type="radio" name="verdict"') == 4
+
+
+def test_a_question_shows_the_agents_form_and_the_plan_is_not_for_approval():
+    interrupt = desk.a_question(proposal=builders.CALL)
+    html = page_of(interrupt)
+    assert "Give evidence: 7 fields" in html
+    assert "Certificate number" in html
+    assert "your answer does not approve it" in html
+    assert "What will happen if you approve" not in html
+    assert "I can’t answer this" in html
+
+
+def test_a_claim_by_another_leaves_the_page_readable_and_takes_the_form_away():
+    interrupt, ines = desk.an_order(), builders.a_reviewer("ines@company.example")
+    acts.claim(responder=ines, interrupt_id=interrupt.public_id)
+    html = page_of(interrupt)
+    assert "holds this" in html
+    assert 'name="verdict"' not in html
+    assert "Take over" in html  # Lena leads this queue
+    assert "Take over" not in page_of(interrupt, builders.a_reviewer("ben@company.example"))
+
+
+def test_claiming_extending_and_releasing_are_forms():
+    interrupt, person = desk.an_order(), desk.lena()
+    client = desk.signed_in(person)
+    response = client.post(f"/interrupts/{interrupt.public_id}/claim")
+    assert response.status_code == 302
+    assert "hold this until" in client.get(response.url).content.decode()
+    part = client.post(f"/interrupts/{interrupt.public_id}/release", headers={"HX-Request": "true"})
+    assert 'id="held"' in part.content.decode()
+    assert "<html" not in part.content.decode()
+    interrupt.refresh_from_db()
+    assert interrupt.claimed_by is None
+
+
+def test_a_lost_claim_says_who_was_first_and_nothing_else_changes():
+    interrupt, ines = desk.an_order(), builders.a_reviewer("ines@company.example")
+    acts.claim(responder=ines, interrupt_id=interrupt.public_id)
+    ben = desk.signed_in(builders.a_reviewer("ben@company.example"))
+    response = ben.post(f"/interrupts/{interrupt.public_id}/claim")
+    assert response.status_code == 409
+    assert "ines@company.example holds this until" in response.content.decode()
+    interrupt.refresh_from_db()
+    assert interrupt.claimed_by == ines
+
+
+def test_a_closed_wait_tells_how_it_ended():
+    interrupt = desk.an_order()
+    Interrupt.objects.update(status="expired", closed_at=clock.now())
+    html = page_of(interrupt)
+    assert "This is closed" in html
+    assert 'name="verdict"' not in html
+
+
+def test_a_deadline_under_an_hour_is_soon_and_one_that_passed_is_over():
+    interrupt = desk.an_order()
+    builders.move_deadline(interrupt, clock.now() - timedelta(minutes=5))
+    assert "over since 5 min" in page_of(interrupt)
+
+
+def test_the_number_of_queries_does_not_grow_with_the_story():
+    interrupt, person = desk.an_order(), desk.lena()
+    client = desk.signed_in(person)
+
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            client.get(f"/interrupts/{interrupt.public_id}")
+        return len(captured)
+
+    first = queries()
+    for _ in range(12):
+        acts.claim(responder=person, interrupt_id=interrupt.public_id)
+    desk.a_refund(1)
+    desk.a_refund(2)
+    assert queries() <= first + 2
+    assert first <= 45
