@@ -18,6 +18,7 @@ from ledger.errors import KeyReused, NotFound, Refusal
 from ledger.transactions import use_case
 from reviewqueue import authority, tasks
 from runs import claims
+from runs.continuations import told_of
 from runs.decisions import Answer, check_answer, closed_refusal, record_decision, winner_of
 from runs.errors import (
     AlreadyDecided,
@@ -128,7 +129,7 @@ def _decide(
         decision=decision.public_id,
         verdict=answer.verdict,
         digest=decision.digest,
-        continuation=None if continuation is None else continuation.public_id,
+        **told_of(continuation),
     )
     store(run, now)
     if continuation is not None and continuation.status == ContinuationStatus.CHECKING:

@@ -14,6 +14,7 @@ from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.exact import ABSENT, Absent
 from ledger.transactions import use_case
+from runs.continuations import told_of
 from runs.decisions import closed_refusal, winner_of
 from runs.errors import StaleVersion
 from runs.facts import AskedFact, record_facts
@@ -89,7 +90,7 @@ def withdraw_wait(*, agent: Agent, interrupt_id: str, reason: str) -> tuple[Inte
         at=now,
         interrupt=interrupt.public_id,
         reason=reason[:300],
-        continuation=None if continuation is None else continuation.public_id,
+        **told_of(continuation),
     )
     store(run, now)
     return interrupt, continuation

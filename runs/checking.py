@@ -17,7 +17,14 @@ from ledger import clock, effects
 from ledger.canonical import digest
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.transactions import use_case
-from runs.continuations import make_continuation, open_continuation, pass_check, postpone_check, void_continuation
+from runs.continuations import (
+    make_continuation,
+    open_continuation,
+    pass_check,
+    postpone_check,
+    told_of,
+    void_continuation,
+)
 from runs.decisions import accepted_decisions
 from runs.endings import end_run, hold_for_effect
 from runs.errors import LeaseLost
@@ -177,7 +184,8 @@ def _decide(run: Run, continuation: Continuation, changed: list[Fact], *, now: d
         postpone_check(run, continuation, due_at=now + BACK_OFF[-1])
     else:
         pass_check(run, continuation, checked_until=now + _freshness(continuation.checkpoint))
-        note(run, "continuation.ready", actor=SYSTEM, at=now, continuation=continuation.public_id)
+        waits = [interrupt.public_id for interrupt in answered]
+        note(run, "continuation.ready", actor=SYSTEM, at=now, interrupts=waits, **told_of(continuation))
 
 
 def _answered_at(run: Run, checkpoint: Checkpoint) -> list[Interrupt]:
@@ -244,7 +252,7 @@ def plan_again(
         at=now,
         facts=[fact.name for fact in facts],
         interrupts=[interrupt.public_id for interrupt in overtaken],
-        continuation=continuation.public_id,
+        **told_of(continuation),
     )
     return continuation
 

@@ -8,6 +8,7 @@ same transaction. Who may claim one, and what a check finds, is decided in ``res
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from django.db.models import F, Q
 
@@ -102,6 +103,13 @@ def void_continuation(run: Run, *, reason: str) -> Continuation | None:
     if continuation is not None:
         _move(run, continuation, "void", void_reason=reason[:300], check_token="")
     return continuation
+
+
+def told_of(continuation: Continuation | None) -> dict[str, Any]:
+    """Return how an event tells of a continuation: its id, and whether this very move made it ready to be claimed."""
+    if continuation is None:
+        return {"continuation": None}
+    return {"continuation": continuation.public_id, "ready": continuation.status == ContinuationStatus.READY}
 
 
 def due_checks(*, before: datetime) -> Q:

@@ -18,7 +18,7 @@ from django.db.models import Q, QuerySet
 from ledger import clock, effects
 from ledger.exact import ABSENT
 from ledger.transactions import assert_open, use_case
-from runs.continuations import due_checks
+from runs.continuations import due_checks, told_of
 from runs.decisions import Answer
 from runs.endings import end_run, hold_for_effect
 from runs.interrupts import answer_at_expiry, close_expired, escalate_interrupt, siblings_of
@@ -55,7 +55,7 @@ def expire_interrupt(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
             interrupt=interrupt.public_id,
             do=rule,
             decision=decision.public_id,
-            continuation=None if continuation is None else continuation.public_id,
+            **told_of(continuation),
         )
     else:
         close_expired(run, interrupt, now=now)

@@ -18,7 +18,7 @@ from ledger.errors import InDoubt, KeyReused, NotFound
 from ledger.public_ids import new_id
 from ledger.transactions import use_case
 from runs.checkpoints import Snapshot, write_checkpoint
-from runs.continuations import acknowledge, make_continuation
+from runs.continuations import acknowledge, make_continuation, told_of
 from runs.endings import end_run
 from runs.errors import OpenInterrupts, RunCancelled, RunFinished
 from runs.halting import refuse_halted
@@ -68,12 +68,12 @@ def start_run(*, agent: Agent, request: RunRequest, lease_seconds: int) -> Start
     now = run.created_at
     start = Snapshot(step="start", state=None, code_version=request.code_version)
     checkpoint = write_checkpoint(run, start, number=0, now=now)
-    lease = None
+    lease, offered = None, {}
     if lease_seconds:
         lease = grant_lease(run, seconds=lease_seconds, now=now)
     else:
-        make_continuation(run, checkpoint, cause=Cause.START, now=now, to_check=False)
-    note(run, "run.started", actor=f"agent:{agent.slug}", at=now, initiator=_address(request.initiator))
+        offered = told_of(make_continuation(run, checkpoint, cause=Cause.START, now=now, to_check=False))
+    note(run, "run.started", actor=f"agent:{agent.slug}", at=now, initiator=_address(request.initiator), **offered)
     store(run, now)
     return Started(run=run, lease=lease, created=True)
 

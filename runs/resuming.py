@@ -24,6 +24,7 @@ from runs.continuations import (
     open_continuation,
     recheck,
     return_continuation,
+    told_of,
     void_continuation,
 )
 from runs.decisions import accepted_decisions, overtaken_decisions
@@ -288,11 +289,11 @@ def lose_lease(run: Run, *, now: datetime) -> None:
     for effect in doubtful:
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
     before = void_continuation(run, reason="its lease was lost")
-    note(run, "lease.lost", actor=SYSTEM, at=now, fence=lost_fence, in_doubt=[effect.key for effect in doubtful])
+    offered = None if run.ending else _offer_again(run, cause=Cause.LEASE_LOST, of=before, now=now)
+    in_doubt = [effect.key for effect in doubtful]
+    note(run, "lease.lost", actor=SYSTEM, at=now, fence=lost_fence, in_doubt=in_doubt, **told_of(offered))
     if run.ending:
         finish_ending(run, actor=SYSTEM, now=now)
-    else:
-        _offer_again(run, cause=Cause.LEASE_LOST, of=before, now=now)
     store(run, now)
 
 
@@ -323,17 +324,20 @@ def hand_back(*, agent: Agent, run_id: str, token: str, reason: str, detail: str
     doubtful = effects.doubt_effects(scope=run.public_id, fence=fence, now=now, by=actor)
     for effect in doubtful:
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
-    note(run, "lease.handed_back", actor=actor, at=now, reason=reason, detail=detail[:300])
+    offered = None if run.ending else _take_back(run, in_doubt=bool(doubtful), now=now)
+    note(run, "lease.handed_back", actor=actor, at=now, reason=reason, detail=detail[:300], **told_of(offered))
     if run.ending:
         finish_ending(run, actor=actor, now=now)
-    else:
-        leased = open_continuation(run)
-        if leased is None or doubtful:
-            before = void_continuation(run, reason="it was handed back")
-            _offer_again(run, cause=Cause.HANDED_BACK, of=before, now=now)
-        else:
-            return_continuation(run, leased)
-        if reason != "retry":
-            open_hold(run, HoldKind.STRANDED, owner_id=agent.owner_id, reason=f"{reason}: {detail}"[:300], now=now)
+    elif reason != "retry":
+        open_hold(run, HoldKind.STRANDED, owner_id=agent.owner_id, reason=f"{reason}: {detail}"[:300], now=now)
     store(run, now)
     return run
+
+
+def _take_back(run: Run, *, in_doubt: bool, now: datetime) -> Continuation:
+    leased = open_continuation(run)
+    if leased is None or in_doubt:
+        before = void_continuation(run, reason="it was handed back")
+        return _offer_again(run, cause=Cause.HANDED_BACK, of=before, now=now)
+    return_continuation(run, leased)
+    return leased

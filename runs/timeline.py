@@ -1,7 +1,8 @@
 """The timeline: one append-only row per move, chained by digests, numbered under the run's lock.
 
 Events name ids and digests, never bodies: those live in rows that can be erased, while the chain stays whole. Called by
-every verb, just before it stores the run. Nothing is ever changed or deleted here.
+every verb, just before it stores the run. Nothing is ever changed or deleted here. The rows are the outbox too: ``feed``
+gives them their places in their agent's feed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from runs.models import Event, Run
 def note(run: Run, type: str, *, actor: str, at: datetime, **refs: Any) -> Event:  # noqa: A002  the event's type is its word
     """Append one event to the locked run's timeline. ``refs`` are JSON values: ids, keys, numbers, digests."""
     run.timeline_seq += 1
-    event = Event(run=run, seq=run.timeline_seq, type=type, actor=actor[:300], at=at, refs=refs, prev=run.timeline_head)
+    place = {"run": run, "agent_id": run.agent_id, "seq": run.timeline_seq, "prev": run.timeline_head}
+    event = Event(**place, type=type, actor=actor[:300], at=at, refs=refs)
     event.digest = digest(event.covered())
     event.save(force_insert=True)
     run.timeline_head = event.digest
