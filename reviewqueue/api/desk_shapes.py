@@ -49,7 +49,7 @@ class Choices(Field):
         for key, choice in data.items():
             if not KEY.fullmatch(key):
                 raise wrong_in("is no effect's key", key)
-            if choice not in {KEEP, REDO}:
+            if choice not in (KEEP, REDO):
                 raise wrong_in("has to be keep or redo", key)
         return data
 

@@ -74,4 +74,5 @@ def _place(cursor: str) -> int:
 
 
 def _refused(name: str, message: str) -> PayloadInvalid:
-    return PayloadInvalid(f"The query's {ascii(name)[1:-1]} {message}.", errors=[Problem("", f"?{name} {message}")])
+    shown = ascii(name)[1:-1][:60]
+    return PayloadInvalid(f"The query's {shown} {message}.", errors=[Problem("", f"?{shown} {message}")])

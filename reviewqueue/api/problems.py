@@ -158,7 +158,10 @@ def answer_refusal(error: Exception, context: dict[str, Any]) -> Response:
     if isinstance(refusal, InternalError):
         log.error("%s %s failed", *_place(context.get("request")), exc_info=error)
     body = body_of(refusal)
-    return Response(body, status=body["status"], content_type=MEDIA_TYPE, headers=HEADERS.get(refusal.code))
+    response = Response(body, status=body["status"], content_type=MEDIA_TYPE, headers=HEADERS.get(refusal.code))
+    # A refusal is told to whoever asked, and is no warning to whoever runs this.
+    response._has_been_logged = True  # type: ignore[attr-defined]
+    return response
 
 
 def _refusal_for(error: Exception) -> Refusal:
