@@ -1,0 +1,127 @@
+"""The README, executed: its commands, its first agent and its curls do what they say, on a server of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from tests import own_processes
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+README = (settings.ROOT / "README.md").read_text()
+
+
+def block(language: str, begins: str) -> str:
+    """Return the README's code block of this language that begins so."""
+    blocks = re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    return next(text for text in blocks if text.startswith(begins))
+
+
+class Desk:
+    """A running server with the world that the README's commands made."""
+
+    def __init__(self, base: str, key: str, token: str) -> None:
+        self.base, self.key, self.token = base, key, token
+        self.environment = os.environ | {"DESK": base, "KEY": key, "TOKEN": token}
+
+    def call(self, method: str, path: str, body: Any = None, *, key: str = "") -> Any:
+        sent = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.base}/api/v1/{path}", method=method, data=sent)  # noqa: S310
+        request.add_header("Authorization", f"Bearer {key or self.token}")
+        request.add_header("Content-Type", "application/json")
+        with urllib.request.urlopen(request) as reply:  # noqa: S310
+            return json.load(reply)
+
+
+@pytest.fixture
+def desk(tmp_path: Path):
+    port = own_processes.free_port()
+    base = f"http://127.0.0.1:{port}"
+    environment = own_processes.environment_for(
+        own_processes.make_migrated_database(tmp_path), PORT=str(port), BASE_URL=base, WEB_PROCESSES="1"
+    )
+    log = tmp_path / "web.log"
+    with own_processes.started("web", environment=environment, log=log):
+        said = ""
+        for line in block("sh", "export SECRET_KEY").splitlines():
+            command = shlex.split(line, comments=True)
+            if command[:2] == ["python3", "manage.py"] and command[2] != "up":
+                said += own_processes.run_command(*command[2:], environment=environment)
+        token, key = re.findall(r"rq_[0-9a-z]+_[A-Za-z0-9_-]{43}", said)
+        desk = Desk(base, key, token)
+        own_processes.eventually(lambda: answers(desk), within=60, log=log)
+        yield desk
+
+
+def answers(desk: Desk) -> bool:
+    try:
+        return bool(desk.call("GET", "agents/me", key=desk.key))
+    except OSError:
+        return False
+
+
+def test_the_first_agent_asks_and_goes_on_with_the_answer(desk: Desk):
+    script = block("python", "import json")
+    assert len([line for line in script.splitlines() if line.strip()]) <= 24
+    agent = subprocess.Popen(
+        [sys.executable, "-c", script],
+        env=desk.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    [wait] = own_processes.eventually(lambda: desk.call("GET", "interrupts?status=waiting")["interrupts"], within=30)
+    assert wait["title"] == "Order the hoist"
+    desk.call("POST", f"interrupts/{wait['id']}/decisions", {"state_version": 1, "verdict": "approve"})
+    said, _ = agent.communicate(timeout=60)
+    assert agent.returncode == 0, said
+    assert "Decide at http" in said
+    assert said.splitlines()[-1] == "approve"
+    assert [run["status"] for run in desk.call("GET", "runs", key=desk.key)["runs"]] == ["completed"]
+
+
+def test_every_curl_does_what_its_line_says(desk: Desk):
+    text = block("sh", "api() {")
+    definition, _, rest = text.partition("\n\n")
+    commands = re.split(r"\n(?=(?:KEY=\$TOKEN )?api )", rest.strip())
+    assert len(commands) == 10
+    environment = dict(desk.environment)
+    for command in commands:
+        done = subprocess.run(
+            ["bash", "-c", f"{definition}\n{command}"], env=environment, capture_output=True, text=True, check=True
+        )
+        reply = json.loads(done.stdout)
+        assert not (isinstance(reply, dict) and "code" in reply), f"{command}\n{reply}"
+        environment |= named_in(reply)
+    assert reply["status"] == "completed"
+
+
+def named_in(reply: Any) -> dict[str, str]:
+    """Return the variables that the next lines use, out of what the last one was answered."""
+    if isinstance(reply, list):
+        [claimed] = reply
+        return {"RUN": claimed["run"]["id"], "LEASE": claimed["lease"]["token"]}
+    found = {}
+    if "lease" in reply:
+        found |= {"RUN": reply["id"], "LEASE": reply["lease"]["token"]}
+    if "attempt_token" in reply:
+        found["ATTEMPT"] = reply["attempt_token"]
+    if reply.get("interrupts"):
+        found["INTERRUPT"] = reply["interrupts"][0]["id"]
+    return found
+
+
+@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#]+)\)", README))))
+def test_every_link_of_the_readme_leads_somewhere(link: str):
+    assert link.startswith("http") or (settings.ROOT / link).exists()
