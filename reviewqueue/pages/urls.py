@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from reviewqueue.pages import deciding, views
+from reviewqueue.pages import deciding, insights, views
 
 urlpatterns = [
     path("", views.inbox, name="inbox"),
@@ -13,6 +13,8 @@ urlpatterns = [
     path("interrupts/<str:interrupt_id>/release", deciding.release, name="release"),
     path("interrupts/<str:interrupt_id>/undo", deciding.undo, name="undo"),
     path("decisions/<str:decision_id>", views.receipt, name="decision"),
+    path("insights", insights.insights, name="insights"),
+    path("insights.csv", insights.insights_csv, name="insights-csv"),
     path("runs", views.runs, name="runs"),
     path("runs/<str:run_id>", views.run, name="run"),
 ]

@@ -53,7 +53,7 @@ class Quarter:
         self.queues = {slug: builders.a_queue(slug) for slug in (*SEEN, FOREIGN)}
         self.stranger = a_colleague("Otto", FOREIGN)
         self.agents = [builders.an_agent("purchase-requests"), builders.an_agent("mail-desk")]
-        self.policy = Policy.objects.filter(reason="approval.action").first()
+        self.policy = Policy.objects.filter(reason="approval.action").first() or builders.a_policy()
 
     def write(self) -> None:
         """Write all of it."""

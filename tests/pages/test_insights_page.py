@@ -1,0 +1,201 @@
+"""The page of the measures and its sheet: the figures of the queries, in words, and only over what the reader may see."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from html.parser import HTMLParser
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from ledger import clock
+from reviewqueue import authority
+from reviewqueue.insights import Insights, read_insights
+from reviewqueue.insights.scope import scope_of
+from reviewqueue.insights.sheet import Figure, csv_text, figures_of
+from reviewqueue.pages.times import in_words
+from tests import builders
+from tests.reviewqueue.a_busy_quarter import FOREIGN, Quarter, a_reader
+
+pytestmark = pytest.mark.django_db
+
+
+class Tables(HTMLParser):
+    """The cells of every table of a page, by the title before it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tables: dict[str, list[list[str]]] = {}
+        self.titles: list[str] = []
+        self.inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs) -> None:
+        self.inside = tag if tag in {"h2", "td"} else self.inside if tag in {"span", "i"} else ""
+        if tag == "h2":
+            self.titles.append("")
+        if tag == "tr":
+            self.tables.setdefault(self.titles[-1], []).append([])
+        if tag == "td":
+            self.tables[self.titles[-1]][-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = "" if tag == self.inside else self.inside
+
+    def handle_data(self, data: str) -> None:
+        if self.inside == "h2":
+            self.titles[-1] += data
+        if self.inside == "td":
+            self.tables[self.titles[-1]][-1][-1] += data
+
+
+@pytest.fixture
+def reader() -> User:
+    return a_reader()
+
+
+@pytest.fixture
+def busy(reader: User, monkeypatch: pytest.MonkeyPatch) -> Quarter:
+    rows = Quarter(now=clock.now(), decided=400, open_waits=50)
+    rows.write()
+    monkeypatch.setattr(clock, "now", lambda: rows.now)  # page and query speak of one moment
+    return rows
+
+
+def signed_in(person: User) -> Client:
+    client = Client()
+    client.force_login(person)
+    return client
+
+
+def read(reader: User, *, days: int = 30, queue: str = "", agent: str = "") -> Insights:
+    waits, runs = authority.visible_interrupts(reader), authority.visible_runs(reader)
+    return read_insights(scope_of(waits=waits, runs=runs, days=days, now=clock.now(), queue=queue, agent=agent))
+
+
+def rows_of(tables: Tables, words: str) -> list[list[str]]:
+    """The table below the title with these words, without its line of names."""
+    (title,) = (title for title in tables.titles if words in title)
+    return [row for row in tables.tables[title] if row]
+
+
+def test_the_tables_of_the_page_are_the_figures_of_the_queries(reader: User, busy: Quarter):
+    found = read(reader, days=90)
+    tables = Tables(signed_in(reader).get("/insights?days=90").text)
+
+    waits = rows_of(tables, f"{found.waiting.ages.number} open waits")
+    assert [(int(row[1]), int(row[2])) for row in waits] == list(found.waiting.bands.values())
+    risks = {row[0].lower(): row[1:] for row in rows_of(tables, "-risk waits are decided")}
+    for risk, lengths in found.deciding.risks.items():
+        shown = [in_words(it) for it in (lengths.p10, lengths.p50, lengths.p90, lengths.longest) if it is not None]
+        assert risks[risk] == [str(lengths.number), *shown]
+    refused = {(row[1], row[0]): int(row[2]) for row in rows_of(tables, "answers were refused")}
+    assert refused == found.refused.codes
+    resumed = rows_of(tables, "of resumed runs came through")
+    assert [int(row[1]) for row in resumed] == [part.get("completed", 0) for part in found.resumed.parts.values()]
+    spared = rows_of(tables, "steps were not done a second time")
+    assert [tuple(map(int, row[1:])) for row in spared] == list(found.spared.parts.values())
+    load = rows_of(tables, "Load per reviewer")
+    assert [(int(row[1]), int(row[2])) for row in load] == [(it.decided, it.high_risk) for it in found.load]
+
+
+def test_titles_are_findings_that_the_figures_bear(reader: User, busy: Quarter):
+    found = read(reader)
+    titles = " ".join(Tables(signed_in(reader).get("/insights").text).titles)
+    kept, redone, _ = found.spared.totals()
+    assert f"{found.refused.total} of {found.refused.submitted} answers were refused" in titles
+    assert f"{kept} of {kept + redone} steps were not done a second time" in titles
+    completed, ended = (
+        found.resumed.number("completed"),
+        found.resumed.number("completed", "failed", "cancelled", "expired"),
+    )
+    assert f"came through: {completed} of {ended} that ended" in titles
+    assert f"Half of the high-risk waits are decided in {in_words(found.deciding.risks['high'].p50)}" in titles
+
+
+def test_a_period_a_queue_and_an_agent_can_be_chosen(reader: User, busy: Quarter):
+    client = signed_in(reader)
+    page = client.get("/insights?days=7&queue=purchasing&agent=mail-desk").text
+    for chosen in ('value="7" selected', 'value="purchasing" selected', 'value="mail-desk" selected'):
+        assert chosen in page
+    assert 'href="/insights.csv?days=7&amp;queue=purchasing&amp;agent=mail-desk"' in page
+    found = read(reader, days=7, queue="purchasing", agent="mail-desk")
+    assert f"<dd>{found.waiting.ages.number}<small>" in page
+    assert f'value="{FOREIGN}"' not in page
+
+
+def test_a_foreign_queue_is_an_empty_one(reader: User, busy: Quarter):
+    client = signed_in(reader)
+    foreign, missing = (client.get(f"/insights?queue={slug}").text for slug in (FOREIGN, "nowhere"))
+    assert "Nothing waits" in foreign
+    assert "Nothing waits" in missing
+    assert "otto@example.org" not in foreign
+    assert "otto@example.org" not in client.get("/insights?days=90").text
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["days=0", "days=1e9", "days=%00", "queue=%00", "queue='%22<script>", "agent=%F0%9F%98%80", "days=7&days=x"],
+)
+def test_what_nobody_can_choose_is_not_chosen(reader: User, query: str):
+    response = signed_in(reader).get(f"/insights?{query}")
+    assert response.status_code == 200
+    assert "<script>'" not in response.text
+    assert signed_in(reader).get(f"/insights.csv?{query}").status_code == 200
+
+
+def test_an_empty_desk_says_so_and_draws_nothing(reader: User):
+    page = signed_in(reader).get("/insights").text
+    for words in ("Nothing waits", "Nobody decided anything", "Nobody answered anything", "No run was resumed"):
+        assert words in page
+    assert 'role="img"' not in page
+
+
+def test_the_page_takes_a_bounded_number_of_statements(reader: User, busy: Quarter, django_assert_max_num_queries):
+    client = signed_in(reader)
+    with django_assert_max_num_queries(45):
+        client.get("/insights?days=90")
+
+
+def test_nothing_on_the_page_has_a_style_or_a_script_of_its_own(reader: User, busy: Quarter):
+    main = signed_in(reader).get("/insights").text.partition("<main")[2]
+    assert not re.search(r"\sstyle=|<style|<script|\son\w+=", main)
+    assert main.count("<svg viewBox") == 6
+
+
+def test_nobody_reads_measures_without_signing_in(client: Client):
+    for path in ("/insights", "/insights.csv"):
+        assert client.get(path).headers["Location"].startswith("/account/login/")
+        assert client.post(path).status_code in {302, 403, 405}
+
+
+def test_the_sheet_has_every_figure_once(reader: User, busy: Quarter):
+    response = signed_in(reader).get("/insights.csv?days=90")
+    assert response["Content-Type"].startswith("text/csv")
+    assert re.fullmatch(r'attachment; filename="insights-\d{4}-\d\d-\d\d-90-days.csv"', response["Content-Disposition"])
+    lines = list(csv.reader(io.StringIO(response.text)))
+    assert lines[0] == ["measure", "part", "figure", "unit", "value"]
+    figures = {tuple(line[:3]): line[4] for line in lines[1:]}
+    assert len(figures) == len(lines) - 1
+    assert figures == {
+        (it.measure, it.part, it.figure): "" if it.value is None else str(it.value)
+        for it in figures_of(read(reader, days=90))
+    }
+
+
+@pytest.mark.parametrize(
+    "address", ["=cmd|'/c calc'!A0", "+1@example.org", "-2@example.org", "@sum(a1)", "\t=1", "\r=1"]
+)
+def test_a_cell_that_would_be_a_formula_is_a_text(address: str):
+    sheet = csv_text([Figure(measure="load", part=address, figure="decided", unit="number", value=3)])
+    (_, line) = csv.reader(io.StringIO(sheet, newline=""))
+    assert line[1] == f"'{address}"
+
+
+def test_a_person_with_a_formula_for_an_address_is_inert_in_the_sheet(reader: User):
+    plus = builders.a_reviewer("+ana@example.org")
+    builders.decide(builders.a_waiting_interrupt(), plus)
+    assert "load,'+ana@example.org,decided,number,1" in signed_in(reader).get("/insights.csv").text
