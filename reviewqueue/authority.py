@@ -23,6 +23,12 @@ def is_operator(person: AbstractUser) -> bool:
     return person.is_active and person.groups.filter(name=OPERATORS).exists()
 
 
+def may_waive_fact(person: AbstractUser, run: Run) -> bool:
+    """Tell whether the person may let the run go on without a fact: the agent's owners and operators, not its initiator."""
+    owns = person.is_active and person.groups.filter(pk=run.agent.owner_id).exists()
+    return (owns or is_operator(person)) and run.initiator_id != person.pk
+
+
 def visible_interrupts(person: AbstractUser) -> QuerySet[Interrupt]:
     """Return the interrupts that the person may see: of their queues, of their agents, of runs they started."""
     if not person.is_active:

@@ -20,7 +20,6 @@ from ledger.exact import ABSENT
 from ledger.models import Effect
 from ledger.states import EffectStatus, Repeat
 from ledger.transactions import use_case
-from runs.checking import FACT_CHANGED
 from runs.continuations import count_skipped_effect
 from runs.endings import hold_for_effect
 from runs.errors import (
@@ -39,6 +38,7 @@ from runs.holds import open_hold
 from runs.leases import check_lease
 from runs.models import Agent, EffectRule, Fact, FactCheck, Permit, Run
 from runs.permits import approved_otherwise, check_permit, find_permit, replace_permit, standing_permit
+from runs.renewing import FACT_CHANGED
 from runs.settling import go_on_after
 from runs.standing import store
 from runs.states import FINAL, HoldKind

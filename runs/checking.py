@@ -13,28 +13,22 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.contrib.auth.models import AbstractUser
+from django.db.models import QuerySet
+
 from ledger import clock, effects
 from ledger.canonical import digest
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.transactions import use_case
-from runs.continuations import (
-    make_continuation,
-    open_continuation,
-    pass_check,
-    postpone_check,
-    told_of,
-    void_continuation,
-)
-from runs.decisions import accepted_decisions
-from runs.endings import end_run, hold_for_effect
-from runs.errors import LeaseLost
+from runs.continuations import open_continuation, pass_check, postpone_check, told_of
+from runs.endings import hold_for_effect
+from runs.errors import NotPermitted
 from runs.holds import lift_holds, open_hold
-from runs.interrupts import free_keys, reopen_interrupt
 from runs.leases import check_lease, end_lease
-from runs.models import Agent, Checkpoint, Connection, Continuation, Fact, FactCheck, FactStatus, Interrupt, Run
-from runs.permits import void_permits
+from runs.models import Agent, Checkpoint, Connection, Continuation, Fact, FactCheck, FactStatus, Run
+from runs.renewing import answered_at, find_overtaken, overtake
 from runs.standing import store
-from runs.states import Cause, ContinuationStatus, HoldKind, InterruptStatus, OnChange, RunStatus
+from runs.states import FINAL, ContinuationStatus, HoldKind
 from runs.timeline import note
 
 #: How long one check may take before another may begin, and how the pauses between failed checks grow.
@@ -43,7 +37,6 @@ BACK_OFF = [timedelta(seconds=seconds) for seconds in (2, 10, 30, 120, 600)]
 TRIES_BEFORE_HOLD = 3
 FRESHNESS = timedelta(minutes=15)
 SYSTEM = "system:check"
-FACT_CHANGED = "a fact changed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,22 +81,25 @@ def check_continuation(*, continuation_id: str, fetch: Fetch) -> None:
 def begin_check(*, continuation_id: str) -> Check | None:
     """Name the check and say what it fetches; ``None`` when the continuation is not being checked (any more).
 
-    The attempt is counted before the work, so that a check which kills its process still comes to an end.
+    The attempt is counted before the work, and the next one put off by more each time, so that a check which kills its
+    process stops nobody else and comes to its owner like one that fails.
     """
-    run = Run.objects.locked().filter(continuations__public_id=continuation_id).first()
+    run = Run.objects.locked().select_related("agent").filter(continuations__public_id=continuation_id).first()
     if run is None:
         return None
     now = clock.now()
     continuation = Continuation.objects.get(public_id=continuation_id)
     if continuation.status != ContinuationStatus.CHECKING or (continuation.check_due_at or now) > now:
         return None
+    facts = list(_facts_to_fetch(continuation).select_related("connection"))
+    never_came_back, tries = continuation.check_token != "", continuation.check_attempts
+    if never_came_back and tries >= TRIES_BEFORE_HOLD and facts:
+        _hold_for_facts(run, facts, reason="Its check never came back.", now=now)
+        store(run, now)
     token = secrets.token_hex(16)
     Continuation.objects.filter(pk=continuation.pk).update(
-        check_token=token, check_attempts=continuation.check_attempts + 1, check_due_at=now + CHECK_TIME
+        check_token=token, check_attempts=tries + 1, check_due_at=now + CHECK_TIME + _pause_after(tries)
     )
-    facts = Fact.objects.filter(
-        checkpoint_id=continuation.checkpoint_id, check_by=FactCheck.CONNECTION, waived_by=None
-    ).select_related("connection")
     return Check(
         continuation_id=continuation_id,
         token=token,
@@ -115,27 +111,36 @@ def begin_check(*, continuation_id: str) -> Check | None:
     )
 
 
+def _facts_to_fetch(continuation: Continuation) -> QuerySet[Fact]:
+    return Fact.objects.filter(
+        checkpoint_id=continuation.checkpoint_id, check_by=FactCheck.CONNECTION, waived_by=None
+    ).order_by("id")
+
+
 @use_case
 def finish_check(*, check: Check, found: dict[int, Found]) -> None:
     """Compare and decide, if this check is still the one that counts."""
-    run = Run.objects.locked().filter(continuations__public_id=check.continuation_id).first()
+    run = Run.objects.locked().select_related("agent").filter(continuations__public_id=check.continuation_id).first()
     if run is None:
         return
     now = clock.now()
     continuation = Continuation.objects.select_related("checkpoint").get(public_id=check.continuation_id)
     if continuation.status != ContinuationStatus.CHECKING or continuation.check_token != check.token:
         return
-    facts = {fact.pk: fact for fact in Fact.objects.filter(pk__in=found)}
-    for fact_id, result in found.items():
-        record_value(facts[fact_id], result, now=now)
+    # Asked again: an owner may have waived one while it was being fetched.
+    facts = list(_facts_to_fetch(continuation).filter(pk__in=found))
+    for fact in facts:
+        record_value(fact, found[fact.pk], now=now)
     for effect in effects.doubt_overdue(scope=run.public_id, now=now, by=SYSTEM):
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
-    changed = [fact for fact in facts.values() if fact.last_status == FactStatus.CHANGED]
-    if any(fact.last_status == FactStatus.UNAVAILABLE for fact in facts.values()):
-        _look_again_later(run, continuation, list(facts.values()), now=now)
+    untold = [fact for fact in facts if fact.last_status == FactStatus.UNAVAILABLE]
+    for name in sorted({fact.name for fact in facts} - {fact.name for fact in untold}):
+        if lift_holds(run, HoldKind.FACT_UNAVAILABLE, subject=name, by=SYSTEM, now=now):
+            note(run, "hold.lifted", actor=SYSTEM, at=now, kind=HoldKind.FACT_UNAVAILABLE, subject=name)
+    if untold:
+        _look_again_later(run, continuation, untold, troubles={pk: it.trouble for pk, it in found.items()}, now=now)
     else:
-        lift_holds(run, HoldKind.FACT_UNAVAILABLE, by=SYSTEM, now=now)
-        _decide(run, continuation, changed, now=now)
+        _decide(run, continuation, [fact for fact in facts if fact.last_status == FactStatus.CHANGED], now=now)
     store(run, now)
 
 
@@ -151,29 +156,33 @@ def record_value(fact: Fact, result: Found, *, now: datetime, fence: int = 0) ->
     fact.save(update_fields=["last_value", "last_status", "checked_at", "last_fence"])
 
 
-def _look_again_later(run: Run, continuation: Continuation, facts: list[Fact], *, now: datetime) -> None:
+def _look_again_later(
+    run: Run, continuation: Continuation, untold: list[Fact], *, troubles: dict[int, str], now: datetime
+) -> None:
     """Fail closed: nobody goes on with a fact that cannot be told. After some tries its owner is asked."""
     tries = continuation.check_attempts
-    postpone_check(run, continuation, due_at=now + BACK_OFF[min(tries, len(BACK_OFF)) - 1])
-    unavailable = [fact.name for fact in facts if fact.last_status == FactStatus.UNAVAILABLE]
-    if tries < TRIES_BEFORE_HOLD:
-        return
-    for name in unavailable:
+    postpone_check(run, continuation, due_at=now + _pause_after(tries - 1))
+    if tries >= TRIES_BEFORE_HOLD:
+        for fact in untold:
+            _hold_for_facts(run, [fact], reason=troubles[fact.pk], now=now)
+
+
+def _hold_for_facts(run: Run, facts: list[Fact], *, reason: str, now: datetime) -> None:
+    for name in sorted({fact.name for fact in facts}):
         owner_id = run.agent.owner_id
-        reason = "Its present value cannot be told."
         if open_hold(run, HoldKind.FACT_UNAVAILABLE, name, owner_id=owner_id, reason=reason, now=now):
-            note(run, "hold.opened", actor=SYSTEM, at=now, kind=HoldKind.FACT_UNAVAILABLE, subject=name)
+            note(run, "hold.opened", actor=SYSTEM, at=now, kind=HoldKind.FACT_UNAVAILABLE, subject=name, reason=reason)
+
+
+def _pause_after(tries: int) -> timedelta:
+    return BACK_OFF[min(tries, len(BACK_OFF) - 1)]
 
 
 def _decide(run: Run, continuation: Continuation, changed: list[Fact], *, now: datetime) -> None:
-    renew = [fact for fact in changed if fact.on_change == OnChange.RENEW]
-    replan = [fact for fact in changed if fact.on_change == OnChange.REPLAN]
-    answered = _answered_at(run, continuation.checkpoint)
-    if renew and answered:
-        ask_again(run, answered, renew, actor=SYSTEM, now=now)
-        return
-    if replan and answered:
-        plan_again(run, continuation.checkpoint, answered, replan, actor=SYSTEM, now=now, of=continuation)
+    """Every fact could be told: overtake answers, wait for an outcome or an owner, or let the run go on."""
+    overtaken = find_overtaken(run, continuation.checkpoint, changed)
+    if overtaken is not None:
+        overtake(run, continuation.checkpoint, overtaken, of=continuation, actor=SYSTEM, now=now)
         return
     under_way = effects.intended_effects(run.public_id)
     if under_way:
@@ -184,77 +193,17 @@ def _decide(run: Run, continuation: Continuation, changed: list[Fact], *, now: d
         postpone_check(run, continuation, due_at=now + BACK_OFF[-1])
     else:
         pass_check(run, continuation, checked_until=now + _freshness(continuation.checkpoint))
-        waits = [interrupt.public_id for interrupt in answered]
-        note(run, "continuation.ready", actor=SYSTEM, at=now, interrupts=waits, **told_of(continuation))
-
-
-def _answered_at(run: Run, checkpoint: Checkpoint) -> list[Interrupt]:
-    """Return the waits of this boundary whose answers stand, locked."""
-    answered = [
-        decision.interrupt_id
-        for decision in accepted_decisions(run)
-        if decision.interrupt.checkpoint_id == checkpoint.pk and decision.interrupt.status == InterruptStatus.ANSWERED
-    ]
-    waits = Interrupt.objects.select_for_update(of=("self",), no_key=True).select_related("policy")
-    return list(waits.filter(pk__in=answered).order_by("id"))
-
-
-def ask_again(run: Run, answered: list[Interrupt], facts: list[Fact], *, actor: str, now: datetime) -> None:
-    """A changed fact sends the answers straight back to review: kept as evidence, asked anew in the next round."""
-    again = _touched(answered, facts)
-    for interrupt in again:
-        if interrupt.round >= interrupt.policy.max_rounds:
-            end_run(run, RunStatus.EXPIRED, reason="The review was renewed too often.", actor=actor, now=now)
-            return
-    for interrupt in again:
-        reopen_interrupt(run, interrupt, verb="overtake", reason=FACT_CHANGED, now=now)
-    for fact in facts:
-        fact.reviewed_value, fact.was_reviewed = fact.last_value, True
-        fact.save(update_fields=["reviewed_value", "was_reviewed"])
-    note(
-        run,
-        "review.renewed",
-        actor=actor,
-        at=now,
-        facts=[fact.name for fact in facts],
-        interrupts=[interrupt.public_id for interrupt in again],
-    )
-
-
-def _touched(answered: list[Interrupt], facts: list[Fact]) -> list[Interrupt]:
-    """A changed fact of the checkpoint overtakes every answer of that suspend; one of an interrupt only its own."""
-    everywhere = any(fact.interrupt_id is None for fact in facts)
-    touched = {fact.interrupt_id for fact in facts}
-    return [interrupt for interrupt in answered if everywhere or interrupt.pk in touched]
-
-
-def plan_again(
-    run: Run,
-    checkpoint: Checkpoint,
-    answered: list[Interrupt],
-    facts: list[Fact],
-    *,
-    actor: str,
-    now: datetime,
-    of: Continuation | None,
-) -> Continuation:
-    """A changed fact sends the run back to its agent: with the old answers as evidence, and what changed."""
-    overtaken = _touched(answered, facts)
-    free_keys(overtaken)
-    for interrupt in overtaken:
-        void_permits(run, reason=FACT_CHANGED, now=now, interrupt=interrupt)
-    void_continuation(run, reason=FACT_CHANGED)
-    continuation = make_continuation(run, checkpoint, cause=Cause.REPLAN, now=now, to_check=False, of=of)
-    note(
-        run,
-        "run.replanned",
-        actor=actor,
-        at=now,
-        facts=[fact.name for fact in facts],
-        interrupts=[interrupt.public_id for interrupt in overtaken],
-        **told_of(continuation),
-    )
-    return continuation
+        waits = [wait.public_id for wait in answered_at(run, continuation.checkpoint)]
+        names = [fact.name for fact in changed]
+        note(
+            run,
+            "continuation.ready",
+            actor=SYSTEM,
+            at=now,
+            interrupts=waits,
+            changed=names,
+            **told_of(continuation),
+        )
 
 
 def _freshness(checkpoint: Checkpoint) -> timedelta:
@@ -274,47 +223,66 @@ class Judged:
 def report_facts(*, agent: Agent, run_id: str, token: str, values: dict[str, Any]) -> Judged:
     """Take the values of worker-checked facts from the lease's holder, before its first effect.
 
-    A changed fact takes the lease back: the review is renewed, or the run goes to its agent to plan again.
+    A changed fact takes the lease back: the review is renewed, or the run goes to its agent to plan again. After the
+    first effect of the lease it is too late for both, and what changed is only told.
     """
     run = Run.objects.locked().select_related("agent").filter(agent=agent, public_id=run_id).first()
     if run is None:
         raise NotFound
     now = clock.now()
     check_lease(run, token, now=now)
-    continuation = open_continuation(run)
     checkpoint = Checkpoint.objects.get(run=run, number=run.checkpoint_number)
-    facts = {fact.name: fact for fact in Fact.objects.filter(checkpoint=checkpoint, check_by=FactCheck.WORKER)}
-    for name, value in values.items():
-        if name not in facts:
-            raise PayloadInvalid.at("/facts", f"name no fact that the worker checks: {name}")
-        record_value(facts[name], Found(value=value), now=now, fence=run.fence)
-    changed = [fact for fact in facts.values() if fact.last_status == FactStatus.CHANGED and fact.name in values]
-    control = _send_back(run, checkpoint, continuation, changed, actor=f"agent:{agent.slug}", now=now)
-    note(run, "facts.reported", actor=f"agent:{agent.slug}", at=now, facts=sorted(values), control=control)
+    facts = list(Fact.objects.filter(checkpoint=checkpoint, check_by=FactCheck.WORKER).order_by("id"))
+    unknown = sorted(values.keys() - {fact.name for fact in facts})
+    if unknown:
+        raise PayloadInvalid.at("/facts", f"name what the worker does not check: {', '.join(unknown)}")
+    reported = [fact for fact in facts if fact.name in values]
+    for fact in reported:
+        record_value(fact, Found(value=values[fact.name]), now=now, fence=run.fence)
+    changed = [fact for fact in reported if fact.last_status == FactStatus.CHANGED and fact.waived_by_id is None]
+    actor = f"agent:{agent.slug}"
+    overtaken = find_overtaken(run, checkpoint, changed)
+    if overtaken is None or effects.begun_under(scope=run.public_id, fence=run.fence):
+        overtaken = None
+    control = "continue" if overtaken is None else overtaken.how
+    note(run, "facts.reported", actor=actor, at=now, facts=sorted(values), control=control)
+    if overtaken is not None:
+        leased = open_continuation(run)
+        end_lease(run)
+        run.fence += 1
+        overtake(run, checkpoint, overtaken, of=leased, actor=actor, now=now)
     store(run, now)
     return Judged(control=control, changed=changed)
 
 
-def _send_back(
-    run: Run,
-    checkpoint: Checkpoint,
-    continuation: Continuation | None,
-    changed: list[Fact],
-    *,
-    actor: str,
-    now: datetime,
-) -> str:
-    answered = _answered_at(run, checkpoint)
-    renew = [fact for fact in changed if fact.on_change == OnChange.RENEW]
-    replan = [fact for fact in changed if fact.on_change == OnChange.REPLAN]
-    if not answered or not (renew or replan) or effects.begun_under(scope=run.public_id, fence=run.fence):
-        return "continue"
-    if run.lease_until is None:
-        raise LeaseLost
-    end_lease(run)
-    run.fence += 1
-    if renew:
-        ask_again(run, answered, renew, actor=actor, now=now)
-        return "renew"
-    plan_again(run, checkpoint, answered, replan, actor=actor, now=now, of=continuation)
-    return "replan"
+# --- an owner takes it upon them --------------------------------------------------------------------------------------
+
+
+@use_case
+def waive_fact(
+    *, run_id: str, name: str, person: AbstractUser, reason: str, may_waive: Callable[[AbstractUser, Run], bool]
+) -> Run:
+    """Let the run go on without a fact that cannot be told, or that its worker does not check: a person says why.
+
+    The value stays as it was told last; it is not asked for again at this boundary. Raises ``NotPermitted``, ``NotFound``.
+    """
+    run = Run.objects.locked().select_related("agent").filter(public_id=run_id).first()
+    if run is None:
+        raise NotFound
+    if not may_waive(person, run):
+        raise NotPermitted("Only the agent's owners and operators waive a fact, and never for a run they started.")
+    if not reason.strip():
+        raise PayloadInvalid.at("/reason", "is missing: say why the run may go on without it")
+    now = clock.now()
+    facts = Fact.objects.filter(checkpoint__run=run, checkpoint__number=run.checkpoint_number, name=name)
+    if run.status in FINAL or not facts.exclude(check_by=FactCheck.NONE).filter(waived_by=None).exists():
+        raise NotFound
+    facts.filter(waived_by=None).update(waived_by=person, waived_reason=reason.strip()[:300])
+    actor = f"person:{person.get_username()}"
+    lift_holds(run, HoldKind.FACT_UNAVAILABLE, subject=name, by=actor, now=now)
+    note(run, "fact.waived", actor=actor, at=now, fact=name, reason=reason.strip()[:300])
+    continuation = open_continuation(run)
+    if continuation is not None and continuation.status == ContinuationStatus.CHECKING:
+        postpone_check(run, continuation, due_at=now)
+    store(run, now)
+    return run

@@ -14,6 +14,7 @@ from datetime import datetime
 from django.db.models import Q, QuerySet
 
 from ledger import clock, effects
+from ledger.canonical import digest
 from ledger.errors import NotFound
 from ledger.models import Effect
 from ledger.transactions import assert_open, use_case
@@ -62,8 +63,9 @@ class Claimed:
 
     @property
     def changed(self) -> list[Fact]:
-        """The facts that differ from what was relied on."""
-        return [fact for fact in self.facts if fact.last_status == FactStatus.CHANGED]
+        """The facts that differ from what the agent relied on, also where a renewed review has seen that since."""
+        told = [fact for fact in self.facts if fact.last_status in {FactStatus.SAME, FactStatus.CHANGED}]
+        return [fact for fact in told if digest(fact.last_value) != digest(fact.value)]
 
 
 def any_ready(*, agent: Agent, code_versions: set[str]) -> bool:

@@ -19,6 +19,7 @@ from runs.lifecycle import RunRequest, Started, start_run
 from runs.models import Agent, Connection, Interrupt, Policy, Queue, Run
 from runs.policies import Wish
 from runs.resuming import Claimed, claim_continuations, claim_one
+from runs.safe_points import Reached, commit_checkpoint
 from runs.suspending import Suspended, suspend
 
 _numbers = itertools.count(1)
@@ -121,6 +122,13 @@ def suspend_by(run: Run, token: str, *waits: AskedWait, **request: Any) -> Suspe
         **request,
     }
     return suspend(run_id=run.public_id, token=token, check_assignees=authority.check_assignees, **wanted)
+
+
+def commit(started: Started, *, step: str = "compare-offers", **request: Any) -> Reached:
+    """Commit the next boundary of a run whose lease the caller holds."""
+    assert started.lease is not None
+    wanted = {"after": started.run.checkpoint_number, "snapshot": Snapshot(step=step, state={}), "facts": [], **request}
+    return commit_checkpoint(agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, **wanted)
 
 
 def a_waiting_interrupt(wait: AskedWait | None = None, *, started: Started | None = None, **request: Any) -> Interrupt:
