@@ -16,7 +16,7 @@ from runs.checking import FactToFetch
 from runs.models import Connection
 from tests.delivery.hostile_server import hostile_server
 
-LIMIT = 0.6
+LIMIT = 1.0
 
 
 @pytest.fixture(scope="module")

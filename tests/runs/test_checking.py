@@ -748,3 +748,20 @@ def test_planning_again_waits_for_an_effect_under_way_too():
 def test_the_back_off_is_shorter_than_a_check_may_keep_others_waiting():
     assert timedelta(seconds=8 * outbound.SECONDS_IN_ALL) <= checking.CHECK_TIME
     assert tasks.SECONDS_FOR_CHECKS + 8 * outbound.SECONDS_IN_ALL < 60
+
+
+def test_planning_again_frees_the_keys_of_waits_that_the_overtaken_answer_made_needless():
+    order, _ = waits(builders.a_wait(), builders.a_wait("hoist"), facts=[a_fact()], resume_when="any")
+    answer(order)
+    check(World(specification=8))
+    [claimed] = claim()
+    again = builders.suspend_run(
+        Started(run=claimed.run, lease=claimed.lease, created=False),
+        builders.a_wait(),
+        builders.a_wait("hoist"),
+        resume_when="any",
+    )
+    assert {(wait.key, wait.round, wait.status) for wait in again.interrupts} == {
+        ("order", 2, "waiting"),
+        ("hoist", 2, "waiting"),
+    }
