@@ -1,7 +1,7 @@
 """Facts: the assumptions that the rest of a run depends on, and what is done when one changed.
 
-Recorded with a checkpoint or with an interrupt; checked again before the run goes on (``resuming.check_continuation``)
-and by the worker after its claim (``resuming.report_facts``). Equality is digest equality. No call goes out from here:
+Recorded with a checkpoint or with an interrupt; checked again before the run goes on (``checking.check_continuation``)
+and by the worker after its claim (``checking.report_facts``). Equality is digest equality. No call goes out from here:
 the check gets its ``fetch`` from above.
 """
 
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger import effects
+from ledger.canonical import digest
 from ledger.errors import PayloadInvalid
 from ledger.transactions import assert_open
-from runs.models import Agent, Checkpoint, Connection, Fact, FactCheck, FactKind, Interrupt, Run
+from runs.models import Agent, Checkpoint, Connection, Fact, FactCheck, FactKind, FactStatus, Interrupt, Run
 from runs.states import OnChange
 
 MOST_CHECKS = 8
@@ -78,3 +79,12 @@ def has_something_to_check(run: Run, checkpoint: Checkpoint) -> bool:
         or Fact.objects.filter(checkpoint=checkpoint, check_by=FactCheck.CONNECTION).exists()
         or effects.any_in_question(run.public_id)
     )
+
+
+def differs(fact: Fact) -> bool:
+    """Tell whether the value that was told last differs from what the agent relied on.
+
+    Also where a renewed review has seen it since: the agent has not, and the reviewer of the next round wants to.
+    """
+    told = fact.last_status in {FactStatus.SAME, FactStatus.CHANGED}
+    return told and digest(fact.last_value) != digest(fact.value)

@@ -14,7 +14,6 @@ from datetime import datetime
 from django.db.models import Q, QuerySet
 
 from ledger import clock, effects
-from ledger.canonical import digest
 from ledger.errors import NotFound
 from ledger.models import Effect
 from ledger.transactions import assert_open, use_case
@@ -31,12 +30,12 @@ from runs.continuations import (
 from runs.decisions import accepted_decisions, overtaken_decisions
 from runs.endings import end_run, finish_ending, hold_for_effect
 from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady
-from runs.facts import has_something_to_check
+from runs.facts import differs, has_something_to_check
 from runs.halting import is_halted, refuse_halted
 from runs.holds import lift_holds, open_hold
 from runs.interrupts import reopen_interrupt
 from runs.leases import Lease, check_lease, end_lease, grant_lease, lease_of
-from runs.models import Agent, Checkpoint, Continuation, Decision, Fact, FactStatus, Interrupt, Permit, Run
+from runs.models import Agent, Checkpoint, Continuation, Decision, Fact, Interrupt, Permit, Run
 from runs.standing import store
 from runs.states import Cause, ContinuationStatus, HoldKind, InterruptStatus, RunStatus
 from runs.timeline import note
@@ -63,9 +62,8 @@ class Claimed:
 
     @property
     def changed(self) -> list[Fact]:
-        """The facts that differ from what the agent relied on, also where a renewed review has seen that since."""
-        told = [fact for fact in self.facts if fact.last_status in {FactStatus.SAME, FactStatus.CHANGED}]
-        return [fact for fact in told if digest(fact.last_value) != digest(fact.value)]
+        """The facts that differ from what the agent relied on."""
+        return [fact for fact in self.facts if differs(fact)]
 
 
 def any_ready(*, agent: Agent, code_versions: set[str]) -> bool:

@@ -303,7 +303,7 @@ def fact_shown(fact: Fact) -> Reply:
     """Return a fact as a reviewer sees it: what the agent relied on, and what the last check found."""
     return {
         "name": fact.name,
-        "value": fact.relied_on,
+        "value": fact.value,
         "now": fact.last_value,
         "checked_at": moment(fact.checked_at),
         "on_change": fact.on_change,
@@ -401,7 +401,7 @@ def claimed(taken: Claimed) -> Reply:
 
 def fact_now(fact: Fact) -> Reply:
     """Return a fact with its present value; `null` while nobody looked."""
-    return {"name": fact.name, "value": fact.relied_on, "now": fact.last_value}
+    return {"name": fact.name, "value": fact.value, "now": fact.last_value}
 
 
 def changed_fact(fact: Fact) -> Reply:

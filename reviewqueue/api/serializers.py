@@ -6,7 +6,6 @@ the people that a request names.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -35,6 +34,8 @@ from reviewqueue.api.fields import (
     wrong,
     wrong_in,
 )
+from reviewqueue.delivery.addresses import AddressRefused, check_fact_path
+from reviewqueue.delivery.pointers import is_pointer
 from runs.checkpoints import Snapshot
 from runs.decisions import MESSAGE_LIMIT
 from runs.facts import AskedFact
@@ -49,9 +50,6 @@ MOST_CLAIMED = 20
 #: Members that a replaying worker computes anew while it still asks the same thing.
 NOT_THE_QUESTION = {"deadline", "deadline_in"}
 
-_PATH = re.compile(r"/(?![/\\])[^\\\s\x00-\x1f]*")
-_POINTER = re.compile(r"(/([^~/]|~[01])*)*")
-
 
 # --- facts, waits ---------------------------------------------------------------------------------------------------------
 
@@ -65,13 +63,15 @@ class CheckedThere(Shape):
 
     def validate_path(self, path: str) -> str:
         """Refuse what would lead elsewhere than below the connection's address."""
-        if not _PATH.fullmatch(path) or "/../" in f"{path.partition('?')[0]}/":
-            raise wrong("has to begin with one slash, below the connection's address")
+        try:
+            check_fact_path(path)
+        except AddressRefused as refused:
+            raise wrong(str(refused)) from None
         return path
 
     def validate_pointer(self, pointer: str) -> str:
         """Refuse what is no JSON Pointer."""
-        if not _POINTER.fullmatch(pointer):
+        if not is_pointer(pointer):
             raise wrong("is not a JSON Pointer (RFC 6901)")
         return pointer
 

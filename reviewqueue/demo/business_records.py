@@ -1,0 +1,156 @@
+"""Business records for the sample agent: a small HTTP server with purchase requests, suppliers and orders.
+
+    python3 business_records.py [--port 8001] [--file records.json]
+
+    GET  /purchase-requests/PR-4711                  what is to be bought, and the version of its specification
+    PUT  /purchase-requests/PR-4711/specification    {"version": 8}: somebody changes the specification
+    GET  /suppliers                                  who sells it
+    POST /offers   {"supplier", "specification"}     asks a supplier for an offer
+    POST /orders   {"supplier", "amount", ...}       issues a purchase order
+    GET  /orders                                     what was ordered, and how often that was asked for
+
+The two POSTs are what the outside world is like: they do something that cannot be taken back by asking again. Both take an
+`Idempotency-Key` and do one thing per key, however often it arrives. With RECORDS_TOKEN in the environment every call has
+to bring it as `Authorization: Bearer ...`. With `--file` the records outlive the process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+PURCHASE_REQUEST = {
+    "id": "PR-4711",
+    "site": "Hall 3",
+    "item": "Hoist for tower crane 14",
+    "specification": {"version": 7, "load_kg": 2000},
+}
+SUPPLIERS = [
+    {"id": "S-17", "name": "Adler Hebetechnik", "in_register": True, "price": "184000.00"},
+    {"id": "S-22", "name": "Berg Krane", "in_register": True, "price": "191500.00"},
+    {"id": "S-31", "name": "Cosmo Lift", "in_register": False, "price": "149000.00"},
+]
+
+
+class Records:
+    """Everything that is kept. ``done`` maps each Idempotency-Key to what it did, and counts how often it came."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        self.file, self.lock = file, threading.Lock()
+        self.kept: dict[str, Any] = {"request": PURCHASE_REQUEST, "done": {}, "next_order": 2231}
+        if file is not None and file.exists():
+            self.kept = json.loads(file.read_text())
+
+    def do_once(self, kind: str, key: str, wanted: dict[str, Any]) -> dict[str, Any]:
+        """Do what is wanted, once per key."""
+        with self.lock:
+            known = self.kept["done"].setdefault(f"{kind} {key}", {"times": 0, "kind": kind, "result": None})
+            known["times"] += 1
+            if known["result"] is None:
+                known["result"] = self._offer(wanted) if kind == "offer" else self._order(wanted)
+            self._save()
+            result: dict[str, Any] = known["result"]
+            return result
+
+    def change_specification(self, version: int) -> dict[str, Any]:
+        """Change the specification; a heavier load with each version, so that offers have to be asked for again."""
+        with self.lock:
+            specification = {"version": version, "load_kg": 2000 + 500 * (version - 7)}
+            self.kept["request"] = self.kept["request"] | {"specification": specification}
+            self._save()
+            return specification
+
+    def orders(self) -> list[dict[str, Any]]:
+        """Return each order with the number of times it was asked for."""
+        return [it["result"] | {"asked": it["times"]} for it in self.kept["done"].values() if it["kind"] == "order"]
+
+    def _offer(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        supplier = next(it for it in SUPPLIERS if it["id"] == wanted["supplier"])
+        return {"supplier": supplier["id"], "amount": supplier["price"], "specification": wanted["specification"]}
+
+    def _order(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        number = self.kept["next_order"]
+        self.kept["next_order"] = number + 1
+        return {"order": f"PO-{number}", "supplier": wanted["supplier"], "amount": wanted["amount"]}
+
+    def _save(self) -> None:
+        if self.file is not None:
+            beside = self.file.with_suffix(".new")
+            beside.write_text(json.dumps(self.kept))
+            beside.replace(self.file)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request. ``records`` is set by ``serve``."""
+
+    records: Records
+
+    def do_GET(self) -> None:
+        request = self.records.kept["request"]
+        if self._is_allowed():
+            if self.path == f"/purchase-requests/{request['id']}":
+                self._reply(200, request)
+            elif self.path == "/suppliers":
+                self._reply(200, {"suppliers": SUPPLIERS})
+            elif self.path == "/orders":
+                self._reply(200, {"orders": self.records.orders()})
+            else:
+                self._reply(404, {"error": "there is no such record"})
+
+    def do_PUT(self) -> None:
+        if self._is_allowed():
+            if self.path == f"/purchase-requests/{self.records.kept['request']['id']}/specification":
+                self._reply(200, self.records.change_specification(self._body()["version"]))
+            else:
+                self._reply(404, {"error": "there is no such record"})
+
+    def do_POST(self) -> None:
+        if self._is_allowed():
+            kind = {"/offers": "offer", "/orders": "order"}.get(self.path)
+            key = self.headers.get("Idempotency-Key", "")
+            if kind is None or not key:
+                self._reply(400, {"error": "POST /offers or /orders, with an Idempotency-Key"})
+            else:
+                self._reply(200, self.records.do_once(kind, key, self._body()))
+
+    def _is_allowed(self) -> bool:
+        token = os.environ.get("RECORDS_TOKEN")
+        allowed = not token or self.headers.get("Authorization") == f"Bearer {token}"
+        if not allowed:
+            self._reply(401, {"error": "the token is missing"})
+        return allowed
+
+    def _body(self) -> Any:
+        return json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+
+    def _reply(self, status: int, reply: Any) -> None:
+        body = json.dumps(reply).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing of each request."""
+
+
+def serve(port: int, file: Path | None) -> ThreadingHTTPServer:
+    """Return a server of the records, listening on this machine only."""
+    handler = type("OwnHandler", (Handler,), {"records": Records(file)})
+    return ThreadingHTTPServer(("127.0.0.1", port), handler)
+
+
+if __name__ == "__main__":
+    options = argparse.ArgumentParser(description="Business records for the sample agent.")
+    options.add_argument("--port", type=int, default=8001)
+    options.add_argument("--file", type=Path)
+    chosen = options.parse_args()
+    server = serve(chosen.port, chosen.file)
+    print(f"Business records on http://127.0.0.1:{server.server_address[1]}", flush=True)  # noqa: T201  a process speaks
+    server.serve_forever()

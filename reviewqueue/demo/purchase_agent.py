@@ -1,0 +1,231 @@
+"""The sample agent: buys a hoist, and stops twice for a person. Plain standard-library Python.
+
+    python3 purchase_agent.py start PR-4711     begins, asks an engineer for a certificate, lets go and exits
+    python3 purchase_agent.py go-on             claims what was answered meanwhile, goes on to the next stop, exits
+
+It keeps nothing: while a person thinks, no process of it exists. Everything it needs to go on comes with the claim: the
+checkpoint it stored, the answers, what changed in the world meanwhile, and what it has done outside already. Each stretch of
+work ends by asking (`ask_certificate`, `ask_order`) or by finishing. The environment names the two servers:
+
+    REVIEW_QUEUE   http://localhost:8000      REVIEW_QUEUE_KEY   the agent's key, from `manage.py add_agent`
+    RECORDS        http://127.0.0.1:8001      RECORDS_TOKEN      if the records ask for one
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import urllib.error
+import urllib.request
+
+CODE_VERSION = "purchase-agent-1"  # a claim names what it can read; an answer never meets code that does not know it
+
+CERTIFICATE = {  # JSON Schema: the page makes its form from this, and no answer gets through that does not fit
+    "type": "object",
+    "required": ["number", "issuer", "valid_until"],
+    "additionalProperties": False,
+    "properties": {
+        "number": {"type": "string", "title": "Certificate number", "minLength": 3, "maxLength": 40},
+        "issuer": {"type": "string", "title": "Issued by", "minLength": 2, "maxLength": 80},
+        "valid_until": {"type": "string", "format": "date", "title": "Valid until"},
+    },
+}
+
+
+# --- one run under one lease ------------------------------------------------------------------------------------------
+
+
+class Work:
+    """A run that this process holds: its lease, its last checkpoint, and the state that the next process will get."""
+
+    def __init__(self, run, lease, checkpoint, state):
+        self.run, self.lease, self.checkpoint, self.state = run, lease, checkpoint, state
+
+    def call(self, method, path, body):
+        return ask_queue(method, f"/runs/{self.run['id']}{path}", body, {"Run-Lease": self.lease["token"]})
+
+    def do_once(self, key, name, call, permit=None):
+        """Do something outside, once. The ledger is told before and after, so that nobody ever does it again blindly.
+
+        The same key goes to the receiver, which drops repeats by it. That is what `by_key` says: should this process die
+        between the call and the report, the next one may simply ask again.
+        """
+        wanted = {"name": name, "repeat": "by_key"} | ({"permit": permit} if permit else {"arguments": call})
+        effect = self.call("PUT", f"/effects/{key}", wanted)
+        if not effect["perform"]:
+            return effect["receipt"]  # a process before us did it: this is what came back then
+        receipt = ask_records("POST", {"ask_offer": "/offers"}.get(name, "/orders"), effect["arguments"], key)
+        report = {"attempt_token": effect["attempt_token"], "status": "applied", "receipt": receipt}
+        self.call("POST", f"/effects/{key}/outcome", report)
+        return receipt
+
+    def stop_and_ask(self, step, wait):
+        """Store the state and the question, and let go, in one call. From here on the run needs no process."""
+        specification = {
+            "name": "specification",
+            "value": self.state["specification"],
+            "on_change": "replan",  # tell me what changed, and I shall redo what depends on it
+            "check": {"connection": "erp", "path": f"/purchase-requests/{self.state['request']}",
+                      "pointer": "/specification/version"},
+        }  # fmt: skip
+        self.state["asked"] = wait["key"]
+        checkpoint = {"step": step, "state": self.state, "code_version": CODE_VERSION}
+        wait = wait | {"facts": [specification], "metadata": {"purchase_request": self.state["request"]}}
+        body = {"after": self.checkpoint, "checkpoint": checkpoint, "interrupts": [wait]}
+        [asked] = self.call("POST", "/interrupts", body)["interrupts"]
+        say(f"asked for {asked['key']}, and let go: {asked['url']}")
+
+    def finish(self, **result):
+        self.call("POST", "/complete", {"result": result})
+        say(f"finished: {result}")
+
+
+# --- the work, from stop to stop --------------------------------------------------------------------------------------
+
+
+def start(request):
+    """Begin. The key makes a second start of the same purchase request the same run."""
+    body = {"key": request, "title": f"Purchase request {request}", "code_version": CODE_VERSION}
+    run = ask_queue("POST", "/runs", body | {"metadata": {"purchase_request": request}})
+    if run["lease"] is None or run["checkpoint"]:
+        return say(f"{request} is under way: {run['status']}")
+    work = Work(run, run["lease"], run["checkpoint"], {"request": request})
+    compare_offers(work)
+    return ask_certificate(work, key="certificate")
+
+
+def compare_offers(work):
+    """Look the request up and ask every supplier in the register for an offer; all of it rests on the specification."""
+    record = ask_records("GET", f"/purchase-requests/{work.state['request']}")
+    version = record["specification"]["version"]
+    known = [supplier for supplier in ask_records("GET", "/suppliers")["suppliers"] if supplier["in_register"]]
+    offers = []
+    for supplier in known:
+        call = {"supplier": supplier["id"], "specification": version}
+        offers.append(work.do_once(f"offer:{work.state['request']}:v{version}:{supplier['id']}", "ask_offer", call))
+    best = min(offers, key=lambda offer: float(offer["amount"]))
+    work.state |= {"item": record["item"], "specification": version, "offers": offers, "best": best}
+
+
+def ask_certificate(work, key, why=""):
+    """Ask an engineer for evidence: an input, with the shape of its answer."""
+    best = work.state["best"]
+    work.stop_and_ask("ask-certificate", {
+        "key": key, "kind": "input", "reason": "evidence.missing", "queue": "engineering",
+        "title": f"Load test certificate for {work.state['item']}",
+        "message": f"{why}Supplier **{best['supplier']}** offers it for {best['amount']} EUR. Please give the load test "
+                   f"certificate that fits version {work.state['specification']} of the specification.",
+        "input_schema": CERTIFICATE,
+        "evidence": [{"label": f"Supplier check {offer['supplier']}", "value": "in the register",
+                      "source": "supplier register"} for offer in work.state["offers"]],
+    })  # fmt: skip
+
+
+def ask_order(work, key="order"):
+    """Ask for the approval of one exact call: what is approved, or edited by the reviewer, is what will be done."""
+    best, certificate = work.state["best"], work.state["certificate"]
+    arguments = {"supplier": best["supplier"], "item": work.state["item"], "amount": best["amount"],
+                 "certificate": certificate["number"]}  # fmt: skip
+    amount = {"type": "string", "pattern": "^[0-9]+[.][0-9]{2}$"}
+    bounds = {"type": "object", "required": list(arguments), "properties": {"amount": amount}}
+    work.stop_and_ask("ask-order", {
+        "key": key, "kind": "approval", "reason": "approval.action", "queue": "purchasing", "risk": "high",
+        "title": f"Order {work.state['item']} from {best['supplier']}",
+        "message": f"All {len(work.state['offers'])} offers are compared, and the certificate is there.",
+        "proposal": {"name": "issue_purchase_order", "arguments": arguments, "schema": bounds},
+        "evidence": [{"label": "Certificate", "value": certificate["number"], "source": work.state["answered_by"]}],
+    })  # fmt: skip
+
+
+def go_on(claimed):
+    """Go on with what was claimed, by the step of its checkpoint. `overtaken` are answers that a changed fact has undone."""
+    work = Work(claimed["run"], claimed["lease"], claimed["checkpoint"]["number"], claimed["checkpoint"]["state"])
+    if claimed["checkpoint"]["step"] == "start":
+        work.state = {"request": claimed["run"]["key"]}
+        compare_offers(work)
+        return ask_certificate(work, key="certificate")
+    if claimed["overtaken"]:
+        return plan_again(work, claimed)
+    answer = claimed["answers"][work.state["asked"]]
+    if claimed["checkpoint"]["step"] == "ask-certificate":
+        if answer["verdict"] != "answer":
+            return work.finish(ordered=False, why="no certificate", by=answer["decided_by"])
+        work.state |= {"certificate": answer["input"], "answered_by": answer["decided_by"]}
+        return ask_order(work)
+    if answer["verdict"] == "respond":  # a question back: answer it, and ask anew under another key
+        return ask_order(work, key=f"order-{len(claimed['answers'])}")
+    if answer["verdict"] == "reject":
+        return work.finish(ordered=False, why=answer["message"], by=answer["decided_by"])
+    key = f"order:{work.state['request']}"
+    receipt = work.do_once(key, "issue_purchase_order", None, permit=answer["permit"])
+    return work.finish(ordered=True, receipt=receipt)
+
+
+def plan_again(work, claimed):
+    """The specification changed while we waited: run the affected checks again, and ask for a renewed review.
+
+    A certificate that was overtaken is asked for under its own key, and the page shows the earlier answer beside it. When
+    it was the order, the certificate that stands no longer fits either: another one is asked for.
+    """
+    [change] = [fact for fact in claimed["changed"] if fact["name"] == "specification"]
+    say(f"the specification changed from {change['value']} to {change['now']}: comparing offers again")
+    compare_offers(work)
+    version = work.state["specification"]
+    key = next(iter(claimed["overtaken"])) if work.state.get("certificate") is None else f"certificate-v{version}"
+    work.state.pop("certificate", None)
+    why = f"The specification changed from version {change['value']} to {version}. "
+    return ask_certificate(work, key=key, why=why)
+
+
+# --- two servers, by HTTP ---------------------------------------------------------------------------------------------
+
+
+class Refused(Exception):
+    """The server said no; `code` is part of the review queue's contract, the sentence is for people."""
+
+    def __init__(self, problem):
+        super().__init__(problem.get("detail") or problem.get("error"))
+        self.code = problem.get("code", "")
+
+
+def ask_queue(method, path, body=None, headers=None):
+    base, key = os.environ["REVIEW_QUEUE"], os.environ["REVIEW_QUEUE_KEY"]
+    return send(method, f"{base}/api/v1{path}", body, {"Authorization": f"Bearer {key}"} | (headers or {}))
+
+
+def ask_records(method, path, body=None, key=None):
+    token = os.environ.get("RECORDS_TOKEN")
+    headers = ({"Authorization": f"Bearer {token}"} if token else {}) | ({"Idempotency-Key": key} if key else {})
+    return send(method, os.environ["RECORDS"] + path, body, headers)
+
+
+def send(method, url, body, headers):
+    body = None if body is None else json.dumps(body).encode()
+    headers = headers | ({"Content-Type": "application/json"} if body else {})
+    request = urllib.request.Request(url, body, headers, method=method)  # noqa: S310  both addresses are our own setting
+    try:
+        with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
+            return json.load(reply)
+    except urllib.error.HTTPError as error:
+        raise Refused(json.load(error)) from None
+
+
+def say(words):
+    print(f"agent {os.getpid()}: {words}", flush=True)  # noqa: T201  a process speaks
+
+
+def main(arguments):
+    if arguments[:1] == ["start"] and len(arguments) == 2:
+        return start(arguments[1])
+    if arguments == ["go-on"]:
+        wanted = {"code_version": CODE_VERSION, "wait": int(os.environ.get("WAIT", "20"))}
+        for claimed in ask_queue("POST", "/continuations/claim", wanted):
+            say(f"claimed {claimed['run']['title']} at {claimed['checkpoint']['step']} ({claimed['cause']})")
+            go_on(claimed)
+        return None
+    return sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
