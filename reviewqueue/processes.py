@@ -40,8 +40,13 @@ class StopAsked:
 
 def start(*command: str, **environment: str) -> subprocess.Popen[bytes]:
     """Start `manage.py COMMAND` in a session of its own."""
+    return start_python(MANAGE, *command, **environment)
+
+
+def start_python(*arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+    """Start our Python with these arguments in a session of its own."""
     return subprocess.Popen(
-        [sys.executable, MANAGE, *command],
+        [sys.executable, *arguments],
         env=os.environ | environment,
         cwd=settings.ROOT,
         stdin=subprocess.DEVNULL,

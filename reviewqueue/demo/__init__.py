@@ -1,5 +1,5 @@
-"""What `manage.py demo` runs beside the product: a sample agent and the business records it works with.
+"""The demo: a small seeded world (`world`), and what runs beside the product in it.
 
-`purchase_agent.py` and `business_records.py` are plain standard-library Python, each a process of its own, written to be
-read. Nothing of the product imports them, and they import nothing of it: they speak HTTP, like any agent of yours.
+`purchase_agent`, `support_agent` and `business_records` are plain standard-library Python, each a process of its own,
+written to be read. They import nothing of the product and speak HTTP, like any agent of yours.
 """

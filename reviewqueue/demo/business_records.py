@@ -6,10 +6,10 @@
     PUT  /purchase-requests/PR-4711/specification    {"version": 8}: somebody changes the specification
     GET  /suppliers                                  who sells it
     POST /offers   {"supplier", "specification"}     asks a supplier for an offer
-    POST /orders   {"supplier", "amount", ...}       issues a purchase order
-    GET  /orders                                     what was ordered, and how often that was asked for
+    POST /orders   {"supplier", "amount", ...}       issues a purchase order; likewise /refunds, /mails, /payments
+    GET  /orders                                     what was ordered, and how often that was asked for; likewise the others
 
-The two POSTs are what the outside world is like: they do something that cannot be taken back by asking again. Both take an
+The POSTs are what the outside world is like: they do something that cannot be taken back by asking again. All take an
 `Idempotency-Key` and do one thing per key, however often it arrives. With RECORDS_TOKEN in the environment every call has
 to bring it as `Authorization: Bearer ...`. With `--file` the records outlive the process.
 """
@@ -35,6 +35,7 @@ SUPPLIERS = [
     {"id": "S-22", "name": "Berg Krane", "in_register": True, "price": "191500.00"},
     {"id": "S-31", "name": "Cosmo Lift", "in_register": False, "price": "149000.00"},
 ]
+DONE = {"offers": "OF", "orders": "PO", "refunds": "RF", "mails": "ML", "payments": "PY"}
 
 
 class Records:
@@ -42,20 +43,20 @@ class Records:
 
     def __init__(self, file: Path | None = None) -> None:
         self.file, self.lock = file, threading.Lock()
-        self.kept: dict[str, Any] = {"request": PURCHASE_REQUEST, "done": {}, "next_order": 2231}
+        self.kept: dict[str, Any] = {"request": PURCHASE_REQUEST, "done": {}, "next_number": 2231}
         if file is not None and file.exists():
             self.kept = json.loads(file.read_text())
 
     def do_once(self, kind: str, key: str, wanted: dict[str, Any]) -> dict[str, Any]:
-        """Do what is wanted, once per key."""
+        """Do what is wanted, once per key, and return its receipt."""
         with self.lock:
-            known = self.kept["done"].setdefault(f"{kind} {key}", {"times": 0, "kind": kind, "result": None})
+            known = self.kept["done"].setdefault(f"{kind} {key}", {"times": 0, "kind": kind, "receipt": None})
             known["times"] += 1
-            if known["result"] is None:
-                known["result"] = self._offer(wanted) if kind == "offer" else self._order(wanted)
+            if known["receipt"] is None:
+                known["receipt"] = self._receipt(kind, wanted)
             self._save()
-            result: dict[str, Any] = known["result"]
-            return result
+            receipt: dict[str, Any] = known["receipt"]
+            return receipt
 
     def change_specification(self, version: int) -> dict[str, Any]:
         """Change the specification; a heavier load with each version, so that offers have to be asked for again."""
@@ -65,18 +66,17 @@ class Records:
             self._save()
             return specification
 
-    def orders(self) -> list[dict[str, Any]]:
-        """Return each order with the number of times it was asked for."""
-        return [it["result"] | {"asked": it["times"]} for it in self.kept["done"].values() if it["kind"] == "order"]
+    def done(self, kind: str) -> list[dict[str, Any]]:
+        """Return what was done of a kind, each with the number of times it was asked for."""
+        return [it["receipt"] | {"asked": it["times"]} for it in self.kept["done"].values() if it["kind"] == kind]
 
-    def _offer(self, wanted: dict[str, Any]) -> dict[str, Any]:
-        supplier = next(it for it in SUPPLIERS if it["id"] == wanted["supplier"])
-        return {"supplier": supplier["id"], "amount": supplier["price"], "specification": wanted["specification"]}
-
-    def _order(self, wanted: dict[str, Any]) -> dict[str, Any]:
-        number = self.kept["next_order"]
-        self.kept["next_order"] = number + 1
-        return {"order": f"PO-{number}", "supplier": wanted["supplier"], "amount": wanted["amount"]}
+    def _receipt(self, kind: str, wanted: dict[str, Any]) -> dict[str, Any]:
+        if kind == "offers":
+            supplier = next(it for it in SUPPLIERS if it["id"] == wanted["supplier"])
+            return {"supplier": supplier["id"], "amount": supplier["price"], "specification": wanted["specification"]}
+        number = self.kept["next_number"]
+        self.kept["next_number"] = number + 1
+        return {"number": f"{DONE[kind]}-{number}", "amount": wanted.get("amount")}
 
     def _save(self) -> None:
         if self.file is not None:
@@ -97,8 +97,8 @@ class Handler(BaseHTTPRequestHandler):
                 self._reply(200, request)
             elif self.path == "/suppliers":
                 self._reply(200, {"suppliers": SUPPLIERS})
-            elif self.path == "/orders":
-                self._reply(200, {"orders": self.records.orders()})
+            elif self.path[1:] in DONE:
+                self._reply(200, {self.path[1:]: self.records.done(self.path[1:])})
             else:
                 self._reply(404, {"error": "there is no such record"})
 
@@ -111,12 +111,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         if self._is_allowed():
-            kind = {"/offers": "offer", "/orders": "order"}.get(self.path)
             key = self.headers.get("Idempotency-Key", "")
-            if kind is None or not key:
-                self._reply(400, {"error": "POST /offers or /orders, with an Idempotency-Key"})
+            if self.path[1:] not in DONE or not key:
+                self._reply(400, {"error": f"POST one of {', '.join(DONE)}, with an Idempotency-Key"})
             else:
-                self._reply(200, self.records.do_once(kind, key, self._body()))
+                self._reply(200, self.records.do_once(self.path[1:], key, self._body()))
 
     def _is_allowed(self) -> bool:
         token = os.environ.get("RECORDS_TOKEN")

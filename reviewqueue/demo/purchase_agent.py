@@ -9,6 +9,7 @@ work ends by asking (`ask_certificate`, `ask_order`) or by finishing. The enviro
 
     REVIEW_QUEUE   http://localhost:8000      REVIEW_QUEUE_KEY   the agent's key, from `manage.py add_agent`
     RECORDS        http://127.0.0.1:8001      RECORDS_TOKEN      if the records ask for one
+    WAIT           how many seconds a claim waits for something to do (20)
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def test_the_specification_stays_and_the_order_is_issued_once(world):
     assert "finished" in world.agent("go-on")[-1]
 
     assert Run.objects.get().status == "completed"
-    assert [(order["order"], order["asked"]) for order in world.orders()] == [("PO-2231", 1)]
+    assert [(order["number"], order["asked"]) for order in world.orders()] == [("PO-2231", 1)]
     assert world.agent("start", "PR-4711") != []
     assert world.agent("go-on") == []
     assert len(world.orders()) == 1
@@ -161,7 +161,7 @@ def test_the_specification_changes_and_the_answer_is_kept_while_the_review_is_re
 
     run = Run.objects.get()
     assert run.status == "completed"
-    assert [(order["order"], order["asked"]) for order in world.orders()] == [("PO-2231", 1)]
+    assert [(order["number"], order["asked"]) for order in world.orders()] == [("PO-2231", 1)]
     assert run.outcomes.get().result["ordered"] is True
     keys = [
         effect["key"]
