@@ -17,7 +17,7 @@ from runs import acting, checking
 from runs.checking import Found, begin_check, check_continuation, finish_check, report_facts, waive_fact
 from runs.continuations import open_continuation
 from runs.decisions import Answer
-from runs.errors import FactsUnchecked, LeaseLost, NotPermitted
+from runs.errors import FactsChanged, FactsUnchecked, NotPermitted
 from runs.facts import AskedFact
 from runs.lifecycle import Started, complete_run
 from runs.models import Connection, Continuation, Fact, Hold, Interrupt, Permit, Run
@@ -642,7 +642,7 @@ def test_a_reported_change_sends_the_run_back_to_plan_again():
     judged = report(claimed, stock=0)
 
     assert (judged.control, [fact.name for fact in judged.changed]) == ("replan", ["stock"])
-    with pytest.raises(LeaseLost):
+    with pytest.raises(FactsChanged):
         begin(claimed)
     [again] = claim()
     assert (again.answers, again.permits, again.continuation.cause) == ([], [], "replan")
