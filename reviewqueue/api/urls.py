@@ -11,7 +11,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from ledger.errors import NotFound
 from reviewqueue.api.problems import plain_response
-from reviewqueue.api.views import callers, continuations, control, desk, effects, interrupts, runs
+from reviewqueue.api.views import callers, continuations, control, desk, effects, insights, interrupts, runs
 
 
 class PublicId:
@@ -87,6 +87,7 @@ v1 = [
     path("interrupts/<id:interrupt_id>/extend", desk.Extend.as_view()),
     path("interrupts/<id:interrupt_id>/undo", desk.Undo.as_view()),
     path("interrupts/<id:interrupt_id>/comments", desk.Comments.as_view()),
+    path("insights", insights.InsightsOfCaller.as_view()),
     path("continuations/claim", continuations.ClaimAny.as_view()),
     path("continuations/<id:continuation_id>/claim", continuations.ClaimOne.as_view()),
     re_path("", nothing_here),

@@ -294,6 +294,7 @@ ROUTES: dict[tuple[str, str], Route] = {
         _of_wait("/comments", {"text": "Who knows?"}), reviewer=201
     ),
     ("POST", "decisions"): _of_people(_many, reviewer=207, stranger=422),
+    ("GET", "insights"): _read_many("insights"),
     ("POST", "continuations/claim"): _anywhere(_claim_any),
     ("POST", "continuations/<id:continuation_id>/claim"): _worker(_claim_one),
 }
