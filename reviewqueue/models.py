@@ -6,7 +6,18 @@ from django.conf import settings
 from django.db import models
 
 from ledger.models import Effect
+from reviewqueue.delivery.models import Delivery, DeliveryAttempt, WebhookEndpoint, WebhookSecret
 from runs.models import Agent
+
+__all__ = [
+    "ApiKey",
+    "Delivery",
+    "DeliveryAttempt",
+    "Heartbeat",
+    "UnknownOutcome",
+    "WebhookEndpoint",
+    "WebhookSecret",
+]
 
 
 class ApiKey(models.Model):

@@ -17,9 +17,9 @@ from django_q.models import Schedule
 from django_q.tasks import async_task
 
 from ledger import clock
-from reviewqueue.delivery import outbound
+from reviewqueue.delivery import announcing, deliveries, outbound, sending
 from reviewqueue.models import Heartbeat
-from runs import checking, expiry
+from runs import checking, expiry, feed
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,6 +28,8 @@ WORKER_NAME = "REVIEWQUEUE_WORKER"  # set by the supervisor for its cluster: who
 SECONDS_BETWEEN_BEATS = 2
 SWEPT_AT_ONCE = 200  # well under the cluster's time-out for one task; what is left is due again a second later
 SECONDS_FOR_CHECKS = 10  # a check may take forty: with the last one begun in time, still within the task's time-out
+SECONDS_OF_ANNOUNCING = 10
+SECONDS_OF_DELIVERING = 20  # and ten for the last calls to come home: well under that time-out too
 _last_beat = 0.0
 
 
@@ -64,6 +66,10 @@ def enqueue_due_sweeps() -> None:
     """Look, with one indexed EXISTS a kind, for rows that are due, and enqueue the sweep if there are some."""
     if expiry.anything_due():
         async_task("reviewqueue.tasks.sweep")
+    if feed.anything_to_number():
+        async_task("reviewqueue.tasks.announce")
+    if deliveries.anything_to_deliver():
+        async_task("reviewqueue.tasks.deliver")
 
 
 @entry_point
@@ -78,6 +84,20 @@ def sweep() -> None:
         if time.monotonic() - began > SECONDS_FOR_CHECKS:
             break
         checking.check_continuation(continuation_id=continuation_id, fetch=outbound.fetch_fact)
+
+
+@entry_point
+def announce() -> None:
+    """Tell what is new: numbers in the feeds, messages to endpoints; then send them, in a task of its own."""
+    if announcing.announce_news(seconds=SECONDS_OF_ANNOUNCING) and deliveries.anything_to_deliver():
+        async_task("reviewqueue.tasks.deliver")
+
+
+@entry_point
+def deliver() -> None:
+    """Carry what is due to its endpoints, and give up what waited too long."""
+    deliveries.give_up_overdue(limit=SWEPT_AT_ONCE)
+    sending.deliver_due_messages(seconds=SECONDS_OF_DELIVERING)
 
 
 @entry_point

@@ -1,0 +1,159 @@
+"""One dead endpoint with a backlog, one flooding agent, one poisoned row: none of them holds up the others."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import pytest
+
+from ledger import clock
+from reviewqueue import tasks
+from reviewqueue.delivery import announcing, deliveries, sending
+from reviewqueue.delivery.models import Delivery, DeliveryStatus, WebhookEndpoint
+from runs import feed
+from runs.models import Event
+from tests import builders
+from tests.delivery.receiver import receiver
+from tests.delivery.webhook_builders import an_endpoint, announce, send
+
+pytestmark = pytest.mark.django_db
+
+
+def some_runs(agent, number):
+    for _ in range(number):
+        builders.a_running_run(agent)
+
+
+def delivered(endpoint):
+    return endpoint.deliveries.filter(status=DeliveryStatus.DELIVERED).count()
+
+
+def test_a_dead_endpoint_with_a_backlog_holds_up_nobody(at_home, monkeypatch):
+    monkeypatch.setattr(sending, "SECONDS_OF_A_CALL", 4.0)
+    well, ill = builders.an_agent("well"), builders.an_agent("ill")
+    with receiver() as dead:
+        dead.will("silent")
+        an_endpoint(dead.url, "run.started", agent=ill)
+        healthy = an_endpoint(at_home.url, "run.started", agent=well).endpoint
+        some_runs(ill, 40)
+        some_runs(well, 20)
+        announce()
+        began = time.monotonic()
+        send(seconds=3)
+        others = [got.at - began for got in at_home.got]
+        assert delivered(healthy) == 20
+        assert len(dead.got) <= 2, "one call at a time, then it rests"
+    assert max(others) < sending.SECONDS_OF_A_CALL, "all of it came while the first call to the dead one was hanging"
+
+
+def test_a_backlog_costs_one_call_a_rest_and_not_one_call_a_message(at_home):
+    at_home.will("broken")
+    endpoint = an_endpoint(at_home.url, "run.started").endpoint
+    some_runs(builders.an_agent(), 30)
+    announce()
+    send()
+    assert len(at_home.got) == 2, "the first failure could be the message's fault; the second makes the endpoint rest"
+    endpoint.refresh_from_db()
+    assert endpoint.rest_until > clock.now() + timedelta(seconds=2)
+    assert not deliveries.anything_to_deliver()
+    WebhookEndpoint.objects.update(rest_until=clock.now())
+    send()
+    assert len(at_home.got) == 3
+    at_home.will(200)
+    WebhookEndpoint.objects.update(rest_until=clock.now())
+    send()
+    assert delivered(endpoint) == 27, "three wait for their own next attempt"
+    endpoint.refresh_from_db()
+    assert (endpoint.failures, endpoint.rest_until) == (0, None)
+
+
+def test_one_message_that_is_refused_lets_the_others_pass(at_home):
+    at_home.will(400, 200)
+    endpoint = an_endpoint(at_home.url, "run.started").endpoint
+    some_runs(builders.an_agent(), 5)
+    announce()
+    send()
+    assert delivered(endpoint) == 4
+
+
+def test_a_flooding_agent_is_announced_in_turns(monkeypatch):
+    monkeypatch.setattr(announcing, "EVENTS_AT_ONCE", 5)
+    flooding, quiet = builders.an_agent("a-flood"), builders.an_agent("quiet")
+    some_runs(flooding, 30)
+    some_runs(quiet, 1)
+    announce()
+    told = Event.objects.get(agent=quiet).announced_at
+    assert Event.objects.filter(agent=flooding, announced_at__lt=told).count() <= 5
+    assert not feed.anything_to_number()
+
+
+def test_the_messages_of_a_flooding_agent_are_sent_in_turns(at_home):
+    flooding, quiet = builders.an_agent("a-flood"), builders.an_agent("quiet")
+    an_endpoint(at_home.url + "/flood", "run.started", agent=flooding)
+    an_endpoint(at_home.url + "/quiet", "run.started", agent=quiet)
+    some_runs(flooding, 30)
+    some_runs(quiet, 1)
+    announce()
+    send()
+    paths = [got.path for got in at_home.got]
+    assert paths.index("/hooks/quiet") <= 2
+    assert len(paths) == 31
+
+
+def test_an_agent_whose_events_break_the_announcer_stops_nobody_else(monkeypatch):
+    broken, other = builders.an_agent("a-broken"), builders.an_agent("other")
+    some_runs(broken, 1)
+    some_runs(other, 1)
+    real = announcing.told_of_event
+
+    def poisoned(event):
+        if event.agent_id == broken.pk:
+            raise ValueError("poison")
+        return real(event)
+
+    monkeypatch.setattr(announcing, "told_of_event", poisoned)
+    for agent in (broken, other):
+        an_endpoint("http://127.0.0.1:8009/hooks", "run.started", agent=agent)
+    assert announce() == 1
+    assert Event.objects.get(agent=other).announced_seq == 1
+    assert Event.objects.get(agent=broken).announced_seq is None, "it stays in the outbox"
+
+
+def test_a_message_that_breaks_the_sender_is_put_off(at_home, monkeypatch):
+    an_endpoint(at_home.url, "run.started")
+    some_runs(builders.an_agent(), 3)
+    announce()
+    poison = Delivery.objects.order_by("pk").first()
+    real = sending.begin_attempt
+
+    def poisoned(due):
+        if due.delivery_pk == poison.pk:
+            raise ValueError("poison")
+        return real(due)
+
+    monkeypatch.setattr(sending, "begin_attempt", poisoned)
+    send()
+    assert len(at_home.got) == 2
+    poison.refresh_from_db()
+    assert poison.next_at > clock.now() + timedelta(minutes=4)
+
+
+def test_the_look_of_each_second_enqueues_what_there_is_to_do(at_home, monkeypatch):
+    enqueued = []
+    monkeypatch.setattr(tasks, "async_task", enqueued.append)
+    an_endpoint(at_home.url, "run.started")
+    tasks.enqueue_due_sweeps()
+    assert enqueued == []
+    some_runs(builders.an_agent(), 1)
+    tasks.enqueue_due_sweeps()
+    assert enqueued == ["reviewqueue.tasks.announce"]
+    tasks.announce()
+    assert enqueued == ["reviewqueue.tasks.announce", "reviewqueue.tasks.deliver"]
+    tasks.enqueue_due_sweeps()
+    assert enqueued[2:] == ["reviewqueue.tasks.deliver"]
+    tasks.deliver()
+    assert len(at_home.got) == 1
+    enqueued.clear()
+    tasks.enqueue_due_sweeps()
+    assert enqueued == []

@@ -1,0 +1,52 @@
+"""Two announcers and two senders at once: each event is told once, each message is carried once."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger.transactions import use_case
+from reviewqueue.delivery import announcing, sending
+from reviewqueue.delivery.models import Delivery, DeliveryAttempt, DeliveryStatus
+from tests import builders
+from tests.delivery.receiver import receiver
+from tests.delivery.webhook_builders import an_endpoint
+from tests.races.racing import racers
+
+pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
+
+RUNS = 60
+
+
+def test_two_announcers_and_two_senders_do_nothing_twice():
+    with receiver() as server:
+        for place in range(4):
+            an_endpoint(f"{server.url}/{place}", "run.started")
+        for _ in range(RUNS):
+            builders.a_running_run()
+        with racers({name: lambda _: announcing.announce_news(seconds=20) for name in ("one", "two")}) as race:
+            told = race.round()
+        assert sum(one.result for one in told) == RUNS, told
+        assert Delivery.objects.count() == 4 * RUNS
+        with racers({name: lambda _: sending.deliver_due_messages(seconds=20) for name in ("one", "two")}) as race:
+            told = race.round()
+        assert sum(one.result for one in told) == 4 * RUNS, told
+        ids = [got.headers["webhook-id"] for got in server.got]
+    assert len(ids) == len(set(ids)) == 4 * RUNS
+    assert DeliveryAttempt.objects.count() == 4 * RUNS
+    assert set(Delivery.objects.values_list("status", flat=True)) == {DeliveryStatus.DELIVERED}
+
+
+def test_numbering_is_inside_the_transaction_that_makes_the_messages():
+    """Killed between the two, an announcer would lose messages for good."""
+    an_endpoint("http://127.0.0.1:8009/hooks", "run.started")
+    builders.a_running_run()
+
+    def die_at_the_end():
+        assert announcing.announce_batch.__wrapped__(agent_id=builders.an_agent().pk, limit=10) == 1
+        raise SystemExit
+
+    with pytest.raises(SystemExit):
+        use_case(die_at_the_end)()
+    assert not Delivery.objects.exists()
+    assert announcing.announce_news(seconds=5) == 1
+    assert Delivery.objects.count() == 1
