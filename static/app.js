@@ -35,7 +35,10 @@
   });
 
   document.addEventListener("htmx:configRequest", (event) => {
-    event.detail.headers["X-CSRFToken"] = document.querySelector("meta[name=csrf-token]").content;
+    // Signing in elsewhere changes the token; the cookie has today's, this page may be older.
+    const token = recall("csrftoken") ?? document.querySelector("meta[name=csrf-token]").content;
+    event.detail.headers["X-CSRFToken"] = token;
+    if (event.detail.parameters.csrfmiddlewaretoken) event.detail.parameters.csrfmiddlewaretoken = token;
   });
 
   // A whole page in answer to a fragment's request (a session that ended leads to sign-in) is never put into a row:

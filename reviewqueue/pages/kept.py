@@ -72,10 +72,10 @@ def forget(request: HttpRequest) -> None:
 class KeepWhatWasTyped(LoginRequiredMiddleware):
     """Closed by default, like its parent; a decision typed while the session ended is kept and shown after signing in."""
 
-    def handle_no_permission(
+    def handle_no_permission(  # type: ignore[override]
         self, request: HttpRequest, view_func: Callable[..., HttpResponseBase]
     ) -> HttpResponseBase:
-        """Lead to sign-in. A fragment's request is led there as a page, never answered with one."""
+        """Lead to sign-in. htmx is led there by a header: a sign-in page is never an answer for a row."""
         back = request.path if request.method == "POST" else request.get_full_path()
         if request.method == "POST" and getattr(view_func, MARK, False):
             keep(request)

@@ -1,0 +1,391 @@
+"""Reviewing as a person does it: sign in, list, open, decide in every way, be second, press twice, without JavaScript."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client
+from playwright.sync_api import Browser, Page, expect
+
+from ledger.canonical import digest
+from reviewqueue import desk as acts
+from reviewqueue.gateway import Seen, submit_decision
+from runs.decisions import Answer
+from runs.models import Decision, Interrupt, Policy
+from tests import builders
+from tests.pages import desk
+from tests.pages.hostile import HIDDEN, MARKUP
+
+
+def sign_in(page: Page, person: User, address: str) -> None:
+    """Give the browser a session of this person."""
+    client = Client()
+    client.force_login(person)
+    session = client.cookies[settings.SESSION_COOKIE_NAME].value
+    page.context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": address}])
+
+
+@pytest.fixture(autouse=True)
+def known_reasons() -> None:
+    """The reasons that a migration brings; the flush after a transactional test takes them away."""
+    for reason in ("approval.action", "evidence.missing"):
+        if not Policy.objects.filter(reason=reason).exists():
+            builders.a_policy(reason)
+
+
+@pytest.fixture
+def lenas(page: Page, live_server) -> Iterator[Page]:
+    """Lena's browser; fails on a console error of ours and on any request off this origin."""
+    said: list[str] = []
+    asked: list[str] = []
+    refusal = re.compile(r"the server responded with a status of (403|409|410|422)")
+    page.on("console", lambda it: said.append(it.text) if it.type == "error" and not refusal.search(it.text) else None)
+    page.on("request", lambda it: asked.append(it.url))
+    sign_in(page, desk.lena(), live_server.url)
+    yield page
+    assert said == []
+    assert [url for url in asked if not url.startswith((live_server.url, "data:"))] == []
+
+
+@pytest.fixture
+def without_script(browser: Browser, live_server) -> Iterator[Page]:
+    with browser.new_context(base_url=live_server.url, java_script_enabled=False, locale="en-GB") as context:
+        page = context.new_page()
+        sign_in(page, desk.lena(), live_server.url)
+        yield page
+
+
+def open_wait(page: Page, interrupt: Interrupt) -> None:
+    page.goto(f"/interrupts/{interrupt.public_id}")
+
+
+def choose(page: Page, verdict: str) -> None:
+    page.get_by_role("radio", name=re.compile(f"^{verdict}")).check()
+
+
+def decide_elsewhere(interrupt: Interrupt, verdict: str = "reject", message: str = "") -> None:
+    submit_decision(
+        responder=builders.a_reviewer("ines@company.example"),
+        interrupt_id=interrupt.public_id,
+        answer=Answer(verdict=verdict, message=message),
+        seen=Seen(state_version=interrupt.state_version),
+        door="api",
+    )
+
+
+def said() -> Decision:
+    return Decision.objects.get(status="accepted")
+
+
+def test_a_person_signs_in_finds_the_wait_and_approves_it(page: Page):
+    desk.lena()
+    desk.an_order()
+    page.goto("/")
+    page.get_by_label("E-mail").fill("lena@company.example")
+    page.get_by_label("Password", exact=True).fill("a-password-1")
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("link", name="Issue purchase order to S-17").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Issue purchase order to S-17")
+    choose(page, "Approve")
+    page.get_by_role("button", name="Approve: Issue purchase order").click()
+    expect(page.get_by_role("heading", name="Receipt")).to_be_visible()
+    assert said().verdict == "approve"
+
+
+def test_a_changed_fact_has_to_be_ticked_before_approving(lenas: Page):
+    interrupt = desk.an_order()
+    desk.change_a_fact(interrupt)
+    open_wait(lenas, interrupt)
+    choose(lenas, "Approve")
+    lenas.get_by_label("Note for the record").first.fill("Hours match")
+    lenas.get_by_role("button", name="Approve: ").click()
+    summary = lenas.get_by_role("alert")
+    expect(summary).to_contain_text("Confirm that you have seen this change.")
+    expect(summary).to_be_focused()
+    expect(lenas.get_by_label("Note for the record").first).to_have_value("Hours match")
+    lenas.get_by_role("checkbox", name=re.compile("I have seen that Budget left")).first.check()
+    lenas.get_by_role("button", name="Approve: ").click()
+    expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
+
+
+def test_an_edit_is_reviewed_as_a_difference_before_it_counts(lenas: Page):
+    interrupt = desk.an_order()
+    open_wait(lenas, interrupt)
+    choose(lenas, "Change, then approve")
+    lenas.get_by_role("textbox", name="amount").fill("179000.00")
+    lenas.get_by_role("button", name="Review my changes").click()
+    expect(lenas.get_by_role("heading", name="What will happen with your changes")).to_be_focused()
+    expect(lenas.locator(".edit .gone")).to_contain_text("184000.00")
+    expect(lenas.locator(".edit .come")).to_contain_text("179000.00")
+    assert not Decision.objects.exists()
+
+    lenas.get_by_role("button", name="Change it again").click()
+    expect(lenas.get_by_role("textbox", name="amount")).to_have_value("179000.00")
+    lenas.get_by_role("textbox", name="amount").fill("178000.00")
+    lenas.get_by_role("button", name="Review my changes").click()
+    lenas.get_by_role("button", name="Approve my version").click()
+    expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
+    assert digest(said().arguments) == digest({**interrupt.proposal["arguments"], "amount": "178000.00"})
+
+
+@pytest.mark.parametrize(
+    ("choice", "field", "button", "verdict"),
+    [
+        ("Reject", "Reason, sent to the agent", "Reject this call", "reject"),
+        ("Ask for more", "Question to the agent", "Send question", "respond"),
+    ],
+)
+def test_a_call_is_rejected_or_asked_about_in_words(lenas: Page, choice: str, field: str, button: str, verdict: str):
+    open_wait(lenas, desk.an_order())
+    choose(lenas, choice)
+    lenas.get_by_label(field).fill("Why not S-22?")
+    lenas.get_by_role("button", name=button).click()
+    expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
+    assert (said().verdict, said().message) == (verdict, "Why not S-22?")
+
+
+def test_a_question_is_answered_by_its_form_and_faults_are_told_at_the_field(lenas: Page):
+    open_wait(lenas, desk.a_question())
+    lenas.get_by_label("Certificate number").fill("2026/0917")
+    lenas.get_by_label("load_test").check()
+    lenas.get_by_label("Issued on").fill("2026-09-17")
+    lenas.get_by_label("Name of the body").fill("Lifting Test House East")
+    lenas.get_by_role("button", name="Send this answer").click()
+    summary = lenas.get_by_role("alert").filter(has_text="1 answer needs another look")
+    expect(summary).to_be_focused()
+    summary.get_by_role("link").click()
+    expect(lenas.get_by_label("Certificate number")).to_be_focused()
+    expect(lenas.get_by_label("Name of the body")).to_have_value("Lifting Test House East")
+    lenas.get_by_label("Certificate number").fill("LT-2026-0917")
+    lenas.get_by_role("button", name="Send this answer").click()
+    expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
+    assert said().input["certificate_no"] == "LT-2026-0917"
+
+
+def test_a_wait_that_changed_meanwhile_is_refused_and_the_text_is_there_when_it_is_read_again(lenas: Page):
+    interrupt = desk.an_order()
+    open_wait(lenas, interrupt)
+    choose(lenas, "Reject")
+    lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
+    Interrupt.objects.update(state_version=2)
+    lenas.get_by_role("button", name="Reject this call").click()
+    expect(lenas.get_by_role("alert")).to_contain_text("This changed while you read it")
+    lenas.get_by_role("link", name="Read it again").click()
+    expect(lenas.get_by_label("Reason, sent to the agent")).to_have_value("Too dear")
+    lenas.get_by_role("button", name="Reject this call").click()
+    expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
+    assert said().state_version == 2
+
+
+def test_who_comes_second_is_told_who_was_first_and_goes_on_to_the_next(lenas: Page):
+    interrupt, following = desk.an_order(), desk.a_refund(5)
+    builders.a_person("ines@company.example", "engineering-reviewers")
+    open_wait(lenas, interrupt)
+    choose(lenas, "Approve")
+    lenas.get_by_label("Note for the record").first.fill("Hours match")
+    decide_elsewhere(interrupt, message="Wrong account")
+    lenas.get_by_role("button", name="Approve: ").click()
+    notice = lenas.get_by_role("alert")
+    expect(notice).to_contain_text("Ines was first. Your answer was not used.")
+    expect(notice).to_be_focused()
+    expect(lenas.get_by_text("Wrong account")).to_be_visible()
+    expect(lenas.get_by_role("textbox", name="Note for the record")).to_have_value("Hours match")
+    lenas.get_by_role("link", name="Open the next wait").click()
+    expect(lenas).to_have_url(re.compile(following.public_id))
+
+
+def test_pressing_twice_is_one_decision(lenas: Page):
+    open_wait(lenas, desk.an_order())
+    choose(lenas, "Approve")
+    lenas.get_by_role("button", name="Approve: ").dblclick()
+    expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
+    assert Decision.objects.count() == 1
+
+
+def test_enter_in_a_field_or_on_a_choice_decides_nothing(lenas: Page):
+    open_wait(lenas, desk.an_order())
+    choose(lenas, "Approve")
+    lenas.keyboard.press("Enter")
+    expect(lenas.get_by_role("alert")).to_contain_text("You chose “Approve”. Press “Approve”")
+    choose(lenas, "Change, then approve")
+    lenas.get_by_role("textbox", name="amount").fill("1.00")
+    lenas.get_by_role("textbox", name="amount").press("Enter")
+    lenas.wait_for_timeout(300)
+    expect(lenas.get_by_role("textbox", name="amount")).to_have_value("1.00")
+    assert not Decision.objects.exists()
+
+
+def test_everything_is_reached_and_decided_by_keyboard(lenas: Page):
+    open_wait(lenas, desk.an_order())
+    lenas.get_by_role("radio", name=re.compile("^Approve")).focus()
+    lenas.keyboard.press("Space")
+    for _ in range(4):
+        lenas.keyboard.press("Tab")
+        if "Approve: " in lenas.evaluate("document.activeElement.textContent"):
+            break
+    lenas.keyboard.press("Enter")
+    expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
+
+
+def test_claiming_keeps_what_was_typed_and_can_be_let_go(lenas: Page):
+    interrupt = desk.an_order()
+    open_wait(lenas, interrupt)
+    choose(lenas, "Reject")
+    lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
+    lenas.get_by_role("button", name="Claim").click()
+    expect(lenas.locator("#held")).to_contain_text("hold this until")
+    expect(lenas.get_by_label("Reason, sent to the agent")).to_have_value("Too dear")
+    lenas.get_by_role("button", name="Release").click()
+    expect(lenas.locator("#held")).to_contain_text("Nobody holds this")
+    lenas.goto("/?view=mine")
+    expect(lenas.get_by_role("heading", name="Nothing matches")).to_be_visible()
+
+
+def test_a_claim_that_was_lost_says_to_whom(lenas: Page):
+    interrupt = desk.a_refund(5)
+    builders.a_reviewer("ben@company.example", "refunds")
+    open_wait(lenas, interrupt)
+    acts.claim(responder=User.objects.get(username="ben@company.example"), interrupt_id=interrupt.public_id)
+    lenas.get_by_role("button", name="Claim").click()
+    expect(lenas.locator("#held")).to_contain_text("ben@company.example holds this until")
+
+
+def test_an_answer_can_be_taken_back_at_once(lenas: Page):
+    interrupt = desk.an_order()
+    open_wait(lenas, interrupt)
+    choose(lenas, "Approve")
+    lenas.get_by_role("button", name="Approve: ").click()
+    lenas.get_by_role("button", name="Undo").click()
+    expect(lenas.get_by_role("radio", name=re.compile("^Approve"))).not_to_be_checked()
+    interrupt.refresh_from_db()
+    assert interrupt.status == "waiting"
+
+
+def test_a_session_that_ended_leads_to_sign_in_and_back_to_the_text(lenas: Page):
+    interrupt = desk.an_order()
+    open_wait(lenas, interrupt)
+    choose(lenas, "Reject")
+    lenas.get_by_label("Reason, sent to the agent").fill("Too dear by 6 %")
+    lenas.context.clear_cookies(name=settings.SESSION_COOKIE_NAME)
+    lenas.get_by_role("button", name="Reject this call").click()
+    expect(lenas.get_by_role("heading", name="Sign in")).to_be_visible()
+    lenas.get_by_label("E-mail").fill("lena@company.example")
+    lenas.get_by_label("Password", exact=True).fill("a-password-1")
+    lenas.get_by_role("button", name="Sign in").click()
+    expect(lenas.get_by_role("alert").filter(has_text="Nothing was sent.")).to_be_visible()
+    expect(lenas.get_by_label("Reason, sent to the agent")).to_have_value("Too dear by 6 %")
+    assert not Decision.objects.exists()
+    lenas.get_by_role("button", name="Reject this call").click()
+    expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
+    assert said().message == "Too dear by 6 %"
+
+
+def test_signing_in_again_in_another_tab_does_not_lose_what_was_typed_here(lenas: Page):
+    interrupt = desk.an_order()
+    open_wait(lenas, interrupt)
+    choose(lenas, "Reject")
+    lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
+    lenas.context.clear_cookies(name=settings.SESSION_COOKIE_NAME)
+    other = lenas.context.new_page()
+    other.goto("/")
+    other.get_by_label("E-mail").fill("lena@company.example")
+    other.get_by_label("Password", exact=True).fill("a-password-1")
+    other.get_by_role("button", name="Sign in").click()
+    expect(other.get_by_role("heading", name="All open")).to_be_visible()
+    lenas.get_by_role("button", name="Reject this call").click()
+    expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
+    assert said().message == "Too dear"
+
+
+class TestWithoutJavaScript:
+    def test_a_call_is_listed_opened_and_approved(self, without_script: Page):
+        desk.an_order()
+        page = without_script
+        page.goto("/")
+        page.get_by_role("link", name="Issue purchase order to S-17").click()
+        choose(page, "Approve")
+        page.get_by_role("button", name="Approve: ").click()
+        expect(page.get_by_role("heading", name="Receipt")).to_be_visible()
+        assert said().verdict == "approve"
+
+    def test_an_edit_is_reviewed_and_approved(self, without_script: Page):
+        page = without_script
+        open_wait(page, desk.an_order())
+        choose(page, "Change, then approve")
+        page.get_by_label("deliver_to").fill("Gate 3")
+        page.get_by_role("button", name="Review my changes").click()
+        expect(page.locator(".edit .come")).to_contain_text("Gate 3")
+        page.get_by_role("button", name="Approve my version").click()
+        expect(page.get_by_role("heading", name="Receipt")).to_be_visible()
+        assert said().arguments["deliver_to"] == "Gate 3"
+
+    def test_faults_and_being_second_are_pages_in_words(self, without_script: Page):
+        page, interrupt = without_script, desk.an_order()
+        open_wait(page, interrupt)
+        choose(page, "Ask for more")
+        page.get_by_role("button", name="Send question").click()
+        expect(page.get_by_role("alert")).to_contain_text("Say what you ask.")
+        page.get_by_label("Question to the agent").fill("Why?")
+        decide_elsewhere(interrupt)
+        page.get_by_role("button", name="Send question").click()
+        expect(page.get_by_role("alert")).to_contain_text("was first. Your answer was not used.")
+        expect(page.get_by_role("textbox", name="Question to the agent")).to_have_value("Why?")
+
+
+def a_hostile_wait() -> Interrupt:
+    arguments = {**{f"a{at}": text for at, text in enumerate(MARKUP)}, "hidden": "".join(HIDDEN), MARKUP[0]: MARKUP}
+    return desk.an_order(
+        title=MARKUP[0],
+        message="\n\n".join(MARKUP),
+        proposal={"name": MARKUP[18], "arguments": arguments},
+        evidence=[{"label": text, "value": text, "source": text} for text in MARKUP],
+    )
+
+
+def test_hostile_words_are_inert_on_every_page(lenas: Page, live_server):
+    interrupt = a_hostile_wait()
+    pages = ["/", f"/interrupts/{interrupt.public_id}", "/runs", f"/runs/{interrupt.run.public_id}"]
+    for address in pages:
+        lenas.goto(address)
+        lenas.wait_for_load_state("networkidle")
+        words = lenas.locator(".fence blockquote, .call, .said, .sheet dd")
+        for selector in ("a", "button", "form", "img", "script", "style", "iframe", "[hx-get]", "[hx-post]"):
+            expect(words.locator(selector)).to_have_count(0)
+        assert lenas.evaluate("[...document.querySelectorAll('main [style], main img, main script')].length") == 0
+    assert Interrupt.objects.get().status == "waiting"
+
+
+@pytest.mark.parametrize("width", [320, 360, 1440])
+def test_no_page_scrolls_sideways(lenas: Page, width: int):
+    hostile, order, question = a_hostile_wait(), desk.an_order(), desk.a_question()
+    desk.change_a_fact(order)
+    refund = desk.a_refund(5)
+    decide_elsewhere_on = desk.an_order()
+    decide_elsewhere(decide_elsewhere_on, message="x" * 300)
+    decision = Decision.objects.get()
+    lenas.set_viewport_size({"width": width, "height": 800})
+    waits = [f"/interrupts/{it.public_id}" for it in (hostile, order, question, refund, decide_elsewhere_on)]
+    runs = [f"/runs/{it.run.public_id}" for it in (hostile, order)]
+    for address in ["/", "/?view=mine", "/?view=decided", *waits, f"/decisions/{decision.public_id}", "/runs", *runs]:
+        lenas.goto(address)
+        lenas.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
+        for radio in lenas.get_by_role("radio", name=re.compile("^Change, then")).all():
+            radio.check()
+        wide = lenas.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0, (address, lenas.evaluate("[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > innerWidth).map(e => e.tagName + '.' + e.className).slice(0, 8)"))
+
+
+def test_a_large_argument_opens_quickly_and_is_whole(lenas: Page):
+    body = "".join(f"line {number} of the letter\n" for number in range(8_000))
+    interrupt = desk.an_order(proposal={"name": "send_mail", "arguments": {"body": body}})
+    open_wait(lenas, interrupt)
+    fold = lenas.locator(".happen .folded").first
+    expect(fold).not_to_have_attribute("open", "")
+    fold.locator("summary").first.click()
+    expect(fold).to_contain_text("line 7999 of the letter")
+    spent = lenas.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
+    assert spent < 3_000
