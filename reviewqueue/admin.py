@@ -1,4 +1,4 @@
-"""The owners' desk: Django's admin site, read-only but for the settling of effects whose outcome is in question.
+"""The owners' desk: Django's admin site, read-only but for effects whose outcome is in question and for holds.
 
 For staff: operators see everything, owners what belongs to their groups, everybody else nothing. History is never added
 to, changed or deleted here; what an owner says goes through `runs.settling`, like every other move. No rule lives here.
@@ -26,9 +26,10 @@ from ledger.models import Effect
 from ledger.states import EffectStatus
 from reviewqueue.authority import is_operator
 from reviewqueue.models import ApiKey, UnknownOutcome
-from reviewqueue.owners_desk import SettlingForm, say, words_for
+from reviewqueue.owners_desk import HoldForm, SettlingForm, Word, lift, say, word_for_hold, words_for
 from reviewqueue.pages.words import seen
-from runs.models import Agent, CallLabel, Connection, EffectRule, Event, Hold, Policy, Queue, Run
+from runs.models import Agent, CallLabel, Connection, EffectRule, Event, Fact, Hold, Policy, Queue, Run
+from runs.states import HoldKind
 
 admin.site.site_header = "Review Queue: owners’ desk"
 admin.site.site_title = "Review Queue"
@@ -297,6 +298,47 @@ class HoldDesk(Desk):
     list_select_related = ["run", "owner"]
     ordering = ["-opened_at"]
     shows = ["run", "kind", drawn("subject"), drawn("reason"), "owner", "opened_at", "lifted_at", "lifted_by"]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Show one hold; a POST is its owner's word that the run may go on."""
+        found = self.get_queryset(request).select_related("run__agent", "owner")
+        hold = found.filter(pk=int(object_id[:18])).first() if object_id.isdecimal() else None
+        if hold is None or not self.has_view_permission(request):
+            raise Http404
+        word = word_for_hold(hold)
+        form = HoldForm(request.POST if request.method == "POST" else None)
+        if request.method == "POST" and word is not None and form.is_valid():
+            try:
+                messages.success(
+                    request, lift(hold, word, person=person_of(request), reason=form.cleaned_data["reason"])
+                )
+            except Refusal as refused:
+                messages.error(request, refused.detail)
+            return HttpResponseRedirect(request.path)
+        return TemplateResponse(request, "admin/hold.html", self.shown(request, hold, word, form))
+
+    def shown(self, request: HttpRequest, hold: Hold, word: Word | None, form: HoldForm) -> dict[str, Any]:
+        """Return what the page shows: what is held and why, the fact if it is one, and what may be said."""
+        facts = Fact.objects.filter(
+            checkpoint__run=hold.run, checkpoint__number=hold.run.checkpoint_number, name=hold.subject
+        ).select_related("connection", "waived_by")
+        return {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": "Hold",
+            "hold": hold,
+            "subject": seen(hold.subject, one_line=True),
+            "reason": seen(hold.reason),
+            "run_title": seen(hold.run.title, one_line=True),
+            "facts": [
+                (fact, as_json(fact.value), as_json(fact.last_value))
+                for fact in (facts if hold.kind == HoldKind.FACT_UNAVAILABLE else [])
+            ],
+            "form": form,
+            "word": word,
+        }
 
 
 @admin.register(Agent)

@@ -23,12 +23,6 @@ def is_operator(person: AbstractUser) -> bool:
     return person.is_active and person.groups.filter(name=OPERATORS).exists()
 
 
-def may_waive_fact(person: AbstractUser, run: Run) -> bool:
-    """Tell whether the person may let the run go on without a fact: the agent's owners and operators, not its initiator."""
-    owns = person.is_active and person.groups.filter(pk=run.agent.owner_id).exists()
-    return (owns or is_operator(person)) and run.initiator_id != person.pk
-
-
 def visible_interrupts(person: AbstractUser) -> QuerySet[Interrupt]:
     """Return the interrupts that the person may see: of their queues, of their agents, of runs they started."""
     if not person.is_active:
@@ -119,6 +113,12 @@ def why_not_restart(person: AbstractUser, run: Run) -> Refusal | None:
 def answers_for(person: AbstractUser, agent: Agent) -> bool:
     """Tell whether the person is one of the agent's owners, or an operator."""
     return may_settle(person, owner_id=agent.owner_id)
+
+
+def may_waive_fact(person: AbstractUser, run: Run) -> bool:
+    """Tell whether the person may let the run go on without a fact: one of the agent's owners or an operator, who did not
+    start it."""
+    return answers_for(person, run.agent) and run.initiator_id != person.pk
 
 
 def leads(person: AbstractUser, queue: Queue) -> bool:

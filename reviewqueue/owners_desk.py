@@ -1,7 +1,7 @@
-"""The owners' form: what a person may say of an effect whose outcome is in question, and the verb each word calls.
+"""The owners' forms: what a person may say of an effect in question or of a hold, and the verb each word calls.
 
-Called by `admin` alone. The rules (who may, and when) are those of `runs.settling`: what it refuses is told in its own
-sentence, and nothing is checked twice here.
+Called by `admin` alone. The rules (who may, and when) are those of `runs.settling` and `runs.checking`: what they refuse is
+told in their own sentence, and nothing is checked twice here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from django.contrib.auth.models import User
 
 from ledger.models import Effect, Order
 from ledger.states import EffectStatus
-from runs import settling
+from reviewqueue import authority
+from runs import checking, settling
 from runs.models import Hold, Run
 from runs.states import HoldKind
 
@@ -89,3 +90,47 @@ def say(effect: Effect, form: SettlingForm, *, person: User) -> str:
         effect_id=effect.pk, outcome=word, person=person, reason=reason, evidence=said["evidence"], attempt=attempt
     )
     return f"{effect.key} is settled: {APPLIED.label if word == APPLIED.value else FAILED.label}."
+
+
+class HoldForm(forms.Form):
+    """Why the run may go on."""
+
+    reason = forms.CharField(max_length=300, widget=forms.Textarea(attrs={"rows": 3}))
+
+
+WITHOUT_IT = Word(
+    value="waive",
+    label="Go on without this fact",
+    means="It is not asked for any more before this run goes on. The agent and the timeline are told that you waived it.",
+)
+TRY_AGAIN = Word(
+    value="retry",
+    label="Let workers try again",
+    means="The next worker that claims the run starts from its last checkpoint; the count of its claims starts anew.",
+)
+OF_HOLDS: dict[str, Word] = {
+    HoldKind.FACT_UNAVAILABLE: WITHOUT_IT,
+    HoldKind.GAVE_UP: TRY_AGAIN,
+    HoldKind.STRANDED: TRY_AGAIN,
+    HoldKind.NO_DECIDER: TRY_AGAIN,
+}
+
+
+def word_for_hold(hold: Hold) -> Word | None:
+    """Return what its owner may say of the hold; ``None`` where it is lifted, or goes with an effect that is settled."""
+    return None if hold.lifted_at else OF_HOLDS.get(hold.kind)
+
+
+def lift(hold: Hold, word: Word, *, person: User, reason: str) -> str:
+    """Do what the word says, in its own transaction, and return what was done. Raises the verbs' refusals."""
+    if word == TRY_AGAIN:
+        settling.retry_held_run(hold_id=hold.pk, person=person, reason=reason)
+        return "The next worker may claim the run."
+    checking.waive_fact(
+        run_id=hold.run.public_id,
+        name=hold.subject,
+        person=person,
+        reason=reason,
+        may_waive=authority.may_waive_fact,
+    )
+    return f"The run goes on without {hold.subject}."

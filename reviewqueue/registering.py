@@ -6,10 +6,10 @@ Each function is one transaction; what is there already is refused with a senten
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractUser, Group
@@ -18,6 +18,7 @@ from django.core.validators import validate_email, validate_slug
 from django.db import transaction
 
 from reviewqueue.authority import OPERATORS
+from reviewqueue.delivery.addresses import AddressRefused, check_base_url
 from reviewqueue.keys import NewKey, make_agent_key, make_personal_token
 from runs.models import Agent, CallLabel, Connection, EffectRule, Policy, Queue
 from runs.states import OnExpiry, Risk
@@ -46,6 +47,8 @@ POLICY_RULES = (
     "claim_time",
     "max_rounds",
 )
+
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 class NotAdded(Exception):
@@ -162,14 +165,19 @@ def _check_policy(policy: Policy) -> None:
         raise NotAdded("A question is asked in 1 to 100 rounds.")
 
 
-@transaction.atomic
 def add_connection(name: str, *, agent: str, url: str, secret: str = "") -> Connection:
-    """Add where an agent's facts are looked up. ``secret`` names an environment variable; the secret is not kept here."""
+    """Add where an agent's facts are looked up. ``secret`` names an environment variable; the secret is not kept here.
+
+    The address is judged now, and again at every call.
+    """
     of = _find_agent(agent)
     _check_name(name)
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username or parts.query or parts.fragment:
-        raise NotAdded("A connection's address is http(s)://host[:port][/path], without a name, a query or a fragment.")
+    try:
+        check_base_url(url)
+    except AddressRefused as refused:
+        raise NotAdded(f"A connection's address is http(s)://host[:port][/path]; this one {refused}.") from None
+    if secret and not _VARIABLE.fullmatch(secret):
+        raise NotAdded("The secret is named by its environment variable, in capitals: --secret ERP_TOKEN.")
     if Connection.objects.filter(agent=of, name=name).exists():
         raise NotAdded(f"{agent} has a connection {name} already.")
     return Connection.objects.create(agent=of, name=name, base_url=url.rstrip("/"), secret=secret)

@@ -179,6 +179,9 @@ def _port(parts: SplitResult) -> int:
 
 def _resolve(host: str, port: int) -> str:
     """Return the first address of the host; every one it has is judged, or a name could hide one behind another."""
+    if ":" in host or host.rpartition(".")[2].isdecimal():
+        judge(host)
+        return host
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     except (OSError, UnicodeError):

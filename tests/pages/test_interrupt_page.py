@@ -239,3 +239,13 @@ def test_the_number_of_queries_does_not_grow_with_the_story():
     desk.a_refund(2)
     assert queries() <= first + 2
     assert first <= 45
+
+
+def test_a_renewed_review_shows_what_the_agent_relied_on_beside_what_is_true_now():
+    interrupt = desk.an_order()
+    fact = desk.change_a_fact(interrupt, name="specification", to=9)
+    fact.reviewed_value, fact.was_reviewed = 9, True
+    fact.save()
+    html = desk.signed_in(desk.lena()).get(f"/interrupts/{interrupt.public_id}").content.decode()
+    table = html[html.index('id="facts"') : html.index("</table>", html.index('id="facts"'))]
+    assert table.index("<del>") < table.index("8") < table.index("<ins>") < table.index("9", table.index("<ins>"))

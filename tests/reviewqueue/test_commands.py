@@ -84,6 +84,21 @@ def test_operators_are_staff_everywhere():
         (["add_policy", "question", "--queue", "engineering", "--on-expiry", "escalate"], "--escalate-to"),
         (["add_policy", "question", "--queue", "engineering", "--freshness", "15 minutes"], "not a duration"),
         (["add_connection", "erp", "--agent", "purchase-requests", "--url", "file:///etc"], "http(s)://"),
+        (["add_connection", "erp", "--agent", "purchase-requests", "--url", "http://10.0.0.1"], "not public"),
+        (["add_connection", "erp", "--agent", "purchase-requests", "--url", "http://169.254.169.254"], "never called"),
+        (
+            [
+                "add_connection",
+                "erp",
+                "--agent",
+                "purchase-requests",
+                "--url",
+                "http://localhost",
+                "--secret",
+                "s3cret!",
+            ],
+            "environment variable",
+        ),
         (
             ["add_effect_rule", "order_*", "--agent", "purchase-requests", "--reason", "no.such"],
             "no policy for no.such",
@@ -102,7 +117,7 @@ def test_what_cannot_be_is_refused_with_a_sentence(world, words, sentence):
     [
         ["add_person", "ana@example.org", "--role", "reviewer", "--queue", "engineering"],
         ["add_policy", "question", "--queue", "engineering", "--freshness", "PT5M"],
-        ["add_connection", "erp", "--agent", "purchase-requests", "--url", "http://127.0.0.1:9/erp/"],
+        ["add_connection", "erp", "--agent", "purchase-requests", "--url", "http://127.0.0.1:9009/erp/"],
         ["add_effect_rule", "order_*", "--agent", "purchase-requests", "--reason", "approval.action"],
         ["add_call_label", "order", "--agent", "purchase-requests", "--sentence", "Order from {supplier}"],
     ],
@@ -129,13 +144,11 @@ def test_a_policy_may_be_one_agents_own(world):
 
 
 def test_owners_set_connections_rules_and_words(world):
-    told(
-        "add_connection", "erp", "--agent", "purchase-requests", "--url", "https://erp.example/api/", "--secret", "ERP"
-    )
+    told("add_connection", "erp", "--agent", "purchase-requests", "--url", "https://localhost/api/", "--secret", "ERP")
     told("add_effect_rule", "order_*", "--agent", "purchase-requests", "--reason", "approval.action")
     words = ["--sentence", "Order for {amount}", "--argument", "amount", "Amount", "EUR", "--argument", "to", "To"]
     told("add_call_label", "order", "--agent", "purchase-requests", *words)
-    assert Connection.objects.get().base_url == "https://erp.example/api"
+    assert Connection.objects.get().base_url == "https://localhost/api"
     assert EffectRule.objects.get().reason == "approval.action"
     assert CallLabel.objects.get().arguments == {"amount": {"label": "Amount", "unit": "EUR"}, "to": {"label": "To"}}
 
