@@ -95,6 +95,11 @@ def intended_effects(scope: str) -> list[Effect]:
     return list(Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED).order_by("id"))
 
 
+def keys_under_way(scope: str) -> set[str]:
+    """Return the keys of the run's effects that are under way."""
+    return set(Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED).values_list("key", flat=True))
+
+
 def begun_under(*, scope: str, fence: int) -> bool:
     """Tell whether the lease of this fence began an effect, whatever became of it."""
     return Effect.objects.filter(scope=scope, fence=fence).exists()

@@ -27,9 +27,10 @@ def visible_interrupts(person: AbstractUser) -> QuerySet[Interrupt]:
     """Return the interrupts that the person may see: of their queues, of their agents, of runs they started."""
     if not person.is_active:
         return Interrupt.objects.none()
-    if is_operator(person):
+    named = dict(person.groups.values_list("name", "pk"))
+    if OPERATORS in named:
         return Interrupt.objects.all()
-    groups = list(person.groups.values_list("pk", flat=True))
+    groups = list(named.values())
     return Interrupt.objects.filter(
         Q(queue__in=_desks(groups)) | Q(agent__owner__in=groups) | Q(run__initiator=person.pk)
     )
@@ -39,9 +40,10 @@ def visible_runs(person: AbstractUser) -> QuerySet[Run]:
     """Return the runs that the person may see: their own, of their agents, and those behind a visible interrupt."""
     if not person.is_active:
         return Run.objects.none()
-    if is_operator(person):
+    named = dict(person.groups.values_list("name", "pk"))
+    if OPERATORS in named:
         return Run.objects.all()
-    groups = list(person.groups.values_list("pk", flat=True))
+    groups = list(named.values())
     behind = Interrupt.objects.filter(queue__in=_desks(groups)).values("run")
     return Run.objects.filter(Q(initiator=person.pk) | Q(agent__owner__in=groups) | Q(pk__in=behind))
 
@@ -70,11 +72,13 @@ def why_not_decide(person: AbstractUser, interrupt: Interrupt) -> Refusal | None
 
 
 def still_may_decide(decision: Decision) -> bool:
-    """Tell whether the person behind an accepted decision might still give it; the product's own always stands."""
+    """Tell whether the person behind an accepted decision might still give it; the product's own always stands.
+
+    Person, queue and policy come with the decision, which the claim read under the run's lock.
+    """
     if decision.by is None:
         return True
-    interrupt = Interrupt.objects.select_related("queue", "policy", "run").get(pk=decision.interrupt_id)
-    return why_not_decide(decision.by, interrupt) is None
+    return why_not_decide(decision.by, decision.interrupt) is None
 
 
 def who_can_decide(interrupt: Interrupt) -> list[str]:

@@ -34,7 +34,7 @@ from runs.expiry import expire_interrupt
 from runs.interrupts import answer_interrupt
 from runs.models import Continuation, Decision, Interrupt, Permit, Run
 from runs.standing import store
-from runs.states import ContinuationStatus, DecisionStatus, InterruptStatus
+from runs.states import APPROVING, ContinuationStatus, DecisionStatus, InterruptStatus
 from runs.timeline import note
 
 #: Refused attempts without the right that are kept for one person; more are a nuisance, not evidence.
@@ -68,7 +68,7 @@ def submit_decision(
 
     ``door`` is ``page`` or ``api``. Raises ``NotFound`` (no record), ``PayloadInvalid`` and every refusal of DESIGN 8.
     """
-    interrupt = find_visible(responder, interrupt_id)
+    interrupt = _find(responder, interrupt_id, "schema")
     try:
         check_answer(interrupt, answer)
     except InputInvalid as refused:
@@ -81,7 +81,11 @@ def submit_decision(
 
 def find_visible(person: AbstractUser, interrupt_id: str) -> Interrupt:
     """Return the interrupt if the person may see it; a foreign one looks like a missing one."""
-    visible = authority.visible_interrupts(person).select_related("queue", "policy", "schema", "run", "agent")
+    return _find(person, interrupt_id, "queue", "policy", "schema", "run", "agent")
+
+
+def _find(person: AbstractUser, interrupt_id: str, *related: str) -> Interrupt:
+    visible = authority.visible_interrupts(person).select_related(*related)
     interrupt = visible.filter(public_id=interrupt_id).first()
     if interrupt is None:
         raise NotFound
@@ -98,13 +102,13 @@ def _decide(
         before = Decision.objects.filter(by=responder.pk, interrupt=interrupt, request_key=request_key).first()
         if before is not None:
             same = before.digest == answer.digest()
-            return _receipt(run, interrupt, before, replayed=True) if same else KeyReused()
+            return _receipt_again(run, interrupt, before) if same else KeyReused()
     if interrupt.status == InterruptStatus.WAITING and interrupt.deadline <= now:
         # The sweep's own verb: a late answer is judged against what the deadline led to, also where no sweep runs.
         expire_interrupt(run, interrupt, now=now)
-    winner = winner_of(interrupt)
+    winner = None if interrupt.status == InterruptStatus.WAITING else winner_of(interrupt)
     if winner is not None and winner.by_id == responder.pk and winner.digest == answer.digest():
-        return _receipt(run, interrupt, winner, replayed=True)
+        return _receipt_again(run, interrupt, winner)
     refusal = _find_refusal(responder, interrupt, seen, winner, now=now)
     if refusal is not None:
         status = _REFUSED_AS.get(refusal.code, DecisionStatus.DENIED)
@@ -134,15 +138,17 @@ def _decide(
     store(run, now)
     if continuation is not None and continuation.status == ContinuationStatus.CHECKING:
         tasks.enqueue_check(continuation.public_id)
-    return _receipt(run, interrupt, decision, replayed=False)
+    permit: Permit | None = getattr(decision, "permit", None) if answer.verdict in APPROVING else None
+    resume = resume_word(run, interrupt, continuation)
+    return Receipt(decision=decision, interrupt=interrupt, permit=permit, continuation=continuation, resume=resume)
 
 
 def lock_interrupt(interrupt_pk: int) -> tuple[Run, Interrupt]:
     """Lock the run, then the interrupt: the order of every move."""
     run = Run.objects.locked().get(interrupts=interrupt_pk)
     interrupts = Interrupt.objects.select_for_update(of=("self",), no_key=True)
-    related = ("queue", "policy__escalate_to", "schema", "checkpoint", "agent", "claimed_by")
-    interrupt = interrupts.select_related(*related).get(pk=interrupt_pk)
+    # What every verb needs; a checkpoint's state may be large, and who holds a claim is asked for in a refusal only.
+    interrupt = interrupts.select_related("queue", "policy").get(pk=interrupt_pk)
     interrupt.run = run
     return run, interrupt
 
@@ -231,7 +237,7 @@ def _record_misfit(
         _keep_refused(run, interrupt, responder, answer, seen, door, DecisionStatus.INVALID, refusal, now=now)
 
 
-def _receipt(run: Run, interrupt: Interrupt, decision: Decision, *, replayed: bool) -> Receipt:
+def _receipt_again(run: Run, interrupt: Interrupt, decision: Decision) -> Receipt:
     permit = Permit.objects.filter(decision=decision).first()
     continuation = latest_continuation(interrupt)
     return Receipt(
@@ -240,7 +246,7 @@ def _receipt(run: Run, interrupt: Interrupt, decision: Decision, *, replayed: bo
         permit=permit,
         continuation=continuation,
         resume=resume_word(run, interrupt, continuation),
-        replayed=replayed,
+        replayed=True,
     )
 
 

@@ -28,7 +28,7 @@ class Snapshot:
     request_digest: str = ""
 
 
-def write_checkpoint(run: Run, snapshot: Snapshot, *, number: int, now: datetime) -> Checkpoint:
+def write_checkpoint(run: Run, snapshot: Snapshot, *, number: int, now: datetime, resume_when: str = "") -> Checkpoint:
     """Write the next checkpoint of the locked run; the caller has checked lease and number."""
     assert_open()
     run.checkpoint_number = number
@@ -46,6 +46,7 @@ def write_checkpoint(run: Run, snapshot: Snapshot, *, number: int, now: datetime
         format=snapshot.format,
         code_version=snapshot.code_version or run.code_version,
         request_digest=snapshot.request_digest,
+        resume_when=resume_when,
         created_at=now,
     )
 

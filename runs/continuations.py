@@ -14,13 +14,13 @@ from django.db.models import F, Q
 
 from ledger.public_ids import new_id
 from ledger.transactions import assert_open
-from runs.models import Checkpoint, Continuation, Run
+from runs.models import Continuation, Run
 from runs.states import CONTINUATION_MOVES, OPEN_CONTINUATIONS, ContinuationStatus
 
 
 def make_continuation(
     run: Run,
-    checkpoint: Checkpoint,
+    checkpoint_id: int,
     *,
     cause: str,
     now: datetime,
@@ -42,7 +42,7 @@ def make_continuation(
         public_id=new_id("con"),
         run=run,
         agent_id=run.agent_id,
-        checkpoint=checkpoint,
+        checkpoint_id=checkpoint_id,
         status=status,
         cause=cause,
         priority=priority,

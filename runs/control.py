@@ -65,7 +65,7 @@ def resume_run(*, run_id: str, actor: str, reason: str, check: Check) -> Run:
             recheck(run, ready, now=now)
     elif not run.lease_until and not run.open_continuation and not run.open_waits:
         # Paused at a bare boundary: nothing else would ever wake it.
-        make_continuation(run, last_checkpoint(run), cause=Cause.PAUSE, now=now, to_check=True)
+        make_continuation(run, last_checkpoint(run).pk, cause=Cause.PAUSE, now=now, to_check=True)
     note(run, "run.resumed", actor=actor, at=now, reason=reason[:300])
     store(run, now)
     return run
@@ -122,7 +122,7 @@ def restart_run(
     run.ended_at, run.ending, run.ending_reason, run.stop_by, run.attempts = None, "", "", None, 0
     run.pause_asked_at, run.pause_asked_by, run.pause_reason = None, "", ""
     checkpoint = repeat_checkpoint(run, source, now=now)
-    make_continuation(run, checkpoint, cause=Cause.RESTART, now=now, to_check=True)
+    make_continuation(run, checkpoint.pk, cause=Cause.RESTART, now=now, to_check=True)
     actor = f"person:{person.get_username()}"
     note(run, "run.restarted", actor=actor, at=now, reason=reason[:300], epoch=run.epoch, checkpoint=source.number)
     store(run, now)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib.auth.models import AbstractBaseUser
+from django.db.models import Q
 
 from ledger.canonical import digest
 from ledger.errors import PayloadInvalid, Problem, Refusal
@@ -19,7 +20,7 @@ from ledger.public_ids import new_id
 from ledger.transactions import assert_open
 from runs import schemas
 from runs.errors import AlreadyDecided, Expired, InputInvalid, Superseded, WaitCancelled, Withdrawn
-from runs.models import Decision, Interrupt, Run
+from runs.models import Decision, Interrupt, Permit, Run
 from runs.states import (
     APPROVING,
     DECISION_MOVES,
@@ -30,6 +31,9 @@ from runs.states import (
     Kind,
     Verdict,
 )
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
 
 MESSAGE_LIMIT = 20_000
 
@@ -131,7 +135,7 @@ def record_decision(
         round=interrupt.round,
         state_version=interrupt.state_version if state_version is None else state_version,
         content_digest=interrupt.content_digest,
-        by_id=None if by is None else by.pk,
+        by=cast("User | None", by),
         cause=cause,
         door=door,
         verdict=answer.verdict,
@@ -191,12 +195,34 @@ def accepted_decisions(run: Run) -> list[Decision]:
     return list(decisions.select_related("interrupt", "by", "permit").order_by("created_at", "id"))
 
 
-def overtaken_decisions(run: Run, checkpoint_id: int) -> list[Decision]:
-    """Return the answers given at a checkpoint that a changed fact overtook, oldest first: evidence, not permission."""
-    decisions = Decision.objects.filter(
-        interrupt__run=run, interrupt__checkpoint_id=checkpoint_id, status=DecisionStatus.OVERTAKEN
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """What people said to a run, oldest first: the answers of this epoch that stand, and those given at one checkpoint
+    that a changed fact overtook (evidence, not permission)."""
+
+    accepted: list[Decision]
+    overtaken: list[Decision]
+
+    @property
+    def permits(self) -> list[Permit]:
+        """The permits that the standing answers left behind and nobody took back."""
+        made = [getattr(decision, "permit", None) for decision in self.accepted]
+        return [permit for permit in made if permit is not None and permit.void_at is None]
+
+
+def decisions_at(run: Run, checkpoint_id: int) -> Said:
+    """Return what a worker that goes on from this checkpoint is told, in one statement under the run's lock."""
+    accepted = Q(interrupt__epoch=run.epoch, status=DecisionStatus.ACCEPTED, closes=True)
+    overtaken = Q(interrupt__checkpoint=checkpoint_id, status=DecisionStatus.OVERTAKEN)
+    decisions = Decision.objects.filter(accepted | overtaken, interrupt__run=run)
+    related = ("interrupt__queue", "interrupt__policy", "by", "permit")
+    found = list(decisions.select_related(*related).order_by("created_at", "id"))
+    for decision in found:
+        decision.interrupt.run = run
+    return Said(
+        accepted=[decision for decision in found if decision.status == DecisionStatus.ACCEPTED],
+        overtaken=[decision for decision in found if decision.status == DecisionStatus.OVERTAKEN],
     )
-    return list(decisions.select_related("interrupt", "by").order_by("created_at", "id"))
 
 
 def who_decided(decision: Decision) -> str:

@@ -69,14 +69,14 @@ def record_facts(
     return Fact.objects.bulk_create(rows)
 
 
-def has_something_to_check(run: Run, checkpoint: Checkpoint) -> bool:
-    """Tell whether anything stands between the locked run and going on from ``checkpoint``.
+def has_something_to_check(run: Run, checkpoint_id: int) -> bool:
+    """Tell whether anything stands between the locked run and going on from the checkpoint.
 
     A fact that this server checks, an effect under way or in question, or a hold that is open already.
     """
     return (
         run.open_holds > 0
-        or Fact.objects.filter(checkpoint=checkpoint, check_by=FactCheck.CONNECTION).exists()
+        or Fact.objects.filter(checkpoint=checkpoint_id, check_by=FactCheck.CONNECTION).exists()
         or effects.any_in_question(run.public_id)
     )
 

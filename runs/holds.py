@@ -33,6 +33,8 @@ def open_hold(run: Run, kind: HoldKind, subject: str = "", *, owner_id: int, rea
 def lift_holds(run: Run, *kinds: HoldKind, subject: str | None = None, by: str, now: datetime) -> int:
     """Lift the open holds of these kinds (of one subject, if named) and return how many there were."""
     assert_open()
+    if not run.open_holds:
+        return 0
     held = Hold.objects.filter(run=run, kind__in=kinds, lifted_at=None)
     if subject is not None:
         held = held.filter(subject=subject)

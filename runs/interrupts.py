@@ -116,7 +116,8 @@ def _open_wait(
     terms = settle_terms(policy, wait.wish, verdicts=verdicts, schema=schema_value, now=now, at=at)
     people = _assignees(wait.assignees, at)
     check_assignees(people, queue=terms.queue, policy=policy, initiator_id=run.initiator_id, at=f"{at}/assignees")
-    before = Interrupt.objects.filter(run=run, epoch=run.epoch, key=wait.key, renewed=True).order_by("-id").first()
+    renewed = Interrupt.objects.filter(run=run, epoch=run.epoch, key=wait.key, renewed=True).order_by("-id")
+    before, version, round_before = renewed.values_list("pk", "state_version", "round").first() or (None, 0, 0)
     interrupt = Interrupt.objects.create(
         public_id=new_id("int"),
         run=run,
@@ -149,11 +150,11 @@ def _open_wait(
         risk_rank=RISK_RANK[terms.risk],
         priority=wait.priority,
         status=InterruptStatus.WAITING,
-        state_version=1 if before is None else before.state_version + 1,
-        round=1 if before is None else before.round + 1,
+        state_version=version + 1,
+        round=round_before + 1,
         deadline=terms.deadline,
         on_expiry=terms.on_expiry,
-        renews=before,
+        renews_id=before,
         created_at=now,
     )
     Assignee.objects.bulk_create(Assignee(interrupt=interrupt, person_id=person.pk) for person in people)
@@ -220,6 +221,8 @@ def _check_schema(body: Any, at: str) -> None:
 
 
 def _assignees(addresses: list[str], at: str) -> list[AbstractBaseUser]:
+    if not addresses:
+        return []
     people = {person.get_username(): person for person in get_user_model().objects.filter(username__in=addresses)}
     for place, address in enumerate(addresses):
         if address not in people:
@@ -403,10 +406,10 @@ def _go_on(
         return None
     return make_continuation(
         run,
-        interrupt.checkpoint,
+        interrupt.checkpoint_id,
         cause=cause,
         now=now,
-        to_check=has_something_to_check(run, interrupt.checkpoint),
+        to_check=has_something_to_check(run, interrupt.checkpoint_id),
         priority=interrupt.priority,
         not_before=not_before,
     )

@@ -72,7 +72,7 @@ def start_run(*, agent: Agent, request: RunRequest, lease_seconds: int) -> Start
     if lease_seconds:
         lease = grant_lease(run, seconds=lease_seconds, now=now)
     else:
-        offered = told_of(make_continuation(run, checkpoint, cause=Cause.START, now=now, to_check=False))
+        offered = told_of(make_continuation(run, checkpoint.pk, cause=Cause.START, now=now, to_check=False))
     note(run, "run.started", actor=f"agent:{agent.slug}", at=now, initiator=_address(request.initiator), **offered)
     store(run, now)
     return Started(run=run, lease=lease, created=True)

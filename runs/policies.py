@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import Q
+
 from ledger.errors import PayloadInvalid, Problem
 from runs import schemas
 from runs.errors import PolicyRefuses
@@ -44,8 +46,7 @@ class Wish:
 
 def current_policy(agent: Agent, reason: str, *, at: str = "") -> Policy:
     """Return the newest policy of ``reason``, the agent's own before everybody's. Refuses an unknown one."""
-    policies = Policy.objects.select_related("queue", "escalate_to")
-    own_or_common = policies.filter(reason=reason, agent=agent) | policies.filter(reason=reason, agent=None)
+    own_or_common = Policy.objects.filter(Q(agent=agent) | Q(agent=None), reason=reason)
     found = sorted(own_or_common, key=lambda policy: (policy.agent_id is not None, policy.version))
     if found:
         return found[-1]
@@ -109,7 +110,7 @@ def _on_expiry(
         wish = {"do": policy.on_expiry}
     elif wish["do"] not in policy.on_expiry_allowed:
         raise _refused(f"{at}/on_expiry/do", f"may be {', '.join(policy.on_expiry_allowed)}", rule="on_expiry_allowed")
-    if wish["do"] == OnExpiry.ESCALATE and policy.escalate_to is None:
+    if wish["do"] == OnExpiry.ESCALATE and policy.escalate_to_id is None:
         raise _refused(f"{at}/on_expiry/do", "has no queue to escalate to", rule="escalate_to")
     if wish["do"] == OnExpiry.DEFAULT:
         _check_default_answer(policy, wish, verdicts=verdicts, schema=schema, at=f"{at}/on_expiry")

@@ -110,7 +110,7 @@ def _plan_again(
         void_permits(run, reason=FACT_CHANGED, now=now, interrupt=wait)
     void_continuation(run, reason=FACT_CHANGED)
     to_check = run.open_holds > 0 or effects.any_in_question(run.public_id)
-    continuation = make_continuation(run, checkpoint, cause=Cause.REPLAN, now=now, to_check=to_check, of=of)
+    continuation = make_continuation(run, checkpoint.pk, cause=Cause.REPLAN, now=now, to_check=to_check, of=of)
     names, waits = _told(what)
     note(
         run,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
 from ledger import clock, effects
 from ledger.errors import NotFound
@@ -27,7 +27,7 @@ from runs.continuations import (
     told_of,
     void_continuation,
 )
-from runs.decisions import accepted_decisions, overtaken_decisions
+from runs.decisions import Said, decisions_at
 from runs.endings import end_run, finish_ending, hold_for_effect
 from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady
 from runs.facts import differs, has_something_to_check
@@ -68,7 +68,8 @@ class Claimed:
 
 def any_ready(*, agent: Agent, code_versions: set[str]) -> bool:
     """Tell, in one statement and without a transaction, whether a claim may find something: a hint for those who wait."""
-    return _ready(agent, code_versions, hint=clock.now()).exists()
+    ready = _ready(agent, code_versions)
+    return Run.objects.filter(ready).exists()
 
 
 def claim_continuations(
@@ -114,7 +115,7 @@ def claim_one(
     now = clock.now()
     continuation = Continuation.objects.select_related("checkpoint").get(public_id=continuation_id)
     if continuation.status == ContinuationStatus.LEASED and request_key and continuation.request_key == request_key:
-        return _what_is_claimed(run, continuation)
+        return _what_is_claimed(run, continuation, decisions_at(run, continuation.checkpoint_id))
     if continuation.status in {ContinuationStatus.LEASED, ContinuationStatus.ACKNOWLEDGED}:
         raise AlreadyClaimed
     if continuation.status != ContinuationStatus.READY or continuation.not_before > now:
@@ -144,37 +145,35 @@ def _claim_next(
     Workers that come at once each skip the runs that others hold locked, and read the continuation only afterwards:
     what the first statement saw of it may be old by then.
     """
-    hint = clock.now()
-    ready = _ready(agent, code_versions, hint=hint).order_by("-priority", "not_before", "id")
-    candidates = ready.values_list("pk", "run_id")[:8]
-    for continuation_pk, run_pk in candidates:
-        run = Run.objects.locked(skip=True).filter(pk=run_pk, status=RunStatus.READY).first()
-        if run is None:
-            continue
-        if is_halted(agent.pk):
-            return None
-        now = clock.now()
-        found = Continuation.objects.select_related("checkpoint").filter(
-            pk=continuation_pk, status=ContinuationStatus.READY, not_before__lte=now
-        )
-        continuation = found.first()
-        if continuation is None:
-            return False
-        claimed = _claim(
-            run,
-            continuation,
-            lease_seconds=lease_seconds,
-            request_key=request_key,
-            still_may_decide=still_may_decide,
-            now=now,
-        )
-        return claimed or False
-    return None
+    in_order = ("-continuations__priority", "continuations__not_before", "continuations__id")
+    run = Run.objects.locked(skip=True).filter(_ready(agent, code_versions)).order_by(*in_order).first()
+    if run is None or is_halted(agent.pk):
+        return None
+    now = clock.now()
+    ready = Continuation.objects.filter(run=run, status=ContinuationStatus.READY, not_before__lte=now)
+    continuation = ready.select_related("checkpoint").first()
+    if continuation is None:
+        return False
+    continuation.agent = agent
+    claimed = _claim(
+        run,
+        continuation,
+        lease_seconds=lease_seconds,
+        request_key=request_key,
+        still_may_decide=still_may_decide,
+        now=now,
+    )
+    return claimed or False
 
 
-def _ready(agent: Agent, code_versions: set[str], *, hint: datetime) -> QuerySet[Continuation]:
-    ready = Q(status=ContinuationStatus.READY, not_before__lte=hint, run__status=RunStatus.READY)
-    return Continuation.objects.filter(ready, agent=agent, run__code_version__in={*code_versions, ""})
+def _ready(agent: Agent, code_versions: set[str]) -> Q:
+    """Return the filter for runs that this worker might claim, as they stand when the query begins."""
+    open_to_all = Q(
+        continuations__agent=agent,
+        continuations__status=ContinuationStatus.READY,
+        continuations__not_before__lte=clock.hint(),
+    )
+    return open_to_all & Q(status=RunStatus.READY, code_version__in={*code_versions, ""})
 
 
 def _claim(
@@ -191,7 +190,8 @@ def _claim(
         recheck(run, continuation, now=now)
         store(run, now)
         return None
-    if _reopen_unauthorised(run, continuation, still_may_decide, now=now):
+    said = decisions_at(run, continuation.checkpoint_id)
+    if _reopen_unauthorised(run, continuation, said.accepted, still_may_decide, now=now):
         return None
     lift_holds(run, HoldKind.STRANDED, by="system:claim", now=now)
     grant_lease(run, seconds=lease_seconds, now=now)
@@ -207,16 +207,21 @@ def _claim(
         attempt=run.attempts,
     )
     store(run, now)
-    return _what_is_claimed(run, continuation)
+    return _what_is_claimed(run, continuation, said)
 
 
 def _reopen_unauthorised(
-    run: Run, continuation: Continuation, still_may_decide: StillMayDecide, *, now: datetime
+    run: Run,
+    continuation: Continuation,
+    accepted: list[Decision],
+    still_may_decide: StillMayDecide,
+    *,
+    now: datetime,
 ) -> bool:
     """Reopen the waits whose answers came from somebody who may no longer give them; an answer is not a grant."""
     lost = [
         decision
-        for decision in accepted_decisions(run)
+        for decision in accepted
         if decision.by is not None
         and decision.interrupt.checkpoint_id == continuation.checkpoint_id
         and decision.interrupt.status == InterruptStatus.ANSWERED
@@ -249,22 +254,22 @@ def _claimed_before(agent: Agent, request_key: str) -> list[Claimed]:
     for continuation in leased.select_related("run", "checkpoint").order_by("id"):
         run = continuation.run
         if run.lease_until and run.lease_until > clock.now() and run.fence == continuation.fence:
-            claimed.append(_what_is_claimed(run, continuation))
+            claimed.append(_what_is_claimed(run, continuation, decisions_at(run, continuation.checkpoint_id)))
     return claimed
 
 
-def _what_is_claimed(run: Run, continuation: Continuation) -> Claimed:
+def _what_is_claimed(run: Run, continuation: Continuation, said: Said) -> Claimed:
     checkpoint = continuation.checkpoint
     return Claimed(
         run=run,
         lease=lease_of(run),
         continuation=continuation,
         checkpoint=checkpoint,
-        answers=accepted_decisions(run),
-        overtaken=overtaken_decisions(run, checkpoint.pk),
+        answers=said.accepted,
+        overtaken=said.overtaken,
         facts=list(Fact.objects.filter(checkpoint=checkpoint).order_by("id")),
         effects=effects.consult(run.public_id),
-        permits=list(Permit.objects.filter(run=run, void_at=None).select_related("decision__interrupt").order_by("id")),
+        permits=said.permits,
     )
 
 
@@ -299,11 +304,11 @@ def lose_lease(run: Run, *, now: datetime) -> None:
 
 def _offer_again(run: Run, *, cause: str, of: Continuation | None, now: datetime) -> Continuation:
     checkpoint = last_checkpoint(run)
-    to_check = has_something_to_check(run, checkpoint)
+    to_check = has_something_to_check(run, checkpoint.pk)
     if run.attempts >= run.agent.max_attempts:
         reason = f"{run.attempts} workers claimed it and none reached a boundary."
         open_hold(run, HoldKind.GAVE_UP, owner_id=run.agent.owner_id, reason=reason, now=now)
-    return make_continuation(run, checkpoint, cause=cause, now=now, to_check=to_check, of=of)
+    return make_continuation(run, checkpoint.pk, cause=cause, now=now, to_check=to_check, of=of)
 
 
 @use_case

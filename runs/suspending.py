@@ -87,9 +87,7 @@ def suspend(
     if after != run.checkpoint_number:
         raise StaleVersion(f"The last checkpoint of this run is {run.checkpoint_number}, not {after}.")
     _declare_pending(run, pending)
-    checkpoint = write_checkpoint(run, snapshot, number=after + 1, now=now)
-    checkpoint.resume_when = resume_when
-    checkpoint.save(update_fields=["resume_when"])
+    checkpoint = write_checkpoint(run, snapshot, number=after + 1, now=now, resume_when=resume_when)
     record_facts(facts, agent=agent, checkpoint=checkpoint, at="/checkpoint/facts")
     acknowledge(run, now=now)
     run.attempts = 0
@@ -111,6 +109,8 @@ def _waits_asked_before(run: Run, waits: list[AskedWait]) -> list[Interrupt]:
     """Return the waits that hold these keys; refuse when one holds another question."""
     asked = {wait.key: wait for wait in waits}
     holding = Interrupt.objects.filter(run=run, epoch=run.epoch, key__in=asked, renewed=False)
+    if not holding.exists():  # as nearly always: reading whole waits would cost ten times as much
+        return []
     known = list(holding.select_related("checkpoint").order_by("id"))
     for interrupt in known:
         if interrupt.request_digest != asked[interrupt.key].request_digest:
@@ -119,13 +119,15 @@ def _waits_asked_before(run: Run, waits: list[AskedWait]) -> list[Interrupt]:
 
 
 def _standing_answers(interrupts: list[Interrupt]) -> list[Decision]:
+    if not interrupts:
+        return []
     accepted = Decision.objects.filter(interrupt__in=interrupts, status=DecisionStatus.ACCEPTED, closes=True)
     return list(accepted.select_related("interrupt", "by", "permit"))
 
 
 def _declare_pending(run: Run, pending: list[PendingEffect]) -> None:
     """Every effect under way has to be declared, or the run could wait for days over something half done."""
-    under_way = {effect.key for effect in effects.intended_effects(run.public_id)}
+    under_way = effects.keys_under_way(run.public_id)
     undeclared = sorted(under_way - {effect.key for effect in pending})
     if undeclared:
         raise InDoubt("Effects are under way that the request does not name.", effects=undeclared)

@@ -91,7 +91,7 @@ def let_go(run: Run, *, to_check: bool = True) -> None:
     locked.fence += 1
     now = clock.now()
     checkpoint = Checkpoint.objects.get(run=locked, number=locked.checkpoint_number)
-    continuations.make_continuation(locked, checkpoint, cause="lease_lost", now=now, to_check=to_check)
+    continuations.make_continuation(locked, checkpoint.pk, cause="lease_lost", now=now, to_check=to_check)
     standing.store(locked, now)
 
 
