@@ -113,6 +113,9 @@ def test_up_serves_the_sign_in_page_and_stops_whole(address: str, log: Path):
         response = eventually(sign_in_page, within=60, log=log)
         assert response.status_code == 200
         eventually(lambda: heartbeat(address), within=60, log=log)
+        ready, measures = (httpx.get(f"http://127.0.0.1:{port}/{it}", trust_env=False) for it in ("readyz", "metrics"))
+        assert (ready.status_code, ready.json()) == (200, {"ready": True, "wrong": []})
+        assert "reviewqueue_worker_silence_seconds " in measures.text
         family = up.children(recursive=True)
         assert len(family) == 9, "web: granian and its one process; worker: supervisor and six of the cluster"
         up.send_signal(signal.SIGINT)

@@ -1,0 +1,40 @@
+"""What is wrong here? Every check, in the order in which one would want to know. `manage.py doctor` says it in words.
+
+Read-only: a doctor that repaired rows would hide what broke them. `rows` asks whether they bear each other out, `work`
+whether what is due is done, `setup` whether it is safe and somebody can act.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+
+from django.db import DatabaseError
+
+from reviewqueue import health
+from reviewqueue.doctor import rows, setup, work
+from reviewqueue.doctor.findings import Finding, first_of
+
+
+def examine(*, newest: int | None = None) -> Iterator[Finding]:
+    """Return everything found; ``newest`` bounds the timelines that are read. Without a database there is one finding."""
+    try:
+        if not health.is_migrated():
+            yield Finding(check="migrations", words="the database is not migrated: python3 manage.py migrate")
+            return
+    except DatabaseError as problem:
+        yield Finding(check="database", words=f"the database does not answer ({str(problem).strip()})")
+        return
+    checks: list[Callable[[], Iterable[Finding]]] = [
+        work.workers,
+        work.clocks,
+        work.overdue,
+        work.undelivered,
+        setup.unsafe_settings,
+        setup.policies,
+        setup.nobody_there,
+        rows.orphans,
+        functools.partial(rows.wrong_runs, newest=newest),
+    ]
+    for check in checks:
+        yield from first_of(check())
