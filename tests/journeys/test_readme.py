@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import pytest
 from django.conf import settings
 
 from tests import own_processes
+from tests.running_desk import Desk, running_desk
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -28,47 +27,12 @@ def block(language: str, begins: str) -> str:
     return next(text for text in blocks if text.startswith(begins))
 
 
-class Desk:
-    """A running server with the world that the README's commands made."""
-
-    def __init__(self, base: str, key: str, token: str) -> None:
-        self.base, self.key, self.token = base, key, token
-        self.environment = os.environ | {"DESK": base, "KEY": key, "TOKEN": token}
-
-    def call(self, method: str, path: str, body: Any = None, *, key: str = "") -> Any:
-        sent = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.base}/api/v1/{path}", method=method, data=sent)  # noqa: S310
-        request.add_header("Authorization", f"Bearer {key or self.token}")
-        request.add_header("Content-Type", "application/json")
-        with urllib.request.urlopen(request) as reply:  # noqa: S310
-            return json.load(reply)
-
-
 @pytest.fixture
 def desk(tmp_path: Path):
-    port = own_processes.free_port()
-    base = f"http://127.0.0.1:{port}"
-    environment = own_processes.environment_for(
-        own_processes.make_migrated_database(tmp_path), PORT=str(port), BASE_URL=base, WEB_PROCESSES="1"
-    )
-    log = tmp_path / "web.log"
-    with own_processes.started("web", environment=environment, log=log):
-        said = ""
-        for line in block("sh", "export SECRET_KEY").splitlines():
-            command = shlex.split(line, comments=True)
-            if command[:2] == ["python3", "manage.py"] and command[2] != "up":
-                said += own_processes.run_command(*command[2:], environment=environment)
-        token, key = re.findall(r"rq_[0-9a-z]+_[A-Za-z0-9_-]{43}", said)
-        desk = Desk(base, key, token)
-        own_processes.eventually(lambda: answers(desk), within=60, log=log)
+    typed = [shlex.split(line, comments=True) for line in block("sh", "export SECRET_KEY").splitlines()]
+    world = [shlex.join(line[2:]) for line in typed if line[:2] == ["python3", "manage.py"] and line[2] != "up"]
+    with running_desk(tmp_path, world) as desk:
         yield desk
-
-
-def answers(desk: Desk) -> bool:
-    try:
-        return bool(desk.call("GET", "agents/me", key=desk.key))
-    except OSError:
-        return False
 
 
 def test_the_first_agent_asks_and_goes_on_with_the_answer(desk: Desk):

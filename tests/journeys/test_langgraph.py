@@ -1,0 +1,104 @@
+"""A real LangGraph graph: two interrupts in parallel, answered in the other order, each comes to its own in a new process.
+
+The worker is the one of the agent guide, taken from there word by word.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from tests.docs_session import blocks_of
+from tests.running_desk import Desk, running_desk
+
+GUIDE = settings.ROOT / "docs" / "agents.md"
+
+#: Runs the graph to its interrupts and is gone before it asks: what a kill between the two leaves behind, a moment sooner.
+LOST = """
+import buyer, desk
+run = desk.call("POST", "runs", {"key": "crane-15", "title": "Order crane-15"})
+buyer.build().invoke({"request": "crane-15"}, {"configurable": {"thread_id": run["id"]}})
+desk.call("POST", f"runs/{run['id']}/lease/release", {"reason": "retry"}, lease=run["lease"]["token"])
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("worker")
+    for block in blocks_of(GUIDE):
+        if block.title:
+            (folder / block.title).write_text(block.text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def desk(folder: Path):
+    with running_desk(folder) as desk:
+        yield desk
+
+
+def a_process(desk: Desk, folder: Path, *arguments: str) -> None:
+    """Run a worker to its end, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=desk.environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def the_run(desk: Desk, key: str) -> dict[str, Any]:
+    [run] = desk.call("GET", f"runs?key={key}", key=desk.key)["runs"]
+    return desk.call("GET", f"runs/{run['id']}", key=desk.key)
+
+
+def the_waits(desk: Desk, run: dict[str, Any]) -> dict[str, str]:
+    waits = desk.call("GET", f"runs/{run['id']}/interrupts", key=desk.key)["interrupts"]
+    return {wait["title"].split()[0]: wait["id"] for wait in waits}
+
+
+def decide(desk: Desk, wait: str, **answer: Any) -> dict[str, Any]:
+    return desk.call("POST", f"interrupts/{wait}/decisions", {"state_version": 1, **answer})
+
+
+def test_two_parallel_interrupts_of_a_graph_are_answered_in_the_other_order(desk: Desk, folder: Path):
+    a_process(desk, folder, "buyer.py", "crane-14")
+    run = the_run(desk, "crane-14")
+    waits = the_waits(desk, run)
+    assert (run["status"], run["checkpoint"], run["lease"], set(waits)) == (
+        "waiting",
+        1,
+        None,
+        {"Certificate", "Order"},
+    )
+
+    edited = {"supplier": "S-17", "amount": "183999.50"}
+    assert decide(desk, waits["Order"], verdict="edit", arguments=edited)["resume"] is None
+    assert the_run(desk, "crane-14")["status"] == "waiting"
+    assert decide(desk, waits["Certificate"], verdict="answer", input={"certificate_no": "00123"})["resume"] == "ready"
+    a_process(desk, folder, "buyer.py")
+
+    run = the_run(desk, "crane-14")
+    assert (run["status"], run["outcome"]["result"]) == ("completed", edited | {"certificate": "00123"})
+    effects = desk.call("GET", f"runs/{run['id']}/effects", key=desk.key)["effects"]
+    assert [(effect["key"], effect["status"], effect["attempt"]) for effect in effects] == [("order", "applied", 1)]
+
+
+def test_a_graph_whose_worker_was_lost_between_interrupt_and_suspend_asks_once(desk: Desk, folder: Path):
+    a_process(desk, folder, "-c", LOST)
+    run = the_run(desk, "crane-15")
+    assert (run["status"], the_waits(desk, run)) == ("ready", {})
+
+    a_process(desk, folder, "buyer.py")
+
+    run = the_run(desk, "crane-15")
+    assert (run["status"], set(the_waits(desk, run))) == ("waiting", {"Certificate", "Order"})

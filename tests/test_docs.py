@@ -1,0 +1,52 @@
+"""The pages of `docs/`, executed: every block runs, in order, against a desk of its own, and does what the page says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from reviewqueue.api.problems import PROBLEMS
+from tests.docs_session import EXECUTED, blocks_of
+from tests.running_desk import running_desk
+
+DOCS = settings.ROOT / "docs"
+PAGES = sorted(page for page in DOCS.glob("*.md") if any(block.language in EXECUTED for block in blocks_of(page)))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_block_of_a_page_does_what_the_page_says(page: Path, tmp_path: Path):
+    (tmp_path / "manage.py").symlink_to(settings.ROOT / "manage.py")
+    with running_desk(tmp_path) as desk:
+        paths = {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(settings.ROOT),
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.docs_session", str(page)],
+            cwd=tmp_path,
+            env=desk.environment | paths,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr + (tmp_path / "web.log").read_text()[-2000:]
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
+def test_every_link_of_a_page_leads_somewhere(page: Path):
+    for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+        assert link.startswith("http") or (page.parent / link).exists(), link
+
+
+def test_the_agent_guide_says_what_to_do_with_every_refusal():
+    _, _, table = (DOCS / "agents.md").read_text().partition("| what to do | codes |")
+    listed = re.findall(r"`(\w+)`", table.partition("\n\n")[0])
+    assert len(listed) == len(set(listed))
+    assert set(PROBLEMS) <= set(listed)
