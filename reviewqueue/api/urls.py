@@ -11,7 +11,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from ledger.errors import NotFound
 from reviewqueue.api.problems import plain_response
-from reviewqueue.api.views import callers, continuations, control, desk, effects, insights, interrupts, runs
+from reviewqueue.api.views import callers, continuations, control, desk, effects, insights, interrupts, runs, webhooks
 
 
 class PublicId:
@@ -87,6 +87,12 @@ v1 = [
     path("interrupts/<id:interrupt_id>/extend", desk.Extend.as_view()),
     path("interrupts/<id:interrupt_id>/undo", desk.Undo.as_view()),
     path("interrupts/<id:interrupt_id>/comments", desk.Comments.as_view()),
+    path("webhooks", webhooks.Webhooks.as_view()),
+    path("webhooks/<id:endpoint_id>", webhooks.OneWebhook.as_view()),
+    path("webhooks/<id:endpoint_id>/rotate", webhooks.Rotate.as_view()),
+    path("deliveries", webhooks.Deliveries.as_view()),
+    path("deliveries/<id:delivery_id>/redeliver", webhooks.Redeliver.as_view()),
+    path("events", webhooks.Events.as_view()),
     path("insights", insights.InsightsOfCaller.as_view()),
     path("continuations/claim", continuations.ClaimAny.as_view()),
     path("continuations/<id:continuation_id>/claim", continuations.ClaimOne.as_view()),

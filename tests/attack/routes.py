@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reviewqueue.api.urls import v1
+from reviewqueue.delivery import announcing
 from tests import builders
 from tests.api.calls import (
     Caller,
@@ -192,6 +193,27 @@ def _claim_any(world: World) -> Good:
     )
 
 
+def _webhook() -> dict[str, Any]:
+    wanted = {"key": _key(), "url": "http://127.0.0.1:8009/hooks", "events": ["run.started"]}
+    return wanted | {"description": "production"}
+
+
+def _of_webhook(end: str) -> Callable[[World], Good]:
+    def good(world: World) -> Good:
+        for made in world.worker.get("webhooks")["webhooks"]:  # an agent has ten at the most
+            world.worker.call("DELETE", f"webhooks/{made['id']}")
+        return Good(f"webhooks/{world.worker.post('webhooks', _webhook())['id']}{end}", {})
+
+    return good
+
+
+def _redeliver(world: World) -> Good:
+    world.worker.post("webhooks", _webhook())
+    world.run()
+    announcing.announce_news(seconds=5)
+    return Good(f"deliveries/{world.worker.get('deliveries')['deliveries'][0]['id']}/redeliver", {})
+
+
 @dataclass(frozen=True)
 class Route:
     """A good call of a route, and the status that each kind of caller gets for it."""
@@ -294,6 +316,13 @@ ROUTES: dict[tuple[str, str], Route] = {
         _of_wait("/comments", {"text": "Who knows?"}), reviewer=201
     ),
     ("POST", "decisions"): _of_people(_many, reviewer=207, stranger=422),
+    ("GET", "webhooks"): _anywhere(lambda _: Good("webhooks")),
+    ("POST", "webhooks"): _anywhere(lambda _: Good("webhooks", _webhook()), 201),
+    ("DELETE", "webhooks/<id:endpoint_id>"): _worker(_of_webhook("")),
+    ("POST", "webhooks/<id:endpoint_id>/rotate"): _worker(_of_webhook("/rotate")),
+    ("GET", "deliveries"): _anywhere(lambda _: Good("deliveries")),
+    ("POST", "deliveries/<id:delivery_id>/redeliver"): _worker(_redeliver),
+    ("GET", "events"): _anywhere(lambda _: Good("events")),
     ("GET", "insights"): _read_many("insights"),
     ("POST", "continuations/claim"): _anywhere(_claim_any),
     ("POST", "continuations/<id:continuation_id>/claim"): _worker(_claim_one),
