@@ -16,7 +16,8 @@ from tests.docs_session import EXECUTED, blocks_of
 from tests.running_desk import running_desk
 
 DOCS = settings.ROOT / "docs"
-PAGES = sorted(page for page in DOCS.glob("*.md") if any(block.language in EXECUTED for block in blocks_of(page)))
+MARK = "<!-- Executed by tests/test_docs.py"
+PAGES = sorted(page for page in DOCS.rglob("*.md") if MARK in page.read_text())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -37,6 +38,13 @@ def test_every_block_of_a_page_does_what_the_page_says(page: Path, tmp_path: Pat
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr + (tmp_path / "web.log").read_text()[-2000:]
+
+
+def test_every_page_with_commands_or_code_is_executed():
+    tests = "".join(path.read_text() for path in (settings.ROOT / "tests").rglob("test_*.py"))
+    for page in DOCS.rglob("*.md"):
+        if page not in PAGES and page.name not in tests:  # a page with a test of its own
+            assert not [block for block in blocks_of(page) if block.language in EXECUTED], page
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
