@@ -105,6 +105,11 @@ def begun_under(*, scope: str, fence: int) -> bool:
     return Effect.objects.filter(scope=scope, fence=fence).exists()
 
 
+def any_open(scope: str) -> bool:
+    """Tell whether an effect of the run is under way or in doubt; most runs end with none."""
+    return Effect.objects.filter(scope=scope, status__in=sorted(OPEN)).exists()
+
+
 def unsettled_effects(scope: str) -> list[Effect]:
     """Return the run's open effects that somebody has to speak for before it ends: all but those that do no harm."""
     return [effect for effect in open_effects(scope) if effect.repeat != Repeat.HARMLESS]

@@ -99,7 +99,7 @@ def count_skipped_effect(run: Run) -> None:
 
 def void_continuation(run: Run, *, reason: str) -> Continuation | None:
     """Take the run's open continuation back, if there is one, and return it."""
-    continuation = open_continuation(run)
+    continuation = open_continuation(run) if run.open_continuation else None
     if continuation is not None:
         _move(run, continuation, "void", void_reason=reason[:300], check_token="")
     return continuation

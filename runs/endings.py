@@ -39,9 +39,7 @@ def end_run(
         note(run, "run.ending", actor=actor, at=now, ending=ending, reason=reason[:300], interrupts=[])
         return
     end_lease(run)
-    effects.doubt_all(scope=run.public_id, now=now, by=actor)
-    for effect in effects.unsettled_effects(run.public_id):
-        hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
+    unsettled = _doubt_open_effects(run, actor=actor, now=now)
     note(
         run,
         "run.ending",
@@ -51,16 +49,32 @@ def end_run(
         reason=reason[:300],
         interrupts=[interrupt.public_id for interrupt in cancelled],
     )
-    finish_ending(run, actor=actor, now=now)
+    if not unsettled:
+        _finish(run, actor=actor, now=now)
+
+
+def _doubt_open_effects(run: Run, *, actor: str, now: datetime) -> bool:
+    """Doubt what is under way, hold the run for what is unsettled, and tell whether there is any."""
+    if not effects.any_open(run.public_id):
+        return False
+    effects.doubt_all(scope=run.public_id, now=now, by=actor)
+    unsettled = effects.unsettled_effects(run.public_id)
+    for effect in unsettled:
+        hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
+    return bool(unsettled)
 
 
 def finish_ending(run: Run, *, actor: str, now: datetime) -> bool:
     """End the run for good, unless an effect's outcome is still open. Called again when one was settled."""
     if not run.ending or run.ended_at or run.lease_until or effects.unsettled_effects(run.public_id):
         return False
+    _finish(run, actor=actor, now=now)
+    return True
+
+
+def _finish(run: Run, *, actor: str, now: datetime) -> None:
     run.ended_at = now
     note(run, f"run.{run.ending}", actor=actor, at=now, reason=run.ending_reason)
-    return True
 
 
 def hold_for_effect(run: Run, key: str, *, owner_id: int, now: datetime) -> None:

@@ -105,7 +105,7 @@ def expire_if_due(*, interrupt_pk: int) -> bool:
         return False
     interrupt = (
         Interrupt.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("policy__escalate_to", "queue", "checkpoint")
+        .select_related("policy", "checkpoint")
         .get(pk=interrupt_pk)
     )
     now = clock.now()

@@ -295,6 +295,8 @@ def amend_interrupt(interrupt: Interrupt, **changed: Any) -> None:
 
 def cancel_waits(run: Run, *, now: datetime) -> list[Interrupt]:
     """Close every open wait of a run that is being ended."""
+    if not run.open_waits:
+        return []
     waiting = list(
         Interrupt.objects.select_for_update(of=("self",), no_key=True)
         .filter(run=run, status=InterruptStatus.WAITING)
