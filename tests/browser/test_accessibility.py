@@ -1,0 +1,123 @@
+"""Every page against axe-core, in light and dark, wide and narrow, with every fold open: no finding at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from importlib.resources import files
+
+import pytest
+from playwright.sync_api import Page
+
+from runs.models import Decision
+from tests import builders
+from tests.browser.test_reviewing import choose, decide_elsewhere, known_reasons, lenas, open_wait
+from tests.pages import desk
+
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
+__all__ = ["known_reasons", "lenas"]  # fixtures
+
+
+def findings(page: Page) -> list[str]:
+    """Return what axe finds, as one line each."""
+    page.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
+    page.evaluate(AXE)
+    found = page.evaluate("axe.run(document)")
+    assert len(found["passes"]) > 10, "axe did not look"
+    return [
+        f"{rule['impact']} {rule['id']}: {node['html'][:150]}" for rule in found["violations"] for node in rule["nodes"]
+    ]
+
+
+def an_inbox(page: Page) -> None:
+    desk.change_a_fact(desk.an_order())
+    desk.a_question()
+    desk.a_refund(5)
+    page.goto("/")
+
+
+def an_empty_inbox(page: Page) -> None:
+    page.goto("/?view=mine")
+
+
+def a_wait(page: Page) -> None:
+    interrupt = desk.an_order()
+    desk.change_a_fact(interrupt)
+    open_wait(page, interrupt)
+    choose(page, "Change, then approve")
+
+
+def a_wait_with_faults(page: Page) -> None:
+    interrupt = desk.an_order()
+    desk.change_a_fact(interrupt)
+    open_wait(page, interrupt)
+    choose(page, "Approve")
+    page.get_by_role("button", name="Approve: ").click()
+    page.get_by_role("alert").wait_for()
+
+
+def an_edit_in_review(page: Page) -> None:
+    open_wait(page, desk.an_order())
+    choose(page, "Change, then approve")
+    page.get_by_role("textbox", name="amount").fill("1.00")
+    page.get_by_role("button", name="Review my changes").click()
+    page.get_by_role("button", name="Approve my version").wait_for()
+
+
+def a_question_with_faults(page: Page) -> None:
+    open_wait(page, desk.a_question(proposal=builders.CALL))
+    page.get_by_role("button", name="Send this answer").click()
+    page.get_by_role("alert").wait_for()
+
+
+def being_second(page: Page) -> None:
+    interrupt = desk.an_order()
+    open_wait(page, interrupt)
+    choose(page, "Reject")
+    page.get_by_label("Reason, sent to the agent").fill("Too dear")
+    decide_elsewhere(interrupt, message="Wrong account")
+    page.get_by_role("button", name="Reject this call").click()
+    page.get_by_role("alert").wait_for()
+
+
+def a_receipt(page: Page) -> None:
+    decide_elsewhere(desk.an_order(), "approve")
+    desk.a_refund(5)
+    page.goto(f"/decisions/{Decision.objects.get().public_id}")
+
+
+def runs(page: Page) -> None:
+    desk.an_order()
+    page.goto("/runs")
+
+
+def a_run(page: Page) -> None:
+    interrupt = desk.an_order()
+    decide_elsewhere(interrupt, message="Hours match")
+    page.goto(f"/runs/{interrupt.run.public_id}")
+
+
+PAGES = [
+    an_inbox,
+    an_empty_inbox,
+    a_wait,
+    a_wait_with_faults,
+    an_edit_in_review,
+    a_question_with_faults,
+    being_second,
+    a_receipt,
+    runs,
+    a_run,
+]
+
+
+@pytest.mark.parametrize("reach", PAGES, ids=lambda reach: re.sub("_", " ", reach.__name__))
+def test_axe_finds_nothing(lenas: Page, reach: Callable[[Page], None]):
+    reach(lenas)
+    found = []
+    for scheme in ("light", "dark"):
+        lenas.emulate_media(color_scheme=scheme)
+        for width in (1440, 360):
+            lenas.set_viewport_size({"width": width, "height": 900})
+            found += [f"{scheme} {width}: {line}" for line in findings(lenas)]
+    assert found == []
