@@ -113,8 +113,8 @@ def ask_certificate(work, key, why=""):
     """Ask an engineer for evidence: an input, with the shape of its answer."""
     best = work.state["best"]
     work.stop_and_ask("ask-certificate", {
-        "key": key, "kind": "input", "reason": "evidence.missing", "queue": "engineering",
-        "title": f"Load test certificate for {work.state['item']}",
+        "key": key, "kind": "input", "reason": "evidence.missing", "queue": "engineering", "risk": "high",
+        "title": f"Load test certificate: {work.state['item']}",
         "message": f"{why}Supplier **{best['supplier']}** offers it for {best['amount']} EUR. Please give the load test "
                    f"certificate that fits version {work.state['specification']} of the specification.",
         "input_schema": CERTIFICATE,

@@ -41,6 +41,7 @@ PEOPLE: dict[str, tuple[str, list[dict[str, str]]]] = {
 
 LABELS: dict[str, dict[str, tuple[str, dict[str, dict[str, str]]]]] = {
     BUYER: {
+        "ask_offer": ("Ask {supplier} for an offer", {"supplier": {"label": "Supplier"}}),
         "issue_purchase_order": (
             "Issue purchase order to {supplier} for {amount} EUR",
             {
@@ -52,6 +53,10 @@ LABELS: dict[str, dict[str, tuple[str, dict[str, dict[str, str]]]]] = {
         ),
     },
     SUPPORT: {
+        "book_credit": (
+            "Book a credit of {amount} EUR for order {order}",
+            {"order": {"label": "Order"}, "amount": {"label": "Amount", "unit": "EUR"}},
+        ),
         "refund_order": (
             "Refund order {order}: {amount} EUR",
             {"order": {"label": "Order"}, "amount": {"label": "Amount", "unit": "EUR"}},
@@ -70,6 +75,8 @@ LABELS: dict[str, dict[str, tuple[str, dict[str, dict[str, str]]]]] = {
         ),
     },
 }
+
+FREE = {"ask_offer", "book_credit"}  # effects that need nobody's approval
 
 
 class Kept:
@@ -108,7 +115,8 @@ def add_people_and_rules(kept: Kept, *, records: str) -> None:
     for agent, labels in LABELS.items():
         for call, (sentence, arguments) in labels.items():
             _unless_there(add_call_label, call, agent=agent, sentence=sentence, arguments=arguments)
-            _unless_there(add_effect_rule, call, agent=agent, reason="approval.action")
+            if call not in FREE:
+                _unless_there(add_effect_rule, call, agent=agent, reason="approval.action")
 
 
 def _add_agent(kept: Kept, name: str, *, owner: str) -> None:

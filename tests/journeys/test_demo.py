@@ -70,12 +70,12 @@ def agents_alive(process: psutil.Process) -> list[psutil.Process]:
     return [it for it in there if any(word.endswith("_agent") for word in it.cmdline())]
 
 
-def sign_in(demo: Demo, address: str, password: str) -> httpx.Response:
-    """Fill in the sign-in page; returns the page that comes then, one for people who are signed in."""
+def sign_in(demo: Demo, address: str, password: str, *, then: str) -> httpx.Response:
+    """Fill in the sign-in page; returns the page that comes then."""
     with httpx.Client(base_url=demo.url, follow_redirects=True) as client:
         page = client.get("/account/login/")
         token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.text)[1]
-        form = {"csrfmiddlewaretoken": token, "login": address, "password": password, "next": "/account/password/"}
+        form = {"csrfmiddlewaretoken": token, "login": address, "password": password, "next": then}
         return client.post("/account/login/", data=form, headers={"Origin": demo.url})
 
 
@@ -84,9 +84,11 @@ def test_the_demo_shows_its_world_and_forgets_nothing(demo):
         eventually(demo.is_told, within=90, log=demo.log)
         told = dict(re.findall(r"^    \w+ +(\S+@\S+) +password (\S+)", demo.said(), re.MULTILINE))
         assert set(told) == {"rita@example.org", "olga@example.org"}
-        for address, password in told.items():
-            signed_in = sign_in(demo, address, password)
-            assert (signed_in.status_code, signed_in.url.path) == (200, "/account/password/")
+        inbox = sign_in(demo, "rita@example.org", told["rita@example.org"], then="/")
+        assert (inbox.status_code, inbox.url.path) == (200, "/")
+        assert "R-20418" in inbox.text
+        desk = sign_in(demo, "olga@example.org", told["olga@example.org"], then="/admin/reviewqueue/unknownoutcome/")
+        assert (desk.status_code, desk.url.path) == (200, "/admin/reviewqueue/unknownoutcome/")
 
         eventually(lambda: demo.agent_says("asked for certificate, and let go"), within=30, log=demo.log)
         eventually(lambda: demo.agent_says("Wrong colour delivered: approve"), within=30, log=demo.log)
@@ -113,7 +115,9 @@ def test_the_demo_shows_its_world_and_forgets_nothing(demo):
         eventually(lambda: demo.is_told(times=2), within=90, log=demo.log)
         assert demo.said().count(told["rita@example.org"]) == 2, "the same sign-ins are told again"
         assert (demo.rows("runs_run"), demo.rows("auth_user")) == (runs, people)
-        assert alive(stop(process, demo)) == []
+        there = process.children(recursive=True)
+        process.kill()
+        eventually(lambda: alive(there) == [], within=40, log=demo.log)
 
 
 def waits(demo: Demo, token: str) -> list[dict]:

@@ -78,7 +78,7 @@ class Command(BaseCommand):
         file = self.kept.file.with_name("demo-records.json")
         records = ("-m", "reviewqueue.demo.business_records", "--port", str(port), "--file", str(file))
         self.children = {
-            "web": processes.start("web", LOG_LEVEL="WARNING", WEB_PROCESSES="1"),
+            "web": processes.start("web", LOG_LEVEL="ERROR", WEB_PROCESSES="1"),
             "records": processes.start_python(*records),
         }
 
