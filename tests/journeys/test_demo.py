@@ -79,10 +79,10 @@ def sign_in(demo: Demo, address: str, password: str, *, then: str) -> httpx.Resp
         return client.post("/account/login/", data=form, headers={"Origin": demo.url})
 
 
-def test_the_demo_shows_its_world_and_forgets_nothing(demo):
+def test_the_demo_shows_its_world_and_stops_without_a_trace(demo):
     with demo.running() as process:
         eventually(demo.is_told, within=90, log=demo.log)
-        told = dict(re.findall(r"^    \w+ +(\S+@\S+) +password (\S+)", demo.said(), re.MULTILINE))
+        told = told_sign_ins(demo)
         assert set(told) == {"rita@example.org", "olga@example.org"}
         inbox = sign_in(demo, "rita@example.org", told["rita@example.org"], then="/")
         assert (inbox.status_code, inbox.url.path) == (200, "/")
@@ -110,14 +110,24 @@ def test_the_demo_shows_its_world_and_forgets_nothing(demo):
         left = alive(stop(process, demo))
         assert left == []
 
-    runs, people = demo.rows("runs_run"), demo.rows("auth_user")
+
+@pytest.mark.long
+def test_the_demo_started_again_forgets_nothing_and_seeds_nothing_twice(demo):
+    with demo.running() as process:
+        eventually(lambda: demo.agent_says("Wrong colour delivered: approve"), within=90, log=demo.log)
+        stop(process, demo)
+    runs, people, sign_ins = demo.rows("runs_run"), demo.rows("auth_user"), told_sign_ins(demo)
     with demo.running() as process:
         eventually(lambda: demo.is_told(times=2), within=90, log=demo.log)
-        assert demo.said().count(told["rita@example.org"]) == 2, "the same sign-ins are told again"
+        assert all(demo.said().count(password) == 2 for password in sign_ins.values()), "the same are told again"
         assert (demo.rows("runs_run"), demo.rows("auth_user")) == (runs, people)
         there = process.children(recursive=True)
         process.kill()
         eventually(lambda: alive(there) == [], within=40, log=demo.log)
+
+
+def told_sign_ins(demo: Demo) -> dict[str, str]:
+    return dict(re.findall(r"^    \w+ +(\S+@\S+) +password (\S+)", demo.said(), re.MULTILINE))
 
 
 def waits(demo: Demo, token: str) -> list[dict]:
