@@ -385,3 +385,6 @@ class ApiKeyDesk(Desk):
 
     list_display = ["__str__", "agent", "person", "name", "created_at", "expires_at", "revoked_at", "last_used_at"]
     shows = ["prefix", "agent", "person", "scopes", "name", "created_at", "expires_at", "revoked_at", "last_used_at"]
+
+
+from reviewqueue.delivery import webhook_desk  # noqa: E402, F401  registers its desks; here, since it builds on Desk
