@@ -1,0 +1,82 @@
+"""How many statements the hot calls cost, authentication included, BEGIN and COMMIT not. A growing number is a decision."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from reviewqueue.models import ApiKey
+from tests.api.calls import Caller, a_started_run, a_waiting_interrupt, a_worker, somebody, the_approval, the_suspend
+
+pytestmark = pytest.mark.django_db
+
+FRAME = ("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE", "ROLLBACK")
+
+
+def statements(caller: Caller, method: str, path: str, body: object, status: int, **headers: str) -> list[str]:
+    caller.get("agents/me")  # the note of a key's use is written once a minute, and by this call
+    assert ApiKey.objects.exclude(last_used_at=None).exists()
+    with CaptureQueriesContext(connection) as captured:
+        reply = caller.call(method, path, body, **headers)
+    assert reply.status == status, reply.body
+    return [it["sql"] for it in captured.captured_queries if not it["sql"].startswith(FRAME)]
+
+
+def show(found: list[str]) -> str:
+    return "\n".join(f"{place:3} {sql[:230]}" for place, sql in enumerate(found, 1))
+
+
+def clocks() -> int:
+    """On PostgreSQL the clock is asked by a statement of its own."""
+    return 1 if connection.vendor == "postgresql" else 0
+
+
+def test_a_suspend():
+    worker = a_worker()
+    run, lease = a_started_run(worker)
+    found = statements(worker, "POST", f"runs/{run}/interrupts", the_suspend(the_approval()), 201, Run_Lease=lease)
+    assert len(found) <= 11 + clocks(), show(found)
+
+
+def test_a_decision():
+    worker, ana = a_worker(), somebody()
+    interrupt, _ = a_waiting_interrupt(worker, the_approval())
+    body = {"state_version": 1, "verdict": "approve"}
+    found = statements(ana, "POST", f"interrupts/{interrupt}/decisions", body, 201)
+    assert len(found) <= 14 + clocks(), show(found)
+
+
+def test_a_claim():
+    worker, ana = a_worker(), somebody()
+    interrupt, _ = a_waiting_interrupt(worker, the_approval())
+    ana.post(f"interrupts/{interrupt}/decisions", {"state_version": 1, "verdict": "approve"})
+    found = statements(worker, "POST", "continuations/claim", {}, 200)
+    assert len(found) <= 14 + clocks(), show(found)
+
+
+def test_a_claim_that_finds_nothing_opens_no_transaction():
+    worker = a_worker()
+    found = statements(worker, "POST", "continuations/claim", {}, 200)
+    assert len(found) <= 2, show(found)
+
+
+def test_a_checkpoint():
+    worker = a_worker()
+    run, lease = a_started_run(worker)
+    body = {"after": 0, "step": "s", "state": {}}
+    found = statements(worker, "POST", f"runs/{run}/checkpoints", body, 201, Run_Lease=lease)
+    assert len(found) <= 5 + clocks(), show(found)
+
+
+def test_a_heartbeat():
+    worker = a_worker()
+    run, lease = a_started_run(worker)
+    found = statements(worker, "POST", f"runs/{run}/lease", {}, 200, Run_Lease=lease)
+    assert len(found) <= 3 + clocks(), show(found)
+
+
+def test_an_ask():
+    worker = a_worker()
+    found = statements(worker, "POST", "asks", the_approval(), 201)
+    assert len(found) <= 12 + clocks(), show(found)
