@@ -122,10 +122,15 @@ def effects_in_question(scope: str) -> list[Effect]:
     return list(unknown.select_related("owner").order_by("id"))
 
 
-def any_in_question(scope: str) -> bool:
-    """Tell, in one statement, whether an effect of the run is under way or unknown and not to be repeated."""
+def query_in_question(scope: str) -> QuerySet[Effect, tuple[int]]:
+    """Return the query for the run's effects that are under way, or unknown and not to be repeated; not asked yet."""
     unknown = Q(status=EffectStatus.UNKNOWN, repeat=Repeat.NEVER)
-    return Effect.objects.filter(Q(status=EffectStatus.INTENDED) | unknown, scope=scope).exists()
+    return Effect.objects.filter(Q(status=EffectStatus.INTENDED) | unknown, scope=scope).values_list("pk")
+
+
+def any_in_question(scope: str) -> bool:
+    """Tell, in one statement, whether there is such an effect."""
+    return query_in_question(scope).exists()
 
 
 def overdue_scopes(*, before: datetime, limit: int) -> list[str]:

@@ -74,11 +74,8 @@ def has_something_to_check(run: Run, checkpoint_id: int) -> bool:
 
     A fact that this server checks, an effect under way or in question, or a hold that is open already.
     """
-    return (
-        run.open_holds > 0
-        or Fact.objects.filter(checkpoint=checkpoint_id, check_by=FactCheck.CONNECTION).exists()
-        or effects.any_in_question(run.public_id)
-    )
+    checked = Fact.objects.filter(checkpoint=checkpoint_id, check_by=FactCheck.CONNECTION).values_list("pk")
+    return run.open_holds > 0 or checked.union(effects.query_in_question(run.public_id), all=True).exists()
 
 
 def differs(fact: Fact) -> bool:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from ledger.transactions import assert_open
+from runs import bell
 from runs.models import Run
 from runs.states import ContinuationStatus, RunStatus
 
@@ -83,6 +84,9 @@ def store(run: Run, now: datetime, *, waits_end: datetime | None = None) -> None
     elif run.status != before or run.expires_at is None:
         run.expires_at = _end_of(run, now)
     run.save(update_fields=STORED)
+    # A worker may have something to go on with, or whoever polls a question an answer.
+    if run.status != before and (run.status == RunStatus.READY or before == RunStatus.WAITING):
+        bell.ring(run.agent_id)
 
 
 def _end_of(run: Run, now: datetime) -> datetime | None:

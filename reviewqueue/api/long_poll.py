@@ -1,8 +1,8 @@
-"""Waiting for news without holding a connection: a long poll looks, sleeps, and looks again until its time is over.
+"""Waiting for news without holding a connection: a long poll looks, sleeps until the bell rings for it, and looks again.
 
-While it sleeps its connection is back in the pool; it holds one thread of its process and nothing else. At most
-`MOST_WAITERS` wait in a process; whoever comes beyond is answered at once with what there is, and told to come back.
-Called by the views; what is looked for is theirs.
+While it sleeps its connection is back in the pool; it holds one thread of its process and nothing else. Only so many wait
+in a process that four threads stay free; whoever comes beyond is answered at once with what there is, and told to come
+back. Where no bell is heard (SQLite, a lost connection) everybody looks a few times a second. Called by the views.
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from django.conf import settings
 from django.db import connection
+
+from reviewqueue.api.listening import Bell, bell_of_this_process
 
 T = TypeVar("T")
 
-MOST_WAITERS = 32
-SECONDS_BETWEEN_LOOKS = {"sqlite": 0.2, "postgresql": 0.25}
+MOST_WAITERS = max(1, min(32, settings.WEB_THREADS - 4))
+SECONDS_BETWEEN_LOOKS = 0.2
+#: Also where the bell is heard: it is a hint, and a look too many costs one statement.
+SECONDS_BETWEEN_LOOKS_BESIDE_A_BELL = 1.0
 
 _places = threading.BoundedSemaphore(MOST_WAITERS)
 
@@ -31,8 +36,15 @@ class Polled(Generic[T]):
     headers: dict[str, str]
 
 
-def look_until(look: Callable[[], T], *, enough: Callable[[T], bool], seconds: int) -> Polled[T]:
-    """Look at once, and again until it is ``enough`` or ``seconds`` are over."""
+def look_until(
+    look: Callable[[], T], *, enough: Callable[[T], bool], seconds: int, agent_id: int, alone: bool
+) -> Polled[T]:
+    """Look at once, and again until it is ``enough`` or ``seconds`` are over.
+
+    ``alone``: of those who wait for this agent's bell, one is woken a ring, since only one can have what came.
+    """
+    bell = bell_of_this_process() if seconds > 0 else None
+    heard = bell.rings(agent_id) if bell else 0
     found = look()
     if seconds <= 0 or enough(found):
         return Polled(found=found, headers={})
@@ -42,11 +54,20 @@ def look_until(look: Callable[[], T], *, enough: Callable[[T], bool], seconds: i
         ends_at = time.monotonic() + seconds
         while not enough(found) and (left := ends_at - time.monotonic()) > 0:
             _give_back_connection()
-            time.sleep(min(left, SECONDS_BETWEEN_LOOKS.get(connection.vendor, 0.25)))
+            _sleep(bell, agent_id, heard, left, alone=alone)
+            # Read before looking: what comes between the two rings again.
+            heard = bell.rings(agent_id) if bell else 0
             found = look()
     finally:
         _places.release()
     return Polled(found=found, headers={})
+
+
+def _sleep(bell: Bell | None, agent_id: int, heard: int, left: float, *, alone: bool) -> None:
+    if bell is None or not bell.is_heard:
+        time.sleep(min(left, SECONDS_BETWEEN_LOOKS))
+    else:
+        bell.wait(agent_id, after=heard, seconds=min(left, SECONDS_BETWEEN_LOOKS_BESIDE_A_BELL), alone=alone)
 
 
 def _give_back_connection() -> None:

@@ -32,6 +32,11 @@ def clocks() -> int:
     return 1 if connection.vendor == "postgresql" else 0
 
 
+def bells() -> int:
+    """On PostgreSQL an answer rings for those who wait."""
+    return clocks()
+
+
 def test_a_suspend():
     worker = a_worker()
     run, lease = a_started_run(worker)
@@ -44,7 +49,7 @@ def test_a_decision():
     interrupt, _ = a_waiting_interrupt(worker, the_approval())
     body = {"state_version": 1, "verdict": "approve"}
     found = statements(ana, "POST", f"interrupts/{interrupt}/decisions", body, 201)
-    assert len(found) <= 14 + clocks(), show(found)
+    assert len(found) <= 14 + clocks() + bells(), show(found)
 
 
 def test_a_claim():

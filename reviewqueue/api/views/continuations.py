@@ -24,7 +24,9 @@ class ClaimAny(ApiView):
         """Claim the most urgent, at once or as soon as one is ready."""
         agent, key = worker_of(request), request_key(request)
         asked = read(serializers.ClaimShape, body_of(request))
-        polled = look_until(lambda: _claim(agent, asked, key), enough=bool, seconds=asked["wait"])
+        polled = look_until(
+            lambda: _claim(agent, asked, key), enough=bool, seconds=asked["wait"], agent_id=agent.pk, alone=True
+        )
         return Response([replies.claimed(taken) for taken in polled.found], headers=polled.headers)
 
 

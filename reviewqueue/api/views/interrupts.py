@@ -55,6 +55,8 @@ class OneInterrupt(ApiView):
                 lambda: Interrupt.objects.values_list("status", flat=True).get(pk=interrupt.pk),
                 enough=lambda status: status != InterruptStatus.WAITING,
                 seconds=seconds,
+                agent_id=interrupt.agent_id,
+                alone=False,
             )
             interrupt, headers = find_interrupt(caller, interrupt_id), polled.headers
         winner = None if interrupt.status == InterruptStatus.WAITING else winner_of(interrupt)

@@ -1,0 +1,185 @@
+"""Long polls: news reach whoever waits; nothing is held meanwhile; one too many is told to come back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+
+import pytest
+from django.conf import settings
+from django.db import connection, transaction
+
+from reviewqueue.api import listening, long_poll
+from reviewqueue.api.listening import Bell
+from runs.bell import ring
+from tests.api.calls import Reply, a_waiting_interrupt, a_worker, somebody
+
+pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+
+ANSWER = {"state_version": 1, "verdict": "answer", "input": {"certificate_no": "LT-2026-0917"}}
+
+
+@contextmanager
+def meanwhile(call: Callable[[], Reply]):
+    """Make a call in a thread of its own; yields a function that waits for its reply and says when it came."""
+    came: list[tuple[Reply, float]] = []
+
+    def run() -> None:
+        try:
+            came.append((call(), time.monotonic()))
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def reply() -> tuple[Reply, float]:
+        thread.join(20)
+        return came[0]
+
+    time.sleep(0.3)
+    yield reply
+    thread.join(20)
+
+
+def test_a_poll_is_answered_when_the_wait_is():
+    worker, ana = a_worker(), somebody()
+    interrupt, _ = a_waiting_interrupt(worker)
+    with meanwhile(lambda: worker.get(f"interrupts/{interrupt}?wait=10")) as reply:
+        assert ana.post(f"interrupts/{interrupt}/decisions", ANSWER).status == 201
+        polled, _ = reply()
+    assert (polled.status, polled["status"], polled["resume"]) == (200, "answered", "ready")
+
+
+def test_a_worker_that_waits_gets_what_becomes_ready():
+    worker, ana = a_worker(), somebody()
+    interrupt, run = a_waiting_interrupt(worker)
+    with meanwhile(lambda: worker.post("continuations/claim", {"wait": 10})) as reply:
+        ana.post(f"interrupts/{interrupt}/decisions", ANSWER)
+        claimed, _ = reply()
+    assert [taken["run"]["id"] for taken in claimed.body] == [run]
+
+
+def test_a_poll_for_nothing_ends_with_its_time():
+    worker = a_worker()
+    interrupt, _ = a_waiting_interrupt(worker)
+    began = time.monotonic()
+    assert worker.get(f"interrupts/{interrupt}?wait=1")["status"] == "waiting"
+    assert worker.post("continuations/claim", {"wait": 1}).body == []
+    assert time.monotonic() - began >= 2
+
+
+def test_one_too_many_is_answered_at_once(monkeypatch):
+    worker = a_worker()
+    interrupt, _ = a_waiting_interrupt(worker)
+    full = threading.BoundedSemaphore(1)
+    full.acquire()
+    monkeypatch.setattr(long_poll, "_places", full)
+    began = time.monotonic()
+    polled = worker.get(f"interrupts/{interrupt}?wait=30")
+    claimed = worker.post("continuations/claim", {"wait": 30})
+    assert time.monotonic() - began < 10
+    assert (polled.status, polled["status"], polled.headers["Retry-After"]) == (200, "waiting", "1")
+    assert (claimed.status, claimed.body, claimed.headers["Retry-After"]) == (200, [], "1")
+
+
+def test_four_threads_stay_free():
+    assert long_poll.MOST_WAITERS <= 32
+    assert settings.WEB_THREADS - long_poll.MOST_WAITERS >= 4
+
+
+def test_a_poll_that_sleeps_holds_no_connection(monkeypatch):
+    worker, held = a_worker(), []
+
+    def sleep(*_: object, **__: object) -> None:
+        held.append(connection.connection is not None)
+        time.sleep(0.6)
+
+    monkeypatch.setattr(long_poll, "_sleep", sleep)
+    worker.post("continuations/claim", {"wait": 1})
+    assert held
+    assert not any(held) or connection.vendor == "sqlite"
+
+
+# --- the bell, on PostgreSQL ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bell(monkeypatch):
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite has no bell")
+    bell = Bell()
+    bell.start()
+    ends_at = time.monotonic() + 10
+    while not bell.is_heard and time.monotonic() < ends_at:
+        time.sleep(0.01)
+    monkeypatch.setattr(listening, "bell_of_this_process", lambda: bell)
+    monkeypatch.setattr(long_poll, "bell_of_this_process", lambda: bell)
+    yield bell
+    bell.stop()
+
+
+def test_the_bell_wakes_before_the_next_look(bell, monkeypatch):
+    monkeypatch.setattr(long_poll, "SECONDS_BETWEEN_LOOKS_BESIDE_A_BELL", 30.0)
+    worker, ana = a_worker(), somebody()
+    interrupt, run = a_waiting_interrupt(worker)
+    with (
+        meanwhile(lambda: worker.post("continuations/claim", {"wait": 10})) as claim,
+        meanwhile(lambda: worker.get(f"interrupts/{interrupt}?wait=10")) as poll,
+    ):
+        ana.post(f"interrupts/{interrupt}/decisions", ANSWER)
+        decided = time.monotonic()
+        claimed, claimed_at = claim()
+        polled, polled_at = poll()
+    assert [taken["run"]["id"] for taken in claimed.body] == [run]
+    assert polled["status"] == "answered"
+    assert max(claimed_at, polled_at) - decided < 5
+
+
+def test_a_rolled_back_answer_does_not_ring(bell):
+    def fails() -> None:
+        with transaction.atomic():
+            ring(7)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    with transaction.atomic():
+        ring(8)
+    ends_at = time.monotonic() + 10
+    while not bell.rings(8) and time.monotonic() < ends_at:
+        time.sleep(0.01)
+    assert (bell.rings(7), bell.rings(8)) == (0, 1)
+
+
+def test_one_of_the_lone_ones_is_woken_and_all_of_the_others():
+    bell = Bell()
+    woken: list[str] = []
+
+    def wait(name: str, *, alone: bool) -> None:
+        began = time.monotonic()
+        bell.wait(1, after=0, seconds=2, alone=alone)
+        if time.monotonic() - began < 1.5:
+            woken.append(name)
+
+    threads = [threading.Thread(target=wait, args=(f"lone {n}",), kwargs={"alone": True}) for n in range(3)]
+    threads += [threading.Thread(target=wait, args=(f"other {n}",), kwargs={"alone": False}) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.3)
+    bell.ring(1)
+    for thread in threads:
+        thread.join()
+    assert len([name for name in woken if name.startswith("lone")]) == 1
+    assert len([name for name in woken if name.startswith("other")]) == 3
+
+
+def test_a_ring_between_looking_and_sleeping_is_not_slept_through():
+    bell = Bell()
+    heard = bell.rings(1)
+    bell.ring(1)
+    began = time.monotonic()
+    bell.wait(1, after=heard, seconds=5, alone=True)
+    assert time.monotonic() - began < 1
