@@ -192,7 +192,7 @@ REST_FRAMEWORK: dict[str, Any] = {
 
 # --- outbound calls ---------------------------------------------------------------------------------------------------
 
-# Addresses that are not public but may be called, to check facts and for webhooks. The demo's business records live on this machine.
+# Addresses that are not public but may be called: to check facts, and for webhooks. The demo's records live on this machine.
 OUTBOUND_ALLOW = environment.blocks("OUTBOUND_ALLOW", "" if MODE == "production" else "127.0.0.0/8,::1/128")
 
 # --- tasks ------------------------------------------------------------------------------------------------------------
