@@ -166,7 +166,7 @@ def go_on(claimed):
 def plan_again(work, claimed):
     """The specification changed while we waited: run the affected checks again, and ask for a renewed review.
 
-    A certificate that was overtaken is asked for under its own key, and the page shows the earlier answer beside it. When
+    A certificate that was overtaken is asked for under its own key, in the next round; the first answer stays as evidence. When
     it was the order, the certificate that stands no longer fits either: another one is asked for.
     """
     [change] = [fact for fact in claimed["changed"] if fact["name"] == "specification"]
