@@ -31,9 +31,9 @@ def visible_interrupts(person: AbstractUser) -> QuerySet[Interrupt]:
     if OPERATORS in named:
         return Interrupt.objects.all()
     groups = list(named.values())
-    return Interrupt.objects.filter(
-        Q(queue__in=_desks(groups)) | Q(agent__owner__in=groups) | Q(run__initiator=person.pk)
-    )
+    # No joins: the inbox walks its index in order, and each row is looked up in three short lists.
+    agents, started = Agent.objects.filter(owner__in=groups), Run.objects.filter(initiator=person.pk)
+    return Interrupt.objects.filter(Q(queue__in=_desks(groups)) | Q(agent__in=agents) | Q(run__in=started))
 
 
 def visible_runs(person: AbstractUser) -> QuerySet[Run]:

@@ -18,7 +18,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils.dateparse import parse_datetime
 
 from reviewqueue import authority
-from runs.models import Assignee, Decision, Fact, FactStatus, Interrupt
+from runs.models import Assignee, Decision, Fact, FactStatus, Interrupt, Queue
 from runs.states import DecisionStatus, InterruptStatus
 
 PAGE = 50
@@ -108,10 +108,11 @@ def list_waits(person: AbstractUser, *, view: View, queue: str = "", after: str 
     else:
         waits = waits.order_by("-closed_at", "-id")
         waits = waits.filter(_after_closed(*place)) if place else waits
-    found = list(waits.select_related(*_RELATED).defer(*_NOT_IN_ROWS)[: PAGE + 1])
-    shown = found[:PAGE]
+    # First which ones, by the narrow index; then those rows alone with all that belongs to them.
+    ids = list(waits.values_list("pk", flat=True)[: PAGE + 1])
+    shown = _in_order(ids[:PAGE])
     return Slice(
-        rows=_rows(shown, view), next=_place_of(shown[-1], view) if len(found) > PAGE else "", continued=bool(place)
+        rows=_rows(shown, view), next=_place_of(shown[-1], view) if len(ids) > PAGE else "", continued=bool(place)
     )
 
 
@@ -120,7 +121,7 @@ def count_waits(person: AbstractUser, *, now: datetime) -> Counts:
     visible = authority.visible_interrupts(person)
     waiting = visible.filter(status=InterruptStatus.WAITING)
     first = Interrupt.objects.filter(pk__in=waiting.order_by()[: COUNTED + 1].values("pk"))
-    grouped = first.values("queue__slug", "risk").annotate(
+    grouped = first.values("queue", "risk").annotate(
         open=Count("pk"),
         mine=Count("pk", filter=_is_mine(person, now=now)),
         unclaimed=Count("pk", filter=_is_unclaimed(now=now)),
@@ -128,13 +129,15 @@ def count_waits(person: AbstractUser, *, now: datetime) -> Counts:
     views: dict[str, int] = dict.fromkeys(OPEN_VIEWS, 0)
     queues: dict[str, dict[str, int]] = {}
     risks: dict[tuple[str, str, str], int] = {}
-    for found in grouped.order_by("queue__slug", "risk"):
-        group: dict[str, Any] = dict(found)
-        of_queue = queues.setdefault(group["queue__slug"], dict.fromkeys(OPEN_VIEWS, 0))
+    found: list[dict[str, Any]] = [{**group} for group in grouped.order_by()]
+    slugs = dict(Queue.objects.filter(pk__in={group["queue"] for group in found}).values_list("pk", "slug"))
+    for group in sorted(found, key=lambda group: slugs[group["queue"]]):
+        slug = slugs[group["queue"]]
+        of_queue = queues.setdefault(slug, dict.fromkeys(OPEN_VIEWS, 0))
         for view in OPEN_VIEWS:
             views[view] += group[view]
             of_queue[view] += group[view]
-            risks[group["queue__slug"], group["risk"], view] = group[view]
+            risks[slug, group["risk"], view] = group[view]
     for view, statuses in _ENDED.items():
         views[view] = visible.filter(status__in=statuses).order_by()[: CLOSED_COUNTED + 1].count()
     more = {view for view in OPEN_VIEWS if views[View.OPEN] > COUNTED}
@@ -175,6 +178,12 @@ def last_decision_of(person: AbstractUser) -> Decision | None:
     return Decision.objects.filter(by=person.pk, status=DecisionStatus.ACCEPTED).order_by("-created_at").first()
 
 
+def _in_order(ids: list[int]) -> list[Interrupt]:
+    """Return these waits with what their rows show, in this order."""
+    found = Interrupt.objects.select_related(*_RELATED).defer(*_NOT_IN_ROWS).in_bulk(ids)
+    return [found[pk] for pk in ids]
+
+
 def _of_view(visible: QuerySet[Interrupt], view: View, person: AbstractUser, *, now: datetime) -> QuerySet[Interrupt]:
     if view not in OPEN_VIEWS:
         return visible.filter(status__in=_ENDED[view])
@@ -185,8 +194,8 @@ def _of_view(visible: QuerySet[Interrupt], view: View, person: AbstractUser, *, 
 
 
 def _is_mine(person: AbstractUser, *, now: datetime) -> Q:
-    assigned = Exists(Assignee.objects.filter(interrupt=OuterRef("pk"), person=person.pk))
-    return Q(claimed_by=person.pk, claimed_until__gt=now) | Q(assigned)
+    assigned = Assignee.objects.filter(person=person.pk).values("interrupt")
+    return Q(claimed_by=person.pk, claimed_until__gt=now) | Q(pk__in=assigned)
 
 
 def _is_unclaimed(*, now: datetime) -> Q:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Q
 
 from ledger.exact import ExactJSONField
 from runs.models.agents import Agent
@@ -87,7 +87,7 @@ class Interrupt(models.Model):
         indexes = [
             models.Index(fields=["deadline"], condition=Q(status=InterruptStatus.WAITING), name="waits_by_deadline"),
             models.Index(
-                fields=["queue", "risk_rank", "deadline", "id"],
+                fields=["risk_rank", "deadline", "id"],
                 condition=Q(status=InterruptStatus.WAITING),
                 name="the_inbox_in_its_order",
             ),
@@ -97,7 +97,11 @@ class Interrupt(models.Model):
                 condition=Q(status=InterruptStatus.WAITING),
                 name="waits_by_their_claim",
             ),
-            models.Index(F("closed_at").desc(), name="waits_by_their_end"),
+            models.Index(
+                fields=["status", "-closed_at", "-id"],
+                condition=~Q(status=InterruptStatus.WAITING),
+                name="waits_by_their_end",
+            ),
         ]
 
     def __str__(self) -> str:
