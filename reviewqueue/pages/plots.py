@@ -179,7 +179,8 @@ def spans(lines: Sequence[Span], *, axis: str) -> Shapes:
     low, high = math.log(marks[0]), math.log(marks[-1])
 
     def x_of(length: timedelta) -> float:
-        return SPAN_X + (math.log(max(length.total_seconds(), marks[0])) - low) / (high - low) * (SPAN_END - SPAN_X)
+        seconds = min(max(length.total_seconds(), marks[0]), marks[-1])
+        return SPAN_X + (math.log(seconds) - low) / (high - low) * (SPAN_END - SPAN_X)
 
     shapes = []
     for seconds in marks:
@@ -202,7 +203,7 @@ def _marks(lowest: Sequence[timedelta], highest: Sequence[timedelta]) -> list[in
     """Return the marks from the last one at or below all to the first one at or above all; two at least."""
     least = min(length.total_seconds() for length in lowest)
     most = max(length.total_seconds() for length in highest)
-    begin = max((mark for mark in MARKS if mark <= least), default=min(MARKS))
+    begin = max((mark for mark in list(MARKS)[:-1] if mark <= least), default=min(MARKS))
     end = min((mark for mark in MARKS if mark >= most and mark > begin), default=max(MARKS))
     return [mark for mark in MARKS if begin <= mark <= end]
 

@@ -9,10 +9,12 @@ from importlib.resources import files
 import pytest
 from playwright.sync_api import Page
 
+from ledger import clock
 from runs.models import Decision
 from tests import builders
 from tests.browser.test_reviewing import choose, decide_elsewhere, known_reasons, lenas, open_wait
 from tests.pages import desk
+from tests.reviewqueue.a_busy_quarter import Quarter
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
 __all__ = ["known_reasons", "lenas"]  # fixtures
@@ -97,6 +99,16 @@ def a_run(page: Page) -> None:
     page.goto(f"/runs/{interrupt.run.public_id}")
 
 
+def measures(page: Page) -> None:
+    Quarter(now=clock.now(), decided=300, open_waits=40).write()
+    page.goto("/insights?days=90")
+    assert page.locator(".plot > svg").count() == 6
+
+
+def no_measures(page: Page) -> None:
+    page.goto("/insights?days=7")
+
+
 PAGES = [
     an_inbox,
     an_empty_inbox,
@@ -108,6 +120,8 @@ PAGES = [
     a_receipt,
     runs,
     a_run,
+    measures,
+    no_measures,
 ]
 
 
