@@ -166,8 +166,8 @@ def go_on(claimed):
 def plan_again(work, claimed):
     """The specification changed while we waited: run the affected checks again, and ask for a renewed review.
 
-    A certificate that was overtaken is asked for under its own key, in the next round; the first answer stays as evidence. When
-    it was the order, the certificate that stands no longer fits either: another one is asked for.
+    A certificate that was overtaken is asked for under its own key, in the next round; the first answer stays as evidence.
+    When it was the order, the certificate that stands no longer fits either: another one is asked for.
     """
     [change] = [fact for fact in claimed["changed"] if fact["name"] == "specification"]
     say(f"the specification changed from {change['value']} to {change['now']}: comparing offers again")
