@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
+import math
 import os
 import platform
 import secrets
@@ -14,9 +16,11 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from tests import postgresql
 from tests.own_processes import free_port
@@ -46,8 +50,8 @@ def main() -> int:
 
         django.setup()
         _prepare()
-        with _web() as port:
-            Benchmark(port, address).run(chosen)
+        with _web() as (port, web):
+            Benchmark(port, address, processes=[web, server.pid]).run(chosen)
     return 0
 
 
@@ -61,8 +65,8 @@ def _prepare() -> None:
 
 
 @contextlib.contextmanager
-def _web() -> Iterator[int]:
-    """`manage.py web` on a free port, with its usual processes and threads."""
+def _web() -> Iterator[tuple[int, int]]:
+    """`manage.py web` on a free port, with its usual processes and threads; yields the port and its process."""
     port = free_port()
     web = subprocess.Popen([sys.executable, str(ROOT / "manage.py"), "web"], env=os.environ | {"PORT": str(port)})
     try:
@@ -71,7 +75,7 @@ def _web() -> Iterator[int]:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/account/login/", timeout=5).close()
                 break
             time.sleep(0.1)
-        yield port
+        yield port, web.pid
     finally:
         web.terminate()
         web.wait(20)
@@ -80,10 +84,10 @@ def _web() -> Iterator[int]:
 class Benchmark:
     """One run over all figures; each is printed as soon as it is there."""
 
-    def __init__(self, port: int, address: str) -> None:
+    def __init__(self, port: int, address: str, *, processes: list[int]) -> None:
         from tests.benchmarks import desk, load
 
-        self.port, self.address = port, address
+        self.port, self.address, self.processes = port, address, processes
         self.of, self.load = desk, load
         self.desk = desk.a_desk()
         self.number = 0
@@ -104,19 +108,23 @@ class Benchmark:
         """Everything in turns, so that a slower minute of the machine is every figure's."""
         self.one_round(40)  # warm
         rounds_taken = [self.one_round(calls) for _ in range(rounds)]
-        say(f"{'':12}{'per second':>12}{'p50 ms':>9}{'p95 ms':>9}{'of the plain view':>20}")
+        say(f"{'':12}{'per second':>12}{'p50 ms':>9}{'p95 ms':>9}{'CPU ms':>9}{'of the plain view':>20}{'by CPU':>9}")
         for kind in rounds_taken[0]:
             taken = sum((one[kind] for one in rounds_taken), self.load.NOTHING)
             share = statistics.median(one[kind].rate / one["plain view"].rate for one in rounds_taken)
+            by_cpu = statistics.median(
+                one["plain view"].cpu_each / (one[kind].cpu_each or math.nan) for one in rounds_taken
+            )
             target = "   target: at least 1/6" if kind in {"suspend", "decide"} else ""
-            shown = f"{share:.2f}" if share >= 1 else f"1/{1 / share:.1f}"
-            figures = f"{taken.rate:12.0f}{taken.percentile(50):9.1f}{taken.percentile(95):9.1f}"
-            say(f"{kind:12}{figures}{shown:>20}{target}")
-        say("(the share is the median over the rounds: each kind beside the plain view of its own round)")
+            times = f"{taken.percentile(50):9.1f}{taken.percentile(95):9.1f}{1000 * taken.cpu_each:9.2f}"
+            say(f"{kind:12}{taken.rate:12.0f}{times}{_shown(share):>20}{_shown(by_cpu):>9}{target}")
+        say("The share is the median over the rounds: each kind beside the plain view of its own round.")
+        say("CPU is that of server and database for one call: it holds on a machine that others use too.")
 
     def one_round(self, count: int) -> dict[str, Any]:
         of, desk = self.of, self.desk
-        taken: dict[str, Any] = {"plain view": self.send(self.plain_calls(count))[0], "commits": self.commit(count)}
+        taken: dict[str, Any] = {"plain view": self.send(self.plain_calls(count))[0]}
+        taken["commits"] = self.commit(count)
         taken["start"], started = self.send([of.start(desk, self.next()) for _ in range(count)])
         taken["suspend"], suspended = self.send([of.suspend(desk, run) for run in started])
         taken["list"], _ = self.send([of.inbox(desk)] * (count // 4))
@@ -129,8 +137,23 @@ class Benchmark:
         return taken
 
     def send(self, calls: list[Any]) -> tuple[Any, list[Any]]:
-        taken, replies = self.load.call_all(self.port, calls)
-        return taken, replies
+        return self.with_cpu(lambda: self.load.call_all(self.port, calls))
+
+    def with_cpu(self, work: Callable[[], tuple[Any, Any]]) -> tuple[Any, Any]:
+        """Work, and add the CPU that server and database used for it."""
+        before = self.cpu()
+        taken, replies = work()
+        return dataclasses.replace(taken, cpu=self.cpu() - before), replies
+
+    def cpu(self) -> float:
+        """Seconds of CPU that the server's and the database's processes have used so far."""
+        used = 0.0
+        for parent in (psutil.Process(pid) for pid in self.processes):
+            for process in [parent, *parent.children(recursive=True)]:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    times = process.cpu_times()
+                    used += times.user + times.system
+        return used
 
     def next(self) -> int:
         self.number += 1
@@ -200,9 +223,7 @@ class Benchmark:
         while Interrupt.objects.filter(pk__in=due, status="waiting").exists():
             tasks.sweep()
         seconds = time.perf_counter() - began
-        say(
-            f"{len(due)} due waits ended       {seconds:8.1f} s, by sweeps in one process; target: under 15", flush=True
-        )
+        say(f"{len(due)} due waits ended       {seconds:8.1f} s, by sweeps in one process; target: under 15")
 
     # --- the inbox ----------------------------------------------------------------------------------------------------
 
@@ -217,8 +238,14 @@ class Benchmark:
                 say(f"{name} at {count} waiting: {figures}; target: under 100, constant")
 
 
+def _shown(share: float) -> str:
+    if math.isnan(share):
+        return "-"  # the sessions that committed are gone, and their CPU with them
+    return f"{share:.2f}" if share >= 1 else f"1/{1 / share:.1f}"
+
+
 def say(words: str) -> None:
-    print(words, flush=True)  # noqa: T201  the table is what this is for
+    print(words)  # noqa: T201  the table is what this is for
 
 
 def _bytes_of_everything() -> int:

@@ -16,21 +16,27 @@ CLIENTS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What some calls took: how many in how many seconds, and each one's seconds."""
+    """What some calls took: how many in how many seconds, each one's seconds, and the CPU of server and database."""
 
     seconds: float
     each: list[float]
+    cpu: float = 0
 
     @property
     def rate(self) -> float:
         return len(self.each) / self.seconds
+
+    @property
+    def cpu_each(self) -> float:
+        return self.cpu / len(self.each)
 
     def percentile(self, percent: int) -> float:
         """Return the milliseconds within which so many percent were done."""
         return 1000 * (statistics.quantiles(self.each, n=100)[percent - 1] if len(self.each) > 1 else self.each[0])
 
     def __add__(self, other: Measured) -> Measured:
-        return Measured(seconds=self.seconds + other.seconds, each=self.each + other.each)
+        seconds, cpu = self.seconds + other.seconds, self.cpu + other.cpu
+        return Measured(seconds=seconds, each=self.each + other.each, cpu=cpu)
 
 
 NOTHING = Measured(seconds=0, each=[])
