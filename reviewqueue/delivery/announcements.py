@@ -36,6 +36,7 @@ TYPES = {
     "review.renewed": "A fact changed; the interrupts are asked again.",
     "run.replanned": "A fact changed; the agent has to plan again.",
     "facts.reported": "A worker told the facts that it checks itself.",
+    "fact.waived": "A fact that could not be told was waived by name.",
     "hold.opened": "A run is held back.",
     "hold.lifted": "What held a run back is settled.",
     "lease.lost": "A worker was silent too long.",
