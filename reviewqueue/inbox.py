@@ -18,7 +18,8 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils.dateparse import parse_datetime
 
 from reviewqueue import authority
-from runs.models import Assignee, Decision, Fact, FactStatus, Interrupt, Queue
+from runs.halting import open_halts
+from runs.models import Assignee, Decision, Fact, FactStatus, Halt, Interrupt, Queue
 from runs.states import DecisionStatus, InterruptStatus
 
 PAGE = 50
@@ -182,6 +183,12 @@ def _in_order(ids: list[int]) -> list[Interrupt]:
     """Return these waits with what their rows show, in this order."""
     found = Interrupt.objects.select_related(*_RELATED).defer(*_NOT_IN_ROWS).in_bulk(ids)
     return [found[pk] for pk in ids]
+
+
+def open_halts_over(rows: Iterable[Row]) -> list[Halt]:
+    """Return the open halts of the agents that these rows are of."""
+    agents = {row.interrupt.agent_id for row in rows}
+    return list(open_halts().filter(agent__in=agents).select_related("agent").order_by("agent__slug"))
 
 
 def _of_view(visible: QuerySet[Interrupt], view: View, person: AbstractUser, *, now: datetime) -> QuerySet[Interrupt]:

@@ -17,7 +17,8 @@ from ledger.models import Effect
 from reviewqueue import authority, gateway
 from runs import claims
 from runs.decisions import winner_of
-from runs.models import Checkpoint, Continuation, Decision, Event, Fact, Hold, Interrupt, Outcome, Permit, Run
+from runs.halting import open_halts
+from runs.models import Checkpoint, Continuation, Decision, Event, Fact, Halt, Hold, Interrupt, Outcome, Permit, Run
 from runs.states import DecisionStatus, InterruptStatus
 
 STORY = 40  # events on the page of one wait; the run's own page has them all
@@ -38,6 +39,7 @@ class WaitScreen:
     assignees: list[AbstractUser]
     why_not: Refusal | None
     held_by_other: bool
+    halt: Halt | None
     is_lead: bool
 
     @property
@@ -72,6 +74,7 @@ def read_wait(person: AbstractUser, interrupt_id: str, *, now: datetime) -> Wait
         winner=winner_of(interrupt),
         assignees=[assignee.person for assignee in interrupt.assignees.select_related("person")],
         why_not=authority.why_not_decide(person, interrupt),
+        halt=open_halts().filter(agent=interrupt.agent_id).first(),
         held_by_other=claims.is_claimed_by_other(interrupt, person, now=now),
         is_lead=authority.leads(person, interrupt.queue),
     )
@@ -159,6 +162,7 @@ class RunScreen:
     decisions: list[Decision]
     continuation: Continuation | None
     holds: list[Hold]
+    halt: Halt | None
     outcome: Outcome | None
     events: list[Event]
     is_cut: bool
@@ -187,6 +191,7 @@ def read_run(person: AbstractUser, run_id: str) -> RunScreen:
         decisions=list(decisions.filter(status=DecisionStatus.ACCEPTED).order_by("id")),
         continuation=Continuation.objects.filter(run=run).order_by("-id").first(),
         holds=_open_holds(run),
+        halt=open_halts().filter(agent=run.agent_id).first(),
         outcome=Outcome.objects.filter(run=run).order_by("-epoch").first(),
         events=events[:EVENTS][::-1],
         is_cut=len(events) > EVENTS,

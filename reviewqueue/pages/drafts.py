@@ -7,6 +7,7 @@ afterwards; a draft decides nothing.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from runs.models import Fact, Interrupt
 from runs.states import APPROVING, Verdict
 
 Post = Mapping[str, Any]
-NONCE_LIMIT = 60
+_NONCE = re.compile(r"[A-Za-z0-9_-]{8,60}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,10 +252,15 @@ class _Drafting:
             interrupt=self.interrupt,
             parts=tuple(self.part(verdict) for verdict in self.interrupt.verdicts),
             seen=self.seen(),
-            request_key=self.text("request_key")[:NONCE_LIMIT] or secrets.token_urlsafe(16),
+            request_key=self.request_key(),
             pressed=pressed,
             nothing_pressed=self.not_pressed(pressed) if self.judge else "",
         )
+
+    def request_key(self) -> str:
+        """Return the key of the form that was sent, so that a double post is one decision; a new one for a new form."""
+        sent = self.text("request_key")
+        return sent if _NONCE.fullmatch(sent) else secrets.token_urlsafe(16)
 
     def seen(self) -> Seen:
         """Return the version that the person saw: the one of the form that was sent, else the one that waits now."""

@@ -55,7 +55,7 @@ class Outcome:
 def tell_refusal(refusal: Refusal, *, screen: WaitScreen, draft: Draft, reader: AbstractUser, now: datetime) -> Outcome:
     """Return what the reader is told. ``screen`` was read after the refusal."""
     kept = Decision.objects.filter(by=reader.pk, interrupt=screen.interrupt, code=refusal.code)
-    strong, words = _first_words(refusal, screen, now=now)
+    strong, words = _first_words(refusal, screen, draft, now=now)
     return Outcome(
         code=refusal.code,
         status=status_of(refusal),
@@ -75,7 +75,7 @@ def status_of(refusal: Refusal) -> int:
     return PROBLEMS[refusal.code][0]
 
 
-def _first_words(refusal: Refusal, screen: WaitScreen, *, now: datetime) -> tuple[str, str]:
+def _first_words(refusal: Refusal, screen: WaitScreen, draft: Draft, *, now: datetime) -> tuple[str, str]:
     winner = screen.winner
     if refusal.code == "already_decided" and winner is not None:
         who = winner.by.get_full_name() or winner.by.get_username() if winner.by else "The policy’s default"
@@ -84,8 +84,24 @@ def _first_words(refusal: Refusal, screen: WaitScreen, *, now: datetime) -> tupl
         ago = times.in_words(earlier) if earlier.total_seconds() >= 1 else "moments"
         return f"{who} was first.", f"{who} {done}: {ago} before your answer arrived."
     if refusal.code == "stale_version":
-        return _STRONG["stale_version"], "Read it again: what you typed is kept and filled in."
+        changed = _what_changed(screen, draft.seen.state_version)
+        return _STRONG["stale_version"], f"{changed} Read it again: what you typed is kept and filled in."
     return _STRONG.get(refusal.code, "This could not be done."), refusal.detail
+
+
+def _what_changed(screen: WaitScreen, seen_version: int) -> str:
+    """Return what became of the wait since the version that was answered."""
+    interrupt = screen.interrupt
+    versions = f"You saw version {seen_version}; version {interrupt.state_version} waits now."
+    members: list[str] = []
+    for event in screen.events:
+        amended = event.type == "interrupt.amended" and event.refs.get("interrupt") == interrupt.public_id
+        if amended and int(event.refs.get("state_version", 0)) > seen_version:
+            members += [str(member) for member in event.refs.get("members", ()) if member not in members]
+    if members:
+        return f"{versions} The agent changed: {', '.join(members)}."
+    asked_again = interrupt.round > 1 and seen_version < interrupt.state_version
+    return f"{versions} It was asked again, round {interrupt.round}." if asked_again else versions
 
 
 def _typed(draft: Draft) -> tuple[tuple[str, str], ...]:

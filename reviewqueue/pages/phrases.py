@@ -156,7 +156,7 @@ def queue_title(slug: str) -> str:
 
 def asked_words(kind: str, reason: str, fields: int) -> str:
     """Return what a wait without a call asks for, in our own words: the agent's stand in their fence."""
-    if kind != Kind.INPUT:
+    if kind == Kind.APPROVAL:
         return "Approve a call"
     count = f": {fields} fields" if fields > 1 else ""
     if reason == "evidence.missing":

@@ -8,13 +8,13 @@ from reviewqueue.pages import deciding, insights, views
 
 urlpatterns = [
     path("", views.inbox, name="inbox"),
-    path("interrupts/<str:interrupt_id>", deciding.interrupt, name="interrupt"),
-    path("interrupts/<str:interrupt_id>/claim", deciding.claim, name="claim"),
-    path("interrupts/<str:interrupt_id>/release", deciding.release, name="release"),
-    path("interrupts/<str:interrupt_id>/undo", deciding.undo, name="undo"),
-    path("decisions/<str:decision_id>", views.receipt, name="decision"),
+    path("interrupts/<slug:interrupt_id>", deciding.interrupt, name="interrupt"),
+    path("interrupts/<slug:interrupt_id>/claim", deciding.claim, name="claim"),
+    path("interrupts/<slug:interrupt_id>/release", deciding.release, name="release"),
+    path("interrupts/<slug:interrupt_id>/undo", deciding.undo, name="undo"),
+    path("decisions/<slug:decision_id>", views.receipt, name="decision"),
     path("insights", insights.insights, name="insights"),
     path("insights.csv", insights.insights_csv, name="insights-csv"),
     path("runs", views.runs, name="runs"),
-    path("runs/<str:run_id>", views.run, name="run"),
+    path("runs/<slug:run_id>", views.run, name="run"),
 ]

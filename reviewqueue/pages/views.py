@@ -5,6 +5,8 @@ Called by ``urls``. Rows come from ``inbox`` and ``screens``, which ask ``author
 
 from __future__ import annotations
 
+import re
+
 from django.http import HttpResponse
 from django.views.decorators.http import require_safe
 
@@ -17,6 +19,8 @@ from reviewqueue.pages.run_pages import run_context, run_rows
 from reviewqueue.pages.showing import PageRequest, foreign_is_missing, show
 from runs.states import RunStatus
 
+_SLUG = re.compile(r"[-a-zA-Z0-9_]{1,60}")
+
 
 @require_safe
 def inbox(request: PageRequest) -> HttpResponse:
@@ -24,7 +28,8 @@ def inbox(request: PageRequest) -> HttpResponse:
     now = clock.now()
     asked = request.GET.get("view", "")
     view = desk.View(asked) if asked in set(desk.View) else desk.View.OPEN
-    queue = request.GET.get("queue", "")[:60]
+    asked_queue = request.GET.get("queue", "")
+    queue = asked_queue if _SLUG.fullmatch(asked_queue) else ""
     counts = desk.count_waits(request.user, now=now)
     found = desk.list_waits(request.user, view=view, queue=queue, after=request.GET.get("after", ""), now=now)
     context = list_words(found, counts, view=view, queue=queue) | {
@@ -35,6 +40,7 @@ def inbox(request: PageRequest) -> HttpResponse:
         "queue": queue,
         "found": found,
         "groups": inbox_groups(found, counts, view=view, queue=queue, reader=request.user, now=now),
+        "halts": desk.open_halts_over(found.rows),
         "links": view_links(counts, view=view, queue=queue),
         "empty": None
         if found.rows

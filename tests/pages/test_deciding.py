@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from decimal import Decimal
+from urllib.parse import urlencode
 
 import pytest
 from django.test import Client
@@ -13,7 +14,9 @@ from ledger import clock
 from ledger.canonical import digest
 from reviewqueue import desk as acts
 from reviewqueue.gateway import Seen, submit_decision
+from runs.amending import Amendment, amend_wait
 from runs.decisions import Answer
+from runs.halting import halt_agents
 from runs.models import Decision, Interrupt, Permit
 from tests import builders
 from tests.pages import desk
@@ -283,6 +286,14 @@ class TestRefusals:
         assert 'name="state_version" value="2"' in again
         assert Decision.objects.filter(status="accepted").count() == 0
 
+    def test_what_the_agent_changed_meanwhile_is_named(self, client: Client):
+        interrupt = desk.an_order()
+        form = desk.form_of(client, interrupt, verdict="approve", act="approve")
+        amendment = Amendment(title="Order two hoists", message="Now two.")
+        amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=amendment)
+        html = desk.post(client, interrupt, form).content.decode()
+        assert "You saw version 1; version 2 waits now. The agent changed: message, title." in html
+
     def test_other_content_under_the_same_version_is_refused(self, client: Client):
         interrupt = desk.an_order()
         form = desk.form_of(client, interrupt, verdict="approve", act="approve")
@@ -371,3 +382,37 @@ def test_a_form_without_its_token_decides_nothing():
     assert response.status_code == 403
     assert "Too dear" in response.content.decode()
     assert not Decision.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["request_key", "content_digest", "state_version", "verdict", "message-approve", "who"]
+)
+@pytest.mark.parametrize("value", ["\x00", "\ud800", "9" * 400, "\u202e", "x" * 5000])
+def test_hostile_form_values_are_never_a_server_error(client: Client, name: str, value: str):
+    interrupt = desk.an_order()
+    form = desk.form_of(client, interrupt, verdict="approve", act="approve") | {name: value}
+    sent = urlencode({key: text.encode("utf-8", "surrogatepass") for key, text in form.items()})
+    address = f"/interrupts/{interrupt.public_id}"
+    response = client.post(address, sent, content_type="application/x-www-form-urlencoded")
+    assert response.status_code in (302, 409, 422)
+
+
+@pytest.mark.parametrize(
+    "address", ["/interrupts/%00", "/decisions/%00", "/runs/%00", "/interrupts/a%2Fb", "/runs/%ff"]
+)
+def test_addresses_of_nothing_are_missing(client: Client, address: str):
+    assert client.get(address).status_code == 404
+
+
+@pytest.mark.parametrize("query", ["queue=%00", "view=%00", "after=%00", "queue=%ff&view=mine", "after=0~%00~1"])
+def test_hostile_questions_to_the_inbox_are_no_server_error(client: Client, query: str):
+    assert client.get(f"/?{query}").status_code == 200
+
+
+def test_a_halted_agents_waits_can_be_decided_and_say_that_nothing_runs(client: Client):
+    interrupt = desk.an_order()
+    halt_agents(slugs=[interrupt.agent.slug], actor="ines@company.example", reason="Odd orders")
+    for address in ("/", f"/interrupts/{interrupt.public_id}", f"/runs/{interrupt.run.public_id}"):
+        assert "nothing runs until it is lifted" in client.get(address).content.decode()
+    form = desk.form_of(client, interrupt, verdict="approve", act="approve")
+    assert desk.post(client, interrupt, form).status_code == 302
