@@ -15,18 +15,22 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 
 from ledger.exact import dumps, parse
-from reviewqueue.api.problems import MediaUnsupported, PayloadTooLarge
+from reviewqueue.api.problems import LengthUnknown, MediaUnsupported, PayloadTooLarge
 
 BODY_LIMIT = 1024 * 1024
+MOST_THROWN_AWAY = 32 * BODY_LIMIT
 MEDIA_TYPE = "application/json"
 
 
 def guard_body(request: Request) -> None:
     """Refuse a body that is too large, encoded, or not JSON, before a byte of it is read."""
     length = content_length(request)
+    if "chunked" in request.headers.get("Transfer-Encoding", "").lower():
+        raise LengthUnknown
     if length == 0:
         return
     if length > BODY_LIMIT:
+        _let_it_arrive(request, length)
         raise PayloadTooLarge(
             f"A request's body has at most {BODY_LIMIT} bytes; this one has {length}.", limit=BODY_LIMIT
         )
@@ -45,6 +49,14 @@ def content_length(request: Request) -> int:
     """Return how long the body says it is; more than is taken, where that is no number."""
     text = request.META.get("CONTENT_LENGTH") or "0"
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else BODY_LIMIT + 1
+
+
+def _let_it_arrive(request: Request, length: int) -> None:
+    """Read what is refused and throw it away: many clients cannot hear an answer while they still send."""
+    if length <= MOST_THROWN_AWAY:
+        stream = request._request
+        while length > 0 and (read := len(stream.read(min(length, 65_536)))):
+            length -= read
 
 
 class ExactParser(BaseParser):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 
+R = TypeVar("R", bound=HttpResponse)
+
 
 class Unauthenticated(Refusal):
     """This call needs a key that is good: Authorization: Bearer rq_... (unknown, ended and revoked keys look alike)."""
@@ -42,6 +44,10 @@ class PayloadTooLarge(Refusal):
 
 class MediaUnsupported(PayloadInvalid):
     """The body has to be JSON as it is: Content-Type application/json in UTF-8, and no Content-Encoding."""
+
+
+class LengthUnknown(PayloadInvalid):
+    """The body has to come with its length: Content-Length, and not in chunks."""
 
 
 class MalformedRequest(PayloadInvalid):
@@ -109,7 +115,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
 }
 
 #: Where HTTP has a closer word for one case of a code.
-STATUS_OF: dict[type[Refusal], int] = {MediaUnsupported: 415, MalformedRequest: 400}
+STATUS_OF: dict[type[Refusal], int] = {LengthUnknown: 411, MediaUnsupported: 415, MalformedRequest: 400}
 
 #: What is said besides, so that clients of HTTP itself know what to do.
 HEADERS: dict[str, dict[str, str]] = {
@@ -158,8 +164,11 @@ def answer_refusal(error: Exception, context: dict[str, Any]) -> Response:
     if isinstance(refusal, InternalError):
         log.error("%s %s failed", *_place(context.get("request")), exc_info=error)
     body = body_of(refusal)
-    response = Response(body, status=body["status"], content_type=MEDIA_TYPE, headers=HEADERS.get(refusal.code))
-    # A refusal is told to whoever asked, and is no warning to whoever runs this.
+    return _told_only(Response(body, status=body["status"], content_type=MEDIA_TYPE, headers=HEADERS.get(refusal.code)))
+
+
+def _told_only(response: R) -> R:
+    """Keep a refusal out of Django's log: it is told to whoever asked, and is no warning to whoever runs this."""
     response._has_been_logged = True  # type: ignore[attr-defined]
     return response
 
@@ -200,8 +209,8 @@ def _plain(value: Any) -> Any:
 def plain_response(refusal: Refusal) -> HttpResponse:
     """Return the problem as a response that needs nothing of DRF."""
     body = body_of(refusal)
-    return HttpResponse(
-        dumps(body), status=body["status"], content_type=MEDIA_TYPE, headers=HEADERS.get(refusal.code, {})
+    return _told_only(
+        HttpResponse(dumps(body), status=body["status"], content_type=MEDIA_TYPE, headers=HEADERS.get(refusal.code, {}))
     )
 
 
