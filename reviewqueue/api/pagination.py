@@ -5,8 +5,6 @@ Also the query's other members: known ones only, each once, as strict as a body'
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -51,26 +49,29 @@ def page(
     limit = whole(query, "limit", default=DEFAULT_LIMIT, least=1, most=MOST)
     field = by.lstrip("-")
     if "next" in query:
-        rows = rows.filter(**{f"{field}__{'lt' if by.startswith('-') else 'gt'}": _place(query["next"])})
+        place = _place(rows.model, query["next"])
+        rows = rows.filter(**{f"{field}__{'lt' if by.startswith('-') else 'gt'}": place})
     found = list(rows.order_by(by)[: limit + 1])
     more = len(found) > limit
     shown = found[:limit]
-    return {name: [row(one) for one in shown], "next": _cursor(getattr(shown[-1], field)) if more else None}
+    return {name: [row(one) for one in shown], "next": _cursor(shown[-1], field) if more else None}
 
 
-def _cursor(place: int) -> str:
-    return base64.urlsafe_b64encode(f"rq{place}".encode()).decode().rstrip("=")
+def _cursor(last: Model, field: str) -> str:
+    """Return the id of the last row shown: its number would tell how many rows others have."""
+    return str(getattr(last, "public_id", None) or getattr(last, field))
 
 
-def _place(cursor: str) -> int:
-    try:
-        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("ascii")
-    except (binascii.Error, ValueError):
-        text = ""
-    number = text.removeprefix("rq")
-    if not text.startswith("rq") or not number.isdigit() or len(number) > 18:
+def _place(model: type[Model], cursor: str) -> int:
+    """Return the place that a cursor names; a row that has left the list since still has its place."""
+    place: int | None = None
+    if hasattr(model, "public_id"):
+        place = model._default_manager.filter(public_id=cursor).values_list("pk", flat=True).first()
+    elif cursor.isascii() and cursor.isdigit() and len(cursor) <= 18:
+        place = int(cursor)
+    if place is None:
         raise _refused("next", "is not the next of an earlier page")
-    return int(number)
+    return place
 
 
 def _refused(name: str, message: str) -> PayloadInvalid:
