@@ -15,7 +15,7 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 
 from ledger.exact import dumps, parse
-from reviewqueue.api.problems import LengthUnknown, MediaUnsupported, PayloadTooLarge
+from reviewqueue.api.problems import LengthUnknown, MalformedRequest, MediaUnsupported, PayloadTooLarge
 
 BODY_LIMIT = 1024 * 1024
 MOST_THROWN_AWAY = 32 * BODY_LIMIT
@@ -46,9 +46,11 @@ def guard_body(request: Request) -> None:
 
 
 def content_length(request: Request) -> int:
-    """Return how long the body says it is; more than is taken, where that is no number."""
+    """Return how long the body says it is. Raises ``MalformedRequest`` where that is no number."""
     text = request.META.get("CONTENT_LENGTH") or "0"
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else BODY_LIMIT + 1
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise MalformedRequest
+    return int(text)
 
 
 def _let_it_arrive(request: Request, length: int) -> None:
