@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from datetime import timedelta
 
@@ -16,6 +17,7 @@ from runs.models import Event
 from tests import builders
 from tests.delivery.receiver import receiver
 from tests.delivery.webhook_builders import an_endpoint, announce, send
+from tests.races import figures
 
 pytestmark = pytest.mark.django_db
 
@@ -157,3 +159,34 @@ def test_the_look_of_each_second_enqueues_what_there_is_to_do(at_home, monkeypat
     enqueued.clear()
     tasks.enqueue_due_sweeps()
     assert enqueued == []
+
+
+@pytest.mark.long
+def test_others_are_as_soon_served_beside_a_dead_endpoint_with_a_backlog():
+    """PROMISES 20: the others' p95 stays within a tenth, against the same round without the dead one."""
+    alone = statistics.median(p95_of_others(backlog=0) for _ in range(3))
+    beside = statistics.median(p95_of_others(backlog=500) for _ in range(3))
+    figures.COUNTED["ms p95 of 5 healthy endpoints alone"] = round(alone * 1000)
+    figures.COUNTED["ms p95 of them beside a dead one with 500 messages due"] = round(beside * 1000)
+    assert beside <= alone * 1.1 + 0.25, (alone, beside)
+
+
+def p95_of_others(*, backlog: int) -> float:
+    """Return how long after its round began the 95th of a hundred messages came home (each endpoint gets twenty)."""
+    name = f"round-{time.monotonic_ns()}"
+    with receiver() as server, receiver() as dead:
+        dead.will("silent")
+        ill, well = builders.an_agent(f"{name}-ill"), builders.an_agent(f"{name}-well")
+        an_endpoint(dead.url, "run.started", agent=ill)
+        for place in range(5):
+            an_endpoint(f"{server.url}/{place}", "run.started", agent=well)
+        some_runs(ill, backlog)
+        some_runs(well, 20)
+        announce()
+        began = time.monotonic()
+        send(seconds=60 if not backlog else 8)
+        came = sorted(got.at - began for got in server.got)
+        WebhookEndpoint.objects.filter(agent=ill).update(deleted_at=clock.now())
+        assert len(came) == 100
+        assert len(dead.got) <= 3
+        return came[94]
