@@ -52,7 +52,9 @@ GIVE_UP_AFTER = timedelta(days=3)
 #: Of the whole endpoint, after calls in a row that found nobody well.
 REST = (timedelta(), timedelta(seconds=5), timedelta(seconds=30), timedelta(minutes=2), timedelta(minutes=10))
 LONGEST_RETRY_AFTER = timedelta(hours=6)
-#: While an attempt is under way; the call takes ten seconds at the most.
+#: While a call is under way, which takes ten seconds at the most: no other to this endpoint, by whatever worker.
+ONE_CALL = timedelta(seconds=15)
+#: A message whose worker died in the call is not tried again before.
 UNDER_WAY = timedelta(seconds=60)
 PUT_OFF = timedelta(minutes=5)
 
@@ -114,14 +116,11 @@ def anything_to_deliver() -> bool:
     return Delivery.objects.filter(_due(hint), Exists(awake)).exists()
 
 
-def due_messages(*, most: int, besides: set[int]) -> list[Due]:
-    """Return the earliest due message of up to ``most`` endpoints, those first that were called longest ago.
-
-    ``besides`` are endpoints that are being called right now.
-    """
+def due_messages(*, most: int) -> list[Due]:
+    """Return the earliest due message of up to ``most`` endpoints, those first that were called longest ago."""
     hint = clock.now()
     waiting = Delivery.objects.filter(_due(hint), endpoint=OuterRef("pk"))
-    awake = WebhookEndpoint.objects.filter(_awake(hint), Exists(waiting)).exclude(pk__in=besides)
+    awake = WebhookEndpoint.objects.filter(_awake(hint), Exists(waiting))
     found = []
     for endpoint_pk in awake.order_by(F("called_at").asc(nulls_first=True), "pk").values_list("pk", flat=True)[:most]:
         earliest = Delivery.objects.filter(_due(hint), endpoint=endpoint_pk).order_by("next_at", "id")
@@ -142,6 +141,8 @@ def begin_attempt(due: Due) -> Letter | None:
     now = clock.now()
     if delivery.status != DeliveryStatus.DUE or delivery.next_at is None or delivery.next_at > now:
         return None
+    if endpoint.rest_until is not None and endpoint.rest_until > now:
+        return None
     if not _is_worth_a_try(endpoint, delivery, now=now):
         return None
     attempt, tries = delivery.attempt + 1, delivery.tries + 1
@@ -149,7 +150,8 @@ def begin_attempt(due: Due) -> Letter | None:
     if not _move(delivery, "postpone", attempt=attempt, tries=tries, next_at=put_off):
         return None
     DeliveryAttempt.objects.create(delivery=delivery, number=attempt, began_at=now)
-    WebhookEndpoint.objects.filter(pk=endpoint.pk).update(called_at=now)
+    # It rests while it is called: a backlog behind a call that hangs would keep one worker after the other.
+    WebhookEndpoint.objects.filter(pk=endpoint.pk).update(called_at=now, rest_until=now + ONE_CALL)
     secrets = WebhookSecret.objects.filter(Q(ends_at=None) | Q(ends_at__gt=now), endpoint=endpoint)
     return Letter(
         endpoint_pk=endpoint.pk,
@@ -217,8 +219,7 @@ def _note_health(endpoint: WebhookEndpoint, ending: Ending, *, now: datetime) ->
         left = Delivery.objects.filter(endpoint=endpoint, status=DeliveryStatus.DUE)
         left.update(status=DeliveryStatus.DEAD, trouble=DISABLED, next_at=None, ended_at=now)
     elif not ending.trouble or ending.status in ABOUT_THE_MESSAGE:
-        if endpoint.failures or endpoint.rest_until:
-            rows.update(failures=0, rest_until=None)
+        rows.update(failures=0, rest_until=None)
     else:
         rest = max(REST[min(endpoint.failures, len(REST) - 1)], ending.retry_after or timedelta())
         rows.update(failures=endpoint.failures + 1, rest_until=now + rest)

@@ -48,6 +48,7 @@ class WebhookEndpoint(models.Model):
     deleted_at = models.DateTimeField(null=True)
     disabled_at = models.DateTimeField(null=True, help_text="it answered 410 Gone")
     failures = models.PositiveIntegerField(default=0, help_text="calls in a row that found nobody well")
+    # Also while it is called: one call at a time, whoever looks.
     rest_until = models.DateTimeField(null=True, help_text="not called before: it does not answer, or asked for quiet")
     called_at = models.DateTimeField(null=True, help_text="who was called longest ago comes first")
 

@@ -49,7 +49,8 @@ def deliver_due_messages(*, seconds: float) -> int:
     with ThreadPoolExecutor(max_workers=CALLS_AT_ONCE) as threads:
         under_way: dict[Future[Ending], Letter] = {}
         while True:
-            dues = _due_now(under_way) if time.monotonic() < until else []
+            free = CALLS_AT_ONCE - len(under_way)
+            dues = due_messages(most=free) if time.monotonic() < until else []
             for letter in filter(None, map(_begin, dues)):
                 under_way[threads.submit(carry, letter)] = letter
                 calls += 1
@@ -58,11 +59,6 @@ def deliver_due_messages(*, seconds: float) -> int:
             home, _ = wait(under_way, timeout=SECONDS_BETWEEN_LOOKS, return_when=FIRST_COMPLETED)
             for call in home:
                 _close(under_way.pop(call), call.result())
-
-
-def _due_now(under_way: dict[Future[Ending], Letter]) -> list[Due]:
-    busy = {letter.endpoint_pk for letter in under_way.values()}
-    return due_messages(most=CALLS_AT_ONCE - len(under_way), besides=busy)
 
 
 def _begin(due: Due) -> Letter | None:

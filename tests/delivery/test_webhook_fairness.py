@@ -70,6 +70,18 @@ def test_a_backlog_costs_one_call_a_rest_and_not_one_call_a_message(at_home):
     assert (endpoint.failures, endpoint.rest_until) == (0, None)
 
 
+def test_while_an_endpoint_is_called_its_backlog_keeps_no_other_worker(at_home):
+    an_endpoint(at_home.url, "run.started")
+    some_runs(builders.an_agent(), 3)
+    announce()
+    [due] = deliveries.due_messages(most=5)
+    letter = deliveries.begin_attempt(due)
+    assert not deliveries.anything_to_deliver(), "so the look of each second enqueues no task for it"
+    assert deliveries.due_messages(most=5) == []
+    deliveries.close_attempt(letter, deliveries.Ending(status=200))
+    assert deliveries.anything_to_deliver()
+
+
 def test_one_message_that_is_refused_lets_the_others_pass(at_home):
     at_home.will(400, 200)
     endpoint = an_endpoint(at_home.url, "run.started").endpoint

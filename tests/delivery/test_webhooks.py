@@ -365,7 +365,7 @@ def test_an_attempt_is_counted_before_the_call(at_home):
     an_endpoint(at_home.url, READY)
     an_answered_wait()
     announce()
-    [due] = deliveries.due_messages(most=1, besides=set())
+    [due] = deliveries.due_messages(most=1)
     assert deliveries.begin_attempt(due) is not None  # and here the worker dies
     delivery = Delivery.objects.get()
     assert (delivery.status, delivery.attempt) == (DeliveryStatus.DUE, 1)
@@ -382,7 +382,7 @@ def test_a_worker_that_dies_in_every_attempt_leaves_a_dead_letter(at_home):
     an_answered_wait()
     announce()
     for _ in range(deliveries.MOST_TRIES):
-        [due] = deliveries.due_messages(most=1, besides=set())
+        [due] = deliveries.due_messages(most=1)
         assert deliveries.begin_attempt(due) is not None
         let_time_pass()
     send()
@@ -397,7 +397,7 @@ def test_a_late_success_counts_and_a_late_failure_does_not(at_home):
     announce()
     letters = []
     for _ in range(2):
-        [due] = deliveries.due_messages(most=1, besides=set())
+        [due] = deliveries.due_messages(most=1)
         letters.append(deliveries.begin_attempt(due))
         let_time_pass()
     before = Delivery.objects.get().next_at
