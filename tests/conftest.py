@@ -15,6 +15,23 @@ class OutsideNetwork(Exception):
     """A test reached beyond this machine."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--only-with-database", action="store_true", help="leave out tests that touch no database")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--only-with-database"):
+        return
+    touching = {"db", "transactional_db", "django_db_setup", "live_server"}
+    left_out = [
+        item
+        for item in items
+        if item.get_closest_marker("django_db") is None and not touching & set(getattr(item, "fixturenames", ()))
+    ]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in set(left_out)]
+
+
 @pytest.fixture(autouse=True)
 def no_outside_network_and_no_call_in_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stands at the socket, below every client library; the database drivers don't pass here."""

@@ -133,7 +133,9 @@ def test(run: Run, *, on: str | None, pytest_arguments: list[str]) -> None:
 def whole_suite(
     run: Run, database: str, addressed: dict[str, str], *, browser: bool, pytest_arguments: list[str]
 ) -> None:
-    spread = ["-n", PROCESSES, "--dist", "worksteal"]
+    spread = ["-n", PROCESSES, "--dist", "worksteal", "--durations=15", "--durations-min=2"]
+    if database == "PostgreSQL":
+        spread.append("--only-with-database")  # the others were run on SQLite, and would say the same
     pytest(run, f"suite on {database}", addressed, spread, marks="not postgresql and not browser")
     if database == "PostgreSQL":
         # One after the other: each of these starts processes of its own.
