@@ -1,0 +1,304 @@
+"""Every code of the contract, brought about over the API by somebody who does what leads to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from reviewqueue.api.problems import PROBLEMS
+from reviewqueue.authority import OPERATORS
+from runs.models import Continuation, EffectRule, Interrupt, Permit, Run
+from tests import builders
+from tests.api.calls import (
+    Caller,
+    Reply,
+    a_started_run,
+    a_waiting_interrupt,
+    a_worker,
+    somebody,
+    the_approval,
+    the_suspend,
+    the_wait,
+)
+
+pytestmark = pytest.mark.django_db
+
+ANSWER = {"state_version": 1, "verdict": "answer", "input": {"certificate_no": "LT-2026-0917"}}
+APPROVE = {"state_version": 1, "verdict": "approve"}
+ORDER = builders.CALL
+WORKER_FACT = {"name": "stock", "value": 3, "check": "worker"}
+
+#: Told elsewhere: by the owners' desk, by compensations that come later, by faults (`test_problems`).
+NOT_BY_A_CALL = {"already_settled", "was_compensated", "internal_error", "busy"}
+
+
+def ended_long_ago() -> datetime:
+    return datetime.now(UTC) - timedelta(hours=1)
+
+
+def answered(worker: Caller, *waits) -> tuple[str, str]:
+    """Return an answered interrupt, and the continuation of its run."""
+    interrupt, _ = a_waiting_interrupt(worker, *waits)
+    somebody().post(f"interrupts/{interrupt}/decisions", APPROVE if waits else ANSWER)
+    return interrupt, worker.get(f"interrupts/{interrupt}")["continuation"]
+
+
+def approved(worker: Caller, **members) -> tuple[str, dict[str, str], str]:
+    """Return a run that goes on with an approval, its lease, and the permit."""
+    EffectRule.objects.create(agent=builders.an_agent(), name_pattern="issue_*", reason="approval.action")
+    answered(worker, the_approval(**members))
+    [taken] = worker.post("continuations/claim").body
+    return taken["run"]["id"], {"Run_Lease": taken["lease"]["token"]}, taken["permits"][0]["id"]
+
+
+def intend(worker: Caller, run: str, headers: dict[str, str], key: str = "order", **call) -> Reply:
+    return worker.put(f"runs/{run}/effects/{key}", {**ORDER, **call}, **headers)
+
+
+def an_operator() -> Caller:
+    return somebody(builders.a_person("olga@example.org", OPERATORS))
+
+
+def already_claimed(worker: Caller) -> Reply:
+    _, continuation = answered(worker)
+    worker.post("continuations/claim")
+    return worker.post(f"continuations/{continuation}/claim", {})
+
+
+def already_decided(worker: Caller) -> Reply:
+    interrupt, _ = answered(worker)
+    return somebody(builders.a_reviewer("ben@example.org")).post(f"interrupts/{interrupt}/decisions", ANSWER)
+
+
+def agent_halted(worker: Caller) -> Reply:
+    an_operator().post("agents/purchase-requests/halt", {"reason": "look"})
+    return worker.post("runs", {"key": "k", "title": "A"})
+
+
+def approval_required(worker: Caller) -> Reply:
+    EffectRule.objects.create(agent=builders.an_agent(), name_pattern="issue_*", reason="approval.action")
+    run, lease = a_started_run(worker)
+    return intend(worker, run, {"Run_Lease": lease})
+
+
+def call_not_approved(worker: Caller) -> Reply:
+    run, headers, permit = approved(worker)
+    return intend(worker, run, headers, permit=permit, arguments={"amount": "999999.00"})
+
+
+def cancelled(worker: Caller) -> Reply:
+    interrupt, run = a_waiting_interrupt(worker)
+    worker.post(f"runs/{run}/cancel", {})
+    return somebody().post(f"interrupts/{interrupt}/decisions", ANSWER)
+
+
+def claimed_by_other(worker: Caller) -> Reply:
+    interrupt, _ = a_waiting_interrupt(worker)
+    somebody().post(f"interrupts/{interrupt}/claim", {})
+    return somebody(builders.a_reviewer("ben@example.org")).post(f"interrupts/{interrupt}/decisions", ANSWER)
+
+
+def expired(worker: Caller) -> Reply:
+    interrupt, _ = a_waiting_interrupt(worker)
+    builders.move_deadline(Interrupt.objects.get(), ended_long_ago())
+    return somebody().post(f"interrupts/{interrupt}/decisions", ANSWER)
+
+
+def _with_a_fact_of_the_worker(worker: Caller) -> tuple[str, dict[str, str]]:
+    run, lease = a_started_run(worker)
+    body = the_suspend(checkpoint={"step": "ask", "state": 1, "facts": [WORKER_FACT]})
+    asked = worker.post(f"runs/{run}/interrupts", body, Run_Lease=lease)
+    somebody().post(f"interrupts/{asked['interrupts'][0]['id']}/decisions", ANSWER)
+    [taken] = worker.post("continuations/claim").body
+    return run, {"Run_Lease": taken["lease"]["token"]}
+
+
+def facts_changed(worker: Caller) -> Reply:
+    run, headers = _with_a_fact_of_the_worker(worker)
+    worker.post(f"runs/{run}/facts", {"facts": [{"name": "stock", "value": 0}]}, **headers)
+    return intend(worker, run, headers)
+
+
+def facts_unchecked(worker: Caller) -> Reply:
+    run, headers = _with_a_fact_of_the_worker(worker)
+    return intend(worker, run, headers)
+
+
+def in_doubt(worker: Caller) -> Reply:
+    run, lease = a_started_run(worker)
+    intend(worker, run, {"Run_Lease": lease})
+    return intend(worker, run, {"Run_Lease": lease})
+
+
+def incompatible_version(worker: Caller) -> Reply:
+    run, lease = a_started_run(worker, code_version="2")
+    asked = worker.post(f"runs/{run}/interrupts", the_suspend(), Run_Lease=lease)
+    interrupt = asked["interrupts"][0]["id"]
+    somebody().post(f"interrupts/{interrupt}/decisions", ANSWER)
+    continuation = worker.get(f"interrupts/{interrupt}")["continuation"]
+    return worker.post(f"continuations/{continuation}/claim", {"code_version": "1"})
+
+
+def input_invalid(worker: Caller) -> Reply:
+    interrupt, _ = a_waiting_interrupt(worker)
+    return somebody().post(f"interrupts/{interrupt}/decisions", ANSWER | {"input": {"certificate_no": 7}})
+
+
+def key_invalid(worker: Caller) -> Reply:
+    return worker.post("runs", {"key": "a b", "title": "A"})
+
+
+def key_reused(worker: Caller) -> Reply:
+    worker.post("runs", {"key": "k", "title": "A"})
+    return worker.post("runs", {"key": "k", "title": "B"})
+
+
+def lease_lost(worker: Caller) -> Reply:
+    run, lease = a_started_run(worker)
+    builders.end_lease_now(Run.objects.get(), ended_long_ago())
+    return worker.post(f"runs/{run}/lease", {}, Run_Lease=lease)
+
+
+def method_not_allowed(worker: Caller) -> Reply:
+    return worker.put("runs", {})
+
+
+def no_decider(worker: Caller) -> Reply:
+    builders.a_reviewer()
+    return worker.post("asks", the_wait(initiator="ana@example.org", assignees=["ana@example.org"]))
+
+
+def not_found(worker: Caller) -> Reply:
+    return worker.get("runs/run_00000000000000000000000000")
+
+
+def not_permitted(worker: Caller) -> Reply:
+    interrupt, _ = a_waiting_interrupt(worker)
+    return worker.post(f"interrupts/{interrupt}/decisions", ANSWER)
+
+
+def not_ready(worker: Caller) -> Reply:
+    _, continuation = answered(worker)
+    Continuation.objects.update(status="checking", check_due_at=datetime.now(UTC))
+    return worker.post(f"continuations/{continuation}/claim", {})
+
+
+def open_interrupts(worker: Caller) -> Reply:
+    run, lease = a_started_run(worker)
+    worker.post(f"runs/{run}/interrupts", the_suspend(), Run_Lease=lease)
+    return worker.post(f"runs/{run}/complete", {}, Run_Lease=lease)
+
+
+def payload_invalid(worker: Caller) -> Reply:
+    return worker.post("runs", {"key": "k", "title": 7})
+
+
+def payload_too_large(worker: Caller) -> Reply:
+    return worker.post("runs", {"key": "k", "title": "a" * 1024 * 1024})
+
+
+def permit_expired(worker: Caller) -> Reply:
+    run, headers, permit = approved(worker)
+    Permit.objects.update(valid_until=ended_long_ago())
+    return intend(worker, run, headers, permit=permit)
+
+
+def permit_used(worker: Caller) -> Reply:
+    run, headers, permit = approved(worker)
+    intend(worker, run, headers, permit=permit)
+    return intend(worker, run, headers, "another", permit=permit)
+
+
+def policy_refuses(worker: Caller) -> Reply:
+    return worker.post("asks", the_wait(reason="whim"))
+
+
+def rate_limited(worker: Caller) -> Reply:
+    interrupt, _ = a_waiting_interrupt(worker)
+    auditor = somebody(builders.a_person("aud@example.org", "engineering-auditors"))
+    for _ in range(20):
+        assert auditor.post(f"interrupts/{interrupt}/decisions", ANSWER)["code"] == "not_permitted"
+    return auditor.post(f"interrupts/{interrupt}/decisions", ANSWER)
+
+
+def run_active(worker: Caller) -> Reply:
+    run, _ = a_started_run(worker)
+    owner = somebody(builders.a_person("olaf@example.org", "agent-owners"))
+    return owner.post(f"runs/{run}/restart", {"reason": "again"})
+
+
+def run_cancelled(worker: Caller) -> Reply:
+    run, lease = a_started_run(worker)
+    worker.post(f"runs/{run}/cancel", {})
+    return worker.post(f"runs/{run}/complete", {}, Run_Lease=lease)
+
+
+def run_finished(worker: Caller) -> Reply:
+    run, lease = a_started_run(worker)
+    worker.post(f"runs/{run}/complete", {}, Run_Lease=lease)
+    return worker.post(f"runs/{run}/lease", {}, Run_Lease=lease)
+
+
+def run_paused(worker: Caller) -> Reply:
+    run, lease = a_started_run(worker)
+    worker.post(f"runs/{run}/pause", {})
+    return intend(worker, run, {"Run_Lease": lease})
+
+
+def schema_unsupported(worker: Caller) -> Reply:
+    return worker.post("asks", the_wait(input_schema={"type": "strnig"}))
+
+
+def self_review(worker: Caller) -> Reply:
+    ana = somebody()
+    asked = worker.post("asks", the_wait(initiator="ana@example.org"))
+    return ana.post(f"interrupts/{asked['interrupt']['id']}/decisions", ANSWER)
+
+
+def stale_version(worker: Caller) -> Reply:
+    interrupt, _ = a_waiting_interrupt(worker)
+    return somebody().post(f"interrupts/{interrupt}/decisions", ANSWER | {"state_version": 2})
+
+
+def superseded(worker: Caller) -> Reply:
+    run, lease = a_started_run(worker)
+    body = the_suspend(the_wait(), the_wait() | {"key": "other"}, resume_when="any")
+    first, second = worker.post(f"runs/{run}/interrupts", body, Run_Lease=lease)["interrupts"]
+    somebody().post(f"interrupts/{first['id']}/decisions", ANSWER)
+    return somebody().post(f"interrupts/{second['id']}/decisions", ANSWER)
+
+
+def unauthenticated(worker: Caller) -> Reply:
+    return Caller("rq_nonsense").get("runs")
+
+
+def undo_too_late(worker: Caller) -> Reply:
+    interrupt, _ = answered(worker)
+    worker.post("continuations/claim")
+    return somebody().post(f"interrupts/{interrupt}/undo", {})
+
+
+def withdrawn(worker: Caller) -> Reply:
+    interrupt, _ = a_waiting_interrupt(worker)
+    worker.post(f"interrupts/{interrupt}/withdraw", {})
+    return somebody().post(f"interrupts/{interrupt}/decisions", ANSWER)
+
+
+BROUGHT_ABOUT: dict[str, Callable[[Caller], Reply]] = {
+    name: found
+    for name, found in globals().items()
+    if name in PROBLEMS and callable(found) and found.__module__ == __name__
+}
+
+
+def test_every_code_is_brought_about_or_told_elsewhere():
+    assert set(PROBLEMS) - set(BROUGHT_ABOUT) == NOT_BY_A_CALL
+
+
+@pytest.mark.parametrize("code", sorted(BROUGHT_ABOUT))
+def test_a_code_comes_with_its_status_and_title(code):
+    reply = BROUGHT_ABOUT[code](a_worker())
+    assert (reply.body.get("code"), reply.status, reply.body["title"]) == (code, *PROBLEMS[code]), reply.body
+    assert reply.headers["Content-Type"] == "application/problem+json"
