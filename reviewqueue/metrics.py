@@ -26,8 +26,9 @@ from ledger import clock
 from ledger.models import Effect
 from ledger.states import EffectStatus
 from reviewqueue import health
+from reviewqueue.delivery.models import Delivery, DeliveryStatus
 from runs import expiry
-from runs.models import Continuation, Decision, Hold, Interrupt, Run
+from runs.models import Continuation, Decision, Event, Hold, Interrupt, Run
 from runs.states import OPEN_CONTINUATIONS, ContinuationStatus, InterruptStatus
 
 FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
@@ -76,6 +77,7 @@ class Measures(Collector):
         yield from _waits(now)
         yield from _runs(now)
         yield from _effects()
+        yield from _messages(now)
         yield from _worker(now)
 
 
@@ -128,6 +130,19 @@ def _effects() -> Iterator[Metric]:
     skipped = Continuation.objects.aggregate(skipped=Sum("effects_skipped"))["skipped"] or 0
     yield CounterMetricFamily(
         "reviewqueue_effects_skipped", "Effects not done again: the recorded outcome was given.", skipped
+    )
+
+
+def _messages(now: datetime) -> Iterator[Metric]:
+    open_ones = Delivery.objects.filter(status__in=[DeliveryStatus.DUE, DeliveryStatus.DEAD])
+    words = "Messages of webhooks that are on their way, and dead letters."
+    yield _gauge("reviewqueue_deliveries", words, open_ones, "status")
+    first = Event.objects.filter(announced_at=None).aggregate(first=Min("at"))["first"]
+    yield GaugeMetricFamily(
+        "reviewqueue_unannounced_oldest_age",
+        "How long the oldest event waits for its place in the feed and its messages.",
+        (now - first).total_seconds() if first else 0,
+        unit="seconds",
     )
 
 

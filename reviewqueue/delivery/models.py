@@ -109,6 +109,7 @@ class Delivery(models.Model):
                 fields=["endpoint", "next_at", "id"], condition=Q(status=DeliveryStatus.DUE), name="deliveries_due"
             ),
             models.Index(fields=["endpoint", "id"], name="deliveries_of_an_endpoint"),
+            models.Index(fields=["endpoint", "id"], condition=Q(status=DeliveryStatus.DEAD), name="dead_letters"),
         ]
 
     def __str__(self) -> str:

@@ -66,7 +66,7 @@ def calling(
                 max_connections=1,
                 http2=False,
             ) as pool,
-            pool.stream(method, url, headers=[*headers, *ALWAYS_SENT], content=content) as response,
+            pool.stream(method, url, headers=[*headers, *ALWAYS_SENT], content=content or None) as response,
         ):
             yield response
     except addresses.AddressRefused as refused:

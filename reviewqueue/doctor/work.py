@@ -19,7 +19,7 @@ from reviewqueue.pages.times import in_words
 from runs import expiry
 from runs.continuations import due_checks
 from runs.halting import open_halts
-from runs.models import Continuation, Interrupt, Run
+from runs.models import Continuation, Event, Interrupt, Run
 from runs.states import ContinuationStatus
 
 CLOCKS_MAY_DIFFER = timedelta(seconds=2)
@@ -67,6 +67,7 @@ def overdue() -> Iterator[Finding]:
         ("leases have lapsed", Run.objects.filter(expiry.lapsed_leases(before=before)), "lease_until"),
         ("runs are past their end", Run.objects.filter(expiry.due_runs(before=before)), "expires_at"),
         ("checks are due", Continuation.objects.filter(due_checks(before=before)), "check_due_at"),
+        ("events are not announced", Event.objects.filter(announced_at=None, at__lte=before), "at"),
     ]
     for words, rows, column in kinds:
         found = rows.aggregate(number=Count("pk"), first=Min(column))

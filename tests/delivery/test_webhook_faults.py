@@ -153,6 +153,16 @@ def test_only_a_short_escaped_beginning_of_a_failure_is_kept(at_home):
     assert "secret" not in Delivery.objects.get().trouble
 
 
+@pytest.mark.parametrize("status", [301, 303, 307, 308])
+def test_no_kind_of_redirect_is_followed(at_home, status):
+    """C184"""
+    at_home.will(status)
+    a_message(at_home.url)
+    send()
+    assert [got.path for got in at_home.got] == ["/hooks"]
+    assert "redirect" in Delivery.objects.get().trouble
+
+
 def test_nothing_of_a_success_is_kept(at_home):
     at_home.will("large")
     a_message(at_home.url)

@@ -210,6 +210,12 @@ def test_a_lapsed_lease_is_found():
     one("1 leases have lapsed")
 
 
+def test_events_that_nobody_announces_are_found(monkeypatch: pytest.MonkeyPatch):
+    builders.a_running_run()
+    monkeypatch.setattr(work, "SWEEPS_MAY_TAKE", timedelta())
+    one("1 events are not announced and were not swept")
+
+
 def test_a_row_that_breaks_sweeps_is_found():
     interrupt = builders.a_waiting_interrupt()
     Interrupt.objects.filter(pk=interrupt.pk).update(sweep_after=clock.now() + timedelta(minutes=4))

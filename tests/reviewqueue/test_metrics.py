@@ -11,10 +11,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ledger import clock
 from ledger.models import Effect
-from reviewqueue.models import Heartbeat
+from reviewqueue.models import Delivery, Heartbeat
 from runs.errors import AlreadyDecided
 from runs.models import Continuation, Interrupt
 from tests import builders
+from tests.delivery.webhook_builders import an_endpoint, announce
 from tests.ledger.effect_builders import an_effect
 
 pytestmark = pytest.mark.django_db
@@ -98,8 +99,20 @@ def test_every_figure_is_what_the_database_says(client: Client):
     assert found["effects_unknown",] == Effect.objects.count() == 1
     assert found["effects_skipped_total",] == 3
     assert 7 <= found["worker_silence_seconds",] < 60
+    assert 0 < found["unannounced_oldest_age_seconds",] < 60
     assert found["tasks_queued",] == 2
     assert 30 <= found["task_lag_seconds",] < 90
+
+
+def test_messages_on_their_way_and_dead_letters_are_counted(client: Client):
+    an_endpoint("http://127.0.0.1:8009/hooks", "run.started")
+    for _ in range(3):
+        builders.a_running_run()
+    announce()
+    Delivery.objects.filter(pk=Delivery.objects.earliest("pk").pk).update(status="dead", next_at=None)
+    found = read(client)
+    assert (found["deliveries", "due"], found["deliveries", "dead"]) == (2, 1)
+    assert found["unannounced_oldest_age_seconds",] == 0
 
 
 def test_an_empty_database_has_figures_too(client: Client):
