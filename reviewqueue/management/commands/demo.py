@@ -26,6 +26,7 @@ from django.urls import reverse
 from reviewqueue import processes
 from reviewqueue.demo import world
 from reviewqueue.demo.purchase_agent import CODE_VERSION
+from reviewqueue.management.ports import refuse_busy_port
 from reviewqueue.supervisor import Supervisor
 from runs.models import Agent
 from runs.resuming import any_ready
@@ -49,7 +50,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         refuse_public_bind()
-        refuse_busy_port(settings.PORT, "PORT=8080 python3 manage.py demo")
+        refuse_busy_port(settings.HOST, settings.PORT, "PORT=8080 python3 manage.py demo")
         self.kept = world.Kept(options["kept"])
         self.stop_asked = processes.StopAsked()
         self.children: dict[str, subprocess.Popen[bytes]] = {}
@@ -73,7 +74,7 @@ class Command(BaseCommand):
     def _start_servers(self) -> None:
         """Start what takes its time beside the migration; nobody asks the pages for anything before that is done."""
         port = self.kept.all.setdefault("records_port", free_port())  # the agent's connection names it for good
-        refuse_busy_port(port, "the records of this demo were there; stop what took their place")
+        refuse_busy_port("127.0.0.1", port, "the records of this demo were there; stop what took their place")
         self.records, self.queue = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{settings.PORT}"
         file = self.kept.file.with_name("demo-records.json")
         records = ("-m", "reviewqueue.demo.business_records", "--port", str(port), "--file", str(file))
@@ -184,16 +185,6 @@ def refuse_others_database() -> None:
         return  # it has no tables yet
     if foreign is not None:
         raise CommandError(f"This database has an agent {foreign}, which is not the demo's: it is left alone.")
-
-
-def refuse_busy_port(port: int, advice: str) -> None:
-    """Say so before anything starts, and not as a traceback of a server's."""
-    with socket.socket() as trying:
-        trying.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            trying.bind(("127.0.0.1", port))
-        except OSError:
-            raise CommandError(f"The port {port} is taken: {advice}") from None
 
 
 def free_port() -> int:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import subprocess
 from typing import Any
 
+from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError
 
 from reviewqueue import processes
+from reviewqueue.management.ports import refuse_busy_port
 from reviewqueue.supervisor import Supervisor
 
 GRACE = Supervisor.grace + 5  # the worker's own, and a little
@@ -18,8 +21,12 @@ class Command(BaseCommand):
     help = "Migrate the database, then serve the web and run the worker until stopped (SIGTERM, or Ctrl-C)."
 
     def handle(self, *args: Any, **options: Any) -> None:
+        refuse_busy_port(settings.HOST, settings.PORT, "PORT=8080 python3 manage.py up")
         self.stdout.write("Migrating the database ...")
-        call_command("migrate", verbosity=0, interactive=False)
+        try:
+            call_command("migrate", verbosity=0, interactive=False)
+        except OperationalError as fault:
+            raise CommandError(f"The database of DATABASE_URL cannot be used: {fault}") from None
         stop_asked = processes.StopAsked()
         children = {name: processes.start(name) for name in ("web", "worker")}
         try:

@@ -9,6 +9,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
+from reviewqueue.management.ports import refuse_busy_port
+
 BACKLOG = 1024
 
 
@@ -16,6 +18,7 @@ class Command(BaseCommand):
     help = "Serve the pages and the API on HOST:PORT (settings: HOST, PORT, WEB_PROCESSES, WEB_THREADS)."
 
     def handle(self, *args: Any, **options: Any) -> None:
+        refuse_busy_port(settings.HOST, settings.PORT, "PORT=8080 python3 manage.py web")
         self.stdout.write(f"Serving {settings.BASE_URL} (listening on {settings.HOST}:{settings.PORT})")
         self.stdout.flush()
         os.environ["REVIEWQUEUE_PROCESS"] = "web"
