@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from datetime import timedelta
 from typing import Any
 
@@ -35,4 +36,4 @@ def duration(text: str) -> timedelta:
     try:
         return parse_duration(text)
     except NotATime as fault:
-        raise CommandError(f"{text} {fault}.") from None
+        raise ArgumentTypeError(f"{text} {fault}.") from None

@@ -153,6 +153,11 @@ def test_owners_set_connections_rules_and_words(world):
     assert CallLabel.objects.get().arguments == {"amount": {"label": "Amount", "unit": "EUR"}, "to": {"label": "To"}}
 
 
+def test_what_is_no_duration_is_refused_as_an_option_is(world):
+    with pytest.raises(CommandError, match="argument --deadline-default: 2h is not a duration: write P2D"):
+        said("add_policy", "question", "--queue", "engineering", "--deadline-default", "2h")
+
+
 def test_a_key_is_rotated_with_an_overlap_and_revoked_at_once(world):
     old = str(told("add_agent", "another", "--owner", "agent-owners")["key"])
     new = str(told("rotate_key", old.rpartition("_")[0])["key"])
