@@ -82,14 +82,14 @@ def say(effect: Effect, form: SettlingForm, *, person: User) -> str:
     word, reason, attempt = said["word"], said["reason"], said["attempt"]
     if word == AGAIN.value:
         settling.order_effect_again(effect_id=effect.pk, person=person, reason=reason, attempt=attempt)
-        return f"{effect.key} will be done again by the next worker that asks for it."
+        return f"The next worker that asks for {effect.key} does it again."
     if word == LOOKED.value:
         settling.close_contradiction(effect_id=effect.pk, person=person, reason=reason)
         return f"The contradiction about {effect.key} is closed."
     settling.settle_unknown(
         effect_id=effect.pk, outcome=word, person=person, reason=reason, evidence=said["evidence"], attempt=attempt
     )
-    return f"{effect.key} is settled: {APPLIED.label if word == APPLIED.value else FAILED.label}."
+    return f"Settled: {effect.key}. {APPLIED.label if word == APPLIED.value else FAILED.label}."
 
 
 class HoldForm(forms.Form):

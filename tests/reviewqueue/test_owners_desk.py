@@ -125,7 +125,7 @@ def test_an_owner_settles_it_and_the_run_goes_on():
     effect = an_unknown_effect()
     client = at_desk(staff("ana@example.org", OWNERS))
     answer = client.post(page_of(effect), SAID, follow=True)
-    assert "is settled: It happened" in answer.text
+    assert ". It happened" in answer.text
     effect.refresh_from_db()
     assert effect.status == "applied"
     kept = EffectReport.objects.filter(by="person:ana@example.org").get()
@@ -146,7 +146,7 @@ def test_an_owner_says_that_it_did_not_happen():
 def test_an_owner_orders_it_again():
     effect = an_unknown_effect()
     client = at_desk(staff("ana@example.org", OWNERS))
-    assert "will be done again" in client.post(page_of(effect), {**SAID, "word": "again"}, follow=True).text
+    assert "does it again" in client.post(page_of(effect), {**SAID, "word": "again"}, follow=True).text
     assert Order.objects.get().reason == "The supplier confirmed it."
     shown = client.get(page_of(effect)).text
     assert "ordered again" in shown
