@@ -9,7 +9,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from django.db import connection
-from django.db.models.functions import Now
 
 
 def now() -> datetime:
@@ -20,11 +19,3 @@ def now() -> datetime:
             moment: datetime = cursor.fetchone()[0]
             return moment
     return datetime.now(UTC)
-
-
-def hint() -> datetime | Now:
-    """Return the present moment for a query that only looks for candidates: on PostgreSQL without a statement of its own.
-
-    It is the time at which that query begins; whoever acts on what it finds asks ``now`` under the row's lock.
-    """
-    return Now() if connection.vendor == "postgresql" else datetime.now(UTC)

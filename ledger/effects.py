@@ -18,8 +18,9 @@ from django.contrib.auth.models import Group
 from django.db import IntegrityError
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from ledger import tokens
+from ledger import compiled, tokens
 from ledger.canonical import digest
+from ledger.compiled import Compiled, Given
 from ledger.errors import InDoubt, KeyReused, NotFound, WasCompensated
 from ledger.models import Effect, EffectReport, Order
 from ledger.public_ids import new_id
@@ -82,7 +83,10 @@ def find_effect(*, scope: str, key: str) -> Effect | None:
 
 def consult(scope: str) -> list[Effect]:
     """Return every effect of a run in the order they were first begun: what a worker reads before it goes on."""
-    return list(Effect.objects.filter(scope=scope).select_related("owner").order_by("id"))
+    return _OF_A_RUN.all(scope=scope)
+
+
+_OF_A_RUN = Compiled(lambda: Effect.objects.filter(scope=compiled.text("scope")).select_related("owner").order_by("id"))
 
 
 def open_effects(scope: str) -> list[Effect]:
@@ -97,7 +101,12 @@ def intended_effects(scope: str) -> list[Effect]:
 
 def keys_under_way(scope: str) -> set[str]:
     """Return the keys of the run's effects that are under way."""
-    return set(Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED).values_list("key", flat=True))
+    return {key for (key,) in _UNDER_WAY.all(scope=scope)}
+
+
+_UNDER_WAY = Compiled(
+    lambda: Effect.objects.filter(scope=compiled.text("scope"), status=EffectStatus.INTENDED).values_list("key")
+)
 
 
 def begun_under(*, scope: str, fence: int) -> bool:
@@ -122,7 +131,7 @@ def effects_in_question(scope: str) -> list[Effect]:
     return list(unknown.select_related("owner").order_by("id"))
 
 
-def query_in_question(scope: str) -> QuerySet[Effect, tuple[int]]:
+def query_in_question(scope: str | Given) -> QuerySet[Effect, tuple[int]]:
     """Return the query for the run's effects that are under way, or unknown and not to be repeated; not asked yet."""
     unknown = Q(status=EffectStatus.UNKNOWN, repeat=Repeat.NEVER)
     return Effect.objects.filter(Q(status=EffectStatus.INTENDED) | unknown, scope=scope).values_list("pk")

@@ -7,13 +7,17 @@ before an answer (to show it), by the gateway inside the deciding transaction, a
 
 from __future__ import annotations
 
-from django.contrib.auth import get_user_model
-from django.contrib.auth.models import AbstractUser
-from django.db.models import Q, QuerySet
+from typing import Any
 
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AbstractUser, Group
+from django.db.models import Exists, Q, QuerySet
+
+from ledger import compiled
+from ledger.compiled import Compiled
 from ledger.errors import PayloadInvalid, Refusal
 from runs.errors import NoDecider, NotPermitted, SelfReview
-from runs.models import Agent, Decision, Interrupt, Policy, Queue, Run
+from runs.models import Agent, Assignee, Decision, Interrupt, Policy, Queue, Run
 from runs.policies import current_policy
 from runs.settling import OPERATORS, may_settle
 
@@ -30,10 +34,30 @@ def visible_interrupts(person: AbstractUser) -> QuerySet[Interrupt]:
     named = dict(person.groups.values_list("name", "pk"))
     if OPERATORS in named:
         return Interrupt.objects.all()
-    groups = list(named.values())
-    # No joins: the inbox walks its index in order, and each row is looked up in three short lists.
-    agents, started = Agent.objects.filter(owner__in=groups), Run.objects.filter(initiator=person.pk)
-    return Interrupt.objects.filter(Q(queue__in=_desks(groups)) | Q(agent__in=agents) | Q(run__in=started))
+    return Interrupt.objects.filter(_reaches(list(named.values()), person.pk))
+
+
+def visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt | None:
+    """Return one of them with its schema, in one statement."""
+    return _VISIBLE.first(person=person.pk, id=interrupt_id) if person.is_active else None
+
+
+def _reaches(groups: Any, person_id: Any) -> Q:
+    """Return the filter for what a person of these groups may see.
+
+    No joins: the inbox walks its index in order, and each row is looked up in three short lists.
+    """
+    agents, started = Agent.objects.filter(owner__in=groups), Run.objects.filter(initiator=person_id)
+    return Q(queue__in=_desks(groups)) | Q(agent__in=agents) | Q(run__in=started)
+
+
+def _visible_to_given() -> QuerySet[Interrupt]:
+    groups = Group.objects.filter(user=compiled.number("person"))
+    may_see = Exists(groups.filter(name=OPERATORS)) | _reaches(groups.values("pk"), compiled.number("person"))
+    return Interrupt.objects.filter(may_see, public_id=compiled.text("id")).select_related("schema")
+
+
+_VISIBLE = Compiled(_visible_to_given)
 
 
 def visible_runs(person: AbstractUser) -> QuerySet[Run]:
@@ -48,7 +72,7 @@ def visible_runs(person: AbstractUser) -> QuerySet[Run]:
     return Run.objects.filter(Q(initiator=person.pk) | Q(agent__owner__in=groups) | Q(pk__in=behind))
 
 
-def _desks(groups: list[int]) -> QuerySet[Queue]:
+def _desks(groups: Any) -> QuerySet[Queue]:
     return Queue.objects.filter(Q(reviewers__in=groups) | Q(leads__in=groups) | Q(auditors__in=groups))
 
 
@@ -61,14 +85,22 @@ def why_not_decide(person: AbstractUser, interrupt: Interrupt) -> Refusal | None
     queue = interrupt.queue
     if not person.is_active:
         return NotPermitted("Your account is disabled.")
-    if not person.groups.filter(pk__in=[queue.reviewers_id, queue.leads_id]).exists():
+    if not _MEMBERSHIP.all(person=person.pk, reviewers=queue.reviewers_id, leads=queue.leads_id):
         return NotPermitted(f"You are not a reviewer of {queue.slug}.", who_can=who_can_decide(interrupt))
-    assigned = set(interrupt.assignees.values_list("person_id", flat=True))
-    if assigned and person.pk not in assigned:
+    assigned = _ASSIGNED.all(interrupt=interrupt.pk)
+    if assigned and (person.pk,) not in assigned:
         return NotPermitted("This was assigned to somebody else.", who_can=who_can_decide(interrupt))
     if interrupt.run.initiator_id == person.pk and not _self_review_allowed(interrupt):
         return SelfReview(who_can=who_can_decide(interrupt))
     return None
+
+
+_MEMBERSHIP = Compiled(
+    lambda: Group.objects.filter(
+        Q(pk=compiled.number("reviewers")) | Q(pk=compiled.number("leads")), user=compiled.number("person")
+    ).values_list("pk")
+)
+_ASSIGNED = Compiled(lambda: Assignee.objects.filter(interrupt=compiled.number("interrupt")).values_list("person_id"))
 
 
 def still_may_decide(decision: Decision) -> bool:

@@ -13,9 +13,10 @@ from datetime import datetime, timedelta
 
 from django.contrib.auth.models import AbstractUser
 
-from ledger import clock
+from ledger import clock, compiled
+from ledger.compiled import Compiled
 from ledger.errors import KeyReused, NotFound, Refusal
-from ledger.transactions import use_case
+from ledger.transactions import assert_open, use_case
 from reviewqueue import authority, tasks
 from runs import claims
 from runs.continuations import told_of
@@ -68,7 +69,9 @@ def submit_decision(
 
     ``door`` is ``page`` or ``api``. Raises ``NotFound`` (no record), ``PayloadInvalid`` and every refusal of DESIGN 8.
     """
-    interrupt = _find(responder, interrupt_id, "schema")
+    interrupt = authority.visible_interrupt(responder, interrupt_id)
+    if interrupt is None:
+        raise NotFound
     try:
         check_answer(interrupt, answer)
     except InputInvalid as refused:
@@ -81,11 +84,7 @@ def submit_decision(
 
 def find_visible(person: AbstractUser, interrupt_id: str) -> Interrupt:
     """Return the interrupt if the person may see it; a foreign one looks like a missing one."""
-    return _find(person, interrupt_id, "queue", "policy", "schema", "run", "agent")
-
-
-def _find(person: AbstractUser, interrupt_id: str, *related: str) -> Interrupt:
-    visible = authority.visible_interrupts(person).select_related(*related)
+    visible = authority.visible_interrupts(person).select_related("queue", "policy", "schema", "run", "agent")
     interrupt = visible.filter(public_id=interrupt_id).first()
     if interrupt is None:
         raise NotFound
@@ -145,12 +144,22 @@ def _decide(
 
 def lock_interrupt(interrupt_pk: int) -> tuple[Run, Interrupt]:
     """Lock the run, then the interrupt: the order of every move."""
-    run = Run.objects.locked().get(interrupts=interrupt_pk)
-    interrupts = Interrupt.objects.select_for_update(of=("self",), no_key=True)
-    # What every verb needs; a checkpoint's state may be large, and who holds a claim is asked for in a refusal only.
-    interrupt = interrupts.select_related("queue", "policy").get(pk=interrupt_pk)
+    assert_open()
+    [run] = _RUN_TO_LOCK.all(interrupt=interrupt_pk)
+    [interrupt] = _INTERRUPT_TO_LOCK.all(pk=interrupt_pk)
     interrupt.run = run
     return run, interrupt
+
+
+_RUN_TO_LOCK = Compiled(lambda: Run.objects.locked().filter(interrupts=compiled.number("interrupt")))
+#: With what every verb needs; a checkpoint's state may be large, and who holds a claim is asked for in a refusal only.
+_INTERRUPT_TO_LOCK = Compiled(
+    lambda: (
+        Interrupt.objects.select_for_update(of=("self",), no_key=True)
+        .select_related("queue", "policy")
+        .filter(pk=compiled.number("pk"))
+    )
+)
 
 
 _REFUSED_AS: dict[str, DecisionStatus] = {

@@ -17,7 +17,8 @@ from django.contrib.auth.models import AbstractUser
 from django.db.models import DateTimeField, Q
 from django.db.models.functions import Now
 
-from ledger import clock
+from ledger import clock, compiled
+from ledger.compiled import Compiled
 from ledger.public_ids import ALPHABET
 from reviewqueue.models import ApiKey
 from runs.models import Agent
@@ -41,6 +42,15 @@ class NewKey:
     text: str
 
 
+_KEY = Compiled(
+    lambda: (
+        ApiKey.objects.select_related("agent", "person")
+        .annotate(asked_at=Now(output_field=DateTimeField()))
+        .filter(prefix=compiled.text("prefix"))
+    )
+)
+
+
 def make_agent_key(
     agent: Agent, *, name: str = "", scopes: tuple[str, ...] = SCOPES, expires_at: datetime | None = None
 ) -> NewKey:
@@ -61,8 +71,7 @@ def verify_key(text: str) -> ApiKey | None:
     found = _TEXT.fullmatch(text) if len(text) <= LONGEST_TEXT else None
     if found is None:
         return None
-    keys = ApiKey.objects.select_related("agent", "person").annotate(asked_at=Now(output_field=DateTimeField()))
-    key = keys.filter(prefix=found["prefix"]).first()
+    key = _KEY.first(prefix=found["prefix"])
     if not hmac.compare_digest(_hash(found["secret"]), _NO_HASH if key is None else key.secret_hash) or key is None:
         return None
     asked_at: datetime = key.asked_at

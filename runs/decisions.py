@@ -11,9 +11,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib.auth.models import AbstractBaseUser
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
+from ledger import compiled
 from ledger.canonical import digest
+from ledger.compiled import Compiled
 from ledger.errors import PayloadInvalid, Problem, Refusal
 from ledger.exact import ABSENT
 from ledger.public_ids import new_id
@@ -212,17 +214,23 @@ class Said:
 
 def decisions_at(run: Run, checkpoint_id: int) -> Said:
     """Return what a worker that goes on from this checkpoint is told, in one statement under the run's lock."""
-    accepted = Q(interrupt__epoch=run.epoch, status=DecisionStatus.ACCEPTED, closes=True)
-    overtaken = Q(interrupt__checkpoint=checkpoint_id, status=DecisionStatus.OVERTAKEN)
-    decisions = Decision.objects.filter(accepted | overtaken, interrupt__run=run)
-    related = ("interrupt__queue", "interrupt__policy", "by", "permit")
-    found = list(decisions.select_related(*related).order_by("created_at", "id"))
+    found = _SAID.all(run=run.pk, epoch=run.epoch, checkpoint=checkpoint_id)
     for decision in found:
         decision.interrupt.run = run
     return Said(
         accepted=[decision for decision in found if decision.status == DecisionStatus.ACCEPTED],
         overtaken=[decision for decision in found if decision.status == DecisionStatus.OVERTAKEN],
     )
+
+
+def _what_was_said() -> QuerySet[Decision]:
+    accepted = Q(interrupt__epoch=compiled.number("epoch"), status=DecisionStatus.ACCEPTED, closes=True)
+    overtaken = Q(interrupt__checkpoint=compiled.number("checkpoint"), status=DecisionStatus.OVERTAKEN)
+    decisions = Decision.objects.filter(accepted | overtaken, interrupt__run=compiled.number("run"))
+    return decisions.select_related("interrupt__queue", "by", "permit").order_by("created_at", "id")
+
+
+_SAID = Compiled(_what_was_said)
 
 
 def who_decided(decision: Decision) -> str:

@@ -10,8 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ledger import effects
+from django.db.models import QuerySet
+
+from ledger import compiled, effects
 from ledger.canonical import digest
+from ledger.compiled import Compiled
 from ledger.errors import PayloadInvalid
 from ledger.transactions import assert_open
 from runs.models import Agent, Checkpoint, Connection, Fact, FactCheck, FactKind, FactStatus, Interrupt, Run
@@ -74,8 +77,15 @@ def has_something_to_check(run: Run, checkpoint_id: int) -> bool:
 
     A fact that this server checks, an effect under way or in question, or a hold that is open already.
     """
-    checked = Fact.objects.filter(checkpoint=checkpoint_id, check_by=FactCheck.CONNECTION).values_list("pk")
-    return run.open_holds > 0 or checked.union(effects.query_in_question(run.public_id), all=True).exists()
+    return run.open_holds > 0 or bool(_TO_CHECK.all(checkpoint=checkpoint_id, scope=run.public_id))
+
+
+def _what_to_check() -> QuerySet[Fact, tuple[int]]:
+    facts = Fact.objects.filter(checkpoint=compiled.number("checkpoint"), check_by=FactCheck.CONNECTION)
+    return facts.values_list("pk").union(effects.query_in_question(compiled.text("scope")), all=True)[:1]
+
+
+_TO_CHECK = Compiled(_what_to_check)
 
 
 def differs(fact: Fact) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from django.db.models import QuerySet
 
-from ledger import clock, effects
+from ledger import clock, compiled, effects
+from ledger.compiled import Compiled
 from ledger.models import Effect
 from ledger.transactions import use_case
 from runs.errors import AgentHalted
@@ -25,7 +26,10 @@ def refuse_halted(agent_id: int) -> None:
 
 def is_halted(agent_id: int) -> bool:
     """Tell whether the agent is halted now."""
-    return open_halts().filter(agent=agent_id).exists()
+    return bool(_HALTS_OF.all(agent=agent_id))
+
+
+_HALTS_OF = Compiled(lambda: open_halts().filter(agent=compiled.number("agent")).values_list("pk"))
 
 
 def open_halts() -> QuerySet[Halt]:

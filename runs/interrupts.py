@@ -15,7 +15,9 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
 
+from ledger import compiled
 from ledger.canonical import digest
+from ledger.compiled import Compiled
 from ledger.errors import PayloadInvalid, Problem
 from ledger.exact import dumps
 from ledger.public_ids import new_id
@@ -116,8 +118,7 @@ def _open_wait(
     terms = settle_terms(policy, wait.wish, verdicts=verdicts, schema=schema_value, now=now, at=at)
     people = _assignees(wait.assignees, at)
     check_assignees(people, queue=terms.queue, policy=policy, initiator_id=run.initiator_id, at=f"{at}/assignees")
-    renewed = Interrupt.objects.filter(run=run, epoch=run.epoch, key=wait.key, renewed=True).order_by("-id")
-    before, version, round_before = renewed.values_list("pk", "state_version", "round").first() or (None, 0, 0)
+    before, version, round_before = _RENEWED.first(run=run.pk, epoch=run.epoch, key=wait.key) or (None, 0, 0)
     interrupt = Interrupt.objects.create(
         public_id=new_id("int"),
         run=run,
@@ -160,6 +161,17 @@ def _open_wait(
     Assignee.objects.bulk_create(Assignee(interrupt=interrupt, person_id=person.pk) for person in people)
     record_facts(wait.facts, agent=agent, checkpoint=checkpoint, interrupt=interrupt, at=f"{at}/facts")
     return interrupt
+
+
+_RENEWED = Compiled(
+    lambda: (
+        Interrupt.objects.filter(
+            run=compiled.number("run"), epoch=compiled.number("epoch"), key=compiled.text("key"), renewed=True
+        )
+        .order_by("-id")
+        .values_list("pk", "state_version", "round")[:1]
+    )
+)
 
 
 def content_digest(

@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ledger import tokens
+from ledger import compiled, tokens
+from ledger.compiled import Compiled
 from ledger.errors import PayloadInvalid
 from ledger.transactions import assert_open
 from runs.errors import LeaseLost, RunFinished
-from runs.models import Run
+from runs.models import Agent, Run
 from runs.states import FINAL, Control
 
 SHORTEST, LONGEST = 5, 3600
@@ -37,6 +38,15 @@ class Told:
     reason: str = ""
     asked_by: str = ""
     stop_by: datetime | None = None
+
+
+def lock_own_run(agent: Agent, run_id: str) -> Run | None:
+    """Lock the agent's run of this id, and return it: how every verb of a worker begins."""
+    assert_open()
+    return _OWN_RUN.first(agent=agent.pk, id=run_id)
+
+
+_OWN_RUN = Compiled(lambda: Run.objects.locked().filter(agent=compiled.number("agent"), public_id=compiled.text("id")))
 
 
 def grant_lease(run: Run, *, seconds: int, now: datetime) -> Lease:

@@ -23,7 +23,7 @@ from runs.endings import end_run
 from runs.errors import OpenInterrupts, RunCancelled, RunFinished
 from runs.halting import refuse_halted
 from runs.interrupts import AskedWait, CheckAssignees, open_waits
-from runs.leases import Lease, check_lease, end_lease, grant_lease, lease_of
+from runs.leases import Lease, check_lease, end_lease, grant_lease, lease_of, lock_own_run
 from runs.models import Agent, Interrupt, Outcome, Run
 from runs.permits import void_permits
 from runs.standing import store
@@ -175,7 +175,7 @@ def fail_run(*, agent: Agent, run_id: str, token: str, error: Any) -> Run:
 
 
 def _own_run(agent: Agent, run_id: str) -> Run:
-    run = Run.objects.locked().filter(agent=agent, public_id=run_id).first()
+    run = lock_own_run(agent, run_id)
     if run is None:
         raise NotFound
     return run

@@ -12,6 +12,8 @@ from typing import Any
 
 from django.db.models import Q
 
+from ledger import compiled
+from ledger.compiled import Compiled
 from ledger.errors import PayloadInvalid, Problem
 from runs import schemas
 from runs.errors import PolicyRefuses
@@ -46,12 +48,17 @@ class Wish:
 
 def current_policy(agent: Agent, reason: str, *, at: str = "") -> Policy:
     """Return the newest policy of ``reason``, the agent's own before everybody's. Refuses an unknown one."""
-    own_or_common = Policy.objects.filter(Q(agent=agent) | Q(agent=None), reason=reason)
+    own_or_common = _OF_A_REASON.all(agent=agent.pk, reason=reason)
     found = sorted(own_or_common, key=lambda policy: (policy.agent_id is not None, policy.version))
     if found:
         return found[-1]
     known = sorted({*Policy.objects.values_list("reason", flat=True)})
     raise _refused(f"{at}/reason", f"is not known; known reasons: {', '.join(known)}", rule="reason")
+
+
+_OF_A_REASON = Compiled(
+    lambda: Policy.objects.filter(Q(agent=compiled.number("agent")) | Q(agent=None), reason=compiled.text("reason"))
+)
 
 
 def settle_terms(policy: Policy, wish: Wish, *, verdicts: list[str], schema: Any, now: datetime, at: str) -> Terms:
@@ -75,12 +82,15 @@ def _queue(policy: Policy, slug: str | None, at: str) -> Queue:
         return policy.queue
     if policy.queues and slug not in policy.queues and slug != getattr(policy.queue, "slug", None):
         raise _refused(f"{at}/queue", f"is not one of: {', '.join(policy.queues)}", rule="queues")
-    queue = Queue.objects.filter(slug=slug).first()
+    queue = _QUEUE.first(slug=slug)
     if queue is None:
         raise PayloadInvalid.at(f"{at}/queue", "is not a queue here")
     if not queue.accepts_new:
         raise _refused(f"{at}/queue", "takes nothing new at present", rule="accepts_new")
     return queue
+
+
+_QUEUE = Compiled(lambda: Queue.objects.filter(slug=compiled.text("slug")))
 
 
 def _deadline(policy: Policy, wish: Wish, now: datetime, at: str) -> datetime:

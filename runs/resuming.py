@@ -7,13 +7,15 @@ lease makes a new continuation from the last checkpoint, and every effect begun 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import Q
 
-from ledger import clock, effects
+from ledger import clock, compiled, effects
+from ledger.compiled import Compiled
 from ledger.errors import NotFound
 from ledger.models import Effect
 from ledger.transactions import assert_open, use_case
@@ -68,8 +70,8 @@ class Claimed:
 
 def any_ready(*, agent: Agent, code_versions: set[str]) -> bool:
     """Tell, in one statement and without a transaction, whether a claim may find something: a hint for those who wait."""
-    ready = _ready(agent, code_versions)
-    return Run.objects.filter(ready).exists()
+    versions = _versions(code_versions)
+    return bool(_any_ready(len(versions)).all(agent=agent.pk, **versions))
 
 
 def claim_continuations(
@@ -145,16 +147,16 @@ def _claim_next(
     Workers that come at once each skip the runs that others hold locked, and read the continuation only afterwards:
     what the first statement saw of it may be old by then.
     """
-    in_order = ("-continuations__priority", "continuations__not_before", "continuations__id")
-    run = Run.objects.locked(skip=True).filter(_ready(agent, code_versions)).order_by(*in_order).first()
+    assert_open()
+    versions = _versions(code_versions)
+    run = _next_to_lock(len(versions)).first(agent=agent.pk, **versions)
     if run is None or is_halted(agent.pk):
         return None
     now = clock.now()
-    ready = Continuation.objects.filter(run=run, status=ContinuationStatus.READY, not_before__lte=now)
-    continuation = ready.select_related("checkpoint").first()
+    continuation = _READY.first(run=run.pk, now=now)
     if continuation is None:
         return False
-    continuation.agent = agent
+    continuation.run, continuation.agent = run, agent
     claimed = _claim(
         run,
         continuation,
@@ -166,14 +168,37 @@ def _claim_next(
     return claimed or False
 
 
-def _ready(agent: Agent, code_versions: set[str]) -> Q:
-    """Return the filter for runs that this worker might claim, as they stand when the query begins."""
+_READY = Compiled(
+    lambda: Continuation.objects.filter(
+        run=compiled.number("run"), status=ContinuationStatus.READY, not_before__lte=compiled.moment("now")
+    ).select_related("checkpoint")
+)
+
+
+def _versions(code_versions: set[str]) -> dict[str, str]:
+    return {f"version_{place}": version for place, version in enumerate(sorted({*code_versions, ""}))}
+
+
+def _ready(count: int) -> Q:
+    """Return the filter for runs that a worker of so many code versions might claim, as they stand when it is asked."""
     open_to_all = Q(
-        continuations__agent=agent,
+        continuations__agent=compiled.number("agent"),
         continuations__status=ContinuationStatus.READY,
-        continuations__not_before__lte=clock.hint(),
+        continuations__not_before__lte=compiled.Present(),
     )
-    return open_to_all & Q(status=RunStatus.READY, code_version__in={*code_versions, ""})
+    versions = [compiled.text(f"version_{place}") for place in range(count)]
+    return open_to_all & Q(status=RunStatus.READY, code_version__in=versions)
+
+
+@functools.cache
+def _any_ready(count: int) -> Compiled[tuple[int]]:
+    return Compiled(lambda: Run.objects.filter(_ready(count)).values_list("pk")[:1])
+
+
+@functools.cache
+def _next_to_lock(count: int) -> Compiled[Run]:
+    in_order = ("-continuations__priority", "continuations__not_before", "continuations__id")
+    return Compiled(lambda: Run.objects.locked(skip=True).filter(_ready(count)).order_by(*in_order)[:1])
 
 
 def _claim(
@@ -267,10 +292,13 @@ def _what_is_claimed(run: Run, continuation: Continuation, said: Said) -> Claime
         checkpoint=checkpoint,
         answers=said.accepted,
         overtaken=said.overtaken,
-        facts=list(Fact.objects.filter(checkpoint=checkpoint).order_by("id")),
+        facts=_FACTS.all(checkpoint=checkpoint.pk),
         effects=effects.consult(run.public_id),
         permits=said.permits,
     )
+
+
+_FACTS = Compiled(lambda: Fact.objects.filter(checkpoint=compiled.number("checkpoint")).order_by("id"))
 
 
 def _fits(run: Run, code_versions: set[str]) -> bool:

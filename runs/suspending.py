@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from ledger import clock, effects
+from ledger import clock, compiled, effects
+from ledger.compiled import Compiled
 from ledger.errors import InDoubt, KeyReused, NotFound, PayloadInvalid, Refusal
 from ledger.transactions import use_case
 from runs.checkpoints import Snapshot, last_checkpoint, write_checkpoint
@@ -18,7 +19,7 @@ from runs.endings import finish_ending
 from runs.errors import RunCancelled, StaleVersion
 from runs.facts import AskedFact, record_facts
 from runs.interrupts import AskedWait, CheckAssignees, open_waits
-from runs.leases import check_lease, end_lease
+from runs.leases import check_lease, end_lease, lock_own_run
 from runs.models import Agent, Checkpoint, Decision, Interrupt, Run
 from runs.standing import store
 from runs.states import DecisionStatus, ResumeWhen
@@ -64,7 +65,7 @@ def suspend(
     2. No effect may be under way unless it is declared in ``pending``.
     3. Checkpoint, facts, waits; the claimed continuation is acknowledged; the lease ends.
     """
-    run = Run.objects.locked().filter(agent=agent, public_id=run_id).first()
+    run = lock_own_run(agent, run_id)
     if run is None:
         raise NotFound
     now = clock.now()
@@ -108,14 +109,21 @@ def _refuse_doubled_keys(waits: list[AskedWait]) -> None:
 def _waits_asked_before(run: Run, waits: list[AskedWait]) -> list[Interrupt]:
     """Return the waits that hold these keys; refuse when one holds another question."""
     asked = {wait.key: wait for wait in waits}
-    holding = Interrupt.objects.filter(run=run, epoch=run.epoch, key__in=asked, renewed=False)
-    if not holding.exists():  # as nearly always: reading whole waits would cost ten times as much
+    if not _KEYS_HELD.all(run=run.pk, epoch=run.epoch):
         return []
+    holding = Interrupt.objects.filter(run=run, epoch=run.epoch, key__in=asked, renewed=False)
     known = list(holding.select_related("checkpoint").order_by("id"))
     for interrupt in known:
         if interrupt.request_digest != asked[interrupt.key].request_digest:
             raise KeyReused(f"The key {interrupt.key} was used in this run for another question.")
     return known
+
+
+_KEYS_HELD = Compiled(
+    lambda: Interrupt.objects.filter(
+        run=compiled.number("run"), epoch=compiled.number("epoch"), renewed=False
+    ).values_list("key")[:1]
+)
 
 
 def _standing_answers(interrupts: list[Interrupt]) -> list[Decision]:

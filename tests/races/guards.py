@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -10,12 +11,16 @@ from unittest import mock
 from django.db import connection
 from django.db.models import QuerySet
 
+from ledger.compiled import Compiled
 from runs import continuations, interrupts
 
 
 def without_row_locks() -> None:
     """Read where the product locks: run, interrupt, effect."""
     QuerySet.select_for_update = lambda rows, **_: rows.all()  # type: ignore[method-assign]
+    for query in gc.get_objects():
+        if isinstance(query, Compiled):
+            query.forget()
 
 
 def without_locks_and_comparisons() -> None:

@@ -1,0 +1,122 @@
+"""Queries that are compiled once: the reads of every call, of which building the SQL costs more than running it.
+
+A ``Compiled`` is built like any queryset, with ``Given("name")`` where a value comes later. Its SQL is made at the first
+use for the kind of database; after that a read is the statement, and Django's own making of rows. Only for queries whose
+text never varies: no list of a length that changes, no filter that is there or not. Nothing is cached but the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Any, Generic, TypeVar
+
+from django.db import connection
+from django.db.models import BigIntegerField, CharField, DateTimeField, Expression, Field, QuerySet
+from django.db.models.query import ModelIterable, get_related_populators
+
+R = TypeVar("R")
+
+
+class Given(Expression):
+    """The place of a value that each use of the query brings; ``field`` says how the database is given it."""
+
+    def __init__(self, name: str, field: Field[Any, Any]) -> None:
+        super().__init__(output_field=field)
+        self.name = name
+
+    def as_sql(self, compiler: Any, connection: Any) -> Any:
+        return "%s", [self]
+
+    def value_of(self, values: dict[str, Any]) -> Any:
+        return self.output_field.get_db_prep_value(values[self.name], connection)
+
+
+class Present(Given):
+    """The moment at which the query begins: a hint for finding rows, asked again (``clock.now``) under their lock."""
+
+    def __init__(self) -> None:
+        super().__init__("", DateTimeField())
+
+    def as_postgresql(self, compiler: Any, connection: Any) -> Any:
+        return "STATEMENT_TIMESTAMP()", []
+
+    def value_of(self, values: dict[str, Any]) -> Any:
+        return self.output_field.get_db_prep_value(datetime.now(UTC), connection)
+
+
+def number(name: str) -> Given:
+    """Return the place of an id."""
+    return Given(name, BigIntegerField())
+
+
+def text(name: str) -> Given:
+    """Return the place of a text."""
+    return Given(name, CharField())
+
+
+def moment(name: str) -> Given:
+    """Return the place of a time."""
+    return Given(name, DateTimeField())
+
+
+class Compiled(Generic[R]):
+    """A query of whole rows, with those it joins by ``select_related``; or of ``values_list``, as plain tuples."""
+
+    def __init__(self, build: Callable[[], QuerySet[Any, R]]) -> None:
+        self._build = build
+        self._texts: dict[str, _Text] = {}
+
+    def all(self, **values: Any) -> list[R]:
+        """Return the rows for these values of what was ``Given``."""
+        compiled = self._texts.get(connection.vendor)
+        if compiled is None:
+            compiled = self._texts[connection.vendor] = _Text(self._build())
+        return compiled.rows(values)
+
+    def first(self, **values: Any) -> R | None:
+        """Return the first row; the query itself says how many are read."""
+        return next(iter(self.all(**values)), None)
+
+    def forget(self) -> None:
+        """Compile it anew at its next use: for tests that take something out of it."""
+        self._texts.clear()
+
+
+class _Text:
+    """The SQL of a queryset, and how its columns become rows (as ``ModelIterable`` makes them)."""
+
+    def __init__(self, queryset: QuerySet[Any]) -> None:
+        compiler = queryset.query.get_compiler(using=queryset.db)
+        self.sql, self.params = compiler.as_sql()
+        self.compiler, self.db, info = compiler, queryset.db, compiler.klass_info
+        self.converters = compiler.get_converters(chain(column[0] for column in compiler.select))
+        self.of_rows = queryset._iterable_class is ModelIterable
+        if not self.of_rows:
+            return
+        self.model = info["model"]
+        self.first, self.end = info["select_fields"][0], info["select_fields"][-1] + 1
+        self.names = [column[0].target.attname for column in compiler.select[self.first : self.end]]
+        self.related = get_related_populators(info, compiler.select, queryset.db)  # type: ignore[call-arg]  # of Django 6
+        self.annotated = dict(compiler.annotation_col_map)
+
+    def rows(self, values: dict[str, Any]) -> list[Any]:
+        params = [param.value_of(values) if isinstance(param, Given) else param for param in self.params]
+        with connection.cursor() as cursor:
+            cursor.execute(self.sql, params)
+            found = cursor.fetchall()
+        converted = self._converted(found)
+        return [self._row(columns) for columns in converted] if self.of_rows else [tuple(row) for row in converted]
+
+    def _converted(self, found: list[Any]) -> Any:
+        # The converters hold the connection that compiled them; they use it for its kind only.
+        return self.compiler.apply_converters(found, self.converters) if self.converters else found
+
+    def _row(self, columns: Any) -> Any:
+        row = self.model.from_db(self.db, self.names, columns[self.first : self.end])
+        for populator in self.related:
+            populator.populate(columns, row)
+        for name, place in self.annotated.items():
+            setattr(row, name, columns[place])
+        return row
