@@ -30,7 +30,7 @@ def in_words(duration: timedelta) -> str:
     seconds = int(abs(duration).total_seconds())
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     if days:
-        return f"{days} d {hours % 24} h"
+        return f"{days} d {hours % 24} h" if hours % 24 else f"{days} d"
     if hours:
         return f"{hours} h {minutes % 60:02d} min"
     return f"{minutes} min" if minutes else f"{seconds} s"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from django.urls import reverse
 
 from ledger import clock
 from reviewqueue import authority
@@ -88,6 +89,12 @@ def test_a_held_continuation_says_why_and_who_settles_it():
     assert "held back, see below" in told
     assert "Nobody knows yet whether an outside effect happened" in told
     assert "purchasing-operations settles it" in told
+    assert "Unknown outcomes" not in told  # an owner's way to the desk, nobody else's
+    person.is_staff = True
+    person.save()
+    assert reverse("admin:reviewqueue_unknownoutcome_changelist") in receipt_of(decision, person)
+    Hold.objects.update(kind="stranded")
+    assert reverse("admin:runs_hold_changelist") in receipt_of(decision, person)
 
 
 def test_a_receipt_leads_to_the_next_wait_that_this_person_may_decide():

@@ -26,6 +26,7 @@ NOW = datetime(2026, 11, 30, 13, 22, tzinfo=UTC)
         (timedelta(minutes=38), "38 min"),
         (timedelta(seconds=59.9), "59 s"),
         (timedelta(days=2, hours=21, minutes=30), "2 d 21 h"),
+        (timedelta(days=1, minutes=59), "1 d"),
         (timedelta(0), "0 s"),
     ],
 )
