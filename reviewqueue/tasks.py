@@ -95,8 +95,9 @@ def announce() -> None:
 
 @entry_point
 def deliver() -> None:
-    """Carry what is due to its endpoints, and give up what waited too long."""
+    """Carry what is due to its endpoints, give up what waited too long, and forget what is done for long."""
     deliveries.give_up_overdue(limit=SWEPT_AT_ONCE)
+    deliveries.forget_delivered(limit=SWEPT_AT_ONCE)
     sending.deliver_due_messages(seconds=SECONDS_OF_DELIVERING)
 
 

@@ -51,6 +51,8 @@ MOST_TRIES = len(BACK_OFF) + 1
 GIVE_UP_AFTER = timedelta(days=3)
 #: Of the whole endpoint, after calls in a row that found nobody well.
 REST = (timedelta(), timedelta(seconds=5), timedelta(seconds=30), timedelta(minutes=2), timedelta(minutes=10))
+#: What was delivered or void is forgotten after that; dead letters are kept.
+KEEP_LOG = timedelta(days=30)
 LONGEST_RETRY_AFTER = timedelta(hours=6)
 #: While a call is under way, which takes ten seconds at the most: no other to this endpoint, by whatever worker.
 ONE_CALL = timedelta(seconds=15)
@@ -248,6 +250,18 @@ def give_up_overdue(*, limit: int) -> int:
     unsaid = due.filter(pk__in=overdue, trouble="")
     unsaid.update(trouble="Its turn did not come: the endpoint did not answer others before it.")
     return due.filter(pk__in=overdue).update(status=DeliveryStatus.DEAD, next_at=None, ended_at=now)
+
+
+@use_case
+def forget_delivered(*, limit: int) -> int:
+    """Forget up to ``limit`` messages that have been delivered or void for long, with their attempts; returns how many."""
+    done = Delivery.objects.filter(status__in=[DeliveryStatus.DELIVERED, DeliveryStatus.VOID])
+    old = done.filter(ended_at__lte=clock.now() - KEEP_LOG).order_by("ended_at").values_list("pk", flat=True)
+    forgotten = list(old[:limit])
+    if forgotten:
+        DeliveryAttempt.objects.filter(delivery__in=forgotten).delete()
+        Delivery.objects.filter(pk__in=forgotten).delete()
+    return len(forgotten)
 
 
 def void_of_endpoint(endpoint: WebhookEndpoint, *, now: datetime) -> None:

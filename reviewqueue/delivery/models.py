@@ -110,6 +110,11 @@ class Delivery(models.Model):
             ),
             models.Index(fields=["endpoint", "id"], name="deliveries_of_an_endpoint"),
             models.Index(fields=["endpoint", "id"], condition=Q(status=DeliveryStatus.DEAD), name="dead_letters"),
+            models.Index(
+                fields=["ended_at"],
+                condition=Q(status__in=[DeliveryStatus.DELIVERED, DeliveryStatus.VOID]),
+                name="deliveries_to_forget",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -449,6 +449,21 @@ def test_what_waited_too_long_behind_a_dead_endpoint_is_a_dead_letter(at_home):
     assert delivery.trouble
 
 
+def test_the_log_forgets_what_is_done_for_long_and_keeps_dead_letters(at_home):
+    an_endpoint(at_home.url, "run.started")
+    for _ in range(3):
+        builders.a_running_run()
+    announce_and_send()
+    first, second, third = Delivery.objects.order_by("pk")
+    long_ago = clock.now() - deliveries.KEEP_LOG
+    Delivery.objects.filter(pk=first.pk).update(ended_at=long_ago)
+    Delivery.objects.filter(pk=second.pk).update(ended_at=long_ago, status=DeliveryStatus.DEAD)
+    assert deliveries.forget_delivered(limit=10) == 1
+    assert set(Delivery.objects.all()) == {second, third}
+    assert DeliveryAttempt.objects.count() == 2
+    assert Event.objects.count() == 3, "the timeline forgets nothing"
+
+
 def test_only_one_file_writes_the_status_of_a_delivery():
     writers = {
         source.name
