@@ -51,6 +51,7 @@ INSTALLED_APPS = [
     "django_htmx",
     "django_q",
     "rest_framework",
+    "drf_spectacular_sidecar",  # the API's page needs nothing from elsewhere
 ]
 
 MIDDLEWARE = [
@@ -184,11 +185,14 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_RENDERER_CLASSES": ["reviewqueue.api.parsing.ExactRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "reviewqueue.api.parsing.JsonAlways",
     "DEFAULT_METADATA_CLASS": None,
+    "DEFAULT_SCHEMA_CLASS": "reviewqueue.api.described.document.OperationSchema",
     "EXCEPTION_HANDLER": "reviewqueue.api.problems.answer_refusal",
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,
     "FORMAT_SUFFIX_KWARG": None,
 }
+
+SPECTACULAR_SETTINGS: dict[str, Any] = {"OAS_VERSION": "3.1.1", "POSTPROCESSING_HOOKS": []}
 
 # --- outbound calls ---------------------------------------------------------------------------------------------------
 

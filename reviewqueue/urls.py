@@ -11,6 +11,7 @@ from reviewqueue.api import problems
 from reviewqueue.api.urls import nothing_here, v1
 from reviewqueue.health import healthz, readyz
 from reviewqueue.metrics import metrics
+from reviewqueue.pages.api_docs import api_docs, api_document
 from reviewqueue.pages.problem import problem_page
 
 # The admin site has no second door: who is not signed in goes through the same sign-in page, with its limits.
@@ -35,6 +36,8 @@ urlpatterns = [
     path("readyz", readyz),
     path("metrics", metrics),
     path("api/v1/", include(v1)),
+    path("api/docs/", api_docs, name="api_docs"),
+    path("api/docs/openapi.json", api_document, name="api_document"),
     re_path("^api/", nothing_here),
     path("problems/<slug:code>", problem_page, name="problem"),
     path("account/", include(account_urls)),

@@ -11,7 +11,18 @@ from django.views.decorators.csrf import csrf_exempt
 
 from ledger.errors import NotFound
 from reviewqueue.api.problems import plain_response
-from reviewqueue.api.views import callers, continuations, control, desk, effects, insights, interrupts, runs, webhooks
+from reviewqueue.api.views import (
+    callers,
+    continuations,
+    control,
+    desk,
+    effects,
+    insights,
+    interrupts,
+    runs,
+    schema,
+    webhooks,
+)
 
 
 class PublicId:
@@ -93,6 +104,7 @@ v1 = [
     path("deliveries", webhooks.Deliveries.as_view()),
     path("deliveries/<id:delivery_id>/redeliver", webhooks.Redeliver.as_view()),
     path("events", webhooks.Events.as_view()),
+    path("schema", schema.Schema.as_view()),
     path("insights", insights.InsightsOfCaller.as_view()),
     path("continuations/claim", continuations.ClaimAny.as_view()),
     path("continuations/<id:continuation_id>/claim", continuations.ClaimOne.as_view()),

@@ -12,6 +12,7 @@ from ledger.exact import dumps, parse
 from reviewqueue.keys import make_agent_key, make_personal_token
 from runs.models import Agent
 from tests import builders
+from tests.api.contract import hold_against_the_document
 
 
 @dataclass
@@ -37,6 +38,13 @@ class Caller:
         path = path if path.startswith("/") else f"/api/v1/{path}"
         kind = named.pop("Content-Type", "application/json" if sent else "")
         reply = self.client.generic(method, path, sent, content_type=kind, headers=named)
+        hold_against_the_document(
+            method=method,
+            path=path,
+            status=reply.status_code,
+            kind=reply.headers.get("Content-Type", ""),
+            content=reply.content,
+        )
         return Reply(reply.status_code, parse(reply.content) if reply.content else None, reply.headers)
 
     def get(self, path: str, **headers: str) -> Reply:
