@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import ipaddress
 import socket
 from typing import Any
@@ -22,14 +23,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--only-with-database"):
         return
-    touching = {"db", "transactional_db", "django_db_setup", "live_server"}
-    left_out = [
-        item
-        for item in items
-        if item.get_closest_marker("django_db") is None and not touching & set(getattr(item, "fixturenames", ()))
-    ]
+    left_out = [item for item in items if not touches_database(item)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in set(left_out)]
+
+
+def touches_database(item: pytest.Item) -> bool:
+    marked = item.get_closest_marker("django_db") is not None
+    return marked or bool({"db", "transactional_db", "live_server"} & set(getattr(item, "fixturenames", ())))
+
+
+@pytest.fixture(autouse=True)
+def known_reasons(request: pytest.FixtureRequest, _django_db_marker: None) -> None:
+    """The policies that a migration brings: the flush after a transactional test takes them away, from whichever test
+    the worker runs next."""
+    if not touches_database(request.node):
+        return
+    request.getfixturevalue("_django_db_helper")
+    from django.apps import apps
+
+    if not apps.get_model("runs", "Policy").objects.exists():
+        importlib.import_module("runs.migrations.0002_policies_of_the_known_reasons").bring(apps, None)
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from ledger.canonical import digest
 from reviewqueue import desk as acts
 from reviewqueue.gateway import Seen, submit_decision
 from runs.decisions import Answer
-from runs.models import Decision, Interrupt, Policy
+from runs.models import Decision, Interrupt
 from tests import builders
 from tests.pages import desk
 from tests.pages.hostile import HIDDEN, MARKUP
@@ -27,14 +27,6 @@ def sign_in(page: Page, person: User, address: str) -> None:
     client.force_login(person)
     session = client.cookies[settings.SESSION_COOKIE_NAME].value
     page.context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": address}])
-
-
-@pytest.fixture(autouse=True)
-def known_reasons() -> None:
-    """The reasons that a migration brings; the flush after a transactional test takes them away."""
-    for reason in ("approval.action", "evidence.missing"):
-        if not Policy.objects.filter(reason=reason).exists():
-            builders.a_policy(reason)
 
 
 @pytest.fixture
