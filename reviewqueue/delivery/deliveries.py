@@ -244,7 +244,8 @@ def give_up_overdue(*, limit: int) -> int:
     """Make dead letters of up to ``limit`` messages that waited too long behind a resting endpoint; returns how many."""
     now = clock.now()
     due = Delivery.objects.filter(status=DeliveryStatus.DUE, give_up_at__lte=now)
-    overdue = list(due.order_by("pk").values_list("pk", flat=True)[:limit])
+    # In the order of the partial index: by row ids, SQLite would read the whole log.
+    overdue = list(due.order_by("endpoint_id", "next_at", "pk").values_list("pk", flat=True)[:limit])
     if not overdue:
         return 0
     unsaid = due.filter(pk__in=overdue, trouble="")
@@ -255,9 +256,12 @@ def give_up_overdue(*, limit: int) -> int:
 @use_case
 def forget_delivered(*, limit: int) -> int:
     """Forget up to ``limit`` messages that have been delivered or void for long, with their attempts; returns how many."""
-    done = Delivery.objects.filter(status__in=[DeliveryStatus.DELIVERED, DeliveryStatus.VOID])
-    old = done.filter(ended_at__lte=clock.now() - KEEP_LOG).order_by("ended_at").values_list("pk", flat=True)
-    forgotten = list(old[:limit])
+    old = (
+        Delivery.objects.filter(ended_at__lte=clock.now() - KEEP_LOG).order_by("ended_at").values_list("pk", flat=True)
+    )
+    forgotten: list[int] = []
+    for status in (DeliveryStatus.DELIVERED, DeliveryStatus.VOID):  # one by one: SQLite uses no partial index for two
+        forgotten += old.filter(status=status)[: limit - len(forgotten)]
     if forgotten:
         DeliveryAttempt.objects.filter(delivery__in=forgotten).delete()
         Delivery.objects.filter(pk__in=forgotten).delete()

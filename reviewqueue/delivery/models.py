@@ -111,9 +111,7 @@ class Delivery(models.Model):
             models.Index(fields=["endpoint", "id"], name="deliveries_of_an_endpoint"),
             models.Index(fields=["endpoint", "id"], condition=Q(status=DeliveryStatus.DEAD), name="dead_letters"),
             models.Index(
-                fields=["ended_at"],
-                condition=Q(status__in=[DeliveryStatus.DELIVERED, DeliveryStatus.VOID]),
-                name="deliveries_to_forget",
+                fields=["status", "ended_at"], condition=Q(ended_at__isnull=False), name="deliveries_that_ended"
             ),
         ]
 

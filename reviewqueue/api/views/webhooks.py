@@ -78,7 +78,9 @@ class Deliveries(ApiView):
 
 def deliveries_of(agent: Agent) -> QuerySet[Delivery]:
     """Return the agent's messages with what their reply shows, those to deleted endpoints too."""
-    rows = Delivery.objects.filter(endpoint__agent=agent).select_related("endpoint", "event__run")
+    # By a list of endpoints, not by a join: that would read the log of everybody backwards, looking for the agent's own.
+    own = list(agent.webhooks.values_list("pk", flat=True))
+    rows = Delivery.objects.filter(endpoint__in=own).select_related("endpoint", "event__run")
     return rows.prefetch_related("attempts")
 
 
