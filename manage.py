@@ -47,6 +47,8 @@ def main(arguments: list[str]) -> int:
 
 def hand_over_to_django(arguments: list[str]) -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reviewqueue.settings")
+    if not arguments or arguments[0] == "help" or {"-h", "--help"} & set(arguments):
+        os.environ.setdefault("SECRET_KEY", os.urandom(32).hex())  # whoever asks for help signs nothing
     try:
         from django.core.exceptions import ImproperlyConfigured
         from django.core.management import execute_from_command_line

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AbstractUser, User
 
 from ledger.effects import settle_effect
 from ledger.errors import AlreadySettled, InDoubt, NotFound, PayloadInvalid
@@ -51,7 +51,7 @@ def settle(
     return effect
 
 
-def order_again(*, effect_id: int, person: User, reason: str, now: datetime) -> Order:
+def order_again(*, effect_id: int, person: AbstractUser, reason: str, now: datetime) -> Order:
     """Order an effect to be done again although it may have happened; its next attempt uses the order up.
 
     Raises ``AlreadySettled`` when it was applied or is ordered already, ``InDoubt`` while a worker is still at it.
@@ -67,7 +67,7 @@ def order_again(*, effect_id: int, person: User, reason: str, now: datetime) -> 
         raise AlreadySettled(
             f"{standing.person} ordered it again already.", by=standing.person.get_username(), outcome="ordered again"
         )
-    return Order.objects.create(effect=effect, person=person, reason=_reason(reason), ordered_at=now)
+    return Order.objects.create(effect=effect, person_id=person.pk, reason=_reason(reason), ordered_at=now)
 
 
 def already_settled(effect: Effect) -> AlreadySettled:

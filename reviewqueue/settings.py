@@ -20,7 +20,7 @@ VAR = ROOT / "var"
 MODE = environment.one_of("REVIEWQUEUE_MODE", environment.MODES, "production")
 PROCESS = environment.one_of("REVIEWQUEUE_PROCESS", environment.PROCESSES, "command")
 HOST = environment.text("HOST", "127.0.0.1")
-PORT = environment.number("PORT", 8000)
+PORT = environment.number("PORT", 8000, most=65_535)
 BASE_URL = environment.base_url(f"http://localhost:{PORT}")
 
 DEBUG = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AbstractUser
 
 from ledger import clock, effects, reconciliation
 from ledger.errors import NotFound, PayloadInvalid
@@ -96,15 +96,17 @@ def cancel_run(*, run_id: str, actor: str, reason: str, check: Check) -> Run:
 def restart_run(
     *,
     run_id: str,
-    person: User,
+    person: AbstractUser,
     reason: str,
     check: Check,
     checkpoint_number: int | None = None,
     choices: Mapping[str, str] | None = None,
+    keep_failed: bool = False,
 ) -> Run:
     """Revive an ended run from a checkpoint, with its ledger: what was applied stays done, facts are checked again.
 
-    ``choices`` answers ``keep`` or ``redo`` for every failed or compensated effect. Waits are asked anew by the agent;
+    ``choices`` answers ``keep`` or ``redo`` for every failed or compensated effect, or ``keep_failed`` for all. Waits are
+    asked anew by the agent;
     permits are void. Raises ``RunActive``, ``RunFinished`` (completed), ``AgentHalted``, ``PayloadInvalid``.
     """
     run, now = _lock(run_id, check)
@@ -117,7 +119,7 @@ def restart_run(
     source = run.checkpoints.filter(number=number).first()
     if source is None:
         raise PayloadInvalid.at("/checkpoint", "is no checkpoint of this run")
-    _order_redone(run, choices or {}, person=person, reason=reason, now=now)
+    _order_redone(run, choices, keep_failed=keep_failed, person=person, reason=reason, now=now)
     run.epoch += 1
     run.ended_at, run.ending, run.ending_reason, run.stop_by, run.attempts = None, "", "", None, 0
     run.pause_asked_at, run.pause_asked_by, run.pause_reason = None, "", ""
@@ -129,14 +131,19 @@ def restart_run(
     return run
 
 
-def _order_redone(run: Run, choices: Mapping[str, str], *, person: User, reason: str, now: datetime) -> None:
+def _order_redone(
+    run: Run, asked: Mapping[str, str] | None, *, keep_failed: bool, person: AbstractUser, reason: str, now: datetime
+) -> None:
     """Every effect that ended otherwise than applied has to be named: silence about one is a mistake, not a choice."""
+    choices = asked or {}
     open_to_choice = {
         effect.key: effect
         for effect in effects.consult(run.public_id)
         if effect.status in {EffectStatus.FAILED, EffectStatus.COMPENSATED}
     }
     for key in sorted(open_to_choice.keys() - choices.keys()):
+        if keep_failed:
+            break
         raise PayloadInvalid.at(f"/effects/{key}", "has to be answered: keep or redo")
     for key, choice in choices.items():
         if key not in open_to_choice:

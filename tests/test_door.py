@@ -156,3 +156,12 @@ def test_a_bare_copy_of_the_tree_starts_and_a_moved_one_starts_again(tmp_path: P
     moved = check(copy.rename(tmp_path / "moved"))
     assert moved.returncode == 0, moved.stderr
     assert "Setting up .venv" in moved.stderr
+
+
+def test_help_needs_no_secret_key():
+    environment = {name: value for name, value in os.environ.items() if name != "SECRET_KEY"}
+    environment |= {"REVIEWQUEUE_MODE": "production", "REVIEWQUEUE_ENVIRONMENT": "own"}
+    command = [sys.executable, str(ROOT / "manage.py"), "add_queue", "-h"]
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr
+    assert "--owner" in told.stdout

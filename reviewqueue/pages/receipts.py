@@ -44,9 +44,13 @@ def receipt_context(
         call = describe_call(shown, labels.get((interrupt.agent_id, str(shown["name"]))))
     _, plain = asked(interrupt, labels)
     word, tone = phrases.DECISION_WORDS[decision.status]
+    may_undo = _may_be_undone(screen, reader=reader, now=now)
+    hops = _hops(screen) if decision.status == DecisionStatus.ACCEPTED else []
     return {
         "section": "inbox",
         "now": now,
+        "so_far": f"{may_undo}.{screen.resume}",
+        "is_moving": may_undo or any(hop.state == "to come" for hop in hops) or screen.resume == "leased",
         "screen": screen,
         "decision": decision,
         "interrupt": interrupt,
@@ -59,10 +63,10 @@ def receipt_context(
         "is_accepted": decision.status == DecisionStatus.ACCEPTED,
         "is_approving": decision.verdict in APPROVING,
         "is_readers": decision.by_id == reader.pk,
-        "may_undo": _may_be_undone(screen, reader=reader, now=now),
+        "may_undo": may_undo,
         "undo_until": decision.created_at + interrupt.policy.undo,
         "who": who_decided(decision),
-        "hops": _hops(screen) if decision.status == DecisionStatus.ACCEPTED else [],
+        "hops": hops,
         "holds": [(phrases.HOLD_WORDS.get(hold.kind, hold.kind), hold) for hold in screen.holds],
         "following": None if following is None else asked(following, labels)[1],
         "following_wait": following,

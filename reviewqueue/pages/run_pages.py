@@ -1,6 +1,6 @@
 """Runs as their pages draw them: the status in words, what was done outside, the story from top to bottom.
 
-Called by ``views``. Nothing here can be pressed: acting on a run comes with its own verbs.
+Called by ``views``. What can be done with a run is in ``levers``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from django.contrib.auth.models import AbstractUser
 
 from reviewqueue.pages import phrases
 from reviewqueue.pages.calls import labels_of
+from reviewqueue.pages.levers import levers_for
 from reviewqueue.pages.stories import tell
 from reviewqueue.pages.waits import asked, shown_effects
 from reviewqueue.screens import RunScreen
@@ -82,6 +83,7 @@ def run_context(screen: RunScreen, *, reader: AbstractUser, now: datetime) -> di
         "screen": screen,
         "run": run,
         "shown": _shown(run),
+        "levers": levers_for(reader, run, screen.effects),
         "effects": shown_effects(screen.effects, run.agent, labels)[::-1],
         "unknown": sum(effect.status == "unknown" for effect in screen.effects),
         "waits": waits[::-1],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from reviewqueue.pages import deciding, insights, views
+from reviewqueue.pages import deciding, insights, levers, views
 
 urlpatterns = [
     path("", views.inbox, name="inbox"),
@@ -17,4 +17,5 @@ urlpatterns = [
     path("insights.csv", insights.insights_csv, name="insights-csv"),
     path("runs", views.runs, name="runs"),
     path("runs/<slug:run_id>", views.run, name="run"),
+    path("runs/<slug:run_id>/<slug:verb>", levers.pull, name="lever"),
 ]

@@ -56,7 +56,10 @@ def receipt(request: PageRequest, decision_id: str) -> HttpResponse:
     now = clock.now()
     screen = screens.read_receipt(request.user, decision_id)
     following = desk.next_to_decide(request.user, now=now)
-    return show(request, "interrupt/receipt.html", receipt_context(screen, following, reader=request.user, now=now))
+    context = receipt_context(screen, following, reader=request.user, now=now)
+    if request.htmx and request.GET.get("so_far") == context["so_far"]:
+        return HttpResponse(status=204)  # nothing moved: nothing is swapped, nothing read out again
+    return show(request, "interrupt/receipt.html", context)
 
 
 @require_safe

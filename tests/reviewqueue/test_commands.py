@@ -168,3 +168,12 @@ def test_a_key_is_rotated_with_an_overlap_and_revoked_at_once(world):
     assert verify_key(new) is not None
     with pytest.raises(CommandError, match="revoked before"):
         said("revoke_key", old)
+
+
+def test_a_reason_that_nobody_knew_is_called_new(capsys):
+    """A misspelt reason would otherwise make a policy that no wait ever asks for."""
+    call_command("add_queue", "purchasing", "--owner", "leads")
+    call_command("add_policy", "approval.acton", "--queue", "purchasing")
+    assert "a new reason; known before: approval.action" in capsys.readouterr().out
+    call_command("add_policy", "approval.action", "--queue", "purchasing")
+    assert "new reason" not in capsys.readouterr().out

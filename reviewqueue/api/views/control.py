@@ -83,7 +83,7 @@ class Restart(ApiView):
 
         run = control.restart_run(
             run_id=run_id,
-            person=person,  # type: ignore[arg-type]  # the project's people are django's own users
+            person=person,
             reason=sent["reason"],
             check=check,
             checkpoint_number=sent["checkpoint"],

@@ -11,7 +11,7 @@ from django.core.management.base import CommandParser
 from reviewqueue.api.times import duration_text
 from reviewqueue.management.adding import AddingCommand, duration
 from reviewqueue.registering import POLICY_RULES, add_policy
-from runs.models import Queue
+from runs.models import Policy, Queue
 from runs.states import OnExpiry, Risk
 
 DURATIONS = {
@@ -56,7 +56,11 @@ class Command(AddingCommand):
         told: dict[str, Any] = {"reason": policy.reason, "version": policy.version, "agent": options["agent"] or None}
         told |= {name: _told(getattr(policy, name)) for name in POLICY_RULES}
         of = f" of {options['agent']}" if options["agent"] else ""
-        return told, [f"Policy of {policy.reason}{of}: version {policy.version}. Waits that are open keep theirs."]
+        said = [f"Policy of {policy.reason}{of}: version {policy.version}. Waits that are open keep theirs."]
+        before = sorted({*Policy.objects.exclude(pk=policy.pk).values_list("reason", flat=True)})
+        if policy.reason not in before:
+            said.append(f"That is a new reason; known before: {', '.join(before)}.")
+        return told, said
 
 
 def _option(rule: str) -> str:

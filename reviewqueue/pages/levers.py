@@ -1,0 +1,173 @@
+"""The levers of a run on its page: pause, resume, cancel, restart, each with its consequence and a reason.
+
+``levers_for`` says which stand ready for this reader and why the others do not; ``pull`` is the POST of each. The rights are
+those of ``authority``, judged again under the run's lock by the verb's ``check``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from django.contrib import messages
+from django.contrib.auth.models import AbstractUser
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, resolve_url
+from django.views.decorators.http import require_POST
+from django_htmx.http import HttpResponseClientRedirect
+
+from ledger.errors import NotFound, Refusal
+from ledger.models import Effect
+from ledger.states import EffectStatus
+from reviewqueue import authority
+from reviewqueue.pages.showing import PageRequest, foreign_is_missing
+from runs import control
+from runs.models import Run
+from runs.states import FINAL, RunStatus
+
+LONGEST_REASON = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lever:
+    """One lever: what it does, or why it cannot be pulled now (``blocked``)."""
+
+    verb: str
+    words: str
+    consequence: str
+    button: str
+    blocked: str = ""
+    is_grave: bool = False
+    needs_reason: bool = False
+
+
+def levers_for(reader: AbstractUser, run: Run, effects: list[Effect]) -> list[Lever]:
+    """Return the levers of this run as they stand for its reader; none when the reader may pull none of them."""
+    may_control = authority.why_not_control(reader, run) is None
+    may_restart = authority.why_not_restart(reader, run) is None
+    if run.status in FINAL:
+        return [_restart(run, effects)] if may_restart and run.status != RunStatus.COMPLETED else []
+    if not may_control:
+        return []
+    return [_resume(run) if run.pause_asked_at else _pause(run), _cancel(run, effects)]
+
+
+def _pause(run: Run) -> Lever:
+    at_once = (
+        "It stops at its next safe point; until then no effect begins." if run.lease_until else "It stops at once."
+    )
+    return Lever(
+        verb="pause",
+        words="Pause",
+        consequence=f"{at_once} Answers are kept, deadlines go on. After 7 days it expires.",
+        button="Pause this run",
+        blocked="It is ending already." if run.ending else "",
+    )
+
+
+def _resume(run: Run) -> Lever:
+    still = (
+        "It has not stopped yet, so it simply goes on."
+        if run.lease_until
+        else "What was answered is checked again first."
+    )
+    return Lever(verb="resume", words="Resume", consequence=still, button="Resume this run")
+
+
+def _cancel(run: Run, effects: list[Effect]) -> Lever:
+    parts = ["Its open questions are closed now, and no effect begins any more."]
+    if run.lease_until:
+        parts.append("Its worker may still report what it did, and closes at its next safe point.")
+    unknown = sum(effect.status in {EffectStatus.UNKNOWN, EffectStatus.INTENDED} for effect in effects)
+    if unknown:
+        parts.append(f"{unknown} open outcome{'s' * (unknown > 1)} go to the owner first.")
+    applied = sum(effect.status == EffectStatus.APPLIED for effect in effects)
+    if applied:
+        parts.append(f"{applied} effect{'s' * (applied > 1)} stay done: nothing is taken back by itself.")
+    parts.append("It cannot be uncancelled, only restarted.")
+    return Lever(
+        verb="cancel",
+        words="Cancel",
+        consequence=" ".join(parts),
+        button="Cancel this run",
+        blocked="It is ending already." if run.ending else "",
+        is_grave=True,
+    )
+
+
+def _restart(run: Run, effects: list[Effect]) -> Lever:
+    undecided = [effect for effect in effects if effect.status in {EffectStatus.FAILED, EffectStatus.COMPENSATED}]
+    kept = f" {len(undecided)} failed effects stay as they are." if undecided else ""
+    return Lever(
+        verb="restart",
+        words="Restart",
+        consequence=f"It goes on from its last checkpoint as epoch {run.epoch + 1}, with its ledger: what was done is not"
+        f" done again.{kept} Facts are checked again, and the agent asks anew.",
+        button="Restart this run",
+        needs_reason=True,
+    )
+
+
+@require_POST
+@foreign_is_missing
+def pull(request: PageRequest, run_id: str, verb: str) -> HttpResponse:
+    """Pull one lever; what followed, or why not, is told in one sentence on the run's page."""
+    reason = request.POST.get("reason", "").strip()
+    if verb not in _VERBS:
+        raise Http404
+    if len(reason) > LONGEST_REASON or (verb == "restart" and not reason):
+        messages.error(request, f"Say why, in up to {LONGEST_REASON} characters.")
+    else:
+        try:
+            messages.success(request, _VERBS[verb](request.user, run_id, reason))
+        except NotFound:
+            raise
+        except Refusal as refusal:
+            messages.error(request, refusal.detail)
+    address = resolve_url("run", run_id)
+    return HttpResponseClientRedirect(address) if request.htmx else redirect(address)
+
+
+def _check(person: AbstractUser, why_not: Callable[[AbstractUser, Run], Refusal | None]) -> Callable[[Run], None]:
+    visible = authority.visible_runs(person)
+
+    def check(run: Run) -> None:
+        if not visible.filter(pk=run.pk).exists():
+            raise NotFound
+        refusal = why_not(person, run)
+        if refusal is not None:
+            raise refusal
+
+    return check
+
+
+def _pull_pause(person: AbstractUser, run_id: str, reason: str) -> str:
+    check = _check(person, authority.why_not_control)
+    run = control.pause_run(run_id=run_id, actor=f"person:{person.get_username()}", reason=reason, check=check)
+    return "It stops at its next safe point." if run.lease_until else "Paused."
+
+
+def _pull_resume(person: AbstractUser, run_id: str, reason: str) -> str:
+    check = _check(person, authority.why_not_control)
+    control.resume_run(run_id=run_id, actor=f"person:{person.get_username()}", reason=reason, check=check)
+    return "Resumed."
+
+
+def _pull_cancel(person: AbstractUser, run_id: str, reason: str) -> str:
+    check = _check(person, authority.why_not_control)
+    run = control.cancel_run(run_id=run_id, actor=f"person:{person.get_username()}", reason=reason, check=check)
+    return "Cancelled." if run.ended_at else "It is ending: its worker or an open outcome comes first."
+
+
+def _pull_restart(person: AbstractUser, run_id: str, reason: str) -> str:
+    check = _check(person, authority.why_not_restart)
+    control.restart_run(run_id=run_id, person=person, reason=reason, check=check, keep_failed=True)
+    return "Restarted: it goes on as soon as its facts are checked."
+
+
+_VERBS: dict[str, Callable[[AbstractUser, str, str], str]] = {
+    "pause": _pull_pause,
+    "resume": _pull_resume,
+    "cancel": _pull_cancel,
+    "restart": _pull_restart,
+}

@@ -1,0 +1,109 @@
+"""The levers on a run's page: who sees which, what each does, and what a refusal says."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from runs.lifecycle import fail_run
+from runs.models import Run
+from tests import builders
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def tom():
+    return builders.a_person("tom@example.org")
+
+
+def browser_of(person) -> Client:
+    client = Client()
+    client.force_login(person)
+    return client
+
+
+def page_of(client: Client, run: Run) -> str:
+    return client.get(f"/runs/{run.public_id}").content.decode()
+
+
+def test_who_started_a_run_pauses_resumes_and_cancels_it_with_a_reason(tom):
+    interrupt = builders.a_waiting_interrupt(started=builders.a_running_run(initiator=tom))
+    run, client = interrupt.run, browser_of(tom)
+    assert "Pause this run" in page_of(client, run)
+
+    told = client.post(f"/runs/{run.public_id}/pause", {"reason": "wait for Monday"}, follow=True).content.decode()
+    run.refresh_from_db()
+    assert (run.status, run.pause_reason) == ("paused", "wait for Monday")
+    assert "Paused." in told
+    assert "Resume this run" in told
+
+    client.post(f"/runs/{run.public_id}/resume")
+    run.refresh_from_db()
+    assert run.status == "waiting"
+
+    told = client.post(f"/runs/{run.public_id}/cancel", {"reason": "not needed"}, follow=True).content.decode()
+    run.refresh_from_db()
+    assert run.status == "cancelled"
+    assert "Cancelled." in told
+    assert "Cancel this run" not in told
+
+
+def test_pressed_twice_is_pressed_once(tom):
+    run = builders.a_running_run(initiator=tom).run
+    client = browser_of(tom)
+    for _ in range(2):
+        assert client.post(f"/runs/{run.public_id}/pause", follow=True).status_code == 200
+    run.refresh_from_db()
+    assert run.pause_asked_at is not None
+    assert "pausing" in page_of(client, run)
+
+
+def test_a_reviewer_sees_the_run_and_no_levers():
+    ana = builders.a_reviewer()
+    interrupt = builders.a_waiting_interrupt()
+    client = browser_of(ana)
+    assert "levers" not in page_of(client, interrupt.run)
+    told = client.post(f"/runs/{interrupt.run.public_id}/cancel", follow=True).content.decode()
+    interrupt.run.refresh_from_db()
+    assert interrupt.run.status == "waiting"
+    assert "Only who started this run" in told
+
+
+def test_a_stranger_finds_no_run_to_pull_at():
+    interrupt = builders.a_waiting_interrupt()
+    client = browser_of(builders.a_person("eve@example.org"))
+    assert client.post(f"/runs/{interrupt.run.public_id}/cancel").status_code == 404
+    assert client.post("/runs/run_nothing/cancel").status_code == 404
+
+
+def test_an_owner_restarts_an_ended_run_with_a_reason():
+    started = builders.a_running_run()
+    run = started.run
+    fail_run(agent=run.agent, run_id=run.public_id, token=started.lease.token, error=None)
+    client = browser_of(builders.a_person("own@example.org", "agent-owners"))
+    assert "Restart this run" in page_of(client, run)
+
+    assert "Say why" in client.post(f"/runs/{run.public_id}/restart", follow=True).content.decode()
+    client.post(f"/runs/{run.public_id}/restart", {"reason": "the server is back"})
+    run.refresh_from_db()
+    assert (run.status, run.epoch) == ("revalidating", 2)
+
+
+def test_levers_are_pulled_by_post_only_and_there_are_four(tom):
+    run = builders.a_running_run(initiator=tom).run
+    client = browser_of(tom)
+    assert client.get(f"/runs/{run.public_id}/cancel").status_code == 405
+    assert client.post(f"/runs/{run.public_id}/explode").status_code == 404
+
+
+def test_a_receipt_that_did_not_move_is_not_swapped():
+    ana = builders.a_reviewer()
+    interrupt = builders.a_waiting_interrupt()
+    receipt = builders.decide(interrupt, ana, door="page")
+    client = browser_of(ana)
+    address = f"/decisions/{receipt.decision.public_id}"
+    page = client.get(address).content.decode()
+    assert 'hx-trigger="every 2s"' in page
+    assert client.get(f"{address}?so_far=True.ready", headers={"HX-Request": "true"}).status_code == 204
+    assert client.get(f"{address}?so_far=True.checking", headers={"HX-Request": "true"}).status_code == 200
