@@ -9,6 +9,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from django.db.models import QuerySet
+
 from ledger.canonical import digest
 from ledger.models import Effect
 from ledger.public_ids import new_id
@@ -54,16 +56,24 @@ def find_permit(run: Run, public_id: str) -> Permit | None:
     return Permit.objects.filter(run=run, public_id=public_id).first()
 
 
-def standing_permit(run: Run, *, key: str, call_digest: str, now: datetime) -> Permit | None:
-    """Return a permit of the run that lets the effect ``key`` begin with exactly this call, the one that ends first."""
-    good = Permit.objects.filter(run=run, digest=call_digest, void_at=None, valid_until__gt=now)
+def approves_for(permit: Permit, reason: str) -> bool:
+    """Tell whether the permit was given for ``reason``; empty: any reason will do."""
+    return not reason or permit.decision.interrupt.reason == reason
+
+
+def standing_permit(run: Run, *, key: str, call_digest: str, reason: str, now: datetime) -> Permit | None:
+    """Return a permit of the run that lets the effect ``key`` begin with exactly this call, the one that ends first.
+
+    ``reason``: what it has to be given for; empty: anything.
+    """
+    good = _good_permits(run, reason=reason, now=now).filter(digest=call_digest)
     spent_elsewhere = _spent(run).exclude(key=key).values("permit_ref")
     return good.exclude(public_id__in=spent_elsewhere).order_by("valid_until", "id").first()
 
 
-def approved_otherwise(run: Run, *, name: str, now: datetime) -> Permit | None:
+def approved_otherwise(run: Run, *, name: str, reason: str, now: datetime) -> Permit | None:
     """Return a good, unspent permit for another call of this name: somebody approved other arguments."""
-    good = Permit.objects.filter(run=run, void_at=None, valid_until__gt=now).order_by("id")
+    good = _good_permits(run, reason=reason, now=now).order_by("id")
     unspent = good.exclude(public_id__in=_spent(run).values("permit_ref"))
     return next((permit for permit in unspent if permit.call["name"] == name), None)
 
@@ -81,6 +91,11 @@ def check_permit(run: Run, permit: Permit, *, key: str, call_digest: str, now: d
         raise PermitExpired(f"This approval was taken back: {permit.void_reason}.", permit=permit.public_id)
     if permit.valid_until <= now:
         raise PermitExpired(permit=permit.public_id)
+
+
+def _good_permits(run: Run, *, reason: str, now: datetime) -> QuerySet[Permit]:
+    good = Permit.objects.filter(run=run, void_at=None, valid_until__gt=now)
+    return good.filter(decision__interrupt__reason=reason) if reason else good
 
 
 def _spent(run: Run) -> Any:

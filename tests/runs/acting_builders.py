@@ -96,7 +96,14 @@ def let_go(run: Run, *, to_check: bool = True) -> None:
 
 
 @transaction.atomic
-def a_permit(run: Run, *, name: str = ORDER, arguments: Any = None, ttl: timedelta = timedelta(hours=24)) -> Permit:
+def a_permit(
+    run: Run,
+    *,
+    name: str = ORDER,
+    arguments: Any = None,
+    ttl: timedelta = timedelta(hours=24),
+    reason: str = "approval.action",
+) -> Permit:
     """What an accepted approval of this call left behind."""
     now = clock.now()
     call = {"name": name, "arguments": ARGUMENTS if arguments is None else arguments}
@@ -112,10 +119,9 @@ def a_permit(run: Run, *, name: str = ORDER, arguments: Any = None, ttl: timedel
         epoch=run.epoch,
         key=new_id("key"),
         kind="approval",
-        reason="approval.action",
+        reason=reason,
         queue=queue,
-        policy=Policy.objects.filter(reason="approval.action").first()
-        or Policy.objects.create(reason="approval.action"),
+        policy=Policy.objects.filter(reason=reason).first() or Policy.objects.create(reason=reason),
         title="Order?",
         proposal=call,
         risk="high",

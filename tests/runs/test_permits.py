@@ -11,7 +11,7 @@ from ledger import clock
 from ledger.exact import ABSENT
 from ledger.models import Effect
 from runs.errors import ApprovalRequired, CallNotApproved, PermitExpired, PermitUsed
-from runs.models import Event, Permit, Run
+from runs.models import EffectRule, Event, Permit, Run
 from runs.permits import void_permits
 from tests.runs.acting_builders import (
     ARGUMENTS,
@@ -55,7 +55,48 @@ def test_a_rule_matches_by_name_or_pattern(pattern):
         begin(run)
 
 
-@pytest.mark.parametrize("pattern", ["Issue_*", "issue", "ask_*"])
+@pytest.mark.parametrize(
+    "name", ["Issue_Purchase_Order", " issue_purchase_order", "issue_\u200bpurchase_order", "\uff49ssue_purchase_order"]
+)
+def test_no_other_spelling_of_a_name_leads_past_a_rule(name):
+    """C136: the agent chooses the name, in which case, blanks and invisible characters say nothing."""
+    run = a_leased_run()
+    a_rule("issue_*")
+    with pytest.raises(ApprovalRequired):
+        begin(run, name=name)
+
+
+def test_of_several_rules_the_closest_says_the_reason():
+    run = a_leased_run()
+    a_rule("*")
+    EffectRule.objects.create(agent=run.agent, name_pattern="issue_*", reason="approval.order")
+    with pytest.raises(ApprovalRequired) as refused:
+        begin(run)
+    assert refused.value.extra["reason"] == "approval.order"
+
+
+@pytest.mark.parametrize("names_it", [True, False])
+def test_an_approval_for_another_reason_is_none_under_a_rule(names_it):
+    """C115: the agent chose the reason, and with it a laxer policy; the rule's own reason is the one that counts."""
+    run = a_leased_run()
+    a_rule()
+    permit = a_permit(run, reason="question")
+    with pytest.raises(ApprovalRequired):
+        begin(run, permit=permit.public_id if names_it else None)
+    assert not Effect.objects.exists()
+
+
+def test_a_rule_with_another_reason_stops_the_next_try():
+    run = a_leased_run()
+    permit = a_permit(run, reason="question")
+    begin(run, permit=permit.public_id)
+    report(run, "failed", retryable=True)
+    a_rule()
+    with pytest.raises(ApprovalRequired):
+        begin(run)
+
+
+@pytest.mark.parametrize("pattern", ["issue", "ask_*"])
 def test_a_rule_for_other_names_asks_for_nothing(pattern):
     run = a_leased_run()
     a_rule(pattern)
