@@ -79,9 +79,10 @@ def extend(*, responder: AbstractUser, interrupt_id: str, by: timedelta) -> Inte
         raise Expired
     if by <= timedelta(0):
         raise PayloadInvalid.at("/by", "has to be more than nothing")
-    deadline = interrupt.deadline + by
-    if deadline > now + interrupt.policy.deadline_max:
+    # Compared before it is added up: there are lengths that lead past the calendar.
+    if by > now + interrupt.policy.deadline_max - interrupt.deadline:
         raise PayloadInvalid.at("/by", f"goes past the policy's longest wait, {interrupt.policy.deadline_max}")
+    deadline = interrupt.deadline + by
     extend_interrupt(interrupt, deadline=deadline)
     refs = {"deadline": deadline.isoformat()}
     _note(run, "interrupt.extended", responder, interrupt, now=now, waits_end=deadline, **refs)

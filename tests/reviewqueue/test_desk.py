@@ -97,6 +97,14 @@ def test_a_lead_extends_a_deadline_up_to_the_policys_longest(ana, lea):
         desk.extend(responder=lea, interrupt_id=interrupt.public_id, by=timedelta(days=400))
 
 
+@pytest.mark.parametrize("by", [timedelta(days=999_999_999), timedelta(days=2_913_000)])
+def test_a_length_that_leads_past_the_calendar_is_refused(lea, by):
+    """C065: a duration beyond all bounds was a server error."""
+    interrupt = builders.a_waiting_interrupt()
+    with pytest.raises(PayloadInvalid):
+        desk.extend(responder=lea, interrupt_id=interrupt.public_id, by=by)
+
+
 def test_a_closed_wait_is_neither_extended_nor_assigned(ana, lea):
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, ana)
