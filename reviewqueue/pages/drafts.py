@@ -25,6 +25,7 @@ from runs.models import Fact, Interrupt
 from runs.states import APPROVING, Verdict
 
 Post = Mapping[str, Any]
+NO_VERSION = 0  # the first is 1
 _NONCE = re.compile(r"[A-Za-z0-9_-]{8,60}")
 
 
@@ -263,11 +264,16 @@ class _Drafting:
         return sent if _NONCE.fullmatch(sent) else secrets.token_urlsafe(16)
 
     def seen(self) -> Seen:
-        """Return the version that the person saw: the one of the form that was sent, else the one that waits now."""
+        """Return the version that the person saw: the one of the form that was sent, or of the form that is drawn now.
+
+        A form that names no version was not drawn by us, and nobody can tell what its sender saw: it counts as stale.
+        """
+        if not self.judge:
+            return Seen(state_version=self.interrupt.state_version, content_digest=self.interrupt.content_digest)
         version = self.text("state_version")
-        if self.judge and version.isascii() and version.isdigit() and len(version) < 10:
-            return Seen(state_version=int(version), content_digest=self.text("content_digest")[:80])
-        return Seen(state_version=self.interrupt.state_version, content_digest=self.interrupt.content_digest)
+        names_one = version.isascii() and version.isdigit() and len(version) < 10
+        seen = int(version) if names_one else NO_VERSION
+        return Seen(state_version=seen, content_digest=self.text("content_digest")[:80])
 
     def not_pressed(self, pressed: str) -> str:
         """Say why nothing was decided, where the choice and the button are not the same act."""

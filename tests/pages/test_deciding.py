@@ -294,6 +294,18 @@ class TestRefusals:
         html = desk.post(client, interrupt, form).content.decode()
         assert "You saw version 1; version 2 waits now. The agent changed: message, title." in html
 
+    @pytest.mark.parametrize("version", [None, "", "1x", "-1", "1.0", "\u0661", "9" * 30])
+    def test_a_form_that_names_no_version_decides_nothing(self, client: Client, version: str | None):
+        """C128: a lost or forged hidden field was taken for the version that waits now, whatever had been seen."""
+        interrupt = desk.an_order()
+        form = desk.form_of(client, interrupt, verdict="approve", act="approve")
+        if version is None:
+            del form["state_version"]
+        else:
+            form["state_version"] = version
+        assert desk.post(client, interrupt, form).status_code == 409
+        assert Decision.objects.get().status == "stale"
+
     def test_other_content_under_the_same_version_is_refused(self, client: Client):
         interrupt = desk.an_order()
         form = desk.form_of(client, interrupt, verdict="approve", act="approve")
