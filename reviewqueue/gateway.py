@@ -100,7 +100,8 @@ def _decide(
     if request_key:
         before = Decision.objects.filter(by=responder.pk, interrupt=interrupt, request_key=request_key).first()
         if before is not None:
-            same = before.digest == answer.digest()
+            # The version is part of what was said: in a renewed review the same words are a new answer.
+            same = before.digest == answer.digest() and before.state_version == seen.state_version
             return _receipt_again(run, interrupt, before) if same else KeyReused()
     if interrupt.status == InterruptStatus.WAITING and interrupt.deadline <= now:
         # The sweep's own verb: a late answer is judged against what the deadline led to, also where no sweep runs.

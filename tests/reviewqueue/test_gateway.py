@@ -199,6 +199,16 @@ def test_one_request_key_is_one_decision(ana):
         builders.decide(interrupt, ana, "reject", request_key="form-1")
 
 
+def test_the_same_words_to_a_later_version_are_another_answer(ana):
+    """C221: in a renewed review the key of the first round got the first receipt, and the new answer was lost."""
+    interrupt = builders.a_waiting_interrupt()
+    builders.decide(interrupt, ana, door="page", request_key="form-1")
+    desk.undo(responder=ana, interrupt_id=interrupt.public_id)
+    with pytest.raises(KeyReused):
+        builders.decide(interrupt, ana, version=2, request_key="form-1")
+    assert builders.decide(interrupt, ana, version=2, request_key="form-2").decision.status == "accepted"
+
+
 def test_twenty_answers_of_one_person_are_one_decision(ana):
     """CASES C001."""
     interrupt = builders.a_waiting_interrupt()
