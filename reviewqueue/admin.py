@@ -257,7 +257,7 @@ class UnknownOutcomeDesk(EffectDesk):
 class RunDesk(Desk):
     owner = "agent__owner"
     list_display = ["public_id", drawn("title"), "agent", "status", "initiator", "created_at"]
-    list_filter = ["status", "agent"]
+    list_filter = ["status", ("agent", admin.RelatedOnlyFieldListFilter)]  # not the names of others' agents
     search_fields = ["=public_id", "=key"]
     list_select_related = ["agent", "initiator"]
     ordering = ["-created_at"]

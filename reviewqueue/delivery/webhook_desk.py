@@ -27,7 +27,7 @@ class WebhookEndpointDesk(Desk):
 
     owner = "agent__owner"
     list_display = ["public_id", "agent", drawn("url"), "created_at", "disabled_at", "deleted_at", "rest_until"]
-    list_filter = ["agent"]
+    list_filter = [("agent", admin.RelatedOnlyFieldListFilter)]  # not the names of others' agents
     list_select_related = ["agent"]
     ordering = ["-pk"]
     shows = [

@@ -9,8 +9,8 @@ from django.test import Client
 from django.urls import reverse
 
 from ledger.models import Effect, EffectReport, Order
-from runs.models import Hold, Run
-from tests.runs.acting_builders import KEY, OWNERS, a_leased_run, a_person, begin, let_go, report
+from runs.models import Agent, Hold, Run
+from tests.runs.acting_builders import KEY, OWNERS, a_group, a_leased_run, a_person, an_agent, begin, let_go, report
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -44,6 +44,17 @@ def page_of(effect: Effect, model: str = "reviewqueue_unknownoutcome") -> str:
 
 
 # --- who sees what ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", ["runs_run", "reviewqueue_webhookendpoint"])
+def test_a_filter_does_not_name_the_agents_of_others(rows):
+    """C203: the lists were empty for a stranger, but the filter beside them named every agent."""
+    a_leased_run(an_agent("secret-takeover"))
+    others = a_group("other-owners")
+    for slug in ("theirs-1", "theirs-2"):
+        Agent.objects.create(slug=slug, owner=others)
+    html = at_desk(staff("olga@example.org", "other-owners")).get(reverse(f"admin:{rows}_changelist")).content.decode()
+    assert "secret-takeover" not in html
 
 
 @pytest.mark.parametrize("group", [OWNERS, "operators"])
