@@ -32,7 +32,7 @@ LONGEST_COMMENT = 10_000
 def claim(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
     """Claim the interrupt, or extend one's own claim; a lead takes over. Only who may decide may claim."""
     run, interrupt, now = _lock(responder, interrupt_id)
-    refusal = authority.why_not_decide(responder, interrupt) or _closed(interrupt)
+    refusal = authority.why_not_decide(responder, interrupt) or _closed(interrupt, now=now)
     if refusal is not None:
         raise refusal
     take_over = authority.leads(responder, interrupt.queue)
@@ -58,7 +58,7 @@ def release(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
 def assign(*, responder: AbstractUser, interrupt_id: str, people: list[AbstractUser]) -> Interrupt:
     """Say who decides; nobody named gives it back to the whole queue. For leads of the queue and operators."""
     run, interrupt, now = _lock(responder, interrupt_id)
-    _refuse_unless_lead(responder, interrupt)
+    _refuse_unless_lead(responder, interrupt, now=now)
     authority.check_assignees(
         people, queue=interrupt.queue, policy=interrupt.policy, initiator_id=run.initiator_id, at="/assignees"
     )
@@ -74,9 +74,7 @@ def assign(*, responder: AbstractUser, interrupt_id: str, people: list[AbstractU
 def extend(*, responder: AbstractUser, interrupt_id: str, by: timedelta) -> Interrupt:
     """Give an open wait more time, up to the policy's longest from now. For leads of the queue and operators."""
     run, interrupt, now = _lock(responder, interrupt_id)
-    _refuse_unless_lead(responder, interrupt)
-    if interrupt.deadline <= now:
-        raise Expired
+    _refuse_unless_lead(responder, interrupt, now=now)
     if by <= timedelta(0):
         raise PayloadInvalid.at("/by", "has to be more than nothing")
     # Compared before it is added up: there are lengths that lead past the calendar.
@@ -126,16 +124,16 @@ def _lock(responder: AbstractUser, interrupt_id: str) -> tuple[Run, Interrupt, d
     return run, interrupt, clock.now()
 
 
-def _closed(interrupt: Interrupt) -> Refusal | None:
+def _closed(interrupt: Interrupt, *, now: datetime) -> Refusal | None:
     if interrupt.status == InterruptStatus.WAITING:
-        return None
+        return Expired() if interrupt.deadline <= now else None
     return closed_refusal(interrupt, winner_of(interrupt))
 
 
-def _refuse_unless_lead(responder: AbstractUser, interrupt: Interrupt) -> None:
+def _refuse_unless_lead(responder: AbstractUser, interrupt: Interrupt, *, now: datetime) -> None:
     if not (authority.leads(responder, interrupt.queue) or authority.is_operator(responder)):
         raise NotPermitted(f"Only leads of {interrupt.queue.slug} and operators do this.")
-    refusal = _closed(interrupt)
+    refusal = _closed(interrupt, now=now)
     if refusal is not None:
         raise refusal
 

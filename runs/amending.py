@@ -11,15 +11,17 @@ from datetime import datetime
 from typing import Any
 
 from ledger import clock
+from ledger.canonical import digest
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.exact import ABSENT, Absent
 from ledger.transactions import use_case
 from runs.continuations import told_of
 from runs.decisions import closed_refusal, winner_of
-from runs.errors import StaleVersion
+from runs.errors import Expired, StaleVersion
 from runs.facts import AskedFact, record_facts
 from runs.interrupts import amend_interrupt, check_proposal, withdraw_interrupt
 from runs.models import Agent, Continuation, Fact, Interrupt, Run
+from runs.policies import refuse_too_soon
 from runs.standing import store
 from runs.states import InterruptStatus, Kind
 from runs.timeline import note
@@ -41,7 +43,7 @@ def amend_wait(*, agent: Agent, interrupt_id: str, amendment: Amendment, state_v
     """Change an open wait: its version goes up, votes are overtaken, and an answer to what was shown before is stale."""
     run, interrupt = _lock(agent, interrupt_id)
     now = clock.now()
-    _refuse_closed(interrupt)
+    _refuse_closed(interrupt, now=now)
     if state_version is not None and state_version != interrupt.state_version:
         raise StaleVersion(state_version=interrupt.state_version, content_digest=interrupt.content_digest)
     changed: dict[str, Any] = {}
@@ -56,6 +58,9 @@ def amend_wait(*, agent: Agent, interrupt_id: str, amendment: Amendment, state_v
         changed["proposal"] = amendment.proposal
     if amendment.deadline is not ABSENT:
         changed["deadline"] = _sooner(interrupt, amendment.deadline, now=now)
+    changed = {name: value for name, value in changed.items() if not _is_same(getattr(interrupt, name), value)}
+    if not changed and amendment.facts is ABSENT:
+        return interrupt  # asked again after a lost reply: nobody's answer has become stale by it
     if amendment.facts is not ABSENT:
         Fact.objects.filter(interrupt=interrupt).delete()
         record_facts(amendment.facts, agent=agent, checkpoint=interrupt.checkpoint, interrupt=interrupt, at="/facts")
@@ -81,7 +86,7 @@ def withdraw_wait(*, agent: Agent, interrupt_id: str, reason: str) -> tuple[Inte
     if interrupt.status == InterruptStatus.WITHDRAWN:
         return interrupt, None
     now = clock.now()
-    _refuse_closed(interrupt)
+    _refuse_closed(interrupt, now=now)
     continuation = withdraw_interrupt(run, interrupt, now=now)
     note(
         run,
@@ -96,9 +101,15 @@ def withdraw_wait(*, agent: Agent, interrupt_id: str, reason: str) -> tuple[Inte
     return interrupt, continuation
 
 
-def _refuse_closed(interrupt: Interrupt) -> None:
+def _refuse_closed(interrupt: Interrupt, *, now: datetime) -> None:
     if interrupt.status != InterruptStatus.WAITING:
         raise closed_refusal(interrupt, winner_of(interrupt))
+    if interrupt.deadline <= now:
+        raise Expired  # the sweep is about to say so; what the policy has for it is not to be dodged meanwhile
+
+
+def _is_same(stands: Any, wanted: Any) -> bool:
+    return bool(stands == wanted) if isinstance(wanted, datetime) else digest(stands) == digest(wanted)
 
 
 def _sooner(interrupt: Interrupt, deadline: datetime | Absent, *, now: datetime) -> datetime:
@@ -107,6 +118,7 @@ def _sooner(interrupt: Interrupt, deadline: datetime | Absent, *, now: datetime)
         raise PayloadInvalid.at("/deadline", "may only come sooner; people extend it")
     if deadline <= now:
         raise PayloadInvalid.at("/deadline", "has passed already")
+    refuse_too_soon(interrupt.policy, deadline - now, at="/deadline")
     return deadline
 
 

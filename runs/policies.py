@@ -106,11 +106,16 @@ def _deadline(policy: Policy, wish: Wish, now: datetime, at: str) -> datetime:
         raise PayloadInvalid.at(f"{at}/{member}", "has passed already")
     if wanted > FURTHEST:
         raise PayloadInvalid.at(f"{at}/{member}", "is more than a century away")
-    if wanted < policy.deadline_min:
-        raise _refused(f"{at}/{member}", f"is sooner than {policy.deadline_min} from now", rule="deadline_min")
+    refuse_too_soon(policy, wanted, at=f"{at}/{member}")
     if wanted > policy.deadline_max:
         raise _refused(f"{at}/{member}", f"is later than {policy.deadline_max} from now", rule="deadline_max")
     return wish.deadline or now + wanted
+
+
+def refuse_too_soon(policy: Policy, wanted: timedelta, *, at: str) -> None:
+    """Refuse a deadline that leaves people less time than the policy gives them: when a wait is opened, and amended."""
+    if wanted < policy.deadline_min:
+        raise _refused(at, f"is sooner than {policy.deadline_min} from now", rule="deadline_min")
 
 
 def _on_expiry(

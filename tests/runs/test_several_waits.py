@@ -8,9 +8,10 @@ import pytest
 
 from ledger import clock
 from ledger.errors import KeyReused, PayloadInvalid
+from reviewqueue import desk
 from runs import expiry
 from runs.amending import Amendment, amend_wait, withdraw_wait
-from runs.errors import AlreadyDecided, StaleVersion, Superseded, Withdrawn
+from runs.errors import AlreadyDecided, Expired, PolicyRefuses, StaleVersion, Superseded, Withdrawn
 from runs.facts import AskedFact
 from runs.models import Continuation, Interrupt, Run
 from tests import builders
@@ -143,6 +144,41 @@ def test_an_amendment_shortens_a_deadline_and_never_extends_it():
     assert amended.deadline == sooner
     with pytest.raises(PayloadInvalid):
         amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(deadline=later))
+
+
+def test_an_amendment_leaves_people_the_time_their_policy_gives_them():
+    """C065: a deadline too soon was refused in the request, and taken a second later as an amendment."""
+    builders.a_policy(deadline_min=timedelta(hours=1))
+    interrupt = builders.a_waiting_interrupt()
+    with pytest.raises(PolicyRefuses):
+        amend_wait(
+            agent=interrupt.agent,
+            interrupt_id=interrupt.public_id,
+            amendment=Amendment(deadline=clock.now() + timedelta(minutes=1)),
+        )
+    assert Interrupt.objects.get().deadline == interrupt.deadline
+
+
+def test_an_amendment_of_nothing_makes_no_answer_stale():
+    """C128: asked again after a lost reply, the same amendment raised the version once more, and so did an empty one."""
+    interrupt = builders.a_waiting_interrupt()
+    for amendment in (Amendment(title="Cheaper"), Amendment(title="Cheaper"), Amendment()):
+        amended = amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=amendment)
+    assert amended.state_version == 2
+
+
+def test_an_overdue_wait_is_neither_amended_nor_withdrawn_nor_claimed_before_the_sweep():
+    """C055: withdrawn in that moment, the policy's own end never came."""
+    ana = builders.a_reviewer()
+    interrupt = builders.a_waiting_interrupt()
+    builders.move_deadline(interrupt, clock.now())
+    named = {"agent": interrupt.agent, "interrupt_id": interrupt.public_id}
+    with pytest.raises(Expired):
+        amend_wait(**named, amendment=Amendment(title="Cheaper"))
+    with pytest.raises(Expired):
+        withdraw_wait(**named, reason="late")
+    with pytest.raises(Expired):
+        desk.claim(responder=ana, interrupt_id=interrupt.public_id)
 
 
 def test_amended_facts_replace_the_old_ones():
