@@ -1,12 +1,14 @@
-"""Headers that every answer of the product carries, beyond Django's own.
+"""What every request and answer of the product goes through, beyond Django's own: caches, and what no database stores.
 
 Called by the middleware list in `settings`. Static files are answered before this and may be cached.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
+from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest, HttpResponse
 
 
@@ -18,5 +20,22 @@ def keep_out_of_caches(get_response: Callable[[HttpRequest], HttpResponse]) -> C
         if not response.has_header("Cache-Control"):
             response["Cache-Control"] = "no-store"
         return response
+
+    return answer
+
+
+def refuse_unstorable(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Refuse a NUL in a cookie, or in an address of the admin site: PostgreSQL cannot even look for one.
+
+    Session and admin site hand such texts to the database as they come. Our own pages and the API judge theirs themselves.
+    """
+
+    def answer(request: HttpRequest) -> HttpResponse:
+        looked_for = list(request.COOKIES.values())
+        if request.path.startswith("/admin/"):
+            looked_for += [request.path, *itertools.chain(*(texts for _, texts in request.GET.lists()))]
+        if any("\x00" in text for text in looked_for):
+            raise SuspiciousOperation("The request holds the character NUL.")
+        return get_response(request)
 
     return answer
