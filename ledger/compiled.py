@@ -1,22 +1,25 @@
-"""Queries that are compiled once: the reads of every call, of which building the SQL costs more than running it.
+"""Statements that are compiled once: those of every call, of which building the SQL costs more than running it.
 
 A ``Compiled`` is built like any queryset, with ``Given("name")`` where a value comes later. Its SQL is made at the first
-use for the kind of database; after that a read is the statement, and Django's own making of rows. Only for queries whose
-text never varies: no list of a length that changes, no filter that is there or not. Nothing is cached but the text.
+use for the kind of database; after that a read is the statement, and Django's own making of rows. ``CompiledUpdate`` and
+``insert`` do the same for writes. Only for statements whose text never varies: no list of a length that changes, no filter
+that is there or not. Nothing is cached but the text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from django.db import connection
-from django.db.models import BigIntegerField, CharField, DateTimeField, Expression, Field, QuerySet
+from django.db.models import BigIntegerField, CharField, DateTimeField, Expression, Field, Model, QuerySet
 from django.db.models.query import ModelIterable, get_related_populators
+from django.db.models.sql import InsertQuery, UpdateQuery
 
 R = TypeVar("R")
+M = TypeVar("M", bound=Model)
 
 
 class Given(Expression):
@@ -84,6 +87,57 @@ class Compiled(Generic[R]):
         self._texts.clear()
 
 
+class CompiledUpdate:
+    """An update of some columns where its queryset says; each use gives the columns' values, and what was ``Given``."""
+
+    def __init__(self, build: Callable[[], QuerySet[Any]], columns: Iterable[str]) -> None:
+        self._build = build
+        self._columns = tuple(columns)
+        self._texts: dict[str, tuple[str, Any]] = {}
+
+    def write(self, **values: Any) -> int:
+        """Write, and return how many rows there were."""
+        compiled = self._texts.get(connection.vendor)
+        if compiled is None:
+            compiled = self._texts[connection.vendor] = self._compile()
+        with connection.cursor() as cursor:
+            cursor.execute(compiled[0], _with_values(compiled[1], values))
+            return int(cursor.rowcount)
+
+    def _compile(self) -> tuple[str, Any]:
+        query: Any = self._build().query.chain(UpdateQuery)
+        fields = query.get_meta()
+        query.add_update_values({name: Given(name, fields.get_field(name)) for name in self._columns})
+        text: tuple[str, Any] = query.get_compiler(connection=connection).as_sql()
+        return text
+
+
+def insert(row: M) -> M:
+    """Insert a new row, as ``save(force_insert=True)`` would, and return it with its key."""
+    model = type(row)
+    fields = [field for field in model._meta.local_concrete_fields if not field.primary_key]
+    place = (connection.vendor, model)
+    if place not in _inserts:
+        query = InsertQuery(model)
+        query.insert_values(fields, [row])
+        compiler = query.get_compiler(connection=connection)
+        compiler.returning_fields = [model._meta.pk]
+        _inserts[place] = compiler.as_sql()[0][0]
+    values = [field.get_db_prep_save(field.pre_save(row, add=True), connection) for field in fields]
+    with connection.cursor() as cursor:
+        cursor.execute(_inserts[place], values)
+        row.pk = cursor.fetchone()[0]
+    row._state.adding, row._state.db = False, connection.alias
+    return row
+
+
+_inserts: dict[tuple[str, Any], str] = {}
+
+
+def _with_values(params: Iterable[Any], values: dict[str, Any]) -> list[Any]:
+    return [param.value_of(values) if isinstance(param, Given) else param for param in params]
+
+
 class _Text:
     """The SQL of a queryset, and how its columns become rows (as ``ModelIterable`` makes them)."""
 
@@ -102,9 +156,8 @@ class _Text:
         self.annotated = dict(compiler.annotation_col_map)
 
     def rows(self, values: dict[str, Any]) -> list[Any]:
-        params = [param.value_of(values) if isinstance(param, Given) else param for param in self.params]
         with connection.cursor() as cursor:
-            cursor.execute(self.sql, params)
+            cursor.execute(self.sql, _with_values(self.params, values))
             found = cursor.fetchall()
         converted = self._converted(found)
         return [self._row(columns) for columns in converted] if self.of_rows else [tuple(row) for row in converted]

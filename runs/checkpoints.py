@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ledger import compiled
 from ledger.canonical import digest
 from ledger.transactions import assert_open
 from runs.errors import StaleVersion
@@ -34,20 +35,22 @@ def write_checkpoint(run: Run, snapshot: Snapshot, *, number: int, now: datetime
     run.checkpoint_number = number
     if snapshot.code_version:
         run.code_version = snapshot.code_version
-    return Checkpoint.objects.create(
-        run=run,
-        number=number,
-        epoch=run.epoch,
-        fence=run.fence,
-        step=snapshot.step,
-        replay_from=snapshot.replay_from,
-        state=snapshot.state,
-        digest=digest(snapshot.state),
-        format=snapshot.format,
-        code_version=snapshot.code_version or run.code_version,
-        request_digest=snapshot.request_digest,
-        resume_when=resume_when,
-        created_at=now,
+    return compiled.insert(
+        Checkpoint(
+            run=run,
+            number=number,
+            epoch=run.epoch,
+            fence=run.fence,
+            step=snapshot.step,
+            replay_from=snapshot.replay_from,
+            state=snapshot.state,
+            digest=digest(snapshot.state),
+            format=snapshot.format,
+            code_version=snapshot.code_version or run.code_version,
+            request_digest=snapshot.request_digest,
+            resume_when=resume_when,
+            created_at=now,
+        )
     )
 
 

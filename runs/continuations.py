@@ -7,11 +7,14 @@ same transaction. Who may claim one, and what a check finds, is decided in ``res
 
 from __future__ import annotations
 
+import functools
 from datetime import datetime
 from typing import Any
 
 from django.db.models import F, Q
 
+from ledger import compiled
+from ledger.compiled import CompiledUpdate
 from ledger.public_ids import new_id
 from ledger.transactions import assert_open
 from runs.models import Continuation, Run
@@ -38,18 +41,20 @@ def make_continuation(
     assert_open()
     status = ContinuationStatus.CHECKING if to_check else ContinuationStatus.READY
     run.open_continuation = status
-    return Continuation.objects.create(
-        public_id=new_id("con"),
-        run=run,
-        agent_id=run.agent_id,
-        checkpoint_id=checkpoint_id,
-        status=status,
-        cause=cause,
-        priority=priority,
-        not_before=not_before or now,
-        check_due_at=now if to_check else None,
-        of=of,
-        created_at=now,
+    return compiled.insert(
+        Continuation(
+            public_id=new_id("con"),
+            run=run,
+            agent_id=run.agent_id,
+            checkpoint_id=checkpoint_id,
+            status=status,
+            cause=cause,
+            priority=priority,
+            not_before=not_before or now,
+            check_due_at=now if to_check else None,
+            of=of,
+            created_at=now,
+        )
     )
 
 
@@ -121,10 +126,16 @@ def _move(run: Run, continuation: Continuation, verb: str, **fields: object) -> 
     """Move under the run's lock, and still compare: exactly one row, or a check or claim from before the lock was first."""
     assert_open()
     allowed, to = CONTINUATION_MOVES[verb]
-    changed = Continuation.objects.filter(pk=continuation.pk, status__in=allowed).update(status=to, **fields)
-    if changed != 1:
+    write = _guarded_write(allowed, ("status", *fields))
+    if write.write(pk=continuation.pk, status=to, **fields) != 1:
         raise RuntimeError(f"{verb} found the continuation {continuation.public_id} in another state")
     continuation.status = to
     for name, value in fields.items():
         setattr(continuation, name, value)
     run.open_continuation = to if to in OPEN_CONTINUATIONS else ""
+
+
+@functools.cache
+def _guarded_write(allowed: frozenset[ContinuationStatus], columns: tuple[str, ...]) -> CompiledUpdate:
+    rows = lambda: Continuation.objects.filter(pk=compiled.number("pk"), status__in=sorted(allowed))  # noqa: E731
+    return CompiledUpdate(rows, columns)

@@ -131,25 +131,27 @@ def record_decision(
     ``state_version`` is what the person answered, where that is not the version that waits.
     """
     assert_open()
-    return Decision.objects.create(
-        public_id=new_id("dec"),
-        interrupt=interrupt,
-        round=interrupt.round,
-        state_version=interrupt.state_version if state_version is None else state_version,
-        content_digest=interrupt.content_digest,
-        by=cast("User | None", by),
-        cause=cause,
-        door=door,
-        verdict=answer.verdict,
-        input=None if answer.input is ABSENT else answer.input,
-        arguments=None if answer.arguments is ABSENT else answer.arguments,
-        message=answer.message,
-        digest=answer.digest(),
-        status=status,
-        code=code,
-        closes=status == DecisionStatus.ACCEPTED,
-        request_key=request_key if status in STANDING_DECISIONS else "",
-        created_at=now,
+    return compiled.insert(
+        Decision(
+            public_id=new_id("dec"),
+            interrupt=interrupt,
+            round=interrupt.round,
+            state_version=interrupt.state_version if state_version is None else state_version,
+            content_digest=interrupt.content_digest,
+            by=cast("User | None", by),
+            cause=cause,
+            door=door,
+            verdict=answer.verdict,
+            input=None if answer.input is ABSENT else answer.input,
+            arguments=None if answer.arguments is ABSENT else answer.arguments,
+            message=answer.message,
+            digest=answer.digest(),
+            status=status,
+            code=code,
+            closes=status == DecisionStatus.ACCEPTED,
+            request_key=request_key if status in STANDING_DECISIONS else "",
+            created_at=now,
+        )
     )
 
 

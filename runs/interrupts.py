@@ -7,6 +7,7 @@ judged elsewhere.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -17,7 +18,7 @@ from django.contrib.auth.models import AbstractBaseUser
 
 from ledger import compiled
 from ledger.canonical import digest
-from ledger.compiled import Compiled
+from ledger.compiled import Compiled, CompiledUpdate
 from ledger.errors import PayloadInvalid, Problem
 from ledger.exact import dumps
 from ledger.public_ids import new_id
@@ -119,44 +120,46 @@ def _open_wait(
     people = _assignees(wait.assignees, at)
     check_assignees(people, queue=terms.queue, policy=policy, initiator_id=run.initiator_id, at=f"{at}/assignees")
     before, version, round_before = _RENEWED.first(run=run.pk, epoch=run.epoch, key=wait.key) or (None, 0, 0)
-    interrupt = Interrupt.objects.create(
-        public_id=new_id("int"),
-        run=run,
-        agent=agent,
-        checkpoint=checkpoint,
-        epoch=run.epoch,
-        key=wait.key,
-        request_digest=wait.request_digest,
-        kind=wait.kind,
-        reason=wait.reason,
-        queue=terms.queue,
-        policy=policy,
-        external_id=wait.external_id,
-        title=wait.title,
-        message=wait.message,
-        proposal=wait.proposal,
-        evidence=wait.evidence,
-        schema=None if wait.input_schema is None else _stored_schema(wait.input_schema),
-        verdicts=verdicts,
-        metadata=wait.metadata,
-        content_digest=content_digest(
+    interrupt = compiled.insert(
+        Interrupt(
+            public_id=new_id("int"),
+            run=run,
+            agent=agent,
+            checkpoint=checkpoint,
+            epoch=run.epoch,
+            key=wait.key,
+            request_digest=wait.request_digest,
+            kind=wait.kind,
+            reason=wait.reason,
+            queue=terms.queue,
+            policy=policy,
+            external_id=wait.external_id,
             title=wait.title,
             message=wait.message,
             proposal=wait.proposal,
             evidence=wait.evidence,
-            input_schema=schema_value,
-            facts={fact.name: fact.value for fact in wait.facts},
-        ),
-        risk=terms.risk,
-        risk_rank=RISK_RANK[terms.risk],
-        priority=wait.priority,
-        status=InterruptStatus.WAITING,
-        state_version=version + 1,
-        round=round_before + 1,
-        deadline=terms.deadline,
-        on_expiry=terms.on_expiry,
-        renews_id=before,
-        created_at=now,
+            schema=None if wait.input_schema is None else _stored_schema(wait.input_schema),
+            verdicts=verdicts,
+            metadata=wait.metadata,
+            content_digest=content_digest(
+                title=wait.title,
+                message=wait.message,
+                proposal=wait.proposal,
+                evidence=wait.evidence,
+                input_schema=schema_value,
+                facts={fact.name: fact.value for fact in wait.facts},
+            ),
+            risk=terms.risk,
+            risk_rank=RISK_RANK[terms.risk],
+            priority=wait.priority,
+            status=InterruptStatus.WAITING,
+            state_version=version + 1,
+            round=round_before + 1,
+            deadline=terms.deadline,
+            on_expiry=terms.on_expiry,
+            renews_id=before,
+            created_at=now,
+        )
     )
     Assignee.objects.bulk_create(Assignee(interrupt=interrupt, person_id=person.pk) for person in people)
     record_facts(wait.facts, agent=agent, checkpoint=checkpoint, interrupt=interrupt, at=f"{at}/facts")
@@ -401,13 +404,20 @@ def _close(run: Run, interrupt: Interrupt, verb: str, *, now: datetime) -> None:
 def _compare_and_set(interrupt: Interrupt, allowed: frozenset[InterruptStatus], **fields: Any) -> None:
     """Write under the locks of run and interrupt, and still compare with what was read."""
     assert_open()
-    changed = Interrupt.objects.filter(
-        pk=interrupt.pk, status__in=allowed, state_version=interrupt.state_version, level=interrupt.level
-    ).update(**fields)
-    if changed != 1:
+    write = _guarded_write(allowed, tuple(fields))
+    plain = {name: getattr(value, "pk", value) for name, value in fields.items()}
+    before = {"pk": interrupt.pk, "version": interrupt.state_version, "at_level": interrupt.level}
+    if write.write(**before, **plain) != 1:
         raise RuntimeError(f"the interrupt {interrupt.public_id} moved under its lock")
     for name, value in fields.items():
         setattr(interrupt, name, value)
+
+
+@functools.cache
+def _guarded_write(allowed: frozenset[InterruptStatus], columns: tuple[str, ...]) -> CompiledUpdate:
+    still = {"state_version": compiled.number("version"), "level": compiled.number("at_level")}
+    rows = lambda: Interrupt.objects.filter(pk=compiled.number("pk"), status__in=sorted(allowed), **still)  # noqa: E731
+    return CompiledUpdate(rows, columns)
 
 
 def _go_on(

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from ledger import compiled
 from ledger.canonical import digest
 from ledger.models import Effect
 from ledger.public_ids import new_id
@@ -22,13 +23,15 @@ from runs.models import Decision, Interrupt, Permit, Run
 def make_permit(decision: Decision, *, run: Run, call: dict[str, Any], valid_until: datetime) -> Permit:
     """Make the permit of an accepted approval, for the exact call that was approved or edited."""
     assert_open()
-    return Permit.objects.create(
-        public_id=new_id("per"),
-        decision=decision,
-        run=run,
-        call=call,
-        digest=digest(call),
-        valid_until=valid_until,
+    return compiled.insert(
+        Permit(
+            public_id=new_id("per"),
+            decision=decision,
+            run=run,
+            call=call,
+            digest=digest(call),
+            valid_until=valid_until,
+        )
     )
 
 

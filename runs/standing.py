@@ -9,6 +9,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from ledger import compiled
+from ledger.compiled import CompiledUpdate
 from ledger.transactions import assert_open
 from runs import bell
 from runs.models import Run
@@ -83,7 +85,8 @@ def store(run: Run, now: datetime, *, waits_end: datetime | None = None) -> None
         run.expires_at = waits_end + SLACK
     elif run.status != before or run.expires_at is None:
         run.expires_at = _end_of(run, now)
-    run.save(update_fields=STORED)
+    if _STORED.write(pk=run.pk, **{name: getattr(run, name) for name in STORED}) != 1:
+        raise RuntimeError(f"the run {run.public_id} is gone")
     # A worker may have something to go on with, or whoever polls a question an answer.
     if run.status != before and (run.status == RunStatus.READY or before == RunStatus.WAITING):
         bell.ring(run.agent_id)
@@ -123,3 +126,5 @@ STORED = [
     "timeline_seq",
     "timeline_head",
 ]
+
+_STORED = CompiledUpdate(lambda: Run.objects.filter(pk=compiled.number("pk")), STORED)

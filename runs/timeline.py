@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from ledger import compiled
 from ledger.canonical import digest
 from runs.models import Event, Run
 
@@ -20,7 +21,7 @@ def note(run: Run, type: str, *, actor: str, at: datetime, **refs: Any) -> Event
     place = {"run": run, "agent_id": run.agent_id, "seq": run.timeline_seq, "prev": run.timeline_head}
     event = Event(**place, type=type, actor=actor[:300], at=at, refs=refs)
     event.digest = digest(event.covered())
-    event.save(force_insert=True)
+    compiled.insert(event)
     run.timeline_head = event.digest
     return event
 

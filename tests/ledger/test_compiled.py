@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 from django.contrib.auth.models import Group, User
 from django.db.models import Exists, OuterRef, Value
 
-from ledger import clock, compiled
-from ledger.compiled import Compiled, Present
-from ledger.models import Effect
-from tests.ledger.effect_builders import intend
+from ledger import clock, compiled, exact
+from ledger.compiled import Compiled, CompiledUpdate, Present
+from ledger.models import Effect, Order
+from tests.ledger.effect_builders import LATER, a_person, intend
 
 pytestmark = pytest.mark.django_db
 
@@ -103,3 +104,36 @@ def test_the_present_is_that_of_each_use_not_of_the_first():
     assert query.all() == []
     time.sleep(0.35)
     assert query.all() == [(effect.pk,)]
+
+
+def test_a_row_is_inserted_as_save_would():
+    [saved, _] = two_effects()
+    fields = {name: value for name, value in columns(saved).items() if name not in {"id", "_owner_cache"}}
+    fields |= {"public_id": "eff_other", "key": "order:3"}
+    made = compiled.insert(Effect(**fields))
+    assert columns(Effect.objects.get(pk=made.pk)) == columns(saved) | {**fields, "id": made.pk}
+    assert (made._state.adding, made._state.db) == (False, "default")
+    again = compiled.insert(Effect(**fields | {"public_id": "eff_third", "key": "order:4", "error": "a word"}))
+    assert again.pk > made.pk
+    assert Effect.objects.get(pk=again.pk).error == "a word", "each row has its own values"
+
+
+def test_times_that_a_field_fills_in_are_filled_in():
+    order = compiled.insert(Order(effect=two_effects()[0], person=a_person(), reason="lost", ordered_at=LATER))
+    assert Order.objects.get(pk=order.pk).ordered_at == LATER
+
+
+def test_an_update_writes_its_columns_and_counts_its_rows():
+    [first, second] = two_effects()
+    write = CompiledUpdate(
+        lambda: Effect.objects.filter(pk=compiled.number("pk"), status__in=["intended"]), ["error", "receipt", "owner"]
+    )
+    other = Group.objects.create(name="others")
+    assert write.write(pk=first.pk, error="late", receipt={"b": 1, "a": Decimal("1.00")}, owner=other.pk) == 1
+    first.refresh_from_db()
+    assert (first.error, first.owner) == ("late", other)
+    assert exact.dumps(first.receipt) == '{"b":1,"a":1.00}'
+    second.refresh_from_db()
+    assert second.error == ""
+    Effect.objects.update(status="unknown")
+    assert write.write(pk=first.pk, error="", receipt=None, owner=other.pk) == 0
