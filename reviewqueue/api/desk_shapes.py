@@ -18,7 +18,8 @@ from reviewqueue.api.fields import (
     wrong,
     wrong_in,
 )
-from reviewqueue.api.serializers import DecisionShape, FactShape, Proposal, as_sent, asked_facts
+from reviewqueue.api.serializers import DecisionShape
+from reviewqueue.api.wait_shapes import FactShape, Proposal, as_sent, asked_facts
 from reviewqueue.gateway import Seen
 from runs.amending import Amendment
 from runs.control import KEEP, REDO

@@ -26,7 +26,7 @@ def guard_body(request: Request) -> None:
     """Refuse a body that is too large, encoded, or not JSON, before a byte of it is read."""
     length = content_length(request)
     if "chunked" in request.headers.get("Transfer-Encoding", "").lower():
-        raise LengthUnknown
+        raise LengthUnknown.at("", "has to come with its length: Content-Length, and not in chunks")
     if length == 0:
         return
     if length > BODY_LIMIT:
@@ -36,13 +36,13 @@ def guard_body(request: Request) -> None:
         )
     encoding = request.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in {"", "identity"}:
-        raise MediaUnsupported("The body has to come as it is, without Content-Encoding.")
+        raise MediaUnsupported.at("", "has to come as it is, without Content-Encoding")
     kind, _, parameters = request.headers.get("Content-Type", "").partition(";")
     if kind.strip().lower() != MEDIA_TYPE:
-        raise MediaUnsupported("The body has to be JSON: Content-Type: application/json.")
+        raise MediaUnsupported.at("", "has to be JSON: Content-Type: application/json")
     name, _, charset = parameters.strip().lower().partition("=")
     if name == "charset" and charset.strip('"') not in {"utf-8", "utf8"}:
-        raise MediaUnsupported("JSON is UTF-8 here, and nothing else.")
+        raise MediaUnsupported.at("", "has to be in UTF-8")
 
 
 def content_length(request: Request) -> int:

@@ -1,4 +1,6 @@
-"""What requests look like, member by member (DESIGN 7), and how they read as the verbs' own dataclasses.
+"""What requests look like, member by member (docs/api.md), and how they read as the verbs' own dataclasses.
+
+Waits are in `wait_shapes`, what people do around them in `desk_shapes`.
 
 A member that the contract has and this version has not is `Later`: refused where it stands. Nothing is looked up here but
 the people that a request names.
@@ -13,13 +15,10 @@ from django.contrib.auth.models import AbstractUser
 
 from ledger.canonical import digest
 from ledger.errors import PayloadInvalid
-from ledger.exact import ABSENT
 from ledger.states import EffectStatus, Repeat
 from reviewqueue.api.fields import (
     Address,
     Exact,
-    ExactObject,
-    Field,
     Key,
     Later,
     Many,
@@ -27,197 +26,19 @@ from reviewqueue.api.fields import (
     Moment,
     OneOf,
     Shape,
-    Span,
     Text,
     Whole,
     YesNo,
     wrong,
     wrong_in,
 )
-from reviewqueue.delivery.addresses import AddressRefused, check_fact_path
-from reviewqueue.delivery.pointers import is_pointer
+from reviewqueue.api.wait_shapes import FactShape, WaitShape
 from runs.checkpoints import Snapshot
 from runs.decisions import MESSAGE_LIMIT
-from runs.facts import AskedFact
-from runs.interrupts import AskedWait
 from runs.leases import LONGEST, SHORTEST
-from runs.models import FactCheck, FactKind
-from runs.policies import Wish
-from runs.states import Kind, OnChange, OnExpiry, Risk
 
 LONGEST_POLL = 30
 MOST_CLAIMED = 20
-#: Members that a replaying worker computes anew while it still asks the same thing.
-NOT_THE_QUESTION = {"deadline", "deadline_in"}
-
-
-# --- facts, waits ---------------------------------------------------------------------------------------------------------
-
-
-class CheckedThere(Shape):
-    """Where this server looks a fact up again: below a connection's address, by JSON Pointer into the reply."""
-
-    connection = Text(most=60, least=1)
-    path = Text(most=500, least=1)
-    pointer = Text(most=500, default="")
-
-    def validate_path(self, path: str) -> str:
-        """Refuse what would lead elsewhere than below the connection's address."""
-        try:
-            check_fact_path(path)
-        except AddressRefused as refused:
-            raise wrong(str(refused)) from None
-        return path
-
-    def validate_pointer(self, pointer: str) -> str:
-        """Refuse what is no JSON Pointer."""
-        if not is_pointer(pointer):
-            raise wrong("is not a JSON Pointer (RFC 6901)")
-        return pointer
-
-
-class Check(Field):
-    """`"worker"`, or where this server looks."""
-
-    def to_internal_value(self, data: Any) -> dict[str, Any]:
-        """Return the members of an ``AskedFact`` that say who checks it."""
-        if data == "worker":
-            return {"check_by": FactCheck.WORKER}
-        if not isinstance(data, dict):
-            raise wrong('has to be "worker", or an object with connection, path and pointer')
-        return {"check_by": FactCheck.CONNECTION, **_THERE.run_validation(data)}
-
-
-_THERE = CheckedThere()
-
-
-class FactShape(Shape):
-    """One fact as the agent states it."""
-
-    name = Text(most=200, least=1)
-    value = Exact(required=True)
-    on_change = OneOf(*OnChange.values, default=OnChange.REPLAN.value)
-    kind = OneOf(*FactKind.values, default=FactKind.VALUE.value)
-    check = Check(required=False, allow_null=True, default=None)
-
-
-class Proposal(Shape):
-    """The exact call that an approval is of; ``schema`` bounds what an edit may make of its arguments."""
-
-    name = Text(most=200, least=1)
-    arguments = ExactObject()
-    schema = Exact()
-
-
-class Evidence(Shape):
-    """One thing that the agent found and shows."""
-
-    label = Text(most=200, least=1)  # type: ignore[assignment]  # a declared field, taken out of the class by DRF
-    value = Exact(required=True)
-    source = Text(most=300, default="")  # type: ignore[assignment]
-
-
-class AtExpiry(Shape):
-    """What happens at the deadline; a verdict, with what belongs to it, goes with ``default`` only."""
-
-    do = OneOf(*OnExpiry.values)
-    verdict = Text(most=20, required=False)
-    input = Exact()
-    arguments = Exact()
-
-
-class Quorum(Whole):
-    """How many have to agree; one, for now."""
-
-    def to_internal_value(self, data: Any) -> int:
-        """Return 1, or refuse."""
-        if super().to_internal_value(data) != 1:
-            raise wrong("above one comes later; it is not taken yet")
-        return 1
-
-
-class WaitShape(Shape):
-    """One wait, as `POST runs/{id}/interrupts` lists it and `POST asks` is one."""
-
-    key = Key()
-    kind = OneOf(*Kind.values, later=("event", "timer"), allow_null=True, default=None)
-    reason = Text(most=60, least=1)
-    queue = Text(most=60, least=1, allow_null=True, default=None)
-    external_id = Text(most=300, allow_null=True, default=None)
-    title = Text(most=300, least=1)
-    message = Text(most=100_000, allow_null=True, default=None)
-    proposal = Proposal(allow_null=True, default=None)
-    input_schema = Exact()
-    verdicts = Many(Text(most=20), most=6, allow_null=True, default=None)
-    assignees = Many(Address(), most=20, allow_null=True, default=None)
-    deadline = Moment(allow_null=True, default=None)
-    deadline_in = Span(allow_null=True, default=None)
-    evidence = Many(Evidence(), most=50, allow_null=True, default=None)
-    on_expiry = AtExpiry(allow_null=True, default=None)
-    risk = OneOf(*Risk.values, allow_null=True, default=None)
-    priority = Whole(least=0, most=100, default=50)
-    quorum = Quorum(least=1, allow_null=True, default=None)
-    metadata = Metadata(allow_null=True, default=None)
-    facts = Many(FactShape(), most=50, allow_null=True, default=None)
-    correlation = Later()
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Refuse two deadlines."""
-        if attrs["deadline"] is not None and attrs["deadline_in"] is not None:
-            raise wrong_in("goes without deadline: one of the two", "deadline_in")
-        return attrs
-
-
-def asked_wait(sent: dict[str, Any], wait: dict[str, Any]) -> AskedWait:
-    """Return the wait that was asked for; ``sent`` is the body as it came, which its digest covers."""
-    kind = wait["kind"] or (Kind.INPUT if wait["proposal"] is None else Kind.APPROVAL)
-    schema = wait["input_schema"]
-    return AskedWait(
-        key=wait["key"],
-        kind=kind,
-        reason=wait["reason"],
-        title=wait["title"],
-        request_digest=digest({name: value for name, value in sent.items() if name not in NOT_THE_QUESTION}),
-        message=wait["message"] or "",
-        proposal=as_sent(wait["proposal"]),
-        input_schema=None if schema is ABSENT else schema,
-        verdicts=wait["verdicts"],
-        assignees=wait["assignees"] or [],
-        evidence=[as_sent(shown) for shown in wait["evidence"] or []],
-        facts=asked_facts(wait["facts"]),
-        external_id=wait["external_id"] or "",
-        priority=wait["priority"],
-        metadata=wait["metadata"] or {},
-        wish=Wish(
-            queue=wait["queue"],
-            deadline=wait["deadline"],
-            deadline_in=wait["deadline_in"],
-            on_expiry=as_sent(wait["on_expiry"]),
-            risk=wait["risk"],
-        ),
-    )
-
-
-def asked_facts(facts: list[dict[str, Any]] | None) -> list[AskedFact]:
-    """Return the facts that were stated."""
-    return [
-        AskedFact(
-            name=fact["name"],
-            value=fact["value"],
-            on_change=fact["on_change"],
-            kind=fact["kind"],
-            **(fact["check"] or {}),
-        )
-        for fact in facts or []
-    ]
-
-
-def as_sent(members: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the members that were there: one left out is not one that is null."""
-    if members is None:
-        return None
-    return {name: value for name, value in members.items() if value is not ABSENT}
-
 
 # --- runs and their boundaries --------------------------------------------------------------------------------------------
 

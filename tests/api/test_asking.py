@@ -241,17 +241,13 @@ def test_the_lease_of_another_run_is_none_of_this(worker):
 
 
 @pytest.mark.parametrize(
-    ("path", "pointer"),
-    [("//evil.example/", "/path"), ("/..%2f", None), ("/../admin", "/path"), ("pr/1", "/path"), ("/\\evil", "/path")],
+    "path", ["//evil.example/", "/..%2f", "/../admin", "pr/1", "/\\evil", "https://evil.example/", "/a b", ""]
 )
-def test_a_fact_is_looked_up_below_its_connection_alone(worker, path, pointer):
+def test_a_fact_is_looked_up_below_its_connection_alone(worker, path):
     Connection.objects.create(agent=builders.an_agent(), name="erp", base_url="http://127.0.0.1:9")
     fact = {"name": "spec", "value": 7, "check": {"connection": "erp", "path": path, "pointer": "/v"}}
     reply = worker.post("asks", the_wait(facts=[fact]))
-    if pointer is None:
-        assert reply.status == 201
-    else:
-        refused(reply, f"/facts/0/check{pointer}")
+    refused(reply, "/facts/0/check/path")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from ledger.canonical import digest
 from ledger.errors import NotFound
 from ledger.exact import ABSENT
 from reviewqueue import authority
-from reviewqueue.api import replies, serializers
+from reviewqueue.api import replies, serializers, wait_shapes
 from reviewqueue.api.authentication import caller_of, worker_of
 from reviewqueue.api.fields import read
 from reviewqueue.api.pagination import page, query_of
@@ -31,7 +31,7 @@ class Asks(ApiView):
         agent, body = worker_of(request), with_key(request, body_of(request))
         asked = read(serializers.AskShape, body)
         state = None if asked["state"] is ABSENT else asked["state"]
-        wait = serializers.asked_wait(_only_the_wait(body), asked)
+        wait = wait_shapes.asked_wait(_only_the_wait(body), asked)
         started, interrupt = lifecycle.ask(
             agent=agent,
             request=_run_request(body, asked, wait),
@@ -130,7 +130,7 @@ class Checkpoints(ApiView):
             token=token,
             after=sent["after"],
             snapshot=serializers.snapshot(body, sent),
-            facts=serializers.asked_facts(sent["facts"]),
+            facts=wait_shapes.asked_facts(sent["facts"]),
         )
         shown = replies.checkpoint_mark(reached.checkpoint) | replies.told(reached.told)
         return Response(shown, status=201 if reached.created else 200)
@@ -171,8 +171,8 @@ class RunInterrupts(ApiView):
             token=token,
             after=asked["after"],
             snapshot=serializers.snapshot(body, asked["checkpoint"]),
-            facts=serializers.asked_facts(asked["checkpoint"]["facts"]),
-            waits=[serializers.asked_wait(*pair) for pair in zip(body["interrupts"], asked["interrupts"], strict=True)],
+            facts=wait_shapes.asked_facts(asked["checkpoint"]["facts"]),
+            waits=[wait_shapes.asked_wait(*pair) for pair in zip(body["interrupts"], asked["interrupts"], strict=True)],
             pending=[PendingEffect(key=it["key"], settle_by=it["settle_by"]) for it in asked["pending"] or []],
             resume_when=asked["resume_when"],
             check_assignees=authority.check_assignees,

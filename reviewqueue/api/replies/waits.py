@@ -1,0 +1,197 @@
+"""Replies about waits and answers. An agent that polls is told that there is an answer, never what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractUser
+
+from reviewqueue import authority
+from reviewqueue.api.replies.common import Reply, moment
+from reviewqueue.api.replies.runs import checkpoint_mark, run_standing
+from reviewqueue.gateway import Receipt, closed_refusal
+from runs.decisions import who_decided
+from runs.models import (
+    Comment,
+    Continuation,
+    Decision,
+    Fact,
+    Interrupt,
+    Permit,
+)
+from runs.states import InterruptStatus, OnExpiry
+from runs.suspending import Suspended
+
+
+def url_of(interrupt: Interrupt) -> str:
+    """Return the page of an interrupt."""
+    return f"{settings.BASE_URL}/interrupts/{interrupt.public_id}"
+
+
+def interrupt_mark(interrupt: Interrupt) -> Reply:
+    """Return a wait as its asker gets it back."""
+    return {
+        "id": interrupt.public_id,
+        "key": interrupt.key,
+        "status": interrupt.status,
+        "state_version": interrupt.state_version,
+        "deadline": moment(interrupt.deadline),
+        "url": url_of(interrupt),
+    }
+
+
+def suspended(outcome: Suspended) -> Reply:
+    """Return what a suspend led to; the answers stand there only while the caller's lease does."""
+    return {
+        "run": run_standing(outcome.run),
+        "checkpoint": checkpoint_mark(outcome.checkpoint),
+        "interrupts": [interrupt_mark(interrupt) for interrupt in outcome.interrupts],
+        "answers": {decision.interrupt.key: answer(decision) for decision in outcome.answers},
+    }
+
+
+def interrupt_row(interrupt: Interrupt) -> Reply:
+    """Return a wait as lists have it."""
+    return interrupt_mark(interrupt) | {
+        "kind": interrupt.kind,
+        "reason": interrupt.reason,
+        "round": interrupt.round,
+        "queue": interrupt.queue.slug,
+        "risk": interrupt.risk,
+        "priority": interrupt.priority,
+        "title": interrupt.title,
+        "run": {"id": interrupt.run.public_id, "title": interrupt.run.title},
+        "created_at": moment(interrupt.created_at),
+        "answered_at": answered_at(interrupt),
+    }
+
+
+def answered_at(interrupt: Interrupt) -> str | None:
+    """Return when a person, or the stored default, answered."""
+    return moment(interrupt.closed_at) if interrupt.status == InterruptStatus.ANSWERED else None
+
+
+def interrupt_whole(
+    interrupt: Interrupt,
+    *,
+    facts: Iterable[Fact],
+    assignees: list[str],
+    winner: Decision | None,
+    now: datetime,
+) -> Reply:
+    """Return everything about a wait that agents and people may both know: not the answer."""
+    claimed = interrupt.claimed_until is not None and interrupt.claimed_until > now
+    holder = interrupt.claimed_by.get_username() if claimed and interrupt.claimed_by is not None else None
+    return interrupt_row(interrupt) | {
+        "content_digest": interrupt.content_digest,
+        "assignees": assignees,
+        "message": interrupt.message,
+        "proposal": interrupt.proposal,
+        "input_schema": {} if interrupt.schema is None else interrupt.schema.body,
+        "verdicts": interrupt.verdicts,
+        "evidence": interrupt.evidence,
+        "facts": [fact_shown(fact) for fact in facts],
+        "on_expiry": at_expiry(interrupt),
+        "approvals": {"needed": 1, "counted": 0 if winner is None else 1},
+        "claimed_by": holder,
+        "claimed_until": moment(interrupt.claimed_until) if holder else None,
+        "external_id": interrupt.external_id or None,
+        "metadata": interrupt.metadata,
+    }
+
+
+def at_expiry(interrupt: Interrupt) -> Reply:
+    """Return what happens at the deadline, with the next queue where it goes to one."""
+    stored: Reply = dict(interrupt.on_expiry)
+    if stored["do"] != OnExpiry.ESCALATE:
+        return stored
+    to = interrupt.policy.escalate_to if interrupt.level == 0 else None
+    return {"do": interrupt.policy.then} if to is None else stored | {"to": to.slug}
+
+
+def seen_by_agent(whole: Reply, *, resume: str | None, continuation: Continuation | None) -> Reply:
+    """Return the wait as its agent's key sees it: how far the answer has come, never the answer."""
+    return whole | {"resume": resume, "continuation": None if continuation is None else continuation.public_id}
+
+
+def seen_by_person(
+    whole: Reply, interrupt: Interrupt, person: AbstractUser, *, winner: Decision | None, resume: str | None
+) -> Reply:
+    """Return the wait as a person sees it: whether they may decide, why not, and what was decided."""
+    refusal = authority.why_not_decide(person, interrupt)
+    if refusal is None and interrupt.status != InterruptStatus.WAITING:
+        refusal = closed_refusal(interrupt, winner)
+    return whole | {
+        "may_decide": refusal is None,
+        "why_not": None if refusal is None else {"code": refusal.code, "detail": refusal.detail},
+        "decision": None if winner is None else answer(winner),
+        "resume": resume,
+    }
+
+
+def fact_shown(fact: Fact) -> Reply:
+    """Return a fact as a reviewer sees it: what the agent relied on, and what the last check found."""
+    return {
+        "name": fact.name,
+        "value": fact.value,
+        "now": fact.last_value,
+        "checked_at": moment(fact.checked_at),
+        "on_change": fact.on_change,
+    }
+
+
+def answer(decision: Decision) -> Reply:
+    """Return what somebody said, or what the deadline said for them (no verdict, `cause: system:expiry`)."""
+    return {
+        "verdict": decision.verdict or None,
+        "input": decision.input,
+        "arguments": decision.arguments,
+        "message": decision.message or None,
+        "decided_by": who_decided(decision),
+        "decided_at": moment(decision.created_at),
+        "decision": decision.public_id,
+        "cause": decision.cause,
+        "permit": permit_of(decision),
+    }
+
+
+def permit_of(decision: Decision) -> str | None:
+    """Return the id of the permit that an approval left behind, while it stands."""
+    permit: Permit | None = getattr(decision, "permit", None)
+    return None if permit is None or permit.void_at is not None else permit.public_id
+
+
+def receipt(given: Receipt) -> Reply:
+    """Return the receipt of an accepted answer."""
+    decision, interrupt = given.decision, given.interrupt
+    shown = {
+        "decision": decision.public_id,
+        "status": decision.status,
+        "interrupt": {"id": interrupt.public_id, "status": interrupt.status},
+        "verdict": decision.verdict,
+        "state_version": decision.state_version,
+        "decided_by": who_decided(decision),
+        "decided_at": moment(decision.created_at),
+        "digest": decision.digest,
+        "permit": None if given.permit is None else given.permit.public_id,
+        "resume": given.resume,
+    }
+    return shown | {"replayed": True} if given.replayed else shown
+
+
+def claim_shown(interrupt: Interrupt) -> Reply:
+    """Return who holds a wait after a claim or a release."""
+    return {
+        "id": interrupt.public_id,
+        "status": interrupt.status,
+        "state_version": interrupt.state_version,
+        "claimed_by": None if interrupt.claimed_by_id is None else interrupt.claimed_by.get_username(),  # type: ignore[union-attr]
+        "claimed_until": moment(interrupt.claimed_until),
+    }
+
+
+def comment(said: Comment) -> Reply:
+    """Return what a person said."""
+    return {"by": said.person.get_username(), "text": said.text, "at": moment(said.created_at)}

@@ -1,0 +1,96 @@
+"""Replies to a worker that goes on and acts: all it needs after a claim, and what the effect ledger says."""
+
+from __future__ import annotations
+
+from ledger.models import Effect
+from ledger.states import EffectStatus
+from reviewqueue.api.replies.common import Reply, moment
+from reviewqueue.api.replies.runs import checkpoint_whole, lease
+from reviewqueue.api.replies.waits import answer
+from runs.acting import Begun
+from runs.models import (
+    Fact,
+    Permit,
+)
+from runs.resuming import Claimed
+
+
+def claimed(taken: Claimed) -> Reply:
+    """Return everything a worker needs to go on."""
+    run, continuation = taken.run, taken.continuation
+    return {
+        "id": continuation.public_id,
+        "kind": "resume",
+        "cause": continuation.cause,
+        "attempt": run.attempts,
+        "run": {
+            "id": run.public_id,
+            "key": run.key,
+            "title": run.title,
+            "epoch": run.epoch,
+            "code_version": run.code_version,
+            "metadata": run.metadata,
+        },
+        "lease": lease(taken.lease),
+        "checkpoint": checkpoint_whole(taken.checkpoint),
+        "answers": {
+            decision.interrupt.key: answer(decision)
+            | {"new": decision.interrupt.checkpoint_id == continuation.checkpoint_id}
+            for decision in taken.answers
+        },
+        "overtaken": {decision.interrupt.key: answer(decision) for decision in taken.overtaken},
+        "changed": [changed_fact(fact) for fact in taken.changed],
+        "facts": [{**fact_now(fact), "check": fact.check_by, "kind": fact.kind} for fact in taken.facts],
+        "effects": [effect_row(effect) for effect in taken.effects],
+        "permits": [permit_row(permit) for permit in taken.permits],
+    }
+
+
+def fact_now(fact: Fact) -> Reply:
+    """Return a fact with its present value; `null` while nobody looked."""
+    return {"name": fact.name, "value": fact.value, "now": fact.last_value}
+
+
+def changed_fact(fact: Fact) -> Reply:
+    """Return a fact that differs from what was relied on."""
+    return fact_now(fact)
+
+
+def permit_row(permit: Permit) -> Reply:
+    """Return a permit: for which wait it was given, and the call it allows, by name and digest."""
+    return {
+        "id": permit.public_id,
+        "interrupt": permit.decision.interrupt.key,
+        "name": permit.call["name"],
+        "digest": permit.digest,
+        "valid_until": moment(permit.valid_until),
+    }
+
+
+def effect_row(effect: Effect) -> Reply:
+    """Return an effect as the ledger has it."""
+    return {
+        "key": effect.key,
+        "name": effect.name,
+        "status": effect.status,
+        "attempt": effect.attempt,
+        "receipt": effect.receipt,
+        "error": effect.error or None,
+        "retryable": effect.retryable,
+    }
+
+
+def begun(outcome: Begun) -> Reply:
+    """Return whether to perform the call now, or what is recorded of it."""
+    effect = outcome.effect
+    shown = {"key": effect.key, "status": effect.status, "perform": outcome.perform, "attempt": effect.attempt}
+    if outcome.perform:
+        return shown | {
+            "attempt_token": outcome.attempt_token,
+            "arguments": effect.call["arguments"],
+            "digest": effect.call_digest,
+        }
+    told_of = {"receipt": effect.receipt}
+    if effect.status == EffectStatus.FAILED:
+        told_of |= {"error": effect.error or None, "retryable": effect.retryable}
+    return shown | told_of
