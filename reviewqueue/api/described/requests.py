@@ -11,7 +11,7 @@ from typing import Any
 from rest_framework.fields import empty
 
 from ledger.exact import ABSENT
-from reviewqueue.api import desk_shapes, fields, serializers
+from reviewqueue.api import desk_shapes, fields, wait_shapes
 from reviewqueue.api.described.meanings import meaning_of
 
 Schema = dict[str, Any]
@@ -85,7 +85,7 @@ def _(field: fields.Whole, components: Components) -> Schema:
 
 
 @_typed.register
-def _(field: serializers.Quorum, components: Components) -> Schema:
+def _(field: wait_shapes.Quorum, components: Components) -> Schema:
     return {"const": 1}
 
 
@@ -137,8 +137,8 @@ def _(field: fields.Many, components: Components) -> Schema:
 
 
 @_typed.register
-def _(field: serializers.Check, components: Components) -> Schema:
-    return {"anyOf": [{"const": "worker"}, _of_shape(serializers.CheckedThere(), components)]}
+def _(field: wait_shapes.Check, components: Components) -> Schema:
+    return {"anyOf": [{"const": "worker"}, _of_shape(wait_shapes.CheckedThere(), components)]}
 
 
 @_typed.register
