@@ -37,18 +37,31 @@ def keeps_what_was_typed(view: Callable[..., HttpResponse]) -> Callable[..., Htt
 
 
 def mark_of(person: AbstractUser) -> str:
-    """Return what a form carries to say whose it is; it proves nothing and opens nothing."""
-    return salted_hmac("reviewqueue.kept", str(person.pk)).hexdigest()[:24]
+    """Return what a form carries to say whose it is; it opens nothing."""
+    return _mark(str(person.pk))
+
+
+def _mark(pk: str) -> str:
+    return f"{pk}.{salted_hmac('reviewqueue.kept', pk).hexdigest()[:24]}"
+
+
+def _is_of_a_form_of_ours(who: str) -> bool:
+    return constant_time_compare(who, _mark(who.partition(".")[0]))
 
 
 def keep(request: HttpRequest) -> bool:
-    """Keep the submitted form for its own page. Returns whether it fitted."""
+    """Keep the submitted form for its own page. Returns whether it fitted.
+
+    A form that this server did not draw for somebody is not kept: strangers would fill the sessions with it.
+    """
+    who = request.POST.get("who", "")[:60]
+    if not _is_of_a_form_of_ours(who):
+        return False
     posted = request.POST.copy()
     posted.pop("csrfmiddlewaretoken", None)
     text = posted.urlencode()
     if len(text) > LIMIT:
         return False
-    who = request.POST.get("who", "")[:24]
     request.session[KEY] = {"path": request.path, "who": who, "post": text, "at": clock.now().isoformat()}
     return True
 

@@ -428,3 +428,12 @@ def test_a_halted_agents_waits_can_be_decided_and_say_that_nothing_runs(client: 
         assert "nothing runs until it is lifted" in client.get(address).content.decode()
     form = desk.form_of(client, interrupt, verdict="approve", act="approve")
     assert desk.post(client, interrupt, form).status_code == 302
+
+
+def test_a_stranger_fills_no_session_with_text():
+    """A form that this server drew for nobody is not kept, however often it is sent."""
+    from django.contrib.sessions.models import Session
+
+    reply = Client().post("/interrupts/int_x", {"message": "x" * 100_000, "who": "1.0123456789abcdef01234567"})
+    assert reply.status_code == 302
+    assert not Session.objects.exists()
