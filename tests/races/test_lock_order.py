@@ -219,10 +219,10 @@ def test_a_worker_that_looks_for_work_passes_by_a_run_that_is_locked():
 def answer_while_locked_past_the_deadline(*, without: Callable[[], None] | None = None) -> tuple[str, list[str]]:
     """Answer in time, wait for the run's lock until the deadline has passed; returns the refusal and the breaches."""
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
-    deadline = clock.now() + timedelta(seconds=0.4)
-    builders.move_deadline(interrupt, deadline)
     move: Move = an_answerer(ana, ANSWERS[0])
     with racers({"ana": move}, without=without) as race:
+        deadline = clock.now() + timedelta(seconds=0.6)
+        builders.move_deadline(interrupt, deadline)
         with a_locked(interrupt.run):
             race.begin(interrupt=interrupt.public_id)
             wait_until_another_is_blocked()
