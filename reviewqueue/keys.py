@@ -83,6 +83,12 @@ def verify_key(text: str) -> ApiKey | None:
     return key
 
 
+def is_still_good(key: ApiKey) -> bool:
+    """Tell whether a key that was verified a while ago is good now: a long poll may outlive it."""
+    unended = Q(expires_at=None) | Q(expires_at__gt=Now(output_field=DateTimeField()))
+    return ApiKey.objects.filter(unended, pk=key.pk, revoked_at=None).exclude(person__is_active=False).exists()
+
+
 def rotate_key(key: ApiKey, *, overlap: timedelta) -> NewKey:
     """Make a key for the same holder with the same rights; the old one ends after ``overlap``, or when it would anyway."""
     end = clock.now() + overlap

@@ -13,7 +13,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from reviewqueue.api.problems import Unauthenticated
-from reviewqueue.keys import verify_key
+from reviewqueue.keys import is_still_good, verify_key
 from reviewqueue.models import ApiKey
 from runs.errors import NotPermitted
 from runs.models import Agent
@@ -53,6 +53,12 @@ def caller_of(request: Request) -> Caller:
     if not isinstance(caller, Caller):
         raise Unauthenticated
     return caller
+
+
+def check_again(request: Request) -> None:
+    """Refuse a caller whose key was taken back while the call waited."""
+    if not is_still_good(caller_of(request).key):
+        raise Unauthenticated
 
 
 def worker_of(request: Request) -> Agent:

@@ -9,11 +9,15 @@ from contextlib import contextmanager
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import connection, transaction
 
 from reviewqueue.api import listening, long_poll
 from reviewqueue.api.listening import Bell
+from reviewqueue.keys import revoke_key
+from reviewqueue.models import ApiKey
 from runs.bell import ring
+from runs.models import Continuation
 from tests.api.calls import Reply, a_waiting_interrupt, a_worker, somebody
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -101,6 +105,29 @@ def test_a_poll_that_sleeps_holds_no_connection(monkeypatch):
     worker.post("continuations/claim", {"wait": 1})
     assert held
     assert not any(held) or connection.vendor == "sqlite"
+
+
+def test_a_key_taken_back_while_it_waits_gets_nothing():
+    worker, ana = a_worker(), somebody()
+    interrupt, _ = a_waiting_interrupt(worker)
+    key = ApiKey.objects.get(agent__isnull=False)
+    with (
+        meanwhile(lambda: worker.get(f"interrupts/{interrupt}?wait=10")) as poll,
+        meanwhile(lambda: worker.post("continuations/claim", {"wait": 10})) as claim,
+    ):
+        revoke_key(key)
+        ana.post(f"interrupts/{interrupt}/decisions", ANSWER)
+        assert (poll()[0].status, claim()[0].status) == (401, 401)
+    assert Continuation.objects.get().status == "ready"
+
+
+def test_a_person_disabled_while_they_wait_gets_nothing():
+    worker, ana = a_worker(), somebody()
+    interrupt, _ = a_waiting_interrupt(worker)
+    with meanwhile(lambda: ana.get(f"interrupts/{interrupt}?wait=10")) as poll:
+        User.objects.update(is_active=False)
+        worker.post(f"interrupts/{interrupt}/withdraw", {})
+        assert poll()[0].status == 401
 
 
 # --- the bell, on PostgreSQL ----------------------------------------------------------------------------------------------

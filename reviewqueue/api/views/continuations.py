@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from rest_framework.request import Request
@@ -9,7 +10,7 @@ from rest_framework.response import Response
 
 from reviewqueue import authority
 from reviewqueue.api import replies, serializers
-from reviewqueue.api.authentication import worker_of
+from reviewqueue.api.authentication import check_again, worker_of
 from reviewqueue.api.fields import read
 from reviewqueue.api.long_poll import look_until
 from reviewqueue.api.views.base import ApiView, body_of, request_key
@@ -24,9 +25,18 @@ class ClaimAny(ApiView):
         """Claim the most urgent, at once or as soon as one is ready."""
         agent, key = worker_of(request), request_key(request)
         asked = read(serializers.ClaimShape, body_of(request))
-        polled = look_until(
-            lambda: _claim(agent, asked, key), enough=bool, seconds=asked["wait"], agent_id=agent.pk, alone=True
-        )
+        looks = itertools.count()
+
+        def look() -> list[resuming.Claimed]:
+            # Look before claiming: a claim opens a transaction, which on SQLite locks the file for everybody.
+            first = next(looks) == 0
+            if not (first and key) and not resuming.any_ready(agent=agent, code_versions=_versions(asked)):
+                return []
+            if not first:
+                check_again(request)
+            return _claim(agent, asked, key)
+
+        polled = look_until(look, enough=bool, seconds=asked["wait"], agent_id=agent.pk, alone=True)
         return Response([replies.claimed(taken) for taken in polled.found], headers=polled.headers)
 
 
@@ -49,9 +59,6 @@ class ClaimOne(ApiView):
 
 
 def _claim(agent: Agent, asked: dict[str, Any], key: str) -> list[resuming.Claimed]:
-    """Look before claiming: a claim opens a transaction, which on SQLite locks the file for everybody."""
-    if not key and not resuming.any_ready(agent=agent, code_versions=_versions(asked)):
-        return []
     return resuming.claim_continuations(
         agent=agent,
         code_versions=_versions(asked),

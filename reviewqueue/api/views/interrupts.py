@@ -9,7 +9,7 @@ from ledger import clock
 from ledger.errors import PayloadInvalid, Problem
 from reviewqueue import gateway
 from reviewqueue.api import desk_shapes, replies, serializers
-from reviewqueue.api.authentication import caller_of, person_of, worker_of
+from reviewqueue.api.authentication import caller_of, check_again, person_of, worker_of
 from reviewqueue.api.fields import read
 from reviewqueue.api.long_poll import look_until
 from reviewqueue.api.pagination import page, query_of, whole
@@ -58,6 +58,7 @@ class OneInterrupt(ApiView):
                 agent_id=interrupt.agent_id,
                 alone=False,
             )
+            check_again(request)
             interrupt, headers = find_interrupt(caller, interrupt_id), polled.headers
         winner = None if interrupt.status == InterruptStatus.WAITING else winner_of(interrupt)
         continuation = gateway.latest_continuation(interrupt)
