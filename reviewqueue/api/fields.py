@@ -23,6 +23,7 @@ from reviewqueue.api.times import NotATime, parse_duration, parse_moment
 KEY = re.compile(r"[A-Za-z0-9._:-]{1,200}")
 LARGEST_COUNT = 2_147_483_647
 MOST_PROBLEMS = 50
+LONGEST_POINTER = 500
 
 #: DRF's own words for what every field may miss.
 _WORDS: dict[str, Any] = {"required": "is missing", "null": "may not be null"}
@@ -244,7 +245,8 @@ class Shape(serializers.Serializer):
         """Return the members that were sent and the defaults of the others."""
         if not isinstance(data, dict):
             raise wrong("has to be an object")
-        unknown: dict[Any, Any] = {name: wrong("is not known here").detail for name in data if name not in self.fields}
+        strange = itertools.islice((name for name in data if name not in self.fields), MOST_PROBLEMS)
+        unknown: dict[Any, Any] = {name: wrong("is not known here").detail for name in strange}
         try:
             value = super().to_internal_value(data)
         except ValidationError as fault:
@@ -272,7 +274,7 @@ def read(shape: type[Shape], body: Any) -> dict[str, Any]:
         value: dict[str, Any] = _made(shape).run_validation(body)
     except ValidationError as fault:
         found = list(itertools.islice(_flat(fault.detail, ""), MOST_PROBLEMS))
-        problems = [Problem(pointer, str(detail)) for pointer, detail in found]
+        problems = [Problem(pointer[:LONGEST_POINTER], str(detail)) for pointer, detail in found]
         first = problems[0]
         refusal = KeyInvalid if all(detail.code == KeyInvalid.code for _, detail in found) else PayloadInvalid
         raise refusal(f"{first.pointer or 'The body'} {first.message}.", errors=problems) from None

@@ -273,3 +273,12 @@ def test_a_question_that_makes_no_sense_is_refused_where_it_does_not(worker, mem
 def test_a_default_answer_that_approves_is_off(worker):
     wait = the_approval(on_expiry={"do": "default", "verdict": "approve"})
     refused(worker.post("asks", wait), "/on_expiry/verdict", code="policy_refuses")
+
+
+def test_a_body_of_nothing_but_strangers_is_refused_in_few_words(worker):
+    body = {f"a{number}": 1 for number in range(80_000)}
+    reply = worker.post("runs", body, Idempotency_Key="k")
+    assert (reply.status, len(reply["errors"])) == (422, 50)
+    named = worker.post("runs", {"key": "k", "title": "A", "b" * 900_000: 1})
+    assert named.status == 422
+    assert len(str(named.body)) < 5_000
