@@ -139,7 +139,7 @@ def _replies(operation: Operation) -> dict[str, Any]:
     if "insights.format" in operation.query:
         found["200"]["content"]["text/csv"] = {"schema": {"type": "string"}}
     if "schema.format" in operation.query:
-        found["200"]["content"]["application/yaml"] = {"schema": {"type": "string"}}
+        found["200"]["content"]["application/yaml"] = found["200"]["content"]["application/json"]
     if "wait" in operation.query or operation.id == "claim_continuations":
         found["200"]["headers"] = {"Retry-After": _header("Seconds, where too many wait already: come back.")}
     return found

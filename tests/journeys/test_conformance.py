@@ -1,0 +1,79 @@
+"""Generated calls against a running desk: no server error, and no reply that the OpenAPI document does not have.
+
+Schemathesis makes the calls out of the document, as an agent and as a person, with ids that are there and with ids that are
+not. What a call should be answered with is judged elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger.exact import dumps
+from reviewqueue.api.described.document import document
+from tests.running_desk import Desk, running_desk
+
+pytestmark = pytest.mark.long
+
+CHECKS = [
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+    "ignored_auth",
+]
+CALL = {"name": "issue_order", "arguments": {"supplier": "S-17", "amount": "184000.00"}}
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory):
+    folder = tmp_path_factory.mktemp("desk")
+    with running_desk(folder) as desk:
+        yield desk
+
+
+def what_is_there(desk: Desk) -> dict[str, Any]:
+    """Make a run with a lease and a begun effect, a waiting and an answered interrupt; return what leads to them."""
+    agent: dict[str, Any] = {"key": desk.key}
+    started = desk.call("POST", "runs", {"key": "busy", "title": "Busy", "lease_seconds": 3600}, **agent)
+    lease = started["lease"]["token"]
+    desk.call("PUT", f"runs/{started['id']}/effects/order", CALL, Run_Lease=lease, **agent)
+    wait = {"title": "Order it", "reason": "approval.action", "queue": "purchasing", "proposal": CALL}
+    waiting, answered = (
+        desk.call("POST", "asks", {"key": key, **wait}, **agent)["interrupt"] for key in ("one", "two")
+    )
+    desk.call("POST", f"interrupts/{answered['id']}/decisions", {"state_version": 1, "verdict": "approve"})
+    continuation = desk.call("GET", f"interrupts/{answered['id']}", **agent)["continuation"]
+    return {
+        "path.run_id": started["id"],
+        "path.interrupt_id": waiting["id"],
+        "path.continuation_id": continuation,
+        "path.key": "order",
+        "path.slug": "buyer",
+        "header.Run-Lease": lease,
+    }
+
+
+@pytest.mark.parametrize("ids", ["there", "generated"])
+@pytest.mark.parametrize("who", ["agent", "person"])
+def test_generated_calls_meet_nothing_undocumented(desk: Desk, who: str, ids: str, tmp_path: Path):
+    (tmp_path / "openapi.json").write_text(dumps(document()))
+    known = what_is_there(desk) if ids == "there" else {}
+    known |= {"query.wait": 0}  # a long poll that nobody answers only takes its time
+    lines = ["[parameters]", *(f'"{name}" = {json.dumps(value)}' for name, value in known.items())]
+    (tmp_path / "schemathesis.toml").write_text("\n".join(lines) + "\n")
+    command = [Path(sys.executable).parent / "schemathesis", "run", "openapi.json", "--url", desk.base]
+    command += ["-H", f"Authorization: Bearer {desk.key if who == 'agent' else desk.token}"]
+    command += ["--checks", ",".join(CHECKS), "--phases", "examples,coverage,fuzzing", "--max-examples", "25"]
+    command += ["--request-timeout", "60"]
+    command += ["--continue-on-failure", "--suppress-health-check", "all", "--warnings", "off", "--no-color"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=desk.environment, capture_output=True, text=True, timeout=1800, check=False
+    )
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr
