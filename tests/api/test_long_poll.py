@@ -20,7 +20,7 @@ from runs.bell import ring
 from runs.models import Continuation
 from tests.api.calls import Reply, a_waiting_interrupt, a_worker, somebody
 
-pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+pytestmark = pytest.mark.django_db(transaction=True)
 
 ANSWER = {"state_version": 1, "verdict": "answer", "input": {"certificate_no": "LT-2026-0917"}}
 

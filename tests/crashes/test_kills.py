@@ -18,7 +18,7 @@ from tests.crashes.story import Story
 from tests.races import figures, guards
 from tests.races.judging import breaches, rows
 
-pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
+pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
 KILLS = 20 if os.environ.get("REVIEWQUEUE_LONG") else 2
 #: Between these two a worker has the right to order and nobody knows whether it did.

@@ -20,7 +20,7 @@ from tests.crashes.receiver import Receiver, a_receiver
 from tests.own_processes import eventually
 from tests.races.judging import breaches
 
-pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
+pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
 STOPS = {
     "before it begins its effect": before("runs.acting", "begin_effect"),

@@ -15,7 +15,7 @@ from tests.races.judging import breaches, deadlocks, mistold
 from tests.races.racing import ROUNDS, Move, Race, first_wrong, racers
 from tests.races.test_answers import ANSWERS, an_answerer
 
-pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
+pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
 WORKERS = 5
 RUNS_OF_A_ROUND = 6

@@ -19,7 +19,7 @@ from tests.races import figures
 from tests.races.judging import breaches, deadlocks, mistold, rows
 from tests.races.racing import ROUNDS, Move, Race, first_wrong, racers
 
-pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
+pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
 CLIENTS = 6
 

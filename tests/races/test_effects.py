@@ -20,7 +20,7 @@ from tests.races import figures, guards
 from tests.races.judging import breaches, deadlocks, mistold, rows
 from tests.races.racing import ROUNDS, Move, Race, first_wrong, racers
 
-pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
+pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
 KEY = "order:PR-4711"
 #: Seconds to the lease's end when the racers begin; the worker acts until as long again after it.

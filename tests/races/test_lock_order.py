@@ -27,7 +27,7 @@ from tests.races.judging import breaches, rows
 from tests.races.racing import Move, racers
 from tests.races.test_answers import ANSWERS, an_answerer
 
-pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
+pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
 KEY = "order:PR-4711"
 
