@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_LOOKS = 1
 LONGEST_PAUSE_BEFORE_RESTART = 30
+#: More silence is allowed to a cluster that has just begun: on a busy machine it was killed while it still started.
+START_ALLOWANCE = 30
 FORGET_WORKERS_AFTER = timedelta(days=1)
 
 
@@ -46,6 +48,7 @@ class Supervisor:
 
     cluster: subprocess.Popen[bytes] | None = None
     starts_in_a_row: int = 0  # without one beat between them
+    is_starting: bool = True  # until its first beat
     beaten_at: datetime | None = None
     seen_alive: float = 0  # by our own monotonic clock, so that the clocks of two machines are never compared
     beat_asked: float = 0
@@ -82,7 +85,7 @@ class Supervisor:
             self._tell_trouble(f"what is due could not be enqueued ({problem!r})")
         if self.cluster is None or self.cluster.poll() is not None:
             self._restart("it has ended")
-        elif time.monotonic() - self.seen_alive > self.old_after:
+        elif time.monotonic() - self.seen_alive > self.old_after + (START_ALLOWANCE if self.is_starting else 0):
             self._restart(f"no task was done for {self.old_after:.0f} seconds")
 
     def _tell_trouble(self, trouble: str) -> None:
@@ -100,6 +103,7 @@ class Supervisor:
         beaten_at = Heartbeat.objects.filter(worker=self.name).values_list("beaten_at", flat=True).first()
         if beaten_at != self.beaten_at:
             self.beaten_at, self.seen_alive, self.starts_in_a_row = beaten_at, time.monotonic(), 0
+            self.is_starting = False
 
     def _restart(self, why: str) -> None:
         log.error("The worker's cluster is started again: %s.", why)
@@ -113,6 +117,7 @@ class Supervisor:
     def _start_cluster(self) -> None:
         self.cluster = processes.start("qcluster", REVIEWQUEUE_PROCESS="worker", **{tasks.WORKER_NAME: self.name})
         self.starts_in_a_row += 1
+        self.is_starting = True
         self.seen_alive = time.monotonic()
         log.info("Worker %s: cluster started as process %s.", self.name, self.cluster.pid)
 

@@ -127,3 +127,18 @@ def test_a_suspend_asked_again_under_its_lease_gets_the_answers():
 
     assert replayed.status == 200
     assert replayed["answers"]["certificate"]["input"] == {"certificate_no": "LT-2026-0917"}
+
+
+def test_an_agent_reads_in_its_timeline_that_there_is_an_answer_and_not_what_it_is():
+    """An answer reaches an agent under a live lease only; the digests of so few words would tell it too."""
+    worker, ana = a_worker(), somebody()
+    interrupt, run = a_waiting_interrupt(worker, the_approval())
+    ana.post(f"interrupts/{interrupt}/decisions", {"state_version": 1, "verdict": "reject", "message": "too dear"})
+    seen = {event["type"]: event for event in worker.get(f"runs/{run}/timeline")["events"]}
+    answered = seen["interrupt.answered"]
+    assert answered["refs"]["interrupt"] == interrupt
+    assert not {"verdict", "digest"} & answered["refs"].keys()
+    assert (answered["actor"], answered["prev"], answered["digest"]) == ("person", None, None)
+    whole = {event["type"]: event for event in ana.get(f"runs/{run}/timeline")["events"]}["interrupt.answered"]
+    assert (whole["refs"]["verdict"], whole["actor"]) == ("reject", "person:ana@example.org")
+    assert whole["digest"]

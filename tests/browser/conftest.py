@@ -13,9 +13,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-# Playwright's own loop runs in this thread, and Django takes that for async code. Here only, never for the suite.
-os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
-
 HERE = Path(__file__).parent
 SECONDS_TO_APPEAR = 10
 
@@ -25,6 +22,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.browser)
             item.add_marker(pytest.mark.django_db(transaction=True))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def database_beside_playwright() -> Iterator[None]:
+    """Playwright's own loop runs in this thread, and Django takes that for async code. Set while these tests run, never
+    by importing this file: the whole suite does that."""
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+    yield
+    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
 
 
 @pytest.fixture(scope="session")

@@ -12,12 +12,12 @@ from playwright.sync_api import Page
 from ledger import clock
 from runs.models import Decision
 from tests import builders
-from tests.browser.test_reviewing import choose, decide_elsewhere, known_reasons, lenas, open_wait
+from tests.browser.test_reviewing import choose, decide_elsewhere, lenas, open_wait
 from tests.pages import desk
 from tests.reviewqueue.a_busy_quarter import Quarter
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
-__all__ = ["known_reasons", "lenas"]  # fixtures
+__all__ = ["lenas"]  # a fixture
 
 
 def findings(page: Page) -> list[str]:

@@ -132,8 +132,8 @@ _extend(
         "outcome": or_null(ref("Outcome")),
     },
 )
-_event = {"seq": WHOLE, "type": TEXT, "actor": TEXT, "at": MOMENT, "refs": OBJECT, "prev": TEXT, "digest": TEXT}
-_add("Event", _event)
+_event = {"seq": WHOLE, "type": TEXT, "actor": TEXT, "at": MOMENT, "refs": OBJECT}
+_add("Event", _event | {"prev": or_null(TEXT), "digest": or_null(TEXT)})
 _add_page("Timeline", "events", "Event")
 _add("CheckpointMark", {"number": WHOLE, "digest": DIGEST})
 _stop = {"reason": TEXT, "asked_by": TEXT, "stop_by": or_null(MOMENT)}

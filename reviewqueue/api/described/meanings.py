@@ -220,9 +220,9 @@ MEANINGS: dict[str, str] = {
     # --- timeline, feed, webhooks -----------------------------------------------------------------------------------------
     "events": "The events, in order.",
     "seq": "Its place in the run's timeline, from 1.",
-    "actor": "Who did it: person:..., agent:..., system:....",
+    "actor": "Who did it: person:..., agent:..., system:...; an agent is told only that it was a person.",
     "refs": "What it is about: ids, keys and numbers.",
-    "prev": "The digest of the event before: the chain that shows a change.",
+    "prev": "The digest of the event before: the chain that shows a change. Null for an agent.",
     "next": "The cursor of the next page; null on the last.",
     "Feed.next": "What to pass as after next time.",
     "more": "Whether there is more already.",

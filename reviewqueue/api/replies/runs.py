@@ -116,6 +116,21 @@ def progress_row(progress: Progress) -> Reply:
     }
 
 
+#: What an event may hold of an answer; an agent gets it with a claim, and not by looking (DESIGN 6, invariant 14).
+_OF_AN_ANSWER = frozenset({"verdict", "digest", "outcome"})
+
+
+def event_row_for_agent(event: Event) -> Reply:
+    """Return one event as its agent may read it: that there is an answer, not what it is, nor who gave it.
+
+    The chain's digests cover the answer's words, few enough to be guessed, so they are left out as well.
+    """
+    by_person = event.actor.startswith("person:")
+    refs = {name: value for name, value in event.refs.items() if not (by_person and name in _OF_AN_ANSWER)}
+    shown = {"actor": "person" if by_person else event.actor, "refs": refs, "prev": None, "digest": None}
+    return event_row(event) | shown
+
+
 def event_row(event: Event) -> Reply:
     """Return one event of a timeline, with what chains it to the one before."""
     return {

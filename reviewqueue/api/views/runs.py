@@ -103,8 +103,9 @@ class Timeline(ApiView):
     def get(self, request: Request, run_id: str) -> Response:
         """List its events."""
         query = query_of(request, "limit", "next")
-        run = find_run(caller_of(request), run_id)
-        return Response(page(run.events.all(), query, name="events", row=replies.event_row, by="seq"))
+        caller = caller_of(request)
+        row = replies.event_row if caller.person else replies.event_row_for_agent
+        return Response(page(find_run(caller, run_id).events.all(), query, name="events", row=row, by="seq"))
 
 
 class RunEffects(ApiView):
