@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django_q.models import OrmQ
 from prometheus_client.parser import text_string_to_metric_families
@@ -125,7 +126,8 @@ def test_a_scrape_costs_a_bounded_number_of_statements(client: Client, django_as
     for number in range(3):
         waiting = builders.a_waiting_interrupt()
         Interrupt.objects.filter(pk=waiting.pk).update(queue=builders.a_queue(f"queue-{number}"))
-    with django_assert_max_num_queries(16):
+    clock_statement = connection.vendor == "postgresql"  # SQLite's clock is the process's
+    with django_assert_max_num_queries(16 + clock_statement):
         assert read(client)["waits_open", "queue-2"] == 1
 
 
