@@ -80,10 +80,10 @@ def _cancel(run: Run, effects: list[Effect]) -> Lever:
         parts.append("Its worker may still report what it did, and closes at its next safe point.")
     unknown = sum(effect.status in {EffectStatus.UNKNOWN, EffectStatus.INTENDED} for effect in effects)
     if unknown:
-        parts.append(f"{unknown} open outcome{'s' * (unknown > 1)} go to the owner first.")
+        parts.append(f"What is not known goes to its owner first ({unknown}).")
     applied = sum(effect.status == EffectStatus.APPLIED for effect in effects)
     if applied:
-        parts.append(f"{applied} effect{'s' * (applied > 1)} stay done: nothing is taken back by itself.")
+        parts.append(f"What was done stays done ({applied}): nothing is taken back by itself.")
     parts.append("It cannot be uncancelled, only restarted.")
     return Lever(
         verb="cancel",
@@ -97,7 +97,7 @@ def _cancel(run: Run, effects: list[Effect]) -> Lever:
 
 def _restart(run: Run, effects: list[Effect]) -> Lever:
     undecided = [effect for effect in effects if effect.status in {EffectStatus.FAILED, EffectStatus.COMPENSATED}]
-    kept = f" {len(undecided)} failed effects stay as they are." if undecided else ""
+    kept = f" What failed stays as it is ({len(undecided)})." if undecided else ""
     return Lever(
         verb="restart",
         words="Restart",
