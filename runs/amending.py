@@ -19,9 +19,10 @@ from runs.continuations import told_of
 from runs.decisions import closed_refusal, winner_of
 from runs.errors import Expired, StaleVersion
 from runs.facts import AskedFact, record_facts
-from runs.interrupts import amend_interrupt, check_proposal, withdraw_interrupt
+from runs.interrupts import amend_interrupt, withdraw_interrupt
 from runs.models import Agent, Continuation, Fact, Interrupt, Run
 from runs.policies import refuse_too_soon
+from runs.questions import check_proposal
 from runs.standing import store
 from runs.states import InterruptStatus, Kind
 from runs.timeline import note

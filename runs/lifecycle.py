@@ -22,10 +22,11 @@ from runs.continuations import acknowledge, make_continuation, told_of
 from runs.endings import end_run
 from runs.errors import OpenInterrupts, RunCancelled, RunFinished
 from runs.halting import refuse_halted
-from runs.interrupts import AskedWait, CheckAssignees, open_waits
 from runs.leases import Lease, check_lease, end_lease, grant_lease, lease_of, lock_own_run
 from runs.models import Agent, Interrupt, Outcome, Run
+from runs.opening import open_waits
 from runs.permits import void_permits
+from runs.questions import AskedWait, CheckAssignees
 from runs.standing import store
 from runs.states import FINAL, Cause, RunStatus
 from runs.timeline import note

@@ -39,7 +39,7 @@ class InterruptStatus(models.TextChoices):
     SUPERSEDED = "superseded"
 
 
-#: verb -> (from, to); ``interrupts.py`` alone writes ``Interrupt.status``.
+#: verb -> (from, to); ``opening.py`` writes the first ``Interrupt.status``, ``interrupts.py`` alone every later one.
 INTERRUPT_MOVES: dict[str, tuple[frozenset[InterruptStatus], InterruptStatus]] = {
     "answer": (frozenset({InterruptStatus.WAITING}), InterruptStatus.ANSWERED),
     "extend": (frozenset({InterruptStatus.WAITING}), InterruptStatus.WAITING),

@@ -18,9 +18,10 @@ from runs.continuations import acknowledge
 from runs.endings import finish_ending
 from runs.errors import RunCancelled, StaleVersion
 from runs.facts import AskedFact, record_facts
-from runs.interrupts import AskedWait, CheckAssignees, open_waits
 from runs.leases import check_lease, end_lease, lock_own_run
 from runs.models import Agent, Checkpoint, Decision, Interrupt, Run
+from runs.opening import open_waits
+from runs.questions import AskedWait, CheckAssignees
 from runs.standing import store
 from runs.states import DecisionStatus, ResumeWhen
 

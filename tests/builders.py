@@ -14,10 +14,10 @@ from runs.checking import Found, check_continuation
 from runs.checkpoints import Snapshot
 from runs.decisions import Answer
 from runs.facts import AskedFact
-from runs.interrupts import AskedWait
 from runs.lifecycle import RunRequest, Started, start_run
 from runs.models import Agent, Connection, Interrupt, Policy, Queue, Run
 from runs.policies import Wish
+from runs.questions import AskedWait
 from runs.resuming import Claimed, claim_continuations, claim_one
 from runs.safe_points import Reached, commit_checkpoint
 from runs.suspending import Suspended, suspend

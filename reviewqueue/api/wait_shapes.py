@@ -30,9 +30,9 @@ from reviewqueue.api.fields import (
 from reviewqueue.delivery.addresses import AddressRefused, check_fact_path
 from reviewqueue.delivery.pointers import is_pointer
 from runs.facts import AskedFact
-from runs.interrupts import AskedWait
 from runs.models import FactCheck, FactKind
 from runs.policies import Wish
+from runs.questions import AskedWait
 from runs.states import Kind, OnChange, OnExpiry, Risk
 
 #: Members that a replaying worker computes anew while it still asks the same thing.

@@ -18,8 +18,8 @@ from reviewqueue.api.rows import find_run, interrupts_of, runs_of
 from reviewqueue.api.views.base import ApiView, body_of, lease_token, with_key
 from runs import checking, lifecycle, resuming, safe_points, suspending
 from runs.continuations import open_continuation
-from runs.interrupts import AskedWait
 from runs.models import Progress
+from runs.questions import AskedWait
 from runs.suspending import PendingEffect
 
 

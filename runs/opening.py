@@ -1,0 +1,134 @@
+"""Opening durable waits: the questions of one boundary, each with its terms, written with the suspend that asks them.
+
+Called by ``suspending`` and ``lifecycle`` on the locked run. The first status is written here; every later one is the
+INTERRUPT CONTROLLER's (``interrupts``).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ledger import compiled
+from ledger.compiled import Compiled
+from ledger.public_ids import new_id
+from ledger.transactions import assert_open
+from runs.facts import record_facts
+from runs.models import Agent, Assignee, Checkpoint, Interrupt, Run
+from runs.policies import current_policy, settle_terms
+from runs.questions import (
+    AskedWait,
+    CheckAssignees,
+    check_schemas,
+    content_digest,
+    fitting_verdicts,
+    people_named,
+    stored_schema,
+)
+from runs.standing import store
+from runs.states import RISK_RANK, InterruptStatus
+from runs.timeline import note
+
+
+def open_waits(
+    run: Run,
+    checkpoint: Checkpoint,
+    waits: list[AskedWait],
+    *,
+    agent: Agent,
+    check_assignees: CheckAssignees,
+    now: datetime,
+    at: str,
+) -> list[Interrupt]:
+    """Open the waits of one boundary on the locked run and store it. ``at``: their JSON Pointer, ``{}`` for the number."""
+    assert_open()
+    opened = [
+        _open_wait(run, checkpoint, wait, agent=agent, check_assignees=check_assignees, now=now, at=at.format(place))
+        for place, wait in enumerate(waits)
+    ]
+    run.open_waits = len(opened)
+    note(
+        run,
+        "run.suspended",
+        actor=f"agent:{agent.slug}",
+        at=now,
+        checkpoint=checkpoint.number,
+        digest=checkpoint.digest,
+        interrupts=[interrupt.public_id for interrupt in opened],
+    )
+    store(run, now, waits_end=max(interrupt.deadline for interrupt in opened))
+    return opened
+
+
+def _open_wait(
+    run: Run,
+    checkpoint: Checkpoint,
+    wait: AskedWait,
+    *,
+    agent: Agent,
+    check_assignees: CheckAssignees,
+    now: datetime,
+    at: str,
+) -> Interrupt:
+    verdicts = fitting_verdicts(wait, at)
+    check_schemas(wait, at)
+    policy = current_policy(agent, wait.reason, at=at)
+    schema_value = True if wait.input_schema is None else wait.input_schema
+    terms = settle_terms(policy, wait.wish, verdicts=verdicts, schema=schema_value, now=now, at=at)
+    people = people_named(wait.assignees, at)
+    check_assignees(people, queue=terms.queue, policy=policy, initiator_id=run.initiator_id, at=f"{at}/assignees")
+    before, version, round_before = _RENEWED.first(run=run.pk, epoch=run.epoch, key=wait.key) or (None, 0, 0)
+    interrupt = compiled.insert(
+        Interrupt(
+            public_id=new_id("int"),
+            run=run,
+            agent=agent,
+            checkpoint=checkpoint,
+            epoch=run.epoch,
+            key=wait.key,
+            request_digest=wait.request_digest,
+            kind=wait.kind,
+            reason=wait.reason,
+            queue=terms.queue,
+            policy=policy,
+            external_id=wait.external_id,
+            title=wait.title,
+            message=wait.message,
+            proposal=wait.proposal,
+            evidence=wait.evidence,
+            schema=None if wait.input_schema is None else stored_schema(wait.input_schema),
+            verdicts=verdicts,
+            metadata=wait.metadata,
+            content_digest=content_digest(
+                title=wait.title,
+                message=wait.message,
+                proposal=wait.proposal,
+                evidence=wait.evidence,
+                input_schema=schema_value,
+                facts={fact.name: fact.value for fact in wait.facts},
+            ),
+            risk=terms.risk,
+            risk_rank=RISK_RANK[terms.risk],
+            priority=wait.priority,
+            status=InterruptStatus.WAITING,
+            state_version=version + 1,
+            round=round_before + 1,
+            deadline=terms.deadline,
+            on_expiry=terms.on_expiry,
+            renews_id=before,
+            created_at=now,
+        )
+    )
+    Assignee.objects.bulk_create(Assignee(interrupt=interrupt, person_id=person.pk) for person in people)
+    record_facts(wait.facts, agent=agent, checkpoint=checkpoint, interrupt=interrupt, at=f"{at}/facts")
+    return interrupt
+
+
+_RENEWED = Compiled(
+    lambda: (
+        Interrupt.objects.filter(
+            run=compiled.number("run"), epoch=compiled.number("epoch"), key=compiled.text("key"), renewed=True
+        )
+        .order_by("-id")
+        .values_list("pk", "state_version", "round")[:1]
+    )
+)

@@ -1,0 +1,129 @@
+"""What an agent asks: the question, checked before anybody sees it, and the digest of what is shown.
+
+Called by ``opening`` for a new wait and by ``amending`` for a changed one. Only schemas are stored here; who may answer and
+under which terms is judged elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AbstractBaseUser
+
+from ledger.canonical import digest
+from ledger.errors import PayloadInvalid, Problem
+from ledger.exact import dumps
+from runs import schemas
+from runs.decisions import schema_of
+from runs.errors import SchemaUnsupported
+from runs.facts import AskedFact
+from runs.models import Interrupt, Schema
+from runs.policies import Wish
+from runs.states import VERDICTS_OF, Kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedWait:
+    """One wait as the agent asks for it. ``request_digest`` covers the request without its deadline: a replaying worker
+    computes that anew, and still asks the same thing."""
+
+    key: str
+    kind: str
+    reason: str
+    title: str
+    request_digest: str
+    message: str = ""
+    proposal: dict[str, Any] | None = None
+    input_schema: Any = None
+    verdicts: list[str] | None = None
+    assignees: list[str] = field(default_factory=list)
+    evidence: list[Any] = field(default_factory=list)
+    facts: list[AskedFact] = field(default_factory=list)
+    external_id: str = ""
+    priority: int = 50
+    metadata: dict[str, Any] = field(default_factory=dict)
+    wish: Wish = field(default_factory=Wish)
+
+
+#: Asks the layer that knows people: refuses assignees who could not decide, by their JSON Pointer.
+CheckAssignees = Callable[..., None]
+
+
+def content_digest(
+    *, title: str, message: str, proposal: Any, evidence: Any, input_schema: Any, facts: dict[str, Any]
+) -> str:
+    """Return the digest of what a reviewer is shown; an answer to anything else is stale."""
+    shown = {"title": title, "message": message, "proposal": proposal, "evidence": evidence}
+    return digest(shown | {"input_schema": input_schema, "facts": facts})
+
+
+def digest_of(interrupt: Interrupt) -> str:
+    """Return the content digest of a stored wait."""
+    return content_digest(
+        title=interrupt.title,
+        message=interrupt.message,
+        proposal=interrupt.proposal,
+        evidence=interrupt.evidence,
+        input_schema=schema_of(interrupt),
+        facts={fact.name: fact.value for fact in interrupt.facts.all()},
+    )
+
+
+def fitting_verdicts(wait: AskedWait, at: str) -> list[str]:
+    """Return what may be answered, without doubles; refuse verdicts that do not fit the kind."""
+    possible = VERDICTS_OF[wait.kind]
+    if wait.kind == Kind.APPROVAL and wait.proposal is None:
+        raise PayloadInvalid.at(f"{at}/proposal", "is missing: an approval is of one exact call")
+    for place, verdict in enumerate(wait.verdicts or []):
+        if verdict not in possible:
+            raise PayloadInvalid.at(f"{at}/verdicts/{place}", f"does not fit {wait.kind}: {', '.join(possible)}")
+    if wait.verdicts == []:
+        raise PayloadInvalid.at(f"{at}/verdicts", "leaves nothing to say")
+    return list(dict.fromkeys(wait.verdicts or possible))
+
+
+def check_schemas(wait: AskedWait, at: str) -> None:
+    """Refuse a schema that cannot be used, and a proposed call that does not fit its own."""
+    if wait.input_schema is not None:
+        _check_schema(wait.input_schema, f"{at}/input_schema")
+    check_proposal(wait.proposal, at)
+
+
+def check_proposal(proposal: Any, at: str) -> None:
+    """Refuse a proposed call that does not fit the schema it brings for its own arguments."""
+    if proposal is not None and "schema" in proposal:
+        _check_schema(proposal["schema"], f"{at}/proposal/schema")
+        problems = schemas.validate(proposal["schema"], proposal["arguments"])
+        if problems:
+            raise PayloadInvalid(
+                "The proposed call does not fit its own schema.",
+                errors=[Problem(f"{at}/proposal/arguments{it.pointer}", it.message) for it in problems],
+            )
+
+
+def _check_schema(body: Any, at: str) -> None:
+    try:
+        schemas.check_schema(body)
+    except SchemaUnsupported as refused:
+        errors = [Problem(at + problem.pointer, problem.message) for problem in refused.errors]
+        raise SchemaUnsupported(refused.detail, errors=errors) from None
+
+
+def people_named(addresses: list[str], at: str) -> list[AbstractBaseUser]:
+    """Return the people of these addresses; refuse an address that is nobody's."""
+    if not addresses:
+        return []
+    people = {person.get_username(): person for person in get_user_model().objects.filter(username__in=addresses)}
+    for place, address in enumerate(addresses):
+        if address not in people:
+            raise PayloadInvalid.at(f"{at}/assignees/{place}", "is nobody here")
+    return list(people.values())
+
+
+def stored_schema(body: Any) -> Schema:
+    """Return the row of a schema; kept by the digest of its exact text, so that two spellings stay two."""
+    stored, _ = Schema.objects.get_or_create(digest=digest(dumps(body)), defaults={"body": body})
+    return stored
