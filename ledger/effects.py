@@ -16,11 +16,9 @@ from typing import Any
 
 from django.contrib.auth.models import Group
 from django.db import IntegrityError
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import QuerySet
 
-from ledger import compiled, tokens
 from ledger.canonical import digest
-from ledger.compiled import Compiled, Given
 from ledger.errors import InDoubt, KeyReused, NotFound, WasCompensated
 from ledger.models import Effect, EffectReport, Order
 from ledger.public_ids import new_id
@@ -59,93 +57,10 @@ class Next(Enum):
     COMPENSATED = auto()
 
 
-# --- tokens -----------------------------------------------------------------------------------------------------------
-
-
-def attempt_token(scope: str, key: str, attempt: int) -> str:
-    """Return the token by which the worker that began ``attempt`` reports its outcome, whatever became of its lease."""
-    return tokens.mint("att", attempt, f"{scope}:{key}")
-
-
-def attempt_of(token: str, scope: str, key: str) -> int | None:
-    """Return the attempt that ``token`` stands for; None when it is not one of this effect."""
-    return tokens.read("att", token, f"{scope}:{key}")
-
-
-# --- reading ----------------------------------------------------------------------------------------------------------
-
-
 def find_effect(*, scope: str, key: str) -> Effect | None:
     """Return the effect of this key and lock it, after the run's lock."""
     assert_open()
     return Effect.objects.select_for_update(of=("self",), no_key=True).filter(scope=scope, key=key).first()
-
-
-def consult(scope: str) -> list[Effect]:
-    """Return every effect of a run in the order they were first begun: what a worker reads before it goes on."""
-    return _OF_A_RUN.all(scope=scope)
-
-
-_OF_A_RUN = Compiled(lambda: Effect.objects.filter(scope=compiled.text("scope")).select_related("owner").order_by("id"))
-
-
-def open_effects(scope: str) -> list[Effect]:
-    """Return the run's effects that are under way or in doubt."""
-    return list(Effect.objects.filter(scope=scope, status__in=sorted(OPEN)).select_related("owner").order_by("id"))
-
-
-def intended_effects(scope: str) -> list[Effect]:
-    """Return the run's effects that are under way: begun, and no word of their outcome yet."""
-    return list(Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED).order_by("id"))
-
-
-def keys_under_way(scope: str) -> set[str]:
-    """Return the keys of the run's effects that are under way."""
-    return {key for (key,) in _UNDER_WAY.all(scope=scope)}
-
-
-_UNDER_WAY = Compiled(
-    lambda: Effect.objects.filter(scope=compiled.text("scope"), status=EffectStatus.INTENDED).values_list("key")
-)
-
-
-def begun_under(*, scope: str, fence: int) -> bool:
-    """Tell whether the lease of this fence began an effect, whatever became of it."""
-    return Effect.objects.filter(scope=scope, fence=fence).exists()
-
-
-def any_open(scope: str) -> bool:
-    """Tell whether an effect of the run is under way or in doubt; most runs end with none."""
-    return Effect.objects.filter(scope=scope, status__in=sorted(OPEN)).exists()
-
-
-def unsettled_effects(scope: str) -> list[Effect]:
-    """Return the run's open effects that somebody has to speak for before it ends: all but those that do no harm."""
-    return [effect for effect in open_effects(scope) if effect.repeat != Repeat.HARMLESS]
-
-
-def effects_in_question(scope: str) -> list[Effect]:
-    """Return the unknown effects that hold the run back: not to be repeated, and nobody ordered them again."""
-    ordered = Order.objects.filter(effect=OuterRef("pk"), used_by_attempt__isnull=True)
-    unknown = Effect.objects.filter(~Exists(ordered), scope=scope, status=EffectStatus.UNKNOWN, repeat=Repeat.NEVER)
-    return list(unknown.select_related("owner").order_by("id"))
-
-
-def query_in_question(scope: str | Given) -> QuerySet[Effect, tuple[int]]:
-    """Return the query for the run's effects that are under way, or unknown and not to be repeated; not asked yet."""
-    unknown = Q(status=EffectStatus.UNKNOWN, repeat=Repeat.NEVER)
-    return Effect.objects.filter(Q(status=EffectStatus.INTENDED) | unknown, scope=scope).values_list("pk")
-
-
-def any_in_question(scope: str) -> bool:
-    """Tell, in one statement, whether there is such an effect."""
-    return query_in_question(scope).exists()
-
-
-def overdue_scopes(*, before: datetime, limit: int) -> list[str]:
-    """Return runs with an awaited effect whose time is over; a hint for the sweep, asked again under each lock."""
-    awaited = Effect.objects.filter(status=EffectStatus.INTENDED, settle_by__lte=before).order_by("settle_by")
-    return list(dict.fromkeys(awaited.values_list("scope", flat=True)[:limit]))
 
 
 def foresee(effect: Effect, *, fence: int, request_key: str) -> Next:

@@ -11,7 +11,7 @@ from datetime import datetime
 from django.contrib.auth.models import AbstractUser
 from django.db.models import Q
 
-from ledger import effects
+from ledger import consulting
 from ledger.errors import NotFound, Refusal
 from ledger.models import Effect
 from reviewqueue import authority, gateway
@@ -68,7 +68,7 @@ def read_wait(person: AbstractUser, interrupt_id: str, *, now: datetime) -> Wait
     return WaitScreen(
         interrupt=interrupt,
         facts=list(facts.select_related("connection").order_by("id")),
-        effects=effects.consult(run.public_id),
+        effects=consulting.consult(run.public_id),
         events=list(events)[::-1],
         waits=list(waits.defer("message", "proposal", "evidence").order_by("id")),
         winner=winner_of(interrupt),
@@ -186,7 +186,7 @@ def read_run(person: AbstractUser, run_id: str) -> RunScreen:
     return RunScreen(
         run=run,
         checkpoints=list(Checkpoint.objects.filter(run=run).defer("state").order_by("-number")[:100]),
-        effects=effects.consult(run.public_id),
+        effects=consulting.consult(run.public_id),
         waits=list(waits.filter(pk__in=seen).defer("message", "evidence").order_by("id")),
         decisions=list(decisions.filter(status=DecisionStatus.ACCEPTED).order_by("id")),
         continuation=Continuation.objects.filter(run=run).order_by("-id").first(),

@@ -13,7 +13,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ledger import clock, effects, tokens
+from ledger import attempts, clock, effects, tokens
 from ledger.canonical import digest
 from ledger.effects import Next
 from ledger.errors import InDoubt, NotFound, PayloadInvalid, Refusal
@@ -133,7 +133,7 @@ def begin_effect(
         store(run, now)
     elif not outcome.perform and outcome.effect.fence != run.fence:
         count_skipped_effect(run)  # of its own lease it is a lost reply asked for again, and no work was spared
-    token_of_attempt = effects.attempt_token(run.public_id, key, outcome.effect.attempt) if outcome.perform else None
+    token_of_attempt = attempts.attempt_token(run.public_id, key, outcome.effect.attempt) if outcome.perform else None
     return Begun(effect=outcome.effect, perform=outcome.perform, new=outcome.new, attempt_token=token_of_attempt)
 
 
@@ -156,7 +156,7 @@ def report_effect(
     """
     run = _own_run(agent, run_id)
     now = clock.now()
-    attempt = effects.attempt_of(attempt_token, run.public_id, key)
+    attempt = attempts.attempt_of(attempt_token, run.public_id, key)
     if attempt is None:
         raise PayloadInvalid.at("/attempt_token", "is not one of this effect")
     reported = effects.report(

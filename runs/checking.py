@@ -16,7 +16,7 @@ from typing import Any
 from django.contrib.auth.models import AbstractUser
 from django.db.models import QuerySet
 
-from ledger import clock, effects
+from ledger import clock, consulting, effects
 from ledger.canonical import digest
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.transactions import use_case
@@ -184,7 +184,7 @@ def _decide(run: Run, continuation: Continuation, changed: list[Fact], *, now: d
     if overtaken is not None:
         overtake(run, continuation.checkpoint, overtaken, of=continuation, actor=SYSTEM, now=now)
         return
-    under_way = effects.intended_effects(run.public_id)
+    under_way = consulting.intended_effects(run.public_id)
     if under_way:
         due = min(effect.settle_by or now + CHECK_TIME for effect in under_way)
         postpone_check(run, continuation, due_at=due)
@@ -242,7 +242,7 @@ def report_facts(*, agent: Agent, run_id: str, token: str, values: dict[str, Any
     changed = [fact for fact in reported if fact.last_status == FactStatus.CHANGED and fact.waived_by_id is None]
     actor = f"agent:{agent.slug}"
     overtaken = find_overtaken(run, checkpoint, changed)
-    if overtaken is None or effects.begun_under(scope=run.public_id, fence=run.fence):
+    if overtaken is None or consulting.begun_under(scope=run.public_id, fence=run.fence):
         overtaken = None
     control = "continue" if overtaken is None else overtaken.how
     note(run, "facts.reported", actor=actor, at=now, facts=sorted(values), control=control)

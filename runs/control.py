@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from django.contrib.auth.models import AbstractUser
 
-from ledger import clock, effects, reconciliation
+from ledger import clock, consulting, reconciliation
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.states import EffectStatus
 from ledger.transactions import use_case
@@ -138,7 +138,7 @@ def _order_redone(
     choices = asked or {}
     open_to_choice = {
         effect.key: effect
-        for effect in effects.consult(run.public_id)
+        for effect in consulting.consult(run.public_id)
         if effect.status in {EffectStatus.FAILED, EffectStatus.COMPENSATED}
     }
     for key in sorted(open_to_choice.keys() - choices.keys()):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ledger import effects
+from ledger import consulting, effects
 from ledger.transactions import assert_open
 from runs.continuations import void_continuation
 from runs.holds import lift_at_the_end, open_hold
@@ -55,10 +55,10 @@ def end_run(
 
 def _doubt_open_effects(run: Run, *, actor: str, now: datetime) -> bool:
     """Doubt what is under way, hold the run for what is unsettled, and tell whether there is any."""
-    if not effects.any_open(run.public_id):
+    if not consulting.any_open(run.public_id):
         return False
     effects.doubt_all(scope=run.public_id, now=now, by=actor)
-    unsettled = effects.unsettled_effects(run.public_id)
+    unsettled = consulting.unsettled_effects(run.public_id)
     for effect in unsettled:
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
     return bool(unsettled)
@@ -66,7 +66,7 @@ def _doubt_open_effects(run: Run, *, actor: str, now: datetime) -> bool:
 
 def finish_ending(run: Run, *, actor: str, now: datetime) -> bool:
     """End the run for good, unless an effect's outcome is still open. Called again when one was settled."""
-    if not run.ending or run.ended_at or run.lease_until or effects.unsettled_effects(run.public_id):
+    if not run.ending or run.ended_at or run.lease_until or consulting.unsettled_effects(run.public_id):
         return False
     _finish(run, actor=actor, now=now)
     return True

@@ -15,7 +15,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from ledger import clock, effects
+from ledger import clock, consulting, effects
 from ledger.exact import ABSENT
 from ledger.transactions import assert_open, use_case
 from runs.continuations import due_checks, told_of
@@ -23,7 +23,7 @@ from runs.decisions import Answer
 from runs.endings import end_run, hold_for_effect
 from runs.interrupts import answer_at_expiry, close_expired, escalate_interrupt, siblings_of
 from runs.models import Continuation, Interrupt, Run
-from runs.resuming import lose_lease
+from runs.returning import lose_lease
 from runs.standing import store
 from runs.states import FINAL, InterruptStatus, OnExpiry, ResumeWhen, RunStatus
 from runs.timeline import note
@@ -164,7 +164,7 @@ def expire_due_runs(*, limit: int) -> int:
 
 def doubt_overdue_effects(*, limit: int) -> int:
     """Turn awaited effects whose time is over into unknown ones, each with its owner, though its run still waits."""
-    scopes = effects.overdue_scopes(before=clock.now(), limit=limit)
+    scopes = consulting.overdue_scopes(before=clock.now(), limit=limit)
     return sum(_doubt_overdue(run_id=scope) for scope in scopes)
 
 
@@ -213,7 +213,7 @@ def anything_due() -> bool:
         or Run.objects.filter(lapsed_leases(before=hint)).exists()
         or Continuation.objects.filter(due_checks(before=hint)).exists()
         or Run.objects.filter(due_runs(before=hint)).exists()
-        or bool(effects.overdue_scopes(before=hint, limit=1))
+        or bool(consulting.overdue_scopes(before=hint, limit=1))
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from ledger import compiled, effects
+from ledger import compiled, consulting
 from ledger.canonical import digest
 from ledger.compiled import Compiled
 from ledger.errors import PayloadInvalid
@@ -82,7 +82,7 @@ def has_something_to_check(run: Run, checkpoint_id: int) -> bool:
 
 def _what_to_check() -> QuerySet[Fact, tuple[int]]:
     facts = Fact.objects.filter(checkpoint=compiled.number("checkpoint"), check_by=FactCheck.CONNECTION)
-    return facts.values_list("pk").union(effects.query_in_question(compiled.text("scope")), all=True)[:1]
+    return facts.values_list("pk").union(consulting.query_in_question(compiled.text("scope")), all=True)[:1]
 
 
 _TO_CHECK = Compiled(_what_to_check)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from django.db.models import QuerySet
 
-from ledger import clock, compiled, effects
+from ledger import clock, compiled, consulting
 from ledger.compiled import Compiled
 from ledger.models import Effect
 from ledger.transactions import use_case
@@ -48,7 +48,7 @@ def halt_agents(*, slugs: list[str], actor: str, reason: str) -> list[Effect]:
     under_way: list[Effect] = []
     for pk, public_id in list(leased):
         _pass_through(run_pk=pk)
-        under_way += effects.intended_effects(public_id)
+        under_way += consulting.intended_effects(public_id)
     return under_way
 
 

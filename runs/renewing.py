@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from ledger import effects
+from ledger import consulting
 from ledger.transactions import assert_open
 from runs.continuations import make_continuation, told_of, void_continuation
 from runs.decisions import accepted_decisions
@@ -109,7 +109,7 @@ def _plan_again(
     for wait in what.waits:
         void_permits(run, reason=FACT_CHANGED, now=now, interrupt=wait)
     void_continuation(run, reason=FACT_CHANGED)
-    to_check = run.open_holds > 0 or effects.any_in_question(run.public_id)
+    to_check = run.open_holds > 0 or consulting.any_in_question(run.public_id)
     continuation = make_continuation(run, checkpoint.pk, cause=Cause.REPLAN, now=now, to_check=to_check, of=of)
     names, waits = _told(what)
     note(

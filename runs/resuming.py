@@ -1,8 +1,8 @@
-"""Going on: a worker claims a continuation, hands it back, or is lost.
+"""Going on: a worker claims a continuation.
 
 The claim is the last gate of an answer: under the run's lock the authority of whoever gave it is judged once more
-(``still_may_decide``, from the layer that knows people); failing it, the wait is reopened and nothing is leased. A lost
-lease makes a new continuation from the last checkpoint, and every effect begun under it and not reported is in doubt.
+(``still_may_decide``, from the layer that knows people); failing it, the wait is reopened and nothing is leased. How a run
+comes back from its worker is ``returning``'s.
 """
 
 from __future__ import annotations
@@ -14,32 +14,26 @@ from datetime import datetime
 
 from django.db.models import Q
 
-from ledger import clock, compiled, effects
+from ledger import clock, compiled, consulting
 from ledger.compiled import Compiled
 from ledger.errors import NotFound
 from ledger.models import Effect
 from ledger.transactions import assert_open, use_case
-from runs.checkpoints import last_checkpoint
 from runs.continuations import (
     lease_continuation,
-    make_continuation,
-    open_continuation,
     recheck,
-    return_continuation,
-    told_of,
-    void_continuation,
 )
 from runs.decisions import Said, decisions_at
-from runs.endings import end_run, finish_ending, hold_for_effect
+from runs.endings import end_run
 from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady
-from runs.facts import differs, has_something_to_check
+from runs.facts import differs
 from runs.halting import is_halted, refuse_halted
-from runs.holds import lift_holds, open_hold
+from runs.holds import lift_holds
 from runs.interrupts import reopen_interrupt
-from runs.leases import Lease, check_lease, end_lease, grant_lease, lease_of
+from runs.leases import Lease, grant_lease, lease_of
 from runs.models import Agent, Checkpoint, Continuation, Decision, Fact, Interrupt, Permit, Run
 from runs.standing import store
-from runs.states import Cause, ContinuationStatus, HoldKind, InterruptStatus, RunStatus
+from runs.states import ContinuationStatus, HoldKind, InterruptStatus, RunStatus
 from runs.timeline import note
 
 SYSTEM = "system:leases"
@@ -293,7 +287,7 @@ def _what_is_claimed(run: Run, continuation: Continuation, said: Said) -> Claime
         answers=said.accepted,
         overtaken=said.overtaken,
         facts=_FACTS.all(checkpoint=checkpoint.pk),
-        effects=effects.consult(run.public_id),
+        effects=consulting.consult(run.public_id),
         permits=said.permits,
     )
 
@@ -307,70 +301,3 @@ def _fits(run: Run, code_versions: set[str]) -> bool:
 
 def _only_stranded(run: Run) -> bool:
     return not run.open_holds or not run.holds.filter(lifted_at=None).exclude(kind=HoldKind.STRANDED).exists()
-
-
-# --- losing and giving back -----------------------------------------------------------------------------------------
-
-
-def lose_lease(run: Run, *, now: datetime) -> None:
-    """End the lapsed lease of the locked run: its effects are in doubt, and anybody may go on from the last checkpoint."""
-    assert_open()
-    lost_fence = run.fence
-    end_lease(run)
-    run.fence += 1
-    doubtful = effects.doubt_effects(scope=run.public_id, fence=lost_fence, now=now, by=SYSTEM)
-    for effect in doubtful:
-        hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
-    before = void_continuation(run, reason="its lease was lost")
-    offered = None if run.ending else _offer_again(run, cause=Cause.LEASE_LOST, of=before, now=now)
-    in_doubt = [effect.key for effect in doubtful]
-    note(run, "lease.lost", actor=SYSTEM, at=now, fence=lost_fence, in_doubt=in_doubt, **told_of(offered))
-    if run.ending:
-        finish_ending(run, actor=SYSTEM, now=now)
-    store(run, now)
-
-
-def _offer_again(run: Run, *, cause: str, of: Continuation | None, now: datetime) -> Continuation:
-    checkpoint = last_checkpoint(run)
-    to_check = has_something_to_check(run, checkpoint.pk)
-    if run.attempts >= run.agent.max_attempts:
-        reason = f"{run.attempts} workers claimed it and none reached a boundary."
-        open_hold(run, HoldKind.GAVE_UP, owner_id=run.agent.owner_id, reason=reason, now=now)
-    return make_continuation(run, checkpoint.pk, cause=cause, now=now, to_check=to_check, of=of)
-
-
-@use_case
-def hand_back(*, agent: Agent, run_id: str, token: str, reason: str, detail: str) -> Run:
-    """Take a run back from a worker that cannot go on: ``retry``, ``incompatible`` or ``unknown_checkpoint``.
-
-    The answer stays; effects that it began and did not report are in doubt, as after a lost lease. A worker that cannot
-    read the checkpoint leaves the run to its owner (hold ``stranded``) until a fitting one claims it.
-    """
-    run = Run.objects.locked().select_related("agent").filter(agent=agent, public_id=run_id).first()
-    if run is None:
-        raise NotFound
-    now = clock.now()
-    check_lease(run, token, now=now)
-    fence, actor = run.fence, f"agent:{agent.slug}"
-    end_lease(run)
-    run.fence += 1
-    doubtful = effects.doubt_effects(scope=run.public_id, fence=fence, now=now, by=actor)
-    for effect in doubtful:
-        hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
-    offered = None if run.ending else _take_back(run, in_doubt=bool(doubtful), now=now)
-    note(run, "lease.handed_back", actor=actor, at=now, reason=reason, detail=detail[:300], **told_of(offered))
-    if run.ending:
-        finish_ending(run, actor=actor, now=now)
-    elif reason != "retry":
-        open_hold(run, HoldKind.STRANDED, owner_id=agent.owner_id, reason=f"{reason}: {detail}"[:300], now=now)
-    store(run, now)
-    return run
-
-
-def _take_back(run: Run, *, in_doubt: bool, now: datetime) -> Continuation:
-    leased = open_continuation(run)
-    if leased is None or in_doubt:
-        before = void_continuation(run, reason="it was handed back")
-        return _offer_again(run, cause=Cause.HANDED_BACK, of=before, now=now)
-    return_continuation(run, leased)
-    return leased

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from ledger import clock, compiled, effects
+from ledger import clock, compiled, consulting, effects
 from ledger.compiled import Compiled
 from ledger.errors import InDoubt, KeyReused, NotFound, PayloadInvalid, Refusal
 from ledger.transactions import use_case
@@ -136,7 +136,7 @@ def _standing_answers(interrupts: list[Interrupt]) -> list[Decision]:
 
 def _declare_pending(run: Run, pending: list[PendingEffect]) -> None:
     """Every effect under way has to be declared, or the run could wait for days over something half done."""
-    under_way = effects.keys_under_way(run.public_id)
+    under_way = consulting.keys_under_way(run.public_id)
     undeclared = sorted(under_way - {effect.key for effect in pending})
     if undeclared:
         raise InDoubt("Effects are under way that the request does not name.", effects=undeclared)

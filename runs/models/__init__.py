@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from runs.models.agents import Agent, CallLabel, Connection, EffectRule, Halt
+from runs.models.continuations import Continuation, Hold
+from runs.models.facts import Fact, FactCheck, FactKind, FactStatus
 from runs.models.rules import Policy, Queue
-from runs.models.run import (
-    Checkpoint,
-    Continuation,
-    Event,
-    Fact,
-    FactCheck,
-    FactKind,
-    FactStatus,
-    Feed,
-    Hold,
-    Outcome,
-    Progress,
-    Run,
-)
+from runs.models.run import Checkpoint, Outcome, Progress, Run
+from runs.models.timeline import Event, Feed
 from runs.models.waits import Assignee, Comment, Decision, Interrupt, Permit, Schema
 
 __all__ = [

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.db import IntegrityError, transaction
 
-from ledger import effects
+from ledger import attempts, consulting, effects
 from ledger.effects import Intended
 from ledger.errors import AlreadySettled, InDoubt, KeyReused, NotFound, Refusal, WasCompensated
 from ledger.exact import parse
@@ -251,11 +251,11 @@ def test_the_verbs_refuse_to_work_outside_a_transaction(transactional_db):
 
 
 def test_an_attempt_token_is_good_for_its_effect_alone():
-    token = effects.attempt_token(RUN, KEY, 1)
-    assert effects.attempt_of(token, RUN, KEY) == 1
-    assert effects.attempt_of(token, "run_other", KEY) is None
-    assert effects.attempt_of(token, RUN, "other") is None
-    assert effects.attempt_of("att_1_" + "0" * 64, RUN, KEY) is None
+    token = attempts.attempt_token(RUN, KEY, 1)
+    assert attempts.attempt_of(token, RUN, KEY) == 1
+    assert attempts.attempt_of(token, "run_other", KEY) is None
+    assert attempts.attempt_of(token, RUN, "other") is None
+    assert attempts.attempt_of("att_1_" + "0" * 64, RUN, KEY) is None
 
 
 def test_a_time_out_is_unknown_and_never_failed():
@@ -363,11 +363,11 @@ def test_an_awaited_effect_has_its_own_time():
     effects.await_effects(scope=RUN, settle_by={KEY: LATER})
     assert effects.doubt_effects(scope=RUN, fence=1, now=NOON, by="system:lease_end") == []
     just_before = LATER - timedelta(microseconds=1)
-    assert effects.overdue_scopes(before=just_before, limit=20) == []
+    assert consulting.overdue_scopes(before=just_before, limit=20) == []
     assert effects.doubt_overdue(scope=RUN, now=just_before, by="system:sweep") == []
-    assert effects.overdue_scopes(before=LATER, limit=20) == [RUN]
+    assert consulting.overdue_scopes(before=LATER, limit=20) == [RUN]
     assert [effect.key for effect in effects.doubt_overdue(scope=RUN, now=LATER, by="system:sweep")] == [KEY]
-    assert effects.overdue_scopes(before=LATER, limit=20) == []
+    assert consulting.overdue_scopes(before=LATER, limit=20) == []
 
 
 def test_the_questions_are_what_is_unknown_and_not_ordered_again():
@@ -376,9 +376,9 @@ def test_the_questions_are_what_is_unknown_and_not_ordered_again():
     an_effect("unknown", key="c", repeat="harmless")
     an_effect("applied", key="d")
     order(ordered)
-    assert [effect.pk for effect in effects.effects_in_question(RUN)] == [asked.pk]
-    assert [effect.key for effect in effects.open_effects(RUN)] == ["a", "b", "c"]
-    assert [effect.key for effect in effects.consult(RUN)] == ["a", "b", "c", "d"]
+    assert [effect.pk for effect in consulting.effects_in_question(RUN)] == [asked.pk]
+    assert [effect.key for effect in consulting.open_effects(RUN)] == ["a", "b", "c"]
+    assert [effect.key for effect in consulting.consult(RUN)] == ["a", "b", "c", "d"]
 
 
 # --- people -----------------------------------------------------------------------------------------------------------

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from ledger import clock, effects
+from ledger import attempts, clock
 from ledger.models import Effect
 from reviewqueue import authority, desk, gateway
-from runs import acting, checking, control, expiry, lifecycle, resuming, safe_points, settling
+from runs import acting, checking, control, expiry, lifecycle, resuming, returning, safe_points, settling
 from runs.checkpoints import Snapshot
 from runs.models import Continuation, Interrupt, Run
 from tests import builders
@@ -108,7 +108,7 @@ def an_effect_begun() -> Ready:
 
 def an_effect_reported() -> Ready:
     run, _ = a_run_with_an_effect()
-    told = {"key": KEY, "attempt_token": effects.attempt_token(run.public_id, KEY, 1), "status": "applied"}
+    told = {"key": KEY, "attempt_token": attempts.attempt_token(run.public_id, KEY, 1), "status": "applied"}
     move = lambda: bool(acting.report_effect(agent=run.agent, run_id=run.public_id, **told))  # noqa: E731
     return Ready(run=run, move=move)
 
@@ -166,7 +166,7 @@ VERBS: dict[str, Callable[[], Ready]] = {
     "pause": a_person_s(control.pause_run),
     "resume": a_person_s(control.resume_run),
     "cancel": a_person_s(control.cancel_run),
-    "hand back": a_worker_s(resuming.hand_back, reason="retry", detail=""),
+    "hand back": a_worker_s(returning.hand_back, reason="retry", detail=""),
 }
 
 

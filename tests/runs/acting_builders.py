@@ -9,8 +9,8 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 
 from ledger import clock, tokens
+from ledger.attempts import attempt_token
 from ledger.canonical import digest
-from ledger.effects import attempt_token
 from ledger.public_ids import new_id
 from ledger.states import EffectStatus
 from runs import acting, continuations, leases, permits, standing

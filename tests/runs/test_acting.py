@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.db import transaction
 
-from ledger import clock, effects
+from ledger import attempts, clock
 from ledger.errors import AlreadySettled, InDoubt, KeyReused, NotFound, PayloadInvalid, Refusal
 from ledger.exact import ABSENT, parse
 from ledger.models import Effect, EffectReport
@@ -75,7 +75,7 @@ def test_a_worker_with_a_lease_begins_an_effect_and_gets_its_token():
     run = a_leased_run()
     begun = begin(run)
     assert (begun.perform, begun.new) == (True, True)
-    assert effects.attempt_of(begun.attempt_token, run.public_id, KEY) == 1
+    assert attempts.attempt_of(begun.attempt_token, run.public_id, KEY) == 1
     assert begun.effect.owner.name == OWNERS
     assert timeline(run) == ["effect.begun"]
 

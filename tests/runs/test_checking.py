@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from ledger import clock, effects
+from ledger import clock, consulting
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.exact import ABSENT
 from ledger.models import Effect
@@ -742,7 +742,7 @@ def test_planning_again_waits_for_an_effect_under_way_too():
     continuation = open_continuation(the_run())
     assert (continuation.cause, continuation.status) == ("replan", "checking")
     assert claim() == []
-    assert effects.intended_effects(the_run().public_id)
+    assert consulting.intended_effects(the_run().public_id)
 
 
 def test_the_back_off_is_shorter_than_a_check_may_keep_others_waiting():

@@ -17,7 +17,8 @@ from runs.checkpoints import Snapshot
 from runs.decisions import Answer
 from runs.lifecycle import complete_run, fail_run
 from runs.models import Interrupt, Run
-from runs.resuming import claim_continuations, hand_back
+from runs.resuming import claim_continuations
+from runs.returning import hand_back
 from runs.safe_points import commit_checkpoint
 from runs.standing import standing
 from runs.timeline import find_break

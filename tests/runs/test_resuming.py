@@ -13,7 +13,7 @@ from runs.checkpoints import Snapshot
 from runs.errors import AlreadyClaimed, IncompatibleVersion, LeaseLost, NotPermitted, NotReady, RunFinished
 from runs.lifecycle import complete_run, fail_run
 from runs.models import Continuation, Hold, Run
-from runs.resuming import hand_back
+from runs.returning import hand_back
 from runs.safe_points import SaidProgress, beat, commit_checkpoint
 from runs.settling import retry_held_run
 from tests import builders

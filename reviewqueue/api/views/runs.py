@@ -5,7 +5,7 @@ from __future__ import annotations
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ledger import effects
+from ledger import consulting
 from ledger.canonical import digest
 from ledger.errors import NotFound
 from ledger.exact import ABSENT
@@ -16,7 +16,7 @@ from reviewqueue.api.fields import read
 from reviewqueue.api.pagination import page, query_of
 from reviewqueue.api.rows import find_run, interrupts_of, runs_of
 from reviewqueue.api.views.base import ApiView, body_of, lease_token, with_key
-from runs import checking, lifecycle, resuming, safe_points, suspending
+from runs import checking, lifecycle, returning, safe_points, suspending
 from runs.continuations import open_continuation
 from runs.models import Progress
 from runs.questions import AskedWait
@@ -115,7 +115,7 @@ class RunEffects(ApiView):
         """List every effect, in the order in which they were begun."""
         query_of(request)
         run = find_run(caller_of(request), run_id)
-        return Response({"effects": [replies.effect_row(effect) for effect in effects.consult(run.public_id)]})
+        return Response({"effects": [replies.effect_row(effect) for effect in consulting.consult(run.public_id)]})
 
 
 class Checkpoints(ApiView):
@@ -215,7 +215,7 @@ class LeaseRelease(ApiView):
         agent, token = worker_of(request), lease_token(request)
         sent = read(serializers.HandBackShape, body_of(request))
         detail = sent["detail"] or ""
-        run = resuming.hand_back(agent=agent, run_id=run_id, token=token, reason=sent["reason"], detail=detail)
+        run = returning.hand_back(agent=agent, run_id=run_id, token=token, reason=sent["reason"], detail=detail)
         return Response(replies.run_standing(run))
 
 

@@ -1,0 +1,72 @@
+"""What happened: the chained events of a run, and how far an agent's feed of them is numbered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+
+from ledger.exact import ExactJSONField
+from runs.models.agents import Agent
+from runs.models.run import Run
+
+
+class Event(models.Model):
+    """One move, append-only; ``digest`` covers the event and ``prev``, so that a changed or missing record is found.
+
+    The row is the outbox too: it is written with the move, and ``feed`` gives it its place in the agent's feed later.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="events", db_index=False)
+    # Not checked by the database: the run's own is, and every event would lock the row of its agent once more.
+    agent = models.ForeignKey(
+        Agent, on_delete=models.PROTECT, null=True, related_name="+", db_index=False, db_constraint=False
+    )
+    seq = models.PositiveIntegerField()
+    type = models.CharField(max_length=40)
+    actor = models.CharField(max_length=300)
+    at = models.DateTimeField()
+    refs = ExactJSONField(help_text="ids and digests, never the bodies: those can be erased, this cannot")
+    prev = models.CharField(max_length=68, blank=True)
+    digest = models.CharField(max_length=68)
+    announced_at = models.DateTimeField(null=True)
+    announced_seq = models.BigIntegerField(null=True, help_text="its place in the agent's feed, from 1 without gaps")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "seq"], name="one_event_per_place_in_a_timeline"),
+            models.UniqueConstraint(
+                fields=["agent", "announced_seq"],
+                condition=models.Q(announced_seq__isnull=False),
+                name="one_event_per_place_in_a_feed",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["agent", "id"], condition=models.Q(announced_at__isnull=True), name="events_to_announce"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.seq} {self.type}"
+
+    def covered(self) -> dict[str, Any]:
+        """Return what the digest covers."""
+        return {
+            "seq": self.seq,
+            "type": self.type,
+            "actor": self.actor,
+            "at": self.at.isoformat(timespec="microseconds"),
+            "refs": self.refs,
+            "prev": self.prev,
+        }
+
+
+class Feed(models.Model):
+    """How far an agent's feed is numbered. Its lock orders the numberers, so that no reader is ever overtaken."""
+
+    agent = models.OneToOneField(Agent, on_delete=models.PROTECT, primary_key=True, related_name="+")
+    last_seq = models.BigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.agent_id}: {self.last_seq}"

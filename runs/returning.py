@@ -1,0 +1,95 @@
+"""A run comes back from its worker: the lease lapsed, or the worker hands it back.
+
+Every effect begun under that lease and not reported is in doubt, and anybody may go on from the last checkpoint. Called by
+the sweep, by verbs that meet a lapsed lease, and by workers; who claims the run next is ``resuming``'s.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ledger import clock, effects
+from ledger.errors import NotFound
+from ledger.transactions import assert_open, use_case
+from runs.checkpoints import last_checkpoint
+from runs.continuations import (
+    make_continuation,
+    open_continuation,
+    return_continuation,
+    told_of,
+    void_continuation,
+)
+from runs.endings import finish_ending, hold_for_effect
+from runs.facts import has_something_to_check
+from runs.holds import open_hold
+from runs.leases import check_lease, end_lease
+from runs.models import Agent, Continuation, Run
+from runs.standing import store
+from runs.states import Cause, HoldKind
+from runs.timeline import note
+
+SYSTEM = "system:leases"
+
+
+def lose_lease(run: Run, *, now: datetime) -> None:
+    """End the lapsed lease of the locked run: its effects are in doubt, and anybody may go on from the last checkpoint."""
+    assert_open()
+    lost_fence = run.fence
+    end_lease(run)
+    run.fence += 1
+    doubtful = effects.doubt_effects(scope=run.public_id, fence=lost_fence, now=now, by=SYSTEM)
+    for effect in doubtful:
+        hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
+    before = void_continuation(run, reason="its lease was lost")
+    offered = None if run.ending else _offer_again(run, cause=Cause.LEASE_LOST, of=before, now=now)
+    in_doubt = [effect.key for effect in doubtful]
+    note(run, "lease.lost", actor=SYSTEM, at=now, fence=lost_fence, in_doubt=in_doubt, **told_of(offered))
+    if run.ending:
+        finish_ending(run, actor=SYSTEM, now=now)
+    store(run, now)
+
+
+def _offer_again(run: Run, *, cause: str, of: Continuation | None, now: datetime) -> Continuation:
+    checkpoint = last_checkpoint(run)
+    to_check = has_something_to_check(run, checkpoint.pk)
+    if run.attempts >= run.agent.max_attempts:
+        reason = f"{run.attempts} workers claimed it and none reached a boundary."
+        open_hold(run, HoldKind.GAVE_UP, owner_id=run.agent.owner_id, reason=reason, now=now)
+    return make_continuation(run, checkpoint.pk, cause=cause, now=now, to_check=to_check, of=of)
+
+
+@use_case
+def hand_back(*, agent: Agent, run_id: str, token: str, reason: str, detail: str) -> Run:
+    """Take a run back from a worker that cannot go on: ``retry``, ``incompatible`` or ``unknown_checkpoint``.
+
+    The answer stays; effects that it began and did not report are in doubt, as after a lost lease. A worker that cannot
+    read the checkpoint leaves the run to its owner (hold ``stranded``) until a fitting one claims it.
+    """
+    run = Run.objects.locked().select_related("agent").filter(agent=agent, public_id=run_id).first()
+    if run is None:
+        raise NotFound
+    now = clock.now()
+    check_lease(run, token, now=now)
+    fence, actor = run.fence, f"agent:{agent.slug}"
+    end_lease(run)
+    run.fence += 1
+    doubtful = effects.doubt_effects(scope=run.public_id, fence=fence, now=now, by=actor)
+    for effect in doubtful:
+        hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
+    offered = None if run.ending else _take_back(run, in_doubt=bool(doubtful), now=now)
+    note(run, "lease.handed_back", actor=actor, at=now, reason=reason, detail=detail[:300], **told_of(offered))
+    if run.ending:
+        finish_ending(run, actor=actor, now=now)
+    elif reason != "retry":
+        open_hold(run, HoldKind.STRANDED, owner_id=agent.owner_id, reason=f"{reason}: {detail}"[:300], now=now)
+    store(run, now)
+    return run
+
+
+def _take_back(run: Run, *, in_doubt: bool, now: datetime) -> Continuation:
+    leased = open_continuation(run)
+    if leased is None or in_doubt:
+        before = void_continuation(run, reason="it was handed back")
+        return _offer_again(run, cause=Cause.HANDED_BACK, of=before, now=now)
+    return_continuation(run, leased)
+    return leased
