@@ -114,6 +114,8 @@ def claim_one(
         return _what_is_claimed(run, continuation, decisions_at(run, continuation.checkpoint_id))
     if continuation.status in {ContinuationStatus.LEASED, ContinuationStatus.ACKNOWLEDGED}:
         raise AlreadyClaimed
+    if run.ending:
+        raise NotReady(f"The run is {run.status}.", status=run.status)  # never will be: say so, not "not yet"
     if continuation.status != ContinuationStatus.READY or continuation.not_before > now:
         raise NotReady(status=continuation.status)
     if not _fits(run, code_versions):

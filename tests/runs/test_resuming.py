@@ -8,7 +8,7 @@ import pytest
 
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid
-from runs import expiry
+from runs import control, expiry
 from runs.checkpoints import Snapshot
 from runs.errors import AlreadyClaimed, IncompatibleVersion, LeaseLost, NotPermitted, NotReady, RunFinished
 from runs.lifecycle import complete_run, fail_run
@@ -169,6 +169,15 @@ def test_a_continuation_under_check_is_not_ready():
     Continuation.objects.update(status="checking", check_due_at=clock.now() + timedelta(hours=1))
     with pytest.raises(NotReady):
         builders.claim_by_id(started.run.agent, Continuation.objects.get().public_id)
+
+
+def test_a_claim_by_id_says_that_the_run_was_cancelled():
+    run = builders.a_running_run(lease_seconds=0).run
+    continuation = Continuation.objects.get()
+    control.cancel_run(run_id=run.public_id, actor="person:ana@example.org", reason="", check=lambda _: None)
+    with pytest.raises(NotReady, match="cancelled") as refused:
+        builders.claim_by_id(run.agent, continuation.public_id)
+    assert refused.value.extra == {"status": "cancelled"}
 
 
 def test_the_most_urgent_run_is_claimed_first():
