@@ -21,7 +21,8 @@ PROMISES = {
         WHERE i.run_id = %s AND d.status = 'accepted' AND d.by_id IS NOT NULL AND d.created_at >= i.deadline""",
     "an accepted answer to a wait that is not closed": """
         SELECT d.id FROM runs_decision d JOIN runs_interrupt i ON i.id = d.interrupt_id
-        WHERE i.run_id = %s AND d.status = 'accepted' AND i.status NOT IN ('answered', 'expired')""",
+        WHERE i.run_id = %s AND d.status = 'accepted' AND i.status NOT IN ('answered', 'expired')
+        AND NOT (i.status = 'withdrawn' AND d.cause = 'withdrawn')""",
     "an answered wait without its answer": """
         SELECT i.id FROM runs_interrupt i WHERE i.run_id = %s AND i.status = 'answered'
         AND NOT EXISTS (SELECT 1 FROM runs_decision d
@@ -34,7 +35,7 @@ PROMISES = {
         SELECT run_id FROM runs_continuation WHERE run_id = %s AND status IN ('checking', 'ready', 'leased')
         GROUP BY run_id HAVING count(*) > 1""",
     "two continuations of one cause": """
-        SELECT checkpoint_id FROM runs_continuation WHERE run_id = %s AND cause IN ('person', 'system:expiry')
+        SELECT checkpoint_id FROM runs_continuation WHERE run_id = %s AND cause IN ('person', 'system:expiry', 'withdrawn')
         AND status <> 'void' GROUP BY checkpoint_id HAVING count(*) > 1""",
     "an open wait beside a lease or an open continuation": """
         SELECT r.id FROM runs_run r WHERE r.id = %s
@@ -60,6 +61,11 @@ PROMISES = {
         AND e.status = 'unknown' AND e.repeat = 'never' AND NOT EXISTS (
             SELECT 1 FROM runs_hold h WHERE h.run_id = r.id AND h.kind = 'unknown_effect' AND h.subject = e.key
             AND h.lifted_at IS NULL AND h.owner_id = e.owner_id)""",
+    "an effect begun while a pause stood": """
+        SELECT e.id FROM runs_event e JOIN runs_event p ON p.run_id = e.run_id AND p.seq < e.seq
+        WHERE e.run_id = %s AND e.type = 'effect.begun' AND p.type = 'run.pause_asked'
+        AND NOT EXISTS (SELECT 1 FROM runs_event r WHERE r.run_id = e.run_id AND r.seq BETWEEN p.seq AND e.seq
+                        AND r.type IN ('run.resumed', 'run.ending', 'run.restarted'))""",
     "a run that ended with an effect in the open": """
         SELECT e.id FROM ledger_effect e JOIN runs_run r ON r.public_id = e.scope WHERE r.id = %s
         AND r.ended_at IS NOT NULL AND e.status IN ('intended', 'unknown')""",

@@ -15,7 +15,7 @@ from runs.lifecycle import RunRequest, ask, start_run
 from runs.models import Agent, Run
 from runs.suspending import suspend
 from tests import builders
-from tests.races import figures
+from tests.races import figures, guards
 from tests.races.judging import breaches, deadlocks, mistold, rows
 from tests.races.racing import ROUNDS, Move, Race, first_wrong, racers
 
@@ -107,20 +107,48 @@ def a_worker_that_asks(agent: Agent) -> Move:
     return suspend_it
 
 
+def suspend_at_once(race: Race) -> list[str]:
+    started = builders.a_running_run()
+    assert started.lease is not None
+    told = race.round(run=started.run.public_id, token=started.lease.token)
+    wrong = [*breaches(started.run.pk), *mistold(told)]
+    wrong += [f"{racer.by} was told {racer.refused}" for racer in told if racer.refused]
+    [[opened]] = rows("SELECT count(*) FROM runs_interrupt WHERE run_id = %s", started.run.pk)
+    heard_of = {racer.result["interrupt"] for racer in told if racer.done}
+    created = sum(racer.result["created"] for racer in told if racer.done)
+    if (opened, len(heard_of), created) != (1, 1, 1):
+        wrong.append(f"{opened} waits opened, {len(heard_of)} told of, and {created} were told that they opened it")
+    return wrong
+
+
+def clients_that_suspend() -> dict[str, Move]:
+    return {f"client {number}": a_worker_that_asks(builders.an_agent()) for number in range(CLIENTS)}
+
+
 def test_of_the_same_suspend_sent_at_once_one_opens_the_wait_and_the_others_hear_of_it():
-    moves = {f"client {number}": a_worker_that_asks(builders.an_agent()) for number in range(CLIENTS)}
     before = deadlocks()
-    with racers(moves) as race:
+    with racers(clients_that_suspend()) as race:
         for _ in range(ROUNDS):
-            started = builders.a_running_run()
-            assert started.lease is not None
-            told = race.round(run=started.run.public_id, token=started.lease.token)
-            assert [*breaches(started.run.pk), *mistold(told)] == []
-            assert all(racer.done for racer in told)
-            assert len({racer.result["interrupt"] for racer in told}) == 1
-            assert sum(racer.result["created"] for racer in told) == 1
+            assert suspend_at_once(race) == []
             figures.COUNTED["races: six clients with one key (suspend); one opened the wait, all heard of it"] += 1
     assert deadlocks() == before
+
+
+def test_without_row_locks_the_same_suspend_sent_at_once_breaks_for_its_senders():
+    """The database's constraints still stand: one wait, but a server error for whoever came second."""
+    wrong = first_wrong(clients_that_suspend(), suspend_at_once, without=guards.without_row_locks)
+    assert any("IntegrityError" in word for word in wrong)
+
+
+def test_without_locks_and_constraints_the_same_suspend_opens_several_waits():
+    constraints = (
+        "one_checkpoint_per_number_of_a_run",
+        "one_wait_per_key_of_an_epoch",
+        "one_event_per_place_in_a_timeline",
+    )
+    with guards.without_unique(*constraints):
+        wrong = first_wrong(clients_that_suspend(), suspend_at_once, without=guards.without_locks_and_comparisons)
+        assert [word for word in wrong if "waits opened" in word]
 
 
 def look_first_then_insert() -> None:
