@@ -7,6 +7,7 @@ before an answer (to show it), by the gateway inside the deciding transaction, a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -15,7 +16,7 @@ from django.db.models import Exists, Q, QuerySet
 
 from ledger import compiled
 from ledger.compiled import Compiled
-from ledger.errors import PayloadInvalid, Refusal
+from ledger.errors import NotFound, PayloadInvalid, Refusal
 from runs.errors import NoDecider, NotPermitted, SelfReview
 from runs.models import Agent, Assignee, Decision, Interrupt, Policy, Queue, Run
 from runs.policies import current_policy
@@ -144,6 +145,50 @@ def why_not_restart(person: AbstractUser, run: Run) -> Refusal | None:
     if not answers_for(person, run.agent):
         return NotPermitted("Only the agent's owners and operators restart a run.")
     return None
+
+
+def control_check(person: AbstractUser) -> Callable[[Run], None]:
+    """Return what pause, resume and cancel ask under the run's lock. A run that the person does not see is not there."""
+    return _check_of(person, why_not_control)
+
+
+def restart_check(person: AbstractUser) -> Callable[[Run], None]:
+    """Return what a restart asks under the run's lock."""
+    return _check_of(person, why_not_restart)
+
+
+def _check_of(person: AbstractUser, why_not: Callable[[AbstractUser, Run], Refusal | None]) -> Callable[[Run], None]:
+    visible = visible_runs(person)
+
+    def check(run: Run) -> None:
+        if not visible.filter(pk=run.pk).exists():
+            raise NotFound
+        refusal = why_not(person, run)
+        if refusal is not None:
+            raise refusal
+
+    return check
+
+
+def why_not_halt(person: AbstractUser, agent: Agent | None) -> Refusal | None:
+    """Return why this person may not halt the agent (``None``: every agent): its owners and operators may."""
+    if is_operator(person) or (agent is not None and answers_for(person, agent)):
+        return None
+    return NotPermitted(
+        "Only operators halt every agent." if agent is None else "Only its owners and operators halt it."
+    )
+
+
+def why_not_lift(person: AbstractUser, agent: Agent | None) -> Refusal | None:
+    """Return why this person may not lift a halt: operators alone may."""
+    return None if is_operator(person) else NotPermitted("Only operators lift a halt.")
+
+
+def agents_of(person: AbstractUser) -> QuerySet[Agent]:
+    """Return the agents that the person answers for: an owner theirs, an operator all."""
+    if not person.is_active:
+        return Agent.objects.none()
+    return Agent.objects.all() if is_operator(person) else Agent.objects.filter(owner__user=person.pk)
 
 
 def answers_for(person: AbstractUser, agent: Agent) -> bool:

@@ -17,6 +17,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email, validate_slug
 from django.db import transaction
 
+from reviewqueue import kill_switch
 from reviewqueue.authority import OPERATORS
 from reviewqueue.delivery.addresses import AddressRefused, check_base_url
 from reviewqueue.keys import NewKey, make_agent_key, make_personal_token
@@ -69,6 +70,8 @@ class AddedPerson:
 def add_agent(name: str, *, owner: str) -> tuple[Agent, NewKey]:
     """Add an agent with its first key."""
     _check_name(name)
+    if name == kill_switch.EVERY:
+        raise NotAdded(f"No agent is called {name}: the kill switch means every agent by it.")
     if Agent.objects.filter(slug=name).exists():
         raise NotAdded(f"There is an agent {name} already. A new key for it: manage.py rotate_key")
     agent = Agent.objects.create(slug=name, owner=_group(owner))

@@ -5,11 +5,12 @@ Called by the pages. Every function begins with what the person may see (``autho
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from django.contrib.auth.models import AbstractUser
-from django.db.models import Q
+from django.db.models import OuterRef, Q, Subquery
 
 from ledger import consulting
 from ledger.errors import NotFound, Refusal
@@ -19,7 +20,7 @@ from runs import claims
 from runs.decisions import winner_of
 from runs.halting import open_halts
 from runs.models import Checkpoint, Continuation, Decision, Event, Fact, Halt, Hold, Interrupt, Outcome, Permit, Run
-from runs.states import DecisionStatus, InterruptStatus
+from runs.states import ContinuationStatus, DecisionStatus, InterruptStatus
 
 STORY = 40  # events on the page of one wait; the run's own page has them all
 RUNS = 50
@@ -136,15 +137,33 @@ def _open_holds(run: Run) -> list[Hold]:
 class RunsPage:
     """One page of runs, newest first. ``next`` continues it."""
 
-    runs: list[Run]
+    runs: Sequence[Run]
     next: str
 
 
-def list_runs(person: AbstractUser, *, status: str = "", after: str = "") -> RunsPage:
-    """Return the runs that the person may see, newest first."""
-    runs = authority.visible_runs(person).select_related("agent", "initiator").order_by("-id")
-    if status:
-        runs = runs.filter(status=status)
+@dataclass(frozen=True, kw_only=True)
+class RunsAsked:
+    """Which runs a list is of: ``mine`` keeps those that the person started; ``status`` and ``agent`` are words or ""."""
+
+    mine: bool = False
+    status: str = ""
+    agent: str = ""
+
+
+def list_runs(person: AbstractUser, asked: RunsAsked, *, after: str = "") -> RunsPage:
+    """Return the runs that the person may see, newest first, each with the step and the progress it reached last."""
+    last = Checkpoint.objects.filter(run=OuterRef("pk")).order_by("-number")
+    ready = Continuation.objects.filter(run=OuterRef("pk"), status=ContinuationStatus.READY)
+    runs = authority.visible_runs(person).select_related("agent", "initiator", "progress").order_by("-id")
+    runs = runs.annotate(
+        last_step=Subquery(last.values("step")[:1]), ready_since=Subquery(ready.values("not_before")[:1])
+    )
+    if asked.mine:
+        runs = runs.filter(initiator=person.pk)
+    if asked.status:
+        runs = runs.filter(status=asked.status)
+    if asked.agent:
+        runs = runs.filter(agent__slug=asked.agent)
     if after.isascii() and after.isdigit() and len(after) < 19:
         runs = runs.filter(pk__lt=int(after))
     found = list(runs[: RUNS + 1])
@@ -175,7 +194,7 @@ class RunScreen:
 
 def read_run(person: AbstractUser, run_id: str) -> RunScreen:
     """Return the screen of one run. Raises ``NotFound``."""
-    runs = authority.visible_runs(person).select_related("agent__owner", "initiator")
+    runs = authority.visible_runs(person).select_related("agent__owner", "initiator", "progress")
     run = runs.filter(public_id=run_id).first()
     if run is None:
         raise NotFound

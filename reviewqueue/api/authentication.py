@@ -30,6 +30,13 @@ class Caller:
     person: AbstractUser | None
     is_authenticated: bool = True
 
+    @property
+    def name(self) -> str:
+        """Return what the timeline calls this caller: ``person:<address>`` or ``agent:<slug>``."""
+        if self.person is not None:
+            return f"person:{self.person.get_username()}"
+        return f"agent:{self.key.agent}"
+
 
 class BearerKey(BaseAuthentication):
     """`Authorization: Bearer rq_...`, and nothing else."""

@@ -128,39 +128,26 @@ def pull(request: PageRequest, run_id: str, verb: str) -> HttpResponse:
     return HttpResponseClientRedirect(address) if request.htmx else redirect(address)
 
 
-def _check(person: AbstractUser, why_not: Callable[[AbstractUser, Run], Refusal | None]) -> Callable[[Run], None]:
-    visible = authority.visible_runs(person)
-
-    def check(run: Run) -> None:
-        if not visible.filter(pk=run.pk).exists():
-            raise NotFound
-        refusal = why_not(person, run)
-        if refusal is not None:
-            raise refusal
-
-    return check
-
-
 def _pull_pause(person: AbstractUser, run_id: str, reason: str) -> str:
-    check = _check(person, authority.why_not_control)
+    check = authority.control_check(person)
     run = control.pause_run(run_id=run_id, actor=f"person:{person.get_username()}", reason=reason, check=check)
     return "It stops at its next safe point." if run.lease_until else "Paused."
 
 
 def _pull_resume(person: AbstractUser, run_id: str, reason: str) -> str:
-    check = _check(person, authority.why_not_control)
+    check = authority.control_check(person)
     control.resume_run(run_id=run_id, actor=f"person:{person.get_username()}", reason=reason, check=check)
     return "Resumed."
 
 
 def _pull_cancel(person: AbstractUser, run_id: str, reason: str) -> str:
-    check = _check(person, authority.why_not_control)
+    check = authority.control_check(person)
     run = control.cancel_run(run_id=run_id, actor=f"person:{person.get_username()}", reason=reason, check=check)
     return "Cancelled." if run.ended_at else "It is ending: its worker or an open outcome comes first."
 
 
 def _pull_restart(person: AbstractUser, run_id: str, reason: str) -> str:
-    check = _check(person, authority.why_not_restart)
+    check = authority.restart_check(person)
     control.restart_run(run_id=run_id, person=person, reason=reason, check=check, keep_failed=True)
     return "Restarted: it goes on as soon as its facts are checked."
 

@@ -5,21 +5,24 @@ Called by ``views``. What can be done with a run is in ``levers``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib.auth.models import AbstractUser
+from django.urls import reverse
 
+from reviewqueue import authority
 from reviewqueue.pages import phrases
 from reviewqueue.pages.calls import labels_of
 from reviewqueue.pages.levers import levers_for
 from reviewqueue.pages.stories import tell
+from reviewqueue.pages.times import in_words
 from reviewqueue.pages.waits import asked, shown_effects
-from reviewqueue.screens import RunScreen
+from reviewqueue.screens import RunsAsked, RunScreen, RunsPage
 from runs.models import Run
-from runs.states import ContinuationStatus, InterruptStatus
+from runs.states import ContinuationStatus, InterruptStatus, RunStatus
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +34,7 @@ class ShownRun:
     icon: str
     tone: str
     meaning: str
+    next: str = ""
 
 
 _CONTINUATION_WORDS: dict[str, str] = {
@@ -42,9 +46,39 @@ _CONTINUATION_WORDS: dict[str, str] = {
 }
 
 
-def run_rows(runs: Iterable[Run]) -> list[ShownRun]:
-    """Return runs with their status in words."""
-    return [_shown(run) for run in runs]
+def runs_context(found: RunsPage, asked: RunsAsked, *, reader: AbstractUser, now: datetime) -> dict[str, Any]:
+    """Return everything the list of runs shows."""
+    kept = {"of": "me" if asked.mine else "", "status": asked.status, "agent": asked.agent}
+    return {
+        "section": "runs",
+        "now": now,
+        "asked": asked,
+        "rows": [replace(_shown(run), next=_what_is_next(run, now=now)) for run in found.runs],
+        "statuses": RunStatus.values,
+        "agents": authority.agents_of(reader).order_by("slug").values_list("slug", flat=True),
+        "lists": [
+            ("All that I may see", _address(kept | {"of": ""}), not asked.mine),
+            ("Started for me", _address(kept | {"of": "me"}), asked.mine),
+        ],
+        "next_url": _address(kept | {"after": found.next}) if found.next else "",
+        "is_filtered": bool(asked.status or asked.agent),
+    }
+
+
+def _address(asked: dict[str, str]) -> str:
+    words = urlencode({name: value for name, value in asked.items() if value})
+    return reverse("runs") + (f"?{words}" if words else "")
+
+
+def _what_is_next(run: Any, *, now: datetime) -> str:
+    """Return what the run waits for, in a few words: an open question, a worker, whoever settles what holds it."""
+    if run.status == RunStatus.WAITING:
+        return f"{run.open_waits} open question{'' if run.open_waits == 1 else 's'}"
+    if run.status == RunStatus.BLOCKED:
+        return f"{run.open_holds} thing{' holds' if run.open_holds == 1 else 's hold'} it"
+    if run.status == RunStatus.READY and run.ready_since is not None and run.ready_since <= now:
+        return f"no worker took it for {in_words(now - run.ready_since)}"
+    return ""
 
 
 def _shown(run: Run) -> ShownRun:
@@ -84,6 +118,8 @@ def run_context(screen: RunScreen, *, reader: AbstractUser, now: datetime) -> di
         "run": run,
         "shown": _shown(run),
         "levers": levers_for(reader, run, screen.effects),
+        "may_halt": screen.halt is None and run.ended_at is None and authority.why_not_halt(reader, run.agent) is None,
+        "may_lift": screen.halt is not None and authority.why_not_lift(reader, run.agent) is None,
         "effects": shown_effects(screen.effects, run.agent, labels)[::-1],
         "unknown": sum(effect.status == "unknown" for effect in screen.effects),
         "waits": waits[::-1],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from reviewqueue.pages import deciding, insights, levers, views
+from reviewqueue.pages import agents, deciding, insights, levers, views
 
 urlpatterns = [
     path("", views.inbox, name="inbox"),
@@ -15,6 +15,8 @@ urlpatterns = [
     path("decisions/<slug:decision_id>", views.receipt, name="decision"),
     path("insights", insights.insights, name="insights"),
     path("insights.csv", insights.insights_csv, name="insights-csv"),
+    path("agents", agents.agents, name="agents"),
+    path("agents/<slug:slug>/<slug:move>", agents.pull_switch, name="switch"),
     path("runs", views.runs, name="runs"),
     path("runs/<slug:run_id>", views.run, name="run"),
     path("runs/<slug:run_id>/<slug:verb>", levers.pull, name="lever"),

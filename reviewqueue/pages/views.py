@@ -15,7 +15,7 @@ from reviewqueue import inbox as desk
 from reviewqueue import screens
 from reviewqueue.pages.lists import empty_list, inbox_groups, list_words, view_links
 from reviewqueue.pages.receipts import receipt_context
-from reviewqueue.pages.run_pages import run_context, run_rows
+from reviewqueue.pages.run_pages import run_context, runs_context
 from reviewqueue.pages.showing import PageRequest, foreign_is_missing, show
 from runs.states import RunStatus
 
@@ -64,13 +64,16 @@ def receipt(request: PageRequest, decision_id: str) -> HttpResponse:
 
 @require_safe
 def runs(request: PageRequest) -> HttpResponse:
-    """List the runs that the person may see."""
-    asked = request.GET.get("status", "")
-    status = asked if asked in RunStatus.values else ""
-    found = screens.list_runs(request.user, status=status, after=request.GET.get("after", ""))
-    context = {"section": "runs", "found": found, "rows": run_rows(found.runs), "status": status}
-    context["statuses"] = RunStatus.values
-    return show(request, "run/list.html", context)
+    """List the runs that the person may see, or only those that they started."""
+    status, agent = request.GET.get("status", ""), request.GET.get("agent", "")
+    asked = screens.RunsAsked(
+        mine=request.GET.get("of") == "me",
+        status=status if status in RunStatus.values else "",
+        agent=agent if _SLUG.fullmatch(agent) else "",
+    )
+    found = screens.list_runs(request.user, asked, after=request.GET.get("after", ""))
+    now = clock.now()
+    return show(request, "run/list.html", runs_context(found, asked, reader=request.user, now=now))
 
 
 @require_safe

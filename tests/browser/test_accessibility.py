@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Page
 
 from ledger import clock
+from reviewqueue import kill_switch
 from runs.models import Decision
 from tests import builders
 from tests.browser.test_reviewing import choose, decide_elsewhere, lenas, open_wait
@@ -99,6 +100,17 @@ def a_run(page: Page) -> None:
     page.goto(f"/runs/{interrupt.run.public_id}")
 
 
+def her_agents(page: Page) -> None:
+    """Two of hers, one halted, and the page of a run with every lever."""
+    her = builders.a_person("lena@company.example", "agent-owners", "operators")
+    interrupt = desk.an_order()
+    kill_switch.halt(her, slug=builders.an_agent("invoices").slug, reason="Matched an invoice twice")
+    page.goto(f"/runs/{interrupt.run.public_id}")
+    assert not findings(page)
+    page.goto("/agents")
+    assert page.get_by_role("button", name="Halt every agent").count()
+
+
 def measures(page: Page) -> None:
     Quarter(now=clock.now(), decided=300, open_waits=40).write()
     page.goto("/insights?days=90")
@@ -120,6 +132,7 @@ PAGES = [
     a_receipt,
     runs,
     a_run,
+    her_agents,
     measures,
     no_measures,
 ]

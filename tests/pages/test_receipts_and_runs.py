@@ -165,7 +165,7 @@ def test_runs_can_be_narrowed_by_status_and_say_when_there_is_none():
     person, interrupt = desk.lena(), desk.an_order()
     client = desk.signed_in(person)
     assert interrupt.run.public_id in client.get("/runs?status=waiting").content.decode()
-    assert "No run that you may see has this status" in client.get("/runs?status=failed").content.decode()
+    assert "No run that you may see fits this filter" in client.get("/runs?status=failed").content.decode()
     assert interrupt.run.public_id in client.get("/runs?status=%00&after=x").content.decode()
 
 

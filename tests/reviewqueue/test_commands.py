@@ -72,6 +72,7 @@ def test_operators_are_staff_everywhere():
     [
         (["add_queue", "engineering", "--owner", "x"], "There is a queue engineering already"),
         (["add_agent", "purchase-requests", "--owner", "x"], "There is an agent purchase-requests already"),
+        (["add_agent", "all", "--owner", "x"], "No agent is called all"),
         (["add_person", "ana@example.org", "--role", "reviewer"], "--queue NAME"),
         (["add_person", "ana@example.org", "--role", "owner", "--queue", "engineering"], "--agent NAME"),
         (["add_person", "ana@example.org", "--role", "operator", "--queue", "engineering"], "everywhere"),

@@ -1,0 +1,105 @@
+"""The agents that a person answers for, and their kill switch: who was halted, by whom, why, and what that stops.
+
+``agents`` is the page; ``pull_switch`` the POST of halt and lift, for one agent or for all. Rights are judged in
+``kill_switch``; a run's page offers the same switch for the run's agent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.contrib import messages
+from django.contrib.auth.models import AbstractUser
+from django.db.models import Count, Q
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST, require_safe
+
+from ledger.errors import NotFound, Refusal
+from reviewqueue import authority, kill_switch
+from reviewqueue.pages.levers import LONGEST_REASON
+from reviewqueue.pages.showing import PageRequest, foreign_is_missing, show
+from runs.halting import open_halts
+from runs.models import Agent, Halt
+
+MOVES = ("halt", "lift")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownAgent:
+    """One agent: what it has under way, and whether it is halted."""
+
+    agent: Agent
+    open_runs: int
+    working: int
+    halt: Halt | None
+    may_halt: bool
+    may_lift: bool
+
+
+def agents_shown(reader: AbstractUser) -> list[ShownAgent]:
+    """Return the agents that the reader answers for, halted ones first."""
+    going = Count("runs", filter=Q(runs__ended_at=None))
+    working = Count("runs", filter=Q(runs__lease_until__isnull=False))
+    found = authority.agents_of(reader).select_related("owner").annotate(going=going, working=working).order_by("slug")
+    halts = {halt.agent_id: halt for halt in open_halts().filter(agent__in=found)}
+    shown = [
+        ShownAgent(
+            agent=agent,
+            open_runs=agent.going,
+            working=agent.working,
+            halt=halts.get(agent.pk),
+            may_halt=agent.pk not in halts and authority.why_not_halt(reader, agent) is None,
+            may_lift=agent.pk in halts and authority.why_not_lift(reader, agent) is None,
+        )
+        for agent in found
+    ]
+    return sorted(shown, key=lambda one: one.halt is None)
+
+
+@require_safe
+def agents(request: PageRequest) -> HttpResponse:
+    """List the agents that the person answers for."""
+    shown = agents_shown(request.user)
+    context = {
+        "section": "agents",
+        "agents": shown,
+        "every": kill_switch.EVERY,
+        "may_halt_all": len(shown) > 1 and authority.why_not_halt(request.user, None) is None,
+        "may_lift_all": sum(one.may_lift for one in shown) > 1,
+    }
+    return show(request, "agents/page.html", context)
+
+
+@require_POST
+@foreign_is_missing
+def pull_switch(request: PageRequest, slug: str, move: str) -> HttpResponse:
+    """Halt or lift; what followed, or why not, is told on the page of agents."""
+    if move not in MOVES:
+        raise Http404
+    reason = request.POST.get("reason", "").strip()
+    if not 0 < len(reason) <= LONGEST_REASON or "\0" in reason:
+        messages.error(request, f"Say why, in up to {LONGEST_REASON} characters.")
+    else:
+        try:
+            messages.success(request, _pull(request.user, slug=slug, move=move, reason=reason))
+        except NotFound:
+            raise
+        except Refusal as refusal:
+            messages.error(request, refusal.detail)
+    return redirect("agents")
+
+
+def _pull(person: AbstractUser, *, slug: str, move: str, reason: str) -> str:
+    if move == "lift":
+        return f"Lifted: {_named(kill_switch.lift(person, slug=slug, reason=reason))} may go on."
+    halted = kill_switch.halt(person, slug=slug, reason=reason)
+    begun = len(halted.under_way)
+    if not begun:
+        return f"Halted: {_named(halted.agents)}. No effect was under way."
+    effects, are = ("1 effect", "is") if begun == 1 else (f"{begun} effects", "are")
+    return f"Halted: {_named(halted.agents)}. {effects} had begun before and {are} not known yet."
+
+
+def _named(slugs: list[str]) -> str:
+    return ", ".join(slugs) if len(slugs) <= 5 else f"{len(slugs)} agents"
