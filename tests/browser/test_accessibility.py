@@ -108,7 +108,7 @@ def her_agents(page: Page) -> None:
     page.goto(f"/runs/{interrupt.run.public_id}")
     assert not findings(page)
     page.goto("/agents")
-    assert page.get_by_role("button", name="Halt every agent").count()
+    page.get_by_role("heading", name="Every agent").wait_for()
 
 
 def measures(page: Page) -> None:
