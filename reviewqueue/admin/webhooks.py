@@ -1,7 +1,7 @@
 """The owners' desk of webhooks: endpoints and the log, read-only; a dead letter may be sent once more, by POST alone.
 
 Owners see what belongs to their agents, operators everything. What a receiver answered is for operators: an owner chooses
-the address, and would read by it what lies behind our network. Registered by ``reviewqueue.admin``. No rule lives here.
+the address, and would read by it what lies behind our network. No rule lives here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from ledger.errors import Refusal
-from reviewqueue.admin import Desk, drawn, person_of, rights_of
+from reviewqueue.admin.desks import Desk, drawn, person_of, rights_of
 from reviewqueue.delivery.deliveries import order_again
 from reviewqueue.delivery.models import Delivery, DeliveryAttempt, WebhookEndpoint
 from reviewqueue.pages.words import seen

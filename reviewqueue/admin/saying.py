@@ -1,7 +1,7 @@
 """The owners' forms: what a person may say of an effect in question or of a hold, and the verb each word calls.
 
-Called by `admin` alone. The rules (who may, and when) are those of `runs.settling` and `runs.checking`: what they refuse is
-told in their own sentence, and nothing is checked twice here.
+Called by the desks of effects and holds. The rules (who may, and when) are those of `runs.settling` and `runs.checking`:
+what they refuse is told in their own sentence, and nothing is checked twice here.
 """
 
 from __future__ import annotations

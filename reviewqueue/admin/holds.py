@@ -1,0 +1,67 @@
+"""The desk of holds: what stops a run, and its owner's word that it may go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+
+from ledger.errors import Refusal
+from reviewqueue.admin.desks import Desk, as_json, drawn, person_of
+from reviewqueue.admin.saying import HoldForm, Word, lift, word_for_hold
+from reviewqueue.pages.words import seen
+from runs.models import Fact, Hold
+from runs.states import HoldKind
+
+
+@admin.register(Hold)
+class HoldDesk(Desk):
+    owner = "owner"
+    list_display = ["run", "kind", drawn("subject"), "owner", "opened_at", "lifted_at", "lifted_by"]
+    list_filter = ["kind", ("lifted_at", admin.EmptyFieldListFilter)]
+    list_select_related = ["run", "owner"]
+    ordering = ["-opened_at"]
+    shows = ["run", "kind", drawn("subject"), drawn("reason"), "owner", "opened_at", "lifted_at", "lifted_by"]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Show one hold; a POST is its owner's word that the run may go on."""
+        found = self.get_queryset(request).select_related("run__agent", "owner")
+        hold = found.filter(pk=int(object_id[:18])).first() if object_id.isdecimal() else None
+        if hold is None or not self.has_view_permission(request):
+            raise Http404
+        word = word_for_hold(hold)
+        form = HoldForm(request.POST if request.method == "POST" else None)
+        if request.method == "POST" and word is not None and form.is_valid():
+            try:
+                messages.success(
+                    request, lift(hold, word, person=person_of(request), reason=form.cleaned_data["reason"])
+                )
+            except Refusal as refused:
+                messages.error(request, refused.detail)
+            return HttpResponseRedirect(request.path)
+        return TemplateResponse(request, "admin/hold.html", self.shown(request, hold, word, form))
+
+    def shown(self, request: HttpRequest, hold: Hold, word: Word | None, form: HoldForm) -> dict[str, Any]:
+        """Return what the page shows: what is held and why, the fact if it is one, and what may be said."""
+        facts = Fact.objects.filter(
+            checkpoint__run=hold.run, checkpoint__number=hold.run.checkpoint_number, name=hold.subject
+        ).select_related("connection", "waived_by")
+        return {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": "Hold",
+            "hold": hold,
+            "subject": seen(hold.subject, one_line=True),
+            "reason": seen(hold.reason),
+            "run_title": seen(hold.run.title, one_line=True),
+            "facts": [
+                (fact, as_json(fact.value), as_json(fact.last_value))
+                for fact in (facts if hold.kind == HoldKind.FACT_UNAVAILABLE else [])
+            ],
+            "form": form,
+            "word": word,
+        }
