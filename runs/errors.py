@@ -113,6 +113,12 @@ class IncompatibleVersion(Refusal):
     code = "incompatible_version"
 
 
+class StepMismatch(Refusal):
+    """Another step is recorded at this place: what runs now does not repeat what ran before."""
+
+    code = "step_mismatch"
+
+
 class ApprovalRequired(Refusal):
     """This effect needs a person's approval first."""
 

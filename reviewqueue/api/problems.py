@@ -107,6 +107,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "schema_unsupported": (422, "Schema cannot be used"),
     "self_review": (403, "Own run"),
     "stale_version": (409, "Changed meanwhile"),
+    "step_mismatch": (409, "Another step stands here"),
     "superseded": (409, "Superseded"),
     "unauthenticated": (401, "Who are you?"),
     "undo_too_late": (409, "Too late to take back"),

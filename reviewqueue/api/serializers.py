@@ -164,6 +164,12 @@ class ReportedFacts(Shape):
         return facts
 
 
+class StepShape(Shape):
+    """`PUT runs/{id}/steps/{name}`."""
+
+    result = Exact(required=True)
+
+
 class CompleteShape(Shape):
     """`POST runs/{id}/complete`."""
 

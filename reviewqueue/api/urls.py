@@ -21,6 +21,7 @@ from reviewqueue.api.views import (
     interrupts,
     runs,
     schema,
+    steps,
     webhooks,
 )
 
@@ -74,6 +75,8 @@ v1 = [
     path("runs/<id:run_id>/checkpoints/<number:number>", runs.OneCheckpoint.as_view()),
     path("runs/<id:run_id>/interrupts", runs.RunInterrupts.as_view()),
     path("runs/<id:run_id>/facts", runs.ReportedFacts.as_view()),
+    path("runs/<id:run_id>/steps", steps.RunSteps.as_view()),
+    path("runs/<id:run_id>/steps/<path:name>", steps.OneStep.as_view()),
     path("runs/<id:run_id>/lease", runs.Lease.as_view()),
     path("runs/<id:run_id>/lease/release", runs.LeaseRelease.as_view()),
     path("runs/<id:run_id>/complete", runs.Complete.as_view()),

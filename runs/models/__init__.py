@@ -7,6 +7,7 @@ from runs.models.continuations import Continuation, Hold
 from runs.models.facts import Fact, FactCheck, FactKind, FactStatus
 from runs.models.rules import Policy, Queue
 from runs.models.run import Checkpoint, Outcome, Progress, Run
+from runs.models.steps import StepResult
 from runs.models.timeline import Event, Feed
 from runs.models.waits import Assignee, Comment, Decision, Interrupt, Permit, Schema
 
@@ -36,4 +37,5 @@ __all__ = [
     "Queue",
     "Run",
     "Schema",
+    "StepResult",
 ]

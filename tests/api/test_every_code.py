@@ -262,6 +262,14 @@ def stale_version(worker: Caller) -> Reply:
     return somebody().post(f"interrupts/{interrupt}/decisions", ANSWER | {"state_version": 2})
 
 
+def step_mismatch(worker: Caller) -> Reply:
+    run, lease = a_started_run(worker)
+    worker.put(f"runs/{run}/steps/compare", {"result": "S-17"}, Run_Lease=lease)
+    worker.post(f"runs/{run}/lease/release", {"reason": "retry"}, Run_Lease=lease)
+    [taken] = worker.post("continuations/claim").body
+    return worker.put(f"runs/{run}/steps/order", {"result": 1}, Run_Lease=taken["lease"]["token"])
+
+
 def superseded(worker: Caller) -> Reply:
     run, lease = a_started_run(worker)
     body = the_suspend(the_wait(), the_wait() | {"key": "other"}, resume_when="any")

@@ -135,6 +135,11 @@ def _beat(world: World) -> Good:
     return Good(f"runs/{run}/lease", {"progress": {"text": "Asking", "done": 1, "of": 3, "spent": "2 EUR"}}, headers)
 
 
+def _step(world: World) -> Good:
+    run, headers = world.run()
+    return Good(f"runs/{run}/steps/compare-offers", {"result": {"cheapest": "S-17"}}, headers)
+
+
 def _under_lease(end: str, body: Any) -> Callable[[World], Good]:
     def good(world: World) -> Good:
         run, headers = world.run()
@@ -273,6 +278,8 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "runs/<id:run_id>/interrupts"): _read_one(_seen_run("/interrupts")),
     ("POST", "runs/<id:run_id>/interrupts"): _worker(_suspend, 201),
     ("POST", "runs/<id:run_id>/facts"): _worker(_facts),
+    ("GET", "runs/<id:run_id>/steps"): _read_one(_seen_run("/steps")),
+    ("PUT", "runs/<id:run_id>/steps/<path:name>"): _worker(_step, 201),
     ("POST", "runs/<id:run_id>/lease"): _worker(_beat),
     ("POST", "runs/<id:run_id>/lease/release"): _worker(
         _under_lease("lease/release", {"reason": "retry", "detail": "moved"})

@@ -145,6 +145,10 @@ _extend("FactClaimed", "FactNow", {"check": one_of(FactCheck.values), "kind": on
 _words = {"step": TEXT, "replay_from": TEXT, "state": EXACT, "format": TEXT}
 _add("CheckpointClaimed", {"number": WHOLE} | _words | {"digest": DIGEST, "code_version": TEXT})
 _extend("Checkpoint", "CheckpointClaimed", {"created_at": MOMENT, "facts": many(ref("Fact"))})
+_step = {"name": TEXT, "place": WHOLE, "result": EXACT, "recorded_at": MOMENT}
+_add("Step", _step)
+_add("Steps", {"after": WHOLE, "steps": many(ref("Step"))})
+_extend("StepRecorded", "Step", {"replayed": YES_NO, "control": one_of(Control.values)}, **_stop)
 _add("Judged", {"control": one_of(["continue", "replan", "renew"]), "changed": many(ref("FactNow"))})
 _add("UnderWay", {"run": RUN, "key": TEXT, "name": TEXT})
 _add("Halted", {"agents": many(TEXT), "halted": YES_NO, "effects_under_way": many(ref("UnderWay"))})

@@ -51,6 +51,7 @@ _ADDRESS: dict[str, tuple[Schema, str]] = {
     "delivery_id": (_OPAQUE, "The id of the delivery."),
     "number": ({"type": "integer", "minimum": 0, "maximum": 999_999_999}, "The number of the checkpoint."),
     "slug": ({"type": "string", "pattern": "^[-a-zA-Z0-9_]+$"}, "The slug of the agent, or `all`."),
+    "name": (KEY, "Your name of the step; once behind a checkpoint, so a loop numbers its own."),
     "key": (KEY, "Your key of the effect: what the call is, not when it was tried."),
 }
 #: Where HTTP has a closer word for one case of `payload_invalid`; bodies are guarded before anybody knows what they are for.

@@ -105,6 +105,26 @@ WORKERS: dict[tuple[str, str], Operation] = {
         refusals=UNDER_LEASE,
         lease=True,
     ),
+    ("GET", "runs/{run_id}/steps"): Operation(
+        id="list_steps",
+        summary="The steps recorded behind the last checkpoint",
+        words="In their order, at most a thousand: a worker that goes on looks here for what it need not do again.",
+        who=BOTH,
+        replies={200: "Steps"},
+        refusals=("not_found",),
+    ),
+    ("PUT", "runs/{run_id}/steps/{name}"): Operation(
+        id="record_step",
+        summary="Record a step, or take what is recorded",
+        words="The replay aid. The n-th step of a lease behind a checkpoint is compared with the n-th recorded there: "
+        "the same name gets the recorded `result`, whatever was sent; another is `step_mismatch`. Past 1,000 steps a "
+        "checkpoint has to come first.",
+        who=AGENT,
+        takes=serializers.StepShape,
+        replies={201: "StepRecorded", 200: "StepRecorded"},
+        refusals=(*UNDER_LEASE, "step_mismatch", "key_invalid"),
+        lease=True,
+    ),
     ("POST", "runs/{run_id}/lease"): Operation(
         id="extend_lease",
         summary="Heartbeat",

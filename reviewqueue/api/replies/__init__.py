@@ -20,6 +20,7 @@ from reviewqueue.api.replies.runs import (
     run_standing,
     run_whole,
     started,
+    step_whole,
     told,
 )
 from reviewqueue.api.replies.waits import (
@@ -75,6 +76,7 @@ __all__ = [
     "seen_by_agent",
     "seen_by_person",
     "started",
+    "step_whole",
     "suspended",
     "told",
     "url_of",

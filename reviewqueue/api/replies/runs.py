@@ -14,6 +14,7 @@ from runs.models import (
     Hold,
     Progress,
     Run,
+    StepResult,
 )
 from runs.states import Control
 
@@ -160,6 +161,11 @@ def checkpoint_whole(checkpoint: Checkpoint) -> Reply:
         "digest": checkpoint.digest,
         "code_version": checkpoint.code_version,
     }
+
+
+def step_whole(step: StepResult) -> Reply:
+    """Return a recorded step with its result."""
+    return {"name": step.name, "place": step.place, "result": step.result, "recorded_at": moment(step.recorded_at)}
 
 
 def told(said: Told) -> Reply:

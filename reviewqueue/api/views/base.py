@@ -45,6 +45,12 @@ def request_key(request: Request) -> str:
     return key
 
 
+def check_key(key: str) -> None:
+    """Refuse a key in the address that is none: an address of Django's takes more."""
+    if not KEY.fullmatch(key):
+        raise KeyInvalid(errors=[Problem("", "the key in the address is no key")])
+
+
 def with_key(request: Request, body: Any) -> Any:
     """Return the body of a create with its key in it, from wherever it came. One is required, and two have to agree."""
     key = request_key(request)

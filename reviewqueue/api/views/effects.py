@@ -5,12 +5,11 @@ from __future__ import annotations
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ledger.errors import KeyInvalid, Problem
 from ledger.exact import ABSENT
 from reviewqueue.api import replies, serializers
 from reviewqueue.api.authentication import worker_of
-from reviewqueue.api.fields import KEY, read
-from reviewqueue.api.views.base import ApiView, body_of, lease_token, request_key
+from reviewqueue.api.fields import read
+from reviewqueue.api.views.base import ApiView, body_of, check_key, lease_token, request_key
 from runs import acting
 
 
@@ -20,7 +19,7 @@ class OneEffect(ApiView):
     def put(self, request: Request, run_id: str, key: str) -> Response:
         """Intend it: perform it now, or take what is recorded."""
         agent, token = worker_of(request), lease_token(request)
-        _check_key(key)
+        check_key(key)
         asked = read(serializers.EffectShape, body_of(request))
         outcome = acting.begin_effect(
             agent=agent,
@@ -42,13 +41,13 @@ class EffectOutcome(ApiView):
     def put(self, request: Request, run_id: str, key: str) -> Response:
         """Refuse: servers decode `%2F`, so this was an effect whose key has a slash, and not the outcome of another."""
         worker_of(request)
-        _check_key(f"{key}/outcome")
+        check_key(f"{key}/outcome")
         raise AssertionError
 
     def post(self, request: Request, run_id: str, key: str) -> Response:
         """Report it, by the attempt's token; the lease may be gone."""
         agent = worker_of(request)
-        _check_key(key)
+        check_key(key)
         sent = read(serializers.OutcomeShape, body_of(request))
         reported = acting.report_effect(
             agent=agent,
@@ -61,8 +60,3 @@ class EffectOutcome(ApiView):
             retryable=sent["retryable"],
         )
         return Response(replies.effect_row(reported.effect), status=202 if reported.contradiction else 200)
-
-
-def _check_key(key: str) -> None:
-    if not KEY.fullmatch(key):
-        raise KeyInvalid(errors=[Problem("", "the key in the address is no key")])

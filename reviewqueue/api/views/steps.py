@@ -1,0 +1,36 @@
+"""The replay aid of a run: steps recorded by name, read by whoever goes on."""
+
+from __future__ import annotations
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from reviewqueue.api import replies, serializers
+from reviewqueue.api.authentication import caller_of, worker_of
+from reviewqueue.api.fields import read
+from reviewqueue.api.rows import find_run
+from reviewqueue.api.views.base import ApiView, body_of, check_key, lease_token
+from runs import steps
+
+
+class RunSteps(ApiView):
+    """The steps behind the last checkpoint."""
+
+    def get(self, request: Request, run_id: str) -> Response:
+        """List them in their order, at most a thousand."""
+        run = find_run(caller_of(request), run_id)
+        shown = [replies.step_whole(step) for step in steps.steps_since(run)]
+        return Response({"after": run.checkpoint_number, "steps": shown})
+
+
+class OneStep(ApiView):
+    """One step, by its name."""
+
+    def put(self, request: Request, run_id: str, name: str) -> Response:
+        """Record it, or take what is recorded."""
+        agent, token = worker_of(request), lease_token(request)
+        check_key(name)
+        sent = read(serializers.StepShape, body_of(request))
+        found = steps.record_step(agent=agent, run_id=run_id, token=token, name=name, result=sent["result"])
+        shown = replies.step_whole(found.step) | {"replayed": found.replayed} | replies.told(found.told)
+        return Response(shown, status=200 if found.replayed else 201)

@@ -1,0 +1,31 @@
+"""What a worker recorded between two checkpoints, for a replay after it was lost."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from ledger.exact import ExactJSONField
+from runs.models.run import Run
+
+
+class StepResult(models.Model):
+    """One step after checkpoint ``after``, by its name, and its result; ``place`` counts from 1 behind each checkpoint."""
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="steps", db_index=False)
+    epoch = models.PositiveIntegerField()
+    after = models.PositiveIntegerField(help_text="the number of the checkpoint that it follows")
+    place = models.PositiveIntegerField()
+    name = models.CharField(max_length=200)
+    result = ExactJSONField()
+    fence = models.PositiveIntegerField(help_text="the lease that did it")
+    passed_fence = models.PositiveIntegerField(help_text="the lease that passed it last")
+    recorded_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "epoch", "after", "place"], name="one_step_per_place"),
+            models.UniqueConstraint(fields=["run", "epoch", "after", "name"], name="one_step_per_name"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.place} {self.name}"
