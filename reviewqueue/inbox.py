@@ -1,6 +1,6 @@
 """The inbox: what waits for a person to read and decide, in order of risk, then of time left. Read-only.
 
-Called by the pages. One list, its counts and its neighbours, each with a constant number of queries whatever the number of
+Called by the pages. One list, and its neighbours, each with a constant number of queries whatever the number of
 waits; only rows that ``authority`` lets the person see. Lists are paged by what they are sorted by, never by an offset, so
 that a row decided meanwhile cannot shift the next page.
 """
@@ -8,23 +8,24 @@ that a row decided meanwhile cannot shift the next page.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
 from django.contrib.auth.models import AbstractUser
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils.dateparse import parse_datetime
 
 from reviewqueue import authority
+from reviewqueue.filtering import Filters, narrow
 from runs.halting import open_halts
-from runs.models import Assignee, Decision, Fact, FactStatus, Halt, Interrupt, Queue
+from runs.models import Assignee, Decision, Fact, FactStatus, Halt, Interrupt, Queue, Run
 from runs.states import DecisionStatus, InterruptStatus
 
 PAGE = 50
 COUNTED = 10_000  # beyond it a count is "10000+": nobody works such a list through, and counting must stay cheap
 CLOSED_COUNTED = 1_000
+EVERYTHING = Filters()
 
 
 class View(StrEnum):
@@ -38,7 +39,7 @@ class View(StrEnum):
 
 
 OPEN_VIEWS = frozenset({View.OPEN, View.MINE, View.UNCLAIMED})
-_ENDED = {
+ENDED = {
     View.DECIDED: (InterruptStatus.ANSWERED,),
     View.EXPIRED: (
         InterruptStatus.EXPIRED,
@@ -53,11 +54,13 @@ _NOT_IN_ROWS = ("message", "evidence", "metadata")
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One line of a list: the wait, how many facts changed, and who decided it where somebody did."""
+    """One line of a list: the wait, how many facts changed, who decided it, who may decide it, whether somebody holds it."""
 
     interrupt: Interrupt
     changed_facts: int
     decision: Decision | None
+    may_decide: bool
+    is_held: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,81 +72,27 @@ class Slice:
     continued: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Counts:
-    """How long each list is: by view, and by queue and risk for the open ones. ``more``: some count is only a floor."""
-
-    views: dict[str, int]
-    queues: dict[str, dict[str, int]]
-    risks: dict[tuple[str, str, str], int] = field(repr=False)
-    more: frozenset[str]
-
-    def of(self, view: View, queue: str) -> int:
-        """Return the length of an open list, of one queue or of all."""
-        return self.queues.get(queue, {}).get(view, 0) if queue else self.views[view]
-
-    def shown(self, view: View, queue: str = "") -> str:
-        """Return the length as it is shown: with a plus where only the first were counted."""
-        number = self.of(view, queue) if view in OPEN_VIEWS else self.views[view]
-        most = COUNTED if view in OPEN_VIEWS else CLOSED_COUNTED
-        return f"{min(number, most)}+" if view in self.more else str(number)
-
-    def of_risk(self, view: View, queue: str, risk: str) -> int:
-        """Return how many of an open list have this risk."""
-        return sum(
-            number
-            for (slug, level, name), number in self.risks.items()
-            if name == view and level == risk and queue in ("", slug)
-        )
-
-
-def list_waits(person: AbstractUser, *, view: View, queue: str = "", after: str = "", now: datetime) -> Slice:
+def list_waits(
+    person: AbstractUser, *, view: View, filters: Filters = EVERYTHING, after: str = "", now: datetime
+) -> Slice:
     """Return one page of a view. ``after`` is the ``next`` of the page before; a broken one begins at the start."""
-    waits = _of_view(authority.visible_interrupts(person), view, person, now=now)
-    if queue:
-        waits = waits.filter(queue__slug=queue)
-    place = _read_place(after)
-    if view in OPEN_VIEWS:
-        waits = waits.order_by("risk_rank", "deadline", "id")
-        waits = waits.filter(_after_open(*place)) if place else waits
-    else:
-        waits = waits.order_by("-closed_at", "-id")
-        waits = waits.filter(_after_closed(*place)) if place else waits
+    order = order_of(view)
+    waits = narrow(of_view(authority.visible_interrupts(person), view, person, now=now), filters, order=order)
+    place = read_place(after)
+    if place is not None:
+        waits = waits.filter(_after_open(*place) if view in OPEN_VIEWS else _after_closed(*place))
     # First which ones, by the narrow index; then those rows alone with all that belongs to them.
-    ids = list(waits.values_list("pk", flat=True)[: PAGE + 1])
+    ids = list(waits.order_by(*order).values_list("pk", flat=True)[: PAGE + 1])
     shown = _in_order(ids[:PAGE])
-    return Slice(
-        rows=_rows(shown, view), next=_place_of(shown[-1], view) if len(ids) > PAGE else "", continued=bool(place)
-    )
+    rows = _rows(shown, person, is_open=view in OPEN_VIEWS, now=now)
+    return Slice(rows=rows, next=_place_of(shown[-1], view) if len(ids) > PAGE else "", continued=place is not None)
 
 
-def count_waits(person: AbstractUser, *, now: datetime) -> Counts:
-    """Return the length of every list."""
-    visible = authority.visible_interrupts(person)
-    waiting = visible.filter(status=InterruptStatus.WAITING)
-    first = Interrupt.objects.filter(pk__in=waiting.order_by()[: COUNTED + 1].values("pk"))
-    grouped = first.values("queue", "risk").annotate(
-        open=Count("pk"),
-        mine=Count("pk", filter=_is_mine(person, now=now)),
-        unclaimed=Count("pk", filter=_is_unclaimed(now=now)),
-    )
-    views: dict[str, int] = dict.fromkeys(OPEN_VIEWS, 0)
-    queues: dict[str, dict[str, int]] = {}
-    risks: dict[tuple[str, str, str], int] = {}
-    found: list[dict[str, Any]] = [{**group} for group in grouped.order_by()]
-    slugs = dict(Queue.objects.filter(pk__in={group["queue"] for group in found}).values_list("pk", "slug"))
-    for group in sorted(found, key=lambda group: slugs[group["queue"]]):
-        slug = slugs[group["queue"]]
-        of_queue = queues.setdefault(slug, dict.fromkeys(OPEN_VIEWS, 0))
-        for view in OPEN_VIEWS:
-            views[view] += group[view]
-            of_queue[view] += group[view]
-            risks[slug, group["risk"], view] = group[view]
-    for view, statuses in _ENDED.items():
-        views[view] = visible.filter(status__in=statuses).order_by()[: CLOSED_COUNTED + 1].count()
-    more = {view for view in OPEN_VIEWS if views[View.OPEN] > COUNTED}
-    more |= {view for view in _ENDED if views[view] > CLOSED_COUNTED}
-    return Counts(views=views, queues=queues, risks=risks, more=frozenset(more))
+def pick_waits(person: AbstractUser, ids: list[str], *, now: datetime) -> list[Row]:
+    """Return the rows of these waits as far as the person may see them, in the inbox's order."""
+    visible = authority.visible_interrupts(person).filter(public_id__in=ids)
+    shown = _in_order(list(visible.order_by(*order_of(View.OPEN)).values_list("pk", flat=True)))
+    return _rows(shown, person, is_open=True, now=now)
 
 
 def count_open(person: AbstractUser) -> int:
@@ -162,16 +111,38 @@ def neighbours(person: AbstractUser, interrupt: Interrupt) -> tuple[Interrupt | 
     return before, after
 
 
-def next_to_decide(person: AbstractUser, *, now: datetime) -> Interrupt | None:
-    """Return the first open wait of the person's own desks that nobody else holds and that they did not start."""
+def next_to_decide(
+    person: AbstractUser,
+    *,
+    view: View = View.OPEN,
+    filters: Filters = EVERYTHING,
+    after: Interrupt | None = None,
+    now: datetime,
+) -> Interrupt | None:
+    """Return the next wait of a list that this person can decide now: nobody else holds it, they did not start it.
+
+    The one behind ``after``, and from the list's start where none is behind it. A view of closed waits counts as all open.
+    """
+    order = order_of(View.OPEN)
+    open_view = view if view in OPEN_VIEWS else View.OPEN
+    waits = narrow(of_view(authority.visible_interrupts(person), open_view, person, now=now), filters, order=order)
+    waits = waits.filter(_decidable(person), deadline__gt=now).filter(is_unclaimed(now=now) | Q(claimed_by=person.pk))
+    waits = waits.select_related("agent").order_by(*order)
+    if after is None:
+        return waits.first()
+    waits = waits.exclude(pk=after.pk)
+    behind = waits.filter(_after_open(after.risk_rank, after.deadline, after.pk))
+    return behind.first() or waits.first()
+
+
+def _decidable(person: AbstractUser) -> Q:
+    """Return the filter for waits of the person's own desks, that are theirs to decide as far as a row can tell."""
     groups = list(person.groups.values_list("pk", flat=True))
-    mine = Q(queue__reviewers__in=groups) | Q(queue__leads__in=groups)
+    desks = Queue.objects.filter(Q(reviewers__in=groups) | Q(leads__in=groups))
     assigned = Assignee.objects.filter(interrupt=OuterRef("pk"))
-    waits = Interrupt.objects.filter(mine, status=InterruptStatus.WAITING, deadline__gt=now)
-    waits = waits.filter(~Exists(assigned) | Exists(assigned.filter(person=person.pk)))
-    waits = waits.filter(_is_unclaimed(now=now) | Q(claimed_by=person.pk))
-    waits = waits.exclude(run__initiator=person.pk, policy__self_review=False)
-    return waits.select_related("agent").order_by("risk_rank", "deadline", "id").first()
+    started = Run.objects.filter(pk=OuterRef("run"), initiator=person.pk)
+    is_ours = Q(~Exists(assigned)) | Q(Exists(assigned.filter(person=person.pk)))
+    return Q(queue__in=desks) & is_ours & (Q(policy__self_review=True) | Q(~Exists(started)))
 
 
 def last_decision_of(person: AbstractUser) -> Decision | None:
@@ -191,21 +162,29 @@ def open_halts_over(rows: Iterable[Row]) -> list[Halt]:
     return list(open_halts().filter(agent__in=agents).select_related("agent").order_by("agent__slug"))
 
 
-def _of_view(visible: QuerySet[Interrupt], view: View, person: AbstractUser, *, now: datetime) -> QuerySet[Interrupt]:
+def order_of(view: View) -> tuple[str, ...]:
+    """Return what a view is sorted by."""
+    return ("risk_rank", "deadline", "id") if view in OPEN_VIEWS else ("-closed_at", "-id")
+
+
+def of_view(visible: QuerySet[Interrupt], view: View, person: AbstractUser, *, now: datetime) -> QuerySet[Interrupt]:
+    """Return the waits of a view."""
     if view not in OPEN_VIEWS:
-        return visible.filter(status__in=_ENDED[view])
+        return visible.filter(status__in=ENDED[view])
     waiting = visible.filter(status=InterruptStatus.WAITING)
     if view == View.MINE:
-        return waiting.filter(_is_mine(person, now=now))
-    return waiting.filter(_is_unclaimed(now=now)) if view == View.UNCLAIMED else waiting
+        return waiting.filter(is_mine(person, now=now))
+    return waiting.filter(is_unclaimed(now=now)) if view == View.UNCLAIMED else waiting
 
 
-def _is_mine(person: AbstractUser, *, now: datetime) -> Q:
+def is_mine(person: AbstractUser, *, now: datetime) -> Q:
+    """Return the filter for what a person holds, or was given."""
     assigned = Assignee.objects.filter(person=person.pk).values("interrupt")
     return Q(claimed_by=person.pk, claimed_until__gt=now) | Q(pk__in=assigned)
 
 
-def _is_unclaimed(*, now: datetime) -> Q:
+def is_unclaimed(*, now: datetime) -> Q:
+    """Return the filter for what nobody holds."""
     return Q(claimed_by=None) | Q(claimed_until__lte=now)
 
 
@@ -223,7 +202,7 @@ def _place_of(interrupt: Interrupt, view: View) -> str:
     return f"{interrupt.risk_rank}~{at.isoformat() if at else ''}~{interrupt.pk}"
 
 
-def _read_place(text: str) -> tuple[int, datetime, int] | None:
+def read_place(text: str) -> tuple[int, datetime, int] | None:
     """Return the place that a page ended at; ``None`` for a first page, and for what a browser made up."""
     rank, _, rest = text.partition("~")
     moment, _, pk = rest.partition("~")
@@ -236,10 +215,23 @@ def _read_place(text: str) -> tuple[int, datetime, int] | None:
     return None if at is None or at.tzinfo is None else (int(rank), at, int(pk))
 
 
-def _rows(shown: list[Interrupt], view: View) -> list[Row]:
-    changed = _changed_facts(shown) if view in OPEN_VIEWS else {}
-    decisions = {} if view in OPEN_VIEWS else _decisions(shown)
-    return [Row(interrupt=it, changed_facts=changed.get(it.pk, 0), decision=decisions.get(it.pk)) for it in shown]
+def _rows(shown: list[Interrupt], person: AbstractUser, *, is_open: bool, now: datetime) -> list[Row]:
+    ids = [it.pk for it in shown]
+    changed = _changed_facts(shown) if is_open else {}
+    decisions = {} if is_open else _decisions(shown)
+    theirs: set[int] = set()
+    if is_open and shown:
+        theirs = set(Interrupt.objects.filter(_decidable(person), pk__in=ids).values_list("pk", flat=True))
+    return [
+        Row(
+            interrupt=it,
+            changed_facts=changed.get(it.pk, 0),
+            decision=decisions.get(it.pk),
+            may_decide=it.pk in theirs and it.status == InterruptStatus.WAITING,
+            is_held=it.claimed_by_id is not None and it.claimed_until is not None and it.claimed_until > now,
+        )
+        for it in shown
+    ]
 
 
 def _changed_facts(shown: Iterable[Interrupt]) -> dict[int, int]:

@@ -26,6 +26,7 @@ ARGUMENTS_IN_A_TITLE = 3
 
 _PLACE = re.compile(r"\{([^{}]+)\}")
 _AMOUNT = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?")
+_MARK_AFTER = re.compile(r"[:,.;!?)]+")
 _UNIT_AFTER = re.compile(r"\s?(?:[A-Z]{3}\b|%|[€$£])")
 
 #: The labels of some calls, by agent and call name.
@@ -92,12 +93,15 @@ def _argument(name: str, value: Any, told: Any) -> Argument:
 def _unlabelled(name: str, arguments: tuple[Argument, ...]) -> CallWords:
     count = f"{len(arguments)} argument{'' if len(arguments) == 1 else 's'}"
     called = format_html("<code>{}</code>", characters.seen(name, one_line=True))
+    first = arguments[:ARGUMENTS_IN_A_TITLE]
+    more = len(arguments) > ARGUMENTS_IN_A_TITLE
+    marks = ["," if more or at + 1 < len(first) else "" for at in range(len(first))]
     shown = [
-        f"<code>{characters.seen(it.name, one_line=True)}</code> {_in_words(it, at_most=SHOWN_IN_A_TITLE)}"
-        for it in arguments[:ARGUMENTS_IN_A_TITLE]
+        f"<code>{characters.seen(it.name, one_line=True)}</code>"
+        f" {_glued(_in_words(it, at_most=SHOWN_IN_A_TITLE), mark)}"
+        for it, mark in zip(first, marks, strict=True)
     ]
-    more = ", …" if len(arguments) > ARGUMENTS_IN_A_TITLE else ""
-    told = mark_safe(", ".join(shown) + more)  # noqa: S308  each part was escaped when it was drawn
+    told = mark_safe(" ".join([*shown, *(["…"] if more else [])]))  # noqa: S308  each part was escaped when it was drawn
     return CallWords(
         name=name,
         sentence=format_html("{}: {}", called, told) if shown else format_html("{}, without arguments", called),
@@ -123,11 +127,20 @@ def _filled(sentence: str, arguments: Mapping[str, Argument]) -> tuple[SafeStrin
     for place in _PLACE.finditer(sentence):
         before = sentence[at : place.start()]
         argument = arguments.get(place[1].strip())
-        html += [escape(before), _in_words(argument) if argument else _missing(place[1])]
-        plain += [before, _in_plain_words(argument) if argument else f"[no {place[1]}]"]
-        at = place.end()
+        mark = _MARK_AFTER.match(sentence, place.end())
+        html += [
+            escape(before),
+            _glued(_in_words(argument) if argument else _missing(place[1]), mark[0] if mark else ""),
+        ]
+        plain += [before, _in_plain_words(argument) if argument else f"[no {place[1]}]", mark[0] if mark else ""]
+        at = mark.end() if mark else place.end()
     html.append(escape(sentence[at:]))
     return mark_safe("".join(html)), "".join([*plain, sentence[at:]])  # noqa: S308  every part was escaped
+
+
+def _glued(value: SafeString, mark: str) -> SafeString:
+    """Return a value with the mark that follows it, so that no line begins with the mark."""
+    return format_html('<span class="glued">{}{}</span>', value, mark) if mark else value
 
 
 def _missing(name: str) -> SafeString:

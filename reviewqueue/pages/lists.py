@@ -8,20 +8,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
+from typing import Any
 
 from django.contrib.auth.models import AbstractUser
-from django.http import QueryDict
-from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from reviewqueue import inbox
-from reviewqueue.inbox import OPEN_VIEWS, Counts, Slice, View
+from reviewqueue.filtering import Filters
+from reviewqueue.inbox import OPEN_VIEWS, Slice, View
 from reviewqueue.pages import phrases
 from reviewqueue.pages.calls import Argument, Labels, describe_call, labels_of
 from reviewqueue.pages.characters import Warnings, warnings_in
+from reviewqueue.pages.filters import ListAsked, address
+from reviewqueue.pages.picking import why_alone
 from reviewqueue.pages.waits import asked
+from reviewqueue.tallies import Counts, count_waits
 from runs.models import Interrupt, Queue
-from runs.states import Kind
+from runs.states import Kind, Risk
 
 _LINKS: dict[View, str] = {
     View.OPEN: "All open",
@@ -40,12 +43,15 @@ class ShownRow:
     title: SafeString
     plain: str
     amount: Argument | None
+    is_in_title: bool
     then: str
     changed_facts: int
     warnings: Warnings
     is_held: bool
     is_mine: bool
     is_open: bool
+    may_claim: bool
+    why_alone: str
     ended: tuple[str, str]
     decided_by: str
     verdict: str
@@ -83,12 +89,32 @@ class Nothing:
     act: str
 
 
+def inbox_context(reader: AbstractUser, asked_for: ListAsked, *, now: datetime) -> dict[str, Any]:
+    """Return everything the inbox shows."""
+    view, filters = asked_for.view, asked_for.filters
+    counts = count_waits(reader, view=view, filters=filters, now=now)
+    found = inbox.list_waits(reader, view=view, filters=filters, after=asked_for.after, now=now)
+    return list_words(found, counts, asked_for) | {
+        "section": "inbox",
+        "now": now,
+        "inbox_count": counts.shown_open,
+        "asked": asked_for,
+        "here": address(view, filters, asked_for.after),
+        "found": found,
+        "groups": inbox_groups(found, counts, asked_for, reader=reader, now=now),
+        "halts": inbox.open_halts_over(found.rows),
+        "links": view_links(counts, asked_for),
+        "choices": list_choices(counts, filters),
+        "empty": None if found.rows else empty_list(reader, counts, asked_for, continued=found.continued),
+    }
+
+
 def inbox_groups(
-    found: Slice, counts: Counts, *, view: View, queue: str, reader: AbstractUser, now: datetime
+    found: Slice, counts: Counts, asked_for: ListAsked, *, reader: AbstractUser, now: datetime
 ) -> list[Group]:
     """Return the rows, grouped by risk where the list is sorted by it."""
-    labels = labels_of((row.interrupt.agent_id, row.interrupt.proposal) for row in found.rows)
-    rows = [_row(row, labels, reader=reader, now=now) for row in found.rows]
+    view = asked_for.view
+    rows = shown_rows(found.rows, reader=reader)
     if view not in OPEN_VIEWS:
         return [Group(risk="", count="", first_ends=None, rows=rows)] if rows else []
     groups: list[Group] = []
@@ -98,7 +124,7 @@ def inbox_groups(
         groups.append(
             Group(
                 risk=risk,
-                count=str(counts.of_risk(view, queue, risk)) if view not in counts.more else "",
+                count=str(counts.of_risk(view, risk)) if view not in counts.more else "",
                 first_ends=inside[0].interrupt.deadline if starts_here else None,
                 rows=inside,
             )
@@ -106,22 +132,34 @@ def inbox_groups(
     return groups
 
 
-def _row(row: inbox.Row, labels: Labels, *, reader: AbstractUser, now: datetime) -> ShownRow:
+def shown_rows(rows: list[inbox.Row], *, reader: AbstractUser) -> list[ShownRow]:
+    """Return rows in words."""
+    labels = labels_of((row.interrupt.agent_id, row.interrupt.proposal) for row in rows)
+    return [_row(row, labels, reader=reader) for row in rows]
+
+
+def _row(row: inbox.Row, labels: Labels, *, reader: AbstractUser) -> ShownRow:
     it = row.interrupt
     title, plain = asked(it, labels)
     decision = row.decision
     by = decision.by if decision is not None else None
+    amount = _amount(it, labels)
+    label = labels.get((it.agent_id, str(it.proposal["name"]))) if it.proposal is not None else None
+    is_mine = it.claimed_by_id == reader.pk
     return ShownRow(
         interrupt=it,
         title=title,
         plain=plain,
-        amount=_amount(it, labels),
+        amount=amount,
+        is_in_title=amount is not None and label is not None and f"{{{amount.name}}}" in label.sentence,
         then=phrases.then_what(it),
         changed_facts=row.changed_facts,
         warnings=warnings_in([it.title, it.proposal]),
-        is_held=it.claimed_by is not None and it.claimed_until is not None and it.claimed_until > now,
-        is_mine=it.claimed_by_id == reader.pk,
+        is_held=row.is_held,
+        is_mine=is_mine,
         is_open=it.closed_at is None,
+        may_claim=row.may_decide and (is_mine or not row.is_held),
+        why_alone=why_alone(row, reader),
         ended=phrases.closed_words(it),
         decided_by="" if decision is None else "by default" if by is None else by.get_full_name() or by.get_username(),
         verdict="" if decision is None else phrases.VERDICT_DONE.get(decision.verdict, "answered"),
@@ -138,73 +176,122 @@ def _amount(interrupt: Interrupt, labels: Labels) -> Argument | None:
     return next((argument for argument in arguments if argument.is_amount), None)
 
 
-def address(*, view: View = View.OPEN, queue: str = "", after: str = "") -> str:
-    """Return where a list of the inbox is."""
-    asked_for = QueryDict(mutable=True)
-    wanted = {"view": "" if view == View.OPEN else str(view), "queue": queue, "after": after}
-    asked_for.update({name: value for name, value in wanted.items() if value})
-    return reverse("inbox") + (f"?{asked_for.urlencode()}" if asked_for else "")
-
-
-def list_words(found: Slice, counts: Counts, *, view: View, queue: str) -> dict[str, str]:
+def list_words(found: Slice, counts: Counts, asked_for: ListAsked) -> dict[str, str]:
     """Return what stands around the list: its name, its length, its order, the ways to its other pages."""
-    name = _LINKS[view] if not queue else f"{_LINKS[view]} in {phrases.queue_title(queue)}"
-    is_open = view in OPEN_VIEWS
+    view, filters = asked_for.view, asked_for.filters
+    in_queue = f" in {phrases.queue_title(filters.queue)}" if filters.queue else ""
     return {
-        "heading": name,
-        "count": counts.shown(view, queue) if is_open or not queue else "",
-        "order": "highest risk first, then least time left" if is_open else "the last one first",
-        "next_url": address(view=view, queue=queue, after=found.next) if found.next else "",
-        "first_url": address(view=view, queue=queue),
+        "heading": f"{_LINKS[view]}{in_queue}",
+        "count": counts.shown(view),
+        "order": "highest risk first, then least time left" if view in OPEN_VIEWS else "the last one first",
+        "next_url": address(view, filters, found.next) if found.next else "",
+        "first_url": address(view, filters),
+        "without_url": address(view) if filters.any or asked_for.typed else "",
     }
 
 
-def view_links(counts: Counts, *, view: View, queue: str) -> dict[str, list[Link]]:
-    """Return the links to the views, and to each queue with something open."""
+def view_links(counts: Counts, asked_for: ListAsked) -> dict[str, list[Link]]:
+    """Return the links to the views, and to each queue with something open; the other filters stay on."""
+    view, filters = asked_for.view, asked_for.filters
     views = [
-        Link(words=words, url=address(view=of), count=counts.shown(of), is_current=of == view and not queue)
+        Link(words=words, url=address(of, filters), count=counts.shown(of), is_current=of == view)
         for of, words in _LINKS.items()
     ]
     queues = [
         Link(
-            words=phrases.queue_title(slug),
-            url=address(view=view, queue=slug),
-            count=str(of_queue[view]) if view in OPEN_VIEWS else "",
-            is_current=slug == queue,
+            words=phrases.queue_title(slug) if slug else "Any queue",
+            url=address(view, filters.but(queue=slug)),
+            count=counts.shown(view, slug) if view in OPEN_VIEWS else "",
+            is_current=slug == filters.queue,
         )
-        for slug, of_queue in counts.queues.items()
+        for slug in ("", *counts.choices.queues)
     ]
-    return {"views": views, "queues": queues}
+    return {"views": views, "queues": queues if len(queues) > 2 or filters.queue else []}
 
 
-def empty_list(reader: AbstractUser, counts: Counts, *, view: View, queue: str, continued: bool) -> Nothing:
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """One filter to choose from: its name in the address, its words, what can be chosen."""
+
+    name: str
+    words: str
+    options: tuple[tuple[str, str], ...]
+    chosen: str
+
+
+def list_choices(counts: Counts, filters: Filters) -> list[Choice]:
+    """Return the filters; what is chosen can be seen even where nothing has it any more."""
+    offered = (
+        ("risk", "Any risk", filters.risk, [(str(risk), f"{risk.label} risk") for risk in Risk]),
+        ("queue", "Any queue", filters.queue, [(slug, phrases.queue_title(slug)) for slug in counts.choices.queues]),
+        ("reason", "Any reason", filters.reason, [(reason, reason) for reason in counts.choices.reasons]),
+        ("agent", "Any agent", filters.agent, [(slug, slug) for slug in counts.choices.agents]),
+    )
+    return [
+        Choice(name=name, words=words, options=tuple(dict([*found, *_also(chosen, found)]).items()), chosen=chosen)
+        for name, words, chosen, found in offered
+    ]
+
+
+def _also(chosen: str, found: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(chosen, chosen)] if chosen and chosen not in dict(found) else []
+
+
+def empty_list(reader: AbstractUser, counts: Counts, asked_for: ListAsked, *, continued: bool) -> Nothing:
     """Return which kind of nothing this is: it never says that nothing is left while something is."""
-    open_count = counts.views[View.OPEN]
+    view, filters = asked_for.view, asked_for.filters
     if continued:
-        return _nothing("none-waiting", "The list ends here", "What stood here was decided meanwhile.", view, queue)
-    if view != View.OPEN or queue:
-        words = f"{_LINKS[view]}{f' in {phrases.queue_title(queue)}' if queue else ''}: none."
-        others = f" {counts.shown(View.OPEN)} open in all your queues." if open_count else " None is open either."
         return Nothing(
-            picture="no-match", heading="Nothing matches", words=words + others, url=address(), act="Show all open"
+            picture="none-waiting",
+            heading="The list ends here",
+            words="What stood here was decided meanwhile.",
+            url=address(view, filters),
+            act="Back to the start",
         )
+    if filters.any:
+        return Nothing(
+            picture="no-match",
+            heading="Nothing matches",
+            words=f"{_LINKS[view]} {_filters_in_words(filters)}: none. {_open_elsewhere(counts)}",
+            url=address(view),
+            act="Show without filters",
+        )
+    if not counts.all_open and not counts.views[View.DECIDED] and not counts.views[View.EXPIRED]:
+        return _nothing_ever(reader)
+    if view != View.OPEN:
+        words = f"{_LINKS[view]}: none. {_open_elsewhere(counts)}"
+        return Nothing(picture="no-match", heading="Nothing matches", words=words, url=address(), act="Show all open")
+    words = f"{counts.shown(View.DECIDED)} decided so far in your queues. What agents ask next appears here."
+    return Nothing(
+        picture="none-waiting",
+        heading="Nothing waits for you",
+        words=words,
+        url=address(View.DECIDED),
+        act="See decided",
+    )
+
+
+def _nothing_ever(reader: AbstractUser) -> Nothing:
     if not _is_in_a_queue(reader):
         words = f"You are signed in as {reader.get_username()}, but no queue lists you. Ask a lead to add you."
         return Nothing(picture="no-queue", heading="You are in no queue yet", words=words, url="", act="")
-    if counts.views[View.DECIDED] or counts.views[View.EXPIRED]:
-        words = f"{counts.shown(View.DECIDED)} decided so far in your queues. What agents ask next appears here."
-        link = address(view=View.DECIDED)
-        return Nothing(
-            picture="none-waiting", heading="Nothing waits for you", words=words, url=link, act="See decided"
-        )
     words = "As soon as an agent asks one of your queues, it stands here. Nothing has been asked so far."
     return Nothing(picture="first-ask", heading="No agent has asked anything yet", words=words, url="", act="")
 
 
-def _nothing(picture: str, heading: str, words: str, view: View, queue: str) -> Nothing:
-    return Nothing(
-        picture=picture, heading=heading, words=words, url=address(view=view, queue=queue), act="Back to the start"
-    )
+def _open_elsewhere(counts: Counts) -> str:
+    return f"{counts.shown_open} open in all your queues." if counts.all_open else "None is open either."
+
+
+def _filters_in_words(filters: Filters) -> str:
+    told = [
+        f"with “{filters.text}”" if filters.text else "",
+        f"with {filters.risk} risk" if filters.risk else "",
+        f"in {phrases.queue_title(filters.queue)}" if filters.queue else "",
+        f"with reason {filters.reason}" if filters.reason else "",
+        f"of agent {filters.agent}" if filters.agent else "",
+    ]
+    return ", ".join(words for words in told if words)
 
 
 def _is_in_a_queue(reader: AbstractUser) -> bool:

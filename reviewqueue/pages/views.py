@@ -5,48 +5,26 @@ Called by ``urls``. Rows come from ``inbox`` and ``screens``, which ask ``author
 
 from __future__ import annotations
 
-import re
-
 from django.http import HttpResponse
 from django.views.decorators.http import require_safe
 
 from ledger import clock
 from reviewqueue import inbox as desk
 from reviewqueue import screens
-from reviewqueue.pages.lists import empty_list, inbox_groups, list_words, view_links
+from reviewqueue.pages.filters import read_list
+from reviewqueue.pages.lists import inbox_context
 from reviewqueue.pages.receipts import receipt_context
 from reviewqueue.pages.run_pages import run_context, runs_context
 from reviewqueue.pages.showing import PageRequest, foreign_is_missing, show
 from runs.states import RunStatus
-
-_SLUG = re.compile(r"[-a-zA-Z0-9_]{1,60}")
 
 
 @require_safe
 def inbox(request: PageRequest) -> HttpResponse:
     """List what waits, in order of risk and time left."""
     now = clock.now()
-    asked = request.GET.get("view", "")
-    view = desk.View(asked) if asked in set(desk.View) else desk.View.OPEN
-    asked_queue = request.GET.get("queue", "")
-    queue = asked_queue if _SLUG.fullmatch(asked_queue) else ""
-    counts = desk.count_waits(request.user, now=now)
-    found = desk.list_waits(request.user, view=view, queue=queue, after=request.GET.get("after", ""), now=now)
-    context = list_words(found, counts, view=view, queue=queue) | {
-        "section": "inbox",
-        "now": now,
-        "inbox_count": counts.shown(desk.View.OPEN),
-        "view": view,
-        "queue": queue,
-        "found": found,
-        "groups": inbox_groups(found, counts, view=view, queue=queue, reader=request.user, now=now),
-        "halts": desk.open_halts_over(found.rows),
-        "links": view_links(counts, view=view, queue=queue),
-        "empty": None
-        if found.rows
-        else empty_list(request.user, counts, view=view, queue=queue, continued=found.continued),
-    }
-    return show(request, "inbox/page.html", context)
+    asked = read_list(request.GET)
+    return show(request, "inbox/page.html", inbox_context(request.user, asked, now=now))
 
 
 @require_safe

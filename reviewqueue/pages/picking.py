@@ -1,0 +1,41 @@
+"""Which waits can be decided together with others, and why the rest is decided on its own page.
+
+Called by the inbox, to offer a box to tick, and by the page of several waits, when it is drawn and again when it decides.
+A reason here keeps a wait out of a bulk; that a wait is in grants nothing, the gateway judges each answer.
+"""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import AbstractUser
+
+from reviewqueue.inbox import Row
+from reviewqueue.pages import phrases
+from reviewqueue.pages.characters import warnings_in
+from reviewqueue.pages.times import moment_in_words
+from runs.states import InterruptStatus, Kind, Risk, Verdict
+
+#: What several waits can be answered with at once.
+TOGETHER = (Verdict.APPROVE, Verdict.REJECT)
+
+
+def why_alone(row: Row, reader: AbstractUser) -> str:
+    """Return why this wait is left out of a bulk decision, or nothing."""
+    it = row.interrupt
+    if it.status != InterruptStatus.WAITING:
+        return f"It is {phrases.closed_words(it)[0]} already."
+    if row.is_held and it.claimed_by_id != reader.pk and it.claimed_by is not None and it.claimed_until is not None:
+        holder = it.claimed_by.get_full_name() or it.claimed_by.get_username()
+        return f"{holder} holds it until {moment_in_words(it.claimed_until, short=True)}."
+    if not row.may_decide:
+        return "It is not yours to decide."
+    if it.risk == Risk.HIGH:
+        return "High risk is decided one by one."
+    if it.kind != Kind.APPROVAL or it.schema_id is not None:
+        return "It asks for a typed answer."
+    if row.changed_facts:
+        return "A fact it relies on has changed: read it on its own page."
+    if warnings_in([it.title, it.proposal]):
+        return "It holds hidden characters: read it on its own page."
+    if not any(verdict in it.verdicts for verdict in TOGETHER):
+        return "It can be neither approved nor rejected."
+    return ""
