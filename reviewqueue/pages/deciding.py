@@ -21,7 +21,9 @@ from ledger.canonical import digest
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from reviewqueue import desk, gateway
 from reviewqueue.pages import kept
-from reviewqueue.pages.drafts import Draft, changes_of, new_draft, read_draft, told
+from reviewqueue.pages.changes import changes_between
+from reviewqueue.pages.drafting import new_draft, read_draft
+from reviewqueue.pages.drafts import Draft, told
 from reviewqueue.pages.outcomes import MAY_TRY_AGAIN, status_of, tell_refusal
 from reviewqueue.pages.showing import PageRequest, foreign_is_missing, show
 from reviewqueue.pages.waits import wait_context
@@ -46,7 +48,7 @@ def interrupt(request: PageRequest, interrupt_id: str) -> HttpResponse:
 
 
 def _decide(request: PageRequest, screen: WaitScreen, draft: Draft, *, now: datetime) -> HttpResponse:
-    if draft.pressed == "edit-again":
+    if draft.pressed == "edit-again" or "reshape" in request.POST:
         return _show_wait(request, screen, read_draft(screen, request.POST, judge=False), now=now)
     if draft.is_wrong and screen.may_decide:
         return _show_wait(request, screen, draft, now=now, status=422)
@@ -104,7 +106,7 @@ def _show_wait(
 
 def _review_edit(request: PageRequest, screen: WaitScreen, draft: Draft, *, now: datetime) -> HttpResponse:
     """Show what the edit changes, before the button that decides."""
-    changes = changes_of(draft)
+    changes = changes_between(draft.interrupt.proposal["arguments"], draft.answer().arguments)
     if all(change.is_same for change in changes):
         words = "You changed nothing. Approve it as it is, or change something."
         return _show_wait(request, screen, told(draft, words), now=now, status=422)
@@ -112,7 +114,7 @@ def _review_edit(request: PageRequest, screen: WaitScreen, draft: Draft, *, now:
         (name, text)
         for name, texts in request.POST.lists()
         for text in texts
-        if name not in ("csrfmiddlewaretoken", "act", "edited")
+        if name not in ("csrfmiddlewaretoken", "act", "edited", "reshape")
     ]
     arguments = draft.answer().arguments
     context = wait_context(screen, reader=request.user, now=now, edited=arguments)

@@ -8,19 +8,24 @@ value it showed, and types never change. Nothing here touches the database or de
 from __future__ import annotations
 
 from reviewqueue.pages.forms.building import build_edit_form, build_form
-from reviewqueue.pages.forms.fields import ABSENT, Absent, Field, Group, Option
+from reviewqueue.pages.forms.fields import ABSENT, Absent, Alternatives, Field, Group, Option, Rows
 from reviewqueue.pages.forms.reading import read_submission
+from reviewqueue.pages.forms.shapes import Shape, change_of
 from reviewqueue.pages.forms.showing import Form, Reading
 
 __all__ = [
     "ABSENT",
     "Absent",
+    "Alternatives",
     "Field",
     "Form",
     "Group",
     "Option",
     "Reading",
+    "Rows",
+    "Shape",
     "build_edit_form",
     "build_form",
+    "change_of",
     "read_submission",
 ]

@@ -1,138 +1,166 @@
 """Making a form from a schema, or from the arguments of a call.
 
-Called by pages. Fields, choices and groups where the schema is plain; a box for JSON for everything else, so that every
-schema can be answered. What a field shows first is the proposed value, else a default that fits; a proposed value its
-field could not hold moves to a JSON box and is shown there as it is.
+Called by pages. Fields, choices, groups, lists and alternatives where the schema says enough; a box for JSON, with the
+reason in words, for everything else, so that every schema can be answered. What a field shows first is the proposed value,
+else a default that fits; a proposed value its field could not hold moves to a JSON box and is shown there as it is.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import simplejson
 
 from ledger import exact
-from reviewqueue.pages.forms import words
+from reviewqueue.pages.forms import alternatives, lists, words
 from reviewqueue.pages.forms.fields import (
     ABSENT,
+    ALTERNATIVES,
     CHOICE,
     DATE,
     FIXED,
     JSON,
     LINE,
     LINES,
+    LIST,
+    OBJECT,
     Field,
     Group,
+    Node,
     Option,
     all_nodes,
 )
 from reviewqueue.pages.forms.kinds import (
     can_show,
-    is_same,
     members_shown,
+    option_key,
     options_of,
     plain_schema_of,
     takes_an_empty_object,
     widget_for,
 )
+from reviewqueue.pages.forms.merging import overlaid
+from reviewqueue.pages.forms.places import Place, TooLarge
+from reviewqueue.pages.forms.shapes import Shape
 from reviewqueue.pages.forms.showing import Form
 from runs import schemas
-from runs.schemas.walking import join_pointer, schema_at, target_pointer
+from runs.schemas.walking import schema_at, target_pointer
 
 MAX_FIELDS = 200
-MAX_GROUPS_INSIDE = 4
+MAX_FIELDS_ASKED = 3_000  # with the entries that somebody added by hand: what is typed is not taken away
+MAX_LOOKS = 8_000
+MAX_GROUPS_INSIDE = 6
 SEVERAL_LINES_FROM = 200  # characters allowed
 ONE_LINE_UP_TO = 80  # characters shown
 
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,40}")
 
-
-class _TooLarge(Exception):
-    """More fields than a person can go through; the JSON box is clearer."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Place:
-    """Where a node goes: its names, its label, and what is known about its value."""
-
-    path: tuple[str, ...]  # segments of the control's name
-    pointer: str
-    label: str
-    is_name: bool
-    required: bool
-    proposed: Any = ABSENT
-    bare: bool = False  # show no defaults: inside what was proposed, or in a group that may be left out
-    depth: int = 0
-    by_agent: bool = True
-
-
-def build_form(schema: Any, *, proposed: Any = ABSENT, prefix: str = "input") -> Form:
+def build_form(schema: Any, *, proposed: Any = ABSENT, prefix: str = "input", shape: Shape | None = None) -> Form:
     """Return the form for answers to ``schema`` (checked by ``check_schema``; ``None``: nothing is asked).
 
-    ``proposed`` is the value shown first, exactly. ``prefix`` begins the names of all controls.
+    ``proposed`` is the value shown first, exactly. ``prefix`` begins the names of all controls. ``shape`` says how many
+    entries the lists of a form that was sent have.
     """
     if schema is None:
         return Form(prefix=prefix, root=None, schema=None)
     free = schema is True or schema == {}
-    root = _Place(
+    root = Place(
         path=(prefix,), pointer="", label="Answer", is_name=False, by_agent=False, required=not free, proposed=proposed
     )
-    return Form(prefix=prefix, root=_Builder(schema).whole(root), schema=schema)
+    return Form(prefix=prefix, root=Builder(schema, shape or Shape()).whole(root), schema=schema)
 
 
-def build_edit_form(arguments: Any, *, prefix: str = "arguments") -> Form:
-    """Return the form for editing the arguments of a call: a field for each plain value, a JSON box for each other.
+def build_edit_form(arguments: Any, *, prefix: str = "arguments", shape: Shape | None = None) -> Form:
+    """Return the form for editing the arguments of a call: a field for each value that has one, JSON for each other.
 
     No schema judges it, so each field keeps its type by itself, and a text may be emptied.
     """
-    root = _Place(
+    root = Place(
         path=(prefix,), pointer="", label="Arguments", is_name=False, by_agent=False, required=True, proposed=arguments
     )
-    return Form(prefix=prefix, root=_Builder(_schema_of(arguments)).whole(root), schema=None)
+    return Form(
+        prefix=prefix, root=Builder(_schema_of(arguments), shape or Shape(), as_given=True).whole(root), schema=None
+    )
 
 
 def _schema_of(value: Any) -> Any:
     """Return the schema under which each member of an object keeps its type."""
-    if not isinstance(value, dict) or not value:
-        return {"type": "object", "additionalProperties": False} if value == {} else {}
-    return {
-        "type": "object",
-        "required": list(value),
-        "properties": {name: plain_schema_of(member) for name, member in value.items()},
-    }
+    if value == {}:
+        return {"type": "object", "additionalProperties": False}
+    return plain_schema_of(value) if isinstance(value, dict) else {}
 
 
-class _Builder:
-    def __init__(self, root: Any) -> None:
+class Builder:
+    """One form being made; counts its fields, so that no schema makes an endless page."""
+
+    def __init__(self, root: Any, shape: Shape, *, as_given: bool = False) -> None:
         self.root = root
+        self.shape = shape
+        self.as_given = as_given  # members in the order of the value: there is no schema to give another
         self.fields = 0
+        self.looks = 0
+        self.most = MAX_FIELDS if shape.post is None else MAX_FIELDS_ASKED
 
-    def whole(self, place: _Place) -> Field | Group:
+    def whole(self, place: Place) -> Node:
+        """Return the whole form, as one JSON box if nobody could go through its fields."""
         try:
             return self.node(self.root, place)
-        except _TooLarge:
+        except TooLarge:
             schema = self.resolved(self.root)
-            return self.json(schema, self.with_first_value(schema, self.labelled(schema, place)))
+            return self.json(schema, self.with_first_value(schema, self.labelled(schema, place)), words.TOO_MANY)
 
-    def node(self, schema: Any, place: _Place) -> Field | Group:
+    def node(self, schema: Any, place: Place) -> Node:
+        """Return the node for a schema at a place. Raises ``TooLarge``."""
+        self.looks += 1
+        if self.looks > MAX_LOOKS:
+            raise TooLarge
         schema = self.resolved(schema)
         place = self.with_first_value(schema, self.labelled(schema, place))
         kind = widget_for(schema)
-        if not can_show(kind, schema, place.proposed) or place.depth > MAX_GROUPS_INSIDE:
-            kind = JSON
-        if kind == "object":
-            return self.group(schema, place)
+        if place.depth > MAX_GROUPS_INSIDE and kind in (OBJECT, LIST, ALTERNATIVES):
+            return self.counted(lambda: self.json(schema, place, words.TOO_DEEP))
+        if not can_show(kind, schema, place.proposed):
+            return self.counted(lambda: self.json(schema, place, words.OTHER_KIND))
+        makers: dict[str, Callable[[Any, Place], Node]] = {OBJECT: self.group}
+        makers |= {LIST: self.list, ALTERNATIVES: self.alternatives}
+        if kind not in makers:
+            return self.counted(lambda: self.single(kind, schema, place))
+        before = self.fields
+        try:
+            return makers[kind](schema, place)
+        except TooLarge:
+            # Only this part becomes JSON; but not the outermost, and not when every look has been spent.
+            if place.depth == 0 or self.looks > MAX_LOOKS or before >= self.most:
+                raise
+            self.fields = before
+            return self.counted(lambda: self.json(schema, place, words.TOO_MANY))
+
+    def counted(self, make: Callable[[], Node]) -> Node:
+        """Return one more control."""
         self.fields += 1
-        if self.fields > MAX_FIELDS:
-            raise _TooLarge
-        makers: dict[str, Callable[[Any, _Place], Field]] = {CHOICE: self.choice, FIXED: self.fixed, JSON: self.json}
+        if self.fields > self.most:
+            raise TooLarge
+        return make()
+
+    def single(self, kind: str, schema: Any, place: Place) -> Field:
+        """Return one control."""
+        if kind == JSON:
+            return self.json(schema, place, _why_json(schema))
+        makers: dict[str, Callable[[Any, Place], Field]] = {CHOICE: self.choice, FIXED: self.fixed}
         return makers[kind](schema, place) if kind in makers else self.plain(kind, schema, place)
 
+    def list(self, schema: Any, place: Place) -> Node:
+        """Return a list, in ``lists``."""
+        return lists.build_list(self, schema, place)
+
+    def alternatives(self, schema: Any, place: Place) -> Node:
+        """Return the shapes a value may have, in ``alternatives``."""
+        return alternatives.build_alternatives(self, schema, place)
+
     def resolved(self, schema: Any) -> Any:
-        """Return the schema with its reference followed; words beside `$ref` are laid over what it names.
+        """Return the schema with its reference and its `allOf` followed; words beside them are laid over what they name.
 
         For showing only: the answer is judged by the schema as it is.
         """
@@ -141,102 +169,115 @@ class _Builder:
                 return schema
             if "$ref" in schema:
                 inner = schema_at(self.root, target_pointer(schema["$ref"]) or "")
-            elif len(schema.get("allOf", ())) == 1:
-                inner = schema["allOf"][0]
+            elif schema.get("allOf"):
+                inner = {}
+                for branch in schema["allOf"]:
+                    inner = overlaid(inner, self.resolved(branch))
             else:
                 return schema
             beside = {word: value for word, value in schema.items() if word not in ("$ref", "allOf", "$defs")}
-            schema = {**inner, **beside} if isinstance(inner, dict) else inner
+            schema = overlaid(inner, beside) if isinstance(inner, dict) else inner
         return schema
 
-    def labelled(self, schema: Any, place: _Place) -> _Place:
+    def labelled(self, schema: Any, place: Place) -> Place:
+        """Return the place with the agent's title as its label."""
         title = schema.get("title") if isinstance(schema, dict) else None
-        return replace(place, label=words.cut(title), is_name=False, by_agent=True) if title else place
+        return place.called(words.cut(title)) if title else place
 
-    def with_first_value(self, schema: Any, place: _Place) -> _Place:
+    def with_first_value(self, schema: Any, place: Place) -> Place:
         """Return the place with the default as its proposed value, if there is none and the default would be valid."""
-        if place.proposed is not ABSENT or place.bare or not isinstance(schema, dict) or "default" not in schema:
+        if not isinstance(schema, dict) or "default" not in schema:
             return place
+        fits = self.fits(schema, schema["default"])
+        shown = place.proposed
+        if shown is ABSENT and not place.bare and fits:
+            shown = schema["default"]
+        remark = words.remark(schema, place.proposed, shown) if fits or place.proposed is not ABSENT else ""
+        return replace(place, proposed=shown, remark=remark)
+
+    def fits(self, schema: Any, value: Any) -> bool:
+        """Say whether a value fits a schema that lies inside this one."""
+        if not isinstance(self.root, dict):
+            return not schemas.validate(schema, value)
         judge = {**schema, "$defs": self.root.get("$defs", {})}
-        return place if schemas.validate(judge, schema["default"]) else replace(place, proposed=schema["default"])
+        try:
+            return not schemas.validate(judge, value)
+        except LookupError:  # a reference to a place outside `$defs` leads nowhere from here
+            return False
 
     # --- one node of each kind ---------------------------------------------------------------------------------------
 
-    def group(self, schema: Any, place: _Place) -> Field | Group:
-        given = isinstance(place.proposed, dict)
+    def group(self, schema: Any, place: Place) -> Node:
+        """Return the members of an object."""
         members = {}
-        for index, (name, inner, required) in enumerate(members_shown(schema, place.proposed)):
-            segment = name if _PLAIN_NAME.fullmatch(name) else f"-{index}"
-            members[name] = self.node(
-                inner,
-                _Place(
-                    path=(*place.path, segment),
-                    pointer=join_pointer(place.pointer, name),
-                    label=words.cut(name),
-                    is_name=True,
-                    required=required,
-                    proposed=place.proposed.get(name, ABSENT) if given else ABSENT,
-                    # A required member missing from what was proposed may still show its default.
-                    bare=place.bare or (given and not required) or not (given or place.required),
-                    depth=place.depth + 1,
-                ),
-            )
+        shown = members_shown(schema, place.proposed)
+        if self.as_given and isinstance(place.proposed, dict):
+            order = {name: at for at, name in enumerate(place.proposed)}
+            shown = sorted(shown, key=lambda member: order.get(member[0], len(order)))
+        for index, (name, inner, required) in enumerate(shown):
+            members[name] = self.node(inner, place.member(name, index=index, label=words.cut(name), required=required))
         group = Group(
-            id="-".join(place.path),
+            id=place.id,
             pointer=place.pointer,
             label=place.label,
             is_name=place.is_name,
             by_agent=place.by_agent,
             required=place.required,
             hint=words.hint(schema),
-            was_given=given,
+            was_given=isinstance(place.proposed, dict),
             members=members,
         )
         # Nothing in it could be filled in, so nothing could tell whether an optional one is meant.
         if not place.required and not any(_can_be_filled(node) for node in all_nodes(group)):
-            return self.json(schema, place)
+            return self.json(schema, place, words.NOTHING_TO_FILL)
         return group
 
-    def plain(self, kind: str, schema: Any, place: _Place) -> Field:
+    def plain(self, kind: str, schema: Any, place: Place) -> Field:
+        """Return a text, a number or a date."""
         initial = "" if place.proposed is ABSENT else _text_of(place.proposed)
         limit = schema.get("maxLength")
         if kind == LINE and (
             (limit or 0) > SEVERAL_LINES_FROM or re.search(r"[\r\n]", initial) or len(initial) > ONE_LINE_UP_TO
         ):
             kind = LINES
+        empty = schema.get("minLength") == 0 or (place.may_be_empty and "minLength" not in schema)
         return self.field(
             schema,
             place,
             widget=kind,
             initial=initial,
-            may_be_empty=schema.get("minLength") == 0,
+            may_be_empty=empty and kind in (LINE, LINES),
             input_type="date" if kind == DATE else "text",
             input_mode=words.INPUT_MODES.get(schema.get("format", ""), ""),
         )
 
-    def choice(self, schema: Any, place: _Place) -> Field:
+    def choice(self, schema: Any, place: Place) -> Field:
+        """Return a choice of listed values."""
         options = options_of(schema)
-        chosen = next((option.key for option in options if is_same(option.value, place.proposed)), "")
+        chosen = option_key(options, place.proposed) or ""
         if not place.required:
             options = [Option(key="", label="Left out", value=ABSENT, ours=True), *options]
         return self.field(schema, place, widget=CHOICE, initial=chosen, options=tuple(options))
 
-    def fixed(self, schema: Any, place: _Place) -> Field:
+    def fixed(self, schema: Any, place: Place) -> Field:
+        """Return a value that can only be sent or, if optional, left out."""
+        value = schema.get("const")  # a type of null alone is a constant too
         if not place.required:
-            return self.choice({**schema, "enum": [schema["const"]]}, place)
-        place = replace(place, proposed=schema["const"])
-        return self.field(schema, place, widget=FIXED, initial=words.value_label(schema["const"]))
+            return self.choice({**schema, "enum": [value]}, place)
+        return self.field(schema, replace(place, proposed=value), widget=FIXED, initial=words.value_label(value))
 
-    def json(self, schema: Any, place: _Place) -> Field:
+    def json(self, schema: Any, place: Place, why: str) -> Field:
+        """Return the box for JSON. ``why``: the reason that no field would do."""
         if place.proposed is ABSENT and place.required and not place.bare and takes_an_empty_object(schema):
             place = replace(place, proposed={})
         initial = "" if place.proposed is ABSENT else _json_text(place.proposed)
-        return self.field(schema, place, widget=JSON, initial=initial)
+        return self.field(schema, place, widget=JSON, initial=initial, why_json=why)
 
-    def field(self, schema: Any, place: _Place, *, widget: str, **more: Any) -> Field:
+    def field(self, schema: Any, place: Place, *, widget: str, why_json: str = "", **more: Any) -> Field:
+        """Return a control with all that is said about it."""
         return Field(
-            name=".".join(place.path),
-            id="-".join(place.path),
+            name=place.name,
+            id=place.id,
             pointer=place.pointer,
             label=place.label,
             is_name=place.is_name,
@@ -244,14 +285,26 @@ class _Builder:
             required=place.required,
             widget=widget,
             hint=words.hint(schema),
-            rule=words.rule(schema, widget),
+            rule=words.rule(schema, widget, why_json=why_json),
+            remark=place.remark,
             original=place.proposed,
             **more,
         )
 
 
-def _can_be_filled(node: Field | Group) -> bool:
-    return isinstance(node, Field) and node.widget != FIXED
+def _can_be_filled(node: Node) -> bool:
+    return not isinstance(node, Group) and not (isinstance(node, Field) and node.widget == FIXED)
+
+
+def _why_json(schema: Any) -> str:
+    """Return why a schema has no fields, in words that go on after "because"."""
+    if not isinstance(schema, dict) or not schema:
+        return words.ANYTHING
+    if schema.get("type") == "object" or "patternProperties" in schema:
+        return words.ANY_NAMES
+    if schema.get("type") == "array":
+        return words.ANY_ENTRIES
+    return words.FREE_RULES if schema.keys() & {"anyOf", "oneOf", "not", "if"} else words.ANYTHING
 
 
 def _text_of(value: Any) -> str:

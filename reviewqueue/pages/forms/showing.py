@@ -12,7 +12,26 @@ from functools import cached_property
 from typing import Any
 
 from ledger.errors import Problem
-from reviewqueue.pages.forms.fields import CHOICE, DATE, FIXED, JSON, LINES, Field, Group, Option, all_nodes
+from reviewqueue.pages.forms.fields import (
+    CHECKS,
+    CHOICE,
+    DATE,
+    ENTRIES,
+    FIXED,
+    JSON,
+    LINES,
+    Alternatives,
+    Branch,
+    Field,
+    Group,
+    Node,
+    Option,
+    Rows,
+    all_nodes,
+    empty_name,
+    kind_name,
+    rows_name,
+)
 from runs import schemas
 
 RADIOS_UP_TO = 6
@@ -39,6 +58,62 @@ class ShownField:
     options: tuple[ShownOption, ...]
     unchosen: bool  # a list of choices begins with an empty line
     flat: bool  # choices in our own short words stand side by side
+    offers_empty: bool = False  # an optional list, which may be sent although it is empty
+    empty_name: str = ""
+    empty_ticked: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownRow:
+    """One entry of a list: its key, and the value of the button that removes it."""
+
+    key: str
+    id: str
+    node: Shown
+    remove: str
+    may_go: bool
+    takes_focus: bool
+    number: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownRows:
+    """A list to draw, with the value of the button that adds an entry."""
+
+    rows: Rows
+    template: str
+    shown_rows: tuple[ShownRow, ...]
+    problems: tuple[str, ...]
+    described_by: str
+    id: str
+    marker: str
+    add: str
+    offers_empty: bool
+    empty_name: str
+    empty_ticked: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownBranch:
+    """One shape of a value to draw: its choice, and its own fields."""
+
+    branch: Branch
+    id: str
+    chosen: bool
+    node: Shown | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownAlternatives:
+    """A value of several shapes to draw."""
+
+    alternatives: Alternatives
+    template: str
+    name: str
+    branches: tuple[ShownBranch, ...]
+    problems: tuple[str, ...]
+    described_by: str
+    id: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +131,14 @@ class ShownGroup:
 
     group: Group | None
     template: str
-    members: tuple[ShownField | ShownGroup, ...]
+    members: tuple[Shown, ...]
     problems: tuple[str, ...]
     described_by: str
     id: str
     wrongs: tuple[Wrong, ...] = ()
+
+
+Shown = ShownField | ShownGroup | ShownRows | ShownAlternatives
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +146,7 @@ class Form:
     """A form: ``root`` is ``None`` where nothing is asked, ``schema`` is ``None`` where a call is edited."""
 
     prefix: str
-    root: Field | Group | None
+    root: Node | None
     schema: Any
 
     @cached_property
@@ -123,6 +201,8 @@ class _Showing:
             )
         node = max(around, key=lambda candidate: len(candidate.pointer))
         rest = problem.pointer[len(node.pointer) :].lstrip("/").replace("~1", "/").replace("~0", "~")
+        if rest.isdecimal() and isinstance(node, Field) and node.widget in (ENTRIES, CHECKS):
+            rest = f"entry {int(rest) + 1}"
         message = f"{rest}: {problem.message}" if rest else problem.message
         self.messages.setdefault(node.id, []).append(message)
         return Wrong(id=node.id, label=node.label, message=message)
@@ -143,37 +223,97 @@ class _Showing:
             wrongs=self.wrongs,
         )
 
-    def node(self, node: Field | Group) -> ShownField | ShownGroup:
+    def node(self, node: Node) -> Shown:
         problems = tuple(self.messages.get(node.id, ()))
         if isinstance(node, Field):
             return self.field(node, problems)
+        if isinstance(node, Rows):
+            return self.rows(node, problems)
+        if isinstance(node, Alternatives):
+            return self.alternatives(node, problems)
         return ShownGroup(
             group=node,
             template="forms/_group.html",
             members=tuple(self.node(member) for member in node.members.values()),
             problems=problems,
-            described_by=_described_by(node.id, hint=bool(node.hint), wrong=bool(problems)),
+            described_by=_described_by(node, wrong=bool(problems)),
+            id=node.id,
+        )
+
+    def rows(self, rows: Rows, problems: tuple[str, ...]) -> ShownRows:
+        return ShownRows(
+            rows=rows,
+            template="forms/_rows.html",
+            shown_rows=tuple(
+                ShownRow(
+                    key=row.key,
+                    id=f"{row.node.id}--row",
+                    node=self.node(row.node),
+                    remove=f"remove:{rows.name}:{row.key}",
+                    may_go=row.may_go,
+                    takes_focus=rows.focus == row.key,
+                    number=number,
+                )
+                for number, row in enumerate(rows.rows, start=1)
+            ),
+            problems=problems,
+            described_by=_described_by(rows, wrong=bool(problems)),
+            id=rows.id,
+            marker=rows_name(rows.name),
+            add=f"add:{rows.name}",
+            offers_empty=not rows.required and not rows.rows,
+            empty_name=empty_name(rows.name),
+            empty_ticked=self.is_ticked(rows.name, given=rows.was_given and not rows.rows),
+        )
+
+    def is_ticked(self, name: str, *, given: bool) -> bool:
+        typed = self.typed.get(empty_name(name))
+        return given if typed is None else typed == "1"
+
+    def alternatives(self, node: Alternatives, problems: tuple[str, ...]) -> ShownAlternatives:
+        name = kind_name(node.name)
+        chosen = self.typed.get(name, node.initial)
+        return ShownAlternatives(
+            alternatives=node,
+            template="forms/_alternatives.html",
+            name=name,
+            branches=tuple(
+                ShownBranch(
+                    branch=branch,
+                    id=f"{node.id}--{branch.key or 'none'}",
+                    chosen=branch.key == chosen,
+                    node=None if branch.node is None else self.node(branch.node),
+                )
+                for branch in node.branches
+            ),
+            problems=problems,
+            described_by=_described_by(node, wrong=bool(problems)),
             id=node.id,
         )
 
     def field(self, field: Field, problems: tuple[str, ...]) -> ShownField:
         text = self.typed.get(field.name, field.initial)
+        keys = set(text.split(",")) if field.widget == CHECKS else {text}
         # A browser's date picker blanks what is no date; what was typed must stay.
         blanked = field.widget == DATE and text and schemas.validate({"format": "date"}, text)
+        is_list = field.widget in (ENTRIES, CHECKS)
         return ShownField(
             field=field,
             template=_template(field),
             text=text,
             input_type="text" if blanked else field.input_type,
             problems=problems,
-            described_by=_described_by(field.id, hint=bool(field.hint or field.rule), wrong=bool(problems)),
+            described_by=_described_by(field, wrong=bool(problems)),
             rows=min(20, max(3, text.count("\n") + 1)),
             options=tuple(
-                ShownOption(option=option, id=f"{field.id}--{option.key or 'none'}", chosen=option.key == text)
+                ShownOption(option=option, id=f"{field.id}--{option.key or 'none'}", chosen=option.key in keys)
                 for option in field.options
             ),
             flat=all(option.ours for option in field.options),
             unchosen=field.required and text not in {option.key for option in field.options},
+            offers_empty=is_list and not field.required,
+            empty_name=empty_name(field.name),
+            empty_ticked=is_list and self.is_ticked(field.name, given=field.original == []),
         )
 
 
@@ -184,10 +324,15 @@ def _is_around(outer: str, pointer: str) -> bool:
 def _template(field: Field) -> str:
     if field.widget == CHOICE:
         return f"forms/_{'choice' if len(field.options) <= RADIOS_UP_TO else 'select'}.html"
-    return {LINES: "forms/_lines.html", JSON: "forms/_json.html", FIXED: "forms/_fixed.html"}.get(
-        field.widget, "forms/_line.html"
-    )
+    return {
+        LINES: "forms/_lines.html",
+        ENTRIES: "forms/_lines.html",
+        CHECKS: "forms/_checks.html",
+        JSON: "forms/_json.html",
+        FIXED: "forms/_fixed.html",
+    }.get(field.widget, "forms/_line.html")
 
 
-def _described_by(node_id: str, *, hint: bool, wrong: bool) -> str:
-    return " ".join([f"{node_id}--hint"] * hint + [f"{node_id}--wrong"] * wrong)
+def _described_by(node: Node, *, wrong: bool) -> str:
+    told = bool(node.hint or getattr(node, "rule", "") or getattr(node, "remark", ""))
+    return " ".join([f"{node.id}--hint"] * told + [f"{node.id}--wrong"] * wrong)

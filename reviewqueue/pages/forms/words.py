@@ -1,6 +1,6 @@
-"""Our words about fields: rules from the schema, the names of choices, what the keyboard of a phone should show.
+"""Our words about fields: rules from the schema, the names of choices and shapes, why a box takes JSON.
 
-Called by ``building``. An agent's words (titles, descriptions) pass through unchanged but bounded.
+Called by ``building`` and its neighbours. An agent's words (titles, descriptions) pass through unchanged but bounded.
 """
 
 from __future__ import annotations
@@ -9,13 +9,28 @@ from collections.abc import Sequence
 from typing import Any
 
 from ledger import exact
-from reviewqueue.pages.forms.fields import CHOICE, DATE, FIXED, INTEGER, JSON
+from reviewqueue.pages.forms.fields import ABSENT, CHECKS, CHOICE, DATE, ENTRIES, FIXED, INTEGER, JSON, LIST
 from runs.schemas.explaining import FORMAT_WORDS
 
 _MAX_LABEL = 200
 _MAX_HINT = 1_000
+_MAX_REMARK = 80
 
 INPUT_MODES = {"email": "email", "uri": "url"}
+
+ANYTHING = "any value may stand here"
+ANY_NAMES = "its members may have any names"
+ANY_ENTRIES = "its entries may be anything"
+TOO_DEEP = "it lies too deep inside other groups for fields of its own"
+TOO_MANY = "it has more fields than a person can go through"
+OTHER_KIND = "the value shown is of another kind than the question asks for"
+FREE_RULES = "which values fit depends on rules that no field can show"
+NOTHING_TO_FILL = "there is nothing in it to fill in, only to send or to leave out"
+
+_SHAPES = {
+    "string": "Text", "number": "Number", "integer": "Whole number", "boolean": "Yes or no", "array": "List",
+    "object": "Several fields", "null": "Nothing (null)",
+}  # fmt: skip
 
 
 def cut(text: Any, limit: int = _MAX_LABEL) -> str:
@@ -39,24 +54,66 @@ def value_labels(values: Sequence[Any]) -> list[str]:
     return [cut(value if bare else exact.dumps(value)) for value in values]
 
 
-def rule(schema: Any, widget: str) -> str:
+def shape_label(schema: Any, *, kind: str, number: int) -> tuple[str, bool]:
+    """Return what one of several shapes is called, and whether the words are ours: its title, else what it holds."""
+    if isinstance(schema, dict) and schema.get("title"):
+        return cut(schema["title"]), False
+    if isinstance(schema, dict) and "const" in schema:
+        return value_label(schema["const"]), False
+    types = schema.get("type", kind) if isinstance(schema, dict) else kind
+    shape = types if isinstance(types, str) else ""
+    return _SHAPES.get(shape, "One of several values" if kind == CHOICE else f"Shape {number}"), True
+
+
+def remark(schema: Any, proposed: Any, shown: Any) -> str:
+    """Return whose value a field shows, where there could be a doubt: the proposal's or the default's."""
+    if not isinstance(schema, dict) or "default" not in schema:
+        return ""
+    default = cut(exact.dumps(schema["default"]), _MAX_REMARK)
+    if proposed is not ABSENT:
+        return f"shows what was proposed; the default would be {default}"
+    return "filled in with the default" if shown is not ABSENT else f"the default, {default}, is not filled in"
+
+
+def rule(schema: Any, widget: str, *, why_json: str = "") -> str:
     """Return what a field asks for beyond its type, in a few words."""
+    if widget == JSON:
+        return f"JSON, because {why_json or ANYTHING}"
     if not isinstance(schema, dict) or widget in (CHOICE, FIXED):
         return ""
+    if widget in (LIST, ENTRIES, CHECKS):
+        return _list_rule(schema, widget)
     said = [f"{words} {exact.dumps(schema[word])}" for word, words in _LIMITS if word in schema]
     if schema.get("minLength", 0) > 1:
         said.append(f"at least {schema['minLength']} characters")
     if "maxLength" in schema:
         said.append(f"at most {schema['maxLength']} characters")
-    if widget == JSON:
-        said = ["JSON"]
-    elif widget == INTEGER:
+    if widget == INTEGER:
         said.insert(0, "a whole number")
-    if "format" in schema and widget not in (DATE, JSON):
+    if "format" in schema and widget != DATE:
         said.append(FORMAT_WORDS[schema["format"]])
-    if "pattern" in schema and widget != JSON:
+    if "pattern" in schema:
         said.append(f"of the pattern {schema['pattern']}")
     return ", ".join(said)
+
+
+def _list_rule(schema: dict[str, Any], widget: str) -> str:
+    said = ["one entry a line"] if widget == ENTRIES else []
+    if schema.get("minItems"):
+        said.append(f"at least {_entries(schema['minItems'])}")
+    if "maxItems" in schema:
+        said.append(f"at most {_entries(schema['maxItems'])}")
+    if schema.get("uniqueItems") and widget != CHECKS:
+        said.append("none twice")
+    inner = schema.get("items")
+    if widget == ENTRIES and isinstance(inner, dict):
+        each = rule(inner, INTEGER if inner.get("type") == "integer" else "line")
+        said += [f"each {each}"] if each else []
+    return ", ".join(said)
+
+
+def _entries(number: Any) -> str:
+    return "1 entry" if number == 1 else f"{number} entries"
 
 
 _LIMITS = (

@@ -1,0 +1,156 @@
+"""Reading the decide form: a draft from the screen of a wait and, after a submission, from what was typed.
+
+Called by ``deciding``. Nothing typed is ever lost, and what is wrong stands at its field. A verdict counts only if its own
+button was pressed.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ledger.canonical import digest
+from reviewqueue.gateway import Seen
+from reviewqueue.pages.drafts import Draft, Part, Tick
+from reviewqueue.pages.forms import (
+    Form,
+    Reading,
+    Shape,
+    build_edit_form,
+    build_form,
+    change_of,
+    read_submission,
+)
+from reviewqueue.pages.offers import OFFERS
+from reviewqueue.screens import WaitScreen
+from runs.decisions import MESSAGE_LIMIT
+from runs.states import APPROVING, Verdict
+
+Post = Mapping[str, Any]
+NO_VERSION = 0  # the first is 1
+_NONCE = re.compile(r"[A-Za-z0-9_-]{8,60}")
+
+
+def new_draft(screen: WaitScreen) -> Draft:
+    """Return the form as nobody has touched it: nothing is chosen."""
+    return _Drafting(screen, None, judge=False).draft()
+
+
+def read_draft(screen: WaitScreen, post: Post, *, judge: bool) -> Draft:
+    """Return the form with what was typed. ``judge`` False: only shown again, nothing is said about faults."""
+    return _Drafting(screen, post, judge=judge).draft()
+
+
+class _Drafting:
+    def __init__(self, screen: WaitScreen, post: Post | None, *, judge: bool) -> None:
+        self.screen = screen
+        self.interrupt = screen.interrupt
+        self.post = post
+        self.judge = judge
+        self.shape = Shape() if post is None else Shape(post=post, change="" if judge else change_of(post))
+        self.chosen = self.text("verdict") if self.text("verdict") in self.interrupt.verdicts else ""
+
+    def text(self, name: str) -> str:
+        """Return what was typed into one control, line ends as line feeds."""
+        return str(self.post.get(name, "")).replace("\r\n", "\n") if self.post is not None else ""
+
+    def draft(self) -> Draft:
+        pressed = self.text("act")
+        return Draft(
+            interrupt=self.interrupt,
+            parts=tuple(self.part(verdict) for verdict in self.interrupt.verdicts),
+            seen=self.seen(),
+            request_key=self.request_key(),
+            pressed=pressed,
+            nothing_pressed=self.not_pressed(pressed) if self.judge else "",
+        )
+
+    def request_key(self) -> str:
+        """Return the key of the form that was sent, so that a double post is one decision; a new one for a new form."""
+        sent = self.text("request_key")
+        return sent if _NONCE.fullmatch(sent) else secrets.token_urlsafe(16)
+
+    def seen(self) -> Seen:
+        """Return the version that the person saw: the one of the form that was sent, or of the form that is drawn now.
+
+        A form that names no version was not drawn by us, and nobody can tell what its sender saw: it counts as stale.
+        """
+        if not self.judge:
+            return Seen(state_version=self.interrupt.state_version, content_digest=self.interrupt.content_digest)
+        version = self.text("state_version")
+        names_one = version.isascii() and version.isdigit() and len(version) < 10
+        seen = int(version) if names_one else NO_VERSION
+        return Seen(state_version=seen, content_digest=self.text("content_digest")[:80])
+
+    def not_pressed(self, pressed: str) -> str:
+        """Say why nothing was decided, where the choice and the button are not the same act."""
+        if not self.chosen:
+            return "Choose what you decide first. Nothing was sent."
+        act = pressed.partition("-")[0]
+        if act != self.chosen:
+            offered = OFFERS[self.chosen]
+            return f"You chose “{offered.title}”. Press “{offered.button}” to do that; nothing was sent."
+        return ""
+
+    def part(self, verdict: str) -> Part:
+        is_chosen = verdict == self.chosen
+        judge = self.judge and is_chosen
+        message = self.text(f"message-{verdict}")
+        form = self.answer_form(verdict)
+        edit_form = self.edit_form() if verdict == Verdict.EDIT else None
+        return Part(
+            verdict=verdict,
+            words=OFFERS[verdict],
+            is_chosen=is_chosen,
+            message=message,
+            message_problem=self.message_problem(verdict, message) if judge else "",
+            form=form,
+            reading=self.reading(form, judge=judge),
+            edit_form=edit_form,
+            edit_reading=self.reading(edit_form, judge=judge),
+            ticks=self.ticks(verdict, judge=judge),
+        )
+
+    def answer_form(self, verdict: str) -> Form | None:
+        """Return the form of the input schema, for the verdicts that take an input."""
+        schema = self.interrupt.schema
+        if verdict == Verdict.ANSWER:
+            return build_form(True if schema is None else schema.body, prefix="input", shape=self.shape)
+        if verdict in APPROVING and schema is not None:
+            return build_form(schema.body, prefix=f"input-{verdict}", shape=self.shape)
+        return None
+
+    def edit_form(self) -> Form:
+        proposal = self.interrupt.proposal
+        if "schema" in proposal:
+            return build_form(proposal["schema"], proposed=proposal["arguments"], prefix="arguments", shape=self.shape)
+        return build_edit_form(proposal["arguments"], prefix="arguments", shape=self.shape)
+
+    def reading(self, form: Form | None, *, judge: bool) -> Reading | None:
+        if form is None or self.post is None:
+            return None
+        if not any(str(name).partition(".")[0] == form.prefix for name in self.post):
+            return read_submission(form, self.post) if judge else None
+        reading = read_submission(form, self.post)
+        return reading if judge else replace(reading, problems=())
+
+    def message_problem(self, verdict: str, message: str) -> str:
+        if OFFERS[verdict].message_required and not message.strip():
+            return "Say what you ask."
+        if len(message) > MESSAGE_LIMIT:
+            return f"This is longer than {MESSAGE_LIMIT} characters."
+        return "This holds a character that cannot be stored." if "\x00" in message else ""
+
+    def ticks(self, verdict: str, *, judge: bool) -> tuple[Tick, ...]:
+        if verdict not in APPROVING:
+            return ()
+        ticks = []
+        for fact in self.screen.changed:
+            name, value = f"seen-{fact.pk}-{verdict}", digest(fact.last_value)
+            is_ticked = self.text(name) == value
+            problem = "Confirm that you have seen this change." if judge and not is_ticked else ""
+            ticks.append(Tick(fact=fact, name=name, value=value, is_ticked=is_ticked, problem=problem))
+        return tuple(ticks)
