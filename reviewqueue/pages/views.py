@@ -5,6 +5,8 @@ Called by ``urls``. Rows come from ``inbox`` and ``screens``, which ask ``author
 
 from __future__ import annotations
 
+import re
+
 from django.http import HttpResponse
 from django.views.decorators.http import require_safe
 
@@ -17,6 +19,8 @@ from reviewqueue.pages.receipts import receipt_context
 from reviewqueue.pages.run_pages import run_context, runs_context
 from reviewqueue.pages.showing import PageRequest, foreign_is_missing, show
 from runs.states import RunStatus
+
+_SLUG = re.compile(r"[-a-zA-Z0-9_]{1,60}")
 
 
 @require_safe
