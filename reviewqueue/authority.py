@@ -86,7 +86,7 @@ def why_not_decide(person: AbstractUser, interrupt: Interrupt) -> Refusal | None
     queue = interrupt.queue
     if not person.is_active:
         return NotPermitted("Your account is disabled.")
-    if not _MEMBERSHIP.all(person=person.pk, reviewers=queue.reviewers_id, leads=queue.leads_id):
+    if not _is_member(person, queue):
         return NotPermitted(f"You are not a reviewer of {queue.slug}.", who_can=who_can_decide(interrupt))
     assigned = _ASSIGNED.all(interrupt=interrupt.pk)
     if assigned and (person.pk,) not in assigned:
@@ -111,7 +111,25 @@ def still_may_decide(decision: Decision) -> bool:
     """
     if decision.by is None:
         return True
+    if decision.interrupt.quorum > 1:
+        return vote_stands(decision)
     return why_not_decide(decision.by, decision.interrupt) is None
+
+
+def vote_stands(vote: Decision) -> bool:
+    """Tell whether one of several votes still counts: its person may decide in the queue that has the wait now, or in the
+    one where the vote was given, before it was escalated. Who was assigned since takes no vote away."""
+    person, interrupt = vote.by, vote.interrupt
+    if person is None or not person.is_active:
+        return False
+    if interrupt.run.initiator_id == person.pk and not _self_review_allowed(interrupt):
+        return False
+    queues = [interrupt.queue, *([] if vote.queue is None else [vote.queue])]
+    return any(_is_member(person, queue) for queue in queues)
+
+
+def _is_member(person: AbstractUser, queue: Queue) -> bool:
+    return bool(_MEMBERSHIP.all(person=person.pk, reviewers=queue.reviewers_id, leads=queue.leads_id))
 
 
 def who_can_decide(interrupt: Interrupt) -> list[str]:
@@ -208,10 +226,19 @@ def leads(person: AbstractUser, queue: Queue) -> bool:
 
 
 def check_assignees(
-    people: list[AbstractUser], *, queue: Queue, policy: Policy, initiator_id: int | None, at: str
+    people: list[AbstractUser],
+    *,
+    queue: Queue,
+    policy: Policy,
+    initiator_id: int | None,
+    at: str,
+    quorum: int = 1,
 ) -> None:
-    """Refuse assignees of a new wait who could never decide it; ``at`` is their JSON Pointer in the request."""
-    if not people:
+    """Refuse assignees of a new wait who could never decide it, and a quorum that so many people could never reach.
+
+    ``at`` is the assignees' JSON Pointer in the request.
+    """
+    if not people and quorum == 1:
         return
     able = set(deciders_of(queue).values_list("pk", flat=True))
     for place, person in enumerate(people):
@@ -219,6 +246,10 @@ def check_assignees(
             raise PayloadInvalid.at(f"{at}/{place}", f"is no reviewer of {queue.slug}, and could not decide this")
     if not policy.self_review and {person.pk for person in people} == {initiator_id}:
         raise NoDecider("The only assignee started the run, and may not review it.")
+    could = {person.pk for person in people} or able
+    could -= set() if policy.self_review else {initiator_id}
+    if len(could) < quorum:
+        raise NoDecider(f"{quorum} people have to approve this, and only {len(could)} could.")
 
 
 def _self_review_allowed(interrupt: Interrupt) -> bool:

@@ -19,11 +19,12 @@ from runs import claims
 from runs.continuations import open_continuation
 from runs.decisions import closed_refusal, winner_of
 from runs.errors import Expired, NotPermitted, UndoTooLate
-from runs.interrupts import extend_interrupt, reopen_interrupt
-from runs.models import Assignee, Comment, Interrupt, Run
+from runs.interrupts import extend_interrupt, reopen_interrupt, take_back_vote
+from runs.models import Assignee, Comment, Decision, Interrupt, Run
 from runs.standing import store
 from runs.states import ContinuationStatus, InterruptStatus
 from runs.timeline import note
+from runs.votes import own_vote
 
 LONGEST_COMMENT = 10_000
 
@@ -47,7 +48,7 @@ def release(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
     run, interrupt, now = _lock(responder, interrupt_id)
     if claims.is_claimed_by_other(interrupt, responder, now=now) and not authority.leads(responder, interrupt.queue):
         raise claims.refuse_claimed(interrupt)
-    if interrupt.claimed_by_id is None:
+    if interrupt.claimed_by_id is None or (interrupt.quorum > 1 and interrupt.claimed_by_id != responder.pk):
         return interrupt
     claims.release_claim(interrupt)
     _note(run, "interrupt.released", responder, interrupt, now=now)
@@ -60,7 +61,12 @@ def assign(*, responder: AbstractUser, interrupt_id: str, people: list[AbstractU
     run, interrupt, now = _lock(responder, interrupt_id)
     _refuse_unless_lead(responder, interrupt, now=now)
     authority.check_assignees(
-        people, queue=interrupt.queue, policy=interrupt.policy, initiator_id=run.initiator_id, at="/assignees"
+        people,
+        queue=interrupt.queue,
+        policy=interrupt.policy,
+        initiator_id=run.initiator_id,
+        quorum=interrupt.quorum,
+        at="/assignees",
     )
     Assignee.objects.filter(interrupt=interrupt).delete()
     Assignee.objects.bulk_create(Assignee(interrupt=interrupt, person_id=person.pk) for person in people)
@@ -102,9 +108,13 @@ def comment(*, responder: AbstractUser, interrupt_id: str, text: str) -> Comment
 def undo(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
     """Take one's own answer back, within the policy's time and before a worker has it: the question is open again.
 
-    Against a claim there is no race: both lock the run, and no claim is given before the time to undo is over.
+    Against a claim there is no race: both lock the run, and no claim is given before the time to undo is over. A vote that
+    still waits for others let nothing begin, so it may be taken back as long as the wait is open, through either door.
     """
     run, interrupt, now = _lock(responder, interrupt_id)
+    vote = own_vote(interrupt, responder)
+    if vote is not None and interrupt.status == InterruptStatus.WAITING:
+        return _undo_vote(run, interrupt, vote, responder, now=now)
     winner = winner_of(interrupt)
     if winner is None or winner.by_id != responder.pk or interrupt.status != InterruptStatus.ANSWERED:
         raise NotPermitted("Only who gave an answer may take it back.")
@@ -114,8 +124,16 @@ def undo(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
     if gone or too_late or interrupt.deadline <= now or run.ending:
         raise UndoTooLate
     deadline = interrupt.deadline
-    reopen_interrupt(run, interrupt, verb="revoke", reason="taken back", now=now, deadline=deadline)
+    reopen_interrupt(run, interrupt, verb="revoke", reason="taken back", now=now, deadline=deadline, only=[winner])
     _note(run, "decision.undone", responder, interrupt, now=now, waits_end=deadline, decision=winner.public_id)
+    return interrupt
+
+
+def _undo_vote(run: Run, interrupt: Interrupt, vote: Decision, responder: AbstractUser, *, now: datetime) -> Interrupt:
+    if interrupt.deadline <= now:
+        raise UndoTooLate
+    overtaken = [it.public_id for it in take_back_vote(interrupt, vote)]
+    _note(run, "decision.undone", responder, interrupt, now=now, decision=vote.public_id, votes_overtaken=overtaken)
     return interrupt
 
 

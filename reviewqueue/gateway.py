@@ -1,9 +1,9 @@
 """RESUME GATEWAY: the single door for every answer, by page and by API.
 
 In order: may they see it; does the answer fit (before any lock); then one transaction: the run's lock, lazy expiry, the
-interrupt's lock, authority now, waiting, in time, the same version, not claimed by another; the decision is recorded and
-the wait closed, with its permit and its continuation or the row of the task that checks it. A refused answer changes
-nothing but the record of it.
+interrupt's lock, authority now, waiting, in time, the same version, not claimed by another, not a second vote; the decision
+is recorded and, where enough people agree, the wait closed, with its permit and its continuation or the row of the task that
+checks it. A refused answer changes nothing but the record of it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from ledger.compiled import Compiled
 from ledger.errors import KeyReused, NotFound, Refusal
 from ledger.transactions import assert_open, use_case
 from reviewqueue import authority, tasks
+from reviewqueue.voting import tell_vote, weigh
 from runs import claims
 from runs.continuations import told_of
 from runs.decisions import Answer, check_answer, closed_refusal, record_decision, winner_of
 from runs.errors import (
     AlreadyDecided,
+    AlreadyVoted,
     Expired,
     InputInvalid,
     RateLimited,
@@ -37,6 +39,7 @@ from runs.models import Continuation, Decision, Interrupt, Permit, Run
 from runs.standing import store
 from runs.states import APPROVING, ContinuationStatus, DecisionStatus, InterruptStatus
 from runs.timeline import note
+from runs.votes import own_vote, refuse_second
 
 #: Refused attempts without the right that are kept for one person; more are a nuisance, not evidence.
 DENIED_PER_HOUR = 20
@@ -100,28 +103,34 @@ def _decide(
     if request_key:
         before = Decision.objects.filter(by=responder.pk, interrupt=interrupt, request_key=request_key).first()
         if before is not None:
-            # The version is part of what was said: in a renewed review the same words are a new answer.
-            same = before.digest == answer.digest() and before.state_version == seen.state_version
-            return _receipt_again(run, interrupt, before) if same else KeyReused()
+            return _receipt_again(run, interrupt, before) if _is_same(before, answer, seen) else KeyReused()
     if interrupt.status == InterruptStatus.WAITING and interrupt.deadline <= now:
         # The sweep's own verb: a late answer is judged against what the deadline led to, also where no sweep runs.
         expire_interrupt(run, interrupt, now=now)
     winner = None if interrupt.status == InterruptStatus.WAITING else winner_of(interrupt)
     if winner is not None and winner.by_id == responder.pk and winner.digest == answer.digest():
         return _receipt_again(run, interrupt, winner)
-    refusal = _find_refusal(responder, interrupt, seen, winner, now=now)
+    vote = own_vote(interrupt, responder) if winner is None else None
+    if vote is not None and not request_key and _is_same(vote, answer, seen):
+        return _receipt_again(run, interrupt, vote)
+    refusal = _find_refusal(responder, interrupt, seen, winner, vote, now=now)
     if refusal is not None:
         status = _REFUSED_AS.get(refusal.code, DecisionStatus.DENIED)
         return _keep_refused(run, interrupt, responder, answer, seen, door, status, refusal, now=now)
+    weighed = weigh(interrupt, answer)
     decision = record_decision(
         interrupt,
         answer,
         by=responder,
-        status=DecisionStatus.ACCEPTED,
+        status=weighed.status,
         now=now,
         door=door,
         request_key=request_key,
+        state_version=seen.state_version,
     )
+    if weighed.status == DecisionStatus.COUNTED:
+        tell_vote(run, interrupt, decision, weighed.overtaken, now=now)
+        return Receipt(decision=decision, interrupt=interrupt, permit=None, continuation=None, resume=None)
     not_before = now + interrupt.policy.undo if door == "page" else now
     continuation = answer_interrupt(run, interrupt, decision, answer, now=now, not_before=not_before)
     note(
@@ -141,6 +150,11 @@ def _decide(
     permit: Permit | None = getattr(decision, "permit", None) if answer.verdict in APPROVING else None
     resume = resume_word(run, interrupt, continuation)
     return Receipt(decision=decision, interrupt=interrupt, permit=permit, continuation=continuation, resume=resume)
+
+
+def _is_same(before: Decision, answer: Answer, seen: Seen) -> bool:
+    """Tell whether this was said before. The version is part of it: in a renewed review the same words are a new answer."""
+    return before.digest == answer.digest() and before.state_version == seen.state_version
 
 
 def lock_interrupt(interrupt_pk: int) -> tuple[Run, Interrupt]:
@@ -165,6 +179,7 @@ _INTERRUPT_TO_LOCK = Compiled(
 
 _REFUSED_AS: dict[str, DecisionStatus] = {
     AlreadyDecided.code: DecisionStatus.DUPLICATE,
+    AlreadyVoted.code: DecisionStatus.DUPLICATE,
     Expired.code: DecisionStatus.LATE,
     Withdrawn.code: DecisionStatus.LATE,
     Superseded.code: DecisionStatus.LATE,
@@ -175,7 +190,13 @@ _REFUSED_AS: dict[str, DecisionStatus] = {
 
 
 def _find_refusal(
-    responder: AbstractUser, interrupt: Interrupt, seen: Seen, winner: Decision | None, *, now: datetime
+    responder: AbstractUser,
+    interrupt: Interrupt,
+    seen: Seen,
+    winner: Decision | None,
+    vote: Decision | None,
+    *,
+    now: datetime,
 ) -> Refusal | None:
     """Return the first reason against the answer, in the gateway's order."""
     refusal = authority.why_not_decide(responder, interrupt)
@@ -190,7 +211,7 @@ def _find_refusal(
         return StaleVersion(state_version=interrupt.state_version, content_digest=interrupt.content_digest)
     if claims.is_claimed_by_other(interrupt, responder, now=now):
         return claims.refuse_claimed(interrupt)
-    return None
+    return None if vote is None else refuse_second(interrupt, vote)
 
 
 def _keep_refused(

@@ -26,6 +26,7 @@ from runs.states import OnExpiry, Risk
 
 STAFF_ROLES = {"owner", "operator"}
 QUEUE_ROLES = {"reviewer": "reviewers", "lead": "leads", "auditor": "auditors"}
+MOST_VOTES = 20
 ROLES = (*QUEUE_ROLES, "owner", "operator")
 
 #: What a new version of a policy is copied with; the rest is the new row's own.
@@ -42,6 +43,7 @@ POLICY_RULES = (
     "escalate_wait",
     "then",
     "self_review",
+    "quorum",
     "risk_floor",
     "permit_ttl",
     "freshness",
@@ -162,6 +164,8 @@ def _check_policy(policy: Policy) -> None:
         raise NotAdded("Escalating needs the next queue: --escalate-to NAME.")
     if policy.then not in {OnExpiry.CANCEL, OnExpiry.FAIL}:
         raise NotAdded("After the last queue a run is cancelled or failed: --then cancel|fail.")
+    if not 1 <= policy.quorum <= MOST_VOTES:
+        raise NotAdded(f"A call is approved by 1 to {MOST_VOTES} people.")
     if policy.risk_floor not in Risk.values:
         raise NotAdded(f"A risk is one of: {', '.join(Risk.values)}.")
     if not 1 <= policy.max_rounds <= 100:

@@ -21,6 +21,7 @@ from runs.decisions import winner_of
 from runs.halting import open_halts
 from runs.models import Checkpoint, Continuation, Decision, Event, Fact, Halt, Hold, Interrupt, Outcome, Permit, Run
 from runs.states import ContinuationStatus, DecisionStatus, InterruptStatus
+from runs.votes import Tally, own_vote, refuse_second, tally
 
 STORY = 40  # events on the page of one wait; the run's own page has them all
 RUNS = 50
@@ -39,6 +40,8 @@ class WaitScreen:
     winner: Decision | None
     assignees: list[AbstractUser]
     why_not: Refusal | None
+    tally: Tally
+    has_voted: bool
     held_by_other: bool
     halt: Halt | None
     is_lead: bool
@@ -66,6 +69,7 @@ def read_wait(person: AbstractUser, interrupt_id: str, *, now: datetime) -> Wait
     facts = Fact.objects.filter(checkpoint=interrupt.checkpoint_id).filter(Q(interrupt=None) | Q(interrupt=interrupt))
     events = Event.objects.filter(run=run).order_by("-seq")[:STORY]
     waits = authority.visible_interrupts(person).filter(run=run).select_related("queue")
+    so_far = tally(interrupt)
     return WaitScreen(
         interrupt=interrupt,
         facts=list(facts.select_related("connection").order_by("id")),
@@ -74,11 +78,18 @@ def read_wait(person: AbstractUser, interrupt_id: str, *, now: datetime) -> Wait
         waits=list(waits.defer("message", "proposal", "evidence").order_by("id")),
         winner=winner_of(interrupt),
         assignees=[assignee.person for assignee in interrupt.assignees.select_related("person")],
-        why_not=authority.why_not_decide(person, interrupt),
+        why_not=authority.why_not_decide(person, interrupt) or _second_vote(person, interrupt),
+        tally=so_far,
+        has_voted=so_far.includes(person),
         halt=open_halts().filter(agent=interrupt.agent_id).first(),
         held_by_other=claims.is_claimed_by_other(interrupt, person, now=now),
         is_lead=authority.leads(person, interrupt.queue),
     )
+
+
+def _second_vote(person: AbstractUser, interrupt: Interrupt) -> Refusal | None:
+    vote = own_vote(interrupt, person)
+    return None if vote is None else refuse_second(interrupt, vote)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +106,7 @@ class ReceiptScreen:
     holds: list[Hold]
     event: Event | None
     winner: Decision | None
+    tally: Tally
 
 
 def read_receipt(person: AbstractUser, decision_id: str) -> ReceiptScreen:
@@ -119,6 +131,7 @@ def read_receipt(person: AbstractUser, decision_id: str) -> ReceiptScreen:
         holds=_open_holds(interrupt.run),
         event=next((event for event in told if event.refs.get("decision") == found.public_id), None),
         winner=winner_of(interrupt),
+        tally=tally(interrupt),
     )
 
 

@@ -65,14 +65,17 @@ def amend_wait(*, agent: Agent, interrupt_id: str, amendment: Amendment, state_v
     if amendment.facts is not ABSENT:
         Fact.objects.filter(interrupt=interrupt).delete()
         record_facts(amendment.facts, agent=agent, checkpoint=interrupt.checkpoint, interrupt=interrupt, at="/facts")
-    amend_interrupt(interrupt, **changed)
+    if "proposal" in changed:
+        changed["as_proposed"] = None  # the agent's own again, whatever a vote had made of it
+    overtaken = amend_interrupt(interrupt, **changed)
     note(
         run,
         "interrupt.amended",
         actor=f"agent:{agent.slug}",
         at=now,
         interrupt=interrupt.public_id,
-        members=sorted(changed),
+        members=sorted(changed.keys() - {"as_proposed"}),
+        votes_overtaken=[vote.public_id for vote in overtaken],
         state_version=interrupt.state_version,
         digest=interrupt.content_digest,
     )

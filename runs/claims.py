@@ -16,9 +16,10 @@ from runs.models import Interrupt
 
 
 def is_claimed_by_other(interrupt: Interrupt, person: AbstractBaseUser, *, now: datetime) -> bool:
-    """Tell whether somebody else's claim is live."""
+    """Tell whether somebody else's claim is live and keeps this person out: not where several have to decide."""
     return (
-        interrupt.claimed_by_id is not None
+        interrupt.quorum == 1
+        and interrupt.claimed_by_id is not None
         and interrupt.claimed_by_id != person.pk
         and interrupt.claimed_until is not None
         and interrupt.claimed_until > now

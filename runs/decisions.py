@@ -139,6 +139,7 @@ def record_decision(
             state_version=interrupt.state_version if state_version is None else state_version,
             content_digest=interrupt.content_digest,
             by=cast("User | None", by),
+            queue_id=None if by is None else interrupt.queue_id,
             cause=cause,
             door=door,
             verdict=answer.verdict,
@@ -155,13 +156,20 @@ def record_decision(
     )
 
 
-def move_decisions(interrupt: Interrupt, verb: str) -> list[Decision]:
-    """Overtake or revoke the interrupt's standing decisions, and return them."""
+def move_decisions(interrupt: Interrupt, verb: str, *, only: list[Decision] | None = None) -> list[Decision]:
+    """Move the interrupt's decisions that stand so (or ``only`` these of them), and return them.
+
+    Overtaken, revoked, counted again: none of these closes the wait any more. Accepted: another's decision closes it.
+    """
     assert_open()
     allowed, to = DECISION_MOVES[verb]
-    standing = list(Decision.objects.filter(interrupt=interrupt, status__in=allowed))
-    Decision.objects.filter(pk__in=[decision.pk for decision in standing]).update(status=to)
-    return standing
+    standing = Decision.objects.filter(interrupt=interrupt, status__in=allowed)
+    if only is not None:
+        standing = standing.filter(pk__in=[decision.pk for decision in only])
+    moved = list(standing.select_related("by"))
+    closes = {"closes": False} if to == DecisionStatus.COUNTED else {}
+    Decision.objects.filter(pk__in=[decision.pk for decision in moved]).update(status=to, **closes)
+    return moved
 
 
 def winner_of(interrupt: Interrupt) -> Decision | None:
@@ -201,10 +209,11 @@ def accepted_decisions(run: Run) -> list[Decision]:
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """What people said to a run, oldest first: the answers of this epoch that stand, and those given at one checkpoint
-    that a changed fact overtook (evidence, not permission)."""
+    """What people said to a run, oldest first: the answers of this epoch that stand, the votes of others behind them, and
+    those given at one checkpoint that a changed fact overtook (evidence, not permission)."""
 
     accepted: list[Decision]
+    votes: list[Decision]
     overtaken: list[Decision]
 
     @property
@@ -220,13 +229,14 @@ def decisions_at(run: Run, checkpoint_id: int) -> Said:
     for decision in found:
         decision.interrupt.run = run
     return Said(
-        accepted=[decision for decision in found if decision.status == DecisionStatus.ACCEPTED],
-        overtaken=[decision for decision in found if decision.status == DecisionStatus.OVERTAKEN],
+        accepted=[decision for decision in found if decision.status == DecisionStatus.ACCEPTED and decision.closes],
+        votes=[decision for decision in found if decision.status == DecisionStatus.ACCEPTED and not decision.closes],
+        overtaken=[decision for decision in found if decision.status == DecisionStatus.OVERTAKEN and decision.closes],
     )
 
 
 def _what_was_said() -> QuerySet[Decision]:
-    accepted = Q(interrupt__epoch=compiled.number("epoch"), status=DecisionStatus.ACCEPTED, closes=True)
+    accepted = Q(interrupt__epoch=compiled.number("epoch"), status=DecisionStatus.ACCEPTED)
     overtaken = Q(interrupt__checkpoint=compiled.number("checkpoint"), status=DecisionStatus.OVERTAKEN)
     decisions = Decision.objects.filter(accepted | overtaken, interrupt__run=compiled.number("run"))
     return decisions.select_related("interrupt__queue", "by", "permit").order_by("created_at", "id")

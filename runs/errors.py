@@ -17,6 +17,12 @@ class AlreadyDecided(Refusal):
     code = "already_decided"
 
 
+class AlreadyVoted(Refusal):
+    """Your vote counts already; the other votes are somebody else's."""
+
+    code = "already_voted"
+
+
 class Expired(Refusal):
     """The time to decide this has ended; nothing was done."""
 

@@ -20,7 +20,7 @@ from runs.facts import has_something_to_check
 from runs.models import Continuation, Decision, Interrupt, Queue, Run
 from runs.permits import make_permit, void_permits
 from runs.questions import digest_of
-from runs.states import INTERRUPT_MOVES, Cause, DecisionStatus, InterruptStatus, ResumeWhen
+from runs.states import INTERRUPT_MOVES, Cause, DecisionStatus, InterruptStatus, ResumeWhen, Verdict
 
 
 def answer_interrupt(
@@ -68,13 +68,37 @@ def withdraw_interrupt(run: Run, interrupt: Interrupt, *, now: datetime) -> Cont
     return _go_on(run, interrupt, cause=Cause.WITHDRAWN, now=now)
 
 
-def amend_interrupt(interrupt: Interrupt, **changed: Any) -> None:
-    """Change what is shown: a new version and a new content digest, so that answers to the old one are stale."""
-    move_decisions(interrupt, "overtake")
+def amend_interrupt(interrupt: Interrupt, **changed: Any) -> list[Decision]:
+    """Change what is shown: a new version and a new content digest, so that answers to the old one are stale.
+
+    Returns the votes that this overtook.
+    """
+    overtaken = move_decisions(interrupt, "overtake")
     allowed, status = INTERRUPT_MOVES["amend"]
     _compare_and_set(interrupt, allowed, status=status, **changed)
     fresh = {"content_digest": digest_of(interrupt), "state_version": interrupt.state_version + 1}
     _compare_and_set(interrupt, allowed, **fresh)
+    return overtaken
+
+
+def change_call(interrupt: Interrupt, arguments: dict[str, Any]) -> list[Decision]:
+    """Ask for the call as a voter changed it: earlier votes were for another one. Returns those.
+
+    The agent's own proposal is kept beside it: the agent is told that its call was edited.
+    """
+    before = interrupt.proposal if interrupt.as_proposed is None else interrupt.as_proposed
+    return amend_interrupt(interrupt, proposal=interrupt.proposal | {"arguments": arguments}, as_proposed=before)
+
+
+def take_back_vote(interrupt: Interrupt, vote: Decision) -> list[Decision]:
+    """Take a vote back that waits for others. With a vote that changed the call goes the change, and the votes for it.
+
+    Returns the votes of others that this overtook.
+    """
+    move_decisions(interrupt, "revoke", only=[vote])
+    if vote.verdict != Verdict.EDIT or interrupt.as_proposed is None:
+        return []
+    return amend_interrupt(interrupt, proposal=interrupt.as_proposed, as_proposed=None)
 
 
 def cancel_waits(run: Run, *, now: datetime) -> list[Interrupt]:
@@ -113,15 +137,25 @@ def escalate_interrupt(interrupt: Interrupt, *, to: Queue, wait: timedelta, now:
 
 
 def reopen_interrupt(
-    run: Run, interrupt: Interrupt, *, verb: str, reason: str, now: datetime, deadline: datetime | None = None
+    run: Run,
+    interrupt: Interrupt,
+    *,
+    verb: str,
+    reason: str,
+    now: datetime,
+    deadline: datetime | None = None,
+    only: list[Decision] | None = None,
 ) -> None:
     """Ask the same question again: the answer is overtaken or revoked (``verb``), its permit and continuation are void.
 
-    The new round has the policy's time, or keeps ``deadline``.
+    The new round has the policy's time, or keeps ``deadline``. ``only`` these decisions are lost: the votes of others for
+    the same content count on.
 
     Only before the continuation is leased, or while its lessee has begun no effect yet; the caller has checked that.
     """
-    move_decisions(interrupt, verb)
+    move_decisions(interrupt, verb, only=only)
+    if only is not None:
+        move_decisions(interrupt, "count again")
     void_permits(run, reason=reason, now=now, interrupt=interrupt)
     void_continuation(run, reason=reason)
     allowed, status = INTERRUPT_MOVES["reopen"]

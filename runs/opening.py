@@ -10,6 +10,7 @@ from datetime import datetime
 
 from ledger import compiled
 from ledger.compiled import Compiled
+from ledger.errors import PayloadInvalid
 from ledger.public_ids import new_id
 from ledger.transactions import assert_open
 from runs.facts import record_facts
@@ -74,8 +75,17 @@ def _open_wait(
     policy = current_policy(agent, wait.reason, at=at)
     schema_value = True if wait.input_schema is None else wait.input_schema
     terms = settle_terms(policy, wait.wish, verdicts=verdicts, schema=schema_value, now=now, at=at)
+    if terms.quorum > 1 and wait.input_schema is not None:
+        raise PayloadInvalid.at(f"{at}/input_schema", "does not go with a quorum: whose answer would count?")
     people = people_named(wait.assignees, at)
-    check_assignees(people, queue=terms.queue, policy=policy, initiator_id=run.initiator_id, at=f"{at}/assignees")
+    check_assignees(
+        people,
+        queue=terms.queue,
+        policy=policy,
+        initiator_id=run.initiator_id,
+        quorum=terms.quorum,
+        at=f"{at}/assignees",
+    )
     before, version, round_before = _RENEWED.first(run=run.pk, epoch=run.epoch, key=wait.key) or (None, 0, 0)
     interrupt = compiled.insert(
         Interrupt(
@@ -112,6 +122,7 @@ def _open_wait(
             status=InterruptStatus.WAITING,
             state_version=version + 1,
             round=round_before + 1,
+            quorum=terms.quorum,
             deadline=terms.deadline,
             on_expiry=terms.on_expiry,
             renews_id=before,

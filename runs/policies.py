@@ -33,6 +33,7 @@ class Terms:
     deadline: datetime
     on_expiry: dict[str, Any]
     risk: str
+    quorum: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,7 @@ class Wish:
     deadline_in: timedelta | None = None
     on_expiry: dict[str, Any] | None = None
     risk: str | None = None
+    quorum: int | None = None
 
 
 def current_policy(agent: Agent, reason: str, *, at: str = "") -> Policy:
@@ -66,13 +68,24 @@ def settle_terms(policy: Policy, wish: Wish, *, verdicts: list[str], schema: Any
 
     Raises ``PolicyRefuses`` naming the rule where the wish is laxer, ``PayloadInvalid`` where it makes no sense.
     """
+    quorum = _quorum(policy, wish.quorum, verdicts=verdicts, at=at)
     return Terms(
         policy=policy,
         queue=_queue(policy, wish.queue, at),
         deadline=_deadline(policy, wish, now, at),
-        on_expiry=_on_expiry(policy, wish.on_expiry, verdicts=verdicts, schema=schema, at=at),
+        on_expiry=_on_expiry(policy, wish.on_expiry, verdicts=verdicts, schema=schema, quorum=quorum, at=at),
         risk=_risk(policy, wish.risk, at),
+        quorum=quorum,
     )
+
+
+def _quorum(policy: Policy, wish: int | None, *, verdicts: list[str], at: str) -> int:
+    quorum = policy.quorum if wish is None else wish
+    if quorum < policy.quorum:
+        raise _refused(f"{at}/quorum", f"may not be below {policy.quorum}", rule="quorum")
+    if quorum > 1 and not APPROVING.intersection(verdicts):
+        raise _refused(f"{at}/quorum", "is for approvals: several people agree on one call", rule="quorum")
+    return quorum
 
 
 def _queue(policy: Policy, slug: str | None, at: str) -> Queue:
@@ -119,7 +132,7 @@ def refuse_too_soon(policy: Policy, wanted: timedelta, *, at: str) -> None:
 
 
 def _on_expiry(
-    policy: Policy, wish: dict[str, Any] | None, *, verdicts: list[str], schema: Any, at: str
+    policy: Policy, wish: dict[str, Any] | None, *, verdicts: list[str], schema: Any, quorum: int, at: str
 ) -> dict[str, Any]:
     if wish is None:
         wish = {"do": policy.on_expiry}
@@ -129,6 +142,8 @@ def _on_expiry(
         raise _refused(f"{at}/on_expiry/do", "has no queue to escalate to", rule="escalate_to")
     if wish["do"] == OnExpiry.DEFAULT:
         _check_default_answer(policy, wish, verdicts=verdicts, schema=schema, at=f"{at}/on_expiry")
+        if quorum > 1 and wish["verdict"] in APPROVING:
+            raise _refused(f"{at}/on_expiry/verdict", f"may not stand for {quorum} people", rule="quorum")
     elif len(wish) > 1:
         raise PayloadInvalid.at(f"{at}/on_expiry", f"with do: {wish['do']} takes no answer")
     return wish

@@ -212,7 +212,7 @@ def _claim(
         store(run, now)
         return None
     said = decisions_at(run, continuation.checkpoint_id)
-    if _reopen_unauthorised(run, continuation, said.accepted, still_may_decide, now=now):
+    if _reopen_unauthorised(run, continuation, [*said.accepted, *said.votes], still_may_decide, now=now):
         return None
     lift_holds(run, HoldKind.STRANDED, by="system:claim", now=now)
     grant_lease(run, seconds=lease_seconds, now=now)
@@ -250,18 +250,20 @@ def _reopen_unauthorised(
     ]
     if not lost:
         return False
-    for decision in lost:
-        interrupt = Interrupt.objects.select_related("policy").get(pk=decision.interrupt_id)
+    waits = list(dict.fromkeys(decision.interrupt_id for decision in lost))
+    for interrupt in Interrupt.objects.select_related("policy").filter(pk__in=waits).order_by("id"):
+        gone = [decision for decision in lost if decision.interrupt_id == interrupt.pk]
         if interrupt.round >= interrupt.policy.max_rounds:
             end_run(run, RunStatus.EXPIRED, reason="The review was renewed too often.", actor=SYSTEM, now=now)
             break
-        reopen_interrupt(run, interrupt, verb="revoke", reason="authority was lost", now=now)
+        reopen_interrupt(run, interrupt, verb="revoke", reason="authority was lost", now=now, only=gone)
         note(
             run,
             "resume.denied",
             actor="system:authority",
             at=now,
-            decision=decision.public_id,
+            decision=gone[0].public_id,
+            decisions=[decision.public_id for decision in gone],
             interrupt=interrupt.public_id,
         )
     store(run, now)

@@ -72,6 +72,8 @@ STANDING_DECISIONS = frozenset({DecisionStatus.COUNTED, DecisionStatus.ACCEPTED}
 
 #: verb -> (from, to); ``decisions.py`` alone writes ``Decision.status``.
 DECISION_MOVES: dict[str, tuple[frozenset[DecisionStatus], DecisionStatus]] = {
+    "accept": (frozenset({DecisionStatus.COUNTED}), DecisionStatus.ACCEPTED),
+    "count again": (frozenset({DecisionStatus.ACCEPTED}), DecisionStatus.COUNTED),
     "overtake": (STANDING_DECISIONS, DecisionStatus.OVERTAKEN),
     "revoke": (STANDING_DECISIONS, DecisionStatus.REVOKED),
 }

@@ -72,6 +72,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "agent_halted": (409, "Agent halted"),
     "already_claimed": (409, "Already claimed"),
     "already_decided": (409, "Already decided"),
+    "already_voted": (409, "Already voted"),
     "already_settled": (409, "Already settled"),
     "approval_required": (409, "Approval required"),
     "busy": (503, "Busy"),

@@ -111,16 +111,6 @@ class AtExpiry(Shape):
     arguments = Exact()
 
 
-class Quorum(Whole):
-    """How many have to agree; one, for now."""
-
-    def to_internal_value(self, data: Any) -> int:
-        """Return 1, or refuse."""
-        if super().to_internal_value(data) != 1:
-            raise wrong("above one comes later; it is not taken yet")
-        return 1
-
-
 class WaitShape(Shape):
     """One wait, as `POST runs/{id}/interrupts` lists it and `POST asks` is one."""
 
@@ -141,7 +131,7 @@ class WaitShape(Shape):
     on_expiry = AtExpiry(allow_null=True, default=None)
     risk = OneOf(*Risk.values, allow_null=True, default=None)
     priority = Whole(least=0, most=100, default=50)
-    quorum = Quorum(least=1, allow_null=True, default=None)
+    quorum = Whole(least=1, most=20, allow_null=True, default=None)
     metadata = Metadata(allow_null=True, default=None)
     facts = Many(FactShape(), most=50, allow_null=True, default=None)
     correlation = Later()
@@ -179,6 +169,7 @@ def asked_wait(sent: dict[str, Any], wait: dict[str, Any]) -> AskedWait:
             deadline_in=wait["deadline_in"],
             on_expiry=as_sent(wait["on_expiry"]),
             risk=wait["risk"],
+            quorum=wait["quorum"],
         ),
     )
 

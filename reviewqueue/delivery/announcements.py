@@ -28,6 +28,7 @@ TYPES = {
     "interrupt.claimed": "A reviewer took an interrupt up.",
     "interrupt.released": "A reviewer let an interrupt go.",
     "interrupt.commented": "A reviewer commented.",
+    "decision.counted": "One of several people approved; others have to join.",
     "decision.refused": "An answer was refused and kept as evidence.",
     "decision.undone": "An answer was taken back; the interrupt is open again.",
     READY: "A run may go on: any worker of the agent may claim the continuation.",

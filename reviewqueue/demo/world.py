@@ -29,11 +29,14 @@ from runs.models import Agent
 
 BUYER, SUPPORT = "purchase-requests", "support-desk"
 AGENTS = {BUYER: "buying-platform", SUPPORT: "support-platform"}
-QUEUES = ("purchasing", "engineering", "refunds", "refund-leads")
+QUEUES = ("purchasing", "engineering", "refunds", "refund-leads", "payments")
 
 #: address -> what the sign-in is for, and its roles.
 PEOPLE: dict[str, tuple[str, list[dict[str, str]]]] = {
-    "rita@example.org": ("reviewer", [{"role": "reviewer", "queue": queue} for queue in QUEUES[:3]]),
+    "rita@example.org": (
+        "reviewer",
+        [{"role": "reviewer", "queue": queue} for queue in QUEUES if queue != "refund-leads"],
+    ),
     "olga@example.org": ("owner", [{"role": "owner", "agent": agent} for agent in AGENTS]),
     "leo@example.org": ("lead", [{"role": "lead", "queue": queue} for queue in QUEUES]),
     "otto@example.org": ("operator", [{"role": "operator"}]),
@@ -112,11 +115,13 @@ def add_people_and_rules(kept: Kept, *, records: str) -> None:
     _unless_there(add_policy, "evidence.missing", queue="engineering")
     _unless_there(add_policy, "question", queue="engineering")
     _unless_there(add_policy, "approval.action", agent=SUPPORT, queue="refunds", escalate_to="refund-leads")
+    _unless_there(add_policy, "payment.out", agent=SUPPORT, queue="payments", quorum=2, risk_floor="high")
     for agent, labels in LABELS.items():
         for call, (sentence, arguments) in labels.items():
             _unless_there(add_call_label, call, agent=agent, sentence=sentence, arguments=arguments)
             if call not in FREE:
-                _unless_there(add_effect_rule, call, agent=agent, reason="approval.action")
+                reason = "payment.out" if call == "pay_invoice" else "approval.action"
+                _unless_there(add_effect_rule, call, agent=agent, reason=reason)
 
 
 def _add_agent(kept: Kept, name: str, *, owner: str) -> None:
@@ -146,6 +151,7 @@ def ask_everything(kept: Kept, *, queue: str) -> None:
         _ask(kept, queue, "POST", "/asks", wait)
     _leave_an_unknown_outcome(kept, queue)
     _decide_one(kept, queue)
+    _vote_once(kept, queue)
     kept.all["asked"] = True
     kept.save()
 
@@ -181,9 +187,10 @@ def waits() -> list[dict[str, Any]]:
             "key": "invoice-20-1187",
             "title": "Crane rental, October, final instalment",
             "message": "The invoice fits the contract and the hours in the site log. It is due today.",
-            "reason": "approval.action",
+            "reason": "payment.out",
             "risk": "high",
             "deadline_in": "PT40M",
+            "on_expiry": {"do": "default", "verdict": "reject"},
             "proposal": {
                 "name": "pay_invoice",
                 "arguments": {"invoice": "20-1187", "amount": "48250.00", "iban": "DE89370400440532013019"},
@@ -325,3 +332,12 @@ def _decide_one(kept: Kept, queue: str) -> None:
     said = {"verdict": "approve", "state_version": shown["state_version"], "content_digest": shown["content_digest"]}
     if shown["status"] == "waiting":
         send("POST", f"{place}/decisions", said, lead)
+
+
+def _vote_once(kept: Kept, queue: str) -> None:
+    """Let the lead have approved the payment for two, so that one more person decides it."""
+    lead = {"Authorization": f"Bearer {kept.all['people']['leo@example.org']['token']}"}
+    waiting = send("GET", f"{queue}/api/v1/interrupts?reason=payment.out&status=waiting", None, lead)["interrupts"]
+    for wait in waiting:
+        said = {"verdict": "approve", "state_version": wait["state_version"], "message": "Amount and hours match"}
+        send("POST", f"{queue}/api/v1/interrupts/{wait['id']}/decisions", said, lead)

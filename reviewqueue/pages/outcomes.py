@@ -27,6 +27,7 @@ _STRONG: dict[str, str] = {
     "withdrawn": "The agent took this question back.",
     "superseded": "Another answer made this question needless.",
     "cancelled": "The run was ended, and this question with it.",
+    "already_voted": "Your vote counts already.",
     "claimed_by_other": "Somebody else holds this at the moment.",
     "not_permitted": "You may not decide this.",
     "self_review": "You started this run, so somebody else decides about it.",

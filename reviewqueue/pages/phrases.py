@@ -36,7 +36,7 @@ VERDICT_DONE: dict[str, str] = {
 #: How a decision counts: the word, and its tone.
 DECISION_WORDS: dict[str, tuple[str, str]] = {
     DecisionStatus.ACCEPTED: ("accepted", "good"),
-    DecisionStatus.COUNTED: ("counted", "act"),
+    DecisionStatus.COUNTED: ("counted: others have to approve the same call", "act"),
     DecisionStatus.OVERTAKEN: ("overtaken by a change, kept as evidence", "warn"),
     DecisionStatus.REVOKED: ("taken back", "warn"),
     DecisionStatus.STALE: ("refused: it answered an older version", "bad"),

@@ -17,7 +17,7 @@ from reviewqueue.pages.waits import asked
 from reviewqueue.screens import ReceiptScreen
 from runs.decisions import who_decided
 from runs.models import Interrupt
-from runs.states import APPROVING, DecisionStatus
+from runs.states import APPROVING, DecisionStatus, InterruptStatus
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +60,8 @@ def receipt_context(
         "done": phrases.VERDICT_DONE.get(decision.verdict, "answered"),
         "status_word": word,
         "status_tone": tone,
+        "is_counted": decision.status == DecisionStatus.COUNTED,
+        "tally": screen.tally,
         "is_accepted": decision.status == DecisionStatus.ACCEPTED,
         "is_approving": decision.verdict in APPROVING,
         "is_readers": decision.by_id == reader.pk,
@@ -76,8 +78,10 @@ def receipt_context(
 def _may_be_undone(screen: ReceiptScreen, *, reader: AbstractUser, now: datetime) -> bool:
     """Say whether to offer taking it back; whether it still can be is judged when the button is pressed."""
     decision, interrupt = screen.decision, screen.interrupt
+    if decision.by_id == reader.pk and decision.status == DecisionStatus.COUNTED:
+        return interrupt.status == InterruptStatus.WAITING and now < interrupt.deadline
     is_own = decision.by_id == reader.pk and decision.door == "page" and decision.status == DecisionStatus.ACCEPTED
-    return is_own and now < decision.created_at + interrupt.policy.undo
+    return is_own and decision.closes and now < decision.created_at + interrupt.policy.undo
 
 
 def _hops(screen: ReceiptScreen) -> list[Hop]:

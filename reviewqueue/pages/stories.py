@@ -140,6 +140,13 @@ def _answered(event: Event, known: _Known) -> _Told:
     return _Told(words=format_html("{}{}", verdict, _what(known.wait(event))), sub=sub)
 
 
+def _counted(event: Event, known: _Known) -> _Told:
+    told = _answered(event, known)
+    overtaken = " Earlier votes were for another call." if event.refs.get("votes_overtaken") else ""
+    so_far = f"{event.refs.get('counted')} of {event.refs.get('needed')}.{overtaken}"
+    return _Told(words=told.words, sub=format_html("{} {}", so_far, told.sub), icon="check")
+
+
 def _refused(event: Event, known: _Known) -> _Told:
     decision = known.decision(event)
     tried = phrases.VERDICT_DONE.get(decision.verdict, "answered") if decision is not None else "answered"
@@ -290,6 +297,7 @@ _TOLD: dict[str, Callable[[Event, _Known], _Told]] = {
     "interrupt.released": _released,
     "interrupt.expired": _expired,
     "interrupt.escalated": _escalated,
+    "decision.counted": _counted,
     "decision.refused": _refused,
     "review.renewed": _renewed,
     "resume.denied": _denied,

@@ -51,6 +51,7 @@ class Policy(models.Model):
     escalate_wait = models.DurationField(default=timedelta(days=1), help_text="the deadline of the next queue")
     then = models.CharField(max_length=8, default=OnExpiry.CANCEL, help_text="after the last queue: cancel or fail")
     self_review = models.BooleanField(default=False, help_text="may the run's initiator decide?")
+    quorum = models.PositiveSmallIntegerField(default=1, help_text="how many people have to approve the same call")
     risk_floor = models.CharField(max_length=6, choices=Risk.choices, default=Risk.LOW)
     permit_ttl = models.DurationField(default=timedelta(hours=24))
     freshness = models.DurationField(default=timedelta(minutes=15), help_text="how long a check of the facts holds")

@@ -50,6 +50,7 @@ class Interrupt(models.Model):
     title = models.CharField(max_length=300)
     message = models.TextField(blank=True)
     proposal = ExactJSONField(null=True)
+    as_proposed = ExactJSONField(null=True, help_text="the agent's own proposal, once a vote has changed it")
     evidence = ExactJSONField(default=list)
     schema = models.ForeignKey(Schema, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
     verdicts = models.JSONField(default=list)
@@ -62,6 +63,7 @@ class Interrupt(models.Model):
     status = models.CharField(max_length=10, choices=InterruptStatus.choices)
     state_version = models.PositiveIntegerField(default=1)
     round = models.PositiveSmallIntegerField(default=1)
+    quorum = models.PositiveSmallIntegerField(default=1, help_text="how many people have to approve the same call")
     level = models.PositiveSmallIntegerField(default=0, help_text="how often it was escalated")
     deadline = models.DateTimeField()
     sweep_after = models.DateTimeField(null=True, help_text="a sweep broke on this row: not again before")
@@ -142,6 +144,9 @@ class Decision(models.Model):
     state_version = models.PositiveIntegerField()
     content_digest = models.CharField(max_length=68)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    queue = models.ForeignKey(
+        Queue, on_delete=models.PROTECT, null=True, related_name="+", help_text="where it was given", db_index=False
+    )
     cause = models.CharField(max_length=20)
     door = models.CharField(max_length=4, help_text="page or api; empty for the product itself", blank=True)
     verdict = models.CharField(max_length=8, blank=True)

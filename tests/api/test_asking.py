@@ -186,7 +186,6 @@ def test_a_checkpoint_sent_again_is_the_same_one(worker):
         ({"kind": "event"}, "/kind"),
         ({"kind": "timer"}, "/kind"),
         ({"correlation": "x"}, "/correlation"),
-        ({"quorum": 2}, "/quorum"),
         ({"parent": "run_1"}, "/parent"),
     ],
 )

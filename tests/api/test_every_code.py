@@ -72,6 +72,14 @@ def already_decided(worker: Caller) -> Reply:
     return somebody(builders.a_reviewer("ben@example.org")).post(f"interrupts/{interrupt}/decisions", ANSWER)
 
 
+def already_voted(worker: Caller) -> Reply:
+    builders.a_reviewer("ben@example.org")
+    builders.a_reviewer()
+    interrupt, _ = a_waiting_interrupt(worker, the_approval(quorum=2))
+    somebody().post(f"interrupts/{interrupt}/decisions", APPROVE)
+    return somebody().post(f"interrupts/{interrupt}/decisions", APPROVE, Idempotency_Key="another")
+
+
 def agent_halted(worker: Caller) -> Reply:
     an_operator().post("agents/purchase-requests/halt", {"reason": "look"})
     return worker.post("runs", {"key": "k", "title": "A"})

@@ -95,7 +95,7 @@ def test_the_demo_shows_its_world_and_stops_without_a_trace(demo):
         kept = json.loads(demo.kept.read_text())
         assert demo.kept.stat().st_mode & 0o077 == 0
         waiting = waits(demo, kept["people"]["rita@example.org"]["token"])
-        assert {wait["queue"] for wait in waiting} == {"engineering", "refunds"}
+        assert {wait["queue"] for wait in waiting} == {"engineering", "refunds", "payments"}
         assert len(waiting) >= 8
 
         decide_certificate(demo, kept["people"]["rita@example.org"]["token"], waiting)

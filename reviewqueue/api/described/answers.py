@@ -182,6 +182,8 @@ _add("Proposal", {"name": TEXT, "arguments": OBJECT}, schema=EXACT)
 _add("Evidence", {"label": TEXT, "value": EXACT}, source=TEXT)
 _answer_at = {"verdict": one_of(Verdict.values), "input": EXACT, "arguments": EXACT}
 _add("AtExpiry", {"do": one_of(OnExpiry.values)}, **_answer_at, to=TEXT)
+_vote = {"decision": DECISION, "decided_by": TEXT, "decided_at": MOMENT, "verdict": one_of(Verdict.values)}
+_add("Vote", _vote | {"message": or_null(TEXT)})
 _add("Approvals", {"needed": WHOLE, "counted": WHOLE})
 _add(
     "Answer",
@@ -225,6 +227,8 @@ _extend(
     may_decide=YES_NO,
     why_not=or_null(ref("Why")),
     decision=or_null(ref("Answer")),
+    has_voted=YES_NO,
+    votes=many(ref("Vote")),
 )
 _add(
     "Suspended",
@@ -251,6 +255,7 @@ _add(
         "resume": RESUME,
     },
     replayed=const(True),
+    approvals=ref("Approvals"),  # where several people have to approve
 )
 _add("OneResult", {"interrupt": TEXT, "status": WHOLE}, receipt=ref("Receipt"), problem=ref("Problem"))
 _add("ManyDecided", {"decisions": many(ref("OneResult"))})

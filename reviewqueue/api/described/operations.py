@@ -32,7 +32,16 @@ UNDER_LEASE = ("not_found", "lease_lost", "run_finished")
 ASKING = ("policy_refuses", "no_decider", "schema_unsupported", "key_invalid", "key_reused")
 #: What closed a wait.
 CLOSED = ("already_decided", "withdrawn", "expired", "superseded", "cancelled")
-DECIDING = (*CLOSED, "self_review", "claimed_by_other", "stale_version", "input_invalid", "rate_limited", *WITH_KEY)
+DECIDING = (
+    *CLOSED,
+    "already_voted",
+    "self_review",
+    "claimed_by_other",
+    "stale_version",
+    "input_invalid",
+    "rate_limited",
+    *WITH_KEY,
+)
 
 _TEXT: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": 500}
 

@@ -85,11 +85,6 @@ def _(field: fields.Whole, components: Components) -> Schema:
 
 
 @_typed.register
-def _(field: wait_shapes.Quorum, components: Components) -> Schema:
-    return {"const": 1}
-
-
-@_typed.register
 def _(field: fields.YesNo, components: Components) -> Schema:
     return {"type": "boolean"}
 

@@ -21,8 +21,9 @@ from runs.models import (
     Interrupt,
     Permit,
 )
-from runs.states import InterruptStatus, OnExpiry
+from runs.states import APPROVING, InterruptStatus, OnExpiry, Verdict
 from runs.suspending import Suspended
+from runs.votes import Tally, refuse_second, tally
 
 
 def url_of(interrupt: Interrupt) -> str:
@@ -78,7 +79,7 @@ def interrupt_whole(
     *,
     facts: Iterable[Fact],
     assignees: list[str],
-    winner: Decision | None,
+    so_far: Tally,
     now: datetime,
 ) -> Reply:
     """Return everything about a wait that agents and people may both know: not the answer."""
@@ -94,11 +95,27 @@ def interrupt_whole(
         "evidence": interrupt.evidence,
         "facts": [fact_shown(fact) for fact in facts],
         "on_expiry": at_expiry(interrupt),
-        "approvals": {"needed": 1, "counted": 0 if winner is None else 1},
+        "approvals": approvals(so_far),
         "claimed_by": holder,
         "claimed_until": moment(interrupt.claimed_until) if holder else None,
         "external_id": interrupt.external_id or None,
         "metadata": interrupt.metadata,
+    }
+
+
+def approvals(so_far: Tally) -> Reply:
+    """Return how many people have to approve the call, and how many did."""
+    return {"needed": so_far.needed, "counted": so_far.counted}
+
+
+def vote(given: Decision) -> Reply:
+    """Return one vote, for people."""
+    return {
+        "decision": given.public_id,
+        "decided_by": who_decided(given),
+        "decided_at": moment(given.created_at),
+        "verdict": given.verdict,
+        "message": given.message or None,
     }
 
 
@@ -117,16 +134,27 @@ def seen_by_agent(whole: Reply, *, resume: str | None, continuation: Continuatio
 
 
 def seen_by_person(
-    whole: Reply, interrupt: Interrupt, person: AbstractUser, *, winner: Decision | None, resume: str | None
+    whole: Reply,
+    interrupt: Interrupt,
+    person: AbstractUser,
+    *,
+    winner: Decision | None,
+    so_far: Tally,
+    resume: str | None,
 ) -> Reply:
-    """Return the wait as a person sees it: whether they may decide, why not, and what was decided."""
+    """Return the wait as a person sees it: whether they may decide, why not, who voted, and what was decided."""
     refusal = authority.why_not_decide(person, interrupt)
     if refusal is None and interrupt.status != InterruptStatus.WAITING:
         refusal = closed_refusal(interrupt, winner)
+    own = next((given for given in so_far.votes if given.by_id == person.pk), None)
+    if refusal is None and own is not None:
+        refusal = refuse_second(interrupt, own)
     return whole | {
         "may_decide": refusal is None,
         "why_not": None if refusal is None else {"code": refusal.code, "detail": refusal.detail},
         "decision": None if winner is None else answer(winner),
+        "has_voted": own is not None,
+        "votes": [vote(given) for given in so_far.votes],
         "resume": resume,
     }
 
@@ -143,11 +171,17 @@ def fact_shown(fact: Fact) -> Reply:
 
 
 def answer(decision: Decision) -> Reply:
-    """Return what somebody said, or what the deadline said for them (no verdict, `cause: system:expiry`)."""
+    """Return what somebody said, or what the deadline said for them (no verdict, `cause: system:expiry`).
+
+    Where one of several voters changed the call and the others approved that, the agent is told of an edit.
+    """
+    verdict, arguments = decision.verdict, decision.arguments
+    if decision.interrupt.as_proposed is not None and verdict in APPROVING:
+        verdict, arguments = Verdict.EDIT, decision.interrupt.proposal["arguments"]
     return {
-        "verdict": decision.verdict or None,
+        "verdict": verdict or None,
         "input": decision.input,
-        "arguments": decision.arguments,
+        "arguments": arguments,
         "message": decision.message or None,
         "decided_by": who_decided(decision),
         "decided_at": moment(decision.created_at),
@@ -178,6 +212,8 @@ def receipt(given: Receipt) -> Reply:
         "permit": None if given.permit is None else given.permit.public_id,
         "resume": given.resume,
     }
+    if interrupt.quorum > 1:
+        shown |= {"approvals": approvals(tally(interrupt))}
     return shown | {"replayed": True} if given.replayed else shown
 
 

@@ -19,6 +19,7 @@ from runs import amending
 from runs.decisions import winner_of
 from runs.models import Interrupt
 from runs.states import InterruptStatus, Risk
+from runs.votes import tally
 
 #: What a list may be narrowed by, and the column that each names.
 FILTERS = {"queue": "queue__slug", "status": "status", "reason": "reason", "risk": "risk", "agent": "agent__slug"}
@@ -61,19 +62,20 @@ class OneInterrupt(ApiView):
             check_again(request)
             interrupt, headers = find_interrupt(caller, interrupt_id), polled.headers
         winner = None if interrupt.status == InterruptStatus.WAITING else winner_of(interrupt)
+        so_far = tally(interrupt)
         continuation = gateway.latest_continuation(interrupt)
         resume = gateway.resume_word(interrupt.run, interrupt, continuation)
         shown = replies.interrupt_whole(
             interrupt,
             facts=interrupt.facts.order_by("id"),
             assignees=list(interrupt.assignees.order_by("id").values_list("person__username", flat=True)),
-            winner=winner,
+            so_far=so_far,
             now=clock.now(),
         )
         if caller.person is None:
             shown = replies.seen_by_agent(shown, resume=resume, continuation=continuation)
         else:
-            shown = replies.seen_by_person(shown, interrupt, caller.person, winner=winner, resume=resume)
+            shown = replies.seen_by_person(shown, interrupt, caller.person, winner=winner, so_far=so_far, resume=resume)
         return Response(shown, headers=headers)
 
     def patch(self, request: Request, interrupt_id: str) -> Response:

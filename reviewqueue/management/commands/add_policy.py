@@ -47,6 +47,7 @@ class Command(AddingCommand):
         parser.add_argument("--escalate-to", metavar="NAME", help="the next queue")
         parser.add_argument("--then", choices=[OnExpiry.CANCEL, OnExpiry.FAIL], help="after the last queue")
         parser.add_argument("--self-review", action=BooleanOptionalAction, help="may the run's initiator decide?")
+        parser.add_argument("--quorum", type=int, metavar="N", help="how many people have to approve the same call")
         parser.add_argument("--risk-floor", choices=Risk.values, help="a request may not call it less risky")
         parser.add_argument("--max-rounds", type=int, help="how often a review may be renewed")
 

@@ -1,0 +1,89 @@
+"""Votes: several people approve one exact call before it may run.
+
+Read-only. A vote counts for the content that its person saw (by digest), once a person; a rejection or a question closes the
+wait at once and is no vote. The gateway records and judges, ``interrupts`` moves; here is who has voted and how many are
+still needed, for the gateway, the pages and the API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db.models import QuerySet
+
+from runs.errors import AlreadyVoted
+from runs.models import Decision, Interrupt
+from runs.states import APPROVING, STANDING_DECISIONS, DecisionStatus
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tally:
+    """How many people have to approve a wait's call, and who has; ``overtaken`` are votes for what was asked before."""
+
+    needed: int
+    votes: list[Decision]
+    overtaken: list[Decision]
+
+    @property
+    def counted(self) -> int:
+        """How many votes count for what is asked now."""
+        return len(self.votes)
+
+    @property
+    def missing(self) -> int:
+        """How many are still needed."""
+        return max(0, self.needed - self.counted)
+
+    def includes(self, person: AbstractBaseUser) -> bool:
+        """Tell whether this person's vote is among them."""
+        return any(vote.by_id == person.pk for vote in self.votes)
+
+
+def tally(interrupt: Interrupt) -> Tally:
+    """Return the votes on a wait as they stand."""
+    cast = Decision.objects.filter(interrupt=interrupt, by__isnull=False, verdict__in=sorted(APPROVING))
+    found = list(cast.select_related("by").order_by("created_at", "id"))
+    shown_now = [vote for vote in found if vote.status in STANDING_DECISIONS]
+    return Tally(
+        needed=interrupt.quorum,
+        votes=[vote for vote in shown_now if vote.content_digest == interrupt.content_digest],
+        overtaken=[vote for vote in found if vote.status == DecisionStatus.OVERTAKEN],
+    )
+
+
+def tallies(interrupts: Iterable[Interrupt]) -> dict[int, Tally]:
+    """Return the tallies of those waits that need several people, by their primary key, in one statement."""
+    several = {interrupt.pk: interrupt for interrupt in interrupts if interrupt.quorum > 1}
+    if not several:
+        return {}
+    cast = Decision.objects.filter(
+        interrupt__in=list(several), verdict__in=sorted(APPROVING), status__in=sorted(STANDING_DECISIONS)
+    )
+    votes: dict[int, list[Decision]] = {pk: [] for pk in several}
+    for vote in cast.select_related("by").order_by("created_at", "id"):
+        if vote.content_digest == several[vote.interrupt_id].content_digest:
+            votes[vote.interrupt_id].append(vote)
+    return {pk: Tally(needed=several[pk].quorum, votes=votes[pk], overtaken=[]) for pk in several}
+
+
+def counted_votes(interrupt: Interrupt) -> QuerySet[Decision]:
+    """Return the votes that wait for others, oldest first."""
+    counted = Decision.objects.filter(interrupt=interrupt, status=DecisionStatus.COUNTED)
+    return counted.select_related("by", "queue").order_by("created_at", "id")
+
+
+def own_vote(interrupt: Interrupt, person: AbstractBaseUser) -> Decision | None:
+    """Return the vote of this person that waits for others."""
+    return counted_votes(interrupt).filter(by=person.pk).first() if interrupt.quorum > 1 else None
+
+
+def refuse_second(interrupt: Interrupt, vote: Decision) -> AlreadyVoted:
+    """Return the refusal that names the first vote, and how many are still needed."""
+    so_far = tally(interrupt)
+    return AlreadyVoted(
+        f"Your vote counts already: {so_far.counted} of {so_far.needed}. The rest is for others; you may take yours back.",
+        vote={"decision": vote.public_id, "decided_at": vote.created_at},
+        approvals={"needed": so_far.needed, "counted": so_far.counted},
+    )

@@ -1,0 +1,66 @@
+"""Several people approve, by the page: how far it is, the receipt of a vote, taking it back, a second vote in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from runs.amending import Amendment, amend_wait
+from runs.models import Decision, Interrupt
+from tests import builders
+from tests.pages import desk
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def wait() -> Interrupt:
+    builders.a_reviewer("marek@example.org")
+    desk.lena()
+    return builders.a_waiting_interrupt(builders.a_wait("pay", wish={"quorum": 2}))
+
+
+def marek():
+    return builders.a_reviewer("marek@example.org")
+
+
+def page(client, wait):
+    return client.get(f"/interrupts/{wait.public_id}").content.decode()
+
+
+def test_the_page_says_how_many_voted_and_that_it_was_not_you(wait):
+    builders.decide(wait, marek(), message="Amount and hours match")
+    shown = page(desk.signed_in(desk.lena()), wait)
+    assert "2 people must approve" in shown
+    assert "1 of 2, not you" in shown
+    assert "Amount and hours match" in shown
+    assert "One more person" in shown
+
+
+def test_a_vote_leads_to_its_receipt_and_may_be_taken_back(wait):
+    client = desk.signed_in(desk.lena())
+    response = desk.post(client, wait, desk.form_of(client, wait, verdict="approve", act="approve"))
+    vote = Decision.objects.get()
+    assert (response.status_code, response.url, vote.status) == (302, f"/decisions/{vote.public_id}", "counted")
+    receipt = client.get(response.url).content.decode()
+    assert "Your vote counts: 1 of 2." in receipt
+    assert "Your vote counts already: 1 of 2" in page(client, wait)
+    client.post(f"/interrupts/{wait.public_id}/undo")
+    vote.refresh_from_db()
+    assert vote.status == "revoked"
+
+
+def test_votes_for_an_older_version_are_told_to_count_no_more(wait):
+    builders.decide(wait, marek())
+    changed = {"name": "issue_purchase_order", "arguments": {"supplier": "S-17", "amount": "1.00"}}
+    amend_wait(agent=wait.agent, interrupt_id=wait.public_id, amendment=Amendment(proposal=changed))
+    shown = page(desk.signed_in(desk.lena()), wait)
+    assert "0 of 2, not you" in shown
+    assert "vote counts no more" in shown
+
+
+def test_the_last_vote_is_told_as_one_of_two(wait):
+    builders.decide(wait, marek())
+    client = desk.signed_in(desk.lena())
+    response = desk.post(client, wait, desk.form_of(client, wait, verdict="approve", act="approve"))
+    assert "one of 2 votes" in client.get(response.url).content.decode()
+    assert "1 of 2." in page(client, wait)  # the story tells Marek's vote
