@@ -22,6 +22,7 @@ from reviewqueue.api.views import (
     runs,
     schema,
     steps,
+    versions,
     webhooks,
 )
 
@@ -101,6 +102,7 @@ v1 = [
     path("interrupts/<id:interrupt_id>/extend", desk.Extend.as_view()),
     path("interrupts/<id:interrupt_id>/undo", desk.Undo.as_view()),
     path("interrupts/<id:interrupt_id>/comments", desk.Comments.as_view()),
+    path("waits/stranded", versions.Stranded.as_view()),
     path("webhooks", webhooks.Webhooks.as_view()),
     path("webhooks/<id:endpoint_id>", webhooks.OneWebhook.as_view()),
     path("webhooks/<id:endpoint_id>/rotate", webhooks.Rotate.as_view()),

@@ -331,6 +331,7 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "deliveries/<id:delivery_id>/redeliver"): _worker(_redeliver),
     ("GET", "events"): _anywhere(lambda _: Good("events")),
     ("GET", "insights"): _read_many("insights"),
+    ("GET", "waits/stranded"): _read_many("waits/stranded?code_version=2"),
     ("GET", "schema"): _read_many("schema"),
     ("POST", "continuations/claim"): _anywhere(_claim_any),
     ("POST", "continuations/<id:continuation_id>/claim"): _worker(_claim_one),

@@ -149,6 +149,9 @@ _step = {"name": TEXT, "place": WHOLE, "result": EXACT, "recorded_at": MOMENT}
 _add("Step", _step)
 _add("Steps", {"after": WHOLE, "steps": many(ref("Step"))})
 _extend("StepRecorded", "Step", {"replayed": YES_NO, "control": one_of(Control.values)}, **_stop)
+_left = {"code_version": TEXT, "runs": WHOLE, "waiting": WHOLE, "oldest_at": MOMENT}
+_add("LeftBehind", _left)
+_add("Stranded", {"code_version": TEXT, "accepts": many(TEXT), "runs": WHOLE, "stranded": many(ref("LeftBehind"))})
 _add("Judged", {"control": one_of(["continue", "replan", "renew"]), "changed": many(ref("FactNow"))})
 _add("UnderWay", {"run": RUN, "key": TEXT, "name": TEXT})
 _add("Halted", {"agents": many(TEXT), "halted": YES_NO, "effects_under_way": many(ref("UnderWay"))})

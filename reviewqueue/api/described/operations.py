@@ -60,6 +60,8 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "agent": (_TEXT, "The slug of an agent."),
     "webhook": (_TEXT, "The id of an endpoint."),
     "risk": (_words(Risk.values), "How much depends on it."),
+    "code_version": (_TEXT, "The version of your code that is about to run."),
+    "accepts": (_TEXT, "Older versions that it goes on from, with commas between them."),
     "runs.status": (_words(RunStatus.values), "Where they stand."),
     "interrupts.status": (_words(InterruptStatus.values), "Where they stand."),
     "deliveries.status": (_words(DeliveryStatus.values), "Where they stand."),

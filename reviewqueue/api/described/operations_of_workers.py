@@ -41,6 +41,15 @@ WORKERS: dict[tuple[str, str], Operation] = {
         example=examples.RUN,
         example_reply=examples.STARTED,
     ),
+    ("GET", "waits/stranded"): Operation(
+        id="list_stranded",
+        summary="What would a deploy leave behind?",
+        words="The open runs that no worker of this code version could go on with, counted by the version of their code. "
+        "A gate before a deploy: go on when `runs` is 0, or accept what is listed.",
+        who=BOTH,
+        replies={200: "Stranded"},
+        query=("code_version", "accepts", "agent"),
+    ),
     ("GET", "runs/{run_id}"): Operation(
         id="read_run", summary="Where a run stands, and why", who=BOTH, replies={200: "Run"}, refusals=("not_found",)
     ),

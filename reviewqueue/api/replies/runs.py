@@ -17,6 +17,7 @@ from runs.models import (
     StepResult,
 )
 from runs.states import Control
+from runs.versions import LeftBehind
 
 
 def lease(granted: Lease) -> Reply:
@@ -166,6 +167,12 @@ def checkpoint_whole(checkpoint: Checkpoint) -> Reply:
 def step_whole(step: StepResult) -> Reply:
     """Return a recorded step with its result."""
     return {"name": step.name, "place": step.place, "result": step.result, "recorded_at": moment(step.recorded_at)}
+
+
+def left_behind(left: LeftBehind) -> Reply:
+    """Return how much of a code version would be left behind."""
+    oldest = moment(left.oldest_at)
+    return {"code_version": left.code_version, "runs": left.runs, "waiting": left.waiting, "oldest_at": oldest}
 
 
 def told(said: Told) -> Reply:

@@ -1,0 +1,38 @@
+"""The gate before a deploy: the runs that the new version of an agent's code would leave behind."""
+
+from __future__ import annotations
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ledger.errors import PayloadInvalid, Problem
+from reviewqueue.api import replies
+from reviewqueue.api.authentication import caller_of
+from reviewqueue.api.pagination import query_of
+from reviewqueue.api.rows import runs_of
+from reviewqueue.api.views.base import ApiView
+from runs.versions import left_behind
+
+
+class Stranded(ApiView):
+    """What nobody would take any more."""
+
+    def get(self, request: Request) -> Response:
+        """Count it, by code version."""
+        query = query_of(request, "code_version", "accepts", "agent")
+        if "code_version" not in query:
+            message = "?code_version is missing: the version that is about to run"
+            raise PayloadInvalid(f"The query's {message[1:]}.", errors=[Problem("", message)])
+        accepts = [version.strip() for version in query.get("accepts", "").split(",") if version.strip()]
+        runs = runs_of(caller_of(request))
+        if "agent" in query:
+            runs = runs.filter(agent__slug=query["agent"])
+        found = left_behind(runs, accepted={query["code_version"], *accepts})
+        return Response(
+            {
+                "code_version": query["code_version"],
+                "accepts": accepts,
+                "runs": sum(one.runs for one in found),
+                "stranded": [replies.left_behind(one) for one in found],
+            }
+        )
