@@ -20,7 +20,9 @@ def consult(scope: str) -> list[Effect]:
     return _OF_A_RUN.all(scope=scope)
 
 
-_OF_A_RUN = Compiled(lambda: Effect.objects.filter(scope=compiled.text("scope")).select_related("owner").order_by("id"))
+_OF_A_RUN = Compiled(
+    lambda: Effect.objects.filter(scope=compiled.text("scope")).select_related("owner", "undoes").order_by("id")
+)
 
 
 def open_effects(scope: str) -> list[Effect]:
@@ -54,8 +56,19 @@ def any_open(scope: str) -> bool:
 
 
 def unsettled_effects(scope: str) -> list[Effect]:
-    """Return the run's open effects that somebody has to speak for before it ends: all but those that do no harm."""
-    return [effect for effect in open_effects(scope) if effect.repeat != Repeat.HARMLESS]
+    """Return the run's open effects that somebody has to speak for before it ends: all but those that do no harm.
+
+    An unknown undo that may be sent twice, or that a person ordered again, is no question: the next worker does it again.
+    """
+    opened = [effect for effect in open_effects(scope) if effect.repeat != Repeat.HARMLESS]
+    if not opened:
+        return []
+    ordered = {*Order.objects.filter(effect__in=opened, used_by_attempt__isnull=True).values_list("effect", flat=True)}
+    return [effect for effect in opened if not (effect.undoes_id and _may_be_sent_again(effect, ordered))]
+
+
+def _may_be_sent_again(effect: Effect, ordered: set[int]) -> bool:
+    return effect.status == EffectStatus.UNKNOWN and (effect.repeat != Repeat.NEVER or effect.pk in ordered)
 
 
 def effects_in_question(scope: str) -> list[Effect]:

@@ -47,6 +47,18 @@ class Reported:
     contradiction: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """What a worker says of an effect when it first begins it: how it is taken back, and whether its key is stable."""
+
+    compensation: dict[str, Any] | None = None
+    compensate_on: tuple[str, ...] = ()
+    stable_key: bool = True
+
+
+UNDECLARED = Declared()
+
+
 class Next(Enum):
     """What an ``intend`` of a key that is known leads to."""
 
@@ -96,13 +108,15 @@ def intend(
     permit_ref: str | None,
     request_key: str,
     now: datetime,
+    declared: Declared = UNDECLARED,
+    undoes: Effect | None = None,
 ) -> Intended | InDoubt:
     """Say what a worker that wants to do this may do: perform it, or take the outcome that is recorded.
 
     ``request_key`` is the request's Idempotency-Key: a lost reply is asked for again by it, while a restarted worker that
-    sends none, or another, may have performed already. ``repeat`` counts when the effect is new; later calls cannot
-    loosen it. Returns ``InDoubt`` where the refusal leaves a record (the effect turned unknown); raises ``KeyReused`` and
-    ``WasCompensated``.
+    sends none, or another, may have performed already. ``repeat`` and what is ``declared`` count when the effect is new;
+    later calls cannot loosen them. ``undoes`` is the effect whose last try this one takes back. Returns ``InDoubt`` where
+    the refusal leaves a record (the effect turned unknown); raises ``KeyReused`` and ``WasCompensated``.
     """
     assert_open()
     call = {"name": name, "arguments": arguments}
@@ -116,6 +130,11 @@ def intend(
         repeat=repeat,
         owner=owner,
         created_at=now,
+        stable_key=declared.stable_key,
+        compensation=declared.compensation,
+        compensate_on=list(declared.compensate_on),
+        undoes=undoes,
+        undoes_attempt=undoes.attempt if undoes else None,
         **_beginning(attempt=1, epoch=epoch, fence=fence, permit_ref=permit_ref, request_key=request_key, now=now),
     )
     effect = find_effect(scope=scope, key=key) or _insert(first)
@@ -155,6 +174,9 @@ def _beginning(
         "permit_ref": permit_ref,
         "request_key": request_key,
         "settle_by": None,
+        "undo_waived_by": None,
+        "undo_waived_reason": "",
+        "begun_at": now,
         "changed_at": now,
     }
 
@@ -278,6 +300,13 @@ def settle_effect(
     error = "" if outcome == EffectStatus.APPLIED else "It did not happen: settled by its owner."
     _keep(effect, attempt=effect.attempt, status=outcome, by=by, body=body, now=now)
     _move(effect, "settle", status=outcome, receipt=receipt, error=error, retryable=retryable, changed_at=now)
+
+
+def mark_compensated(effect: Effect, *, by: str, now: datetime) -> None:
+    """Its undo was applied: what was done is taken back. Only ``compensation`` calls this, under the lock."""
+    assert_open()
+    _keep(effect, attempt=effect.attempt, status=EffectStatus.COMPENSATED, by=by, body=None, now=now)
+    _move(effect, "compensate", status=EffectStatus.COMPENSATED, changed_at=now)
 
 
 def _doubt_each(effects: QuerySet[Effect], *, why: str, by: str, now: datetime) -> list[Effect]:

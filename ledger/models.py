@@ -28,6 +28,19 @@ class Effect(models.Model):
     fence = models.PositiveIntegerField()
     request_key = models.CharField(max_length=200, blank=True, help_text="Idempotency-Key of the request that began it")
     repeat = models.CharField(max_length=8, choices=Repeat.choices, default=Repeat.NEVER)
+    stable_key = models.BooleanField(default=True, help_text="False: done again, the step would use another key")
+    compensation = ExactJSONField(null=True, help_text='{"name": ..., "arguments": ...}: the call that takes it back')
+    compensate_on = models.JSONField(default=list, help_text="the ends of the run after which it is taken back")
+    undoes = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="undos")
+    undoes_attempt = models.PositiveIntegerField(null=True, help_text="the try of that effect which it takes back")
+    undo_waived_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.PROTECT,
+        null=True,
+        related_name="+",
+        help_text="let it stay as it is",
+    )
+    undo_waived_reason = models.CharField(max_length=300, blank=True)
     settle_by = models.DateTimeField(null=True, help_text="a wait opened while it was in flight: unknown from then on")
     permit_ref = models.CharField(max_length=40, null=True)
     owner = models.ForeignKey(Group, on_delete=models.PROTECT, related_name="+", help_text="settles it when unknown")
@@ -35,11 +48,17 @@ class Effect(models.Model):
     error = models.TextField(blank=True)
     retryable = models.BooleanField(default=False)
     created_at = models.DateTimeField()
+    begun_at = models.DateTimeField(null=True, help_text="when its last try began; what is undone goes newest first")
     changed_at = models.DateTimeField()
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["scope", "key"], name="one_effect_per_key_of_a_run"),
+            models.UniqueConstraint(
+                fields=["undoes", "undoes_attempt"],
+                condition=models.Q(undoes__isnull=False),
+                name="one_undo_per_try_of_an_effect",
+            ),
             models.UniqueConstraint(
                 fields=["permit_ref"], condition=models.Q(permit_ref__isnull=False), name="a_permit_is_spent_once"
             ),

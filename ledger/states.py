@@ -18,6 +18,15 @@ class EffectStatus(models.TextChoices):
     COMPENSATED = "compensated"
 
 
+class On(models.TextChoices):
+    """The ends of a run after which an effect's compensation takes it back; REJECT: a person's no ended it."""
+
+    CANCEL = "cancel"
+    EXPIRE = "expire"
+    FAIL = "fail"
+    REJECT = "reject"
+
+
 class Repeat(models.TextChoices):
     """What the receiver does with the same call twice: unknown (never repeat), drops it by its key, does no harm."""
 
@@ -37,5 +46,6 @@ MOVES: dict[str, tuple[frozenset[EffectStatus], frozenset[EffectStatus]]] = {
     ),
     "report": (OPEN, frozenset({EffectStatus.APPLIED, EffectStatus.FAILED, EffectStatus.UNKNOWN})),
     "doubt": (frozenset({EffectStatus.INTENDED}), frozenset({EffectStatus.UNKNOWN})),
+    "compensate": (frozenset({EffectStatus.APPLIED}), frozenset({EffectStatus.COMPENSATED})),
     "settle": (frozenset({EffectStatus.UNKNOWN}), frozenset({EffectStatus.APPLIED, EffectStatus.FAILED})),
 }

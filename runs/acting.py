@@ -13,16 +13,16 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ledger import attempts, clock, effects, tokens
+from ledger import attempts, clock, compensation, effects, tokens
 from ledger.canonical import digest
-from ledger.effects import Next
-from ledger.errors import InDoubt, NotFound, PayloadInvalid, Refusal
+from ledger.effects import UNDECLARED, Declared, Next
+from ledger.errors import InDoubt, KeyReused, NotFound, PayloadInvalid, Refusal
 from ledger.exact import ABSENT
 from ledger.models import Effect
 from ledger.states import EffectStatus, Repeat
 from ledger.transactions import use_case
 from runs.continuations import count_skipped_effect
-from runs.endings import hold_for_effect
+from runs.endings import finish_ending, hold_for_effect
 from runs.errors import (
     ApprovalRequired,
     CallNotApproved,
@@ -44,6 +44,7 @@ from runs.settling import go_on_after
 from runs.standing import store
 from runs.states import FINAL, HoldKind
 from runs.timeline import note
+from runs.undoing import ask_owner_of_undo, check_its_turn, check_may_undo
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +82,7 @@ def begin_effect(
     permit: str | None = None,
     repeat: str = Repeat.NEVER,
     request_key: str = "",
+    declared: Declared = UNDECLARED,
 ) -> Begun | Refusal:
     """Say whether the effect ``key`` is to be performed now, and record that it was begun.
 
@@ -88,14 +90,21 @@ def begin_effect(
     act (finished, cancelled, paused, lease lost), ``FactsUnchecked``, those of permits, and the ledger's.
     """
     run = _own_run(agent, run_id)
-    _check_flags(run)
+    undone = compensation.find_undone(run.public_id, key)
+    if undone is None:
+        _check_flags(run)
+    else:
+        check_may_undo(run)
     refuse_halted(run.agent_id)
     now = clock.now()
     _check_still_its_turn(run, token, now=now)
     known = effects.find_effect(scope=run.public_id, key=key)
-    asked = _complete(run, key=key, name=name, arguments=arguments, permit=permit, known=known)
+    asked = _complete(run, key=key, name=name, arguments=arguments, permit=permit, known=known, undone=undone)
     if known is None or effects.foresee(known, fence=run.fence, request_key=request_key) == Next.NEXT_ATTEMPT:
-        refusal = _check_new_attempt(run, asked, known=known, now=now)
+        if known is None:
+            _check_declared(run, declared, undone=undone)
+        guard = _check_new_attempt if undone is None else _check_new_undo
+        refusal = guard(run, asked, known=known, now=now)
         if isinstance(refusal, Refusal):
             return refusal  # the use case commits the note of it, then raises it
         asked = refusal
@@ -112,10 +121,13 @@ def begin_effect(
         permit_ref=asked.permit.public_id if asked.permit else None,
         request_key=request_key,
         now=now,
+        declared=declared,
+        undoes=undone,
     )
     if isinstance(outcome, InDoubt):
         if was == EffectStatus.INTENDED and known is not None:
             _hold_unknown(run, known, actor=_actor(agent), now=now)
+            finish_ending(run, actor=_actor(agent), now=now)
             store(run, now)
         return outcome  # as above: the doubt stays
     if outcome.begun:
@@ -177,11 +189,13 @@ def report_effect(
         reason = f"Its worker says {status}, while it stands as {effect.status}."
         open_hold(run, HoldKind.CONTRADICTION, key, owner_id=effect.owner_id, reason=reason, now=now)
         note(run, "effect.contradicted", actor=actor, at=now, effect=key, attempt=attempt, status=status)
+        finish_ending(run, actor=actor, now=now)
     elif reported.settled:
         note(run, f"effect.{status}", actor=actor, at=now, effect=key, attempt=attempt)
-        go_on_after(run, key, by=actor, now=now)
+        go_on_after(run, effect, by=actor, now=now)
     elif effect.status == EffectStatus.UNKNOWN != reported.before:
         _hold_unknown(run, effect, actor=actor, now=now)
+        finish_ending(run, actor=actor, now=now)
     store(run, now)
     return reported
 
@@ -217,21 +231,64 @@ def _check_still_its_turn(run: Run, token: str, *, now: datetime) -> None:
         raise
 
 
-def _complete(run: Run, *, key: str, name: str, arguments: Any, permit: str | None, known: Effect | None) -> Asked:
-    """Fill in the arguments that were left out: the approved ones, else those the effect was begun with."""
+def _complete(
+    run: Run,
+    *,
+    key: str,
+    name: str,
+    arguments: Any,
+    permit: str | None,
+    known: Effect | None,
+    undone: Effect | None,
+) -> Asked:
+    """Fill in the arguments that were left out: the approved ones, else those the effect was begun or declared with."""
+    declared = undone.compensation if undone else None
     found = find_permit(run, permit) if permit is not None else None
     if permit is not None and found is None:
         raise PayloadInvalid.at("/permit", "names no permit of this run")
     if arguments is ABSENT:
-        source = found.call if found else known.call if known else None
+        source = found.call if found else known.call if known else declared
         if source is None:
             raise PayloadInvalid.at("/arguments", "are missing, and no permit was named that has them")
         arguments = source["arguments"]
     call = {"name": name, "arguments": arguments}
+    if declared is not None and digest(call) != digest(declared):
+        raise KeyReused("The effect is taken back by the call that was declared when it began, and by no other.")
     return Asked(key=key, call=call, digest=digest(call), permit=found)
 
 
-def _check_new_attempt(run: Run, asked: Asked, *, known: Effect | None, now: datetime) -> Asked | CallNotApproved:
+def _check_declared(run: Run, declared: Declared, *, undone: Effect | None) -> None:
+    """Refuse a compensation that would get past an effect rule: nobody is asked before something is taken back."""
+    if declared.compensation is None:
+        return
+    if undone is not None:
+        raise PayloadInvalid.at("/compensation", "is not for an undo: what takes back is not taken back")
+    rule = _rule_for(run.agent, declared.compensation["name"])
+    if rule is not None:
+        raise ApprovalRequired(
+            "A compensation needs no approval of its own, so it cannot be a call for which a rule asks for one.",
+            reason=rule.reason,
+        )
+
+
+def _check_new_undo(run: Run, asked: Asked, *, known: Effect | None, now: datetime) -> Asked | Refusal:
+    """Judge what guards a new try of an undo: its turn, and a rule that came after it was declared."""
+    undone = compensation.find_undone(run.public_id, asked.key)
+    assert undone is not None  # noqa: S101  the caller found it
+    if asked.permit is not None:
+        raise PayloadInvalid.at("/permit", "is spent on no undo")
+    check_its_turn(run, undone)
+    rule = _rule_for(run.agent, asked.call["name"])
+    if rule is None or (known is not None and compensation.is_ordered(known)):
+        return asked
+    actor, reason = _actor(run.agent), f"An effect rule asks for an approval first, for the reason {rule.reason}."
+    ask_owner_of_undo(run, undone, asked.key, reason=reason, actor=actor, now=now)
+    finish_ending(run, actor=actor, now=now)
+    store(run, now)
+    return _approval_required(rule.reason)
+
+
+def _check_new_attempt(run: Run, asked: Asked, *, known: Effect | None, now: datetime) -> Asked | Refusal:
     """Judge what guards a new try: facts that the worker has to check, and the approval where a rule asks for one.
 
     Returns the call with the permit it rests on. A call that differs from the approved one is noted for operators, so

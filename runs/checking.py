@@ -242,7 +242,7 @@ def report_facts(*, agent: Agent, run_id: str, token: str, values: dict[str, Any
     changed = [fact for fact in reported if fact.last_status == FactStatus.CHANGED and fact.waived_by_id is None]
     actor = f"agent:{agent.slug}"
     overtaken = find_overtaken(run, checkpoint, changed)
-    if overtaken is None or consulting.begun_under(scope=run.public_id, fence=run.fence):
+    if run.ending or overtaken is None or consulting.begun_under(scope=run.public_id, fence=run.fence):
         overtaken = None
     control = "continue" if overtaken is None else overtaken.how
     note(run, "facts.reported", actor=actor, at=now, facts=sorted(values), control=control)

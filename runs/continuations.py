@@ -18,7 +18,7 @@ from ledger.compiled import CompiledUpdate
 from ledger.public_ids import new_id
 from ledger.transactions import assert_open
 from runs.models import Continuation, Run
-from runs.states import CONTINUATION_MOVES, OPEN_CONTINUATIONS, ContinuationStatus
+from runs.states import CONTINUATION_MOVES, OPEN_CONTINUATIONS, ContinuationKind, ContinuationStatus
 
 
 def make_continuation(
@@ -31,6 +31,7 @@ def make_continuation(
     priority: int = 50,
     not_before: datetime | None = None,
     of: Continuation | None = None,
+    kind: ContinuationKind = ContinuationKind.RESUME,
 ) -> Continuation:
     """Make the run's continuation: ``checking``, or ``ready`` for good when there is nothing ``to_check``.
 
@@ -48,6 +49,7 @@ def make_continuation(
             agent_id=run.agent_id,
             checkpoint_id=checkpoint_id,
             status=status,
+            kind=kind,
             cause=cause,
             priority=priority,
             not_before=not_before or now,

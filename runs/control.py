@@ -121,7 +121,8 @@ def restart_run(
         raise PayloadInvalid.at("/checkpoint", "is no checkpoint of this run")
     _order_redone(run, choices, keep_failed=keep_failed, person=person, reason=reason, now=now)
     run.epoch += 1
-    run.ended_at, run.ending, run.ending_reason, run.stop_by, run.attempts = None, "", "", None, 0
+    run.ended_at, run.ending, run.ending_reason, run.ending_on = None, "", "", ""
+    run.stop_by, run.attempts = None, 0
     run.pause_asked_at, run.pause_asked_by, run.pause_reason = None, "", ""
     checkpoint = repeat_checkpoint(run, source, now=now)
     make_continuation(run, checkpoint.pk, cause=Cause.RESTART, now=now, to_check=True)
@@ -139,7 +140,7 @@ def _order_redone(
     open_to_choice = {
         effect.key: effect
         for effect in consulting.consult(run.public_id)
-        if effect.status in {EffectStatus.FAILED, EffectStatus.COMPENSATED}
+        if effect.undoes_id is None and effect.status in {EffectStatus.FAILED, EffectStatus.COMPENSATED}
     }
     for key in sorted(open_to_choice.keys() - choices.keys()):
         if keep_failed:

@@ -1,45 +1,56 @@
 """How a run ends before its time: expired, failed, cancelled.
 
 The end closes the open waits, voids continuation and permits and lifts the holds it settles, all in the transaction of the
-verb that asked. An effect whose outcome is not known keeps the run ``cancelling`` until somebody says what happened: a run
-that has ended must not be one that may still have bought a crane. Called under the run's lock, before ``standing.store``.
+verb that asked. Then, in this order: a live worker closes, effects in doubt go to their owner, and what was applied and has
+a compensation for this end is taken back, newest first, by whichever worker claims the ``compensate`` continuation. Until
+that is done the run is ``cancelling``. Called under the run's lock, before ``standing.store``.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from ledger import consulting, effects
+from ledger import compensation, consulting, effects
+from ledger.states import On
 from ledger.transactions import assert_open
-from runs.continuations import void_continuation
+from runs import bell
+from runs.checkpoints import last_checkpoint
+from runs.continuations import acknowledge, make_continuation, told_of, void_continuation
 from runs.holds import lift_at_the_end, open_hold
 from runs.interrupts import cancel_waits
-from runs.leases import end_lease
+from runs.leases import compensates, end_lease
 from runs.models import Run
 from runs.permits import void_permits
-from runs.states import HoldKind, RunStatus
+from runs.states import ContinuationKind, ContinuationStatus, HoldKind, RunStatus
 from runs.timeline import note
+
+#: What ended the run, where its verb does not say: which of its effects are taken back depends on it.
+ENDED_BY = {RunStatus.CANCELLED: On.CANCEL, RunStatus.EXPIRED: On.EXPIRE, RunStatus.FAILED: On.FAIL}
 
 
 def end_run(
-    run: Run, ending: RunStatus, *, reason: str, actor: str, now: datetime, let_worker_close: bool = False
+    run: Run,
+    ending: RunStatus,
+    *,
+    reason: str,
+    actor: str,
+    now: datetime,
+    let_worker_close: bool = False,
+    on: On | None = None,
 ) -> None:
-    """Begin the end of the locked run, and finish it at once where no effect is open.
+    """Begin the end of the locked run, and finish it at once where no effect is open and none is to be taken back.
 
     ``let_worker_close``: a live lease stays good for outcomes and one closing checkpoint; the end follows when it ends.
     """
     assert_open()
-    run.ending, run.ending_reason = ending, reason[:300]
-    run.pause_asked_at = None
+    run.ending, run.ending_reason, run.ending_on = ending, reason[:300], on or ENDED_BY[ending]
+    run.pause_asked_at, run.attempts = None, 0
     cancelled = cancel_waits(run, now=now)
     void_continuation(run, reason=f"the run is {ending}")
     void_permits(run, reason=f"the run is {ending}", now=now)
     lift_at_the_end(run, by=actor, now=now)
-    if let_worker_close and run.lease_until:
-        note(run, "run.ending", actor=actor, at=now, ending=ending, reason=reason[:300], interrupts=[])
-        return
-    end_lease(run)
-    unsettled = _doubt_open_effects(run, actor=actor, now=now)
+    if not let_worker_close:
+        end_lease(run)
     note(
         run,
         "run.ending",
@@ -49,8 +60,63 @@ def end_run(
         reason=reason[:300],
         interrupts=[interrupt.public_id for interrupt in cancelled],
     )
-    if not unsettled:
-        _finish(run, actor=actor, now=now)
+    finish_ending(run, actor=actor, now=now)
+
+
+def finish_ending(run: Run, *, actor: str, now: datetime) -> bool:
+    """Go on with the end of the locked run as far as it goes, and tell whether it has ended for good.
+
+    Called by every verb that changes what an end waits for: a worker let go, an outcome is known, a hold is lifted, an
+    undo was applied. While a worker takes back what was done, it keeps its lease until nothing is left or a person is asked.
+    """
+    if not run.ending or run.ended_at:
+        return False
+    if run.lease_until and not _worker_is_done(run):
+        return False
+    if run.lease_until:
+        acknowledge(run, now=now)
+        end_lease(run)
+    elif run.open_continuation == ContinuationStatus.LEASED:
+        void_continuation(run, reason="its worker let it go")
+    unsettled = _doubt_open_effects(run, actor=actor, now=now)
+    left = compensation.due_undos(run.public_id, on=run.ending_on)
+    if not (unsettled or run.open_holds) and left:
+        _offer_compensation(run, [effect.key for effect in left], actor=actor, now=now)
+        return False
+    void_continuation(run, reason="nothing can be taken back now")
+    if unsettled or left:
+        return False
+    run.ended_at = now
+    note(run, f"run.{run.ending}", actor=actor, at=now, reason=run.ending_reason)
+    return True
+
+
+def _worker_is_done(run: Run) -> bool:
+    """Tell whether a compensating worker has nothing more to do: all is taken back, or a person is asked first."""
+    if not compensates(run) or consulting.intended_effects(run.public_id):
+        return False
+    return run.open_holds > 0 or not compensation.due_undos(run.public_id, on=run.ending_on)
+
+
+def _offer_compensation(run: Run, keys: list[str], *, actor: str, now: datetime) -> None:
+    """Any worker of the agent may take back what was done; too many that took none back are a matter for its owner."""
+    if run.open_continuation:
+        return
+    if run.attempts >= run.agent.max_attempts:
+        reason = f"{run.attempts} workers claimed it and none took anything back."
+        open_hold(run, HoldKind.GAVE_UP, owner_id=run.agent.owner_id, reason=reason, now=now)
+        note(run, "hold.opened", actor=actor, at=now, kind=HoldKind.GAVE_UP, subject="", reason=reason)
+        return
+    made = make_continuation(
+        run,
+        last_checkpoint(run).pk,
+        cause=run.ending_on,
+        now=now,
+        to_check=False,
+        kind=ContinuationKind.COMPENSATE,
+    )
+    note(run, "run.compensating", actor=actor, at=now, effects=keys, **told_of(made))
+    bell.ring(run.agent_id)
 
 
 def _doubt_open_effects(run: Run, *, actor: str, now: datetime) -> bool:
@@ -62,19 +128,6 @@ def _doubt_open_effects(run: Run, *, actor: str, now: datetime) -> bool:
     for effect in unsettled:
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
     return bool(unsettled)
-
-
-def finish_ending(run: Run, *, actor: str, now: datetime) -> bool:
-    """End the run for good, unless an effect's outcome is still open. Called again when one was settled."""
-    if not run.ending or run.ended_at or run.lease_until or consulting.unsettled_effects(run.public_id):
-        return False
-    _finish(run, actor=actor, now=now)
-    return True
-
-
-def _finish(run: Run, *, actor: str, now: datetime) -> None:
-    run.ended_at = now
-    note(run, f"run.{run.ending}", actor=actor, at=now, reason=run.ending_reason)
 
 
 def hold_for_effect(run: Run, key: str, *, owner_id: int, now: datetime) -> None:

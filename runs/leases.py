@@ -16,7 +16,7 @@ from ledger.errors import PayloadInvalid
 from ledger.transactions import assert_open
 from runs.errors import LeaseLost, RunFinished
 from runs.models import Agent, Run
-from runs.states import FINAL, Control
+from runs.states import FINAL, ContinuationStatus, Control
 
 SHORTEST, LONGEST = 5, 3600
 
@@ -91,8 +91,18 @@ def end_lease(run: Run) -> None:
     run.lease_until = run.stop_by = None
 
 
+def compensates(run: Run) -> bool:
+    """Tell whether the holder of this run's lease takes back what an ended run did.
+
+    A worker that is still closing holds no continuation: the end took that.
+    """
+    return run.ending != "" and run.open_continuation == ContinuationStatus.LEASED
+
+
 def control_of(run: Run) -> Told:
     """Return what the holder of this run is to do at its next safe point."""
+    if compensates(run):
+        return Told(control=Control.CONTINUE)
     if run.ending:
         return Told(control=Control.CANCEL, reason=run.ending_reason, stop_by=run.stop_by)
     if run.pause_asked_at:

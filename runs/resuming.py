@@ -14,7 +14,7 @@ from datetime import datetime
 
 from django.db.models import Q
 
-from ledger import clock, compiled, consulting
+from ledger import clock, compensation, compiled, consulting
 from ledger.compiled import Compiled
 from ledger.errors import NotFound
 from ledger.models import Effect
@@ -33,7 +33,7 @@ from runs.interrupts import reopen_interrupt
 from runs.leases import Lease, grant_lease, lease_of
 from runs.models import Agent, Checkpoint, Continuation, Decision, Fact, Interrupt, Permit, Run
 from runs.standing import store
-from runs.states import ContinuationStatus, HoldKind, InterruptStatus, RunStatus
+from runs.states import ContinuationKind, ContinuationStatus, HoldKind, InterruptStatus, RunStatus
 from runs.timeline import note
 
 SYSTEM = "system:leases"
@@ -55,6 +55,7 @@ class Claimed:
     facts: list[Fact]
     effects: list[Effect]
     permits: list[Permit]
+    undone: list[Effect]  # of a ``compensate`` continuation: what is to be taken back, newest first
 
     @property
     def changed(self) -> list[Fact]:
@@ -111,17 +112,18 @@ def claim_one(
     now = clock.now()
     continuation = Continuation.objects.select_related("checkpoint").get(public_id=continuation_id)
     if continuation.status == ContinuationStatus.LEASED and request_key and continuation.request_key == request_key:
-        return _what_is_claimed(run, continuation, decisions_at(run, continuation.checkpoint_id))
+        return _what_is_claimed(run, continuation, _said_for(run, continuation))
     if continuation.status in {ContinuationStatus.LEASED, ContinuationStatus.ACKNOWLEDGED}:
         raise AlreadyClaimed
-    if run.ending:
+    compensating = continuation.kind == ContinuationKind.COMPENSATE
+    if run.ending and not compensating:
         raise NotReady(f"The run is {run.status}.", status=run.status)  # never will be: say so, not "not yet"
     if continuation.status != ContinuationStatus.READY or continuation.not_before > now:
         raise NotReady(status=continuation.status)
-    if not _fits(run, code_versions):
+    if not compensating and not _fits(run, code_versions):
         raise IncompatibleVersion(f"The run waits for code version {run.code_version}.", code_version=run.code_version)
     refuse_halted(agent.pk)
-    if run.status not in {RunStatus.READY, RunStatus.BLOCKED} or not _only_stranded(run):
+    if not _may_be_claimed(run, compensating=compensating):
         raise NotReady(f"The run is {run.status}.", status=run.status)
     outcome = _claim(
         run,
@@ -183,7 +185,9 @@ def _ready(count: int) -> Q:
         continuations__not_before__lte=compiled.Present(),
     )
     versions = [compiled.text(f"version_{place}") for place in range(count)]
-    return open_to_all & Q(status=RunStatus.READY, code_version__in=versions)
+    # What takes back is one exact call after the other: any worker can, whatever version wrote the checkpoint.
+    compensating = Q(status=RunStatus.CANCELLING, open_holds=0)
+    return open_to_all & (Q(status=RunStatus.READY, code_version__in=versions) | compensating)
 
 
 @functools.cache
@@ -211,7 +215,7 @@ def _claim(
         recheck(run, continuation, now=now)
         store(run, now)
         return None
-    said = decisions_at(run, continuation.checkpoint_id)
+    said = _said_for(run, continuation)
     if _reopen_unauthorised(run, continuation, [*said.accepted, *said.votes], still_may_decide, now=now):
         return None
     lift_holds(run, HoldKind.STRANDED, by="system:claim", now=now)
@@ -277,7 +281,7 @@ def _claimed_before(agent: Agent, request_key: str) -> list[Claimed]:
     for continuation in leased.select_related("run", "checkpoint").order_by("id"):
         run = continuation.run
         if run.lease_until and run.lease_until > clock.now() and run.fence == continuation.fence:
-            claimed.append(_what_is_claimed(run, continuation, decisions_at(run, continuation.checkpoint_id)))
+            claimed.append(_what_is_claimed(run, continuation, _said_for(run, continuation)))
     return claimed
 
 
@@ -293,7 +297,21 @@ def _what_is_claimed(run: Run, continuation: Continuation, said: Said) -> Claime
         facts=_FACTS.all(checkpoint=checkpoint.pk),
         effects=consulting.consult(run.public_id),
         permits=said.permits,
+        undone=_undone_by(run, continuation),
     )
+
+
+def _said_for(run: Run, continuation: Continuation) -> Said:
+    """Return what people said at the boundary; whoever takes back goes on with no answer."""
+    if continuation.kind == ContinuationKind.COMPENSATE:
+        return Said(accepted=[], overtaken=[], votes=[])
+    return decisions_at(run, continuation.checkpoint_id)
+
+
+def _undone_by(run: Run, continuation: Continuation) -> list[Effect]:
+    if continuation.kind != ContinuationKind.COMPENSATE:
+        return []
+    return compensation.due_undos(run.public_id, on=run.ending_on)
 
 
 _FACTS = Compiled(lambda: Fact.objects.filter(checkpoint=compiled.number("checkpoint")).order_by("id"))
@@ -301,6 +319,12 @@ _FACTS = Compiled(lambda: Fact.objects.filter(checkpoint=compiled.number("checkp
 
 def _fits(run: Run, code_versions: set[str]) -> bool:
     return not run.code_version or run.code_version in code_versions
+
+
+def _may_be_claimed(run: Run, *, compensating: bool) -> bool:
+    if compensating:
+        return run.status == RunStatus.CANCELLING and not run.open_holds
+    return run.status in {RunStatus.READY, RunStatus.BLOCKED} and _only_stranded(run)
 
 
 def _only_stranded(run: Run) -> bool:

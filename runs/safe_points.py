@@ -59,8 +59,9 @@ def commit_checkpoint(
         return Reached(checkpoint=repeated, told=control_of(run), created=False)
     checkpoint = write_checkpoint(run, snapshot, number=after + 1, now=now)
     record_facts(facts, agent=agent, checkpoint=checkpoint, at="/facts")
-    acknowledge(run, now=now)
-    run.attempts = 0
+    if not run.ending:
+        acknowledge(run, now=now)
+        run.attempts = 0
     told = control_of(run)
     if told.control != Control.CONTINUE:
         end_lease(run)

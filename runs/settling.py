@@ -11,7 +11,7 @@ from datetime import datetime
 
 from django.contrib.auth.models import AbstractUser, User
 
-from ledger import clock, reconciliation
+from ledger import clock, compensation, reconciliation
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.models import Effect
 from ledger.transactions import use_case
@@ -23,11 +23,12 @@ from runs.models import Hold, Run
 from runs.standing import store
 from runs.states import FINAL, ContinuationStatus, HoldKind
 from runs.timeline import note
+from runs.undoing import follow_undo
 
 OPERATORS = "operators"
 
 #: What an owner lifts by saying "try again"; the other holds go with what they wait for.
-RETRIED = (HoldKind.GAVE_UP, HoldKind.STRANDED, HoldKind.NO_DECIDER)
+RETRIED = (HoldKind.GAVE_UP, HoldKind.STRANDED, HoldKind.NO_DECIDER, HoldKind.UNDO_FAILED)
 
 
 @use_case
@@ -46,7 +47,7 @@ def settle_unknown(
     )
     actor = f"person:{person.get_username()}"
     note(run, "effect.settled", actor=actor, at=now, effect=effect.key, attempt=effect.attempt, outcome=outcome)
-    go_on_after(run, effect.key, by=actor, now=now)
+    go_on_after(run, effect, by=actor, now=now)
     store(run, now)
     return effect
 
@@ -55,20 +56,21 @@ def settle_unknown(
 def order_effect_again(*, effect_id: int, person: User, reason: str, attempt: int | None = None) -> Effect:
     """An owner orders an effect to be done again, although it may have happened; the worker's next ask performs it.
 
-    Never by the run's initiator, and never for a run that ends. Raises as ``settle_unknown``.
+    Never by the run's initiator; while the run ends, only what takes something back. Raises as ``settle_unknown``.
     """
     run = _run_of(effect_id, person=person, attempt=attempt)
     if run.initiator_id == person.pk:
         raise NotPermitted("You started this run, so somebody else orders its effects again.")
     if run.status in FINAL:
         raise RunFinished(f"The run has ended: {run.status}.", status=run.status)
-    if run.ending:
+    effect = Effect.objects.get(pk=effect_id)
+    if run.ending and effect.undoes_id is None:
         raise RunCancelled
     now = clock.now()
     order = reconciliation.order_again(effect_id=effect_id, person=person, reason=reason, now=now)
     actor = f"person:{person.get_username()}"
     note(run, "effect.ordered_again", actor=actor, at=now, effect=order.effect.key, attempt=order.effect.attempt)
-    go_on_after(run, order.effect.key, by=actor, now=now)
+    go_on_after(run, order.effect, by=actor, now=now)
     store(run, now)
     return order.effect
 
@@ -88,7 +90,7 @@ def close_contradiction(*, effect_id: int, person: User, reason: str) -> Effect:
     if not lift_holds(run, HoldKind.CONTRADICTION, subject=effect.key, by=actor, now=now):
         raise NotFound
     note(run, "effect.contradiction_closed", actor=actor, at=now, effect=effect.key, reason=reason.strip()[:300])
-    check_again(run, now=now)
+    go_on(run, by=actor, now=now)
     store(run, now)
     return effect
 
@@ -106,7 +108,7 @@ def retry_held_run(*, hold_id: int, person: User, reason: str, code_version: str
     The count of claims starts anew. Raises ``NotPermitted``, ``NotFound`` where nothing of that kind holds the run.
     """
     hold = Hold.objects.filter(pk=hold_id, kind__in=RETRIED).first()
-    run = Run.objects.locked().filter(pk=hold.run_id).first() if hold else None
+    run = Run.objects.locked().select_related("agent").filter(pk=hold.run_id).first() if hold else None
     if hold is None or run is None:
         raise NotFound
     if not may_settle(person, owner_id=hold.owner_id):
@@ -123,7 +125,42 @@ def retry_held_run(*, hold_id: int, person: User, reason: str, code_version: str
     note(
         run, "hold.lifted", actor=actor, at=now, kind=hold.kind, reason=reason.strip()[:300], code_version=code_version
     )
-    check_again(run, now=now)
+    if hold.kind == HoldKind.UNDO_FAILED:
+        _order_undo_again(hold.subject, run, person=person, reason=reason, now=now)
+    go_on(run, by=actor, now=now)
+    store(run, now)
+    return run
+
+
+def _order_undo_again(key: str, run: Run, *, person: User, reason: str, now: datetime) -> None:
+    """Order the failed undo once more; one that was never begun needs no order."""
+    undo = Effect.objects.filter(scope=run.public_id, key=key).first()
+    if undo is not None and not compensation.is_ordered(undo):
+        reconciliation.order_again(effect_id=undo.pk, person=person, reason=reason, now=now)
+
+
+@use_case
+def leave_as_it_is(*, hold_id: int, person: User, reason: str) -> Run:
+    """An owner lets an effect stay that could not be taken back; the older ones are taken back all the same.
+
+    Never the run's initiator. Raises ``NotPermitted``, ``NotFound`` where no failed undo holds the run.
+    """
+    hold = Hold.objects.filter(pk=hold_id, kind=HoldKind.UNDO_FAILED).first()
+    run = Run.objects.locked().select_related("agent").filter(pk=hold.run_id).first() if hold else None
+    if hold is None or run is None:
+        raise NotFound
+    if not may_settle(person, owner_id=hold.owner_id):
+        raise NotPermitted("Only the effect's owners and operators say that it stays.")
+    if run.initiator_id == person.pk:
+        raise NotPermitted("You started this run, so somebody else says what stays of it.")
+    now = clock.now()
+    actor = f"person:{person.get_username()}"
+    undone = compensation.find_undone(run.public_id, hold.subject)
+    if undone is None or not lift_holds(run, HoldKind.UNDO_FAILED, subject=hold.subject, by=actor, now=now):
+        raise NotFound
+    compensation.waive_undo(undone, person=person, reason=reason)
+    note(run, "effect.undo_waived", actor=actor, at=now, effect=undone.key, reason=reason.strip()[:300])
+    go_on(run, by=actor, now=now)
     store(run, now)
     return run
 
@@ -132,7 +169,7 @@ def _run_of(effect_id: int, *, person: User, attempt: int | None = None) -> Run:
     """Lock the run of an effect, before the effect itself (the other order would meet a worker's in a deadlock), and
     refuse whoever is none of its owners, or looked at another attempt."""
     effect = Effect.objects.filter(pk=effect_id).first()
-    run = Run.objects.locked().filter(public_id=effect.scope).first() if effect else None
+    run = Run.objects.locked().select_related("agent").filter(public_id=effect.scope).first() if effect else None
     if run is None or effect is None:
         raise NotFound
     if not may_settle(person, owner_id=effect.owner_id):
@@ -145,9 +182,15 @@ def _run_of(effect_id: int, *, person: User, attempt: int | None = None) -> Run:
     return run
 
 
-def go_on_after(run: Run, key: str, *, by: str, now: datetime) -> None:
+def go_on_after(run: Run, effect: Effect, *, by: str, now: datetime) -> None:
     """An outcome is known, or a person took it upon them: lift the hold, end what only waited for that, look again."""
-    lift_holds(run, HoldKind.UNKNOWN_EFFECT, subject=key, by=by, now=now)
+    lift_holds(run, HoldKind.UNKNOWN_EFFECT, subject=effect.key, by=by, now=now)
+    follow_undo(run, effect, actor=by, now=now)
+    go_on(run, by=by, now=now)
+
+
+def go_on(run: Run, *, by: str, now: datetime) -> None:
+    """Something that the run may have waited for is settled."""
     if run.ending:
         finish_ending(run, actor=by, now=now)
     else:

@@ -108,6 +108,7 @@ STORED = [
     "ended_at",
     "ending",
     "ending_reason",
+    "ending_on",
     "lease_until",
     "lease_seconds",
     "pause_asked_at",

@@ -103,6 +103,13 @@ CONTINUATION_MOVES: dict[str, tuple[frozenset[ContinuationStatus], ContinuationS
 }
 
 
+class ContinuationKind(models.TextChoices):
+    """RESUME goes on with the run; COMPENSATE takes back what an ended one did, and nothing else."""
+
+    RESUME = "resume"
+    COMPENSATE = "compensate"
+
+
 class Kind(models.TextChoices):
     """What an interrupt waits for."""
 
@@ -175,6 +182,7 @@ class HoldKind(models.TextChoices):
     GAVE_UP = "gave_up"
     CONTRADICTION = "contradiction"
     NO_DECIDER = "no_decider"
+    UNDO_FAILED = "undo_failed"
 
 
 class Cause(models.TextChoices):
@@ -189,6 +197,10 @@ class Cause(models.TextChoices):
     HANDED_BACK = "handed_back"
     REPLAN = "replan"
     RESTART = "restart"
+    CANCEL = "cancel"
+    EXPIRE = "expire"
+    FAIL = "fail"
+    REJECT = "reject"
 
 
 class Control(models.TextChoices):

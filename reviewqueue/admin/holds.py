@@ -10,7 +10,7 @@ from django.template.response import TemplateResponse
 
 from ledger.errors import Refusal
 from reviewqueue.admin.desks import Desk, as_json, drawn, person_of
-from reviewqueue.admin.saying import HoldForm, Word, lift, word_for_hold
+from reviewqueue.admin.saying import HoldForm, Word, lift, words_for_hold
 from reviewqueue.pages.words import seen
 from runs.models import Fact, Hold
 from runs.states import HoldKind
@@ -33,7 +33,9 @@ class HoldDesk(Desk):
         hold = found.filter(pk=int(object_id[:18])).first() if object_id.isdecimal() else None
         if hold is None or not self.has_view_permission(request):
             raise Http404
-        word = word_for_hold(hold)
+        words = words_for_hold(hold)
+        said = request.POST.get("word", words[0].value if words else "")
+        word = next((word for word in words if word.value == said), None)
         form = HoldForm(request.POST if request.method == "POST" else None)
         if request.method == "POST" and word is not None and form.is_valid():
             try:
@@ -43,9 +45,9 @@ class HoldDesk(Desk):
             except Refusal as refused:
                 messages.error(request, refused.detail)
             return HttpResponseRedirect(request.path)
-        return TemplateResponse(request, "admin/hold.html", self.shown(request, hold, word, form))
+        return TemplateResponse(request, "admin/hold.html", self.shown(request, hold, words, form))
 
-    def shown(self, request: HttpRequest, hold: Hold, word: Word | None, form: HoldForm) -> dict[str, Any]:
+    def shown(self, request: HttpRequest, hold: Hold, words: tuple[Word, ...], form: HoldForm) -> dict[str, Any]:
         """Return what the page shows: what is held and why, the fact if it is one, and what may be said."""
         facts = Fact.objects.filter(
             checkpoint__run=hold.run, checkpoint__number=hold.run.checkpoint_number, name=hold.subject
@@ -63,5 +65,5 @@ class HoldDesk(Desk):
                 for fact in (facts if hold.kind == HoldKind.FACT_UNAVAILABLE else [])
             ],
             "form": form,
-            "word": word,
+            "words": words,
         }

@@ -108,22 +108,36 @@ TRY_AGAIN = Word(
     label="Let workers try again",
     means="The next worker that claims the run starts from its last checkpoint; the count of its claims starts anew.",
 )
-OF_HOLDS: dict[str, Word] = {
-    HoldKind.FACT_UNAVAILABLE: WITHOUT_IT,
-    HoldKind.GAVE_UP: TRY_AGAIN,
-    HoldKind.STRANDED: TRY_AGAIN,
-    HoldKind.NO_DECIDER: TRY_AGAIN,
+UNDO_AGAIN = Word(
+    value="undo",
+    label="Take it back once more",
+    means="The next worker makes the call that takes it back once more, by your order.",
+)
+STAYS = Word(
+    value="stays",
+    label="Let it stay",
+    means="It is left as it is, or you have taken it back yourself. What was done before it is taken back all the same.",
+)
+OF_HOLDS: dict[str, tuple[Word, ...]] = {
+    HoldKind.FACT_UNAVAILABLE: (WITHOUT_IT,),
+    HoldKind.GAVE_UP: (TRY_AGAIN,),
+    HoldKind.STRANDED: (TRY_AGAIN,),
+    HoldKind.NO_DECIDER: (TRY_AGAIN,),
+    HoldKind.UNDO_FAILED: (UNDO_AGAIN, STAYS),
 }
 
 
-def word_for_hold(hold: Hold) -> Word | None:
-    """Return what its owner may say of the hold; ``None`` where it is lifted, or goes with an effect that is settled."""
-    return None if hold.lifted_at else OF_HOLDS.get(hold.kind)
+def words_for_hold(hold: Hold) -> tuple[Word, ...]:
+    """Return what its owner may say of the hold; nothing where it is lifted, or goes with an effect that is settled."""
+    return () if hold.lifted_at else OF_HOLDS.get(hold.kind, ())
 
 
 def lift(hold: Hold, word: Word, *, person: User, reason: str) -> str:
     """Do what the word says, in its own transaction, and return what was done. Raises the verbs' refusals."""
-    if word == TRY_AGAIN:
+    if word == STAYS:
+        settling.leave_as_it_is(hold_id=hold.pk, person=person, reason=reason)
+        return "The effect stays; the older ones are taken back."
+    if word in (TRY_AGAIN, UNDO_AGAIN):
         settling.retry_held_run(hold_id=hold.pk, person=person, reason=reason)
         return "The next worker may claim the run."
     checking.waive_fact(

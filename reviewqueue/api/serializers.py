@@ -14,8 +14,9 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractUser
 
 from ledger.canonical import digest
+from ledger.effects import Declared
 from ledger.errors import PayloadInvalid
-from ledger.states import EffectStatus, Repeat
+from ledger.states import EffectStatus, On, Repeat
 from reviewqueue.api.fields import (
     Address,
     Exact,
@@ -215,6 +216,14 @@ class ClaimShape(ClaimOneShape):
     wait = Whole(least=0, most=LONGEST_POLL, default=0)
 
 
+class CompensationShape(Shape):
+    """How an effect is taken back: a call of its own, and after which ends of the run."""
+
+    name = Text(most=200, least=1)
+    arguments = Exact(required=True)
+    on = Many(OneOf(*On.values), least=1, most=len(On), allow_null=True, default=None)
+
+
 class EffectShape(Shape):
     """`PUT runs/{id}/effects/{key}`."""
 
@@ -224,7 +233,7 @@ class EffectShape(Shape):
     repeat = OneOf(*Repeat.values, default=Repeat.NEVER.value)
     stable_key = YesNo(default=True)
     in_flight = OneOf("await", later=("cancel", "abandon"), default="await")
-    compensation = Later()
+    compensation = CompensationShape(allow_null=True, default=None)
     probe = Later()
 
     def validate_stable_key(self, stable: bool) -> bool:
@@ -232,6 +241,15 @@ class EffectShape(Shape):
         if not stable:
             raise wrong("false comes later; it is not taken yet")
         return stable
+
+
+def declared(sent: dict[str, Any]) -> Declared:
+    """Return what the body of an effect says of taking it back; left out, every end of the run does."""
+    taken_back = sent["compensation"]
+    if taken_back is None:
+        return Declared()
+    call = {"name": taken_back["name"], "arguments": taken_back["arguments"]}
+    return Declared(compensation=call, compensate_on=tuple(dict.fromkeys(taken_back["on"] or On.values)))
 
 
 class OutcomeShape(Shape):

@@ -54,7 +54,12 @@ RUN_WORDS: dict[str, tuple[str, str, str, str]] = {
     RunStatus.READY: ("ready", "play", "good", "Any free worker may go on with it."),
     RunStatus.BLOCKED: ("blocked", "alert", "bad", "It may not go on until what holds it is settled."),
     RunStatus.PAUSED: ("paused", "pause", "warn", "Nothing begins until somebody lets it go on."),
-    RunStatus.CANCELLING: ("ending", "undo", "warn", "It is being ended; what is open outside is settled first."),
+    RunStatus.CANCELLING: (
+        "ending",
+        "undo",
+        "warn",
+        "It is being ended; what is open outside is settled, what it did taken back.",
+    ),
     RunStatus.COMPLETED: ("completed", "check", "good", "It did what it was started for."),
     RunStatus.FAILED: ("failed", "cross", "bad", "It ended with an error."),
     RunStatus.CANCELLED: ("cancelled", "stop", "warn", "Somebody ended it."),
@@ -68,6 +73,7 @@ HOLD_WORDS: dict[str, str] = {
     HoldKind.GAVE_UP: "Several workers took it and none reached the next boundary",
     HoldKind.CONTRADICTION: "Two reports about one effect contradict each other",
     HoldKind.NO_DECIDER: "Nobody may decide what it asks",
+    HoldKind.UNDO_FAILED: "An outside effect could not be taken back",
 }
 
 _EXPIRY_SHORT: dict[str, str] = {

@@ -7,7 +7,7 @@ from django.db import models
 
 from runs.models.agents import Agent
 from runs.models.run import Checkpoint, Run
-from runs.states import OPEN_CONTINUATIONS, ContinuationStatus
+from runs.states import OPEN_CONTINUATIONS, ContinuationKind, ContinuationStatus
 
 
 class Continuation(models.Model):
@@ -18,6 +18,7 @@ class Continuation(models.Model):
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+", db_index=False)
     checkpoint = models.ForeignKey(Checkpoint, on_delete=models.PROTECT, related_name="+", db_index=False)
     status = models.CharField(max_length=12, choices=ContinuationStatus.choices)
+    kind = models.CharField(max_length=10, choices=ContinuationKind.choices, default=ContinuationKind.RESUME)
     cause = models.CharField(max_length=20)
     priority = models.SmallIntegerField(default=50)
     not_before = models.DateTimeField()

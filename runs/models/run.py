@@ -46,6 +46,7 @@ class Run(models.Model):
     ended_at = models.DateTimeField(null=True)
     ending = models.CharField(max_length=9, blank=True, help_text="cancelled, expired or failed: where it is going")
     ending_reason = models.CharField(max_length=300, blank=True)
+    ending_on = models.CharField(max_length=7, blank=True, help_text="what ended it: cancel, expire, fail or reject")
     lease_until = models.DateTimeField(null=True)
     pause_asked_at = models.DateTimeField(null=True)
     pause_asked_by = models.CharField(max_length=300, blank=True)

@@ -1,7 +1,7 @@
 """An exhaustive small model of the run table (MOVES 3.1): every condition set that moves can reach, and every move.
 
-A state is the run's separate truths; the word for each is the product's own ``standing``. ``compensate`` and the verbs of
-run control are moves here before they are verbs there, so that none of them can leave a run without an end.
+A state is the run's separate truths; the word for each is the product's own ``standing``. An end goes on by one rule
+(``_go_on_ending``, there ``endings.finish_ending``), whichever verb it was that it waited for.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ class State:
 
 
 Move = tuple[str, State]
+#: An end doubts what is under way, and lifts every hold but those of effects.
+HELD_AT_THE_END = (0, 1)
 STARTS = [State(lease=WORKER), State(open_continuation="checking")]
 
 
@@ -61,28 +63,31 @@ def moves(state: State) -> Iterator[Move]:
                 ),
             )
         return
-    if state.lease == WORKER and not state.ending:
-        yield from _of_a_worker(state)
-    if state.lease == WORKER and state.ending:
-        for verb in ("closing checkpoint", "lease ends"):
-            yield verb, replace(state, lease=0, open_continuation=_to_compensate(state))
-        yield "hold", replace(state, open_holds=1)
-    if state.lease == COMPENSATING:
-        yield "compensated", replace(state, lease=0, open_continuation="", to_compensate=False)
-        yield "lease ends", replace(state, lease=0, open_continuation="checking")
-    if not state.lease and not state.ending:
-        yield from _without_a_worker(state)
-    if state.ending and not state.lease:
+    if state.ending:
         yield from _of_an_ending(state)
-    if not state.ending:
-        if state.lease:
-            yield "cancel", replace(state, ending="cancelled")
-        else:
-            yield "cancel", replace(state, ending="cancelled", open_waits=0, open_continuation=_to_compensate(state))
+        return
+    if state.lease == WORKER:
+        yield from _of_a_worker(state)
+        yield "cancel", replace(state, ending="cancelled", open_continuation="", pause_asked_at=False)
+    else:
+        yield from _without_a_worker(state)
+        for held in HELD_AT_THE_END:
+            yield "cancel", _end(state, "cancelled", held)
 
 
-def _to_compensate(state: State) -> str:
-    return "checking" if state.to_compensate else ""
+def _end(state: State, ending: str, held: int) -> State:
+    """A run without a worker is ended: what was open is closed, and what it did is taken back where nothing is in doubt."""
+    closed = replace(state, ending=ending, lease=0, open_waits=0, open_continuation="", pause_asked_at=False)
+    return _go_on_ending(replace(closed, open_holds=held))
+
+
+def _go_on_ending(state: State) -> State:
+    """What ``finish_ending`` does once no worker is at it: wait for an owner, offer what is to be taken back, or end."""
+    if state.open_holds:
+        return replace(state, open_continuation="")
+    if state.to_compensate:
+        return replace(state, open_continuation="ready")
+    return replace(state, open_continuation="", ended_at=True)
 
 
 def _of_a_worker(state: State) -> Iterator[Move]:
@@ -93,18 +98,22 @@ def _of_a_worker(state: State) -> Iterator[Move]:
     for waits in (1, 2):
         yield f"suspend {waits}", replace(state, open_continuation="", lease=0, open_waits=waits)
     yield "complete", replace(state, ended_at=True, lease=0, open_continuation="", pause_asked_at=False)
-    yield "fail", replace(state, ending="failed", lease=0, open_continuation=_to_compensate(state))
+    for held in HELD_AT_THE_END:
+        yield "fail", _end(state, "failed", held)
     yield "hand back", replace(state, lease=0, open_continuation="ready")
     yield "lease ends", replace(state, lease=0, open_continuation="checking")
     yield "lease ends, hold", replace(state, lease=0, open_continuation="checking", open_holds=1)
     yield "effect applied", replace(state, to_compensate=True)
+    yield "effect unknown", replace(state, open_holds=1)
+    yield "settle", replace(state, open_holds=0)
+    yield "settle, applied", replace(state, open_holds=0, to_compensate=True)
     yield "pause", replace(state, pause_asked_at=True)
     yield "resume", replace(state, pause_asked_at=False)
     yield "facts renew", replace(state, lease=0, open_continuation="", open_waits=1)
 
 
 def _without_a_worker(state: State) -> Iterator[Move]:
-    expired = replace(state, ending="expired", open_continuation=_to_compensate(state))
+    expired = [_end(state, "expired", held) for held in HELD_AT_THE_END]
     if not state.pause_asked_at:
         yield "pause", replace(state, pause_asked_at=True)
     elif not state.open_continuation and not state.open_waits:
@@ -116,37 +125,53 @@ def _without_a_worker(state: State) -> Iterator[Move]:
         if state.open_waits > 1:
             yield "answer one", replace(state, open_waits=state.open_waits - 1)
         yield "answer all", replace(state, open_waits=0, open_continuation="checking")
-        yield "expire run", replace(expired, open_waits=0)
+        yield from (("expire run", to) for to in expired)
         yield "withdraw last", replace(state, open_waits=0, open_continuation="checking")
     if state.open_continuation == "checking":
         if not state.open_holds:
             yield "pass", replace(state, open_continuation="ready")
         yield "hold", replace(state, open_holds=1)
         yield "reopen", replace(state, open_continuation="", open_waits=1)
-        yield "expire run", replace(expired, open_holds=0)
+        yield from (("expire run", to) for to in expired)
     if state.open_continuation == "ready":
         if state.word == "ready":
             yield "claim", replace(state, open_continuation="leased", lease=WORKER)
             yield "recheck", replace(state, open_continuation="checking")
         yield "reopen", replace(state, open_continuation="", open_waits=1)
-        yield "expire run", expired
+        yield from (("expire run", to) for to in expired)
     if state.pause_asked_at and not state.open_waits and not state.open_continuation:
-        yield "expire run", expired
+        yield from (("expire run", to) for to in expired)
     if state.open_holds:
         yield "lift", replace(state, open_holds=0)
+        yield "settle, applied", replace(state, open_holds=0, to_compensate=True)
 
 
 def _of_an_ending(state: State) -> Iterator[Move]:
-    if state.open_continuation == "checking" and not state.open_holds:
-        yield "pass", replace(state, open_continuation="ready")
-    if state.open_continuation == "checking":
+    """A worker closes; then owners say what happened; then whoever claims it takes back what was done."""
+    let_go = replace(state, lease=0, open_continuation="")
+    if state.lease == WORKER:
+        yield "effect applied", replace(state, to_compensate=True)
         yield "hold", replace(state, open_holds=1)
-    if state.open_continuation == "ready" and not state.open_holds:
-        yield "claim compensate", replace(state, open_continuation="leased", lease=COMPENSATING)
-    if state.open_holds:
         yield "lift", replace(state, open_holds=0)
-    if not state.to_compensate and not state.open_holds and not state.open_continuation:
-        yield "finish ending", replace(state, ended_at=True)
+        for held in {state.open_holds, 1}:
+            for verb in ("closing checkpoint", "hand back", "lease ends"):
+                yield verb, _go_on_ending(replace(let_go, open_holds=held))
+    elif state.lease == COMPENSATING:
+        yield "undo applied, more left", replace(state, open_holds=0)
+        yield "undo applied, last", _go_on_ending(replace(let_go, to_compensate=False))
+        yield "undo applied, last", _go_on_ending(replace(let_go, to_compensate=False, open_holds=0))
+        yield "contradicted under way", replace(state, open_holds=1)
+        yield "undo failed", _go_on_ending(replace(let_go, open_holds=1))
+        for held in (state.open_holds, 1):
+            yield "lease ends", _go_on_ending(replace(let_go, open_holds=held))
+            yield "hand back", _go_on_ending(replace(let_go, open_holds=held))
+    elif state.open_holds:
+        yield "settle", _go_on_ending(replace(state, open_holds=0))
+        yield "settle, applied", _go_on_ending(replace(state, open_holds=0, to_compensate=True))
+        yield "waive", _go_on_ending(replace(state, open_holds=0, to_compensate=False))
+    elif state.open_continuation == "ready":
+        yield "claim compensate", replace(state, open_continuation="leased", lease=COMPENSATING)
+        yield "contradicted", _go_on_ending(replace(state, open_holds=1))
 
 
 def explore(*, without: frozenset[str] = frozenset()) -> dict[State, list[Move]]:

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from ledger import clock
+from ledger import clock, compensation
+from ledger.effects import Declared
 from ledger.errors import Refusal
 from ledger.exact import ABSENT
+from ledger.models import Effect
+from ledger.states import On
 from reviewqueue import authority, gateway
 from runs import expiry
+from runs.acting import begin_effect, report_effect
 from runs.checkpoints import Snapshot
+from runs.control import cancel_run, pause_run, restart_run, resume_run
 from runs.decisions import Answer
+from runs.leases import compensates
 from runs.lifecycle import complete_run, fail_run
-from runs.models import Interrupt, Run
+from runs.models import Continuation, Hold, Interrupt, Run
 from runs.resuming import claim_continuations
 from runs.returning import hand_back
 from runs.safe_points import commit_checkpoint
+from runs.settling import leave_as_it_is, retry_held_run, settle_unknown
 from runs.standing import standing
 from runs.timeline import find_break
 from tests import builders
-from tests.runs.model import WORKER, State, explore
+from tests.runs.model import COMPENSATING, WORKER, State, explore
 
 pytestmark = pytest.mark.django_db
 
@@ -32,24 +40,28 @@ def state_of(run: Run) -> State:
     return State(
         ended_at=run.ended_at is not None,
         ending=run.ending,
-        lease=WORKER if run.lease_until else 0,
+        lease=(COMPENSATING if compensates(run) else WORKER) if run.lease_until else 0,
         pause_asked_at=run.pause_asked_at is not None,
         open_holds=min(run.open_holds, 1),
         open_continuation=run.open_continuation,
         open_waits=run.open_waits,
+        to_compensate=bool(compensation.due_undos(run.public_id, on=run.ending_on or "cancel")),
     )
 
 
 class Walk:
     """One run, walked by random verbs; each call of ``step`` is one transaction of the product."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, verbs: list[Callable[[Walk], None]]) -> None:
+        self.verbs = verbs
         self.choose = random.Random(seed)
         self.ana = builders.a_reviewer()
         self.agent = builders.an_agent()
         self.started = builders.a_running_run(self.agent, key=f"walk-{seed}")
         self.token = self.started.lease.token
         self.waits = 0
+        self.acts = 0
+        self.owner = builders.a_person("olga@example.org", "agent-owners")
 
     def run(self) -> Run:
         return Run.objects.get(pk=self.started.run.pk)
@@ -115,6 +127,69 @@ class Walk:
     def fail(self) -> None:
         fail_run(agent=self.agent, run_id=self.run().public_id, token=self.token, error={"why": "it broke"})
 
+    def act(self, status: str = "applied", **said: bool) -> None:
+        """Begin an effect that can be taken back, and say what became of it."""
+        self.acts += 1
+        run, key = self.run(), f"act-{self.acts}"
+        declared = Declared(compensation={"name": "undo_it", "arguments": key}, compensate_on=tuple(On.values))
+        words = {"agent": self.agent, "run_id": run.public_id, "key": key}
+        begun = begin_effect(**words, token=self.token, name="do_it", arguments=key, declared=declared)
+        report_effect(**words, attempt_token=begun.attempt_token, status=status, **said)
+
+    def act_unsure(self) -> None:
+        self.act("unknown")
+
+    def undo(self, status: str = "applied") -> None:
+        """Take back the newest, as a compensating worker does."""
+        run = self.run()
+        due = compensation.due_undos(run.public_id, on=run.ending_on)
+        if due:
+            words = {"agent": self.agent, "run_id": run.public_id, "key": compensation.undo_key(due[0])}
+            begun = begin_effect(**words, token=self.token, name="undo_it")
+            if begun.perform:
+                report_effect(**words, attempt_token=begun.attempt_token, status=status)
+
+    def undo_fails(self) -> None:
+        self.undo(self.choose.choice(["failed", "unknown"]))
+
+    def settle(self) -> None:
+        effect = Effect.objects.filter(scope=self.run().public_id, status="unknown").first()
+        if effect is not None:
+            outcome = self.choose.choice(["applied", "failed"])
+            settle_unknown(effect_id=effect.pk, outcome=outcome, person=self.owner, reason="looked")
+
+    def let_it_stay(self) -> None:
+        hold = Hold.objects.filter(run=self.run(), kind="undo_failed", lifted_at=None).first()
+        if hold is not None:
+            verb = self.choose.choice([leave_as_it_is, retry_held_run])
+            verb(hold_id=hold.pk, person=self.owner, reason="looked")
+
+    def retry(self) -> None:
+        hold = Hold.objects.filter(run=self.run(), kind="gave_up", lifted_at=None).first()
+        if hold is not None:
+            retry_held_run(hold_id=hold.pk, person=self.owner, reason="looked")
+
+    def control(self, verb: Callable[..., Run]) -> None:
+        verb(run_id=self.run().public_id, actor="person:ana@example.org", reason="", check=lambda run: None)
+
+    def cancel(self) -> None:
+        self.control(cancel_run)
+
+    def pause(self) -> None:
+        self.control(pause_run)
+
+    def resume(self) -> None:
+        self.control(resume_run)
+
+    def restart(self) -> None:
+        run = self.run()
+        restart_run(run_id=run.public_id, person=self.ana, reason="", check=lambda run: None, keep_failed=True)
+
+    def checked(self) -> None:
+        for continuation in Continuation.objects.filter(run=self.run(), status="checking"):
+            Continuation.objects.filter(pk=continuation.pk).update(check_due_at=clock.now())
+            builders.check(continuation.public_id)
+
     VERBS = [
         suspend,
         suspend,
@@ -130,9 +205,32 @@ class Walk:
         complete,
         fail,
     ]
+    #: The same, and what ends a run that has acted.
+    ENDING = [
+        *VERBS,
+        claim,
+        claim,
+        act,
+        act,
+        act_unsure,
+        undo,
+        undo,
+        undo,
+        undo_fails,
+        settle,
+        settle,
+        let_it_stay,
+        let_it_stay,
+        retry,
+        cancel,
+        pause,
+        resume,
+        restart,
+        checked,
+    ]
 
     def step(self) -> str:
-        verb = self.choose.choice(self.VERBS)
+        verb = self.choose.choice(self.verbs)
         try:
             verb(self)
         except Refusal as refused:
@@ -142,6 +240,15 @@ class Walk:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_every_move_of_the_real_verbs_is_in_the_table(seed):
+    walk_along_the_table(Walk(seed, Walk.VERBS), steps=30)
+
+
+@pytest.mark.parametrize("seed", range(100, 124))
+def test_every_move_of_an_end_that_takes_back_is_in_the_table(seed):
+    walk_along_the_table(Walk(seed, Walk.ENDING), steps=60)
+
+
+def walk_along_the_table(walk: Walk, *, steps: int) -> None:
     reached = explore()
     edges = {(state, to) for state, moves in reached.items() for _, to in moves}
     # The table knows one word for an end by deadline; `do: fail` ends by the same moves under another.
@@ -154,16 +261,15 @@ def test_every_move_of_the_real_verbs_is_in_the_table(seed):
     # One verb may be two moves of the table: an end that has nothing to settle finishes in the same transaction, and a
     # continuation with nothing to check is ready in the transaction that made it.
     edges |= {(first, last) for first, middle in edges for middle_again, last in edges if middle == middle_again}
-    walk = Walk(seed)
     before = state_of(walk.run())
     assert before in reached
-    for _ in range(30):
+    for _ in range(steps):
         verb = walk.step()
         run = walk.run()
         after = state_of(run)
         assert run.status == standing(run), verb
         assert after in reached, verb
         assert after == before or (before, after) in edges, f"{verb}: {before} -> {after}"
-        assert (run.expires_at is not None) or run.lease_until or run.ended_at, f"{verb}: no end"
+        assert run.expires_at or run.lease_until or run.ended_at or run.ending, f"{verb}: no end"
         before = after
     assert find_break(walk.run()) == ""

@@ -31,6 +31,7 @@ from reviewqueue.delivery.models import DeliveryStatus
 from runs.models import FactCheck, FactKind
 from runs.states import (
     Cause,
+    ContinuationKind,
     Control,
     DecisionStatus,
     HoldKind,
@@ -274,7 +275,9 @@ _run = {"id": RUN, "key": TEXT, "title": TEXT, "epoch": WHOLE, "code_version": T
 _add("RunClaimed", _run)
 _add("Permit", {"id": PERMIT, "interrupt": TEXT, "name": TEXT, "digest": DIGEST, "valid_until": MOMENT})
 _effect = {"key": TEXT, "name": TEXT, "status": one_of(EffectStatus.values), "attempt": WHOLE}
-_add("Effect", _effect | {"receipt": EXACT, "error": or_null(TEXT), "retryable": YES_NO})
+_told = {"receipt": EXACT, "error": or_null(TEXT), "retryable": YES_NO, "undoes": or_null(TEXT)}
+_add("Effect", _effect | _told)
+_add("Compensation", {"key": TEXT, "undoes": TEXT, "name": TEXT, "arguments": EXACT, "receipt": EXACT})
 _add("Effects", {"effects": many(ref("Effect"))})
 _begun = {"key": TEXT, "status": one_of(EffectStatus.values), "perform": YES_NO, "attempt": WHOLE}
 _perform = {"attempt_token": TEXT, "arguments": EXACT, "digest": DIGEST}
@@ -283,7 +286,7 @@ _add(
     "Claimed",
     {
         "id": CONTINUATION,
-        "kind": const("resume"),
+        "kind": one_of(ContinuationKind.values),
         "cause": one_of(Cause.values),
         "attempt": WHOLE,
         "run": ref("RunClaimed"),
@@ -295,6 +298,7 @@ _add(
         "facts": many(ref("FactClaimed")),
         "effects": many(ref("Effect")),
         "permits": many(ref("Permit")),
+        "compensations": many(ref("Compensation")),
     },
 )
 ANSWERS["ClaimedMany"] = many(ref("Claimed"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ledger import compensation
 from ledger.models import Effect
 from ledger.states import EffectStatus
 from reviewqueue.api.replies.common import Reply, moment
@@ -20,7 +21,7 @@ def claimed(taken: Claimed) -> Reply:
     run, continuation = taken.run, taken.continuation
     return {
         "id": continuation.public_id,
-        "kind": "resume",
+        "kind": continuation.kind,
         "cause": continuation.cause,
         "attempt": run.attempts,
         "run": {
@@ -43,6 +44,17 @@ def claimed(taken: Claimed) -> Reply:
         "facts": [{**fact_now(fact), "check": fact.check_by, "kind": fact.kind} for fact in taken.facts],
         "effects": [effect_row(effect) for effect in taken.effects],
         "permits": [permit_row(permit) for permit in taken.permits],
+        "compensations": [compensation_row(effect) for effect in taken.undone],
+    }
+
+
+def compensation_row(effect: Effect) -> Reply:
+    """Return what is to be taken back: the undo's key and exact call, and what the receiver said to the effect itself."""
+    return {
+        "key": compensation.undo_key(effect),
+        "undoes": effect.key,
+        **effect.compensation,
+        "receipt": effect.receipt,
     }
 
 
@@ -77,6 +89,7 @@ def effect_row(effect: Effect) -> Reply:
         "receipt": effect.receipt,
         "error": effect.error or None,
         "retryable": effect.retryable,
+        "undoes": effect.undoes.key if effect.undoes else None,
     }
 
 

@@ -31,6 +31,7 @@ class OneEffect(ApiView):
             permit=asked["permit"],
             repeat=asked["repeat"],
             request_key=request_key(request),
+            declared=serializers.declared(asked),
         )
         return Response(replies.begun(outcome), status=201 if outcome.new else 200)
 
