@@ -23,6 +23,7 @@ from runs.interrupts import amend_interrupt, withdraw_interrupt
 from runs.models import Agent, Continuation, Fact, Interrupt, Run
 from runs.policies import refuse_too_soon
 from runs.questions import check_proposal
+from runs.revisions import keep_revision
 from runs.standing import store
 from runs.states import InterruptStatus, Kind
 from runs.timeline import note
@@ -62,6 +63,7 @@ def amend_wait(*, agent: Agent, interrupt_id: str, amendment: Amendment, state_v
     changed = {name: value for name, value in changed.items() if not _is_same(getattr(interrupt, name), value)}
     if not changed and amendment.facts is ABSENT:
         return interrupt  # asked again after a lost reply: nobody's answer has become stale by it
+    keep_revision(interrupt)
     if amendment.facts is not ABSENT:
         Fact.objects.filter(interrupt=interrupt).delete()
         record_facts(amendment.facts, agent=agent, checkpoint=interrupt.checkpoint, interrupt=interrupt, at="/facts")

@@ -20,6 +20,7 @@ from runs.facts import has_something_to_check
 from runs.models import Continuation, Decision, Interrupt, Queue, Run
 from runs.permits import make_permit, void_permits
 from runs.questions import digest_of
+from runs.revisions import keep_revision
 from runs.states import INTERRUPT_MOVES, Cause, DecisionStatus, InterruptStatus, ResumeWhen, Verdict
 
 
@@ -86,6 +87,7 @@ def change_call(interrupt: Interrupt, arguments: dict[str, Any]) -> list[Decisio
 
     The agent's own proposal is kept beside it: the agent is told that its call was edited.
     """
+    keep_revision(interrupt)
     before = interrupt.proposal if interrupt.as_proposed is None else interrupt.as_proposed
     return amend_interrupt(interrupt, proposal=interrupt.proposal | {"arguments": arguments}, as_proposed=before)
 
@@ -98,6 +100,7 @@ def take_back_vote(interrupt: Interrupt, vote: Decision) -> list[Decision]:
     move_decisions(interrupt, "revoke", only=[vote])
     if vote.verdict != Verdict.EDIT or interrupt.as_proposed is None:
         return []
+    keep_revision(interrupt)
     return amend_interrupt(interrupt, proposal=interrupt.as_proposed, as_proposed=None)
 
 

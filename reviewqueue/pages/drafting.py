@@ -14,6 +14,7 @@ from typing import Any
 
 from ledger.canonical import digest
 from reviewqueue.gateway import Seen
+from reviewqueue.pages.amended import amended_since
 from reviewqueue.pages.drafts import Draft, Part, Tick
 from reviewqueue.pages.forms import (
     Form,
@@ -27,6 +28,7 @@ from reviewqueue.pages.forms import (
 from reviewqueue.pages.offers import OFFERS
 from reviewqueue.screens import WaitScreen
 from runs.decisions import MESSAGE_LIMIT
+from runs.models import Fact
 from runs.states import APPROVING, Verdict
 
 Post = Mapping[str, Any]
@@ -51,6 +53,8 @@ class _Drafting:
         self.post = post
         self.judge = judge
         self.shape = Shape() if post is None else Shape(post=post, change="" if judge else change_of(post))
+        self.since = self.version("since") or self.version("state_version") or self.interrupt.state_version
+        self.amended = amended_since(self.interrupt, self.since, facts=screen.facts)
         self.chosen = self.text("verdict") if self.text("verdict") in self.interrupt.verdicts else ""
 
     def text(self, name: str) -> str:
@@ -64,6 +68,8 @@ class _Drafting:
             parts=tuple(self.part(verdict) for verdict in self.interrupt.verdicts),
             seen=self.seen(),
             request_key=self.request_key(),
+            since=self.since,
+            amended=self.amended,
             pressed=pressed,
             nothing_pressed=self.not_pressed(pressed) if self.judge else "",
         )
@@ -80,10 +86,13 @@ class _Drafting:
         """
         if not self.judge:
             return Seen(state_version=self.interrupt.state_version, content_digest=self.interrupt.content_digest)
-        version = self.text("state_version")
+        return Seen(state_version=self.version("state_version"), content_digest=self.text("content_digest")[:80])
+
+    def version(self, name: str) -> int:
+        """Return the version that a control names, or ``NO_VERSION``."""
+        version = self.text(name)
         names_one = version.isascii() and version.isdigit() and len(version) < 10
-        seen = int(version) if names_one else NO_VERSION
-        return Seen(state_version=seen, content_digest=self.text("content_digest")[:80])
+        return int(version) if names_one else NO_VERSION
 
     def not_pressed(self, pressed: str) -> str:
         """Say why nothing was decided, where the choice and the button are not the same act."""
@@ -145,12 +154,31 @@ class _Drafting:
         return "This holds a character that cannot be stored." if "\x00" in message else ""
 
     def ticks(self, verdict: str, *, judge: bool) -> tuple[Tick, ...]:
-        if verdict not in APPROVING:
-            return ()
         ticks = []
-        for fact in self.screen.changed:
-            name, value = f"seen-{fact.pk}-{verdict}", digest(fact.last_value)
-            is_ticked = self.text(name) == value
-            problem = "Confirm that you have seen this change." if judge and not is_ticked else ""
-            ticks.append(Tick(fact=fact, name=name, value=value, is_ticked=is_ticked, problem=problem))
+        if self.amended is not None and verdict in {*APPROVING, Verdict.ANSWER}:
+            value = self.interrupt.content_digest
+            # An answer to the version before is the gateway's to refuse: its sender could not tick this.
+            judge_this = judge and self.version("state_version") == self.interrupt.state_version
+            ticks.append(
+                self.tick("amended", verdict, value, words="Confirm that you have read what changed.", judge=judge_this)
+            )
+        if verdict in APPROVING:
+            for fact in self.screen.changed:
+                words = "Confirm that you have seen this change."
+                ticks.append(
+                    self.tick(str(fact.pk), verdict, digest(fact.last_value), words=words, judge=judge, fact=fact)
+                )
         return tuple(ticks)
+
+    def tick(self, what: str, verdict: str, value: str, *, words: str, judge: bool, fact: Fact | None = None) -> Tick:
+        """Return one change to confirm, and whether it was."""
+        name = f"seen-{what}-{verdict}"
+        is_ticked = self.text(name) == value
+        return Tick(
+            id=f"tick-{what}-{verdict}",
+            fact=fact,
+            name=name,
+            value=value,
+            is_ticked=is_ticked,
+            problem=words if judge and not is_ticked else "",
+        )

@@ -12,6 +12,7 @@ from typing import Any
 from ledger import exact
 from ledger.errors import Problem
 from reviewqueue.gateway import Seen
+from reviewqueue.pages.amended import Amended
 from reviewqueue.pages.forms import Absent, Form, Reading
 from reviewqueue.pages.offers import Offer
 from runs.decisions import Answer
@@ -20,9 +21,13 @@ from runs.models import Fact, Interrupt
 
 @dataclass(frozen=True, kw_only=True)
 class Tick:
-    """A changed fact that has to be confirmed; the value sent names what was seen, so an older one confirms nothing."""
+    """A change that has to be confirmed: of a fact, or (no ``fact``) of the question since it was opened.
 
-    fact: Fact
+    The value sent names what was seen, so that an older tick confirms nothing.
+    """
+
+    id: str
+    fact: Fact | None
     name: str
     value: str
     is_ticked: bool
@@ -57,7 +62,7 @@ class Part:
     @property
     def lines(self) -> tuple[tuple[str, str], ...]:
         """Return what is wrong outside the forms, as places and words."""
-        wrong = [(f"tick-{tick.fact.pk}-{self.verdict}", tick.problem) for tick in self.ticks if tick.problem]
+        wrong = [(tick.id, tick.problem) for tick in self.ticks if tick.problem]
         if self.message_problem:
             wrong.append((f"message-{self.verdict}", self.message_problem))
         return tuple(wrong)
@@ -65,12 +70,17 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """The whole form: its parts, what was seen, and the key that makes a double post one decision."""
+    """The whole form: its parts, what was seen, and the key that makes a double post one decision.
+
+    ``since``: the version with which its text was begun; ``amended``: what the agent has changed since.
+    """
 
     interrupt: Interrupt
     parts: tuple[Part, ...]
     seen: Seen
     request_key: str
+    since: int = 0
+    amended: Amended | None = None
     pressed: str = ""
     nothing_pressed: str = ""
 

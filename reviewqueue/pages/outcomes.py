@@ -14,6 +14,7 @@ from django.contrib.auth.models import AbstractUser
 from ledger.errors import Refusal
 from reviewqueue.api.problems import PROBLEMS
 from reviewqueue.pages import phrases, times
+from reviewqueue.pages.amended import Amended, amended_since
 from reviewqueue.pages.drafts import Draft
 from reviewqueue.screens import WaitScreen
 from runs.models import Decision
@@ -51,6 +52,7 @@ class Outcome:
     typed: tuple[tuple[str, str], ...]
     who_can: tuple[str, ...]
     may_try_again: bool
+    amended: Amended | None
 
 
 def tell_refusal(refusal: Refusal, *, screen: WaitScreen, draft: Draft, reader: AbstractUser, now: datetime) -> Outcome:
@@ -68,6 +70,7 @@ def tell_refusal(refusal: Refusal, *, screen: WaitScreen, draft: Draft, reader: 
         typed=_typed(draft),
         who_can=_names(refusal.extra.get("who_can", ())),
         may_try_again=refusal.code in MAY_TRY_AGAIN,
+        amended=amended_since(screen.interrupt, draft.seen.state_version, facts=screen.facts),
     )
 
 

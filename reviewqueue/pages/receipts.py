@@ -13,11 +13,14 @@ from django.contrib.auth.models import AbstractUser
 
 from reviewqueue.pages import phrases
 from reviewqueue.pages.calls import describe_call, labels_of
+from reviewqueue.pages.changes import Change, changes_between
+from reviewqueue.pages.earlier import next_round, overtaking_facts
 from reviewqueue.pages.waits import asked
 from reviewqueue.screens import ReceiptScreen
 from runs.decisions import who_decided
-from runs.models import Interrupt
-from runs.states import APPROVING, DecisionStatus, InterruptStatus
+from runs.models import Decision, Interrupt
+from runs.revisions import revision_seen
+from runs.states import APPROVING, DecisionStatus, InterruptStatus, Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +60,9 @@ def receipt_context(
         "plain": plain,
         "call": call,
         "was_allowed": allowed is not None,
+        "changes": _edited(decision),
+        "overtaken_by": overtaking_facts(decision),
+        "next_round": None if decision.status == DecisionStatus.ACCEPTED else next_round(decision, reader=reader),
         "done": phrases.VERDICT_DONE.get(decision.verdict, "answered"),
         "status_word": word,
         "status_tone": tone,
@@ -73,6 +79,14 @@ def receipt_context(
         "following": None if following is None else asked(following, labels)[1],
         "following_wait": following,
     }
+
+
+def _edited(decision: Decision) -> list[Change]:
+    """Return what the person changed in the call, against the proposal that they saw."""
+    if decision.verdict != Verdict.EDIT or decision.arguments is None:
+        return []
+    seen = revision_seen(decision.interrupt, decision.state_version) or decision.interrupt
+    return changes_between((seen.proposal or {}).get("arguments"), decision.arguments)
 
 
 def _may_be_undone(screen: ReceiptScreen, *, reader: AbstractUser, now: datetime) -> bool:

@@ -21,6 +21,7 @@ from reviewqueue import inbox
 from reviewqueue.pages import phrases
 from reviewqueue.pages.calls import CallWords, Labels, describe_call, labels_of
 from reviewqueue.pages.characters import warnings_in
+from reviewqueue.pages.earlier import earlier_answers
 from reviewqueue.pages.kept import mark_of
 from reviewqueue.pages.outcomes import who_can_in_words
 from reviewqueue.pages.stories import tell
@@ -99,6 +100,7 @@ def wait_context(screen: WaitScreen, *, reader: AbstractUser, now: datetime, edi
         "call_digest": "" if call is None else digest({"name": call.name, "arguments": _arguments(proposal, edited)}),
         "proposed_digest": "" if proposal is None or edited is None else digest(_bare(proposal)),
         "warnings": warnings_in([interrupt.title, interrupt.message, _bare(proposal), interrupt.evidence]),
+        "earlier": earlier_answers(interrupt, reader=reader),
         "facts": [shown_fact(fact) for fact in screen.facts],
         "effects": shown_effects(screen.effects, interrupt.agent, labels),
         "evidence": [_evidence(entry) for entry in interrupt.evidence],

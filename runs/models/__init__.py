@@ -9,7 +9,7 @@ from runs.models.rules import Policy, Queue
 from runs.models.run import Checkpoint, Outcome, Progress, Run
 from runs.models.steps import StepResult
 from runs.models.timeline import Event, Feed
-from runs.models.waits import Assignee, Comment, Decision, Interrupt, Permit, Schema
+from runs.models.waits import Assignee, Comment, Decision, Interrupt, Permit, Revision, Schema
 
 __all__ = [
     "Agent",
@@ -35,6 +35,7 @@ __all__ = [
     "Policy",
     "Progress",
     "Queue",
+    "Revision",
     "Run",
     "Schema",
     "StepResult",

@@ -135,6 +135,27 @@ class Comment(models.Model):
         return self.text[:60]
 
 
+class Revision(models.Model):
+    """What a wait asked before its agent amended it: nobody can say what changed from the new words alone."""
+
+    interrupt = models.ForeignKey(Interrupt, on_delete=models.PROTECT, related_name="revisions", db_index=False)
+    state_version = models.PositiveIntegerField(help_text="the last version that showed it")
+    title = models.CharField(max_length=300)
+    message = models.TextField(blank=True)
+    proposal = ExactJSONField(null=True)
+    facts = ExactJSONField(default=list, help_text="name, value and on_change of each")
+    deadline = models.DateTimeField()
+    replaced_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["interrupt", "state_version"], name="one_revision_per_version"),
+        ]
+
+    def __str__(self) -> str:
+        return f"version {self.state_version} of {self.interrupt_id}"
+
+
 class Decision(models.Model):
     """One submitted answer, accepted or refused; refused ones are evidence. ``by`` is NULL for the product itself."""
 

@@ -1,0 +1,71 @@
+"""A question asked again: the page shows the answer that was overtaken and by what, its receipt names the fact."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from runs.continuations import open_continuation
+from runs.models import Connection, Decision, Interrupt, Run
+from tests import builders
+from tests.pages import desk
+
+pytestmark = pytest.mark.django_db
+
+
+def text(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", html[html.index("<main") :]).split())
+
+
+def a_second_round(person, **said) -> tuple[Interrupt, Decision]:
+    """Return a wait whose first answer was overtaken by a change of the specification from 7 to 8."""
+    agent = builders.an_agent()
+    Connection.objects.get_or_create(agent=agent, name="erp", defaults={"base_url": "https://erp.example"})
+    interrupt = desk.an_order(facts=[builders.a_checked_fact(on_change="renew")])
+    decision = builders.decide(interrupt, person, **said).decision
+    continuation = open_continuation(Run.objects.get())
+    builders.check(continuation.public_id, found=8)
+    interrupt.refresh_from_db()
+    decision.refresh_from_db()
+    return interrupt, decision
+
+
+def test_round_two_shows_who_answered_what_and_which_fact_overtook_it():
+    person = desk.lena()
+    ines = builders.a_reviewer("ines@company.example")
+    interrupt, decision = a_second_round(ines, message="Fine with version 7")
+    assert (interrupt.round, decision.status) == (2, "overtaken")
+    told = text(desk.signed_in(person).get(f"/interrupts/{interrupt.public_id}").content.decode())
+    assert "Answered before" in told
+    assert re.search(r"Round 1: Ines approved, ", told)
+    assert "Fine with version 7" in told
+    assert "specification : relied on 7 , found 8" in told
+
+
+def test_the_overtaken_receipt_names_the_fact_and_leads_to_the_next_round():
+    person = desk.lena()
+    interrupt, decision = a_second_round(person)
+    html = desk.signed_in(person).get(f"/decisions/{decision.public_id}").content.decode()
+    told = text(html)
+    assert "Overtaken by a change, kept as evidence." in told
+    assert "specification : relied on 7 , found 8" in told
+    assert f'<a href="/interrupts/{interrupt.public_id}">Round 2 asks again</a>' in html
+
+
+def test_an_edited_answer_is_shown_against_the_proposal_on_its_receipt_and_in_the_next_round():
+    person = desk.lena()
+    arguments = {"supplier": "S-17", "lines": [{"part": "Hook", "amount": 1}, {"part": "Drum", "amount": 2}]}
+    edited = {"supplier": "S-17", "lines": [{"part": "Hook", "amount": 1}, {"part": "Drum", "amount": 20}]}
+    interrupt = desk.an_order(proposal={"name": "order", "arguments": arguments})
+    decision = builders.decide(interrupt, person, "edit", arguments=edited).decision
+    html = desk.signed_in(person).get(f"/decisions/{decision.public_id}").content.decode()
+    changed = html[html.index("<dt>Changed</dt>") :]
+    assert changed.index("2 / amount") < changed.index("<del>") < changed.index("<ins>")
+    assert "supplier" not in changed[: changed.index("</dd>")]
+
+
+def test_the_first_round_shows_no_earlier_answer():
+    person, interrupt = desk.lena(), desk.an_order()
+    html = desk.signed_in(person).get(f"/interrupts/{interrupt.public_id}").content.decode()
+    assert "Answered before" not in html
