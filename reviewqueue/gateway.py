@@ -22,6 +22,7 @@ from reviewqueue.voting import tell_vote, weigh
 from runs import claims
 from runs.continuations import told_of
 from runs.decisions import Answer, check_answer, closed_refusal, record_decision, winner_of
+from runs.endings import end_if_rejected
 from runs.errors import (
     AlreadyDecided,
     AlreadyVoted,
@@ -37,7 +38,7 @@ from runs.expiry import expire_interrupt
 from runs.interrupts import answer_interrupt
 from runs.models import Continuation, Decision, Interrupt, Permit, Run
 from runs.standing import store
-from runs.states import APPROVING, ContinuationStatus, DecisionStatus, InterruptStatus
+from runs.states import APPROVING, ContinuationKind, ContinuationStatus, DecisionStatus, InterruptStatus
 from runs.timeline import note
 from runs.votes import own_vote, refuse_second
 
@@ -144,6 +145,9 @@ def _decide(
         digest=decision.digest,
         **told_of(continuation),
     )
+    actor = f"person:{responder.get_username()}"
+    if end_if_rejected(run, interrupt, verdict=answer.verdict, actor=actor, now=now):
+        continuation = None
     store(run, now)
     if continuation is not None and continuation.status == ContinuationStatus.CHECKING:
         tasks.enqueue_check(continuation.public_id)
@@ -285,7 +289,8 @@ def latest_continuation(interrupt: Interrupt) -> Continuation | None:
     """Return the newest continuation of the interrupt's boundary; ``None`` while the wait or a sibling is open."""
     if interrupt.status == InterruptStatus.WAITING:
         return None
-    return Continuation.objects.filter(checkpoint=interrupt.checkpoint_id).order_by("-id").first()
+    goes_on = Continuation.objects.filter(checkpoint=interrupt.checkpoint_id, kind=ContinuationKind.RESUME)
+    return goes_on.order_by("-id").first()
 
 
 def resume_word(run: Run, interrupt: Interrupt, continuation: Continuation | None) -> str | None:

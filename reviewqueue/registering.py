@@ -22,7 +22,7 @@ from reviewqueue.authority import OPERATORS
 from reviewqueue.delivery.addresses import AddressRefused, check_base_url
 from reviewqueue.keys import NewKey, make_agent_key, make_personal_token
 from runs.models import Agent, CallLabel, Connection, EffectRule, Policy, Queue
-from runs.states import OnExpiry, Risk
+from runs.states import OnExpiry, OnReject, Risk
 
 STAFF_ROLES = {"owner", "operator"}
 QUEUE_ROLES = {"reviewer": "reviewers", "lead": "leads", "auditor": "auditors"}
@@ -42,6 +42,7 @@ POLICY_RULES = (
     "escalate_to",
     "escalate_wait",
     "then",
+    "on_reject",
     "self_review",
     "quorum",
     "risk_floor",
@@ -164,6 +165,8 @@ def _check_policy(policy: Policy) -> None:
         raise NotAdded("Escalating needs the next queue: --escalate-to NAME.")
     if policy.then not in {OnExpiry.CANCEL, OnExpiry.FAIL}:
         raise NotAdded("After the last queue a run is cancelled or failed: --then cancel|fail.")
+    if policy.on_reject not in OnReject.values:
+        raise NotAdded("A rejection is told to the agent, or cancels the run: --on-reject resume|cancel.")
     if not 1 <= policy.quorum <= MOST_VOTES:
         raise NotAdded(f"A call is approved by 1 to {MOST_VOTES} people.")
     if policy.risk_floor not in Risk.values:

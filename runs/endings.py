@@ -19,9 +19,9 @@ from runs.continuations import acknowledge, make_continuation, told_of, void_con
 from runs.holds import lift_at_the_end, open_hold
 from runs.interrupts import cancel_waits
 from runs.leases import compensates, end_lease
-from runs.models import Run
+from runs.models import Interrupt, Run
 from runs.permits import void_permits
-from runs.states import ContinuationKind, ContinuationStatus, HoldKind, RunStatus
+from runs.states import ContinuationKind, ContinuationStatus, HoldKind, OnReject, RunStatus, Verdict
 from runs.timeline import note
 
 #: What ended the run, where its verb does not say: which of its effects are taken back depends on it.
@@ -61,6 +61,15 @@ def end_run(
         interrupts=[interrupt.public_id for interrupt in cancelled],
     )
     finish_ending(run, actor=actor, now=now)
+
+
+def end_if_rejected(run: Run, interrupt: Interrupt, *, verdict: str, actor: str, now: datetime) -> bool:
+    """Where the policy says so, a person's no ends the run; its effects are taken back as after a cancel."""
+    if verdict != Verdict.REJECT or interrupt.policy.on_reject != OnReject.CANCEL:
+        return False
+    reason = f"{interrupt.key} was rejected."
+    end_run(run, RunStatus.CANCELLED, reason=reason, actor=actor, now=now, on=On.REJECT)
+    return True
 
 
 def finish_ending(run: Run, *, actor: str, now: datetime) -> bool:

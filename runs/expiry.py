@@ -20,7 +20,7 @@ from ledger.exact import ABSENT
 from ledger.transactions import assert_open, use_case
 from runs.continuations import due_checks, told_of
 from runs.decisions import Answer
-from runs.endings import end_run, hold_for_effect
+from runs.endings import end_if_rejected, end_run, hold_for_effect
 from runs.interrupts import answer_at_expiry, close_expired, escalate_interrupt, siblings_of
 from runs.models import Continuation, Interrupt, Run
 from runs.returning import lose_lease
@@ -57,6 +57,7 @@ def expire_interrupt(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
             decision=decision.public_id,
             **told_of(continuation),
         )
+        end_if_rejected(run, interrupt, verdict=answer.verdict, actor=SYSTEM, now=now)
     else:
         close_expired(run, interrupt, now=now)
         note(run, "interrupt.expired", actor=SYSTEM, at=now, interrupt=interrupt.public_id, do=rule)

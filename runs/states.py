@@ -158,6 +158,13 @@ class OnExpiry(models.TextChoices):
     DEFAULT = "default"
 
 
+class OnReject(models.TextChoices):
+    """What a person's no does: the agent is told and goes on, or the run is cancelled and taken back."""
+
+    RESUME = "resume"
+    CANCEL = "cancel"
+
+
 class ResumeWhen(models.TextChoices):
     """When a run with several waits goes on: all answered, or the first."""
 

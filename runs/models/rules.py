@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group
 from django.db import models
 
 from runs.models.agents import Agent
-from runs.states import OnExpiry, Risk
+from runs.states import OnExpiry, OnReject, Risk
 
 
 class Queue(models.Model):
@@ -50,6 +50,7 @@ class Policy(models.Model):
     escalate_to = models.ForeignKey(Queue, on_delete=models.PROTECT, null=True, related_name="+")
     escalate_wait = models.DurationField(default=timedelta(days=1), help_text="the deadline of the next queue")
     then = models.CharField(max_length=8, default=OnExpiry.CANCEL, help_text="after the last queue: cancel or fail")
+    on_reject = models.CharField(max_length=6, choices=OnReject.choices, default=OnReject.RESUME)
     self_review = models.BooleanField(default=False, help_text="may the run's initiator decide?")
     quorum = models.PositiveSmallIntegerField(default=1, help_text="how many people have to approve the same call")
     risk_floor = models.CharField(max_length=6, choices=Risk.choices, default=Risk.LOW)

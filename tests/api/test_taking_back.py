@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from runs.models import Hold, Run
-from tests.api.calls import Caller, a_started_run, a_worker, somebody
-from tests.builders import a_person
+from tests.api.calls import Caller, a_started_run, a_waiting_interrupt, a_worker, somebody, the_approval, the_suspend
+from tests.builders import a_person, a_policy
 from tests.reviewqueue.test_hold_desk import at_desk, page_of, staff
 
 pytestmark = pytest.mark.django_db
@@ -143,3 +143,27 @@ def test_a_person_cancels_twice_and_it_is_offered_once():
     for _ in range(2):
         assert ops.post(f"runs/{run}/cancel", {"reason": "no"})["status"] == "cancelling"
     assert len(worker.post("continuations/claim", {"max": 5}).body) == 1
+
+
+def test_where_the_policy_says_so_a_no_cancels_the_run_and_takes_back():
+    a_policy("approval.action", on_reject="cancel")
+    worker, ana = a_worker(), somebody()
+    run, lease = a_started_run(worker)
+    an_applied(worker, run, lease, "for-a-no", compensation={**BACK, "on": ["reject"]})
+    an_applied(worker, run, lease, "for-a-cancel", compensation={**BACK, "on": ["cancel"]})
+    asked = worker.post(f"runs/{run}/interrupts", the_suspend(the_approval(), after=0), Run_Lease=lease)
+    interrupt = asked["interrupts"][0]["id"]
+    receipt = ana.post(f"interrupts/{interrupt}/decisions", {"state_version": 1, "verdict": "reject"})
+    assert (receipt.status, receipt["status"], receipt["resume"]) == (201, "accepted", None)
+    assert worker.get(f"runs/{run}")["status"] == "cancelling"
+    [taken] = worker.post("continuations/claim", {}).body
+    assert (taken["kind"], taken["cause"]) == ("compensate", "reject")
+    assert [back["undoes"] for back in taken["compensations"]] == ["for-a-no"]
+
+
+def test_otherwise_a_no_is_an_answer_like_any_other():
+    worker, ana = a_worker(), somebody()
+    interrupt, _ = a_waiting_interrupt(worker, the_approval())
+    ana.post(f"interrupts/{interrupt}/decisions", {"state_version": 1, "verdict": "reject"})
+    [taken] = worker.post("continuations/claim", {}).body
+    assert (taken["kind"], taken["answers"]["order"]["verdict"]) == ("resume", "reject")

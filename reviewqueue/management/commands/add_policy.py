@@ -12,7 +12,7 @@ from reviewqueue.api.times import duration_text
 from reviewqueue.management.adding import AddingCommand, duration
 from reviewqueue.registering import POLICY_RULES, add_policy
 from runs.models import Policy, Queue
-from runs.states import OnExpiry, Risk
+from runs.states import OnExpiry, OnReject, Risk
 
 DURATIONS = {
     "deadline_min": "no deadline sooner than this from now",
@@ -46,6 +46,9 @@ class Command(AddingCommand):
         )
         parser.add_argument("--escalate-to", metavar="NAME", help="the next queue")
         parser.add_argument("--then", choices=[OnExpiry.CANCEL, OnExpiry.FAIL], help="after the last queue")
+        parser.add_argument(
+            "--on-reject", choices=OnReject.values, help="a no is told to the agent, or cancels the run"
+        )
         parser.add_argument("--self-review", action=BooleanOptionalAction, help="may the run's initiator decide?")
         parser.add_argument("--quorum", type=int, metavar="N", help="how many people have to approve the same call")
         parser.add_argument("--risk-floor", choices=Risk.values, help="a request may not call it less risky")
