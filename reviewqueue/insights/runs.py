@@ -14,7 +14,7 @@ from ledger.models import Effect, Order
 from ledger.states import EffectStatus, Repeat
 from reviewqueue.insights.scope import Scope
 from runs.models import Checkpoint, Continuation
-from runs.states import Cause
+from runs.states import Cause, ContinuationKind
 
 #: A continuation of these brings an answer to its run; the others only let it go on.
 BRINGS_AN_ANSWER = (Cause.PERSON, Cause.EXPIRY)
@@ -66,7 +66,8 @@ def count_spared(scope: Scope) -> Spared:
     A step counts as done again when a lost lease or a hand-back threw it away under way (one each), or when a worker that
     was sent back to plan again commits it a second time.
     """
-    leased = Continuation.objects.filter(run__in=scope.runs, leased_at__gte=scope.since)
+    goes_on = Continuation.objects.filter(kind=ContinuationKind.RESUME)  # taking back spares nothing
+    leased = goes_on.filter(run__in=scope.runs, leased_at__gte=scope.since)
     reached = Q(acknowledged_at__isnull=False)  # a claim that came to no boundary spared nothing and did nothing again
     sums = {
         "kept": Sum("checkpoint__number", filter=reached & ~Q(cause__in=SPARES_NOTHING)),
