@@ -28,7 +28,13 @@ from runs.undoing import follow_undo
 OPERATORS = "operators"
 
 #: What an owner lifts by saying "try again"; the other holds go with what they wait for.
-RETRIED = (HoldKind.GAVE_UP, HoldKind.STRANDED, HoldKind.NO_DECIDER, HoldKind.UNDO_FAILED)
+RETRIED = (
+    HoldKind.GAVE_UP,
+    HoldKind.STRANDED,
+    HoldKind.NO_DECIDER,
+    HoldKind.RESTORED,
+    HoldKind.UNDO_FAILED,
+)
 
 
 @use_case

@@ -190,6 +190,7 @@ class HoldKind(models.TextChoices):
     CONTRADICTION = "contradiction"
     NO_DECIDER = "no_decider"
     UNDO_FAILED = "undo_failed"
+    RESTORED = "restored"
 
 
 class Cause(models.TextChoices):

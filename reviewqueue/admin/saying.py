@@ -118,12 +118,19 @@ STAYS = Word(
     label="Let it stay",
     means="It is left as it is, or you have taken it back yourself. What was done before it is taken back all the same.",
 )
+COMPARED = Word(
+    value="compared",
+    label="I have compared it: go on",
+    means="You know what this run did outside since the backup, and its ledger bears it out. It goes on from the last "
+    "checkpoint that the backup has; what the ledger does not know would be done again.",
+)
 OF_HOLDS: dict[str, tuple[Word, ...]] = {
     HoldKind.FACT_UNAVAILABLE: (WITHOUT_IT,),
     HoldKind.GAVE_UP: (TRY_AGAIN,),
     HoldKind.STRANDED: (TRY_AGAIN,),
     HoldKind.NO_DECIDER: (TRY_AGAIN,),
     HoldKind.UNDO_FAILED: (UNDO_AGAIN, STAYS),
+    HoldKind.RESTORED: (COMPARED,),
 }
 
 
@@ -137,7 +144,7 @@ def lift(hold: Hold, word: Word, *, person: User, reason: str) -> str:
     if word == STAYS:
         settling.leave_as_it_is(hold_id=hold.pk, person=person, reason=reason)
         return "The effect stays; the older ones are taken back."
-    if word in (TRY_AGAIN, UNDO_AGAIN):
+    if word in (TRY_AGAIN, UNDO_AGAIN, COMPARED):
         settling.retry_held_run(hold_id=hold.pk, person=person, reason=reason)
         return "The next worker may claim the run."
     checking.waive_fact(

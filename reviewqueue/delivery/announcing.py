@@ -11,7 +11,7 @@ import logging
 import time
 
 from ledger.exact import dumps
-from ledger.public_ids import new_id
+from ledger.public_ids import derived_id
 from ledger.transactions import use_case
 from reviewqueue.api.times import moment_text
 from reviewqueue.delivery.announcements import READY, told_of_event, types_of
@@ -63,7 +63,7 @@ def _deliveries_of(event: Event, endpoints: list[WebhookEndpoint]) -> list[Deliv
     told = told_of_event(event)
     return [
         Delivery(
-            public_id=new_id("dlv"),
+            public_id=derived_id("dlv", endpoint.public_id, event.digest, type_),
             endpoint=endpoint,
             event=event,
             type=type_,

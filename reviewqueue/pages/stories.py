@@ -234,6 +234,13 @@ def _held(event: Event, known: _Known) -> _Told:
     return _Told(words=words, sub=seen(subject, one_line=True) if subject else "", icon="lock", tone="bad")
 
 
+def _restored(event: Event, known: _Known) -> _Told:
+    doubts = event.refs.get("in_doubt") or ()
+    sub = format_html("in doubt: {}", seen(", ".join(map(str, doubts)), one_line=True)) if doubts else ""
+    words = "A backup was restored; what was done after it was taken is not known here"
+    return _Told(words=words, sub=sub, icon="alert", tone="bad")
+
+
 def _ending(event: Event, known: _Known) -> _Told:
     return _Told(words="It is being ended", sub=seen(str(event.refs.get("reason", ""))), icon="stop", tone="warn")
 
@@ -307,6 +314,7 @@ _TOLD: dict[str, Callable[[Event, _Known], _Told]] = {
     "lease.lost": _lost,
     "lease.handed_back": _handed_back,
     "hold.opened": _held,
+    "run.restored": _restored,
     "effect.begun": _effect("An outside effect began", "bolt"),
     "effect.applied": _effect("An outside effect happened", "check"),
     "effect.failed": _effect("An outside effect failed, and did not happen", "cross", "bad"),

@@ -110,6 +110,18 @@ def test_every_type_that_the_verbs_write_is_one_that_can_be_asked_for():
     assert {word.split(".")[0] for word in written - plain} <= {"run", "effect"}
 
 
+def test_an_event_that_is_announced_anew_after_a_restored_backup_keeps_its_id(at_home):
+    an_endpoint(at_home.url, "interrupt.answered")
+    an_answered_wait()
+    announce_and_send()
+    DeliveryAttempt.objects.all().delete()
+    Delivery.objects.all().delete()  # the backup is older than the announcement
+    Event.objects.update(announced_at=None, announced_seq=None)
+    announce_and_send()
+    first, again = at_home.got
+    assert first.headers["webhook-id"] == again.headers["webhook-id"]
+
+
 def test_an_endpoint_hears_only_what_it_asked_for_and_only_of_its_agent(at_home):
     an_endpoint(at_home.url, "run.completed")
     an_endpoint(at_home.url, "run.started", agent=builders.an_agent("invoices"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ledger.public_ids import ALPHABET, new_id
+from ledger.public_ids import ALPHABET, derived_id, new_id
 
 
 def test_an_id_has_its_kind_in_front_and_no_look_alikes():
@@ -20,3 +20,19 @@ def test_ids_are_never_the_same_and_fit_their_columns():
 
 def test_every_letter_is_used():
     assert {letter for _ in range(200) for letter in new_id("a").partition("_")[2]} == {*ALPHABET}
+
+
+def test_a_derived_id_follows_from_its_texts_alone():
+    assert derived_id("dlv", "a", "b") == derived_id("dlv", "a", "b")
+    assert re.fullmatch(r"dlv_[0-9a-hjkmnp-tv-z]{26}", derived_id("dlv", "a"))
+    assert (
+        len(
+            {
+                derived_id("dlv", "a", "b"),
+                derived_id("dlv", "ab"),
+                derived_id("dlv", "b", "a"),
+                derived_id("run", "a", "b"),
+            }
+        )
+        == 4
+    )

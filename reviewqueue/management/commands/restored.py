@@ -1,0 +1,66 @@
+"""`manage.py restored`: after restoring a backup, hold everything until owners have compared it with the world."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management.base import CommandParser
+
+from ledger import clock
+from ledger.errors import Refusal
+from reviewqueue.health import LONGEST_SILENCE, silence_of_workers
+from reviewqueue.management.adding import AddingCommand
+from reviewqueue.registering import NotAdded
+from runs.models import Agent, Hold
+from runs.restoring import hold_after_restore
+from runs.settling import retry_held_run
+from runs.states import HoldKind
+
+
+class Command(AddingCommand):
+    help = (
+        "After a backup was restored: end every lease, hold every open run (hold `restored`) and mark what was under way as "
+        "unknown. With --go-on, an owner or operator lets the held runs of one agent go on."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("--go-on", metavar="AGENT", help="lift the holds of this agent's runs, instead of holding")
+        parser.add_argument("--by", metavar="ADDRESS", help="who has compared them with the world")
+        parser.add_argument("--reason", default="", help="what was found; kept in the timelines")
+
+    def add(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Hold, or let go on."""
+        return _let_go_on(options) if options["go_on"] else _hold()
+
+
+def _hold() -> tuple[dict[str, Any], list[str]]:
+    silence = silence_of_workers(now=clock.now())
+    if silence is not None and silence <= LONGEST_SILENCE:
+        raise NotAdded(f"A worker was heard of {silence.total_seconds():.0f} seconds ago: stop every worker first.")
+    held = hold_after_restore()
+    lines = [
+        f"{held.runs} open runs are held; {held.leases} leases ended; {held.effects} effects are unknown now.",
+        "Compare what was done outside since the backup, settle the unknown effects, then for each agent:",
+        '  python3 manage.py restored --go-on AGENT --by ADDRESS --reason "..."',
+    ]
+    return {"runs": held.runs, "leases": held.leases, "effects": held.effects}, lines
+
+
+def _let_go_on(options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    agent = Agent.objects.filter(slug=options["go_on"]).first()
+    person = get_user_model().objects.filter(username=(options["by"] or "").strip().lower()).first()
+    if agent is None:
+        raise NotAdded(f"There is no agent {options['go_on']}.")
+    if person is None:
+        raise NotAdded("Say who has looked: --by ADDRESS, of an owner of the agent or of an operator.")
+    holds = Hold.objects.filter(kind=HoldKind.RESTORED, lifted_at=None, run__agent=agent).order_by("pk")
+    lifted = 0
+    for pk in list(holds.values_list("pk", flat=True)):
+        try:
+            retry_held_run(hold_id=pk, person=person, reason=options["reason"])
+        except Refusal as refused:
+            raise NotAdded(f"{lifted} runs may go on. Then: {refused.detail}") from None
+        lifted += 1
+    return {"agent": agent.slug, "runs": lifted}, [f"{lifted} runs of {agent.slug} may go on."]

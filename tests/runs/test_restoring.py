@@ -1,0 +1,120 @@
+"""A backup was restored: nothing goes on by itself, and nothing of the lost time is given a second time."""
+
+from __future__ import annotations
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from ledger import clock
+from ledger.models import Effect
+from reviewqueue.models import Heartbeat
+from runs.checking import Found, check_continuation
+from runs.errors import LeaseLost
+from runs.lifecycle import fail_run
+from runs.models import Continuation, Feed, Hold, Run
+from runs.restoring import LEAP, hold_after_restore
+from runs.resuming import claim_continuations
+from runs.safe_points import beat
+from tests import builders
+from tests.runs import acting_builders
+
+pytestmark = pytest.mark.django_db
+
+
+def claim(agent) -> list:
+    return claim_continuations(
+        agent=agent, code_versions=set(), most=5, lease_seconds=60, request_key="", still_may_decide=lambda _: True
+    )
+
+
+def check_all() -> None:
+    for continuation in Continuation.objects.filter(status="checking"):
+        check_continuation(continuation_id=continuation.public_id, fetch=lambda fact: Found(trouble="not there"))
+
+
+def test_every_lease_is_over_and_its_effects_are_unknown():
+    run = acting_builders.a_leased_run()
+    token = acting_builders.lease_token(run)
+    acting_builders.begin(run)
+    held = hold_after_restore()
+    assert (held.runs, held.leases, held.effects) == (1, 1, 0)  # the lost lease had doubted it
+    run.refresh_from_db()
+    assert Effect.objects.get().status == "unknown"
+    assert {hold.kind for hold in run.holds.filter(lifted_at=None)} == {"unknown_effect", "restored"}
+    assert run.fence > LEAP
+    with pytest.raises(LeaseLost):
+        beat(agent=run.agent, run_id=run.public_id, token=token, progress=None)
+    assert claim(run.agent) == []
+
+
+def test_a_waiting_run_can_be_answered_and_goes_on_only_after_its_owner_has_looked():
+    interrupt = builders.a_waiting_interrupt()
+    run = interrupt.run
+    hold_after_restore()
+    builders.decide(interrupt, builders.a_reviewer())
+    check_all()
+    run.refresh_from_db()
+    assert (run.status, claim(run.agent)) == ("blocked", [])
+
+    builders.a_person("own@example.org", "agent-owners")
+    call_command("restored", go_on=run.agent.slug, by="own@example.org", reason="compared")
+    check_all()
+    run.refresh_from_db()
+    assert run.status == "ready"
+    assert len(claim(run.agent)) == 1
+
+
+def test_a_ready_run_is_checked_again_under_its_hold():
+    interrupt = builders.a_waiting_interrupt()
+    builders.decide(interrupt, builders.a_reviewer())
+    hold_after_restore()
+    assert Continuation.objects.get().status == "checking"
+    check_all()
+    interrupt.run.refresh_from_db()
+    assert interrupt.run.status == "blocked"
+
+
+def test_only_who_answers_for_the_agent_lets_its_runs_go_on():
+    run = builders.a_waiting_interrupt().run
+    hold_after_restore()
+    builders.a_person("eve@example.org")
+    for who, words in (("eve@example.org", "Only the hold's owners"), ("nobody@example.org", "Say who has looked")):
+        with pytest.raises(CommandError, match=words):
+            call_command("restored", go_on=run.agent.slug, by=who, reason="x")
+    builders.a_person("own@example.org", "agent-owners")
+    with pytest.raises(CommandError, match="say why"):
+        call_command("restored", go_on=run.agent.slug, by="own@example.org", reason=" ")
+    assert Hold.objects.filter(lifted_at=None).count() == 1
+
+
+def test_no_fence_of_the_lost_time_comes_again_not_even_after_a_restart():
+    started = builders.a_running_run()
+    fail_run(agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, error=None)
+    before = Run.objects.get().fence
+    hold_after_restore()
+    assert Run.objects.get().fence == before + LEAP
+    assert not Hold.objects.exists()
+
+
+def test_the_command_is_refused_while_a_worker_lives():
+    Heartbeat.objects.create(worker="one", beaten_at=clock.now())
+    builders.a_waiting_interrupt()
+    with pytest.raises(CommandError, match="stop every worker first"):
+        call_command("restored")
+    assert not Hold.objects.exists()
+
+
+def test_holding_twice_holds_once():
+    builders.a_waiting_interrupt()
+    hold_after_restore()
+    hold_after_restore()
+    run = Run.objects.get()
+    assert (Hold.objects.count(), run.open_holds) == (1, 1)
+
+
+def test_feeds_go_on_behind_every_number_that_was_given():
+    run = builders.a_running_run().run
+    Feed.objects.create(agent=run.agent, last_seq=7)
+    hold_after_restore()
+    assert Feed.objects.get().last_seq == 7 + LEAP
