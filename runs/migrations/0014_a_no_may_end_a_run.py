@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0012_what_ends_a_run_takes_back"),
+        ("runs", "0013_amended_waits_keep_what_was_shown"),
     ]
 
     operations = [
