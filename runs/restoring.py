@@ -14,7 +14,7 @@ from django.db.models import F
 from ledger import clock, effects
 from ledger.transactions import use_case
 from runs.continuations import open_continuation, recheck
-from runs.endings import hold_for_effect
+from runs.endings import finish_ending, hold_for_effect
 from runs.holds import open_hold
 from runs.models import Feed, Run
 from runs.returning import lose_lease
@@ -62,6 +62,7 @@ def _hold_run(*, run_pk: int) -> Restored:
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
     if not run.ended_at:
         open_hold(run, HoldKind.RESTORED, owner_id=run.agent.owner_id, reason=REASON, now=now)
+        finish_ending(run, actor=SYSTEM, now=now)
         continuation = open_continuation(run)
         if continuation is not None and continuation.status == ContinuationStatus.READY:
             recheck(run, continuation, now=now)

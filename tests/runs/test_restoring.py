@@ -17,7 +17,7 @@ from runs.restoring import LEAP, hold_after_restore
 from runs.resuming import claim_continuations
 from runs.safe_points import beat
 from tests import builders
-from tests.runs import acting_builders
+from tests.runs import acting_builders, test_compensation
 
 pytestmark = pytest.mark.django_db
 
@@ -73,6 +73,19 @@ def test_a_ready_run_is_checked_again_under_its_hold():
     check_all()
     interrupt.run.refresh_from_db()
     assert interrupt.run.status == "blocked"
+
+
+@pytest.mark.parametrize("is_claimed", [False, True])
+def test_what_was_being_taken_back_waits_for_its_owner_too(is_claimed):
+    run = test_compensation.a_cancelled_run("order")
+    if is_claimed:
+        test_compensation.claim(run)
+    hold_after_restore()
+    run.refresh_from_db()
+    assert (run.status, builders.claim(run.agent)) == ("cancelling", [])
+    owner = acting_builders.a_person("own@example.org", acting_builders.OWNERS)
+    call_command("restored", go_on=run.agent.slug, by=owner.username, reason="compared")
+    assert test_compensation.claim(run).continuation.kind == "compensate"
 
 
 def test_only_who_answers_for_the_agent_lets_its_runs_go_on():
