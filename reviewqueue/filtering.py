@@ -78,12 +78,12 @@ def narrow(waits: QuerySet[Interrupt], filters: Filters, *, order: tuple[str, ..
         return waits
     looked_at = Interrupt.objects.filter(pk__in=waits.order_by(*order)[:SEARCHED].values("pk"))
     call = Substr(Cast("proposal", TextField()), 1, SEARCHED_OF_A_CALL)
-    members: list[Any] = ["title", "reason", "agent__slug", "queue__slug", "public_id", call]
+    members: list[Any] = ["title", "reason", "agent__slug", "queue__slug", call]
     told = Concat(*(part for member in members for part in (member, Value(" "))), output_field=TextField())
     found = looked_at.alias(call_text=call, told=told)
     labels = list(CallLabel.objects.values_list("agent", "name", "sentence")[:MOST_LABELS])
     for word in filters.words:
-        found = found.filter(_holds("told", word) | _is_labelled(labels, word))
+        found = found.filter(_holds("told", word) | Q(public_id=word) | _is_labelled(labels, word))
     return found
 
 

@@ -19,13 +19,14 @@ from django.utils.dateparse import parse_datetime
 from reviewqueue import authority
 from reviewqueue.filtering import Filters, narrow
 from runs.halting import open_halts
-from runs.models import Assignee, Decision, Fact, FactStatus, Halt, Interrupt, Queue, Run
+from runs.models import Assignee, Decision, Event, Fact, FactStatus, Halt, Interrupt, Queue, Run
 from runs.states import DecisionStatus, InterruptStatus
 
 PAGE = 50
 COUNTED = 10_000  # beyond it a count is "10000+": nobody works such a list through, and counting must stay cheap
 CLOSED_COUNTED = 1_000
 EVERYTHING = Filters()
+RECENT = 64  # events
 
 
 class View(StrEnum):
@@ -99,6 +100,16 @@ def count_open(person: AbstractUser) -> int:
     """Return how many waits are open for the person to see, up to the most that is counted."""
     waiting = authority.visible_interrupts(person).filter(status=InterruptStatus.WAITING)
     return waiting.order_by()[: COUNTED + 1].count()
+
+
+def trace_of_moves(*, now: datetime) -> str:
+    """Return a text that changes whenever anything moves, and when a claim ends by itself.
+
+    Not the newest event alone: of two transactions the one that began first may be seen last, with the smaller number.
+    """
+    events = Event.objects.order_by("-id").values_list("pk", flat=True)[:RECENT]
+    claimed = Interrupt.objects.filter(status=InterruptStatus.WAITING, claimed_by__isnull=False, claimed_until__gt=now)
+    return f"{list(events)} {claimed.count()}"
 
 
 def neighbours(person: AbstractUser, interrupt: Interrupt) -> tuple[Interrupt | None, Interrupt | None]:

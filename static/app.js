@@ -1,5 +1,5 @@
 // The little that HTML and htmx cannot do. Every page works without this file: the theme then follows the system.
-// Nothing here decides anything; a key only moves, searches or opens help.
+// Nothing here decides anything. Single keys are in keys.js, what others do meanwhile in live.js.
 "use strict";
 
 (() => {
@@ -24,16 +24,6 @@
   const keysOn = document.getElementById("keys-on");
   if (keysOn) keysOn.checked = recall("keys") !== "off";
 
-  // WCAG 2.1.4: single keys are off while typing, and can be switched off.
-  document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing || recall("keys") === "off") return;
-    if (event.target.closest("input, textarea, select, [contenteditable]")) return;
-    if (event.key === "?") document.querySelector("[popovertarget=keys]")?.click();
-    else if (event.key === "/") document.querySelector("main input[type=search]")?.focus();
-    else return;
-    event.preventDefault();
-  });
-
   document.addEventListener("htmx:configRequest", (event) => {
     // Signing in elsewhere changes the token; the cookie has today's, this page may be older.
     const token = recall("csrftoken") ?? document.querySelector("meta[name=csrf-token]").content;
@@ -48,12 +38,15 @@
     event.detail.shouldSwap = false;
     warn("Nothing was sent: your session has ended, or you may not do this. What you typed is still here.", "Sign in in a new tab");
   });
-  document.addEventListener("htmx:sendError", () => {
+  document.addEventListener("htmx:sendError", (event) => {
+    if (event.target.closest("[data-live]")) return;
     warn("The server cannot be reached. Nothing was sent; what you typed is still here.");
   });
   document.addEventListener("htmx:responseError", (event) => {
-    if (event.detail.xhr.status >= 500) warn("Something broke on our side. Open the wait again to see what was stored.");
+    if (event.detail.xhr.status >= 500 && !event.target.closest("[data-live]")) warn("Something broke on our side. Open the wait again to see what was stored.");
   });
+
+  document.addEventListener("desk:warn", (event) => warn(event.detail.words, event.detail.link));
 
   function warn(words, link) {
     const notice = document.createElement("div");

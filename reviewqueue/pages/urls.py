@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from django.urls import path
 
-from reviewqueue.pages import agents, deciding, insights, levers, views
+from reviewqueue.pages import agents, deciding, insights, levers, live, views
 
 urlpatterns = [
     path("", views.inbox, name="inbox"),
     path("interrupts/<slug:interrupt_id>", deciding.interrupt, name="interrupt"),
+    path("interrupts/<slug:interrupt_id>/standing", live.standing, name="standing"),
     path("interrupts/<slug:interrupt_id>/claim", deciding.claim, name="claim"),
     path("interrupts/<slug:interrupt_id>/release", deciding.release, name="release"),
     path("interrupts/<slug:interrupt_id>/undo", deciding.undo, name="undo"),

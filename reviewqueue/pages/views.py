@@ -15,6 +15,7 @@ from reviewqueue import inbox as desk
 from reviewqueue import screens
 from reviewqueue.pages.filters import read_list
 from reviewqueue.pages.lists import inbox_context
+from reviewqueue.pages.live import answer_list
 from reviewqueue.pages.receipts import receipt_context
 from reviewqueue.pages.run_pages import run_context, runs_context
 from reviewqueue.pages.showing import PageRequest, foreign_is_missing, show
@@ -28,6 +29,8 @@ def inbox(request: PageRequest) -> HttpResponse:
     """List what waits, in order of risk and time left."""
     now = clock.now()
     asked = read_list(request.GET)
+    if request.htmx and request.htmx.target == "list":
+        return answer_list(request, asked, now=now)
     return show(request, "inbox/page.html", inbox_context(request.user, asked, now=now))
 
 

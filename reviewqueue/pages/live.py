@@ -1,0 +1,130 @@
+"""Pages that notice by themselves what happens elsewhere: cheap answers to a browser that asks every two seconds.
+
+Called by htmx alone. A list answers 304 as long as nothing moved in the timeline, no claim ended and no quarter of a minute
+passed; else it is drawn, and still 304 if it reads the same. A wait answers with a notice where it stands otherwise than
+the page shows. Nothing is changed here, and nobody is led to sign in: the page says that, and keeps what was typed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+
+from django.contrib.auth.models import AbstractUser
+from django.http import Http404, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from ledger import clock
+from reviewqueue import authority, inbox
+from reviewqueue.pages import phrases
+from reviewqueue.pages.filters import ListAsked
+from reviewqueue.pages.lists import inbox_context
+from reviewqueue.pages.showing import PageRequest
+from runs.decisions import winner_of
+from runs.models import Interrupt
+from runs.states import InterruptStatus
+
+REDRAWN_AFTER = 15  # seconds; times in words go on, and what no timeline tells is seen
+_STANDING = re.compile(r"([a-z]{1,10})\.([0-9]{1,9})\.([0-9]{1,18})")
+
+
+def answer_list(request: PageRequest, asked: ListAsked, *, now: datetime) -> HttpResponse:
+    """Return the list as it stands, or 304 where the browser has it."""
+    moves = _digest(f"{inbox.trace_of_moves(now=now)} {request.user.pk} {int(now.timestamp() / REDRAWN_AFTER)}")
+    had_moves, _, had_text = request.headers.get("If-None-Match", "").strip('"').partition(".")
+    if had_moves == moves:
+        return _answer(HttpResponse(status=304), f"{moves}.{had_text[:64]}")
+    drawn = render(request, "inbox/_live.html", inbox_context(request.user, asked, now=now))
+    text = _digest(drawn.content.decode())
+    return _answer(HttpResponse(status=304) if had_text == text else drawn, f"{moves}.{text}")
+
+
+@require_safe
+def standing(request: PageRequest, interrupt_id: str) -> HttpResponse:
+    """Say what became of a wait since its page was drawn; 304 while it stands as the browser knows."""
+    interrupt = authority.visible_interrupt(request.user, interrupt_id)
+    if interrupt is None:
+        raise Http404
+    now = clock.now()
+    stands = standing_of(interrupt, now=now)
+    if request.headers.get("If-None-Match", "").strip('"') == stands:
+        return _answer(HttpResponse(status=304), stands)
+    moved = _moved(interrupt, request.GET.get("seen", ""), reader=request.user, now=now)
+    context = {"moved": moved, "interrupt": interrupt, "now": now}
+    return _answer(render(request, "interrupt/_standing.html", context), stands)
+
+
+def standing_of(interrupt: Interrupt, *, now: datetime) -> str:
+    """Return what a page of this wait depends on: its status, its version, who holds it."""
+    is_held = interrupt.claimed_until is not None and interrupt.claimed_until > now
+    holder = interrupt.claimed_by_id if is_held and interrupt.status == InterruptStatus.WAITING else 0
+    return f"{interrupt.status}.{interrupt.state_version}.{holder or 0}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moved:
+    """What became of a wait: who or what, then what that means. ``is_inert``: its buttons would be refused."""
+
+    strong: str
+    words: str
+    is_inert: bool
+    is_closed: bool = False
+    reads_again: bool = False
+    at: datetime | None = None
+    decision_id: str = ""
+
+
+def _moved(interrupt: Interrupt, seen: str, *, reader: AbstractUser, now: datetime) -> Moved | None:
+    found = _STANDING.fullmatch(seen)
+    if found is None or found[1] != InterruptStatus.WAITING:
+        return None
+    version, holder = int(found[2]), int(found[3])
+    if interrupt.status != InterruptStatus.WAITING:
+        return _closed(interrupt)
+    if interrupt.state_version != version:
+        words = f"You see version {version}; version {interrupt.state_version} waits now. What you typed stays."
+        return Moved(strong="This was changed while you read it.", words=words, is_inert=True, reads_again=True)
+    holds = int(standing_of(interrupt, now=now).rpartition(".")[2])
+    if holds not in (0, reader.pk) and holds != holder and interrupt.claimed_by is not None:
+        strong = f"{_name(interrupt.claimed_by)} took this."
+        return Moved(strong=strong, words="They hold it until", is_inert=True, at=interrupt.claimed_until)
+    if holder and holds == 0:
+        strong = "Your claim has ended." if holder == reader.pk else "Nobody holds this any more."
+        words = "Others may take it; you can still decide." if holder == reader.pk else "You can take it now."
+        return Moved(strong=strong, words=words, is_inert=False, reads_again=holder != reader.pk)
+    return None
+
+
+def _closed(interrupt: Interrupt) -> Moved:
+    winner = winner_of(interrupt)
+    if winner is None:
+        strong = f"This was {phrases.closed_words(interrupt)[0]}."
+        words = "Nothing of it can be decided any more. What you typed stays."
+        return Moved(strong=strong, words=words, is_inert=True, is_closed=True, at=interrupt.closed_at)
+    who = "The policy’s default" if winner.by is None else _name(winner.by)
+    return Moved(
+        strong=f"{who} {phrases.VERDICT_DONE.get(winner.verdict, 'answered')}.",
+        words="This is decided. What you typed stays.",
+        is_inert=True,
+        is_closed=True,
+        at=winner.created_at,
+        decision_id=winner.public_id,
+    )
+
+
+def _name(person: AbstractUser) -> str:
+    return person.get_full_name() or person.get_username()
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:24]
+
+
+def _answer(response: HttpResponse, tag: str) -> HttpResponse:
+    """Return the answer for the script alone: the browser keeps no copy that it could show as the page."""
+    response["ETag"] = f'"{tag}"'
+    response["Cache-Control"] = "no-store"
+    return response

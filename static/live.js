@@ -1,0 +1,263 @@
+// Keeps a page true while it is open: what is taken, decided, changed or ended elsewhere shows within two seconds.
+// It asks by htmx, cheaply (304 while nothing moved), not in a hidden tab, more seldom after errors, and no longer once the
+// session has ended. Nothing typed, picked, focused or scrolled to is lost. Pages work without it; nothing here decides.
+"use strict";
+
+(() => {
+  const LONGEST_PAUSE = 60_000;
+  const state = { tag: "", ended: false, failed: 0, notBefore: 0, says: 0 };
+  const known = new Map();
+  const asking = () => document.querySelector("[data-live]");
+  const isLive = (element) => element instanceof Element && element.matches("[data-live]");
+  const list = () => document.getElementById("list");
+
+  // --- asking --------------------------------------------------------------------------------------------------------
+
+  document.addEventListener("htmx:configRequest", (event) => {
+    if (!isLive(event.target)) return;
+    const tag = event.target.dataset.tag ?? state.tag;
+    if (tag) event.detail.headers["If-None-Match"] = `"${tag}"`;
+  });
+
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (isLive(event.target) && (state.ended || document.hidden || Date.now() < state.notBefore)) event.preventDefault();
+  });
+
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) return;
+    state.ended = false; // somebody may have signed in again in another tab
+    state.notBefore = 0;
+    look();
+  });
+
+  function look() {
+    const element = asking();
+    if (element) htmx.trigger(element, "look");
+  }
+
+  // Before htmx follows the way to sign-in: this page was not asked for by a person, and may hold what they typed.
+  document.addEventListener("htmx:beforeOnLoad", (event) => {
+    if (!isLive(event.target) || !event.detail.xhr.getResponseHeader("HX-Redirect")) return;
+    event.preventDefault();
+    end("Your session has ended, so this page no longer follows what others do. What you typed is still here.", "Sign in in a new tab");
+  });
+
+  document.addEventListener("htmx:afterRequest", (event) => {
+    const element = event.target, xhr = event.detail.xhr;
+    if (!isLive(element) || state.ended || !xhr) return;
+    if (xhr.status === 304) return answered();
+    if (xhr.status === 404 && element.id === "moved") return gone(element);
+    if (xhr.status !== 200) return failed();
+    answered();
+    const tag = (xhr.getResponseHeader("ETag") ?? "").replace(/^W\//, "").replaceAll('"', "");
+    const fresh = new DOMParser().parseFromString(xhr.responseText, "text/html");
+    if (element.id === "moved") {
+      element.dataset.tag = tag;
+      showMoved(element, fresh.body);
+    } else {
+      state.tag = tag;
+      showList(fresh);
+    }
+  });
+
+  function answered() {
+    if (state.failed) liveness("Live");
+    state.failed = 0;
+  }
+
+  function failed() {
+    state.failed += 1;
+    state.notBefore = Date.now() + Math.min(LONGEST_PAUSE, 2_000 * 2 ** state.failed);
+    if (state.failed === 2) say("This page is not live at the moment: the server does not answer.");
+    if (state.failed >= 2) liveness("Not live");
+  }
+
+  function end(words, link) {
+    state.ended = true;
+    liveness("Not live");
+    document.dispatchEvent(new CustomEvent("desk:warn", { detail: { words, link } }));
+  }
+
+  function liveness(words) {
+    const place = document.getElementById("liveness");
+    if (place) place.textContent = words;
+  }
+
+  // A live region speaks when its text changes; the same words twice have to be a change as well.
+  function say(words) {
+    const place = document.getElementById("says");
+    if (place) place.textContent = state.says++ % 2 ? words : `${words}\u00a0`;
+  }
+
+  // --- a list --------------------------------------------------------------------------------------------------------
+
+  const rowsOf = (root) => [...root.querySelectorAll(".wait")];
+  const remember = () => {
+    known.clear();
+    for (const row of rowsOf(document)) known.set(row.id, row.outerHTML);
+    for (const id of ["views", "list"]) known.set(id, document.getElementById(id)?.outerHTML);
+  };
+  if (list()) remember();
+
+  function showList(fresh) {
+    const now = fresh.getElementById("list");
+    if (!now || !list()) return;
+    if (now.dataset.who !== list().dataset.who) return end("Somebody else has signed in here. Reload this page.");
+    const html = new Map(rowsOf(fresh).map((row) => [row.id, row.outerHTML]));
+    for (const id of ["views", "list"]) html.set(id, fresh.getElementById(id).outerHTML);
+    const count = document.getElementById("inbox-count");
+    if (count) count.textContent = fresh.getElementById("inbox-count").textContent;
+    if (html.get("views") !== known.get("views")) keepingFocus(() => inPlace("views", fresh));
+    if (html.get("list") !== known.get("list")) {
+      const words = whatMoved(fresh);
+      keepingFocus(() => keepingPlace(() => mergeRows(now, html)));
+      if (words) say(words);
+    }
+    known.clear();
+    for (const [id, text] of html) known.set(id, text);
+    document.dispatchEvent(new CustomEvent("desk:listed"));
+  }
+
+  function inPlace(id, fresh) {
+    document.getElementById(id).replaceChildren(...document.adoptNode(fresh.getElementById(id)).childNodes);
+  }
+
+  // A row that reads the same stays the very element it was; a changed one is new, and is picked and marked as it was.
+  function mergeRows(fresh, html) {
+    for (const row of rowsOf(fresh)) {
+      const old = document.getElementById(row.id);
+      if (!old) continue;
+      if (html.get(row.id) === known.get(row.id)) {
+        row.replaceWith(old);
+        continue;
+      }
+      const pick = row.querySelector(".pick"), was = old.querySelector(".pick");
+      if (pick && was) pick.checked = was.checked;
+      if (old.classList.contains("at")) {
+        row.classList.add("at");
+        row.setAttribute("aria-current", "true");
+      }
+    }
+    list().replaceChildren(...document.adoptNode(fresh).childNodes);
+    htmx.process(list());
+    countDown();
+  }
+
+  function whatMoved(fresh) {
+    const before = new Map(rowsOf(list()).map((row) => [row.id, row]));
+    const after = new Map(rowsOf(fresh).map((row) => [row.id, row]));
+    const holder = (row) => row.querySelector(".who .person")?.textContent.trim() ?? "";
+    const gone = [...before.keys()].filter((id) => !after.has(id)).length;
+    const come = [...after.keys()].filter((id) => !before.has(id)).length;
+    const held = [...after].filter(([id, row]) => before.has(id) && holder(row) !== holder(before.get(id))).length;
+    const told = [come && `${come} new`, gone && `${gone} gone`, held && `${held} taken or released`].filter(Boolean);
+    return told.length ? `The list has changed: ${told.join(", ")}.` : "";
+  }
+
+  // What had the focus gets it again: the same control of the same row, or the row that now stands in its place.
+  function keepingFocus(change) {
+    const focused = document.activeElement;
+    const row = focused?.closest(".wait");
+    const at = row ? rowsOf(document).indexOf(row) : -1;
+    const act = focused?.dataset?.act, isPick = focused?.matches?.(".pick");
+    const href = focused?.closest("#views") ? focused.getAttribute("href") : null;
+    change();
+    if (document.activeElement === focused && focused.isConnected) return;
+    if (href) document.querySelector(`#views a[href="${CSS.escape(href)}"]`)?.focus({ preventScroll: true });
+    if (!row) return;
+    const rows = rowsOf(document);
+    const there = document.getElementById(row.id) ?? rows[Math.min(at, rows.length - 1)];
+    if (!there) return document.getElementById("main").focus({ preventScroll: true });
+    const same = act ? there.querySelector(`[data-act="${act}"]`) : isPick ? there.querySelector(".pick") : null;
+    (same ?? there.querySelector(".ask > a")).focus({ preventScroll: true });
+  }
+
+  function keepingPlace(change) {
+    const top = (row) => row.getBoundingClientRect().top;
+    const seen = rowsOf(document).filter((row) => top(row) >= 0).map((row) => [row.id, top(row)]);
+    const wasAtTop = window.scrollY === 0;
+    change();
+    if (wasAtTop) return;
+    const [id, before] = seen.find(([id]) => document.getElementById(id)) ?? [];
+    if (id) window.scrollBy({ top: top(document.getElementById(id)) - before, behavior: "instant" });
+  }
+
+  // --- a row's own buttons -------------------------------------------------------------------------------------------
+
+  document.addEventListener("htmx:afterRequest", (event) => {
+    if (!event.target.matches?.("#list [data-act]") || !event.detail.xhr) return;
+    const { status, responseText } = event.detail.xhr;
+    if (status >= 400 && status < 500) {
+      const told = new DOMParser().parseFromString(responseText, "text/html").querySelector("[role=alert]");
+      const words = told?.textContent.trim() ?? "That did not work: this is not there for you any more.";
+      document.dispatchEvent(new CustomEvent("desk:warn", { detail: { words } }));
+    } else if (status === 200) {
+      say(event.target.dataset.act === "claim" ? "You hold it." : "You let it go.");
+    }
+    look();
+  });
+
+  // --- a wait --------------------------------------------------------------------------------------------------------
+
+  const buttons = () => document.querySelectorAll("main form button[name=act]:not(.vh):not([data-again]), #held button");
+
+  function showMoved(place, fresh) {
+    const before = place.textContent.trim();
+    place.replaceChildren(...document.adoptNode(fresh).childNodes);
+    const form = document.querySelector("#decide, #answer");
+    place.querySelector("[data-again]")?.addEventListener("click", (event) => {
+      event.preventDefault();
+      readAgain(form);
+    });
+    const isInert = Boolean(place.querySelector("[data-inert]"));
+    for (const button of buttons()) {
+      if (isInert) button.setAttribute("aria-disabled", "true");
+      else button.removeAttribute("aria-disabled");
+    }
+    const words = place.textContent.trim();
+    if (words !== before) say(words || "This can be decided again.");
+  }
+
+  // The server draws the wait as it stands now, with what was typed filled in; the form's own act for changing something again.
+  function readAgain(form) {
+    if (!form) return window.location.reload();
+    const act = document.createElement("input");
+    Object.assign(act, { type: "hidden", name: "act", value: "edit-again" });
+    form.append(act);
+    form.requestSubmit();
+    setTimeout(() => act.remove());
+  }
+
+  function gone(place) {
+    end("This is not yours to see any more. What you typed is still here.");
+    for (const button of buttons()) button.setAttribute("aria-disabled", "true");
+    place.replaceChildren();
+  }
+
+  // Inert, yet still in its place: a button that vanished or was disabled would take the focus with it.
+  document.addEventListener("click", (event) => {
+    if (!event.target.closest?.("[aria-disabled=true]")) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }, true);
+
+  // --- claims that run out -------------------------------------------------------------------------------------------
+
+  const clock = document.querySelector("[data-now]")?.dataset.now;
+  const ahead = clock ? Date.now() - Date.parse(clock) : 0;
+  const inWords = (seconds) => {
+    const minutes = Math.floor(seconds / 60), hours = Math.floor(minutes / 60);
+    if (hours) return `${hours} h ${String(minutes % 60).padStart(2, "0")} min`;
+    return minutes ? `${minutes} min` : `${seconds} s`;
+  };
+
+  function countDown() {
+    for (const place of document.querySelectorAll("[data-until]")) {
+      const left = Math.floor((Date.parse(place.dataset.until) - Date.now() + ahead) / 1000);
+      const words = left > 0 ? inWords(left) : "0 s";
+      if (place.textContent !== words) place.textContent = words;
+      if (left === 0) look();
+    }
+  }
+  setInterval(countDown, 1000);
+})();

@@ -1,0 +1,327 @@
+"""The inbox in real browsers: REVIEWER rows 1 to 6, 18, 25, 26 and 27, each named in its test."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from playwright.sync_api import Browser, Page, expect
+
+from ledger import clock
+from reviewqueue import desk as acts
+from reviewqueue.gateway import Seen, submit_decision
+from runs.amending import Amendment, amend_wait
+from runs.decisions import Answer
+from runs.models import Decision, Interrupt
+from tests import builders
+from tests.browser.test_reviewing import choose, decide_elsewhere, lenas, open_wait, sign_in, without_script
+from tests.pages import desk
+
+__all__ = ["lenas", "without_script"]  # fixtures
+TWO_SECONDS = 5_000  # milliseconds: two seconds until it asks, and what a busy machine needs to answer
+
+
+def row(page: Page, interrupt: Interrupt):
+    return page.locator(f"#wait-{interrupt.public_id}")
+
+
+def hide(page: Page, *, hidden: bool = True) -> None:
+    """Let the page think that its tab is hidden."""
+    page.evaluate(
+        f"Object.defineProperty(document, 'hidden', {{ configurable: true, get: () => {str(hidden).lower()} }})"
+    )
+
+
+def the_other():
+    person = builders.a_reviewer("ben@company.example", "refunds")
+    person.first_name = "Ben"
+    person.save()
+    return person
+
+
+@pytest.fixture
+def bens(browser: Browser, live_server) -> Iterator[Page]:
+    """A second browser, of another reviewer of refunds."""
+    with browser.new_context(base_url=live_server.url, locale="en-GB", timezone_id="UTC") as context:
+        page = context.new_page()
+        sign_in(page, the_other(), live_server.url)
+        yield page
+
+
+def test_row_1_filters_and_views_work_together_and_stay_in_the_address(lenas: Page):
+    order = desk.an_order()
+    refunds = [desk.a_refund(number) for number in range(3)]
+    lenas.goto("/")
+    lenas.get_by_label("Search waits").fill("CRACKED")
+    lenas.get_by_label("Risk", exact=True).select_option("medium")
+    lenas.get_by_role("button", name="Filter").click()
+    expect(lenas.locator(".wait")).to_have_count(3)
+    expect(row(lenas, order)).to_have_count(0)
+    lenas.get_by_role("link", name=re.compile("^Unclaimed")).click()
+    expect(lenas.locator(".wait")).to_have_count(3)
+    expect(lenas.get_by_label("Search waits")).to_have_value("CRACKED")
+    lenas.get_by_role("link", name=re.compile("^Mine")).click()
+    expect(lenas.get_by_role("heading", name="Nothing matches")).to_be_visible()
+    lenas.get_by_role("link", name="Show without filters").click()
+    lenas.get_by_role("link", name=re.compile("^All open")).click()
+    expect(lenas.locator(".wait")).to_have_count(len(refunds) + 1)
+
+
+def test_row_6_what_others_do_shows_in_the_list_and_nothing_of_mine_is_lost(lenas: Page):
+    other = the_other()
+    refunds = [desk.a_refund(number) for number in range(30)]
+    lenas.set_viewport_size({"width": 1200, "height": 500})
+    lenas.goto("/?queue=refunds")
+    lenas.get_by_label("Search waits").fill("half a wo")
+    here = row(lenas, refunds[20])
+    here.locator(".ask > a").focus()
+    before = here.bounding_box()
+    acts.claim(responder=other, interrupt_id=refunds[19].public_id)
+    decide_elsewhere_in_refunds(refunds[3], other)
+    desk.a_refund(2, title="Just asked")
+    expect(row(lenas, refunds[19])).to_contain_text("Ben", timeout=TWO_SECONDS)
+    expect(row(lenas, refunds[3])).to_have_count(0)
+    expect(lenas.get_by_text("Just asked")).to_have_count(1)
+    expect(lenas.locator("#says")).to_contain_text("The list has changed: 1 new, 1 gone, 1 taken or released.")
+    expect(lenas.get_by_label("Search waits")).to_have_value("half a wo")
+    expect(here.locator(".ask > a")).to_be_focused()
+    assert abs(here.bounding_box()["y"] - before["y"]) < 2
+    assert "queue=refunds" in lenas.url
+    expect(lenas.locator("#inbox-count")).to_have_text("30")
+    expect(lenas.get_by_role("link", name=re.compile("^All open"))).to_contain_text("30")
+
+
+def decide_elsewhere_in_refunds(interrupt: Interrupt, person, verdict: str = "reject") -> None:
+    submit_decision(
+        responder=person,
+        interrupt_id=interrupt.public_id,
+        answer=Answer(verdict=verdict),
+        seen=Seen(state_version=interrupt.state_version),
+        door="api",
+    )
+
+
+def test_row_6_while_nothing_moves_nothing_is_swapped_or_said(lenas: Page):
+    interrupt = desk.a_refund(1)
+    lenas.goto("/")
+    statuses: list[int] = []
+    lenas.on(
+        "response", lambda it: statuses.append(it.status) if it.request.headers.get("hx-target") == "list" else None
+    )
+    row(lenas, interrupt).evaluate("(row) => { row.dataset.mine = 'kept'; }")
+    lenas.wait_for_timeout(6_500)
+    assert statuses.count(304) >= 2
+    assert set(statuses) <= {200, 304}
+    expect(row(lenas, interrupt)).to_have_attribute("data-mine", "kept")
+    assert lenas.locator("#says").text_content() == ""
+
+
+def test_row_6_a_hidden_tab_asks_nothing(lenas: Page):
+    desk.a_refund(1)
+    lenas.goto("/")
+    asked: list[str] = []
+    hide(lenas)
+    lenas.wait_for_timeout(300)
+    lenas.on("request", lambda it: asked.append(it.url))
+    lenas.wait_for_timeout(4_500)
+    assert asked == []
+
+
+def test_row_24_a_session_that_ended_is_told_and_no_sign_in_page_is_swapped_in(lenas: Page):
+    interrupt = desk.a_refund(1)
+    lenas.goto("/")
+    lenas.get_by_label("Search waits").fill("half a wo")
+    lenas.context.clear_cookies(name=settings.SESSION_COOKIE_NAME)
+    expect(lenas.get_by_role("alert")).to_contain_text("Your session has ended", timeout=TWO_SECONDS + 2_000)
+    expect(row(lenas, interrupt)).to_have_count(1)
+    expect(lenas.get_by_label("Search waits")).to_have_value("half a wo")
+    asked: list[str] = []
+    lenas.on("request", lambda it: asked.append(it.url))
+    lenas.wait_for_timeout(4_500)
+    assert asked == []
+
+
+def test_row_6_a_wait_that_is_decided_elsewhere_goes_inert_and_keeps_the_text(lenas: Page):
+    interrupt = desk.an_order()
+    open_wait(lenas, interrupt)
+    choose(lenas, "Reject")
+    lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
+    decide_elsewhere(interrupt, "approve")
+    expect(lenas.locator("#moved")).to_contain_text("Ines approved.", timeout=TWO_SECONDS)
+    expect(lenas.get_by_role("button", name="Reject this call")).to_be_disabled()
+    expect(lenas.get_by_label("Reason, sent to the agent")).to_have_value("Too dear")
+    lenas.get_by_role("button", name="Reject this call").click(force=True)
+    lenas.wait_for_timeout(300)
+    assert Decision.objects.count() == 1
+    lenas.get_by_role("link", name="See how it ended").click()
+    expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
+
+
+def test_row_6_a_wait_taken_elsewhere_says_by_whom_until_when_and_opens_again(lenas: Page):
+    other = the_other()
+    interrupt = desk.a_refund(5)
+    open_wait(lenas, interrupt)
+    choose(lenas, "Reject")
+    lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
+    acts.claim(responder=other, interrupt_id=interrupt.public_id)
+    expect(lenas.locator("#moved")).to_contain_text(
+        re.compile(r"Ben took this\. They hold it until today \d\d:\d\d"), timeout=TWO_SECONDS
+    )
+    expect(lenas.get_by_role("button", name="Reject this call")).to_be_disabled()
+    acts.release(responder=other, interrupt_id=interrupt.public_id)
+    expect(lenas.locator("#moved .notice")).to_have_count(0, timeout=TWO_SECONDS)
+    lenas.get_by_role("button", name="Reject this call").click()
+    expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
+    assert Decision.objects.get().message == "Too dear"
+
+
+def test_row_6_an_amended_wait_is_read_again_with_what_was_typed(lenas: Page):
+    interrupt = desk.an_order()
+    open_wait(lenas, interrupt)
+    choose(lenas, "Reject")
+    lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
+    amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(title="Order two hoists"))
+    expect(lenas.locator("#moved")).to_contain_text("This was changed while you read it.", timeout=TWO_SECONDS)
+    expect(lenas.get_by_role("button", name="Reject this call")).to_be_disabled()
+    lenas.get_by_role("button", name="Read it again").click()
+    expect(lenas.get_by_text("Order two hoists").first).to_be_visible()
+    expect(lenas.get_by_label("Reason, sent to the agent")).to_have_value("Too dear")
+    lenas.get_by_role("button", name="Reject this call").click()
+    expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
+
+
+def test_row_5_two_browsers_claim_and_the_second_sees_who_and_when(lenas: Page, bens: Page):
+    interrupt = desk.a_refund(5)
+    lenas.goto("/")
+    bens.goto("/")
+    hide(bens)  # has not seen it yet
+    row(lenas, interrupt).get_by_role("button", name="Claim").click()
+    expect(row(lenas, interrupt)).to_contain_text("You")
+    expect(row(lenas, interrupt)).to_contain_text(re.compile(r"1[45] min left"))
+    row(bens, interrupt).get_by_role("button", name="Claim").click()
+    expect(bens.get_by_role("alert")).to_contain_text(
+        re.compile(r"lena@company\.example holds this until \d\d:\d\d UTC")
+    )
+    hide(bens, hidden=False)
+    expect(row(bens, interrupt)).to_contain_text("Lena Brandt", timeout=TWO_SECONDS)
+    row(lenas, interrupt).get_by_role("button", name="Release").click()
+    expect(row(bens, interrupt).get_by_role("button", name="Claim")).to_be_visible(timeout=TWO_SECONDS)
+
+
+def test_row_5_a_claim_counts_down_is_extended_with_one_press_and_ends_by_itself(lenas: Page):
+    interrupt = desk.a_refund(5)
+    lenas.goto("/")
+    row(lenas, interrupt).get_by_role("button", name="Claim").click()
+    expect(row(lenas, interrupt)).to_contain_text("min left")
+    Interrupt.objects.filter(pk=interrupt.pk).update(claimed_until=clock.now() + timedelta(seconds=50))
+    lenas.reload()
+    expect(row(lenas, interrupt)).to_contain_text(re.compile(r"4\d s left"))
+    row(lenas, interrupt).get_by_role("button", name="Extend").click()
+    expect(row(lenas, interrupt)).to_contain_text("14 min left")
+    expect(row(lenas, interrupt).get_by_role("button", name="Extend")).to_be_focused()
+    Interrupt.objects.filter(pk=interrupt.pk).update(claimed_until=clock.now() + timedelta(seconds=1))
+    expect(row(lenas, interrupt).get_by_role("button", name="Claim")).to_be_visible(timeout=TWO_SECONDS + 1_000)
+
+
+def test_row_25_rows_are_filtered_claimed_and_released_without_javascript(without_script: Page):
+    page = without_script
+    interrupt = desk.a_refund(5)
+    desk.an_order()
+    page.goto("/?queue=refunds")
+    row(page, interrupt).get_by_role("button", name="Claim").click()
+    assert page.url.endswith("/?queue=refunds")
+    expect(row(page, interrupt)).to_contain_text("left")
+    row(page, interrupt).get_by_role("button", name="Release").click()
+    expect(row(page, interrupt).get_by_role("button", name="Claim")).to_be_visible()
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+
+def test_row_2_ten_waits_are_decided_without_a_mouse(lenas: Page):
+    for number in range(10):
+        desk.a_refund(number)
+    lenas.goto("/")
+    lenas.keyboard.press("j")
+    lenas.keyboard.press("Enter")
+    for number in range(10):
+        expect(lenas.get_by_role("radio", name=re.compile("^Approve"))).to_be_visible()
+        lenas.keyboard.press("r" if number % 2 else "a")
+        lenas.keyboard.press("r" if number % 2 else "a")
+        lenas.keyboard.press("Enter")
+        expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
+        if number < 9:
+            lenas.keyboard.press("s")
+    assert sorted(Decision.objects.values_list("verdict", flat=True)) == ["approve"] * 5 + ["reject"] * 5
+
+
+def test_row_2_keys_move_claim_and_choose_and_decide_nothing(lenas: Page):
+    first, second = desk.a_refund(1), desk.a_refund(2)
+    lenas.goto("/")
+    lenas.keyboard.press("j")
+    expect(row(lenas, first).locator(".ask > a")).to_be_focused()
+    lenas.keyboard.press("j")
+    expect(row(lenas, second)).to_have_attribute("aria-current", "true")
+    lenas.keyboard.press("c")
+    expect(row(lenas, second)).to_contain_text("You")
+    lenas.keyboard.press("k")
+    expect(row(lenas, first).locator(".ask > a")).to_be_focused()
+    lenas.keyboard.press("Enter")
+    expect(lenas.get_by_role("radio", name=re.compile("^Approve"))).to_be_visible()
+    for key, title in (("a", "Approve"), ("e", "Change, then approve"), ("r", "Reject"), ("m", "Ask for more")):
+        lenas.keyboard.press(key)
+        expect(lenas.get_by_role("radio", name=re.compile(f"^{title}"))).to_be_checked()
+    lenas.keyboard.press("c")
+    expect(lenas.locator("#held")).to_contain_text("hold this until")
+    lenas.keyboard.press("?")
+    expect(lenas.get_by_text("skip to the next")).to_be_visible()
+    lenas.keyboard.press("a")
+    lenas.keyboard.press("Escape")
+    expect(lenas.get_by_role("radio", name=re.compile("^Ask for more"))).to_be_checked()
+    lenas.keyboard.press("s")
+    expect(lenas).to_have_url(re.compile(second.public_id))
+    assert not Decision.objects.exists()
+
+
+def test_row_2_an_answer_and_its_refusal_are_reached_by_keys(lenas: Page):
+    open_wait(lenas, desk.a_question())
+    lenas.keyboard.press("a")
+    expect(lenas.get_by_label("Certificate number")).to_be_focused()
+    lenas.keyboard.press("Escape")
+    lenas.locator("h1").click()
+    lenas.keyboard.press("r")
+    expect(lenas.get_by_label("Reason, sent to the agent")).to_be_focused()
+
+
+def test_row_3_keys_are_off_while_typing_and_can_be_switched_off_for_good(lenas: Page):
+    open_wait(lenas, desk.an_order())
+    choose(lenas, "Reject")
+    note = lenas.get_by_label("Reason, sent to the agent")
+    note.click()
+    lenas.keyboard.type("an emergency: ask someone/more? just u")
+    expect(note).to_have_value("an emergency: ask someone/more? just u")
+    expect(lenas.get_by_role("radio", name=re.compile("^Reject"))).to_be_checked()
+    lenas.get_by_role("button", name="Account:").click()
+    lenas.get_by_label("Single-key shortcuts").uncheck()
+    lenas.keyboard.press("Escape")
+    lenas.reload()
+    lenas.keyboard.press("a")
+    expect(lenas.get_by_role("radio", name=re.compile("^Approve"))).not_to_be_checked()
+    assert not Decision.objects.exists()
+
+
+def test_row_2_undo_and_search_are_one_key_away(lenas: Page):
+    interrupt = desk.a_refund(1)
+    open_wait(lenas, interrupt)
+    for key in ("r", "r", "Enter"):
+        lenas.keyboard.press(key)
+    expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
+    lenas.keyboard.press("u")
+    expect(lenas.get_by_role("radio", name=re.compile("^Reject"))).to_be_visible()
+    interrupt.refresh_from_db()
+    assert interrupt.status == "waiting"
+    lenas.keyboard.press("/")
+    expect(lenas.get_by_label("Search waits")).to_be_focused()
