@@ -54,6 +54,11 @@ def write_checkpoint(run: Run, snapshot: Snapshot, *, number: int, now: datetime
     )
 
 
+def is_intact(checkpoint: Checkpoint) -> bool:
+    """Tell whether the stored state is still the one whose digest was written with it."""
+    return digest(checkpoint.state) == checkpoint.digest
+
+
 def repeat_checkpoint(run: Run, source: Checkpoint, *, now: datetime) -> Checkpoint:
     """Write an older checkpoint again as the run's next one, with its facts: a restart goes on from a copy."""
     assert_open()

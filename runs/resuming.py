@@ -19,6 +19,7 @@ from ledger.compiled import Compiled
 from ledger.errors import NotFound
 from ledger.models import Effect
 from ledger.transactions import assert_open, use_case
+from runs.checkpoints import is_intact
 from runs.continuations import (
     lease_continuation,
     recheck,
@@ -28,7 +29,7 @@ from runs.endings import end_run
 from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady
 from runs.facts import differs
 from runs.halting import is_halted, refuse_halted
-from runs.holds import lift_holds
+from runs.holds import lift_holds, open_hold
 from runs.interrupts import reopen_interrupt
 from runs.leases import Lease, grant_lease, lease_of
 from runs.models import Agent, Checkpoint, Continuation, Decision, Fact, Interrupt, Permit, Run
@@ -218,6 +219,9 @@ def _claim(
     said = _said_for(run, continuation)
     if _reopen_unauthorised(run, continuation, [*said.accepted, *said.votes], still_may_decide, now=now):
         return None
+    if continuation.kind == ContinuationKind.RESUME and not is_intact(continuation.checkpoint):
+        _hold_spoilt(run, continuation, now=now)
+        return None
     lift_holds(run, HoldKind.STRANDED, by="system:claim", now=now)
     grant_lease(run, seconds=lease_seconds, now=now)
     run.attempts += 1
@@ -233,6 +237,16 @@ def _claim(
     )
     store(run, now)
     return _what_is_claimed(run, continuation, said)
+
+
+def _hold_spoilt(run: Run, continuation: Continuation, *, now: datetime) -> None:
+    """No worker gets a state that is not what was approved from: its owner restores the row, or starts the run again."""
+    number, owner_id = continuation.checkpoint.number, continuation.agent.owner_id
+    reason = f"Checkpoint {number} was changed after it was written, or its storage is damaged."
+    open_hold(run, HoldKind.CHECKPOINT_SPOILT, owner_id=owner_id, reason=reason, now=now)
+    note(run, "hold.opened", actor=SYSTEM, at=now, kind=HoldKind.CHECKPOINT_SPOILT, reason=reason)
+    recheck(run, continuation, now=now)
+    store(run, now)
 
 
 def _reopen_unauthorised(

@@ -33,6 +33,7 @@ RETRIED = (
     HoldKind.STRANDED,
     HoldKind.NO_DECIDER,
     HoldKind.RESTORED,
+    HoldKind.CHECKPOINT_SPOILT,
     HoldKind.UNDO_FAILED,
 )
 

@@ -191,6 +191,7 @@ class HoldKind(models.TextChoices):
     NO_DECIDER = "no_decider"
     UNDO_FAILED = "undo_failed"
     RESTORED = "restored"
+    CHECKPOINT_SPOILT = "checkpoint_spoilt"
 
 
 class Cause(models.TextChoices):

@@ -131,6 +131,7 @@ OF_HOLDS: dict[str, tuple[Word, ...]] = {
     HoldKind.NO_DECIDER: (TRY_AGAIN,),
     HoldKind.UNDO_FAILED: (UNDO_AGAIN, STAYS),
     HoldKind.RESTORED: (COMPARED,),
+    HoldKind.CHECKPOINT_SPOILT: (TRY_AGAIN,),
 }
 
 

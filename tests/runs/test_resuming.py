@@ -50,6 +50,29 @@ def test_a_lost_lease_makes_a_continuation_from_the_last_checkpoint():
     assert claimed.lease.fence > started.lease.fence
 
 
+def test_a_changed_checkpoint_goes_to_no_worker_and_the_answer_is_kept():
+    interrupt = builders.a_waiting_interrupt()
+    builders.decide(interrupt, builders.a_reviewer())
+    checkpoint = interrupt.checkpoint
+    right, checkpoint.state = checkpoint.state, {"approved": "something else"}
+    checkpoint.save()
+    run = interrupt.run
+
+    assert builders.claim(run.agent) == []
+    run.refresh_from_db()
+    hold = Hold.objects.get()
+    assert (run.status, hold.kind) == ("blocked", "checkpoint_spoilt")
+
+    checkpoint.state = right
+    checkpoint.save()
+    owner = builders.a_person("own@example.org", "agent-owners")
+    retry_held_run(hold_id=hold.pk, person=owner, reason="restored from the replica")
+    builders.check(Continuation.objects.get().public_id)
+    [claimed] = builders.claim(run.agent)
+    assert claimed.checkpoint.state == right
+    assert len(claimed.answers) == 1
+
+
 @pytest.mark.parametrize("verb", ["checkpoint", "heartbeat", "complete", "fail", "suspend"])
 def test_a_stale_lease_cannot_write(verb):
     started = builders.a_running_run()
