@@ -89,6 +89,12 @@ def any_in_question(scope: str) -> bool:
     return query_in_question(scope).exists()
 
 
+def compensated_since(scope: str, moment: datetime) -> list[str]:
+    """Return the keys of the run's effects that were taken back after ``moment``."""
+    taken_back = Effect.objects.filter(scope=scope, status=EffectStatus.COMPENSATED, changed_at__gt=moment)
+    return list(taken_back.order_by("id").values_list("key", flat=True))
+
+
 def overdue_scopes(*, before: datetime, limit: int) -> list[str]:
     """Return runs with an awaited effect whose time is over; a hint for the sweep, asked again under each lock."""
     awaited = Effect.objects.filter(status=EffectStatus.INTENDED, settle_by__lte=before).order_by("settle_by")

@@ -105,7 +105,7 @@ class Order(models.Model):
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     reason = models.TextField()
     ordered_at = models.DateTimeField()
-    used_by_attempt = models.PositiveIntegerField(null=True)
+    used_by_attempt = models.PositiveIntegerField(null=True, help_text="0: withdrawn before one used it up")
 
     class Meta:
         constraints = [

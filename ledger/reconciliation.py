@@ -70,6 +70,12 @@ def order_again(*, effect_id: int, person: AbstractUser, reason: str, now: datet
     return Order.objects.create(effect=effect, person_id=person.pk, reason=_reason(reason), ordered_at=now)
 
 
+def withdraw_order(*, effect_id: int) -> None:
+    """Take back an order that no attempt has used up: a restart says anew what is done again."""
+    assert_open()
+    Order.objects.filter(effect=effect_id, used_by_attempt__isnull=True).update(used_by_attempt=0)
+
+
 def already_settled(effect: Effect) -> AlreadySettled:
     """Return the refusal that tells the loser who settled it, and how."""
     last = EffectReport.objects.filter(effect=effect, status=effect.status).order_by("id").last()

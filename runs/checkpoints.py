@@ -60,16 +60,22 @@ def is_intact(checkpoint: Checkpoint) -> bool:
 
 
 def repeat_checkpoint(run: Run, source: Checkpoint, *, now: datetime) -> Checkpoint:
-    """Write an older checkpoint again as the run's next one, with its facts: a restart goes on from a copy."""
+    """Write an older checkpoint again as the run's next one, with its facts: a restart goes on from a copy.
+
+    Its facts are checked again, also those that somebody waived; whoever reads this state's version claims the run.
+    """
     assert_open()
     facts = list(Fact.objects.filter(checkpoint=source, interrupt=None))
     run.checkpoint_number += 1
     source.pk, source.number, source.epoch, source.fence = None, run.checkpoint_number, run.epoch, run.fence
+    source.taken_at = source.taken_at or source.created_at
     source.request_digest, source.resume_when, source.created_at = "", "", now
+    run.code_version = source.code_version or run.code_version
     source._state.adding = True
     source.save(force_insert=True)
     for fact in facts:
         fact.pk, fact.checkpoint, fact.last_status, fact.last_fence = None, source, FactStatus.UNCHECKED, 0
+        fact.waived_by, fact.waived_reason = None, ""
     Fact.objects.bulk_create(facts)
     return source
 

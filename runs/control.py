@@ -146,11 +146,14 @@ def _order_redone(
         if keep_failed:
             break
         raise PayloadInvalid.at(f"/effects/{key}", "has to be answered: keep or redo")
-    for key, choice in choices.items():
+    for key in choices:
         if key not in open_to_choice:
             raise PayloadInvalid.at(f"/effects/{key}", "is no failed or compensated effect of this run")
-        if choice == REDO:
-            effect_id = open_to_choice[key].pk
+    for key, effect in sorted(open_to_choice.items()):
+        # What an earlier restart ordered, and nobody came to do, is asked anew.
+        reconciliation.withdraw_order(effect_id=effect.pk)
+        if choices.get(key) == REDO:
+            effect_id = effect.pk
             reconciliation.order_again(effect_id=effect_id, person=person, reason=reason, now=now)
 
 

@@ -56,6 +56,7 @@ class Claimed:
     facts: list[Fact]
     effects: list[Effect]
     permits: list[Permit]
+    compensated_since: list[str]
     undone: list[Effect]  # of a ``compensate`` continuation: what is to be taken back, newest first
 
     @property
@@ -311,6 +312,7 @@ def _what_is_claimed(run: Run, continuation: Continuation, said: Said) -> Claime
         facts=_FACTS.all(checkpoint=checkpoint.pk),
         effects=consulting.consult(run.public_id),
         permits=said.permits,
+        compensated_since=_compensated_since(run, checkpoint),
         undone=_undone_by(run, continuation),
     )
 
@@ -320,6 +322,11 @@ def _said_for(run: Run, continuation: Continuation) -> Said:
     if continuation.kind == ContinuationKind.COMPENSATE:
         return Said(accepted=[], overtaken=[], votes=[])
     return decisions_at(run, continuation.checkpoint_id)
+
+
+def _compensated_since(run: Run, checkpoint: Checkpoint) -> list[str]:
+    """Return what was taken back since the state was taken that a restart goes on from: it does not know."""
+    return [] if checkpoint.taken_at is None else consulting.compensated_since(run.public_id, checkpoint.taken_at)
 
 
 def _undone_by(run: Run, continuation: Continuation) -> list[Effect]:

@@ -143,6 +143,7 @@ class Checkpoint(models.Model):
     code_version = models.CharField(max_length=100, blank=True)
     request_digest = models.CharField(max_length=68, blank=True, help_text="the same call again is known by it")
     resume_when = models.CharField(max_length=3, blank=True)
+    taken_at = models.DateTimeField(null=True, help_text="of a copy that a restart goes on from: when its state was")
     created_at = models.DateTimeField()
 
     class Meta:

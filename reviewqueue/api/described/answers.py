@@ -144,8 +144,10 @@ _add("FactNow", {"name": TEXT, "value": EXACT, "now": EXACT})
 _extend("Fact", "FactNow", {"checked_at": or_null(MOMENT), "on_change": one_of(OnChange.values)})
 _extend("FactClaimed", "FactNow", {"check": one_of(FactCheck.values), "kind": one_of(FactKind.values)})
 _words = {"step": TEXT, "replay_from": TEXT, "state": EXACT, "format": TEXT}
-_add("CheckpointClaimed", {"number": WHOLE} | _words | {"digest": DIGEST, "code_version": TEXT})
-_extend("Checkpoint", "CheckpointClaimed", {"created_at": MOMENT, "facts": many(ref("Fact"))})
+_digest = {"digest": DIGEST, "code_version": TEXT}
+_add("CheckpointClaimed", {"number": WHOLE} | _words | _digest, compensated_since=many(TEXT))
+_add("CheckpointWhole", {"number": WHOLE} | _words | _digest)
+_extend("Checkpoint", "CheckpointWhole", {"created_at": MOMENT, "facts": many(ref("Fact"))})
 _step = {"name": TEXT, "place": WHOLE, "result": EXACT, "recorded_at": MOMENT}
 _add("Step", _step)
 _add("Steps", {"after": WHOLE, "steps": many(ref("Step"))})

@@ -230,6 +230,7 @@ MEANINGS: dict[str, str] = {
     "CompensationSent.name": "The call that takes it back; one that an effect rule asks an approval for is refused.",
     "CompensationSent.arguments": "The arguments of that call.",
     "on": "After which ends of the run it is taken back; left out, after all: cancel, expire, fail, reject (a no ends it).",
+    "compensated_since": "Keys of effects that were taken back since this state was taken; it does not know.",
     "compensations": "What a compensate continuation takes back, the newest first; begin each by its key, then report.",
     "Compensation.key": "The key of the undo.",
     "undoes": "The key of the effect that it takes back; null where it takes none back.",

@@ -33,7 +33,8 @@ def claimed(taken: Claimed) -> Reply:
             "metadata": run.metadata,
         },
         "lease": lease(taken.lease),
-        "checkpoint": checkpoint_whole(taken.checkpoint),
+        "checkpoint": checkpoint_whole(taken.checkpoint)
+        | ({"compensated_since": taken.compensated_since} if taken.compensated_since else {}),
         "answers": {
             decision.interrupt.key: answer(decision)
             | {"new": decision.interrupt.checkpoint_id == continuation.checkpoint_id}
