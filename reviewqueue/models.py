@@ -7,13 +7,14 @@ from django.db import models
 
 from ledger.models import Effect
 from reviewqueue.delivery.models import Delivery, DeliveryAttempt, WebhookEndpoint, WebhookSecret
-from runs.models import Agent
+from runs.models import Agent, Interrupt
 
 __all__ = [
     "ApiKey",
     "Delivery",
     "DeliveryAttempt",
     "Heartbeat",
+    "TypedAnswer",
     "UnknownOutcome",
     "WebhookEndpoint",
     "WebhookSecret",
@@ -57,6 +58,23 @@ class Heartbeat(models.Model):
 
     def __str__(self) -> str:
         return f"{self.worker} at {self.beaten_at:%H:%M:%S}"
+
+
+class TypedAnswer(models.Model):
+    """What one person has typed for one open wait and not sent yet. Nobody else is ever shown it, and it decides nothing."""
+
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    interrupt = models.ForeignKey(Interrupt, on_delete=models.CASCADE, related_name="+")
+    form = models.TextField(help_text="the form as it would be posted, without its token")
+    saved_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["person", "interrupt"], name="one_typed_answer_of_a_person_per_wait"),
+        ]
+
+    def __str__(self) -> str:
+        return f"of {self.person_id} for {self.interrupt_id}"
 
 
 class UnknownOutcome(Effect):

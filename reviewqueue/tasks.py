@@ -17,6 +17,7 @@ from django_q.models import Schedule
 from django_q.tasks import async_task
 
 from ledger import clock
+from reviewqueue import typed_answers
 from reviewqueue.delivery import announcing, deliveries, outbound, sending
 from reviewqueue.models import Heartbeat
 from runs import checking, expiry, feed
@@ -64,7 +65,7 @@ def beat() -> None:
 @entry_point
 def enqueue_due_sweeps() -> None:
     """Look, with one indexed EXISTS a kind, for rows that are due, and enqueue the sweep if there are some."""
-    if expiry.anything_due():
+    if expiry.anything_due() or typed_answers.anything_typed_to_forget():
         async_task("reviewqueue.tasks.sweep")
     if feed.anything_to_number():
         async_task("reviewqueue.tasks.announce")
@@ -79,6 +80,7 @@ def sweep() -> None:
     expiry.expire_due_interrupts(limit=SWEPT_AT_ONCE)
     expiry.expire_due_runs(limit=SWEPT_AT_ONCE)
     expiry.doubt_overdue_effects(limit=SWEPT_AT_ONCE)
+    typed_answers.forget_typed_answers(limit=SWEPT_AT_ONCE)
     began = time.monotonic()
     for continuation_id in expiry.due_continuations(limit=SWEPT_AT_ONCE):
         if time.monotonic() - began > SECONDS_FOR_CHECKS:

@@ -19,11 +19,12 @@ from django_htmx.http import HttpResponseClientRedirect
 from ledger import clock
 from ledger.canonical import digest
 from ledger.errors import NotFound, PayloadInvalid, Refusal
-from reviewqueue import desk, gateway
+from reviewqueue import desk, gateway, typed_answers
 from reviewqueue.pages import kept
 from reviewqueue.pages.changes import changes_between
 from reviewqueue.pages.drafting import new_draft, read_draft
 from reviewqueue.pages.drafts import Draft, told
+from reviewqueue.pages.keeping import FilledIn, filled_in, keep_what_is_drawn_again
 from reviewqueue.pages.outcomes import MAY_TRY_AGAIN, status_of, tell_refusal
 from reviewqueue.pages.showing import PageRequest, foreign_is_missing, show
 from reviewqueue.pages.waits import wait_context
@@ -42,9 +43,9 @@ def interrupt(request: PageRequest, interrupt_id: str) -> HttpResponse:
     screen = read_wait(request.user, interrupt_id, now=now)
     if request.method == "POST":
         return _decide(request, screen, read_draft(screen, request.POST, judge=True), now=now)
-    typed = kept.kept_for(request, request.path, now=now) if screen.may_decide else None
-    draft = new_draft(screen) if typed is None else read_draft(screen, typed, judge=False)
-    return _show_wait(request, screen, draft, now=now, is_kept=typed is not None)
+    filled = filled_in(request, screen.interrupt.pk, now=now) if screen.may_decide else None
+    draft = new_draft(screen) if filled is None else read_draft(screen, filled.post, judge=False)
+    return _show_wait(request, screen, draft, now=now, filled=filled)
 
 
 def _decide(request: PageRequest, screen: WaitScreen, draft: Draft, *, now: datetime) -> HttpResponse:
@@ -80,6 +81,7 @@ def _submit(request: PageRequest, screen: WaitScreen, draft: Draft, *, now: date
     except Refusal as refusal:
         return _show_refusal(request, screen, draft, refusal)
     kept.forget(request)
+    typed_answers.discard_typed_answer(request.user, screen.interrupt.pk)
     return _go_to(request, resolve_url("decision", receipt.decision.public_id))
 
 
@@ -97,10 +99,12 @@ def _show_wait(
     *,
     now: datetime,
     status: int = 200,
-    is_kept: bool = False,
+    filled: FilledIn | None = None,
 ) -> HttpResponse:
     context = wait_context(screen, reader=request.user, now=now)
-    context |= {"draft": draft, "is_kept": is_kept, "is_wrong": status == 422}
+    if request.method == "POST" and screen.may_decide:
+        keep_what_is_drawn_again(request, screen.interrupt.public_id)
+    context |= {"draft": draft, "filled": filled, "is_wrong": status == 422}
     return show(request, "interrupt/page.html", context, status=status)
 
 

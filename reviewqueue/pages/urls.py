@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from reviewqueue.pages import agents, deciding, insights, levers, live, views
+from reviewqueue.pages import agents, deciding, insights, keeping, levers, live, views
 
 urlpatterns = [
     path("", views.inbox, name="inbox"),
@@ -12,6 +12,8 @@ urlpatterns = [
     path("interrupts/<slug:interrupt_id>/standing", live.standing, name="standing"),
     path("interrupts/<slug:interrupt_id>/claim", deciding.claim, name="claim"),
     path("interrupts/<slug:interrupt_id>/release", deciding.release, name="release"),
+    path("interrupts/<slug:interrupt_id>/typed", keeping.save, name="save-typed"),
+    path("interrupts/<slug:interrupt_id>/typed/discard", keeping.discard, name="discard-typed"),
     path("interrupts/<slug:interrupt_id>/undo", deciding.undo, name="undo"),
     path("decisions/<slug:decision_id>", views.receipt, name="decision"),
     path("insights", insights.insights, name="insights"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from ledger import exact
+from runs.amending import Amendment, amend_wait
 from runs.models import Decision
-from tests.browser.test_reviewing import choose, lenas, open_wait, without_script  # noqa: F401  fixtures
+from tests.browser.test_reviewing import choose, lenas, open_wait, sign_in, without_script  # noqa: F401  fixtures
 from tests.pages import desk
 
 LINES = {
@@ -94,4 +95,47 @@ def test_row_8_a_nested_change_is_shown_where_it_is(lenas: Page):  # noqa: F811
     expect(lenas.locator(".changed .gone")).to_contain_text("2")
     expect(lenas.locator(".changed .come")).to_contain_text("20")
     lenas.get_by_role("button", name="Approve my version").click()
+    expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
+
+
+def test_row_14_the_browser_is_killed_and_the_text_comes_back(browser: Browser, live_server):
+    interrupt = desk.an_order()
+    with browser.new_context(base_url=live_server.url, locale="en-GB") as context:
+        page = context.new_page()
+        sign_in(page, desk.lena(), live_server.url)
+        open_wait(page, interrupt)
+        choose(page, "Reject")
+        page.get_by_label("Reason, sent to the agent").fill("Too dear by 6 %")
+        expect(page.get_by_text("Kept for you alone")).to_be_visible()
+    with browser.new_context(base_url=live_server.url, locale="en-GB") as context:
+        page = context.new_page()
+        sign_in(page, desk.lena(), live_server.url)
+        open_wait(page, interrupt)
+        expect(page.get_by_text("is filled in below")).to_be_visible()
+        expect(page.get_by_label("Reason, sent to the agent")).to_have_value("Too dear by 6 %")
+        page.get_by_role("button", name="Discard it").click()
+        expect(page.get_by_text("is filled in below")).to_have_count(0)
+        expect(page.get_by_role("radio", name="Reject")).not_to_be_checked()
+    assert not Decision.objects.exists()
+
+
+def test_row_8_amended_while_open_has_to_be_acknowledged_before_approving(lenas: Page):  # noqa: F811
+    interrupt = desk.an_order()
+    open_wait(lenas, interrupt)
+    choose(lenas, "Approve")
+    lenas.get_by_label("Note for the record").first.fill("Hours match")
+    dearer = {**interrupt.proposal["arguments"], "amount": "199000.00"}
+    amendment = Amendment(proposal={"name": interrupt.proposal["name"], "arguments": dearer})
+    amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=amendment)
+    lenas.get_by_role("button", name="Approve: ").click()
+    expect(lenas.get_by_role("heading", name="Changed since you opened it")).to_be_visible()
+    lenas.get_by_role("link", name="Read it again").click()
+    amended = lenas.locator("#amended")
+    expect(amended.locator(".gone")).to_contain_text("184000.00")
+    expect(amended.locator(".come")).to_contain_text("199000.00")
+    expect(lenas.get_by_label("Note for the record").first).to_have_value("Hours match")
+    lenas.get_by_role("button", name="Approve: ").click()
+    expect(lenas.get_by_role("alert")).to_contain_text("Confirm that you have read what changed.")
+    lenas.get_by_role("checkbox", name="I have read what changed").first.check()
+    lenas.get_by_role("button", name="Approve: ").click()
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()

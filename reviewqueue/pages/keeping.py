@@ -1,0 +1,93 @@
+"""Keeping what is typed while it is typed, and letting go of it: the page's door to ``typed_answers``.
+
+The form of a wait posts itself here a moment after each change, by htmx; the answer is one line that says so. Opening the
+wait again, in any browser, fills the form in for the same person. Without JavaScript every form that is drawn again is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.http import HttpResponse, QueryDict
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST
+from django_htmx.http import HttpResponseClientRedirect
+
+from ledger import clock
+from ledger.errors import NotFound, PayloadInvalid
+from reviewqueue import gateway, typed_answers
+from reviewqueue.pages import kept
+from reviewqueue.pages.showing import PageRequest, foreign_is_missing, show
+
+_NOT_TYPED = ("csrfmiddlewaretoken", "act", "edited", "reshape")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilledIn:
+    """What a form is filled in with, and where it comes from: typed before (``at``), or while a session ended."""
+
+    post: QueryDict
+    at: datetime
+    was_refused: bool
+
+
+@require_POST
+@foreign_is_missing
+def save(request: PageRequest, interrupt_id: str) -> HttpResponse:
+    """Keep what is typed in the form of a wait."""
+    told, at = "", None
+    if request.POST.get("who", "") == kept.mark_of(request.user):
+        try:
+            typed = typed_answers.save_typed_answer(
+                person=request.user, interrupt_id=interrupt_id, form=typed_form(request)
+            )
+            at = None if typed is None else typed.saved_at
+            told = "" if typed is not None else "This is closed; what you type is not kept any more."
+            kept.forget(request)
+        except PayloadInvalid as refusal:
+            told = refusal.detail
+    else:
+        gateway.find_visible(request.user, interrupt_id)
+        told = "This form was drawn for somebody else, so nothing of it is kept."
+    return show(request, "interrupt/_saved.html", {"saved_at": at, "told": told, "now": clock.now()})
+
+
+@require_POST
+@foreign_is_missing
+def discard(request: PageRequest, interrupt_id: str) -> HttpResponse:
+    """Let go of what was typed, and show the form as nobody has touched it."""
+    interrupt = gateway.find_visible(request.user, interrupt_id)
+    typed_answers.discard_typed_answer(request.user, interrupt.pk)
+    kept.forget(request)
+    address = f"/interrupts/{interrupt.public_id}"
+    return HttpResponseClientRedirect(address) if request.htmx else redirect("interrupt", interrupt.public_id)
+
+
+def typed_form(request: PageRequest) -> str:
+    """Return the form as it came, without what only its sending needs."""
+    posted = request.POST.copy()
+    for name in _NOT_TYPED:
+        posted.pop(name, None)
+    return posted.urlencode()
+
+
+def keep_what_is_drawn_again(request: PageRequest, interrupt_id: str) -> None:
+    """Keep a form that comes back to its sender; one too long to keep is on the page all the same."""
+    if request.POST.get("who", "") != kept.mark_of(request.user):
+        return
+    try:
+        typed_answers.save_typed_answer(person=request.user, interrupt_id=interrupt_id, form=typed_form(request))
+    except (PayloadInvalid, NotFound):
+        return
+
+
+def filled_in(request: PageRequest, interrupt_pk: int, *, now: datetime) -> FilledIn | None:
+    """Return what this person typed last for the wait and has not sent."""
+    refused = kept.kept_for(request, request.path, now=now)
+    typed = typed_answers.typed_answer_of(request.user, interrupt_pk, now=now)
+    if refused is not None:
+        at = datetime.fromisoformat(request.session[kept.KEY]["at"])
+        if typed is None or typed.saved_at <= at:
+            return FilledIn(post=refused, at=at, was_refused=True)
+    return None if typed is None else FilledIn(post=QueryDict(typed.form), at=typed.saved_at, was_refused=False)

@@ -1,0 +1,149 @@
+"""What is typed is kept on the server while it is typed: for one person, one open wait, bounded, and never sent by itself."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+
+from ledger import clock
+from reviewqueue import typed_answers
+from reviewqueue.models import TypedAnswer
+from runs.amending import Amendment, amend_wait
+from runs.models import Decision, Interrupt
+from tests import builders
+from tests.pages import desk
+
+pytestmark = pytest.mark.django_db
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def typing():
+    """Lena's browser at an order, with a reason typed."""
+    person, interrupt = desk.lena(), desk.an_order()
+    client = desk.signed_in(person)
+    form = desk.form_of(client, interrupt, verdict="reject", **{"message-reject": "Too dear by 6 %"})
+    return client, person, interrupt, form
+
+
+def save(client: Client, interrupt: Interrupt, form: dict[str, str]):
+    return client.post(f"/interrupts/{interrupt.public_id}/typed", form, headers=HTMX)
+
+
+def page(client: Client, interrupt: Interrupt) -> str:
+    return client.get(f"/interrupts/{interrupt.public_id}").content.decode()
+
+
+def test_it_comes_back_in_another_browser_and_says_from_when(typing):
+    client, person, interrupt, form = typing
+    assert "Kept for you alone" in save(client, interrupt, form).content.decode()
+    html = page(desk.signed_in(person), interrupt)
+    assert "Too dear by 6 %" in html
+    assert 'value="reject" checked' in html
+    assert "What you typed <time" in html
+    assert not Decision.objects.exists()
+
+
+def test_nobody_else_is_shown_it(typing):
+    client, _, interrupt, form = typing
+    save(client, interrupt, form)
+    assert "Too dear" not in page(desk.signed_in(builders.a_reviewer("ben@company.example")), interrupt)
+
+
+def test_it_can_be_discarded(typing):
+    client, _, interrupt, form = typing
+    save(client, interrupt, form)
+    response = client.post(f"/interrupts/{interrupt.public_id}/typed/discard")
+    assert (response.status_code, response.url) == (302, f"/interrupts/{interrupt.public_id}")
+    assert "Too dear" not in page(client, interrupt)
+    assert not TypedAnswer.objects.exists()
+
+
+def test_deciding_forgets_it(typing):
+    client, _, interrupt, form = typing
+    save(client, interrupt, form)
+    assert desk.post(client, interrupt, form | {"act": "reject"}).status_code == 302
+    assert not TypedAnswer.objects.exists()
+
+
+def test_the_sweep_forgets_what_was_typed_for_a_wait_that_closed(typing):
+    client, _, interrupt, form = typing
+    save(client, interrupt, form)
+    assert not typed_answers.anything_typed_to_forget()
+    builders.decide(interrupt, builders.a_reviewer("ben@company.example"), "reject")
+    assert typed_answers.anything_typed_to_forget()
+    assert typed_answers.forget_typed_answers(limit=10) == 1
+    assert not TypedAnswer.objects.exists()
+
+
+def test_nothing_is_kept_for_a_closed_wait(typing):
+    client, _, interrupt, form = typing
+    builders.decide(interrupt, builders.a_reviewer("ben@company.example"), "reject")
+    assert "This is closed" in save(client, interrupt, form).content.decode()
+    assert not TypedAnswer.objects.exists()
+
+
+def test_old_text_is_not_filled_in_and_is_forgotten(typing):
+    client, _, interrupt, form = typing
+    save(client, interrupt, form)
+    TypedAnswer.objects.update(saved_at=clock.now() - timedelta(days=8))
+    assert "Too dear" not in page(client, interrupt)
+    assert typed_answers.forget_typed_answers(limit=10) == 1
+
+
+def test_a_text_beyond_the_limit_is_told_and_not_kept(typing):
+    client, _, interrupt, form = typing
+    said = save(client, interrupt, form | {"message-reject": "x" * 200_001})
+    assert said.status_code == 200
+    assert "is not kept while you type" in said.content.decode()
+    assert not TypedAnswer.objects.exists()
+
+
+def test_no_more_than_so_many_are_kept_of_one_person(typing, monkeypatch):
+    client, _, interrupt, form = typing
+    monkeypatch.setattr(typed_answers, "MOST", 1)
+    save(client, interrupt, form)
+    second = desk.an_order()
+    save(client, second, form)
+    assert [kept.interrupt_id for kept in TypedAnswer.objects.all()] == [second.pk]
+
+
+def test_a_form_of_somebody_else_is_not_kept(typing):
+    client, _, interrupt, form = typing
+    assert "somebody else" in save(client, interrupt, form | {"who": "1.x"}).content.decode()
+    assert not TypedAnswer.objects.exists()
+
+
+def test_a_foreign_wait_keeps_nothing_and_looks_missing(typing):
+    _, _, interrupt, form = typing
+    stranger = desk.signed_in(builders.a_person("eve@company.example"))
+    assert save(stranger, interrupt, form).status_code == 404
+    assert stranger.post(f"/interrupts/{interrupt.public_id}/typed/discard").status_code == 404
+    assert not TypedAnswer.objects.exists()
+
+
+def test_text_for_an_older_version_says_what_changed_since(typing):
+    client, _, interrupt, form = typing
+    save(client, interrupt, form)
+    amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(title="Order two"))
+    html = page(client, interrupt)
+    assert "Changed since you opened it" in html
+    assert "Too dear by 6 %" in html
+
+
+def test_a_form_drawn_again_without_javascript_is_kept_too(typing):
+    client, person, interrupt, form = typing
+    assert desk.post(client, interrupt, form | {"act": "approve"}).status_code == 422
+    assert "Too dear by 6 %" in page(desk.signed_in(person), interrupt)
+
+
+def test_added_entries_come_back(typing):
+    client, person, _, _ = typing
+    call = {"name": "order", "arguments": {"lines": [{"part": "Hook"}]}}
+    interrupt = desk.an_order(proposal=call)
+    form = desk.form_of(client, interrupt, verdict="edit", **{"arguments.lines.1.part": "Drum"})
+    client.post(f"/interrupts/{interrupt.public_id}/typed", form | {"arguments.lines.-rows": ["", "0", "1"]})
+    html = page(desk.signed_in(person), interrupt)
+    assert 'value="Drum"' in html
