@@ -14,7 +14,6 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, resolve_url
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST
-from django_htmx.http import HttpResponseClientRedirect
 
 from ledger import clock
 from ledger.canonical import digest
@@ -26,7 +25,7 @@ from reviewqueue.pages.drafting import new_draft, read_draft
 from reviewqueue.pages.drafts import Draft, told
 from reviewqueue.pages.keeping import FilledIn, filled_in, keep_what_is_drawn_again
 from reviewqueue.pages.outcomes import MAY_TRY_AGAIN, status_of, tell_refusal
-from reviewqueue.pages.showing import PageRequest, foreign_is_missing, show
+from reviewqueue.pages.showing import PageRequest, foreign_is_missing, go_to, show
 from reviewqueue.pages.waits import wait_context
 from reviewqueue.screens import WaitScreen, read_wait
 from runs.decisions import closed_refusal
@@ -82,7 +81,7 @@ def _submit(request: PageRequest, screen: WaitScreen, draft: Draft, *, now: date
         return _show_refusal(request, screen, draft, refusal)
     kept.forget(request)
     typed_answers.discard_typed_answer(request.user, screen.interrupt.pk)
-    return _go_to(request, resolve_url("decision", receipt.decision.public_id))
+    return go_to(request, resolve_url("decision", receipt.decision.public_id))
 
 
 def _refusal_of(screen: WaitScreen) -> Refusal | None:
@@ -137,10 +136,6 @@ def _show_refusal(request: PageRequest, screen: WaitScreen, draft: Draft, refusa
     return show(request, "interrupt/outcome.html", context, status=outcome.status)
 
 
-def _go_to(request: PageRequest, address: str) -> HttpResponse:
-    return HttpResponseClientRedirect(address) if request.htmx else redirect(address)
-
-
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
@@ -176,7 +171,7 @@ def undo(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Take one's own answer back, while nobody goes on with it yet."""
     status, lost = _try(desk.undo, request, interrupt_id)
     if status == 200:
-        return _go_to(request, resolve_url("interrupt", interrupt_id))
+        return go_to(request, resolve_url("interrupt", interrupt_id))
     now = clock.now()
     screen = read_wait(request.user, interrupt_id, now=now)
     context = wait_context(screen, reader=request.user, now=now) | {"draft": new_draft(screen), "lost": lost}

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.http import HttpResponse, QueryDict
-from django.shortcuts import redirect
+from django.urls import reverse
 from django.views.decorators.http import require_POST
-from django_htmx.http import HttpResponseClientRedirect
 
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid
 from reviewqueue import gateway, typed_answers
 from reviewqueue.pages import kept
-from reviewqueue.pages.showing import PageRequest, foreign_is_missing, show
+from reviewqueue.pages.showing import PageRequest, foreign_is_missing, go_to, show
 
 _NOT_TYPED = ("csrfmiddlewaretoken", "act", "edited", "reshape")
 
@@ -60,8 +59,7 @@ def discard(request: PageRequest, interrupt_id: str) -> HttpResponse:
     interrupt = gateway.find_visible(request.user, interrupt_id)
     typed_answers.discard_typed_answer(request.user, interrupt.pk)
     kept.forget(request)
-    address = f"/interrupts/{interrupt.public_id}"
-    return HttpResponseClientRedirect(address) if request.htmx else redirect("interrupt", interrupt.public_id)
+    return go_to(request, reverse("interrupt", args=[interrupt.public_id]))
 
 
 def typed_form(request: PageRequest) -> str:

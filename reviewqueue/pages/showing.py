@@ -11,7 +11,8 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
+from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
 from ledger import clock
@@ -47,3 +48,8 @@ def show(request: PageRequest, template: str, context: dict[str, Any], *, status
         context["inbox_count"] = f"{inbox.COUNTED}+" if count > inbox.COUNTED else count
     context["frame"] = "fragment.html" if request.htmx else "base.html"
     return render(request, template, context, status=status)
+
+
+def go_to(request: PageRequest, address: str) -> HttpResponse:
+    """Lead the browser to another page, also where htmx asked."""
+    return HttpResponseClientRedirect(address) if request.htmx else redirect(address)

@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from reviewqueue.pages import phrases, times
 from reviewqueue.pages.characters import seen
-from runs.models import Decision, Event, Interrupt
+from runs.models import Comment, Decision, Event, Interrupt
 
 LONG_WAIT = timedelta(hours=1)
 
@@ -53,6 +53,7 @@ class _Known:
     reader: AbstractUser
     decisions: dict[str, Decision]
     waits: dict[str, Interrupt]
+    comments: dict[tuple[str, datetime], str]
     names: dict[str, str]
 
     def decision(self, event: Event) -> Decision | None:
@@ -92,8 +93,19 @@ def _look_up(events: Sequence[Event], *, reader: AbstractUser, waits: Iterable[I
         reader=reader,
         decisions={decision.public_id: decision for decision in decisions},
         waits=by_id,
+        comments=_comments_on(by_id, events),
         names={person.get_username(): person.get_full_name() or person.get_username() for person in people},
     )
+
+
+def _comments_on(waits: Iterable[str], events: Sequence[Event]) -> dict[tuple[str, datetime], str]:
+    """Return what was said, by wait and moment: an event and its comment are of the same one."""
+    if not any(event.type == "interrupt.commented" for event in events):
+        return {}
+    said = Comment.objects.filter(interrupt__public_id__in=waits).values_list(
+        "interrupt__public_id", "created_at", "text"
+    )
+    return {(wait, at): text for wait, at, text in said}
 
 
 def _entry(event: Event, known: _Known) -> Entry:
@@ -152,6 +164,12 @@ def _refused(event: Event, known: _Known) -> _Told:
     tried = phrases.VERDICT_DONE.get(decision.verdict, "answered") if decision is not None else "answered"
     words = f"{tried}, and was refused"
     return _Told(words=words, sub=format_html("<code>{}</code>; kept as evidence", event.refs.get("code")), tone="warn")
+
+
+def _commented(event: Event, known: _Known) -> _Told:
+    said = known.comments.get((str(event.refs.get("interrupt")), event.at))
+    words = format_html("wrote a comment{}", _what(known.wait(event)))
+    return _Told(words=words, sub=seen(said[:300]) if said else "", icon="comment")
 
 
 def _claimed(event: Event, known: _Known) -> _Told:
@@ -298,7 +316,7 @@ _TOLD: dict[str, Callable[[Event, _Known], _Told]] = {
     "interrupt.withdrawn": _acted("Took the question back", "undo", "warn"),
     "interrupt.assigned": _acted("assigned it"),
     "interrupt.extended": _acted("gave it more time", "clock"),
-    "interrupt.commented": _acted("wrote a comment", "comment"),
+    "interrupt.commented": _commented,
     "decision.undone": _acted("took the answer back", "undo", "warn"),
     "interrupt.claimed": _claimed,
     "interrupt.released": _released,

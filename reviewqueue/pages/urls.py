@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from reviewqueue.pages import agents, deciding, insights, keeping, levers, live, views
+from reviewqueue.pages import agents, around, deciding, insights, keeping, levers, live, views
 
 urlpatterns = [
     path("", views.inbox, name="inbox"),
@@ -12,6 +12,10 @@ urlpatterns = [
     path("interrupts/<slug:interrupt_id>/standing", live.standing, name="standing"),
     path("interrupts/<slug:interrupt_id>/claim", deciding.claim, name="claim"),
     path("interrupts/<slug:interrupt_id>/release", deciding.release, name="release"),
+    path("interrupts/<slug:interrupt_id>/comment", around.comment, name="comment"),
+    path("interrupts/<slug:interrupt_id>/assign", around.assign, name="assign"),
+    path("interrupts/<slug:interrupt_id>/extend", around.extend, name="extend"),
+    path("interrupts/<slug:interrupt_id>/skip", around.skip, name="skip"),
     path("interrupts/<slug:interrupt_id>/typed", keeping.save, name="save-typed"),
     path("interrupts/<slug:interrupt_id>/typed/discard", keeping.discard, name="discard-typed"),
     path("interrupts/<slug:interrupt_id>/undo", deciding.undo, name="undo"),

@@ -19,6 +19,7 @@ from ledger.canonical import digest
 from ledger.models import Effect
 from reviewqueue import inbox
 from reviewqueue.pages import phrases
+from reviewqueue.pages.acts import acts_around
 from reviewqueue.pages.calls import CallWords, Labels, describe_call, labels_of
 from reviewqueue.pages.characters import warnings_in
 from reviewqueue.pages.earlier import earlier_answers
@@ -100,6 +101,7 @@ def wait_context(screen: WaitScreen, *, reader: AbstractUser, now: datetime, edi
         "call_digest": "" if call is None else digest({"name": call.name, "arguments": _arguments(proposal, edited)}),
         "proposed_digest": "" if proposal is None or edited is None else digest(_bare(proposal)),
         "warnings": warnings_in([interrupt.title, interrupt.message, _bare(proposal), interrupt.evidence]),
+        "acts": acts_around(screen, reader=reader, now=now),
         "earlier": earlier_answers(interrupt, reader=reader),
         "facts": [shown_fact(fact) for fact in screen.facts],
         "effects": shown_effects(screen.effects, interrupt.agent, labels),

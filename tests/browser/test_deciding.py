@@ -139,3 +139,31 @@ def test_row_8_amended_while_open_has_to_be_acknowledged_before_approving(lenas:
     lenas.get_by_role("checkbox", name="I have read what changed").first.check()
     lenas.get_by_role("button", name="Approve: ").click()
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
+
+
+def test_row_16_a_comment_and_a_skip_with_its_reason_are_in_the_story(lenas: Page):  # noqa: F811
+    first, second = desk.an_order(), desk.a_question()
+    open_wait(lenas, first)
+    lenas.get_by_role("textbox", name="Comment").fill("Ask S-22 too")
+    lenas.get_by_role("button", name="Add comment").click()
+    expect(lenas.locator("#comments")).to_contain_text("Ask S-22 too")
+    lenas.get_by_text("Skip for now").click()
+    lenas.get_by_role("textbox", name="Reason").last.fill("I wait for S-22")
+    lenas.get_by_role("button", name="Skip", exact=True).click()
+    lenas.wait_for_url(f"**/interrupts/{second.public_id}")
+    open_wait(lenas, first)
+    expect(lenas.locator(".late .story").last).to_contain_text("Skipped: I wait for S-22")
+
+
+def test_row_16_a_lead_hands_over_and_gives_more_time(lenas: Page):  # noqa: F811
+    interrupt = desk.an_order()
+    open_wait(lenas, interrupt)
+    lenas.get_by_text("Give it more time").click()
+    lenas.get_by_label("Later by").select_option("1 h")
+    lenas.get_by_role("button", name="Extend the deadline").click()
+    expect(lenas.locator(".late .story").last).to_contain_text("gave it more time")
+    lenas.get_by_text("Hand over").first.click()
+    lenas.get_by_role("checkbox", name="Ines").check()
+    lenas.get_by_role("button", name="Hand over").click()
+    expect(lenas.get_by_role("heading", name="Why can’t I decide?")).to_be_visible()
+    expect(lenas.get_by_text("Who can: Ines")).to_be_visible()

@@ -32,7 +32,7 @@ def happen(html: str) -> str:
 
 def test_the_page_reads_before_it_decides_and_decides_before_it_remembers():
     html = page_of(desk.an_order())
-    places = [html.index(mark) for mark in ('class="happen"', 'class="fence"', 'id="decide"', 'class="late card"')]
+    places = [html.index(mark) for mark in ('class="happen"', 'class="fence"', 'id="decide"', 'class="late stack"')]
     assert places == sorted(places)
 
 

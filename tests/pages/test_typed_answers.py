@@ -1,4 +1,4 @@
-"""What is typed is kept on the server while it is typed: for one person, one open wait, bounded, and never sent by itself."""
+"""What is typed is kept on the server while it is typed: for one person, one open wait, bounded, never sent by itself."""
 
 from __future__ import annotations
 
