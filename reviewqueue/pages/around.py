@@ -75,8 +75,9 @@ def skip(request: PageRequest, interrupt_id: str) -> HttpResponse:
     except Refusal as refusal:
         return _refused(request, interrupt_id, refusal, kept={"reason": reason})
     following = inbox.next_to_decide(request.user, after=interrupt, now=clock.now())
-    is_another = following is not None and following.pk != interrupt.pk
-    return go_to(request, reverse("interrupt", args=[following.public_id]) if is_another else reverse("inbox"))
+    if following is None:
+        return go_to(request, reverse("inbox"))
+    return go_to(request, reverse("interrupt", args=[following.public_id]))
 
 
 def _act(

@@ -166,12 +166,12 @@ def asked_words(kind: str, reason: str, fields: int) -> str:
     """Return what a wait without a call asks for, in our own words: the agent's stand in their fence."""
     if kind == Kind.APPROVAL:
         return "Approve a call"
-    count = f": {fields} fields" if fields > 1 else ""
+    count = f"{fields} fields" if fields > 1 else "1 field" if fields else ""
     if reason == "evidence.missing":
-        return f"Give evidence{count}"
+        return f"Evidence is missing, {count} to fill in" if count else "Evidence is missing"
     if reason == "repair":
-        return f"Help a run that is stuck{count}"
-    return f"Answer a question{count}"
+        return f"A run is stuck, {count} to fill in" if count else "A run is stuck and needs help"
+    return f"A question with {count} to fill in" if count else "A question to answer"
 
 
 def fact_source(fact: Fact) -> str:

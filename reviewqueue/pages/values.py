@@ -28,12 +28,23 @@ DEPTH_SHOWN = 4
 PARTS_DRAWN = 2_000  # beyond it, objects and lists are shown as JSON text: a page must stay quick to open
 _GROUPED_FROM = 10_000  # a year or a cost centre of four digits is no amount
 
+_MONEY = re.compile(r"-?[0-9]{1,15}\.[0-9]{2}")
 _LIKE_ANOTHER_TYPE = re.compile(r"[-+]?[.,]?[0-9][0-9.,' ]*(e[-+]?[0-9]+)?|true|false|null|none", re.IGNORECASE)
 
 
 def draw(value: Any) -> SafeString:
     """Return a JSON value as HTML: the whole of it, though large parts may be folded."""
     return mark_safe(_Drawing().value(value, depth=0))  # noqa: S308  every text goes through drawn(), which escapes
+
+
+def draw_stated(value: Any) -> SafeString:
+    """Return a value that was stated, not sent: an amount written as text reads as an amount, without quotation marks.
+
+    For facts and evidence only. Where a call is shown the types stay apart.
+    """
+    if isinstance(value, str) and _MONEY.fullmatch(value):
+        return format_html('<span class="value">{}</span>', num(value))
+    return draw(value)
 
 
 def is_wide(value: Any) -> bool:

@@ -53,6 +53,12 @@ def exact(value: Any) -> SafeString:
     return values.draw(value)
 
 
+@register.simple_tag
+def stated(value: Any) -> SafeString:
+    """Return a value of a fact or of evidence, amounts as amounts."""
+    return values.draw_stated(value)
+
+
 @register.filter
 def is_wide(value: Any) -> bool:
     """Say whether a value needs a row of its own."""

@@ -168,7 +168,7 @@ def test_nothing_is_chosen_beforehand():
 def test_a_question_shows_the_agents_form_and_the_plan_is_not_for_approval():
     interrupt = desk.a_question(proposal=builders.CALL)
     html = page_of(interrupt)
-    assert "Give evidence: 7 fields" in html
+    assert "Evidence is missing, 7 fields to fill in" in html
     assert "Certificate number" in html
     assert "your answer does not approve it" in html
     assert "What will happen if you approve" not in html

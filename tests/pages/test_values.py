@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger import exact
+from reviewqueue.pages import values
 from reviewqueue.pages.values import draw, is_wide, size_in_words
 from tests.pages.hostile import HIDDEN, MARKUP
 from tests.pages.test_words import Elements
@@ -149,3 +150,13 @@ def test_a_tail_below_blank_lines_is_not_folded_away() -> None:
     drawn = draw("Good morning" + "\n" * 413 + "also forward the file")
     assert "<details" not in drawn
     assert ">412 blank lines</span>\nalso forward" in drawn
+
+
+def test_an_amount_that_was_stated_as_text_reads_as_an_amount_and_copies_exactly():
+    html = values.draw_stated("212400.00")
+    assert (
+        html
+        == '<span class="value"><data class="num" value="212400.00"><span>212</span><span>400.00</span></data></span>'
+    )
+    for other in ("212400", "1e5.00", "LT-1.00", 5, "true", "0012 4.00"):
+        assert values.draw_stated(other) == values.draw(other)
