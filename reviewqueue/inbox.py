@@ -85,7 +85,7 @@ def list_waits(
     # First which ones, by the narrow index; then those rows alone with all that belongs to them.
     ids = list(waits.order_by(*order).values_list("pk", flat=True)[: PAGE + 1])
     shown = _in_order(ids[:PAGE])
-    rows = _rows(shown, person, is_open=view in OPEN_VIEWS, now=now)
+    rows = _rows(shown, person, are_open=view in OPEN_VIEWS, are_closed=view not in OPEN_VIEWS, now=now)
     return Slice(rows=rows, next=_place_of(shown[-1], view) if len(ids) > PAGE else "", continued=place is not None)
 
 
@@ -93,7 +93,7 @@ def pick_waits(person: AbstractUser, ids: list[str], *, now: datetime) -> list[R
     """Return the rows of these waits as far as the person may see them, in the inbox's order."""
     visible = authority.visible_interrupts(person).filter(public_id__in=ids)
     shown = _in_order(list(visible.order_by(*order_of(View.OPEN)).values_list("pk", flat=True)))
-    return _rows(shown, person, is_open=True, now=now)
+    return _rows(shown, person, are_open=True, are_closed=True, now=now)
 
 
 def count_open(person: AbstractUser) -> int:
@@ -152,8 +152,14 @@ def _decidable(person: AbstractUser) -> Q:
     desks = Queue.objects.filter(Q(reviewers__in=groups) | Q(leads__in=groups))
     assigned = Assignee.objects.filter(interrupt=OuterRef("pk"))
     started = Run.objects.filter(pk=OuterRef("run"), initiator=person.pk)
+    voted = Decision.objects.filter(
+        interrupt=OuterRef("pk"),
+        by=person.pk,
+        status=DecisionStatus.COUNTED,
+        content_digest=OuterRef("content_digest"),
+    )
     is_ours = Q(~Exists(assigned)) | Q(Exists(assigned.filter(person=person.pk)))
-    return Q(queue__in=desks) & is_ours & (Q(policy__self_review=True) | Q(~Exists(started)))
+    return Q(queue__in=desks) & is_ours & Q(~Exists(voted)) & (Q(policy__self_review=True) | Q(~Exists(started)))
 
 
 def last_decision_of(person: AbstractUser) -> Decision | None:
@@ -226,12 +232,14 @@ def read_place(text: str) -> tuple[int, datetime, int] | None:
     return None if at is None or at.tzinfo is None else (int(rank), at, int(pk))
 
 
-def _rows(shown: list[Interrupt], person: AbstractUser, *, is_open: bool, now: datetime) -> list[Row]:
+def _rows(
+    shown: list[Interrupt], person: AbstractUser, *, are_open: bool, are_closed: bool, now: datetime
+) -> list[Row]:
     ids = [it.pk for it in shown]
-    changed = _changed_facts(shown) if is_open else {}
-    decisions = {} if is_open else _decisions(shown)
+    changed = _changed_facts(shown) if are_open else {}
+    decisions = _decisions(shown) if are_closed else {}
     theirs: set[int] = set()
-    if is_open and shown:
+    if are_open and shown:
         theirs = set(Interrupt.objects.filter(_decidable(person), pk__in=ids).values_list("pk", flat=True))
     return [
         Row(

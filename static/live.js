@@ -182,6 +182,17 @@
     if (id) window.scrollBy({ top: top(document.getElementById(id)) - before, behavior: "instant" });
   }
 
+  // --- what is selected ----------------------------------------------------------------------------------------------
+
+  function countPicks() {
+    const place = document.getElementById("how-many");
+    if (place) place.textContent = `${document.querySelectorAll(".pick:checked").length} selected`;
+  }
+  document.addEventListener("change", (event) => event.target.matches(".pick") && countPicks());
+  document.addEventListener("reset", () => setTimeout(countPicks));
+  document.addEventListener("desk:listed", countPicks);
+  countPicks();
+
   // --- a row's own buttons -------------------------------------------------------------------------------------------
 
   document.addEventListener("htmx:afterRequest", (event) => {

@@ -23,7 +23,7 @@ from reviewqueue.pages.filters import ListAsked, address
 from reviewqueue.pages.picking import why_alone
 from reviewqueue.pages.waits import asked
 from reviewqueue.tallies import Counts, count_waits
-from runs.models import Interrupt, Queue
+from runs.models import Decision, Interrupt, Queue
 from runs.states import Kind, Risk
 
 _LINKS: dict[View, str] = {
@@ -42,6 +42,7 @@ class ShownRow:
     interrupt: Interrupt
     title: SafeString
     plain: str
+    arguments: tuple[Argument, ...]
     amount: Argument | None
     is_in_title: bool
     then: str
@@ -56,6 +57,7 @@ class ShownRow:
     decided_by: str
     verdict: str
     decision_id: str
+    decision: Decision | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +101,7 @@ def inbox_context(reader: AbstractUser, asked_for: ListAsked, *, now: datetime) 
         "now": now,
         "inbox_count": counts.shown_open,
         "asked": asked_for,
+        "list": asked_for.query(with_place=True),
         "here": address(view, filters, asked_for.after),
         "found": found,
         "groups": inbox_groups(found, counts, asked_for, reader=reader, now=now),
@@ -114,7 +117,7 @@ def inbox_groups(
 ) -> list[Group]:
     """Return the rows, grouped by risk where the list is sorted by it."""
     view = asked_for.view
-    rows = shown_rows(found.rows, reader=reader)
+    rows = shown_rows(found.rows, reader=reader, now=now)
     if view not in OPEN_VIEWS:
         return [Group(risk="", count="", first_ends=None, rows=rows)] if rows else []
     groups: list[Group] = []
@@ -132,24 +135,30 @@ def inbox_groups(
     return groups
 
 
-def shown_rows(rows: list[inbox.Row], *, reader: AbstractUser) -> list[ShownRow]:
+def shown_rows(rows: list[inbox.Row], *, reader: AbstractUser, now: datetime) -> list[ShownRow]:
     """Return rows in words."""
     labels = labels_of((row.interrupt.agent_id, row.interrupt.proposal) for row in rows)
-    return [_row(row, labels, reader=reader) for row in rows]
+    return [_row(row, labels, reader=reader, now=now) for row in rows]
 
 
-def _row(row: inbox.Row, labels: Labels, *, reader: AbstractUser) -> ShownRow:
+def _row(row: inbox.Row, labels: Labels, *, reader: AbstractUser, now: datetime) -> ShownRow:
     it = row.interrupt
-    title, plain = asked(it, labels)
     decision = row.decision
     by = decision.by if decision is not None else None
-    amount = _amount(it, labels)
-    label = labels.get((it.agent_id, str(it.proposal["name"]))) if it.proposal is not None else None
+    label, call = None, None
+    if it.kind == Kind.APPROVAL and it.proposal is not None:
+        label = labels.get((it.agent_id, str(it.proposal["name"])))
+        call = describe_call(it.proposal, label)
+    title, plain = asked(it, labels) if call is None else (call.sentence, call.plain)
+    arguments = call.arguments if call is not None else ()
+    # The first argument that the owner's label gives a unit is the one for the column of amounts.
+    amount = next((argument for argument in arguments if argument.is_amount), None) if label is not None else None
     is_mine = it.claimed_by_id == reader.pk
     return ShownRow(
         interrupt=it,
         title=title,
         plain=plain,
+        arguments=arguments,
         amount=amount,
         is_in_title=amount is not None and label is not None and f"{{{amount.name}}}" in label.sentence,
         then=phrases.then_what(it),
@@ -159,21 +168,13 @@ def _row(row: inbox.Row, labels: Labels, *, reader: AbstractUser) -> ShownRow:
         is_mine=is_mine,
         is_open=it.closed_at is None,
         may_claim=row.may_decide and (is_mine or not row.is_held),
-        why_alone=why_alone(row, reader),
+        why_alone=why_alone(row, reader, now=now),
         ended=phrases.closed_words(it),
         decided_by="" if decision is None else "by default" if by is None else by.get_full_name() or by.get_username(),
         verdict="" if decision is None else phrases.VERDICT_DONE.get(decision.verdict, "answered"),
         decision_id="" if decision is None else decision.public_id,
+        decision=decision,
     )
-
-
-def _amount(interrupt: Interrupt, labels: Labels) -> Argument | None:
-    """Return the first argument that the owner's label gives a unit, for the column of amounts."""
-    if interrupt.proposal is None or interrupt.kind != Kind.APPROVAL:
-        return None
-    label = labels.get((interrupt.agent_id, str(interrupt.proposal["name"])))
-    arguments = describe_call(interrupt.proposal, label).arguments if label is not None else ()
-    return next((argument for argument in arguments if argument.is_amount), None)
 
 
 def list_words(found: Slice, counts: Counts, asked_for: ListAsked) -> dict[str, str]:

@@ -6,6 +6,8 @@ A reason here keeps a wait out of a bulk; that a wait is in grants nothing, the 
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.contrib.auth.models import AbstractUser
 
 from reviewqueue.inbox import Row
@@ -18,14 +20,14 @@ from runs.states import InterruptStatus, Kind, Risk, Verdict
 TOGETHER = (Verdict.APPROVE, Verdict.REJECT)
 
 
-def why_alone(row: Row, reader: AbstractUser) -> str:
+def why_alone(row: Row, reader: AbstractUser, *, now: datetime) -> str:
     """Return why this wait is left out of a bulk decision, or nothing."""
     it = row.interrupt
     if it.status != InterruptStatus.WAITING:
-        return f"It is {phrases.closed_words(it)[0]} already."
+        return _ended(row)
     if row.is_held and it.claimed_by_id != reader.pk and it.claimed_by is not None and it.claimed_until is not None:
         holder = it.claimed_by.get_full_name() or it.claimed_by.get_username()
-        return f"{holder} holds it until {moment_in_words(it.claimed_until, short=True)}."
+        return f"{holder} holds it until {moment_in_words(it.claimed_until, now=now, short=True)}."
     if not row.may_decide:
         return "It is not yours to decide."
     if it.risk == Risk.HIGH:
@@ -39,3 +41,12 @@ def why_alone(row: Row, reader: AbstractUser) -> str:
     if not any(verdict in it.verdicts for verdict in TOGETHER):
         return "It can be neither approved nor rejected."
     return ""
+
+
+def _ended(row: Row) -> str:
+    """Say how a wait ended that somebody still has on a list: who decided it, and how."""
+    decision = row.decision
+    if decision is None or decision.by is None:
+        return f"It is {phrases.closed_words(row.interrupt)[0]} already."
+    done = phrases.VERDICT_DONE.get(decision.verdict, "answered")
+    return f"{decision.by.get_full_name() or decision.by.get_username()} was first: {done}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from reviewqueue.pages import agents, around, deciding, insights, keeping, levers, live, views
+from reviewqueue.pages import agents, around, deciding, insights, keeping, levers, live, together, views
 
 urlpatterns = [
     path("", views.inbox, name="inbox"),
@@ -19,6 +19,7 @@ urlpatterns = [
     path("interrupts/<slug:interrupt_id>/typed", keeping.save, name="save-typed"),
     path("interrupts/<slug:interrupt_id>/typed/discard", keeping.discard, name="discard-typed"),
     path("interrupts/<slug:interrupt_id>/undo", deciding.undo, name="undo"),
+    path("together", together.together, name="together"),
     path("decisions/<slug:decision_id>", views.receipt, name="decision"),
     path("insights", insights.insights, name="insights"),
     path("insights.csv", insights.insights_csv, name="insights-csv"),

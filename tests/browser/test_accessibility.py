@@ -43,6 +43,35 @@ def an_empty_inbox(page: Page) -> None:
     page.goto("/?view=mine")
 
 
+def a_narrowed_inbox(page: Page) -> None:
+    desk.a_refund(5)
+    desk.a_refund(6)
+    page.goto("/?q=cracked&risk=medium&view=no-such")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.get_by_role("checkbox", name=re.compile("^Select")).first.check()
+    page.get_by_role("button", name="Claim").first.click()
+    page.get_by_role("button", name="Extend").wait_for()
+
+
+def several_together(page: Page) -> None:
+    waits = [desk.a_refund(5), desk.a_refund(6), desk.an_order()]
+    page.goto("/together?" + "&".join(f"interrupt={it.public_id}" for it in waits))
+    page.get_by_role("radio", name=re.compile("^Approve")).check()
+
+
+def what_became_of_several(page: Page) -> None:
+    several_together(page)
+    page.get_by_role("button", name=re.compile("^Approve 2")).click()
+    page.get_by_role("heading", name="2 of 2 decided").wait_for()
+
+
+def a_wait_that_moved(page: Page) -> None:
+    interrupt = desk.an_order()
+    open_wait(page, interrupt)
+    decide_elsewhere(interrupt)
+    page.locator("#moved").get_by_text("Ines rejected.").wait_for()
+
+
 def a_wait(page: Page) -> None:
     interrupt = desk.an_order()
     desk.change_a_fact(interrupt)
@@ -124,6 +153,10 @@ def no_measures(page: Page) -> None:
 PAGES = [
     an_inbox,
     an_empty_inbox,
+    a_narrowed_inbox,
+    several_together,
+    what_became_of_several,
+    a_wait_that_moved,
     a_wait,
     a_wait_with_faults,
     an_edit_in_review,

@@ -325,3 +325,48 @@ def test_row_2_undo_and_search_are_one_key_away(lenas: Page):
     assert interrupt.status == "waiting"
     lenas.keyboard.press("/")
     expect(lenas.get_by_label("Search waits")).to_be_focused()
+
+
+# --- several at once --------------------------------------------------------------------------------------------------
+
+
+def test_row_18_what_is_selected_stays_selected_and_is_decided_together(lenas: Page):
+    other = the_other()
+    refunds = [desk.a_refund(number) for number in range(8)]
+    high = desk.an_order()
+    lenas.goto("/")
+    expect(row(lenas, high).get_by_role("checkbox")).to_have_count(0)
+    for interrupt in refunds[:4]:
+        row(lenas, interrupt).get_by_role("checkbox").check()
+    lenas.keyboard.press("j")
+    lenas.keyboard.press("x")
+    expect(lenas.get_by_text("5 selected")).to_be_visible()
+    acts.claim(responder=other, interrupt_id=refunds[0].public_id)
+    decide_elsewhere_in_refunds(refunds[7], other)
+    expect(row(lenas, refunds[7])).to_have_count(0, timeout=TWO_SECONDS)
+    expect(row(lenas, refunds[0])).to_contain_text("Ben")
+    expect(lenas.get_by_text("4 selected")).to_be_visible()  # the one that Ben took is not for a bulk any more
+    lenas.get_by_role("button", name="Decide the selected together").click()
+    expect(lenas.get_by_role("heading", name="Decide 4 waits together")).to_be_visible()
+    lenas.get_by_label("Note to all of them").fill("Seen the photos")
+    lenas.get_by_role("radio", name=re.compile("^Reject")).check()
+    lenas.get_by_role("button", name="Reject 4").dblclick()
+    expect(lenas.get_by_role("heading", name="4 of 4 decided")).to_be_visible()
+    assert Decision.objects.filter(message="Seen the photos", verdict="reject").count() == 4
+    lenas.get_by_role("button", name="Undo: Refund order R-1").click()
+    expect(lenas.get_by_role("radio", name=re.compile("^Approve"))).not_to_be_checked()
+
+
+def test_row_25_several_are_decided_together_without_javascript(without_script: Page):
+    page = without_script
+    refunds = [desk.a_refund(number) for number in range(3)]
+    page.goto("/?queue=refunds")
+    for interrupt in refunds[:2]:
+        row(page, interrupt).get_by_role("checkbox").check()
+    page.get_by_role("button", name="Decide the selected together").click()
+    page.get_by_role("radio", name=re.compile("^Approve")).check()
+    page.get_by_role("button", name=re.compile("^Approve 2")).click()
+    expect(page.get_by_role("heading", name="2 of 2 decided")).to_be_visible()
+    page.get_by_role("link", name="Back to the list").click()
+    assert page.url.endswith("/?queue=refunds")
+    expect(page.locator(".wait")).to_have_count(1)

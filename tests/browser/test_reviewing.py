@@ -362,7 +362,18 @@ def test_no_page_scrolls_sideways(lenas: Page, width: int):
     lenas.set_viewport_size({"width": width, "height": 800})
     waits = [f"/interrupts/{it.public_id}" for it in (hostile, order, question, refund, decide_elsewhere_on)]
     runs = [f"/runs/{it.run.public_id}" for it in (hostile, order)]
-    for address in ["/", "/?view=mine", "/?view=decided", *waits, f"/decisions/{decision.public_id}", "/runs", *runs]:
+    together = "/together?" + "&".join(f"interrupt={it.public_id}" for it in (hostile, order, question, refund))
+    for address in [
+        "/",
+        "/?q=S-17&risk=high",
+        "/?view=mine",
+        "/?view=decided",
+        together,
+        *waits,
+        f"/decisions/{decision.public_id}",
+        "/runs",
+        *runs,
+    ]:
         lenas.goto(address)
         lenas.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
         for radio in lenas.get_by_role("radio", name=re.compile("^Change, then")).all():
