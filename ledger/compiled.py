@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import BigIntegerField, CharField, DateTimeField, Expression, Field, Model, QuerySet
 from django.db.models.query import ModelIterable, get_related_populators
 from django.db.models.sql import InsertQuery, UpdateQuery
@@ -32,8 +32,8 @@ class Given(Expression):
     def as_sql(self, compiler: Any, connection: Any) -> Any:
         return "%s", [self]
 
-    def value_of(self, values: dict[str, Any]) -> Any:
-        return self.output_field.get_db_prep_value(values[self.name], connection)
+    def value_of(self, values: dict[str, Any], here: Any) -> Any:
+        return self.output_field.get_db_prep_value(values[self.name], here)
 
 
 class Present(Given):
@@ -45,8 +45,8 @@ class Present(Given):
     def as_postgresql(self, compiler: Any, connection: Any) -> Any:
         return "STATEMENT_TIMESTAMP()", []
 
-    def value_of(self, values: dict[str, Any]) -> Any:
-        return self.output_field.get_db_prep_value(datetime.now(UTC), connection)
+    def value_of(self, values: dict[str, Any], here: Any) -> Any:
+        return self.output_field.get_db_prep_value(datetime.now(UTC), here)
 
 
 def number(name: str) -> Given:
@@ -73,10 +73,11 @@ class Compiled(Generic[R]):
 
     def all(self, **values: Any) -> list[R]:
         """Return the rows for these values of what was ``Given``."""
-        compiled = self._texts.get(connection.vendor)
+        here = _here()
+        compiled = self._texts.get(here.vendor)
         if compiled is None:
-            compiled = self._texts[connection.vendor] = _Text(self._build())
-        return compiled.rows(values)
+            compiled = self._texts[here.vendor] = _Text(self._build())
+        return compiled.rows(values, here)
 
     def first(self, **values: Any) -> R | None:
         """Return the first row; the query itself says how many are read."""
@@ -97,45 +98,52 @@ class CompiledUpdate:
 
     def write(self, **values: Any) -> int:
         """Write, and return how many rows there were."""
-        compiled = self._texts.get(connection.vendor)
+        here = _here()
+        compiled = self._texts.get(here.vendor)
         if compiled is None:
-            compiled = self._texts[connection.vendor] = self._compile()
-        with connection.cursor() as cursor:
-            cursor.execute(compiled[0], _with_values(compiled[1], values))
+            compiled = self._texts[here.vendor] = self._compile(here)
+        with here.cursor() as cursor:
+            cursor.execute(compiled[0], _with_values(compiled[1], values, here))
             return int(cursor.rowcount)
 
-    def _compile(self) -> tuple[str, Any]:
+    def _compile(self, here: Any) -> tuple[str, Any]:
         query: Any = self._build().query.chain(UpdateQuery)
         fields = query.get_meta()
         query.add_update_values({name: Given(name, fields.get_field(name)) for name in self._columns})
-        text: tuple[str, Any] = query.get_compiler(connection=connection).as_sql()
+        text: tuple[str, Any] = query.get_compiler(connection=here).as_sql()
         return text
 
 
 def insert(row: M) -> M:
     """Insert a new row, as ``save(force_insert=True)`` would, and return it with its key."""
-    model = type(row)
-    fields = [field for field in model._meta.local_concrete_fields if not field.primary_key]
-    place = (connection.vendor, model)
+    here, model = _here(), type(row)
+    place = (here.vendor, model)
     if place not in _inserts:
+        fields = [field for field in model._meta.local_concrete_fields if not field.primary_key]
         query = InsertQuery(model)
         query.insert_values(fields, [row])
-        compiler = query.get_compiler(connection=connection)
+        compiler = query.get_compiler(connection=here)
         compiler.returning_fields = [model._meta.pk]
-        _inserts[place] = compiler.as_sql()[0][0]
-    values = [field.get_db_prep_save(field.pre_save(row, add=True), connection) for field in fields]
-    with connection.cursor() as cursor:
-        cursor.execute(_inserts[place], values)
+        _inserts[place] = compiler.as_sql()[0][0], fields
+    text, fields = _inserts[place]
+    values = [field.get_db_prep_save(field.pre_save(row, add=True), here) for field in fields]
+    with here.cursor() as cursor:
+        cursor.execute(text, values)
         row.pk = cursor.fetchone()[0]
-    row._state.adding, row._state.db = False, connection.alias
+    row._state.adding, row._state.db = False, here.alias
     return row
 
 
-_inserts: dict[tuple[str, Any], str] = {}
+_inserts: dict[tuple[str, Any], tuple[str, list[Any]]] = {}
 
 
-def _with_values(params: Iterable[Any], values: dict[str, Any]) -> list[Any]:
-    return [param.value_of(values) if isinstance(param, Given) else param for param in params]
+def _here() -> Any:
+    """Return this thread's connection itself: `django.db.connection` looks for it again at every use of a member."""
+    return connections[DEFAULT_DB_ALIAS]
+
+
+def _with_values(params: Iterable[Any], values: dict[str, Any], here: Any) -> list[Any]:
+    return [param.value_of(values, here) if isinstance(param, Given) else param for param in params]
 
 
 class _Text:
@@ -155,9 +163,9 @@ class _Text:
         self.related = get_related_populators(info, compiler.select, queryset.db)  # type: ignore[call-arg]  # of Django 6
         self.annotated = dict(compiler.annotation_col_map)
 
-    def rows(self, values: dict[str, Any]) -> list[Any]:
-        with connection.cursor() as cursor:
-            cursor.execute(self.sql, _with_values(self.params, values))
+    def rows(self, values: dict[str, Any], here: Any) -> list[Any]:
+        with here.cursor() as cursor:
+            cursor.execute(self.sql, _with_values(self.params, values, here))
             found = cursor.fetchall()
         converted = self._converted(found)
         return [self._row(columns) for columns in converted] if self.of_rows else [tuple(row) for row in converted]
