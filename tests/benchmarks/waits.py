@@ -5,12 +5,17 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from urllib.parse import urlencode
 
 import psutil
 from django.db import connection
+from django.db.models import Model
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 
+from ledger import clock
+from reviewqueue import inbox
 from runs.models import Checkpoint, Interrupt, Run
 from tests import builders
 from tests.benchmarks.desk import Desk
@@ -19,28 +24,35 @@ LOOKS = 15
 
 
 def fill_up(desk: Desk, *, to: int) -> None:
-    """Copy one waiting run, its checkpoint and its wait, until so many wait."""
+    """Copy one waiting run, its checkpoint and its wait in the database itself, until so many wait.
+
+    Deadlines and risks differ, as they do where people work; each copy has the size of its template.
+    """
     builders.a_waiting_interrupt(started=builders.a_running_run(desk.agent))
     template = Interrupt.objects.select_related("run", "checkpoint").filter(status="waiting").latest("id")
-    missing = to - Interrupt.objects.filter(status="waiting").count()
-    for first in range(0, max(0, missing), 1000):
-        places = range(first, min(first + 1000, missing))
-        ids = [f"{to}x{place}" for place in places]
-        runs = Run.objects.bulk_create(_copy(template.run, public_id=f"run_{one}", key=f"copy-{one}") for one in ids)
-        boundaries = Checkpoint.objects.bulk_create(_copy(template.checkpoint, run=run) for run in runs)
-        pairs = zip(runs, boundaries, strict=True)
-        Interrupt.objects.bulk_create(
-            _copy(template, run=run, checkpoint=boundary, public_id=f"int_{run.public_id[4:]}")
-            for run, boundary in pairs
-        )
+    missing = max(0, to - Interrupt.objects.filter(status="waiting").count())
+    public = f"'{to}x' || n.n"
     with connection.cursor() as cursor:
+        numbers = f"generate_series(1, {missing}) AS n(n)"
+        columns = {"public_id": f"'run_' || {public}", "key": f"'copy-' || {public}"}
+        cursor.execute(_copies(Run, template.run_id, columns, numbers))
+        numbers += f" JOIN runs_run r ON r.key = 'copy-' || {public}"
+        cursor.execute(_copies(Checkpoint, template.checkpoint_id, {"run_id": "r.id"}, numbers))
+        numbers += " JOIN runs_checkpoint c ON c.run_id = r.id"
+        columns = {"public_id": f"'int_' || {public}", "run_id": "r.id", "checkpoint_id": "c.id"}
+        columns |= {"deadline": "t.deadline + n.n * interval '1 second'"}
+        columns |= {"risk_rank": "n.n % 3", "risk": "(array['high', 'medium', 'low'])[1 + n.n % 3]"}
+        cursor.execute(_copies(Interrupt, template.pk, columns, numbers))
         cursor.execute("VACUUM ANALYZE")
 
 
-def _copy(row: object, **changed: object) -> object:
-    fields = {field.attname: getattr(row, field.attname) for field in row._meta.concrete_fields if field.name != "id"}
-    related = {f"{name}_id" for name in changed}
-    return type(row)(**{name: value for name, value in fields.items() if name not in related} | changed)
+def _copies(model: type[Model], pk: int, changed: dict[str, str], numbers: str) -> str:
+    """Return the statement that copies one row for each number, with some columns changed."""
+    names = [field.column for field in model._meta.concrete_fields if not field.primary_key]
+    values = ", ".join(changed.get(name, f't."{name}"') for name in names)
+    into = ", ".join(f'"{name}"' for name in names)
+    table = model._meta.db_table
+    return f'INSERT INTO "{table}" ({into}) SELECT {values} FROM "{table}" t, {numbers} WHERE t.id = {pk}'  # noqa: S608  our own
 
 
 def cpu() -> float:
@@ -55,8 +67,15 @@ def looks(desk: Desk) -> dict[str, Callable[[], tuple[float, float, int]]]:
     person = Client(SERVER_NAME="localhost")
     program = Client(SERVER_NAME="localhost", headers={"Authorization": f"Bearer {desk.token}"})
     person.force_login(desk.reviewer, backend="django.contrib.auth.backends.ModelBackend")
+    first = inbox.list_waits(desk.reviewer, view=inbox.View.OPEN, now=clock.now())
+    after = urlencode({"after": first.next})
+    middle = Interrupt.objects.filter(status="waiting").order_by("id")[100 // 2]
     return {
         "inbox page": lambda: _look(person, "/"),
+        "its second page": lambda: _look(person, f"/?{after}"),
+        "unclaimed": lambda: _look(person, "/?view=unclaimed"),
+        "mine": lambda: _look(person, "/?view=mine"),
+        "one wait's page": lambda: _look(person, reverse("interrupt", args=[middle.public_id])),
         "API's list": lambda: _look(program, "/api/v1/interrupts?status=waiting&limit=50"),
     }
 
