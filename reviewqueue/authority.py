@@ -86,6 +86,8 @@ def why_not_decide(person: AbstractUser, interrupt: Interrupt) -> Refusal | None
     queue = interrupt.queue
     if not person.is_active:
         return NotPermitted("Your account is disabled.")
+    if queue is None:
+        return NotPermitted("Nobody decides this: it waits for its time or for a signal.")
     if not _is_member(person, queue):
         return NotPermitted(f"You are not a reviewer of {queue.slug}.", who_can=who_can_decide(interrupt))
     assigned = _ASSIGNED.all(interrupt=interrupt.pk)
@@ -124,8 +126,7 @@ def vote_stands(vote: Decision) -> bool:
         return False
     if interrupt.run.initiator_id == person.pk and not _self_review_allowed(interrupt):
         return False
-    queues = [interrupt.queue, *([] if vote.queue is None else [vote.queue])]
-    return any(_is_member(person, queue) for queue in queues)
+    return any(queue is not None and _is_member(person, queue) for queue in (interrupt.queue, vote.queue))
 
 
 def _is_member(person: AbstractUser, queue: Queue) -> bool:
@@ -143,8 +144,10 @@ def who_can_decide(interrupt: Interrupt) -> list[str]:
     return list(able.values_list("username", flat=True)[:20])
 
 
-def deciders_of(queue: Queue) -> QuerySet[AbstractUser]:
-    """Return the active reviewers and leads of a queue."""
+def deciders_of(queue: Queue | None) -> QuerySet[AbstractUser]:
+    """Return the active reviewers and leads of a queue; nobody where nobody is asked."""
+    if queue is None:
+        return get_user_model().objects.none()
     people = get_user_model().objects.filter(is_active=True, groups__in=[queue.reviewers_id, queue.leads_id])
     return people.distinct().order_by("username")
 
@@ -220,15 +223,15 @@ def may_waive_fact(person: AbstractUser, run: Run) -> bool:
     return answers_for(person, run.agent) and run.initiator_id != person.pk
 
 
-def leads(person: AbstractUser, queue: Queue) -> bool:
+def leads(person: AbstractUser, queue: Queue | None) -> bool:
     """Tell whether the person is a lead of the queue: may take over claims, reassign, extend."""
-    return person.is_active and person.groups.filter(pk=queue.leads_id).exists()
+    return queue is not None and person.is_active and person.groups.filter(pk=queue.leads_id).exists()
 
 
 def check_assignees(
     people: list[AbstractUser],
     *,
-    queue: Queue,
+    queue: Queue | None,
     policy: Policy,
     initiator_id: int | None,
     at: str,
@@ -238,7 +241,7 @@ def check_assignees(
 
     ``at`` is the assignees' JSON Pointer in the request.
     """
-    if not people and quorum == 1:
+    if queue is None or (not people and quorum == 1):
         return
     able = set(deciders_of(queue).values_list("pk", flat=True))
     for place, person in enumerate(people):

@@ -60,6 +60,8 @@ def assign(*, responder: AbstractUser, interrupt_id: str, people: list[AbstractU
     """Say who decides; nobody named gives it back to the whole queue. For leads of the queue and operators."""
     run, interrupt, now = _lock(responder, interrupt_id)
     _refuse_unless_lead(responder, interrupt, now=now)
+    if interrupt.queue is None:
+        raise NotPermitted("Nobody decides this: it waits for its time or for a signal.")
     authority.check_assignees(
         people,
         queue=interrupt.queue,
@@ -150,7 +152,8 @@ def _closed(interrupt: Interrupt, *, now: datetime) -> Refusal | None:
 
 def _refuse_unless_lead(responder: AbstractUser, interrupt: Interrupt, *, now: datetime) -> None:
     if not (authority.leads(responder, interrupt.queue) or authority.is_operator(responder)):
-        raise NotPermitted(f"Only leads of {interrupt.queue.slug} and operators do this.")
+        desk = "its queue" if interrupt.queue is None else interrupt.queue.slug
+        raise NotPermitted(f"Only leads of {desk} and operators do this.")
     refusal = _closed(interrupt, now=now)
     if refusal is not None:
         raise refusal

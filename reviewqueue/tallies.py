@@ -129,7 +129,7 @@ def _tally(waits: QuerySet[Interrupt], person: AbstractUser, *, now: datetime) -
     agents = dict(Agent.objects.filter(pk__in={group["agent"] for group in found}).values_list("pk", "slug"))
     return [
         Tally(
-            queue=queues[group["queue"]],
+            queue=queues.get(group["queue"], ""),  # a wait for a signal, or for its time, asks nobody
             agent=agents[group["agent"]],
             reason=group["reason"],
             risk=group["risk"],
@@ -147,7 +147,7 @@ def _choices(visible: QuerySet[Interrupt], tallies: list[Tally], view: View) -> 
         closed = Interrupt.objects.filter(pk__in=newest.values("pk")).order_by()
         named |= set(closed.values_list("queue__slug", "agent__slug", "reason").distinct())
     return Choices(
-        queues=tuple(sorted({queue for queue, _, _ in named})),
+        queues=tuple(sorted({queue for queue, _, _ in named if queue})),
         agents=tuple(sorted({agent for _, agent, _ in named})),
         reasons=tuple(sorted({reason for _, _, reason in named})),
     )

@@ -22,7 +22,7 @@ from runs.facts import AskedFact, record_facts
 from runs.interrupts import amend_interrupt, withdraw_interrupt
 from runs.models import Agent, Continuation, Fact, Interrupt, Run
 from runs.policies import refuse_too_soon
-from runs.questions import check_proposal
+from runs.questions import BY_ITSELF, check_proposal
 from runs.revisions import keep_revision
 from runs.standing import store
 from runs.states import InterruptStatus, Kind
@@ -56,6 +56,8 @@ def amend_wait(*, agent: Agent, interrupt_id: str, amendment: Amendment, state_v
     if amendment.proposal is not ABSENT:
         if interrupt.kind == Kind.APPROVAL and amendment.proposal is None:
             raise PayloadInvalid.at("/proposal", "is missing: an approval is of one exact call")
+        if interrupt.kind in BY_ITSELF:
+            raise PayloadInvalid.at("/proposal", f"does not go with kind {interrupt.kind}")
         check_proposal(amendment.proposal, "")
         changed["proposal"] = amendment.proposal
     if amendment.deadline is not ABSENT:

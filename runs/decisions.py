@@ -22,7 +22,7 @@ from ledger.public_ids import new_id
 from ledger.transactions import assert_open
 from runs import schemas
 from runs.errors import AlreadyDecided, Expired, InputInvalid, Superseded, WaitCancelled, Withdrawn
-from runs.models import Decision, Interrupt, Permit, Run
+from runs.models import Decision, Interrupt, Permit, Run, Signal
 from runs.states import (
     APPROVING,
     DECISION_MOVES,
@@ -125,6 +125,7 @@ def record_decision(
     door: str = "",
     request_key: str = "",
     state_version: int | None = None,
+    signal: Signal | None = None,
 ) -> Decision:
     """Record one answer; ``code`` says why it was refused. An accepted one closes the interrupt.
 
@@ -141,6 +142,7 @@ def record_decision(
             by=cast("User | None", by),
             queue_id=None if by is None else interrupt.queue_id,
             cause=cause,
+            signal=signal,
             door=door,
             verdict=answer.verdict,
             input=None if answer.input is ABSENT else answer.input,

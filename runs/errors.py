@@ -89,6 +89,12 @@ class NoDecider(Refusal):
     code = "no_decider"
 
 
+class CorrelationTaken(Refusal):
+    """Another wait of this agent is open for signals of this correlation."""
+
+    code = "correlation_taken"
+
+
 class OpenInterrupts(Refusal):
     """The run still waits for somebody."""
 

@@ -21,11 +21,12 @@ from ledger.transactions import assert_open, use_case
 from runs.continuations import due_checks, told_of
 from runs.decisions import Answer
 from runs.endings import end_if_rejected, end_run, hold_for_effect
-from runs.interrupts import answer_at_expiry, close_expired, escalate_interrupt, siblings_of
+from runs.interrupts import answer_at_expiry, answer_by_itself, close_expired, escalate_interrupt, siblings_of
 from runs.models import Continuation, Interrupt, Run
 from runs.returning import lose_lease
+from runs.signals import waking_signals
 from runs.standing import store
-from runs.states import FINAL, InterruptStatus, OnExpiry, ResumeWhen, RunStatus
+from runs.states import FINAL, Cause, InterruptStatus, Kind, OnExpiry, ResumeWhen, RunStatus
 from runs.timeline import note
 
 logger = logging.getLogger(__name__)
@@ -37,6 +38,9 @@ PUT_OFF = timedelta(minutes=5)
 def expire_interrupt(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
     """Do what the wait's policy says at its deadline; exactly at the deadline is late. Stores the locked run."""
     assert_open()
+    if interrupt.kind == Kind.TIMER:
+        _fire_timer(run, interrupt, now=now)
+        return
     rule = interrupt.on_expiry["do"]
     if rule == OnExpiry.ESCALATE and interrupt.level > 0:
         rule = interrupt.policy.then
@@ -67,6 +71,21 @@ def expire_interrupt(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
     store(run, now)
 
 
+def _fire_timer(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
+    decision, continuation = answer_by_itself(run, interrupt, Answer(verdict=""), cause=Cause.TIMER, now=now)
+    note(
+        run,
+        "timer.fired",
+        actor="system:timer",
+        at=now,
+        interrupt=interrupt.public_id,
+        decision=decision.public_id,
+        due=interrupt.deadline.isoformat(),
+        **told_of(continuation),
+    )
+    store(run, now)
+
+
 def _ends_of_group(interrupt: Interrupt, rule: str) -> set[str]:
     """Return what the expired waits of one boundary ask for: where any of them would have done, the strictest happens."""
     if interrupt.checkpoint.resume_when != ResumeWhen.ANY:
@@ -83,7 +102,7 @@ def _final_rule(interrupt: Interrupt) -> str:
 def _escalate(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
     policy = interrupt.policy
     assert policy.escalate_to is not None  # noqa: S101  the policy was asked when the wait was opened
-    before = interrupt.queue.slug
+    before = interrupt.queue.slug if interrupt.queue is not None else None
     escalate_interrupt(interrupt, to=policy.escalate_to, wait=policy.escalate_wait, now=now)
     note(
         run,
@@ -214,6 +233,7 @@ def anything_due() -> bool:
         or Run.objects.filter(lapsed_leases(before=hint)).exists()
         or Continuation.objects.filter(due_checks(before=hint)).exists()
         or Run.objects.filter(due_runs(before=hint)).exists()
+        or waking_signals(before=hint).exists()
         or bool(consulting.overdue_scopes(before=hint, limit=1))
     )
 

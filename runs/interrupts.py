@@ -17,11 +17,11 @@ from ledger.transactions import assert_open
 from runs.continuations import make_continuation, void_continuation
 from runs.decisions import Answer, approved_call, move_decisions, record_decision
 from runs.facts import has_something_to_check
-from runs.models import Continuation, Decision, Interrupt, Queue, Run
+from runs.models import Continuation, Decision, Interrupt, Queue, Run, Signal
 from runs.permits import make_permit, void_permits
 from runs.questions import digest_of
 from runs.revisions import keep_revision
-from runs.states import INTERRUPT_MOVES, Cause, DecisionStatus, InterruptStatus, ResumeWhen, Verdict
+from runs.states import INTERRUPT_MOVES, Cause, DecisionStatus, InterruptStatus, Kind, ResumeWhen, Verdict
 
 
 def answer_interrupt(
@@ -51,6 +51,16 @@ def answer_at_expiry(
         make_permit(decision, run=run, call=call, valid_until=now + interrupt.policy.permit_ttl)
     _close(run, interrupt, "expire", now=now)
     return decision, _go_on(run, interrupt, cause=Cause.EXPIRY, now=now)
+
+
+def answer_by_itself(
+    run: Run, interrupt: Interrupt, answer: Answer, *, cause: Cause, now: datetime, signal: Signal | None = None
+) -> tuple[Decision, Continuation | None]:
+    """Close the wait without a person: its signal came, or its time. It allows no call, so it leaves no permit."""
+    accepted = DecisionStatus.ACCEPTED
+    decision = record_decision(interrupt, answer, by=None, status=accepted, cause=cause, now=now, signal=signal)
+    _close(run, interrupt, "answer", now=now)
+    return decision, _go_on(run, interrupt, cause=cause, now=now)
 
 
 def close_expired(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
@@ -179,9 +189,16 @@ def reopen_interrupt(
 
 
 def _bring_back(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
-    """An answer that made this wait needless is gone. It keeps its deadline, unless that has passed meanwhile."""
+    """An answer that made this wait needless is gone. It keeps its deadline, unless that has passed meanwhile.
+
+    A timer whose time has come fires. Where another wait took the correlation over, this one stays needless.
+    """
+    others = Interrupt.objects.filter(agent=interrupt.agent_id, status=InterruptStatus.WAITING, kind=Kind.EVENT)
+    if interrupt.kind == Kind.EVENT and others.filter(correlation=interrupt.correlation).exists():
+        return
     allowed, status = INTERRUPT_MOVES["bring back"]
-    deadline = interrupt.deadline if interrupt.deadline > now else now + interrupt.policy.deadline_default
+    keeps = interrupt.deadline > now or interrupt.kind == Kind.TIMER
+    deadline = interrupt.deadline if keeps else now + interrupt.policy.deadline_default
     _compare_and_set(interrupt, allowed, status=status, deadline=deadline, closed_at=None)
     run.open_waits += 1
 

@@ -27,6 +27,7 @@ from runs.models import Agent, Interrupt, Outcome, Run
 from runs.opening import open_waits
 from runs.permits import void_permits
 from runs.questions import AskedWait, CheckAssignees
+from runs.signals import wake_by_kept_signals
 from runs.standing import store
 from runs.states import FINAL, Cause, RunStatus
 from runs.timeline import note
@@ -84,8 +85,17 @@ def _first_lease(run: Run) -> Lease | None:
     return lease_of(run) if run.lease_until and run.fence == 1 and run.attempts == 0 else None
 
 
+def ask(**request: Any) -> tuple[Started, Interrupt]:
+    """Ask (``_ask``), then let a signal that came before wake it, in a second transaction (``suspending.suspend``)."""
+    started, interrupt = _ask(**request)
+    if started.created and wake_by_kept_signals([interrupt]):
+        started.run.refresh_from_db()
+        interrupt.refresh_from_db()
+    return started, interrupt
+
+
 @use_case
-def ask(
+def _ask(
     *, agent: Agent, request: RunRequest, wait: AskedWait, state: Any, check_assignees: CheckAssignees
 ) -> tuple[Started, Interrupt]:
     """Start a run that is nothing but one wait: no lease, no worker until the answer is there."""

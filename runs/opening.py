@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.db import IntegrityError, transaction
+
 from ledger import compiled
 from ledger.compiled import Compiled
 from ledger.errors import PayloadInvalid
 from ledger.public_ids import new_id
 from ledger.transactions import assert_open
+from runs.errors import CorrelationTaken
 from runs.facts import record_facts
 from runs.models import Agent, Assignee, Checkpoint, Interrupt, Run
 from runs.policies import current_policy, settle_terms
@@ -26,7 +29,7 @@ from runs.questions import (
     stored_schema,
 )
 from runs.standing import store
-from runs.states import RISK_RANK, InterruptStatus
+from runs.states import RISK_RANK, InterruptStatus, Kind
 from runs.timeline import note
 
 
@@ -74,7 +77,7 @@ def _open_wait(
     check_schemas(wait, at)
     policy = current_policy(agent, wait.reason, at=at)
     schema_value = True if wait.input_schema is None else wait.input_schema
-    terms = settle_terms(policy, wait.wish, verdicts=verdicts, schema=schema_value, now=now, at=at)
+    terms = settle_terms(policy, wait.wish, kind=wait.kind, verdicts=verdicts, schema=schema_value, now=now, at=at)
     if terms.quorum > 1 and wait.input_schema is not None:
         raise PayloadInvalid.at(f"{at}/input_schema", "does not go with a quorum: whose answer would count?")
     people = people_named(wait.assignees, at)
@@ -86,8 +89,10 @@ def _open_wait(
         quorum=terms.quorum,
         at=f"{at}/assignees",
     )
+    if wait.kind == Kind.EVENT:
+        _refuse_taken(agent, wait.correlation)
     before, version, round_before = _RENEWED.first(run=run.pk, epoch=run.epoch, key=wait.key) or (None, 0, 0)
-    interrupt = compiled.insert(
+    interrupt = _insert(
         Interrupt(
             public_id=new_id("int"),
             run=run,
@@ -108,6 +113,7 @@ def _open_wait(
             schema=None if wait.input_schema is None else stored_schema(wait.input_schema),
             verdicts=verdicts,
             metadata=wait.metadata,
+            correlation=wait.correlation,
             content_digest=content_digest(
                 title=wait.title,
                 message=wait.message,
@@ -132,6 +138,22 @@ def _open_wait(
     Assignee.objects.bulk_create(Assignee(interrupt=interrupt, person_id=person.pk) for person in people)
     record_facts(wait.facts, agent=agent, checkpoint=checkpoint, interrupt=interrupt, at=f"{at}/facts")
     return interrupt
+
+
+def _refuse_taken(agent: Agent, correlation: str) -> None:
+    taken = Interrupt.objects.filter(agent=agent, correlation=correlation, status=InterruptStatus.WAITING)
+    if taken.filter(kind=Kind.EVENT).exists():
+        raise CorrelationTaken(f"Another open wait takes the signals of {correlation}.")
+
+
+def _insert(row: Interrupt) -> Interrupt:
+    if row.kind != Kind.EVENT:
+        return compiled.insert(row)
+    try:
+        with transaction.atomic():  # a savepoint: two runs ask for one correlation at once, and neither sees the other
+            return compiled.insert(row)
+    except IntegrityError:
+        raise CorrelationTaken(f"Another open wait takes the signals of {row.correlation}.") from None
 
 
 _RENEWED = Compiled(

@@ -18,7 +18,7 @@ from ledger.errors import PayloadInvalid, Problem
 from runs import schemas
 from runs.errors import PolicyRefuses
 from runs.models import Agent, Policy, Queue
-from runs.states import APPROVING, RISK_RANK, OnExpiry, Risk, Verdict
+from runs.states import APPROVING, RISK_RANK, Kind, OnExpiry, Risk, Verdict
 
 #: A deadline further off is a mistake, not a plan; it also keeps every database's arithmetic in range.
 FURTHEST = timedelta(days=36525)
@@ -29,7 +29,7 @@ class Terms:
     """What a wait gets: its desk, its end (UTC), what happens at that end, how risky it counts as."""
 
     policy: Policy
-    queue: Queue
+    queue: Queue | None
     deadline: datetime
     on_expiry: dict[str, Any]
     risk: str
@@ -63,11 +63,15 @@ _OF_A_REASON = Compiled(
 )
 
 
-def settle_terms(policy: Policy, wish: Wish, *, verdicts: list[str], schema: Any, now: datetime, at: str) -> Terms:
+def settle_terms(
+    policy: Policy, wish: Wish, *, kind: str, verdicts: list[str], schema: Any, now: datetime, at: str
+) -> Terms:
     """Return the terms of a wait under ``policy``. ``at`` is the JSON Pointer of the wait in the request.
 
     Raises ``PolicyRefuses`` naming the rule where the wish is laxer, ``PayloadInvalid`` where it makes no sense.
     """
+    if not verdicts:
+        return _terms_of_nobody(policy, wish, kind=kind, schema=schema, now=now, at=at)
     quorum = _quorum(policy, wish.quorum, verdicts=verdicts, at=at)
     return Terms(
         policy=policy,
@@ -76,6 +80,25 @@ def settle_terms(policy: Policy, wish: Wish, *, verdicts: list[str], schema: Any
         on_expiry=_on_expiry(policy, wish.on_expiry, verdicts=verdicts, schema=schema, quorum=quorum, at=at),
         risk=_risk(policy, wish.risk, at),
         quorum=quorum,
+    )
+
+
+def _terms_of_nobody(policy: Policy, wish: Wish, *, kind: str, schema: Any, now: datetime, at: str) -> Terms:
+    """Return the terms of a wait that asks nobody: a timer fires at its end, a signal's wait ends as the policy says."""
+    if policy.quorum > 1:
+        raise _refused(f"{at}/reason", f"is one that {policy.quorum} people decide", rule="quorum")
+    on_expiry: dict[str, Any] = {"do": OnExpiry.RESUME}
+    if kind != Kind.TIMER:
+        on_expiry = _on_expiry(policy, wish.on_expiry, verdicts=[Verdict.ANSWER], schema=schema, quorum=1, at=at)
+        if on_expiry["do"] == OnExpiry.ESCALATE:
+            raise _refused(f"{at}/on_expiry/do", "is escalate, and nobody is asked", rule="on_expiry")
+    return Terms(
+        policy=policy,
+        queue=None,
+        deadline=_deadline(policy, wish, now, at),
+        on_expiry=on_expiry,
+        risk=_risk(policy, wish.risk, at),
+        quorum=1,
     )
 
 

@@ -45,6 +45,7 @@ class AskedWait:
     external_id: str = ""
     priority: int = 50
     metadata: dict[str, Any] = field(default_factory=dict)
+    correlation: str = ""
     wish: Wish = field(default_factory=Wish)
 
 
@@ -75,6 +76,10 @@ def digest_of(interrupt: Interrupt) -> str:
 def fitting_verdicts(wait: AskedWait, at: str) -> list[str]:
     """Return what may be answered, without doubles; refuse verdicts that do not fit the kind."""
     possible = VERDICTS_OF[wait.kind]
+    if wait.kind in BY_ITSELF:
+        return _verdicts_beside(wait, at)
+    if wait.correlation:
+        raise PayloadInvalid.at(f"{at}/correlation", "goes with kind event: no signal answers what people are asked")
     if wait.kind == Kind.APPROVAL and wait.proposal is None:
         raise PayloadInvalid.at(f"{at}/proposal", "is missing: an approval is of one exact call")
     for place, verdict in enumerate(wait.verdicts or []):
@@ -83,6 +88,48 @@ def fitting_verdicts(wait: AskedWait, at: str) -> list[str]:
     if wait.verdicts == []:
         raise PayloadInvalid.at(f"{at}/verdicts", "leaves nothing to say")
     return list(dict.fromkeys(wait.verdicts or possible))
+
+
+#: Kinds that are answered without a person: by a signal, by the time.
+BY_ITSELF = frozenset({Kind.EVENT, Kind.TIMER})
+
+
+def _verdicts_beside(wait: AskedWait, at: str) -> list[str]:
+    """Return what people may answer beside a signal: something where a queue is named, nothing otherwise.
+
+    An agent's own keys may send signals, so a signal never approves: what needs a person's right is asked as an approval.
+    """
+    is_timer = wait.kind == Kind.TIMER
+    if not is_timer and not wait.correlation:
+        raise PayloadInvalid.at(f"{at}/correlation", "is missing: the signal is known by it")
+    asks_people = {"verdicts": wait.verdicts, "assignees": wait.assignees or None}
+    senseless: dict[str, Any] = {"proposal": wait.proposal, "quorum": wait.wish.quorum}
+    if is_timer:
+        has_deadline = wait.wish.deadline is not None or wait.wish.deadline_in is not None
+        if not has_deadline:
+            raise PayloadInvalid.at(f"{at}/deadline", "is missing: when a timer fires")
+        senseless |= {
+            "correlation": wait.correlation or None,
+            "queue": wait.wish.queue,
+            "on_expiry": wait.wish.on_expiry,
+        }
+        senseless |= {"input_schema": wait.input_schema} | asks_people
+    elif wait.wish.queue is None:
+        senseless |= asks_people
+    for member, sent in senseless.items():
+        if sent is not None:
+            raise PayloadInvalid.at(
+                f"{at}/{member}", f"does not go with kind {wait.kind}{'' if is_timer else _NO_QUEUE}"
+            )
+    if is_timer or wait.wish.queue is None:
+        return []
+    for place, verdict in enumerate(wait.verdicts or []):
+        if verdict not in VERDICTS_OF[wait.kind]:
+            raise PayloadInvalid.at(f"{at}/verdicts/{place}", "does not fit event: answer, decline")
+    return list(dict.fromkeys(wait.verdicts or VERDICTS_OF[wait.kind]))
+
+
+_NO_QUEUE = " where no queue is named"
 
 
 def check_schemas(wait: AskedWait, at: str) -> None:

@@ -115,6 +115,8 @@ class Kind(models.TextChoices):
 
     APPROVAL = "approval"
     INPUT = "input"
+    EVENT = "event"
+    TIMER = "timer"
 
 
 class Verdict(models.TextChoices):
@@ -131,6 +133,8 @@ class Verdict(models.TextChoices):
 VERDICTS_OF: dict[str, tuple[str, ...]] = {
     Kind.APPROVAL: (Verdict.APPROVE, Verdict.EDIT, Verdict.REJECT, Verdict.RESPOND),
     Kind.INPUT: (Verdict.ANSWER, Verdict.DECLINE),
+    Kind.EVENT: (Verdict.ANSWER, Verdict.DECLINE),
+    Kind.TIMER: (),
 }
 
 #: Verdicts that allow the proposed (or edited) call, and so leave a permit behind.
@@ -200,6 +204,8 @@ class Cause(models.TextChoices):
     PERSON = "person"
     EXPIRY = "system:expiry"
     WITHDRAWN = "withdrawn"
+    SIGNAL = "signal"
+    TIMER = "timer"
     START = "start"
     PAUSE = "pause"
     LEASE_LOST = "lease_lost"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from ledger import clock, compiled, consulting, effects
 from ledger.compiled import Compiled
@@ -22,6 +23,7 @@ from runs.leases import check_lease, end_lease, lock_own_run
 from runs.models import Agent, Checkpoint, Decision, Interrupt, Run
 from runs.opening import open_waits
 from runs.questions import AskedWait, CheckAssignees
+from runs.signals import wake_by_kept_signals
 from runs.standing import store
 from runs.states import DecisionStatus, ResumeWhen
 
@@ -45,8 +47,19 @@ class Suspended:
     created: bool
 
 
+def suspend(**request: Any) -> Suspended:
+    """Suspend (``_suspend``), then wake what a signal has come for already: in a second transaction, since of a signal and
+    a wait that come at the same time neither sees the other before its commit."""
+    suspended: Suspended = _suspend(**request)
+    if suspended.created and wake_by_kept_signals(suspended.interrupts):
+        suspended.run.refresh_from_db()
+        for interrupt in suspended.interrupts:
+            interrupt.refresh_from_db()
+    return suspended
+
+
 @use_case
-def suspend(
+def _suspend(
     *,
     agent: Agent,
     run_id: str,

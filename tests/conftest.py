@@ -43,7 +43,8 @@ def known_reasons(request: pytest.FixtureRequest, _django_db_marker: None) -> No
     from django.apps import apps
 
     if not apps.get_model("runs", "Policy").objects.exists():
-        importlib.import_module("runs.migrations.0002_policies_of_the_known_reasons").bring(apps, None)
+        for migration in ("0002_policies_of_the_known_reasons", "0017_policies_of_events_and_timers"):
+            importlib.import_module(f"runs.migrations.{migration}").bring(apps, None)
 
 
 @pytest.fixture(autouse=True)

@@ -78,6 +78,16 @@ def worker_of(request: Request) -> Agent:
     return caller.agent
 
 
+def signaller_of(request: Request) -> Agent:
+    """Return the agent to which a business system speaks, with a key of the scope signal; it may have that one alone."""
+    caller = caller_of(request)
+    if caller.agent is None:
+        raise NotPermitted("Only an agent's key sends signals; a personal token answers questions.")
+    if "signal" not in caller.key.scopes:
+        raise NotPermitted("This key has not the scope signal.", scopes=caller.key.scopes)
+    return caller.agent
+
+
 def controller_of(request: Request) -> Caller:
     """Return who controls runs: a person, or an agent whose key has the scope control."""
     caller = caller_of(request)

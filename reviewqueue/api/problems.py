@@ -79,6 +79,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "call_not_approved": (409, "Call not approved"),
     "cancelled": (409, "Cancelled"),
     "claimed_by_other": (409, "Claimed by somebody else"),
+    "correlation_taken": (409, "Correlation taken"),
     "expired": (410, "Expired"),
     "facts_changed": (409, "Facts changed"),
     "facts_unchecked": (409, "Facts unchecked"),

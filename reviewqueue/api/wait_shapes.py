@@ -15,7 +15,6 @@ from reviewqueue.api.fields import (
     ExactObject,
     Field,
     Key,
-    Later,
     Many,
     Metadata,
     Moment,
@@ -37,6 +36,15 @@ from runs.states import Kind, OnChange, OnExpiry, Risk
 
 #: Members that a replaying worker computes anew while it still asks the same thing.
 NOT_THE_QUESTION = {"deadline", "deadline_in"}
+
+
+class SignalShape(Shape):
+    """`POST signals`: an outside event."""
+
+    id = Key()
+    correlation = Key()
+    type = Text(most=200, least=1)
+    body = Exact()
 
 
 class CheckedThere(Shape):
@@ -115,7 +123,7 @@ class WaitShape(Shape):
     """One wait, as `POST runs/{id}/interrupts` lists it and `POST asks` is one."""
 
     key = Key()
-    kind = OneOf(*Kind.values, later=("event", "timer"), allow_null=True, default=None)
+    kind = OneOf(*Kind.values, allow_null=True, default=None)
     reason = Text(most=60, least=1)
     queue = Text(most=60, least=1, allow_null=True, default=None)
     external_id = Text(most=300, allow_null=True, default=None)
@@ -134,7 +142,7 @@ class WaitShape(Shape):
     quorum = Whole(least=1, most=20, allow_null=True, default=None)
     metadata = Metadata(allow_null=True, default=None)
     facts = Many(FactShape(), most=50, allow_null=True, default=None)
-    correlation = Later()
+    correlation = Key(required=False, allow_null=True, default=None)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Refuse two deadlines."""
@@ -163,6 +171,7 @@ def asked_wait(sent: dict[str, Any], wait: dict[str, Any]) -> AskedWait:
         external_id=wait["external_id"] or "",
         priority=wait["priority"],
         metadata=wait["metadata"] or {},
+        correlation=wait["correlation"] or "",
         wish=Wish(
             queue=wait["queue"],
             deadline=wait["deadline"],

@@ -111,6 +111,8 @@ def end_rule(interrupt: Interrupt) -> str:
 def then_what(interrupt: Interrupt) -> str:
     """Return what happens at the deadline, for a row: "then to engineering-leads", "then the run expires"."""
     rule = end_rule(interrupt)
+    if interrupt.kind == Kind.TIMER:
+        return "then the run goes on"
     if rule == OnExpiry.ESCALATE:
         return f"then to {_next_queue(interrupt.policy)}"
     if rule == OnExpiry.DEFAULT:
@@ -120,7 +122,10 @@ def then_what(interrupt: Interrupt) -> str:
 
 def at_zero(interrupt: Interrupt) -> str:
     """Return what happens at the deadline, as a sentence."""
-    return _last_words(end_rule(interrupt), interrupt.on_expiry)
+    return _TIMER_WORDS if interrupt.kind == Kind.TIMER else _last_words(end_rule(interrupt), interrupt.on_expiry)
+
+
+_TIMER_WORDS = "The time has come: the run goes on."
 
 
 def ladder(interrupt: Interrupt) -> list[Rung]:
@@ -131,7 +136,8 @@ def ladder(interrupt: Interrupt) -> list[Rung]:
         until = interrupt.deadline + interrupt.policy.escalate_wait
         rungs.append(Rung(words=_next_queue(interrupt.policy), until=until))
         rule = interrupt.policy.then
-    return [*rungs, Rung(words=_last_words(rule, interrupt.on_expiry))]
+    last = _TIMER_WORDS if interrupt.kind == Kind.TIMER else _last_words(rule, interrupt.on_expiry)
+    return [*rungs, Rung(words=last)]
 
 
 def _last_words(rule: str, on_expiry: Mapping[str, Any]) -> str:
@@ -151,9 +157,9 @@ def _next_queue(policy: Policy) -> str:
     return queue_name(policy.escalate_to) if policy.escalate_to is not None else "the next queue"
 
 
-def queue_name(queue: Queue) -> str:
+def queue_name(queue: Queue | None) -> str:
     """Return how a queue is called for people: its slug with a capital letter and blanks."""
-    return queue_title(queue.slug)
+    return "Nobody is asked" if queue is None else queue_title(queue.slug)
 
 
 def queue_title(slug: str) -> str:
@@ -166,6 +172,10 @@ def asked_words(kind: str, reason: str, fields: int) -> str:
     """Return what a wait without a call asks for, in our own words: the agent's stand in their fence."""
     if kind == Kind.APPROVAL:
         return "Approve a call"
+    if kind == Kind.EVENT:
+        return "Wait for an outside signal"
+    if kind == Kind.TIMER:
+        return "Wait for a moment in time"
     count = f"{fields} fields" if fields > 1 else "1 field" if fields else ""
     if reason == "evidence.missing":
         return f"Evidence is missing, {count} to fill in" if count else "Evidence is missing"

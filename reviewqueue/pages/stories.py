@@ -148,6 +148,8 @@ def _answered(event: Event, known: _Known) -> _Told:
     decision = known.decision(event)
     verdict = phrases.VERDICT_DONE.get(str(event.refs.get("verdict")), "answered")
     note = decision.message if decision is not None else ""
+    if event.actor == "system:signal":
+        return _Told(words="The signal came that it waited for", sub=_key(event.refs.get("signal")), icon="check")
     sub = format_html('<q class="said">{}</q>', seen(note[:300])) if note else ""
     return _Told(words=format_html("{}{}", verdict, _what(known.wait(event))), sub=sub)
 
@@ -323,6 +325,8 @@ _TOLD: dict[str, Callable[[Event, _Known], _Told]] = {
     "interrupt.expired": _expired,
     "interrupt.escalated": _escalated,
     "decision.counted": _counted,
+    "timer.fired": _acted("The time that it waited for has come", "clock"),
+    "signal.refused": _acted("A signal came that did not fit what it waits for", "alert", "warn"),
     "decision.refused": _refused,
     "review.renewed": _renewed,
     "resume.denied": _denied,

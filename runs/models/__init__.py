@@ -7,6 +7,7 @@ from runs.models.continuations import Continuation, Hold
 from runs.models.facts import Fact, FactCheck, FactKind, FactStatus
 from runs.models.rules import Policy, Queue
 from runs.models.run import Checkpoint, Outcome, Progress, Run
+from runs.models.signals import Signal
 from runs.models.steps import StepResult
 from runs.models.timeline import Event, Feed
 from runs.models.waits import Assignee, Comment, Decision, Interrupt, Permit, Revision, Schema
@@ -38,5 +39,6 @@ __all__ = [
     "Revision",
     "Run",
     "Schema",
+    "Signal",
     "StepResult",
 ]

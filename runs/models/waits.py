@@ -44,7 +44,15 @@ class Interrupt(models.Model):
     request_digest = models.CharField(max_length=68)
     kind = models.CharField(max_length=8, choices=Kind.choices)
     reason = models.CharField(max_length=60)
-    queue = models.ForeignKey(Queue, on_delete=models.PROTECT, related_name="interrupts", db_index=False)
+    queue = models.ForeignKey(
+        Queue,
+        on_delete=models.PROTECT,
+        null=True,
+        related_name="interrupts",
+        db_index=False,
+        help_text="null: nobody is asked, a signal or the time answers",
+    )
+    correlation = models.CharField(max_length=200, blank=True, help_text="of the signal that answers it")
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="+", db_index=False)
     external_id = models.CharField(max_length=300, blank=True)
     title = models.CharField(max_length=300)
@@ -84,6 +92,19 @@ class Interrupt(models.Model):
             ),
             models.CheckConstraint(
                 condition=~Q(kind=Kind.APPROVAL) | Q(proposal__isnull=False), name="an_approval_has_a_proposal"
+            ),
+            models.CheckConstraint(
+                condition=Q(kind=Kind.EVENT) ^ Q(correlation=""), name="a_signal_is_known_by_a_correlation"
+            ),
+            models.CheckConstraint(
+                condition=Q(kind__in=[Kind.EVENT, Kind.TIMER]) | Q(queue__isnull=False),
+                name="people_are_asked_in_a_queue",
+            ),
+            models.UniqueConstraint(
+                fields=["agent", "correlation"],
+                # A later round is that of a wait which was there before: it was reopened, and is not to fail by this.
+                condition=Q(status=InterruptStatus.WAITING, kind=Kind.EVENT, round=1),
+                name="one_open_wait_per_correlation",
             ),
         ]
         indexes = [
@@ -170,6 +191,9 @@ class Decision(models.Model):
     )
     cause = models.CharField(max_length=20)
     door = models.CharField(max_length=4, help_text="page or api; empty for the product itself", blank=True)
+    signal = models.ForeignKey(
+        "runs.Signal", on_delete=models.PROTECT, null=True, related_name="+", help_text="what answered", db_index=False
+    )
     verdict = models.CharField(max_length=8, blank=True)
     input = ExactJSONField(null=True)
     arguments = ExactJSONField(null=True)

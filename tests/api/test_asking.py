@@ -183,9 +183,6 @@ def test_a_checkpoint_sent_again_is_the_same_one(worker):
 @pytest.mark.parametrize(
     ("members", "pointer"),
     [
-        ({"kind": "event"}, "/kind"),
-        ({"kind": "timer"}, "/kind"),
-        ({"correlation": "x"}, "/correlation"),
         ({"parent": "run_1"}, "/parent"),
     ],
 )

@@ -108,6 +108,12 @@ def claimed_by_other(worker: Caller) -> Reply:
     return somebody(builders.a_reviewer("ben@example.org")).post(f"interrupts/{interrupt}/decisions", ANSWER)
 
 
+def correlation_taken(worker: Caller) -> Reply:
+    wait = {"kind": "event", "reason": "event", "title": "Delivery", "correlation": "PO-2231"}
+    worker.post("asks", wait | {"key": "one"})
+    return worker.post("asks", wait | {"key": "two"})
+
+
 def expired(worker: Caller) -> Reply:
     interrupt, _ = a_waiting_interrupt(worker)
     builders.move_deadline(Interrupt.objects.get(), ended_long_ago())

@@ -203,6 +203,10 @@ def _webhook() -> dict[str, Any]:
     return wanted | {"description": "production"}
 
 
+def _signal(world: World) -> Good:
+    return Good("signals", {"id": _key(), "correlation": "PO-1", "type": "delivered", "body": {"n": 1}})
+
+
 def _of_webhook(end: str) -> Callable[[World], Good]:
     def good(world: World) -> Good:
         for made in world.worker.get("webhooks")["webhooks"]:  # an agent has ten at the most
@@ -329,6 +333,8 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "webhooks/<id:endpoint_id>/rotate"): _worker(_of_webhook("/rotate")),
     ("GET", "deliveries"): _anywhere(lambda _: Good("deliveries")),
     ("POST", "deliveries/<id:delivery_id>/redeliver"): _worker(_redeliver),
+    ("GET", "signals"): _anywhere(lambda _: Good("signals")),
+    ("POST", "signals"): _anywhere(_signal, 201),
     ("GET", "events"): _anywhere(lambda _: Good("events")),
     ("GET", "insights"): _read_many("insights"),
     ("GET", "waits/stranded"): _read_many("waits/stranded?code_version=2"),

@@ -174,7 +174,8 @@ _extend(
         "kind": one_of(Kind.values),
         "reason": TEXT,
         "round": WHOLE,
-        "queue": TEXT,
+        "queue": or_null(TEXT),
+        "correlation": or_null(TEXT),
         "risk": one_of(Risk.values),
         "priority": WHOLE,
         "title": TEXT,
@@ -191,6 +192,11 @@ _add("AtExpiry", {"do": one_of(OnExpiry.values)}, **_answer_at, to=TEXT)
 _vote = {"decision": DECISION, "decided_by": TEXT, "decided_at": MOMENT, "verdict": one_of(Verdict.values)}
 _add("Vote", _vote | {"message": or_null(TEXT)})
 _add("Approvals", {"needed": WHOLE, "counted": WHOLE})
+_add("SignalMark", {"id": TEXT, "type": TEXT})
+_signal = {"id": TEXT, "correlation": TEXT, "type": TEXT, "status": one_of(["kept", "used", "dead"])}
+_kept = {"interrupt": or_null(INTERRUPT), "received_at": MOMENT, "keep_until": or_null(MOMENT)}
+_add("Signal", _signal | _kept)
+_add_page("SignalPage", "signals", "Signal")
 _add(
     "Answer",
     {
@@ -204,6 +210,7 @@ _add(
         "cause": one_of(Cause.values),
         "permit": or_null(PERMIT),
     },
+    signal=ref("SignalMark"),
 )
 _extend("AnswerClaimed", "Answer", {"new": YES_NO})
 _add("Why", {"code": TEXT, "detail": TEXT})

@@ -54,8 +54,9 @@ BEGUN = f"""{{"key": "rfq:PR-4711:1", "status": "intended", "perform": true, "at
 OUTCOME = """{"attempt_token": "att_...", "status": "applied", "receipt": {"mail": 7}}"""
 INTERRUPT = f"""{{"id": "int_7m2k4x", "key": "certificate", "status": "waiting", "state_version": 1,
  "deadline": "2026-12-01T11:00:00.000000Z", "url": "https://desk.example/interrupts/int_7m2k4x", "kind": "input",
- "reason": "evidence.missing", "round": 1, "queue": "engineering", "risk": "high", "priority": 50,
- "title": "Certificate for crane 14", "run": {{"id": "run_4k7m2p", "title": "Purchase request PR-4711"}},
+ "reason": "evidence.missing", "round": 1, "queue": "engineering", "correlation": null,
+ "risk": "high", "priority": 50, "title": "Certificate for crane 14",
+ "run": {{"id": "run_4k7m2p", "title": "Purchase request PR-4711"}},
  "created_at": "2026-11-29T11:00:00.000000Z", "answered_at": null, "content_digest": "{_DIGEST}", "assignees": [],
  "message": "The supplier's copy has *expired*.", "proposal": null, "input_schema": {{"type": "object"}},
  "verdicts": ["answer", "decline"], "evidence": [], "facts": [], "on_expiry": {{"do": "cancel"}},

@@ -29,7 +29,7 @@ WITH_KEY = ("key_invalid", "key_reused")
 #: What a call under a lease may meet.
 UNDER_LEASE = ("not_found", "lease_lost", "run_finished")
 #: What a new wait may meet.
-ASKING = ("policy_refuses", "no_decider", "schema_unsupported", "key_invalid", "key_reused")
+ASKING = ("policy_refuses", "correlation_taken", "no_decider", "schema_unsupported", "key_invalid", "key_reused")
 #: What closed a wait.
 CLOSED = ("already_decided", "withdrawn", "expired", "superseded", "cancelled")
 DECIDING = (
@@ -64,6 +64,8 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "accepts": (_TEXT, "Older versions that it goes on from, with commas between them."),
     "runs.status": (_words(RunStatus.values), "Where they stand."),
     "interrupts.status": (_words(InterruptStatus.values), "Where they stand."),
+    "signals.status": (_words(["kept", "used", "dead"]), "Where they stand."),
+    "correlation": (_TEXT, "Those of this correlation."),
     "deliveries.status": (_words(DeliveryStatus.values), "Where they stand."),
     "wait": (
         {"type": "integer", "minimum": 0, "maximum": LONGEST_POLL, "default": 0},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reviewqueue.api import desk_shapes, serializers, webhook_shapes
+from reviewqueue.api import desk_shapes, serializers, wait_shapes, webhook_shapes
 from reviewqueue.api.described import examples
 from reviewqueue.api.described.operations import AGENT, ASKING, BOTH, CLOSED, UNDER_LEASE, WITH_KEY, Operation
 
@@ -298,6 +298,24 @@ WORKERS: dict[tuple[str, str], Operation] = {
         takes=serializers.NothingShape,
         replies={200: "Delivery"},
         refusals=("not_found", "not_ready"),
+    ),
+    ("POST", "signals"): Operation(
+        id="send_signal",
+        summary="Tell of an outside event",
+        words="It wakes the wait of its correlation, or is kept for a later one. The same id again is the same signal. The "
+        "key needs the scope signal, and may have that one alone.",
+        who=AGENT,
+        takes=wait_shapes.SignalShape,
+        replies={201: "Signal", 200: "Signal"},
+        refusals=(*WITH_KEY, "input_invalid"),
+    ),
+    ("GET", "signals"): Operation(
+        id="list_signals",
+        summary="List the agent's signals, newest first",
+        words="`dead`: nobody waited for it in its time, or its body did not fit. The key needs the scope signal.",
+        who=AGENT,
+        replies={200: "SignalPage"},
+        query=("signals.status", "correlation", "limit", "next"),
     ),
     ("GET", "events"): Operation(
         id="read_feed",

@@ -38,6 +38,7 @@ from reviewqueue.api.replies.waits import (
     receipt,
     seen_by_agent,
     seen_by_person,
+    signal,
     suspended,
     url_of,
 )
@@ -77,6 +78,7 @@ __all__ = [
     "run_whole",
     "seen_by_agent",
     "seen_by_person",
+    "signal",
     "started",
     "step_whole",
     "suspended",

@@ -20,7 +20,9 @@ from runs.models import (
     Fact,
     Interrupt,
     Permit,
+    Signal,
 )
+from runs.signals import signal_status
 from runs.states import APPROVING, InterruptStatus, OnExpiry, Verdict
 from runs.suspending import Suspended
 from runs.votes import Tally, refuse_second, tally
@@ -59,7 +61,8 @@ def interrupt_row(interrupt: Interrupt) -> Reply:
         "kind": interrupt.kind,
         "reason": interrupt.reason,
         "round": interrupt.round,
-        "queue": interrupt.queue.slug,
+        "queue": None if interrupt.queue is None else interrupt.queue.slug,
+        "correlation": interrupt.correlation or None,
         "risk": interrupt.risk,
         "priority": interrupt.priority,
         "title": interrupt.title,
@@ -188,6 +191,26 @@ def answer(decision: Decision) -> Reply:
         "decision": decision.public_id,
         "cause": decision.cause,
         "permit": permit_of(decision),
+    } | signal_of(decision)
+
+
+def signal_of(decision: Decision) -> Reply:
+    """Return which signal answered, as a member of its own; empty where none did."""
+    if decision.signal is None:
+        return {}
+    return {"signal": {"id": decision.signal.sender_id, "type": decision.signal.type}}
+
+
+def signal(received: Signal, *, now: datetime) -> Reply:
+    """Return a signal, with the wait that it woke."""
+    return {
+        "id": received.sender_id,
+        "correlation": received.correlation,
+        "type": received.type,
+        "status": signal_status(received, now=now),
+        "interrupt": None if received.used_by is None else received.used_by.public_id,
+        "received_at": moment(received.received_at),
+        "keep_until": moment(received.keep_until),
     }
 
 

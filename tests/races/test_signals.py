@@ -1,0 +1,82 @@
+"""Signals and waits that come at once: none is lost, whichever commits first; and a correlation goes to one wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from runs import signals
+from runs.models import Interrupt
+from tests import builders
+from tests.races import figures
+from tests.races.judging import breaches, rows
+from tests.races.racing import ROUNDS, Race, racers
+from tests.runs.test_signals import an_event, told
+
+pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
+
+
+def send_the_signal(about: dict[str, Any]) -> str:
+    received = signals.receive_signal(
+        agent=builders.an_agent(), told=told(about["correlation"], correlation=about["correlation"])
+    )
+    return "used" if received.signal.used_by_id else "kept"
+
+
+def open_the_wait(about: dict[str, Any]) -> str:
+    started = builders.a_running_run(key=about["run"])
+    return builders.suspend_run(started, an_event(correlation=about["correlation"])).interrupts[0].status
+
+
+def meet(race: Race, number: int) -> list[str]:
+    told_of = race.round(correlation=f"PO-{number}", run=f"race-{number}")
+    wait = Interrupt.objects.get(correlation=f"PO-{number}")
+    wrong = [
+        *breaches(wait.run_id),
+        *(f"{racer.by}: {racer.broke or racer.refused}" for racer in told_of if not racer.done),
+    ]
+    if wait.status != "answered":
+        wrong.append(f"the wake-up was lost: {wait.status}")
+    return wrong
+
+
+def test_a_signal_and_its_wait_at_once_always_meet():
+    """MOVES 1: 88 of 200 were lost where each looked for the other in its own transaction."""
+    builders.an_agent()
+    with racers({"a sender": send_the_signal, "a worker": open_the_wait}) as race:
+        for number in range(ROUNDS):
+            assert meet(race, number) == []
+            figures.COUNTED["races: a signal and its wait at once; met"] += 1
+
+
+def send_one_of_two(about: dict[str, Any]) -> str:
+    return str(signals.match_signals(agent_id=about["agent"], correlation=about["correlation"]))
+
+
+def test_two_sweeps_at_once_let_one_signal_wake_one_wait():
+    agent = builders.an_agent()
+    with racers({"a sweep": send_one_of_two, "another": send_one_of_two}) as race:
+        for number in range(ROUNDS):
+            wait = builders.a_waiting_interrupt(an_event(correlation=f"PO-{number}"))
+            signals._keep(agent=agent, told=told(f"evt-{number}", correlation=f"PO-{number}"))
+            found = race.round(agent=agent.pk, correlation=f"PO-{number}")
+            assert sorted(racer.result for racer in found) == ["0", "1"]
+            assert breaches(wait.run_id) == []
+            assert rows("SELECT count(*) FROM runs_decision WHERE interrupt_id = %s", wait.pk) == [(1,)]
+
+
+def test_two_waits_at_once_for_one_correlation_are_one_and_a_refusal():
+    builders.an_agent()
+    moves = {f"worker {number}": _worker(number) for number in (1, 2)}
+    with racers(moves) as race:
+        for number in range(ROUNDS):
+            found = race.round(correlation=f"PO-{number}", run=f"race-{number}")
+            assert sorted(racer.result or racer.refused or racer.broke for racer in found) == [
+                "correlation_taken",
+                "waiting",
+            ]
+
+
+def _worker(number: int):
+    return lambda about: open_the_wait(about | {"run": f"{about['run']}-{number}"})
