@@ -28,7 +28,8 @@ from runs.models import Interrupt
 from runs.states import InterruptStatus
 
 REDRAWN_AFTER = 15  # seconds; times in words go on, and what no timeline tells is seen
-_STANDING = re.compile(r"([a-z]{1,10})\.([0-9]{1,9})\.([0-9]{1,18})")
+_STANDING = re.compile(r"([a-z]{1,10})\.([0-9]{1,9})\.([0-9]{1,18})\.([0-9]{1,5})")
+_OVERDUE = "overdue"
 
 
 def answer_list(request: PageRequest, asked: ListAsked, *, now: datetime) -> HttpResponse:
@@ -58,10 +59,16 @@ def standing(request: PageRequest, interrupt_id: str) -> HttpResponse:
 
 
 def standing_of(interrupt: Interrupt, *, now: datetime) -> str:
-    """Return what a page of this wait depends on: its status, its version, who holds it."""
+    """Return what a page of this wait depends on: its status, its version, who holds it, how often it was escalated."""
+    is_overdue = interrupt.status == InterruptStatus.WAITING and interrupt.deadline <= now
+    status = _OVERDUE if is_overdue else interrupt.status
+    return f"{status}.{interrupt.state_version}.{_holder(interrupt, now=now)}.{interrupt.level}"
+
+
+def _holder(interrupt: Interrupt, *, now: datetime) -> int:
+    """Return who holds an open wait, 0 for nobody."""
     is_held = interrupt.claimed_until is not None and interrupt.claimed_until > now
-    holder = interrupt.claimed_by_id if is_held and interrupt.status == InterruptStatus.WAITING else 0
-    return f"{interrupt.status}.{interrupt.state_version}.{holder or 0}"
+    return interrupt.claimed_by_id or 0 if is_held and interrupt.status == InterruptStatus.WAITING else 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,13 +88,18 @@ def _moved(interrupt: Interrupt, seen: str, *, reader: AbstractUser, now: dateti
     found = _STANDING.fullmatch(seen)
     if found is None or found[1] != InterruptStatus.WAITING:
         return None
-    version, holder = int(found[2]), int(found[3])
+    version, holder, level = int(found[2]), int(found[3]), int(found[4])
     if interrupt.status != InterruptStatus.WAITING:
         return _closed(interrupt)
     if interrupt.state_version != version:
         words = f"You see version {version}; version {interrupt.state_version} waits now. What you typed stays."
         return Moved(strong="This was changed while you read it.", words=words, is_inert=True, reads_again=True)
-    holds = int(standing_of(interrupt, now=now).rpartition(".")[2])
+    if interrupt.deadline <= now:
+        return Moved(strong="The time is over.", words=phrases.at_zero(interrupt), is_inert=True)
+    if interrupt.level > level:
+        words = f"Now {phrases.queue_name(interrupt.queue)} is asked; the time starts anew."
+        return Moved(strong="Nobody answered in time.", words=words, is_inert=False, reads_again=True)
+    holds = _holder(interrupt, now=now)
     if holds not in (0, reader.pk) and holds != holder and interrupt.claimed_by is not None:
         strong = f"{_name(interrupt.claimed_by)} took this."
         return Moved(strong=strong, words="They hold it until", is_inert=True, at=interrupt.claimed_until)

@@ -16,6 +16,7 @@ from reviewqueue.api.problems import PROBLEMS
 from reviewqueue.pages import phrases, times
 from reviewqueue.pages.amended import Amended, amended_since
 from reviewqueue.pages.drafts import Draft
+from reviewqueue.pages.reasons import WHO_CAN
 from reviewqueue.screens import WaitScreen
 from runs.models import Decision
 
@@ -32,6 +33,9 @@ _STRONG: dict[str, str] = {
     "claimed_by_other": "Somebody else holds this at the moment.",
     "not_permitted": "You may not decide this.",
     "self_review": "You started this run, so somebody else decides about it.",
+    "already_decided": "Somebody was first.",
+    "input_invalid": "Your answer does not fit what was asked.",
+    "payload_invalid": "Nothing was chosen, or something is missing.",
     "key_reused": "You decided this already, with another answer.",
     "rate_limited": "Too many refused attempts.",
     "busy": "The database is busy.",
@@ -51,6 +55,7 @@ class Outcome:
     kept: Decision | None
     typed: tuple[tuple[str, str], ...]
     who_can: tuple[str, ...]
+    who: str
     may_try_again: bool
     amended: Amended | None
 
@@ -69,6 +74,7 @@ def tell_refusal(refusal: Refusal, *, screen: WaitScreen, draft: Draft, reader: 
         kept=kept.order_by("-id").first(),
         typed=_typed(draft),
         who_can=_names(refusal.extra.get("who_can", ())),
+        who=WHO_CAN.get(refusal.code, ""),
         may_try_again=refusal.code in MAY_TRY_AGAIN,
         amended=amended_since(screen.interrupt, draft.seen.state_version, facts=screen.facts),
     )
@@ -118,8 +124,19 @@ def _typed(draft: Draft) -> tuple[tuple[str, str], ...]:
         typed.append((part.words.message, part.message))
     for reading in (part.reading, part.edit_reading):
         if reading is not None:
-            typed += [(name.partition(".")[2] or "Answer", text) for name, text in reading.typed.items() if text]
+            typed += [(_field_words(name), text) for name, text in reading.typed.items() if text and _is_field(name)]
     return tuple(typed)
+
+
+def _is_field(name: str) -> bool:
+    """Say whether a control holds words of the person, and not which shape was chosen or whether a list is sent empty."""
+    return name.rpartition(".")[2] not in ("-kind", "-empty")
+
+
+def _field_words(name: str) -> str:
+    """Return the way to a field in words: without the form's own name and without the shapes passed on the way."""
+    steps = [step for step in name.split(".")[1:] if not step.startswith("-k")]
+    return " / ".join(str(int(step) + 1) if step.isdecimal() else step for step in steps) or "Answer"
 
 
 def _names(addresses: object) -> tuple[str, ...]:

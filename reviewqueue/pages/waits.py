@@ -25,6 +25,7 @@ from reviewqueue.pages.characters import warnings_in
 from reviewqueue.pages.earlier import earlier_answers
 from reviewqueue.pages.kept import mark_of
 from reviewqueue.pages.outcomes import who_can_in_words
+from reviewqueue.pages.reasons import why_not_now
 from reviewqueue.pages.stories import tell
 from reviewqueue.screens import WaitScreen
 from runs.models import Agent, Fact, FactStatus, Interrupt
@@ -112,6 +113,8 @@ def wait_context(screen: WaitScreen, *, reader: AbstractUser, now: datetime, edi
         "gauge": _gauge(interrupt, now=now),
         "winner_done": "" if screen.winner is None else phrases.VERDICT_DONE.get(screen.winner.verdict, "answered"),
         "closed": phrases.closed_words(interrupt),
+        "may_decide": screen.may_decide and interrupt.deadline > now,
+        "why": why_not_now(screen, now=now),
         "who_can": who_can_in_words(screen.why_not),
         "queue_name": phrases.queue_name(interrupt.queue),
         "held": interrupt.claimed_by is not None
