@@ -36,8 +36,9 @@ class Acts:
 def acts_around(screen: WaitScreen, *, reader: AbstractUser, now: datetime) -> Acts:
     """Return what the reader may do around the answer to an open wait, and what people said to each other."""
     interrupt = screen.interrupt
-    may_lead = screen.is_open and (screen.is_lead or authority.is_operator(reader))
-    able = list(authority.deciders_of(interrupt.queue)[:MOST_PEOPLE]) if may_lead else []
+    queue = interrupt.queue  # what waits for its time or for a signal has none, and nobody to hand it to
+    may_lead = screen.is_open and queue is not None and (screen.is_lead or authority.is_operator(reader))
+    able = list(authority.deciders_of(queue)[:MOST_PEOPLE]) if queue is not None and may_lead else []
     if not interrupt.policy.self_review:
         able = [person for person in able if person.pk != interrupt.run.initiator_id]
     longest = now + interrupt.policy.deadline_max - interrupt.deadline
