@@ -38,6 +38,13 @@ def due_undos(scope: str, *, on: str) -> list[Effect]:
     return [effect for effect in newest_first if on in effect.compensate_on]
 
 
+def due_cancels(scope: str) -> list[Effect]:
+    """Return the effects that were to be cancelled when their run stopped, and were applied all the same; newest first."""
+    applied = Effect.objects.filter(scope=scope, status=EffectStatus.APPLIED, compensation__isnull=False)
+    stands = applied.filter(undoes__isnull=True, undo_waived_by__isnull=True, cancel_asked_at__isnull=False)
+    return list(stands.select_related("owner").order_by(Coalesce(F("begun_at"), F("created_at")).desc(), "-id"))
+
+
 def find_undone(scope: str, key: str) -> Effect | None:
     """Return the effect that ``key`` takes back: locked, before its undo, which began later. ``None``: no undo's key."""
     assert_open()

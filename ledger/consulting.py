@@ -12,7 +12,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from ledger import compiled
 from ledger.compiled import Compiled, Given
 from ledger.models import Effect, Order
-from ledger.states import OPEN, EffectStatus, Repeat
+from ledger.states import OPEN, EffectStatus, InFlight, Repeat
 
 
 def consult(scope: str) -> list[Effect]:
@@ -56,15 +56,42 @@ def any_open(scope: str) -> bool:
 
 
 def unsettled_effects(scope: str) -> list[Effect]:
-    """Return the run's open effects that somebody has to speak for before it ends: all but those that do no harm.
+    """Return the run's open effects that somebody has to speak for before it ends: all but those that do no harm, and
+    those that were let be and would not be taken back.
 
     An unknown undo that may be sent twice, or that a person ordered again, is no question: the next worker does it again.
     """
-    opened = [effect for effect in open_effects(scope) if effect.repeat != Repeat.HARMLESS]
+    opened = [effect for effect in open_effects(scope) if not _is_let_be(effect)]
     if not opened:
         return []
     ordered = {*Order.objects.filter(effect__in=opened, used_by_attempt__isnull=True).values_list("effect", flat=True)}
     return [effect for effect in opened if not (effect.undoes_id and _may_be_sent_again(effect, ordered))]
+
+
+def _is_let_be(effect: Effect) -> bool:
+    abandoned = effect.status == EffectStatus.UNKNOWN and effect.in_flight == InFlight.ABANDON
+    return effect.repeat == Repeat.HARMLESS or (abandoned and effect.compensation is None)
+
+
+def effects_left_open(scope: str) -> list[str]:
+    """Return the keys that keep a run from being done: under way, or unknown and not let be."""
+    return sorted(
+        effect.key
+        for effect in open_effects(scope)
+        if effect.status == EffectStatus.INTENDED or effect.in_flight != InFlight.ABANDON
+    )
+
+
+def effects_to_cancel(scope: str) -> list[str]:
+    """Return the keys under way for which a cancel call was asked."""
+    asked = Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED, cancel_asked_at__isnull=False)
+    return list(asked.order_by("id").values_list("key", flat=True))
+
+
+def unstable_effects(scope: str, *, since: datetime) -> list[Effect]:
+    """Return the effects begun since then that may have happened, and that a second run of the step would not know."""
+    begun = Effect.objects.filter(scope=scope, stable_key=False, undoes__isnull=True, begun_at__gt=since)
+    return list(begun.exclude(status=EffectStatus.FAILED).select_related("owner").order_by("id"))
 
 
 def _may_be_sent_again(effect: Effect, ordered: set[int]) -> bool:
@@ -75,12 +102,13 @@ def effects_in_question(scope: str) -> list[Effect]:
     """Return the unknown effects that hold the run back: not to be repeated, and nobody ordered them again."""
     ordered = Order.objects.filter(effect=OuterRef("pk"), used_by_attempt__isnull=True)
     unknown = Effect.objects.filter(~Exists(ordered), scope=scope, status=EffectStatus.UNKNOWN, repeat=Repeat.NEVER)
+    unknown = unknown.exclude(in_flight=InFlight.ABANDON)
     return list(unknown.select_related("owner").order_by("id"))
 
 
 def query_in_question(scope: str | Given) -> QuerySet[Effect, tuple[int]]:
     """Return the query for the run's effects that are under way, or unknown and not to be repeated; not asked yet."""
-    unknown = Q(status=EffectStatus.UNKNOWN, repeat=Repeat.NEVER)
+    unknown = Q(status=EffectStatus.UNKNOWN, repeat=Repeat.NEVER, in_flight__in=[InFlight.AWAIT, InFlight.CANCEL])
     return Effect.objects.filter(Q(status=EffectStatus.INTENDED) | unknown, scope=scope).values_list("pk")
 
 

@@ -22,7 +22,7 @@ from ledger.canonical import digest
 from ledger.errors import InDoubt, KeyReused, NotFound, WasCompensated
 from ledger.models import Effect, EffectReport, Order
 from ledger.public_ids import new_id
-from ledger.states import MOVES, OPEN, SETTLED, EffectStatus, Repeat
+from ledger.states import MOVES, OPEN, SETTLED, EffectStatus, InFlight, Repeat
 from ledger.transactions import assert_open
 
 
@@ -54,6 +54,7 @@ class Declared:
     compensation: dict[str, Any] | None = None
     compensate_on: tuple[str, ...] = ()
     stable_key: bool = True
+    in_flight: str = InFlight.AWAIT
 
 
 UNDECLARED = Declared()
@@ -131,6 +132,7 @@ def intend(
         owner=owner,
         created_at=now,
         stable_key=declared.stable_key,
+        in_flight=declared.in_flight,
         compensation=declared.compensation,
         compensate_on=list(declared.compensate_on),
         undoes=undoes,
@@ -174,6 +176,7 @@ def _beginning(
         "permit_ref": permit_ref,
         "request_key": request_key,
         "settle_by": None,
+        "cancel_asked_at": None,
         "undo_waived_by": None,
         "undo_waived_reason": "",
         "begun_at": now,
@@ -284,6 +287,40 @@ def doubt_all(*, scope: str, now: datetime, by: str) -> list[Effect]:
     return _doubt_each(under_way, why="its run was ended", by=by, now=now)
 
 
+def holds_when_unknown(effect: Effect) -> bool:
+    """Tell whether nobody may go on while the outcome of this effect is unknown."""
+    return effect.repeat == Repeat.NEVER and effect.in_flight != InFlight.ABANDON
+
+
+def abandon_effect(*, scope: str, key: str, now: datetime, by: str) -> Effect:
+    """Let an effect under way be: unknown at once, with its owner, and nobody waits for it. Its key stays in doubt."""
+    assert_open()
+    effect = find_effect(scope=scope, key=key)
+    if effect is None or effect.status != EffectStatus.INTENDED:
+        raise NotFound
+    effect.in_flight = InFlight.ABANDON
+    effect.save(update_fields=["in_flight"])
+    _doubt(effect, by=by, why="its worker let it be", now=now)
+    return effect
+
+
+def ask_to_cancel(*, scope: str, now: datetime, keys: set[str] | None = None) -> list[str]:
+    """Ask for the cancel calls of effects under way that are to be cancelled when their run stops; ``keys``: of these.
+
+    The call is their worker's to make, and what came of it to report by the attempt's token. Returns their keys.
+    """
+    assert_open()
+    under_way = Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED)
+    if keys is None:
+        under_way = under_way.filter(in_flight=InFlight.CANCEL)
+    else:
+        under_way.filter(key__in=keys).update(in_flight=InFlight.CANCEL)
+        under_way = under_way.filter(key__in=keys)
+    asked = list(under_way.order_by("id").values_list("key", flat=True))
+    under_way.filter(cancel_asked_at=None).update(cancel_asked_at=now)
+    return asked
+
+
 def await_effects(*, scope: str, settle_by: Mapping[str, datetime]) -> None:
     """Let effects under way outlast a suspend: each is awaited until its time, then unknown."""
     assert_open()
@@ -314,7 +351,7 @@ def _doubt_each(effects: QuerySet[Effect], *, why: str, by: str, now: datetime) 
     held = []
     for effect in effects.order_by("id").select_for_update(of=("self",), no_key=True):
         _doubt(effect, by=by, why=why, now=now)
-        if effect.repeat == Repeat.NEVER:
+        if holds_when_unknown(effect):
             held.append(effect)
     return held
 

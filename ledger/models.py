@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group
 from django.db import models
 
 from ledger.exact import ExactJSONField
-from ledger.states import EffectStatus, Repeat
+from ledger.states import EffectStatus, InFlight, Repeat
 
 
 class Effect(models.Model):
@@ -41,6 +41,10 @@ class Effect(models.Model):
         help_text="let it stay as it is",
     )
     undo_waived_reason = models.CharField(max_length=300, blank=True)
+    in_flight = models.CharField(max_length=7, choices=InFlight.choices, default=InFlight.AWAIT)
+    cancel_asked_at = models.DateTimeField(
+        null=True, help_text="its run stopped: applied all the same, it is taken back"
+    )
     settle_by = models.DateTimeField(null=True, help_text="a wait opened while it was in flight: unknown from then on")
     permit_ref = models.CharField(max_length=40, null=True)
     owner = models.ForeignKey(Group, on_delete=models.PROTECT, related_name="+", help_text="settles it when unknown")

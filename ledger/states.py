@@ -35,6 +35,18 @@ class Repeat(models.TextChoices):
     HARMLESS = "harmless"
 
 
+class InFlight(models.TextChoices):
+    """What becomes of an effect under way when its run stops: AWAIT its outcome, CANCEL it outside, or ABANDON it.
+
+    CANCEL: its worker is asked to, and if it was applied all the same it is taken back. ABANDON: unknown at once; it holds
+    nobody up, and stays with its owner.
+    """
+
+    AWAIT = "await"
+    CANCEL = "cancel"
+    ABANDON = "abandon"
+
+
 OPEN = frozenset({EffectStatus.INTENDED, EffectStatus.UNKNOWN})
 SETTLED = frozenset({EffectStatus.APPLIED, EffectStatus.FAILED, EffectStatus.COMPENSATED})
 

@@ -94,7 +94,7 @@ def begin_effect(
     if undone is None:
         _check_flags(run)
     else:
-        check_may_undo(run)
+        check_may_undo(run, undone)
     refuse_halted(run.agent_id)
     now = clock.now()
     _check_still_its_turn(run, token, now=now)
@@ -378,5 +378,5 @@ def _closeness(pattern: str) -> tuple[bool, int, str]:
 def _hold_unknown(run: Run, effect: Effect, *, actor: str, now: datetime) -> None:
     """Nobody knows what happened: the run is held for the owner, unless the receiver may get the call twice."""
     note(run, "effect.unknown", actor=actor, at=now, effect=effect.key, attempt=effect.attempt)
-    if effect.repeat == Repeat.NEVER:
+    if effects.holds_when_unknown(effect):
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)

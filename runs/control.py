@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from django.contrib.auth.models import AbstractUser
 
-from ledger import clock, consulting, reconciliation
+from ledger import clock, consulting, effects, reconciliation
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.states import EffectStatus
 from ledger.transactions import use_case
@@ -25,6 +25,7 @@ from runs.models import Run
 from runs.standing import store
 from runs.states import FINAL, Cause, ContinuationStatus, RunStatus
 from runs.timeline import note
+from runs.undoing import hold_for_unstable
 
 Check = Callable[[Run], None]
 KEEP, REDO = "keep", "redo"
@@ -125,6 +126,7 @@ def restart_run(
     run.stop_by, run.attempts = None, 0
     run.pause_asked_at, run.pause_asked_by, run.pause_reason = None, "", ""
     checkpoint = repeat_checkpoint(run, source, now=now)
+    hold_for_unstable(run, since=checkpoint.taken_at or checkpoint.created_at, actor="system:restart", now=now)
     make_continuation(run, checkpoint.pk, cause=Cause.RESTART, now=now, to_check=True)
     actor = f"person:{person.get_username()}"
     note(run, "run.restarted", actor=actor, at=now, reason=reason[:300], epoch=run.epoch, checkpoint=source.number)
@@ -175,3 +177,4 @@ def _refuse_ending(run: Run) -> None:
 def _ask_to_stop(run: Run, *, now: datetime) -> None:
     if run.lease_until:
         run.stop_by = now + timedelta(seconds=run.max_step_seconds)
+        effects.ask_to_cancel(scope=run.public_id, now=now)

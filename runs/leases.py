@@ -32,12 +32,16 @@ class Lease:
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What a worker is told to do: ``control`` is continue, pause or cancel, with who asked and by when to stop."""
+    """What a worker is told to do: ``control`` is continue, pause or cancel, with who asked and by when to stop.
+
+    A heartbeat names the effects under way that are to be cancelled outside until then.
+    """
 
     control: str
     reason: str = ""
     asked_by: str = ""
     stop_by: datetime | None = None
+    cancel_effects: tuple[str, ...] = ()
 
 
 def lock_own_run(agent: Agent, run_id: str) -> Run | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
 
-from ledger import clock, consulting, tokens
+from ledger import clock, compensation, consulting, tokens
 from ledger.canonical import digest
 from ledger.errors import InDoubt, KeyReused, NotFound
 from ledger.public_ids import new_id
@@ -156,9 +156,12 @@ def complete_run(*, agent: Agent, run_id: str, token: str, result: Any) -> Run:
         return run
     now = clock.now()
     _check_may_end(run, token, now=now)
-    open_keys = sorted(effect.key for effect in consulting.open_effects(run.public_id))
+    open_keys = consulting.effects_left_open(run.public_id)
     if open_keys:
         raise InDoubt("The outcome of some effects is open; a run cannot be done before.", effects=open_keys)
+    to_undo = [effect.key for effect in compensation.due_cancels(run.public_id)]
+    if to_undo:
+        raise InDoubt("Effects that were to be cancelled happened all the same; take them back first.", effects=to_undo)
     _record_outcome(run, RunStatus.COMPLETED, result, now=now)
     acknowledge(run, now=now)
     late_pause = run.pause_asked_at is not None

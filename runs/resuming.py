@@ -14,7 +14,7 @@ from datetime import datetime
 
 from django.db.models import Q
 
-from ledger import clock, compensation, compiled, consulting
+from ledger import clock, compiled, consulting
 from ledger.compiled import Compiled
 from ledger.errors import NotFound
 from ledger.models import Effect
@@ -36,6 +36,7 @@ from runs.models import Agent, Checkpoint, Continuation, Decision, Fact, Interru
 from runs.standing import store
 from runs.states import ContinuationKind, ContinuationStatus, HoldKind, InterruptStatus, RunStatus
 from runs.timeline import note
+from runs.undoing import due_now
 
 SYSTEM = "system:leases"
 
@@ -57,7 +58,7 @@ class Claimed:
     effects: list[Effect]
     permits: list[Permit]
     compensated_since: list[str]
-    undone: list[Effect]  # of a ``compensate`` continuation: what is to be taken back, newest first
+    undone: list[Effect]  # what is to be taken back, newest first
 
     @property
     def changed(self) -> list[Fact]:
@@ -313,7 +314,7 @@ def _what_is_claimed(run: Run, continuation: Continuation, said: Said) -> Claime
         effects=consulting.consult(run.public_id),
         permits=said.permits,
         compensated_since=_compensated_since(run, checkpoint),
-        undone=_undone_by(run, continuation),
+        undone=due_now(run),
     )
 
 
@@ -327,12 +328,6 @@ def _said_for(run: Run, continuation: Continuation) -> Said:
 def _compensated_since(run: Run, checkpoint: Checkpoint) -> list[str]:
     """Return what was taken back since the state was taken that a restart goes on from: it does not know."""
     return [] if checkpoint.taken_at is None else consulting.compensated_since(run.public_id, checkpoint.taken_at)
-
-
-def _undone_by(run: Run, continuation: Continuation) -> list[Effect]:
-    if continuation.kind != ContinuationKind.COMPENSATE:
-        return []
-    return compensation.due_undos(run.public_id, on=run.ending_on)
 
 
 _FACTS = Compiled(lambda: Fact.objects.filter(checkpoint=compiled.number("checkpoint")).order_by("id"))

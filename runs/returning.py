@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ledger import clock, effects
+from ledger import clock, consulting, effects
 from ledger.errors import NotFound
 from ledger.transactions import assert_open, use_case
 from runs.checkpoints import last_checkpoint
@@ -27,6 +27,7 @@ from runs.models import Agent, Continuation, Run
 from runs.standing import store
 from runs.states import Cause, HoldKind
 from runs.timeline import note
+from runs.undoing import hold_for_unstable
 
 SYSTEM = "system:leases"
 
@@ -51,6 +52,7 @@ def lose_lease(run: Run, *, now: datetime) -> None:
 
 def _offer_again(run: Run, *, cause: str, of: Continuation | None, now: datetime) -> Continuation:
     checkpoint = last_checkpoint(run)
+    hold_for_unstable(run, since=checkpoint.created_at, actor=SYSTEM, now=now)
     to_check = has_something_to_check(run, checkpoint.pk)
     if run.attempts >= run.agent.max_attempts:
         reason = f"{run.attempts} workers claimed it and none reached a boundary."
@@ -88,7 +90,8 @@ def hand_back(*, agent: Agent, run_id: str, token: str, reason: str, detail: str
 
 def _take_back(run: Run, *, in_doubt: bool, now: datetime) -> Continuation:
     leased = open_continuation(run)
-    if leased is None or in_doubt:
+    unstable = consulting.unstable_effects(run.public_id, since=last_checkpoint(run).created_at)
+    if leased is None or in_doubt or unstable:
         before = void_continuation(run, reason="it was handed back")
         return _offer_again(run, cause=Cause.HANDED_BACK, of=before, now=now)
     return_continuation(run, leased)

@@ -6,9 +6,9 @@ are guarded by the lease, never by a version of the run, so that a person's paus
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ledger import clock
+from ledger import clock, consulting
 from ledger.errors import NotFound
 from ledger.transactions import use_case
 from runs.checkpoints import Snapshot, find_repeated, write_checkpoint
@@ -98,7 +98,10 @@ def beat(*, agent: Agent, run_id: str, token: str, progress: SaidProgress | None
     if progress is not None:
         fields = {"text": progress.text, "done": progress.done, "of": progress.of, "spent": progress.spent, "at": now}
         Progress.objects.update_or_create(run=run, defaults=fields)
-    return lease, control_of(run)
+    told = control_of(run)
+    if told.control != Control.CONTINUE:
+        told = replace(told, cancel_effects=tuple(consulting.effects_to_cancel(run.public_id)))
+    return lease, told
 
 
 def _own_run(agent: Agent, run_id: str) -> Run:

@@ -35,6 +35,7 @@ RETRIED = (
     HoldKind.RESTORED,
     HoldKind.CHECKPOINT_SPOILT,
     HoldKind.UNDO_FAILED,
+    HoldKind.UNSTABLE_KEY,
 )
 
 
@@ -53,6 +54,7 @@ def settle_unknown(
         effect_id=effect_id, outcome=outcome, person=person, reason=reason, evidence=evidence, now=now
     )
     actor = f"person:{person.get_username()}"
+    lift_holds(run, HoldKind.UNSTABLE_KEY, subject=effect.key, by=actor, now=now)  # the owner has spoken
     note(run, "effect.settled", actor=actor, at=now, effect=effect.key, attempt=effect.attempt, outcome=outcome)
     go_on_after(run, effect, by=actor, now=now)
     store(run, now)
@@ -124,7 +126,7 @@ def retry_held_run(*, hold_id: int, person: User, reason: str, code_version: str
         raise PayloadInvalid.at("/reason", "is missing: say why it will go better now")
     now = clock.now()
     actor = f"person:{person.get_username()}"
-    if not lift_holds(run, HoldKind(hold.kind), by=actor, now=now):
+    if not lift_holds(run, HoldKind(hold.kind), subject=hold.subject, by=actor, now=now):
         raise NotFound
     run.attempts = 0
     if code_version is not None:

@@ -194,6 +194,7 @@ class HoldKind(models.TextChoices):
     CONTRADICTION = "contradiction"
     NO_DECIDER = "no_decider"
     UNDO_FAILED = "undo_failed"
+    UNSTABLE_KEY = "unstable_key"
     RESTORED = "restored"
     CHECKPOINT_SPOILT = "checkpoint_spoilt"
 

@@ -6,13 +6,14 @@ while they are open, the answers while the caller's lease is live.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from ledger import clock, compiled, consulting, effects
 from ledger.compiled import Compiled
 from ledger.errors import InDoubt, KeyReused, NotFound, PayloadInvalid, Refusal
+from ledger.states import InFlight
 from ledger.transactions import use_case
 from runs.checkpoints import Snapshot, last_checkpoint, write_checkpoint
 from runs.continuations import acknowledge
@@ -26,14 +27,19 @@ from runs.questions import AskedWait, CheckAssignees
 from runs.signals import wake_by_kept_signals
 from runs.standing import store
 from runs.states import DecisionStatus, ResumeWhen
+from runs.timeline import note
 
 
 @dataclass(frozen=True, kw_only=True)
 class PendingEffect:
-    """An effect that is still under way when its run suspends: awaited until ``settle_by``, unknown from then on."""
+    """An effect that is still under way when its run suspends: awaited until ``settle_by``, unknown from then on.
+
+    Or its worker cancels it outside until then; or it is let be, unknown at once, and nobody waits for it.
+    """
 
     key: str
-    settle_by: datetime
+    settle_by: datetime | None
+    in_flight: str = InFlight.AWAIT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +51,7 @@ class Suspended:
     interrupts: list[Interrupt]
     answers: list[Decision]
     created: bool
+    cancel_effects: list[str] = field(default_factory=list)
 
 
 def suspend(**request: Any) -> Suspended:
@@ -86,7 +93,15 @@ def _suspend(
     _refuse_doubled_keys(waits)
     known = _waits_asked_before(run, waits)
     if known and not run.lease_until:
-        return Suspended(run=run, checkpoint=known[0].checkpoint, interrupts=known, answers=[], created=False)
+        to_cancel = consulting.effects_to_cancel(run.public_id)  # the reply that named them may be lost
+        return Suspended(
+            run=run,
+            checkpoint=known[0].checkpoint,
+            interrupts=known,
+            answers=[],
+            created=False,
+            cancel_effects=to_cancel,
+        )
     check_lease(run, token, now=now)
     if run.ending:
         # The worker has stopped, which is all that the end waits for; nobody will answer, so nothing is asked.
@@ -101,7 +116,7 @@ def _suspend(
         return Suspended(run=run, checkpoint=last_checkpoint(run), interrupts=known, answers=answers, created=False)
     if after != run.checkpoint_number:
         raise StaleVersion(f"The last checkpoint of this run is {run.checkpoint_number}, not {after}.")
-    _declare_pending(run, pending)
+    to_cancel = _declare_pending(run, pending, actor=f"agent:{agent.slug}", now=now)
     checkpoint = write_checkpoint(run, snapshot, number=after + 1, now=now, resume_when=resume_when)
     record_facts(facts, agent=agent, checkpoint=checkpoint, at="/checkpoint/facts")
     acknowledge(run, now=now)
@@ -110,7 +125,14 @@ def _suspend(
     opened = open_waits(
         run, checkpoint, asked_now, agent=agent, check_assignees=check_assignees, now=now, at="/interrupts/{}"
     )
-    return Suspended(run=run, checkpoint=checkpoint, interrupts=[*known, *opened], answers=answers, created=True)
+    return Suspended(
+        run=run,
+        checkpoint=checkpoint,
+        interrupts=[*known, *opened],
+        answers=answers,
+        created=True,
+        cancel_effects=to_cancel,
+    )
 
 
 def _refuse_doubled_keys(waits: list[AskedWait]) -> None:
@@ -147,8 +169,10 @@ def _standing_answers(interrupts: list[Interrupt]) -> list[Decision]:
     return list(accepted.select_related("interrupt", "by", "permit"))
 
 
-def _declare_pending(run: Run, pending: list[PendingEffect]) -> None:
-    """Every effect under way has to be declared, or the run could wait for days over something half done."""
+def _declare_pending(run: Run, pending: list[PendingEffect], *, actor: str, now: datetime) -> list[str]:
+    """Say what becomes of what is under way, and return what the caller is to cancel outside.
+
+    Every effect under way has to be declared, or the run could wait for days over something half done."""
     under_way = consulting.keys_under_way(run.public_id)
     undeclared = sorted(under_way - {effect.key for effect in pending})
     if undeclared:
@@ -156,5 +180,17 @@ def _declare_pending(run: Run, pending: list[PendingEffect]) -> None:
     for place, effect in enumerate(pending):
         if effect.key not in under_way:
             raise PayloadInvalid.at(f"/pending/{place}/key", "names no effect that is under way")
-    if pending:
-        effects.await_effects(scope=run.public_id, settle_by={effect.key: effect.settle_by for effect in pending})
+    ends = {
+        effect.key: effect.settle_by for effect in pending if effect.settle_by and effect.key not in _let_be(pending)
+    }
+    if ends:
+        effects.await_effects(scope=run.public_id, settle_by=ends)
+    for key in sorted(_let_be(pending)):
+        left = effects.abandon_effect(scope=run.public_id, key=key, now=now, by=actor)
+        note(run, "effect.unknown", actor=actor, at=now, effect=key, attempt=left.attempt, in_flight=InFlight.ABANDON)
+    cancelled = {effect.key for effect in pending if effect.in_flight == InFlight.CANCEL}
+    return effects.ask_to_cancel(scope=run.public_id, now=now, keys=cancelled) if cancelled else []
+
+
+def _let_be(pending: list[PendingEffect]) -> set[str]:
+    return {effect.key for effect in pending if effect.in_flight == InFlight.ABANDON}

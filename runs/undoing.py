@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ledger import compensation
+from ledger import compensation, consulting
 from ledger.models import Effect
 from ledger.states import EffectStatus
-from runs.errors import NotReady, RunCancelled, RunFinished
-from runs.holds import open_hold
+from runs.errors import NotReady, RunCancelled, RunFinished, RunPaused
+from runs.holds import lift_holds, open_hold
 from runs.leases import compensates
 from runs.models import Run
 from runs.states import FINAL, HoldKind
@@ -23,10 +23,22 @@ from runs.timeline import note
 MOST_TRIES = 5
 
 
-def check_may_undo(run: Run) -> None:
+def due_now(run: Run) -> list[Effect]:
+    """Return what the holder of the run's lease takes back, newest first: at an end what it did; before that only what
+    was to be cancelled under way and was applied all the same."""
+    if run.ending:
+        return compensation.due_undos(run.public_id, on=run.ending_on)
+    return compensation.due_cancels(run.public_id)
+
+
+def check_may_undo(run: Run, undone: Effect) -> None:
     """Refuse an undo where nothing is being taken back. Raises ``RunFinished``, ``NotReady``, ``RunCancelled``."""
     if run.status in FINAL:
         raise RunFinished(f"The run has ended: {run.status}.", status=run.status)
+    if not run.ending and run.pause_asked_at:
+        raise RunPaused
+    if not run.ending and undone.cancel_asked_at:
+        return
     if not run.ending:
         raise NotReady("What was done is taken back when the run is ended, and not before.")
     if not compensates(run):
@@ -35,7 +47,7 @@ def check_may_undo(run: Run) -> None:
 
 def check_its_turn(run: Run, undone: Effect) -> None:
     """Refuse an undo that is not the next one. Raises ``NotReady``, naming the one that goes first."""
-    due = compensation.due_undos(run.public_id, on=run.ending_on)
+    due = due_now(run)
     if undone.pk not in {effect.pk for effect in due}:
         raise NotReady("Nothing of this effect is to be taken back.", effect=undone.key)
     if due[0].pk != undone.pk:
@@ -59,8 +71,20 @@ def ask_owner_of_undo(run: Run, undone: Effect, key: str, *, reason: str, actor:
         )
 
 
+def hold_for_unstable(run: Run, *, since: datetime, actor: str, now: datetime) -> None:
+    """Whoever does the step again would do these effects under other keys: their owner confirms that they may go on."""
+    for effect in consulting.unstable_effects(run.public_id, since=since):
+        reason = "Done again, its step would use another key: nobody could tell that this has happened."
+        owner_id = effect.owner_id
+        if open_hold(run, HoldKind.UNSTABLE_KEY, effect.key, owner_id=owner_id, reason=reason, now=now):
+            kind = HoldKind.UNSTABLE_KEY
+            note(run, "hold.opened", actor=actor, at=now, kind=kind, subject=effect.key, reason=reason)
+
+
 def follow_undo(run: Run, effect: Effect, *, actor: str, now: datetime) -> None:
     """The outcome of an effect is known. Was it an undo, its effect is compensated now, or its owner is asked."""
+    if effect.status == EffectStatus.FAILED:
+        lift_holds(run, HoldKind.UNSTABLE_KEY, subject=effect.key, by=actor, now=now)  # nothing happened
     if effect.undoes is None:
         return
     undone = compensation.record_undo(effect, by=actor, now=now)

@@ -124,12 +124,18 @@ COMPARED = Word(
     means="You know what this run did outside since the backup, and its ledger bears it out. It goes on from the last "
     "checkpoint that the backup has; what the ledger does not know would be done again.",
 )
+GO_PAST = Word(
+    value="past",
+    label="The run may go on past it",
+    means="You know what happened, and that doing its step again does not do it twice.",
+)
 OF_HOLDS: dict[str, tuple[Word, ...]] = {
     HoldKind.FACT_UNAVAILABLE: (WITHOUT_IT,),
     HoldKind.GAVE_UP: (TRY_AGAIN,),
     HoldKind.STRANDED: (TRY_AGAIN,),
     HoldKind.NO_DECIDER: (TRY_AGAIN,),
     HoldKind.UNDO_FAILED: (UNDO_AGAIN, STAYS),
+    HoldKind.UNSTABLE_KEY: (GO_PAST,),
     HoldKind.RESTORED: (COMPARED,),
     HoldKind.CHECKPOINT_SPOILT: (TRY_AGAIN,),
 }
@@ -145,7 +151,7 @@ def lift(hold: Hold, word: Word, *, person: User, reason: str) -> str:
     if word == STAYS:
         settling.leave_as_it_is(hold_id=hold.pk, person=person, reason=reason)
         return "The effect stays; the older ones are taken back."
-    if word in (TRY_AGAIN, UNDO_AGAIN, COMPARED):
+    if word in (TRY_AGAIN, UNDO_AGAIN, COMPARED, GO_PAST):
         settling.retry_held_run(hold_id=hold.pk, person=person, reason=reason)
         return "The next worker may claim the run."
     checking.waive_fact(

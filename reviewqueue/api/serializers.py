@@ -16,7 +16,7 @@ from django.contrib.auth.models import AbstractUser
 from ledger.canonical import digest
 from ledger.effects import Declared
 from ledger.errors import PayloadInvalid
-from ledger.states import EffectStatus, On, Repeat
+from ledger.states import EffectStatus, InFlight, On, Repeat
 from reviewqueue.api.fields import (
     Address,
     Exact,
@@ -30,7 +30,6 @@ from reviewqueue.api.fields import (
     Text,
     Whole,
     YesNo,
-    wrong,
     wrong_in,
 )
 from reviewqueue.api.wait_shapes import FactShape, WaitShape
@@ -88,8 +87,14 @@ class Pending(Shape):
     """An effect that is under way when its run suspends."""
 
     key = Key()
-    in_flight = OneOf("await", later=("cancel", "abandon"), default="await")
-    settle_by = Moment()
+    in_flight = OneOf(*InFlight.values, default=InFlight.AWAIT.value)
+    settle_by = Moment(required=False, allow_null=True, default=None)
+
+    def validate(self, sent: dict[str, Any]) -> dict[str, Any]:
+        """Refuse a wait without an end; what is let be has none."""
+        if sent["settle_by"] is None and sent["in_flight"] != InFlight.ABANDON:
+            raise wrong_in("is missing: until when its outcome is awaited", "settle_by")
+        return sent
 
 
 class SuspendShape(Shape):
@@ -232,24 +237,26 @@ class EffectShape(Shape):
     permit = Text(most=40, allow_null=True, default=None)
     repeat = OneOf(*Repeat.values, default=Repeat.NEVER.value)
     stable_key = YesNo(default=True)
-    in_flight = OneOf("await", later=("cancel", "abandon"), default="await")
+    in_flight = OneOf(*InFlight.values, default=InFlight.AWAIT.value)
     compensation = CompensationShape(allow_null=True, default=None)
     probe = Later()
 
-    def validate_stable_key(self, stable: bool) -> bool:
-        """Refuse a key that changes from try to try."""
-        if not stable:
-            raise wrong("false comes later; it is not taken yet")
-        return stable
+    def validate(self, sent: dict[str, Any]) -> dict[str, Any]:
+        """Refuse to repeat, or to let be, what nobody would know again by its key."""
+        if not sent["stable_key"] and sent["repeat"] != Repeat.NEVER:
+            raise wrong_in("has to be never where the key is not stable: another try would have another key", "repeat")
+        if not sent["stable_key"] and sent["in_flight"] == InFlight.ABANDON:
+            raise wrong_in("cannot be abandon where the key is not stable: nobody would know it again", "in_flight")
+        return sent
 
 
 def declared(sent: dict[str, Any]) -> Declared:
     """Return what the body of an effect says of taking it back; left out, every end of the run does."""
-    taken_back = sent["compensation"]
+    taken_back, kept = sent["compensation"], {"stable_key": sent["stable_key"], "in_flight": sent["in_flight"]}
     if taken_back is None:
-        return Declared()
+        return Declared(**kept)
     call = {"name": taken_back["name"], "arguments": taken_back["arguments"]}
-    return Declared(compensation=call, compensate_on=tuple(dict.fromkeys(taken_back["on"] or On.values)))
+    return Declared(compensation=call, compensate_on=tuple(dict.fromkeys(taken_back["on"] or On.values)), **kept)
 
 
 class OutcomeShape(Shape):

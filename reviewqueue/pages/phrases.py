@@ -73,6 +73,7 @@ HOLD_WORDS: dict[str, str] = {
     HoldKind.GAVE_UP: "Several workers took it and none reached the next boundary",
     HoldKind.CONTRADICTION: "Two reports about one effect contradict each other",
     HoldKind.NO_DECIDER: "Nobody may decide what it asks",
+    HoldKind.UNSTABLE_KEY: "An outside effect would not be known again if its step were done again",
     HoldKind.UNDO_FAILED: "An outside effect could not be taken back",
     HoldKind.CHECKPOINT_SPOILT: "The stored checkpoint is not what its digest says",
     HoldKind.RESTORED: "A backup was restored, and nobody has compared this run with the world yet",

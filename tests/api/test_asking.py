@@ -9,7 +9,7 @@ import pytest
 from reviewqueue.api.times import moment_text, parse_moment
 from runs.models import Connection, Interrupt, Run
 from tests import builders
-from tests.api.calls import a_started_run, a_worker, the_approval, the_suspend, the_wait
+from tests.api.calls import a_started_run, a_worker, somebody, the_approval, the_suspend, the_wait
 
 pytestmark = pytest.mark.django_db
 
@@ -194,29 +194,60 @@ def test_a_parent_comes_later(worker):
     refused(worker.post("runs", {"key": "k", "title": "A", "parent": "run_1"}), "/parent")
 
 
+def test_a_probe_comes_later(worker):
+    run, lease = a_started_run(worker)
+    wanted = {"name": "order", "arguments": {}, "probe": {"connection": "erp", "path": "/", "pointer": ""}}
+    reply = worker.put(f"runs/{run}/effects/order", wanted, Run_Lease=lease)
+    assert (reply["errors"][0]["pointer"], worker.get(f"runs/{run}/effects")["effects"]) == ("/probe", [])
+    assert "comes later" in reply["errors"][0]["message"]
+
+
+# --- effects under way ----------------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize(
-    ("member", "value"),
+    ("members", "pointer"),
     [
-        ("compensation", {"name": "cancel_order", "arguments": {}, "on": ["cancel"]}),
-        ("probe", {"connection": "erp", "path": "/", "pointer": ""}),
-        ("in_flight", "cancel"),
-        ("in_flight", "abandon"),
-        ("stable_key", False),
+        ({"in_flight": "forget"}, "/in_flight"),
+        ({"stable_key": False, "repeat": "by_key"}, "/repeat"),
+        ({"stable_key": False, "repeat": "harmless"}, "/repeat"),
+        ({"stable_key": False, "in_flight": "abandon"}, "/in_flight"),
     ],
 )
-def test_what_effects_will_have_comes_later(worker, member, value):
+def test_what_makes_no_sense_of_an_effect_is_refused(worker, members, pointer):
     run, lease = a_started_run(worker)
-    reply = worker.put(f"runs/{run}/effects/order", {"name": "order", "arguments": {}, member: value}, Run_Lease=lease)
-    assert reply["errors"][0]["pointer"] == f"/{member}"
-    assert "comes later" in reply["errors"][0]["message"]
+    wanted = {"name": "order", "arguments": {}, **members}
+    reply = worker.put(f"runs/{run}/effects/order", wanted, Run_Lease=lease)
+    assert (reply.status, reply["errors"][0]["pointer"]) == (422, pointer)
     assert worker.get(f"runs/{run}/effects")["effects"] == []
 
 
-def test_a_wait_whose_effects_are_cancelled_or_abandoned_comes_later(worker):
+def test_a_suspend_says_what_becomes_of_what_is_under_way(worker):
     run, lease = a_started_run(worker)
-    body = the_suspend(pending=[{"key": "order", "in_flight": "abandon", "settle_by": in_(days=1)}])
-    reply = worker.post(f"runs/{run}/interrupts", body, Run_Lease=lease)
-    assert reply["errors"][0]["pointer"] == "/pending/0/in_flight"
+    for key in ("awaited", "cancelled", "let-be"):
+        worker.put(f"runs/{run}/effects/{key}", {"name": "order", "arguments": key}, Run_Lease=lease)
+    pending = [
+        {"key": "awaited", "settle_by": in_(days=1)},
+        {"key": "cancelled", "in_flight": "cancel", "settle_by": in_(days=1)},
+        {"key": "let-be", "in_flight": "abandon"},
+    ]
+    endless = the_suspend(pending=[{"key": "awaited", "in_flight": "await"}, *pending[1:]])
+    missing = worker.post(f"runs/{run}/interrupts", endless, Run_Lease=lease)
+    assert (missing.status, missing["errors"][0]["pointer"]) == (422, "/pending/0/settle_by")
+    reply = worker.post(f"runs/{run}/interrupts", the_suspend(pending=pending), Run_Lease=lease)
+    assert (reply.status, reply["cancel_effects"]) == (201, ["cancelled"])
+    ledger = worker.get(f"runs/{run}/effects")["effects"]
+    assert [effect["status"] for effect in ledger] == ["intended", "intended", "unknown"]
+
+
+def test_a_heartbeat_names_what_is_to_be_cancelled_outside(worker):
+    run, lease = a_started_run(worker)
+    wanted = {"name": "order", "arguments": 1, "in_flight": "cancel"}
+    worker.put(f"runs/{run}/effects/order", wanted, Run_Lease=lease)
+    boss = somebody(builders.a_person("ops@example.org", "operators"))
+    assert boss.post(f"runs/{run}/cancel", {"reason": "stop"})["control"] == "cancel"
+    beat = worker.post(f"runs/{run}/lease", {}, Run_Lease=lease)
+    assert (beat["control"], beat["cancel_effects"]) == ("cancel", ["order"])
 
 
 # --- the rest -------------------------------------------------------------------------------------------------------------

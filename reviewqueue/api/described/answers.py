@@ -137,7 +137,7 @@ _event = {"seq": WHOLE, "type": TEXT, "actor": TEXT, "at": MOMENT, "refs": OBJEC
 _add("Event", _event | {"prev": or_null(TEXT), "digest": or_null(TEXT)})
 _add_page("Timeline", "events", "Event")
 _add("CheckpointMark", {"number": WHOLE, "digest": DIGEST})
-_stop = {"reason": TEXT, "asked_by": TEXT, "stop_by": or_null(MOMENT)}
+_stop = {"reason": TEXT, "asked_by": TEXT, "stop_by": or_null(MOMENT), "cancel_effects": many(TEXT)}
 _extend("Reached", "CheckpointMark", {"control": one_of(Control.values)}, **_stop)
 _add("Beat", {"expires_at": MOMENT, "control": one_of(Control.values)}, **_stop)
 _add("FactNow", {"name": TEXT, "value": EXACT, "now": EXACT})
@@ -250,6 +250,7 @@ _add(
         "checkpoint": ref("CheckpointMark"),
         "interrupts": many(ref("InterruptMark")),
         "answers": by_key(ref("Answer")),
+        "cancel_effects": many(TEXT),
     },
 )
 _add("InterruptStanding", {"id": INTERRUPT, "status": INTERRUPT_STATUS})

@@ -33,7 +33,7 @@ REACHED = f"""{{"number": 1, "digest": "{_DIGEST}", "control": "continue"}}"""
 SUSPEND = f"""{{"after": 1, "checkpoint": {{"step": "ask-certificate", "state": {{"offers": 2}}}},
  "interrupts": [{_WAIT}]}}"""
 SUSPENDED = f"""{{"run": {{"id": "run_4k7m2p", "status": "waiting"}}, "checkpoint": {{"number": 2, "digest": "{_DIGEST}"}},
- "interrupts": [{_MARK}], "answers": {{}}}}"""
+ "interrupts": [{_MARK}], "answers": {{}}, "cancel_effects": []}}"""
 DECISION = """{"state_version": 1, "verdict": "answer", "input": {"certificate_no": "LT-2026-0917"}}"""
 RECEIPT = f"""{{"decision": "dec_5t8w2q", "status": "accepted", "interrupt": {{"id": "int_7m2k4x", "status": "answered"}},
  "verdict": "answer", "state_version": 1, "decided_by": "ana@example.org", "decided_at": "2026-11-29T12:00:00.000000Z",

@@ -179,9 +179,10 @@ def told(said: Told) -> Reply:
     """Return what a worker is to do; who asked and by when, only where it is to stop."""
     if said.control == Control.CONTINUE:
         return {"control": said.control}
-    return {
+    stop = {
         "control": said.control,
         "reason": said.reason,
         "asked_by": said.asked_by,
         "stop_by": moment(said.stop_by),
     }
+    return stop | ({"cancel_effects": list(said.cancel_effects)} if said.cancel_effects else {})

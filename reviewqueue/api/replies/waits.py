@@ -52,6 +52,7 @@ def suspended(outcome: Suspended) -> Reply:
         "checkpoint": checkpoint_mark(outcome.checkpoint),
         "interrupts": [interrupt_mark(interrupt) for interrupt in outcome.interrupts],
         "answers": {decision.interrupt.key: answer(decision) for decision in outcome.answers},
+        "cancel_effects": outcome.cancel_effects,
     }
 
 

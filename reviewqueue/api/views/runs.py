@@ -174,7 +174,7 @@ class RunInterrupts(ApiView):
             snapshot=serializers.snapshot(body, asked["checkpoint"]),
             facts=wait_shapes.asked_facts(asked["checkpoint"]["facts"]),
             waits=[wait_shapes.asked_wait(*pair) for pair in zip(body["interrupts"], asked["interrupts"], strict=True)],
-            pending=[PendingEffect(key=it["key"], settle_by=it["settle_by"]) for it in asked["pending"] or []],
+            pending=[PendingEffect(**it) for it in asked["pending"] or []],
             resume_when=asked["resume_when"],
             check_assignees=authority.check_assignees,
         )
