@@ -112,14 +112,22 @@ def trace_of_moves(*, now: datetime) -> str:
     return f"{list(events)} {claimed.count()}"
 
 
-def neighbours(person: AbstractUser, interrupt: Interrupt) -> tuple[Interrupt | None, Interrupt | None]:
-    """Return the open waits before and after this one, in the inbox's order."""
-    waiting = authority.visible_interrupts(person).filter(status=InterruptStatus.WAITING).exclude(pk=interrupt.pk)
+def neighbours(
+    person: AbstractUser, interrupt: Interrupt, *, view: View, filters: Filters = EVERYTHING, now: datetime
+) -> tuple[Interrupt | None, Interrupt | None]:
+    """Return the open waits before and after this one in a list. A view of closed waits counts as all open."""
+    order = order_of(View.OPEN)
+    waits = narrow(_open_of(person, view, now=now), filters, order=order).exclude(pk=interrupt.pk)
     place = (interrupt.risk_rank, interrupt.deadline, interrupt.pk)
-    ordered = waiting.select_related("agent").defer(*_NOT_IN_ROWS)
-    after = ordered.filter(_after_open(*place)).order_by("risk_rank", "deadline", "id").first()
+    ordered = waits.select_related("agent").defer(*_NOT_IN_ROWS)
+    after = ordered.filter(_after_open(*place)).order_by(*order).first()
     before = ordered.exclude(_after_open(*place)).order_by("-risk_rank", "-deadline", "-id").first()
     return before, after
+
+
+def _open_of(person: AbstractUser, view: View, *, now: datetime) -> QuerySet[Interrupt]:
+    open_view = view if view in OPEN_VIEWS else View.OPEN
+    return of_view(authority.visible_interrupts(person), open_view, person, now=now)
 
 
 def next_to_decide(
@@ -135,8 +143,7 @@ def next_to_decide(
     The one behind ``after``, and from the list's start where none is behind it. A view of closed waits counts as all open.
     """
     order = order_of(View.OPEN)
-    open_view = view if view in OPEN_VIEWS else View.OPEN
-    waits = narrow(of_view(authority.visible_interrupts(person), open_view, person, now=now), filters, order=order)
+    waits = narrow(_open_of(person, view, now=now), filters, order=order)
     waits = waits.filter(_decidable(person), deadline__gt=now).filter(is_unclaimed(now=now) | Q(claimed_by=person.pk))
     waits = waits.select_related("agent").order_by(*order)
     if after is None:

@@ -19,9 +19,12 @@
       document.documentElement.dataset.theme = event.target.value;
       remember("theme", event.target.value);
     }
+    if (event.target.id === "next-on") remember("next", event.target.checked ? "at-once" : "offered");
     if (event.target.id === "keys-on") remember("keys", event.target.checked ? "on" : "off");
   });
   const keysOn = document.getElementById("keys-on");
+  const nextOn = document.getElementById("next-on");
+  if (nextOn) nextOn.checked = recall("next") === "at-once";
   if (keysOn) keysOn.checked = recall("keys") !== "off";
 
   document.addEventListener("htmx:configRequest", (event) => {

@@ -125,5 +125,12 @@
     if (Object.hasOwn(ACTS, event.key) && ACTS[event.key]()) event.preventDefault();
   });
 
+  // The next wait opened by itself: its heading has the focus, so that reading and keys begin there.
+  const heading = document.getElementById("just-done") && document.querySelector("main h1");
+  if (heading) {
+    heading.tabIndex = -1;
+    heading.focus({ preventScroll: true });
+  }
+
   if (window.location.hash === "#q") document.getElementById("q")?.focus();
 })();

@@ -17,9 +17,10 @@ from django.views.decorators.http import require_POST
 
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid, Refusal
-from reviewqueue import desk, gateway, inbox
+from reviewqueue import desk, gateway
 from reviewqueue.pages.acts import MOST_PEOPLE, SPANS
 from reviewqueue.pages.drafting import new_draft
+from reviewqueue.pages.following import came_from, list_address, next_wait, onward
 from reviewqueue.pages.outcomes import status_of
 from reviewqueue.pages.showing import PageRequest, foreign_is_missing, go_to, show
 from reviewqueue.pages.waits import wait_context
@@ -74,10 +75,10 @@ def skip(request: PageRequest, interrupt_id: str) -> HttpResponse:
             desk.release(responder=request.user, interrupt_id=interrupt_id)
     except Refusal as refusal:
         return _refused(request, interrupt_id, refusal, kept={"reason": reason})
-    following = inbox.next_to_decide(request.user, after=interrupt, now=clock.now())
+    following = next_wait(request, interrupt, now=clock.now())
     if following is None:
-        return go_to(request, reverse("inbox"))
-    return go_to(request, reverse("interrupt", args=[following.public_id]))
+        return go_to(request, list_address(request))
+    return go_to(request, reverse("interrupt", args=[following.public_id]) + onward(came_from(request)))
 
 
 def _act(

@@ -23,6 +23,7 @@ from reviewqueue.pages import kept
 from reviewqueue.pages.changes import changes_between
 from reviewqueue.pages.drafting import new_draft, read_draft
 from reviewqueue.pages.drafts import Draft, told
+from reviewqueue.pages.following import address_after
 from reviewqueue.pages.keeping import FilledIn, filled_in, keep_what_is_drawn_again
 from reviewqueue.pages.outcomes import MAY_TRY_AGAIN, status_of, tell_refusal
 from reviewqueue.pages.showing import PageRequest, foreign_is_missing, go_to, show
@@ -81,7 +82,7 @@ def _submit(request: PageRequest, screen: WaitScreen, draft: Draft, *, now: date
         return _show_refusal(request, screen, draft, refusal)
     kept.forget(request)
     typed_answers.discard_typed_answer(request.user, screen.interrupt.pk)
-    return go_to(request, resolve_url("decision", receipt.decision.public_id))
+    return go_to(request, address_after(request, receipt))
 
 
 def _refusal_of(screen: WaitScreen) -> Refusal | None:

@@ -19,7 +19,7 @@ from reviewqueue import gateway, typed_answers
 from reviewqueue.pages import kept
 from reviewqueue.pages.showing import PageRequest, foreign_is_missing, go_to, show
 
-_NOT_TYPED = ("csrfmiddlewaretoken", "act", "edited", "reshape")
+_NOT_TYPED = ("csrfmiddlewaretoken", "act", "edited", "reshape", "list")
 
 
 @dataclass(frozen=True, kw_only=True)

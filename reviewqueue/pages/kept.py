@@ -27,7 +27,9 @@ KEY = "kept"
 MARK = "keeps_what_was_typed"
 LIMIT = 200_000  # characters; a form beyond it comes back as a page that shows it
 KEPT_FOR = timedelta(hours=12)
-_NOT_WORDS = frozenset({"csrfmiddlewaretoken", "act", "who", "request_key", "state_version", "content_digest", "since"})
+_NOT_WORDS = frozenset(
+    {"csrfmiddlewaretoken", "act", "who", "request_key", "state_version", "content_digest", "since", "list"}
+)
 
 
 def keeps_what_was_typed(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:

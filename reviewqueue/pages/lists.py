@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib.auth.models import AbstractUser
 from django.utils.safestring import SafeString
@@ -102,6 +103,7 @@ def inbox_context(reader: AbstractUser, asked_for: ListAsked, *, now: datetime) 
         "inbox_count": counts.shown_open,
         "asked": asked_for,
         "list": asked_for.query(with_place=True),
+        "onward": f"?{urlencode({'list': asked_for.query()})}" if asked_for.query() else "",
         "here": address(view, filters, asked_for.after),
         "found": found,
         "groups": inbox_groups(found, counts, asked_for, reader=reader, now=now),

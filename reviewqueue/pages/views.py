@@ -11,9 +11,9 @@ from django.http import HttpResponse
 from django.views.decorators.http import require_safe
 
 from ledger import clock
-from reviewqueue import inbox as desk
 from reviewqueue import screens
 from reviewqueue.pages.filters import read_list
+from reviewqueue.pages.following import next_wait
 from reviewqueue.pages.lists import inbox_context
 from reviewqueue.pages.live import answer_list
 from reviewqueue.pages.receipts import receipt_context
@@ -40,7 +40,7 @@ def receipt(request: PageRequest, decision_id: str) -> HttpResponse:
     """Show one decision and how far what it allowed has come."""
     now = clock.now()
     screen = screens.read_receipt(request.user, decision_id)
-    following = desk.next_to_decide(request.user, now=now)
+    following = next_wait(request, screen.interrupt, now=now)
     context = receipt_context(screen, following, reader=request.user, now=now)
     if request.htmx and request.GET.get("so_far") == context["so_far"]:
         return HttpResponse(status=204)  # nothing moved: nothing is swapped, nothing read out again

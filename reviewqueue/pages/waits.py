@@ -17,7 +17,6 @@ from django.utils.safestring import SafeString
 
 from ledger.canonical import digest
 from ledger.models import Effect
-from reviewqueue import inbox
 from reviewqueue.pages import phrases
 from reviewqueue.pages.acts import acts_around
 from reviewqueue.pages.calls import CallWords, Labels, describe_call, labels_of
@@ -90,7 +89,6 @@ def wait_context(screen: WaitScreen, *, reader: AbstractUser, now: datetime, edi
     heading, plain = asked(interrupt, labels)
     if call is not None and interrupt.kind == Kind.APPROVAL:
         heading = call.short
-    before, after = inbox.neighbours(reader, interrupt)
     return {
         "section": "inbox",
         "now": now,
@@ -121,8 +119,6 @@ def wait_context(screen: WaitScreen, *, reader: AbstractUser, now: datetime, edi
         and interrupt.claimed_until is not None
         and interrupt.claimed_until > now,
         "is_mine": interrupt.claimed_by_id == reader.pk,
-        "before": before,
-        "after": after,
         "who": mark_of(reader),
     }
 

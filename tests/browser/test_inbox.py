@@ -370,3 +370,32 @@ def test_row_25_several_are_decided_together_without_javascript(without_script: 
     page.get_by_role("link", name="Back to the list").click()
     assert page.url.endswith("/?queue=refunds")
     expect(page.locator(".wait")).to_have_count(1)
+
+
+# --- the next one -----------------------------------------------------------------------------------------------------
+
+
+def test_row_4_the_next_one_opens_at_once_is_focused_and_the_last_can_be_taken_back(lenas: Page):
+    desk.an_order()
+    first, second, third = (desk.a_refund(number) for number in range(3))
+    lenas.goto("/?queue=refunds")
+    lenas.get_by_role("button", name="Account:").click()
+    lenas.get_by_label("After a decision, open the next wait").check()
+    lenas.keyboard.press("Escape")
+    row(lenas, first).locator(".ask > a").click()
+    for following in (second, third):
+        expect(lenas.get_by_role("radio", name=re.compile("^Reject"))).to_be_visible()
+        for key in ("r", "r", "Enter"):
+            lenas.keyboard.press(key)
+        expect(lenas).to_have_url(re.compile(following.public_id))
+        expect(lenas.get_by_role("heading", level=1)).to_be_focused()
+        drawn = lenas.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
+        assert drawn < 3_000
+    expect(lenas.locator("#just-done")).to_contain_text("You rejected: Refund order R-1")
+    lenas.keyboard.press("u")
+    expect(lenas).to_have_url(re.compile(second.public_id))
+    second.refresh_from_db()
+    assert second.status == "waiting"
+    lenas.goto("/")
+    lenas.get_by_role("button", name="Account:").click()
+    expect(lenas.get_by_label("After a decision, open the next wait")).to_be_checked()
