@@ -11,10 +11,12 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 
+from ledger.canonical import digest
 from reviewqueue.pages import phrases
 from reviewqueue.pages.calls import describe_call, labels_of
 from reviewqueue.pages.changes import Change, changes_between
 from reviewqueue.pages.earlier import next_round, overtaking_facts
+from reviewqueue.pages.tellings import tellings_of
 from reviewqueue.pages.waits import asked
 from reviewqueue.screens import ReceiptScreen
 from runs.decisions import who_decided
@@ -48,12 +50,16 @@ def receipt_context(
     _, plain = asked(interrupt, labels)
     word, tone = phrases.DECISION_WORDS[decision.status]
     may_undo = _may_be_undone(screen, reader=reader, now=now)
-    hops = _hops(screen) if decision.status == DecisionStatus.ACCEPTED else []
+    hops = _hops(screen, now=now) if decision.status == DecisionStatus.ACCEPTED else []
+    tellings = tellings_of(decision, screen.continuation)
+    stations = [hop.sub for hop in hops] + [f"{telling.word} {telling.tries}" for telling in tellings]
+    is_on_its_way = any(hop.state == "to come" for hop in hops) or any(telling.is_open for telling in tellings)
     return {
         "section": "inbox",
         "now": now,
-        "so_far": f"{may_undo}.{screen.resume}",
-        "is_moving": may_undo or any(hop.state == "to come" for hop in hops) or screen.resume == "leased",
+        "tellings": tellings,
+        "so_far": f"{may_undo}.{screen.resume}.{digest(stations)[4:20]}",
+        "is_moving": may_undo or is_on_its_way or screen.resume == "leased",
         "screen": screen,
         "decision": decision,
         "interrupt": interrupt,
@@ -98,7 +104,7 @@ def _may_be_undone(screen: ReceiptScreen, *, reader: AbstractUser, now: datetime
     return is_own and decision.closes and now < decision.created_at + interrupt.policy.undo
 
 
-def _hops(screen: ReceiptScreen) -> list[Hop]:
+def _hops(screen: ReceiptScreen, *, now: datetime) -> list[Hop]:
     """Return the way of an accepted answer and where on it the run is."""
     decided = Hop(words="Decided", at=screen.decision.created_at, state="done")
     to_come = [Hop(words="Checked again"), Hop(words="Ready"), Hop(words="Taken"), Hop(words="Goes on")]
@@ -116,5 +122,7 @@ def _hops(screen: ReceiptScreen) -> list[Hop]:
         is_now = at == place and continuation.status != "acknowledged"
         state = "now" if is_now else "done" if at < place or continuation.status == "acknowledged" else "to come"
         sub = "held back, see below" if is_now and held else subs[at] if state != "to come" else ""
+        if words == "Ready" and state != "done" and not held and now < continuation.not_before:
+            sub = "once it can no longer be taken back"
         hops.append(Hop(words=words, sub=sub, at=times[at], state=state))
     return hops
