@@ -69,6 +69,12 @@ class KeyInvalid(Refusal):
     code = "key_invalid"
 
 
+class NameDisguised(Refusal):
+    """This name mixes alphabets, or has letters that pose as others, so that two readers would see two names."""
+
+    code = "name_disguised"
+
+
 class InDoubt(Refusal):
     """It is not known whether this effect happened. Its owner settles that; until then it must not be done again."""
 

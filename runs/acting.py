@@ -15,6 +15,7 @@ from typing import Any
 
 from ledger import attempts, clock, compensation, effects, tokens
 from ledger.canonical import digest
+from ledger.effect_names import refuse_disguised
 from ledger.effects import UNDECLARED, Declared, Next
 from ledger.errors import InDoubt, KeyReused, NotFound, PayloadInvalid, Refusal
 from ledger.exact import ABSENT
@@ -102,6 +103,7 @@ def begin_effect(
     asked = _complete(run, key=key, name=name, arguments=arguments, permit=permit, known=known, undone=undone)
     if known is None or effects.foresee(known, fence=run.fence, request_key=request_key) == Next.NEXT_ATTEMPT:
         if known is None:
+            refuse_disguised(name)
             _check_declared(run, declared, undone=undone)
         guard = _check_new_attempt if undone is None else _check_new_undo
         refusal = guard(run, asked, known=known, now=now)
@@ -263,6 +265,7 @@ def _check_declared(run: Run, declared: Declared, *, undone: Effect | None) -> N
         return
     if undone is not None:
         raise PayloadInvalid.at("/compensation", "is not for an undo: what takes back is not taken back")
+    refuse_disguised(declared.compensation["name"])
     rule = _rule_for(run.agent, declared.compensation["name"])
     if rule is not None:
         raise ApprovalRequired(
@@ -358,7 +361,8 @@ def _approval_required(reason: str) -> ApprovalRequired:
 def _rule_for(agent: Agent, name: str) -> EffectRule | None:
     """Return the rule of this name; of several the closest: a bare name, then the longest pattern.
 
-    The agent chooses the name, so case, blanks, full width and characters that nobody sees do not lead past a rule.
+    The agent chooses the name, so case, blanks, full width and characters that nobody sees do not lead past a rule; letters
+    of another alphabet that look the same are refused (``name_disguised``).
     """
     bare = _bare(name)
     fitting = [rule for rule in EffectRule.objects.filter(agent=agent) if fnmatchcase(bare, _bare(rule.name_pattern))]

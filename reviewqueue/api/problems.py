@@ -91,6 +91,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "key_reused": (409, "Key used before"),
     "lease_lost": (409, "Lease lost"),
     "method_not_allowed": (405, "Method not allowed"),
+    "name_disguised": (422, "Name disguised"),
     "no_decider": (422, "Nobody may decide"),
     "not_found": (404, "Not found"),
     "not_permitted": (403, "Not permitted"),

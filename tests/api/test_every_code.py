@@ -160,6 +160,12 @@ def input_invalid(worker: Caller) -> Reply:
     return somebody().post(f"interrupts/{interrupt}/decisions", ANSWER | {"input": {"certificate_no": 7}})
 
 
+def name_disguised(worker: Caller) -> Reply:
+    run, lease = a_started_run(worker)
+    wanted = {"name": "\N{CYRILLIC SMALL LETTER BYELORUSSIAN-UKRAINIAN I}ssue_order", "arguments": 1}
+    return worker.put(f"runs/{run}/effects/k", wanted, Run_Lease=lease)
+
+
 def key_invalid(worker: Caller) -> Reply:
     return worker.post("runs", {"key": "a b", "title": "A"})
 

@@ -8,7 +8,8 @@ import pytest
 from django.db import transaction
 
 from ledger import attempts, clock
-from ledger.errors import AlreadySettled, InDoubt, KeyReused, NotFound, PayloadInvalid, Refusal
+from ledger.effects import Declared
+from ledger.errors import AlreadySettled, InDoubt, KeyReused, NameDisguised, NotFound, PayloadInvalid, Refusal
 from ledger.exact import ABSENT, parse
 from ledger.models import Effect, EffectReport
 from runs import settling
@@ -502,3 +503,14 @@ def test_every_refusal_of_the_rules_is_told_with_its_code():
         begin(run, arguments=ARGUMENTS)
     assert isinstance(refused.value, Refusal)
     assert refused.value.extra == {"reason": "approval.action"}
+
+
+@pytest.mark.parametrize("name", ["\u0456ssue_purchase_order", "issue\ufe0f_purchase_order"], ids=ascii)
+def test_no_look_alike_leads_past_a_rule(name):
+    run = a_leased_run()
+    a_rule("issue_*")
+    with pytest.raises(NameDisguised):
+        begin(run, name=name)
+    with pytest.raises(NameDisguised):
+        begin(run, name="other", declared=Declared(compensation={"name": name, "arguments": 1}))
+    assert not Effect.objects.exists()

@@ -194,6 +194,7 @@ WORKERS: dict[tuple[str, str], Operation] = {
             "call_not_approved",
             "permit_used",
             "permit_expired",
+            "name_disguised",
             "not_ready",
         ),
         lease=True,
