@@ -1,0 +1,157 @@
+"""Every page for people with who reads it and who changes something by its POST. A page without an entry fails.
+
+`PAGES` is held against the URL map; the authority matrix of pages and their payload corpus start from here. The world has
+one open wait, one decided one and one ended run, all of one agent and one queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from runs.lifecycle import fail_run
+from runs.models import Decision, Interrupt, Run
+from tests import builders
+from tests.pages import desk
+
+#: Who comes. The initiator started the run that waits; a disabled one is still signed in by an old session.
+KINDS = ("nobody", "disabled", "stranger", "reviewer", "lead", "auditor", "initiator", "owner", "operator")
+SIGNED_IN = KINDS[2:]
+
+
+@dataclass
+class PageWorld:
+    """What there is to see."""
+
+    wait: Interrupt
+    receipt: Decision
+    ended: Run
+    people: dict[str, User]
+
+    def browser_of(self, kind: str) -> Client:
+        client = Client()
+        if kind in self.people:
+            client.force_login(self.people[kind])
+        if kind == "disabled":
+            User.objects.filter(pk=self.people[kind].pk).update(is_active=False)
+        return client
+
+
+def a_page_world() -> PageWorld:
+    builders.a_queue()
+    people = {
+        "disabled": builders.a_person("gone@example.org", "engineering-reviewers", "operators"),
+        "stranger": builders.a_person("zoe@example.org"),
+        "reviewer": builders.a_reviewer("ana@example.org"),
+        "lead": builders.a_person("lea@example.org", "engineering-leads"),
+        "auditor": builders.a_person("aud@example.org", "engineering-auditors"),
+        "initiator": builders.a_person("tom@example.org"),
+        "owner": builders.a_person("own@example.org", "agent-owners"),
+        "operator": builders.a_person("ops@example.org", "operators"),
+    }
+    for kind in ("owner", "operator"):
+        people[kind].is_staff = True
+        people[kind].save()
+    started = [builders.a_running_run(initiator=people["initiator"]) for _ in range(3)]
+    decided = builders.a_waiting_interrupt(started=started[1])
+    builders.decide(decided, builders.a_reviewer("ben@example.org"))
+    lost = started[2]
+    fail_run(agent=lost.run.agent, run_id=lost.run.public_id, token=lost.lease.token, error=None)
+    wait = builders.a_waiting_interrupt(started=started[0])
+    return PageWorld(wait=wait, receipt=Decision.objects.get(), ended=lost.run, people=people)
+
+
+@dataclass
+class Page:
+    """One address. ``reads`` says what each signed-in kind gets (``None``: it is not for GET), ``fields`` what a good POST
+    holds, ``changes`` who changes something by it; everybody else changes nothing."""
+
+    address: Callable[[PageWorld], str]
+    reads: dict[str, int] | None = None
+    fields: Callable[[PageWorld, str], dict[str, str]] | None = None
+    changes: frozenset[str] = frozenset()
+    is_open: bool = False
+
+
+ALL_READ = dict.fromkeys(SIGNED_IN, 200)
+SEES = ALL_READ | {"stranger": 404}
+
+
+def _wait(end: str = "") -> Callable[[PageWorld], str]:
+    return lambda world: f"/interrupts/{world.wait.public_id}{end}"
+
+
+def _run(end: str = "") -> Callable[[PageWorld], str]:
+    return lambda world: f"/runs/{world.wait.run.public_id}{end}"
+
+
+def _with(**fields: str) -> Callable[[PageWorld, str], dict[str, str]]:
+    return lambda world, kind: fields
+
+
+def _rejection(world: PageWorld, kind: str) -> dict[str, str]:
+    """What this person's form would send; for whoever has none, what a reviewer's would."""
+    drawn_for = kind if kind in ("reviewer", "lead") else "reviewer"
+    form = desk.form_of(world.browser_of(drawn_for), world.wait)
+    return form | {"verdict": "reject", "act": "reject", "message-reject": "Too dear"}
+
+
+PAGES: dict[str, Page] = {
+    "": Page(lambda _: "/", ALL_READ),
+    "interrupts/<slug:interrupt_id>": Page(_wait(), SEES, _rejection, frozenset({"reviewer", "lead"})),
+    "interrupts/<slug:interrupt_id>/standing": Page(_wait("/standing"), SEES),
+    "interrupts/<slug:interrupt_id>/claim": Page(_wait("/claim"), None, _with(), frozenset({"reviewer", "lead"})),
+    "interrupts/<slug:interrupt_id>/release": Page(_wait("/release"), None, _with()),
+    "interrupts/<slug:interrupt_id>/undo": Page(_wait("/undo"), None, _with()),
+    "decisions/<slug:decision_id>": Page(lambda world: f"/decisions/{world.receipt.public_id}", SEES),
+    "insights": Page(lambda _: "/insights", ALL_READ),
+    "insights.csv": Page(lambda _: "/insights.csv", ALL_READ),
+    "agents": Page(lambda _: "/agents", ALL_READ),
+    "agents/<slug:slug>/<slug:move>": Page(
+        lambda _: "/agents/purchase-requests/halt", None, _with(reason="look"), frozenset({"owner", "operator"})
+    ),
+    "runs": Page(lambda _: "/runs", ALL_READ),
+    "runs/<slug:run_id>": Page(_run(), SEES),
+    "runs/<slug:run_id>/<slug:verb>": Page(
+        _run("/cancel"), None, _with(reason="not needed"), frozenset({"initiator", "owner", "operator"})
+    ),
+    "api/docs/": Page(lambda _: "/api/docs/", ALL_READ),
+    "api/docs/openapi.json": Page(lambda _: "/api/docs/openapi.json", ALL_READ),
+    "problems/<slug:code>": Page(lambda _: "/problems/stale_version", ALL_READ, is_open=True),
+    "account/login/": Page(lambda _: "/account/login/", dict.fromkeys(SIGNED_IN, 302), is_open=True),
+    "account/logout/": Page(lambda _: "/account/logout/", ALL_READ),
+    "account/password/": Page(lambda _: "/account/password/", ALL_READ),
+    "account/confirm/": Page(lambda _: "/account/confirm/", ALL_READ),
+    "account/inactive/": Page(lambda _: "/account/inactive/", ALL_READ, is_open=True),
+    "healthz": Page(lambda _: "/healthz", ALL_READ, is_open=True),
+    "readyz": Page(lambda _: "/readyz", dict.fromkeys(SIGNED_IN, 503), is_open=True),
+    "metrics": Page(lambda _: "/metrics", ALL_READ, is_open=True),
+}
+
+
+def pages_of_the_map() -> Iterator[str]:
+    """Yield every address that is no part of the API and none of the admin site, which has its own matrix."""
+    for route in _walk(get_resolver().url_patterns, ""):
+        if not route.startswith(("api/v1/", "^api/", "admin/")):
+            yield route
+
+
+def admin_addresses() -> Iterator[str]:
+    """Yield the addresses of the admin site, with a row that is not there where one is named."""
+    for route in _walk(get_resolver().url_patterns, ""):
+        if route.startswith("admin/") and not route.startswith("admin/^"):
+            yield "/" + route.replace("<path:object_id>", "1").replace("<int:content_type_id>", "1").replace(
+                "<path:url>", ""
+            ).replace("<path:app_label>", "runs").replace("<str:id>", "1")
+
+
+def _walk(patterns: list[URLPattern | URLResolver], before: str) -> Iterator[str]:
+    for pattern in patterns:
+        if isinstance(pattern, URLResolver):
+            yield from _walk(pattern.url_patterns, before + str(pattern.pattern))
+        else:
+            yield before + str(pattern.pattern)
