@@ -100,12 +100,36 @@ def _rejection(world: PageWorld, kind: str) -> dict[str, str]:
     return form | {"verdict": "reject", "act": "reject", "message-reject": "Too dear"}
 
 
+def _assigned(world: PageWorld, kind: str) -> dict[str, str]:
+    return {"people": str(world.people["reviewer"].pk)}
+
+
+def _approved_together(world: PageWorld, kind: str) -> dict[str, str]:
+    """A wait of little risk among the selected ones."""
+    wait = world.wait
+    seen = {f"version-{wait.public_id}": "1", f"digest-{wait.public_id}": wait.content_digest}
+    return seen | {"interrupt": wait.public_id, "verdict": "approve", "act": "approve"}
+
+
+#: Whoever sees a wait may say something to the others about it.
+WHO_SEE = frozenset(SIGNED_IN) - {"stranger"}
+WHO_DECIDE = frozenset({"reviewer", "lead"})
+
 PAGES: dict[str, Page] = {
     "": Page(lambda _: "/", ALL_READ),
-    "interrupts/<slug:interrupt_id>": Page(_wait(), SEES, _rejection, frozenset({"reviewer", "lead"})),
+    "interrupts/<slug:interrupt_id>": Page(_wait(), SEES, _rejection, WHO_DECIDE),
     "interrupts/<slug:interrupt_id>/standing": Page(_wait("/standing"), SEES),
-    "interrupts/<slug:interrupt_id>/claim": Page(_wait("/claim"), None, _with(), frozenset({"reviewer", "lead"})),
+    "interrupts/<slug:interrupt_id>/claim": Page(_wait("/claim"), None, _with(), WHO_DECIDE),
     "interrupts/<slug:interrupt_id>/release": Page(_wait("/release"), None, _with()),
+    "interrupts/<slug:interrupt_id>/comment": Page(_wait("/comment"), None, _with(comment="Who knows?"), WHO_SEE),
+    "interrupts/<slug:interrupt_id>/assign": Page(_wait("/assign"), None, _assigned, frozenset({"lead", "operator"})),
+    "interrupts/<slug:interrupt_id>/extend": Page(
+        _wait("/extend"), None, _with(by="3600"), frozenset({"lead", "operator"})
+    ),
+    "interrupts/<slug:interrupt_id>/skip": Page(_wait("/skip"), None, _with(reason="Not my field"), WHO_SEE),
+    "interrupts/<slug:interrupt_id>/typed": Page(_wait("/typed"), None, _rejection, WHO_DECIDE),
+    "interrupts/<slug:interrupt_id>/typed/discard": Page(_wait("/typed/discard"), None, _with()),
+    "together": Page(lambda _: "/together", ALL_READ, _approved_together, WHO_DECIDE),
     "interrupts/<slug:interrupt_id>/undo": Page(_wait("/undo"), None, _with()),
     "decisions/<slug:decision_id>": Page(lambda world: f"/decisions/{world.receipt.public_id}", SEES),
     "insights": Page(lambda _: "/insights", ALL_READ),

@@ -82,7 +82,8 @@ def a_world_with_a_question() -> tuple[PageWorld, list[str]]:
     question = desk.a_question()
     edited = desk.an_order()
     waits = [f"/interrupts/{it.public_id}" for it in (world.wait, question, edited)]
-    return world, [*waits, "/", "/agents", f"/runs/{world.wait.run.public_id}", "/account/password/"]
+    together = f"/together?interrupt={world.wait.public_id}"
+    return world, [*waits, together, "/", "/agents", f"/runs/{world.wait.run.public_id}", "/account/password/"]
 
 
 def some(turn: int) -> list[str]:
