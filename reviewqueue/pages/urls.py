@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from reviewqueue.pages import agents, around, deciding, insights, keeping, levers, live, together, views
+from reviewqueue.pages import agents, around, deciding, insights, keeping, large, levers, live, together, views
 
 urlpatterns = [
     path("", views.inbox, name="inbox"),
@@ -12,6 +12,7 @@ urlpatterns = [
     path("interrupts/<slug:interrupt_id>/standing", live.standing, name="standing"),
     path("interrupts/<slug:interrupt_id>/claim", deciding.claim, name="claim"),
     path("interrupts/<slug:interrupt_id>/release", deciding.release, name="release"),
+    path("interrupts/<slug:interrupt_id>/call", large.call, name="call"),
     path("interrupts/<slug:interrupt_id>/comment", around.comment, name="comment"),
     path("interrupts/<slug:interrupt_id>/assign", around.assign, name="assign"),
     path("interrupts/<slug:interrupt_id>/extend", around.extend, name="extend"),

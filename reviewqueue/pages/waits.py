@@ -23,9 +23,11 @@ from reviewqueue.pages.calls import CallWords, Labels, describe_call, labels_of
 from reviewqueue.pages.characters import warnings_in
 from reviewqueue.pages.earlier import earlier_answers
 from reviewqueue.pages.kept import mark_of
+from reviewqueue.pages.large import LARGE_FROM, size_of
 from reviewqueue.pages.outcomes import who_can_in_words
 from reviewqueue.pages.reasons import why_not_now
 from reviewqueue.pages.stories import tell
+from reviewqueue.pages.values import size_in_words
 from reviewqueue.screens import WaitScreen
 from runs.models import Agent, Fact, FactStatus, Interrupt
 from runs.states import Kind
@@ -111,6 +113,7 @@ def wait_context(screen: WaitScreen, *, reader: AbstractUser, now: datetime, edi
         "gauge": _gauge(interrupt, now=now),
         "winner_done": "" if screen.winner is None else phrases.VERDICT_DONE.get(screen.winner.verdict, "answered"),
         "closed": phrases.closed_words(interrupt),
+        "large": size_in_words(proposal["arguments"]) if size_of(proposal) >= LARGE_FROM else "",
         "may_decide": screen.may_decide and interrupt.deadline > now,
         "why": why_not_now(screen, now=now),
         "who_can": who_can_in_words(screen.why_not),

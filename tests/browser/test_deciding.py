@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from playwright.sync_api import Browser, Page, expect
 
-from ledger import exact
+from ledger import clock, exact
+from reviewqueue.delivery.models import Delivery, WebhookEndpoint
 from runs.amending import Amendment, amend_wait
-from runs.models import Decision
+from runs.models import Decision, Event
+from tests import builders
 from tests.browser.test_reviewing import choose, lenas, open_wait, sign_in, without_script  # noqa: F401  fixtures
 from tests.pages import desk
 
@@ -167,3 +171,48 @@ def test_row_16_a_lead_hands_over_and_gives_more_time(lenas: Page):  # noqa: F81
     lenas.get_by_role("button", name="Hand over").click()
     expect(lenas.get_by_role("heading", name="Why can’t I decide?")).to_be_visible()
     expect(lenas.get_by_text("Who can: Ines")).to_be_visible()
+
+
+def test_row_23_a_large_call_is_searched_by_keyboard_and_a_path_is_copied(lenas: Page):  # noqa: F811
+    lines = [{"part": f"Part {number}", "amount": f"{number}.00", "note": "x" * 40} for number in range(2_000)]
+    open_wait(lenas, desk.an_order(proposal={"name": "order", "arguments": {"lines": lines}}))
+    link = lenas.get_by_role("link", name="Search every value")
+    link.focus()
+    lenas.keyboard.press("Enter")
+    expect(lenas.get_by_role("heading", level=1)).to_contain_text("Every value of order")
+    lenas.get_by_role("searchbox", name="Find in ways and values").fill("part 1999")
+    lenas.keyboard.press("Enter")
+    expect(lenas.get_by_text("/lines/1999/part")).to_be_visible()
+    lenas.get_by_role("button", name="Copy path").click()
+    expect(lenas.locator("#says")).to_contain_text("opied")
+
+
+def test_row_20_the_receipt_follows_a_message_that_fails(lenas: Page):  # noqa: F811
+    interrupt = desk.an_order()
+    open_wait(lenas, interrupt)
+    choose(lenas, "Approve")
+    lenas.get_by_role("button", name="Approve: ").click()
+    expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
+    event = Event.objects.get(type="interrupt.answered")
+    endpoint = WebhookEndpoint.objects.create(
+        public_id="whe_1", agent=interrupt.agent, key="hook", body_digest="rq1:body", created_at=clock.now(),
+        url="https://agent.example/hook", events=["interrupt.answered"],
+    )  # fmt: skip
+    Delivery.objects.create(
+        public_id="msg_1", endpoint=endpoint, event=event, type=event.type, body="{}", created_at=clock.now(), tries=1,
+        trouble="HTTP 500", next_at=clock.now() + timedelta(seconds=30), give_up_at=clock.now() + timedelta(days=1),
+    )  # fmt: skip
+    expect(lenas.get_by_text("tried once; next try")).to_be_visible()
+    Delivery.objects.update(status="delivered", ended_at=clock.now())
+    expect(lenas.locator("#so-far").get_by_text("delivered", exact=True)).to_be_visible()
+
+
+def test_row_12_the_open_page_flips_at_zero(lenas: Page):  # noqa: F811
+    interrupt = desk.an_order()
+    builders.move_deadline(interrupt, clock.now() + timedelta(seconds=6))
+    open_wait(lenas, interrupt)
+    choose(lenas, "Reject")
+    lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
+    expect(lenas.locator("#moved")).to_contain_text("The time is over.", timeout=15_000)
+    expect(lenas.locator("#moved")).to_contain_text("the run ends as expired")
+    expect(lenas.get_by_label("Reason, sent to the agent")).to_have_value("Too dear")

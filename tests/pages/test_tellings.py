@@ -72,7 +72,7 @@ def test_the_open_receipt_notices_a_failed_try(told):
 
 
 def test_messages_about_other_answers_are_not_shown(told):
-    client, decision = told
+    client, _ = told
     person = Decision.objects.get().by
     other = builders.decide(desk.an_order(), person, door="page").decision
     assert "Messages to the agent" not in client.get(f"/decisions/{other.public_id}").content.decode()

@@ -28,6 +28,7 @@ from reviewqueue.pages.forms.fields import (
     Option,
 )
 from reviewqueue.pages.forms.merging import overlaid
+from reviewqueue.pages.forms.shapes import MAX_ROWS
 from runs import schemas
 from runs.schemas.answerable import has_type
 from runs.schemas.keywords import ANNOTATIONS
@@ -61,6 +62,8 @@ def plain_schema_of(value: Any) -> Any:
 
 def _plain_list(entries: list[Any]) -> Any:
     """Return the schema of a list whose entries are alike; ``{}`` where no form would keep each entry's type."""
+    if len(entries) > MAX_ROWS and all(isinstance(entry, dict) for entry in entries):
+        return {"type": "array", "items": {"type": "object"}}  # more than rows are drawn for: no need to look inside
     found = [plain_schema_of(entry) for entry in entries]
     types = {str(schema.get("type")) for schema in found}
     if types == {"object"}:

@@ -1,0 +1,21 @@
+// Copies the way to a value. Without this file it can be marked and copied by hand.
+"use strict";
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  const says = document.getElementById("says");
+  try {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    says.textContent = "Path copied";
+    button.textContent = "Copied";
+  } catch {
+    const range = document.createRange();
+    range.selectNodeContents(document.getElementById(button.getAttribute("aria-describedby")));
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+    says.textContent = "The path is marked; copy it by key";
+    button.textContent = "Marked";
+  }
+  setTimeout(() => { button.textContent = "Copy path"; }, 2000);
+});
