@@ -13,7 +13,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from django.contrib.auth.models import AbstractUser
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, Func, OuterRef, Q, QuerySet, TextField, Value
+from django.db.models.lookups import GreaterThan, LessThan
 from django.utils.dateparse import parse_datetime
 
 from reviewqueue import authority
@@ -121,7 +122,7 @@ def neighbours(
     place = (interrupt.risk_rank, interrupt.deadline, interrupt.pk)
     ordered = waits.select_related("agent").defer(*_NOT_IN_ROWS)
     after = ordered.filter(_after_open(*place)).order_by(*order).first()
-    before = ordered.exclude(_after_open(*place)).order_by("-risk_rank", "-deadline", "-id").first()
+    before = ordered.filter(_before_open(*place)).order_by("-risk_rank", "-deadline", "-id").first()
     return before, after
 
 
@@ -203,8 +204,10 @@ def of_view(visible: QuerySet[Interrupt], view: View, person: AbstractUser, *, n
 
 def is_mine(person: AbstractUser, *, now: datetime) -> Q:
     """Return the filter for what a person holds, or was given."""
-    assigned = Assignee.objects.filter(person=person.pk).values("interrupt")
-    return Q(claimed_by=person.pk, claimed_until__gt=now) | Q(pk__in=assigned)
+    # One list of ids, not two conditions: joined by "or" they would be asked of every wait there is.
+    held = Interrupt.objects.filter(status=InterruptStatus.WAITING, claimed_by=person.pk, claimed_until__gt=now)
+    assigned = Assignee.objects.filter(person=person.pk).values_list("interrupt")
+    return Q(pk__in=held.values_list("pk").union(assigned))
 
 
 def is_unclaimed(*, now: datetime) -> Q:
@@ -212,9 +215,25 @@ def is_unclaimed(*, now: datetime) -> Q:
     return Q(claimed_by=None) | Q(claimed_until__lte=now)
 
 
-def _after_open(rank: int, at: datetime, pk: int) -> Q:
-    later = Q(deadline__gt=at) | Q(deadline=at, id__gt=pk)
-    return Q(risk_rank__gt=rank) | Q(Q(risk_rank=rank) & later)
+class _Together(Func):
+    """Several columns, or values, as one: `(risk_rank, deadline, id)`.
+
+    Compared as one they are a place in the index, which is read from there; joined by "or" it is read from its start.
+    """
+
+    template = "(%(expressions)s)"
+    output_field = TextField()
+
+
+_PLACE = ("risk_rank", "deadline", "id")
+
+
+def _after_open(rank: int, at: datetime, pk: int) -> GreaterThan:
+    return GreaterThan(_Together(*_PLACE), _Together(Value(rank), Value(at), Value(pk)))
+
+
+def _before_open(rank: int, at: datetime, pk: int) -> LessThan:
+    return LessThan(_Together(*_PLACE), _Together(Value(rank), Value(at), Value(pk)))
 
 
 def _after_closed(_: int, at: datetime, pk: int) -> Q:
