@@ -18,8 +18,8 @@ from ledger import compiled
 from ledger.compiled import Compiled
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from runs.errors import NoDecider, NotPermitted, SelfReview
+from runs.lineage import policy_for
 from runs.models import Agent, Assignee, Decision, Interrupt, Policy, Queue, Run
-from runs.policies import current_policy
 from runs.settling import OPERATORS, may_settle
 
 
@@ -256,4 +256,4 @@ def check_assignees(
 
 
 def _self_review_allowed(interrupt: Interrupt) -> bool:
-    return interrupt.policy.self_review and current_policy(interrupt.agent, interrupt.reason).self_review
+    return interrupt.policy.self_review and policy_for(interrupt.run, interrupt.agent, interrupt.reason).self_review

@@ -16,7 +16,7 @@ from ledger import consulting
 from ledger.errors import NotFound, Refusal
 from ledger.models import Effect
 from reviewqueue import authority, gateway
-from runs import claims
+from runs import claims, lineage
 from runs.decisions import winner_of
 from runs.halting import open_halts
 from runs.models import Checkpoint, Continuation, Decision, Event, Fact, Halt, Hold, Interrupt, Outcome, Permit, Run
@@ -42,6 +42,8 @@ class WaitScreen:
     why_not: Refusal | None
     tally: Tally
     has_voted: bool
+    parents: list[Run]
+    duplicates: list[Interrupt]
     held_by_other: bool
     halt: Halt | None
     is_lead: bool
@@ -81,6 +83,8 @@ def read_wait(person: AbstractUser, interrupt_id: str, *, now: datetime) -> Wait
         why_not=authority.why_not_decide(person, interrupt) or _second_vote(person, interrupt),
         tally=so_far,
         has_voted=so_far.includes(person),
+        parents=lineage.ancestors(run)[::-1],
+        duplicates=list(lineage.asked_elsewhere(interrupt).filter(pk__in=authority.visible_interrupts(person))[:20]),
         halt=open_halts().filter(agent=interrupt.agent_id).first(),
         held_by_other=claims.is_claimed_by_other(interrupt, person, now=now),
         is_lead=authority.leads(person, interrupt.queue),
@@ -188,6 +192,7 @@ class RunScreen:
     """One run from its start to where it stands."""
 
     run: Run
+    children: list[Run]
     checkpoints: list[Checkpoint]
     effects: list[Effect]
     waits: list[Interrupt]
@@ -207,7 +212,7 @@ class RunScreen:
 
 def read_run(person: AbstractUser, run_id: str) -> RunScreen:
     """Return the screen of one run. Raises ``NotFound``."""
-    runs = authority.visible_runs(person).select_related("agent__owner", "initiator", "progress")
+    runs = authority.visible_runs(person).select_related("agent__owner", "initiator", "parent__agent", "progress")
     run = runs.filter(public_id=run_id).first()
     if run is None:
         raise NotFound
@@ -217,6 +222,7 @@ def read_run(person: AbstractUser, run_id: str) -> RunScreen:
     decisions = Decision.objects.filter(interrupt__in=waits.filter(pk__in=seen)).select_related("by")
     return RunScreen(
         run=run,
+        children=list(authority.visible_runs(person).filter(parent=run).select_related("agent").order_by("id")[:50]),
         checkpoints=list(Checkpoint.objects.filter(run=run).defer("state").order_by("-number")[:100]),
         effects=consulting.consult(run.public_id),
         waits=list(waits.filter(pk__in=seen).defer("message", "evidence").order_by("id")),

@@ -20,7 +20,7 @@ from ledger import clock
 from reviewqueue import typed_answers
 from reviewqueue.delivery import announcing, deliveries, outbound, sending
 from reviewqueue.models import Heartbeat
-from runs import checking, expiry, feed, signals
+from runs import checking, expiry, feed, nesting, signals
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -78,6 +78,8 @@ def sweep() -> None:
     """End what is due, each row in its own transaction. Two sweeps at once are harmless: each looks again under the lock."""
     expiry.release_lapsed_leases(limit=SWEPT_AT_ONCE)
     expiry.expire_due_interrupts(limit=SWEPT_AT_ONCE)
+    nesting.end_orphans(limit=SWEPT_AT_ONCE)
+    nesting.look_after_parents(limit=SWEPT_AT_ONCE)
     signals.match_due_signals(limit=SWEPT_AT_ONCE)
     expiry.expire_due_runs(limit=SWEPT_AT_ONCE)
     expiry.doubt_overdue_effects(limit=SWEPT_AT_ONCE)

@@ -19,6 +19,7 @@ from runs.continuations import acknowledge, make_continuation, told_of, void_con
 from runs.holds import lift_at_the_end, open_hold
 from runs.interrupts import cancel_waits
 from runs.leases import compensates, end_lease
+from runs.lineage import has_live_children, tell_parent
 from runs.models import Interrupt, Run
 from runs.permits import void_permits
 from runs.states import ContinuationKind, ContinuationStatus, HoldKind, OnReject, RunStatus, Verdict
@@ -93,9 +94,10 @@ def finish_ending(run: Run, *, actor: str, now: datetime) -> bool:
         _offer_compensation(run, [effect.key for effect in left], actor=actor, now=now)
         return False
     void_continuation(run, reason="nothing can be taken back now")
-    if unsettled or left:
+    if unsettled or left or has_live_children(run):
         return False
     run.ended_at = now
+    tell_parent(run, status=run.ending, now=now)
     note(run, f"run.{run.ending}", actor=actor, at=now, reason=run.ending_reason)
     return True
 

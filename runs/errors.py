@@ -95,6 +95,12 @@ class CorrelationTaken(Refusal):
     code = "correlation_taken"
 
 
+class TooDeep(Refusal):
+    """Runs are nested too deep."""
+
+    code = "too_deep"
+
+
 class OpenInterrupts(Refusal):
     """The run still waits for somebody."""
 

@@ -18,6 +18,7 @@ from django.db.models import Q, QuerySet
 from ledger import clock, consulting, effects
 from ledger.exact import ABSENT
 from ledger.transactions import assert_open, use_case
+from runs import nesting
 from runs.continuations import due_checks, told_of
 from runs.decisions import Answer
 from runs.endings import end_if_rejected, end_run, hold_for_effect
@@ -234,6 +235,8 @@ def anything_due() -> bool:
         or Continuation.objects.filter(due_checks(before=hint)).exists()
         or Run.objects.filter(due_runs(before=hint)).exists()
         or waking_signals(before=hint).exists()
+        or Run.objects.filter(nesting.telling()).exists()
+        or Run.objects.filter(nesting.orphans()).exists()
         or bool(consulting.overdue_scopes(before=hint, limit=1))
     )
 

@@ -19,7 +19,7 @@ from runs.decisions import Answer, approved_call, move_decisions, record_decisio
 from runs.facts import has_something_to_check
 from runs.models import Continuation, Decision, Interrupt, Queue, Run, Signal
 from runs.permits import make_permit, void_permits
-from runs.questions import digest_of
+from runs.questions import call_digest, digest_of
 from runs.revisions import keep_revision
 from runs.states import INTERRUPT_MOVES, Cause, DecisionStatus, InterruptStatus, Kind, ResumeWhen, Verdict
 
@@ -87,7 +87,8 @@ def amend_interrupt(interrupt: Interrupt, **changed: Any) -> list[Decision]:
     overtaken = move_decisions(interrupt, "overtake")
     allowed, status = INTERRUPT_MOVES["amend"]
     _compare_and_set(interrupt, allowed, status=status, **changed)
-    fresh = {"content_digest": digest_of(interrupt), "state_version": interrupt.state_version + 1}
+    fresh: dict[str, Any] = {"call_digest": call_digest(interrupt.proposal)} if "proposal" in changed else {}
+    fresh |= {"content_digest": digest_of(interrupt), "state_version": interrupt.state_version + 1}
     _compare_and_set(interrupt, allowed, **fresh)
     return overtaken
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib.auth.models import AbstractBaseUser
 
@@ -23,7 +23,9 @@ from runs.endings import end_run
 from runs.errors import OpenInterrupts, RunCancelled, RunFinished
 from runs.halting import refuse_halted
 from runs.leases import Lease, check_lease, end_lease, grant_lease, lease_of, lock_own_run
+from runs.lineage import find_parent, inherited_initiator, tell_parent
 from runs.models import Agent, Interrupt, Outcome, Run
+from runs.nesting import look_after_parent
 from runs.opening import open_waits
 from runs.permits import void_permits
 from runs.questions import AskedWait, CheckAssignees
@@ -31,6 +33,9 @@ from runs.signals import wake_by_kept_signals
 from runs.standing import store
 from runs.states import FINAL, Cause, RunStatus
 from runs.timeline import note
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
 
 #: Nobody waits beside an ``ask``: its worker is a cron job or a person with curl.
 UNCLAIMED_ASK_SECONDS = 30 * 86400
@@ -44,6 +49,7 @@ class RunRequest:
     body_digest: str
     title: str
     initiator: AbstractBaseUser | None = None
+    parent: str = ""
     code_version: str = ""
     metadata: dict[str, Any] | None = None
     max_step_seconds: int = 900
@@ -75,7 +81,7 @@ def start_run(*, agent: Agent, request: RunRequest, lease_seconds: int) -> Start
         lease = grant_lease(run, seconds=lease_seconds, now=now)
     else:
         offered = told_of(make_continuation(run, checkpoint.pk, cause=Cause.START, now=now, to_check=False))
-    note(run, "run.started", actor=f"agent:{agent.slug}", at=now, initiator=_address(request.initiator), **offered)
+    note(run, "run.started", actor=f"agent:{agent.slug}", at=now, **_started_for(run), **offered)
     store(run, now)
     return Started(run=run, lease=lease, created=True)
 
@@ -106,7 +112,7 @@ def _ask(
     now = run.created_at
     snapshot = Snapshot(step="ask", state=state, code_version=request.code_version)
     checkpoint = write_checkpoint(run, snapshot, number=0, now=now)
-    note(run, "run.started", actor=f"agent:{agent.slug}", at=now, initiator=_address(request.initiator))
+    note(run, "run.started", actor=f"agent:{agent.slug}", at=now, **_started_for(run))
     [interrupt] = open_waits(run, checkpoint, [wait], agent=agent, check_assignees=check_assignees, now=now, at="")
     return Started(run=run, lease=None, created=True), interrupt
 
@@ -118,13 +124,18 @@ def _insert_run(agent: Agent, request: RunRequest, *, unclaimed_seconds: int, le
     """
     refuse_halted(agent.pk)
     now = clock.now()
+    parent = find_parent(agent, request.parent) if request.parent else None
+    initiator = cast("User | None", request.initiator)
     row = Run(
         public_id=new_id("run"),
         agent=agent,
         key=request.key,
         body_digest=request.body_digest,
         title=request.title,
-        initiator_id=None if request.initiator is None else request.initiator.pk,
+        initiator=initiator if parent is None else inherited_initiator(parent, initiator),
+        parent=parent,
+        root_id=None if parent is None else parent.root_id or parent.pk,
+        depth=1 if parent is None else parent.depth + 1,
         code_version=request.code_version,
         metadata=request.metadata or {},
         max_step_seconds=request.max_step_seconds,
@@ -135,18 +146,35 @@ def _insert_run(agent: Agent, request: RunRequest, *, unclaimed_seconds: int, le
     Run.objects.bulk_create([row], ignore_conflicts=True)
     run = Run.objects.locked().get(agent=agent, key=request.key)
     if run.public_id == row.public_id:
+        run.parent, run.initiator = parent, row.initiator
         return run, True
     if run.body_digest != request.body_digest:
         raise KeyReused(f"The key {request.key} started another run.", run=run.public_id)
     return run, False
 
 
-def _address(person: AbstractBaseUser | None) -> str | None:
-    return None if person is None else person.get_username()
+def _started_for(run: Run) -> dict[str, Any]:
+    """Return how a run's first event tells whom it was started for, and under which run."""
+    told: dict[str, Any] = {"initiator": None if run.initiator is None else run.initiator.get_username()}
+    return told if run.parent is None else told | {"parent": run.parent.public_id}
+
+
+def complete_run(**request: Any) -> Run:
+    """Complete a run (``_complete_run``), then let its parent go on, in transactions of its own."""
+    run = _complete_run(**request)
+    look_after_parent(run)
+    return run
+
+
+def fail_run(**request: Any) -> Run:
+    """Fail a run (``_fail_run``), then let its parent go on, in transactions of its own."""
+    run = _fail_run(**request)
+    look_after_parent(run)
+    return run
 
 
 @use_case
-def complete_run(*, agent: Agent, run_id: str, token: str, result: Any) -> Run:
+def _complete_run(*, agent: Agent, run_id: str, token: str, result: Any) -> Run:
     """End the run as done. A pause that was asked for comes too late, and the timeline says so.
 
     Raises ``OpenInterrupts``, ``InDoubt`` (an effect's outcome is open), ``RunCancelled``, ``RunFinished``, ``LeaseLost``.
@@ -167,6 +195,7 @@ def complete_run(*, agent: Agent, run_id: str, token: str, result: Any) -> Run:
     late_pause = run.pause_asked_at is not None
     end_lease(run)
     run.ended_at, run.pause_asked_at = now, None
+    tell_parent(run, status=RunStatus.COMPLETED, now=now)
     void_permits(run, reason="the run is completed", now=now)
     note(run, "run.completed", actor=f"agent:{agent.slug}", at=now, pause_came_too_late=late_pause)
     store(run, now)
@@ -174,7 +203,7 @@ def complete_run(*, agent: Agent, run_id: str, token: str, result: Any) -> Run:
 
 
 @use_case
-def fail_run(*, agent: Agent, run_id: str, token: str, error: Any) -> Run:
+def _fail_run(*, agent: Agent, run_id: str, token: str, error: Any) -> Run:
     """End the run as failed, by its own worker; effects whose outcome is open go to their owner first."""
     run = _own_run(agent, run_id)
     if _same_outcome_again(run, RunStatus.FAILED, error, token):

@@ -17,11 +17,13 @@ from ledger.public_ids import new_id
 from ledger.transactions import assert_open
 from runs.errors import CorrelationTaken
 from runs.facts import record_facts
+from runs.lineage import policy_for
 from runs.models import Agent, Assignee, Checkpoint, Interrupt, Run
-from runs.policies import current_policy, settle_terms
+from runs.policies import settle_terms
 from runs.questions import (
     AskedWait,
     CheckAssignees,
+    call_digest,
     check_schemas,
     content_digest,
     fitting_verdicts,
@@ -75,7 +77,7 @@ def _open_wait(
 ) -> Interrupt:
     verdicts = fitting_verdicts(wait, at)
     check_schemas(wait, at)
-    policy = current_policy(agent, wait.reason, at=at)
+    policy = policy_for(run, agent, wait.reason, at=at)
     schema_value = True if wait.input_schema is None else wait.input_schema
     terms = settle_terms(policy, wait.wish, kind=wait.kind, verdicts=verdicts, schema=schema_value, now=now, at=at)
     if terms.quorum > 1 and wait.input_schema is not None:
@@ -109,6 +111,7 @@ def _open_wait(
             title=wait.title,
             message=wait.message,
             proposal=wait.proposal,
+            call_digest=call_digest(wait.proposal),
             evidence=wait.evidence,
             schema=None if wait.input_schema is None else stored_schema(wait.input_schema),
             verdicts=verdicts,

@@ -63,6 +63,11 @@ _OF_A_REASON = Compiled(
 )
 
 
+def own_policy(agent_id: int, reason: str) -> Policy | None:
+    """Return the newest policy that an agent has of its own for ``reason``."""
+    return Policy.objects.filter(agent=agent_id, reason=reason).order_by("-version").first()
+
+
 def settle_terms(
     policy: Policy, wish: Wish, *, kind: str, verdicts: list[str], schema: Any, now: datetime, at: str
 ) -> Terms:

@@ -61,6 +61,11 @@ def content_digest(
     return digest(shown | {"input_schema": input_schema, "facts": facts})
 
 
+def call_digest(proposal: Any) -> str:
+    """Return the digest of the proposed call alone, by which the same call asked twice is known; empty without one."""
+    return "" if proposal is None else digest({"name": proposal["name"], "arguments": proposal["arguments"]})
+
+
 def digest_of(interrupt: Interrupt) -> str:
     """Return the content digest of a stored wait."""
     return content_digest(

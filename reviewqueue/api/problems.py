@@ -113,6 +113,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "step_mismatch": (409, "Another step stands here"),
     "superseded": (409, "Superseded"),
     "unauthenticated": (401, "Who are you?"),
+    "too_deep": (422, "Nested too deep"),
     "undo_too_late": (409, "Too late to take back"),
     "was_compensated": (409, "Was taken back"),
     "withdrawn": (410, "Withdrawn"),

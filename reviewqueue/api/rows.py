@@ -32,7 +32,7 @@ def interrupts_of(caller: Caller) -> QuerySet[Interrupt]:
 
 def find_run(caller: Caller, run_id: str) -> Run:
     """Return the run of this id. Raises ``NotFound``."""
-    run = runs_of(caller).select_related("agent", "initiator").filter(public_id=run_id).first()
+    run = runs_of(caller).select_related("agent", "initiator", "parent").filter(public_id=run_id).first()
     if run is None:
         raise NotFound
     return run
@@ -40,7 +40,7 @@ def find_run(caller: Caller, run_id: str) -> Run:
 
 def find_interrupt(caller: Caller, interrupt_id: str) -> Interrupt:
     """Return the interrupt of this id, with what its reply shows. Raises ``NotFound``."""
-    shown = ("queue", "policy__escalate_to", "schema", "run", "agent", "claimed_by")
+    shown = ("queue", "policy__escalate_to", "policy__agent", "schema", "run", "agent", "claimed_by")
     interrupt = interrupts_of(caller).select_related(*shown).filter(public_id=interrupt_id).first()
     if interrupt is None:
         raise NotFound

@@ -49,7 +49,7 @@ class RunShape(Shape):
     key = Key(required=False, allow_null=True)
     title = Text(most=300, least=1)
     initiator = Address(allow_null=True, default=None)
-    parent = Later()  # type: ignore[assignment]
+    parent = Text(most=40, least=1, allow_null=True, default=None)  # type: ignore[assignment]
     code_version = Text(most=100, allow_null=True, default=None)
     metadata = Metadata(allow_null=True, default=None)
     lease_seconds = Whole(least=SHORTEST, most=LONGEST, or_zero=True, default=60)
@@ -62,7 +62,7 @@ class AskShape(WaitShape):
     key = Key(required=False, allow_null=True)
     state = Exact()
     initiator = Address(allow_null=True, default=None)
-    parent = Later()  # type: ignore[assignment]
+    parent = Text(most=40, least=1, allow_null=True, default=None)  # type: ignore[assignment]
     code_version = Text(most=100, allow_null=True, default=None)
 
 

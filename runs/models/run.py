@@ -38,6 +38,10 @@ class Run(models.Model):
     body_digest = models.CharField(max_length=68, blank=True)
     title = models.CharField(max_length=300)
     initiator = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="children", db_index=False)
+    root = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="+", help_text="the topmost one")
+    depth = models.PositiveSmallIntegerField(default=1)
+    tells_parent = models.BooleanField(default=False, help_text="it has ended, and its parent was not looked after yet")
     code_version = models.CharField(max_length=100, blank=True)
     metadata = models.JSONField(default=dict)
     created_at = models.DateTimeField()
@@ -91,6 +95,10 @@ class Run(models.Model):
             ),
             models.Index(fields=["expires_at"], condition=models.Q(ended_at__isnull=True), name="runs_by_their_end"),
             models.Index(fields=["agent", "status", "id"], name="runs_of_an_agent_by_status"),
+            models.Index(
+                fields=["parent", "ended_at"], condition=models.Q(parent__isnull=False), name="children_of_a_run"
+            ),
+            models.Index(fields=["id"], condition=models.Q(tells_parent=True), name="runs_that_tell_their_parent"),
         ]
 
     def __str__(self) -> str:

@@ -58,6 +58,9 @@ class Interrupt(models.Model):
     title = models.CharField(max_length=300)
     message = models.TextField(blank=True)
     proposal = ExactJSONField(null=True)
+    call_digest = models.CharField(
+        max_length=68, blank=True, help_text="of the proposed call: the same one again is told"
+    )
     as_proposed = ExactJSONField(null=True, help_text="the agent's own proposal, once a vote has changed it")
     evidence = ExactJSONField(default=list)
     schema = models.ForeignKey(Schema, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
@@ -115,6 +118,11 @@ class Interrupt(models.Model):
                 name="the_inbox_in_its_order",
             ),
             models.Index(fields=["run", "status"], name="waits_of_a_run"),
+            models.Index(
+                fields=["agent", "call_digest"],
+                condition=Q(status=InterruptStatus.WAITING) & ~Q(call_digest=""),
+                name="open_waits_by_their_call",
+            ),
             models.Index(
                 fields=["claimed_by", "claimed_until"],
                 condition=Q(status=InterruptStatus.WAITING),

@@ -180,20 +180,6 @@ def test_a_checkpoint_sent_again_is_the_same_one(worker):
 # --- what comes later -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("members", "pointer"),
-    [
-        ({"parent": "run_1"}, "/parent"),
-    ],
-)
-def test_what_comes_later_is_refused_where_it_stands(worker, members, pointer):
-    assert "comes later" in refused(worker.post("asks", the_wait(**members)), pointer)
-
-
-def test_a_parent_comes_later(worker):
-    refused(worker.post("runs", {"key": "k", "title": "A", "parent": "run_1"}), "/parent")
-
-
 def test_a_probe_comes_later(worker):
     run, lease = a_started_run(worker)
     wanted = {"name": "order", "arguments": {}, "probe": {"connection": "erp", "path": "/", "pointer": ""}}

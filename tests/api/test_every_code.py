@@ -9,6 +9,7 @@ import pytest
 
 from reviewqueue.api.problems import PROBLEMS
 from reviewqueue.authority import OPERATORS
+from runs import lineage
 from runs.models import Continuation, EffectRule, Interrupt, Permit, Run
 from tests import builders
 from tests.api.calls import (
@@ -296,6 +297,13 @@ def superseded(worker: Caller) -> Reply:
     first, second = worker.post(f"runs/{run}/interrupts", body, Run_Lease=lease)["interrupts"]
     somebody().post(f"interrupts/{first['id']}/decisions", ANSWER)
     return somebody().post(f"interrupts/{second['id']}/decisions", ANSWER)
+
+
+def too_deep(worker: Caller) -> Reply:
+    run, _ = a_started_run(worker)
+    for _ in range(lineage.DEEPEST - 1):
+        run, _ = a_started_run(worker, parent=run)
+    return worker.post("runs", {"key": "k", "title": "A", "parent": run})
 
 
 def unauthenticated(worker: Caller) -> Reply:

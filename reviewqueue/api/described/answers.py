@@ -103,6 +103,7 @@ _add(
         "status": RUN_STATUS,
         "agent": TEXT,
         "initiator": or_null(TEXT),
+        "parent": or_null(RUN),
         "epoch": WHOLE,
         "checkpoint": WHOLE,
         "code_version": TEXT,
@@ -189,6 +190,9 @@ _add("Proposal", {"name": TEXT, "arguments": OBJECT}, schema=EXACT)
 _add("Evidence", {"label": TEXT, "value": EXACT}, source=TEXT)
 _answer_at = {"verdict": one_of(Verdict.values), "input": EXACT, "arguments": EXACT}
 _add("AtExpiry", {"do": one_of(OnExpiry.values)}, **_answer_at, to=TEXT)
+_add("PolicyMark", {"reason": TEXT, "version": WHOLE, "agent": or_null(TEXT)})
+_add("ParentMark", {"id": RUN, "title": TEXT, "agent": TEXT, "status": RUN_STATUS})
+_add("DuplicateMark", {"id": INTERRUPT, "run": RUN, "url": TEXT})
 _vote = {"decision": DECISION, "decided_by": TEXT, "decided_at": MOMENT, "verdict": one_of(Verdict.values)}
 _add("Vote", _vote | {"message": or_null(TEXT)})
 _add("Approvals", {"needed": WHOLE, "counted": WHOLE})
@@ -228,6 +232,9 @@ _extend(
         "facts": many(ref("Fact")),
         "on_expiry": ref("AtExpiry"),
         "approvals": ref("Approvals"),
+        "policy": ref("PolicyMark"),
+        "parents": many(ref("ParentMark")),
+        "duplicates": many(ref("DuplicateMark")),
         "claimed_by": or_null(TEXT),
         "claimed_until": or_null(MOMENT),
         "external_id": or_null(TEXT),

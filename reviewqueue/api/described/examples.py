@@ -60,5 +60,7 @@ INTERRUPT = f"""{{"id": "int_7m2k4x", "key": "certificate", "status": "waiting",
  "created_at": "2026-11-29T11:00:00.000000Z", "answered_at": null, "content_digest": "{_DIGEST}", "assignees": [],
  "message": "The supplier's copy has *expired*.", "proposal": null, "input_schema": {{"type": "object"}},
  "verdicts": ["answer", "decline"], "evidence": [], "facts": [], "on_expiry": {{"do": "cancel"}},
- "approvals": {{"needed": 1, "counted": 0}}, "claimed_by": null, "claimed_until": null, "external_id": "tool_call_7",
+ "approvals": {{"needed": 1, "counted": 0}},
+ "policy": {{"reason": "evidence.missing", "version": 1, "agent": null}}, "parents": [], "duplicates": [],
+ "claimed_by": null, "claimed_until": null, "external_id": "tool_call_7",
  "metadata": {{"purchase_request": "PR-4711"}}, "may_decide": true, "why_not": null, "decision": null, "resume": null}}"""

@@ -28,6 +28,8 @@ EVERYWHERE = ("unauthenticated", "not_permitted", "payload_invalid", "payload_to
 WITH_KEY = ("key_invalid", "key_reused")
 #: What a call under a lease may meet.
 UNDER_LEASE = ("not_found", "lease_lost", "run_finished")
+#: What a new run may meet that names a parent.
+UNDER_A_PARENT = ("too_deep", "run_finished", "run_cancelled")
 #: What a new wait may meet.
 ASKING = ("policy_refuses", "correlation_taken", "no_decider", "schema_unsupported", "key_invalid", "key_reused")
 #: What closed a wait.

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from reviewqueue.api import desk_shapes, serializers, wait_shapes, webhook_shapes
 from reviewqueue.api.described import examples
-from reviewqueue.api.described.operations import AGENT, ASKING, BOTH, CLOSED, UNDER_LEASE, WITH_KEY, Operation
+from reviewqueue.api.described.operations import (
+    AGENT,
+    ASKING,
+    BOTH,
+    CLOSED,
+    UNDER_A_PARENT,
+    UNDER_LEASE,
+    WITH_KEY,
+    Operation,
+)
 
 WORKERS: dict[tuple[str, str], Operation] = {
     ("GET", "agents/me"): Operation(
@@ -17,7 +26,7 @@ WORKERS: dict[tuple[str, str], Operation] = {
         who=AGENT,
         takes=serializers.AskShape,
         replies={201: "Asked", 200: "Asked"},
-        refusals=("agent_halted", *ASKING),
+        refusals=("agent_halted", *UNDER_A_PARENT, *ASKING),
         idempotency_key=True,
         example=examples.ASK,
         example_reply=examples.ASKED,
@@ -36,7 +45,7 @@ WORKERS: dict[tuple[str, str], Operation] = {
         who=AGENT,
         takes=serializers.RunShape,
         replies={201: "Started", 200: "Started"},
-        refusals=("agent_halted", *WITH_KEY),
+        refusals=("agent_halted", *UNDER_A_PARENT, *WITH_KEY),
         idempotency_key=True,
         example=examples.RUN,
         example_reply=examples.STARTED,

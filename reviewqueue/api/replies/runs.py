@@ -60,6 +60,7 @@ def run_row(run: Run) -> Reply:
         "status": run.status,
         "agent": run.agent.slug,
         "initiator": None if run.initiator is None else run.initiator.get_username(),
+        "parent": None if run.parent is None else run.parent.public_id,
         "epoch": run.epoch,
         "checkpoint": run.checkpoint_number,
         "code_version": run.code_version,

@@ -20,6 +20,8 @@ from runs.models import (
     Fact,
     Interrupt,
     Permit,
+    Policy,
+    Run,
     Signal,
 )
 from runs.signals import signal_status
@@ -84,6 +86,8 @@ def interrupt_whole(
     facts: Iterable[Fact],
     assignees: list[str],
     so_far: Tally,
+    parents: Iterable[Run],
+    duplicates: Iterable[Interrupt],
     now: datetime,
 ) -> Reply:
     """Return everything about a wait that agents and people may both know: not the answer."""
@@ -100,11 +104,30 @@ def interrupt_whole(
         "facts": [fact_shown(fact) for fact in facts],
         "on_expiry": at_expiry(interrupt),
         "approvals": approvals(so_far),
+        "policy": policy_mark(interrupt.policy),
+        "parents": [parent_mark(parent) for parent in parents],
+        "duplicates": [duplicate_mark(wait) for wait in duplicates],
         "claimed_by": holder,
         "claimed_until": moment(interrupt.claimed_until) if holder else None,
         "external_id": interrupt.external_id or None,
         "metadata": interrupt.metadata,
     }
+
+
+def policy_mark(policy: Policy) -> Reply:
+    """Return which policy a wait was opened under."""
+    owner = None if policy.agent is None else policy.agent.slug
+    return {"reason": policy.reason, "version": policy.version, "agent": owner}
+
+
+def parent_mark(run: Run) -> Reply:
+    """Return a run above that of a wait."""
+    return {"id": run.public_id, "title": run.title, "agent": run.agent.slug, "status": run.status}
+
+
+def duplicate_mark(interrupt: Interrupt) -> Reply:
+    """Return another open wait for the same call."""
+    return {"id": interrupt.public_id, "run": interrupt.run.public_id, "url": url_of(interrupt)}
 
 
 def approvals(so_far: Tally) -> Reply:

@@ -15,7 +15,7 @@ from reviewqueue.api.long_poll import look_until
 from reviewqueue.api.pagination import page, query_of, whole
 from reviewqueue.api.rows import find_interrupt, interrupts_of
 from reviewqueue.api.views.base import ApiView, body_of, request_key
-from runs import amending
+from runs import amending, lineage
 from runs.decisions import winner_of
 from runs.models import Interrupt
 from runs.states import InterruptStatus, Risk
@@ -70,6 +70,10 @@ class OneInterrupt(ApiView):
             facts=interrupt.facts.order_by("id"),
             assignees=list(interrupt.assignees.order_by("id").values_list("person__username", flat=True)),
             so_far=so_far,
+            parents=lineage.ancestors(interrupt.run)[::-1],
+            duplicates=lineage.asked_elsewhere(interrupt)
+            .filter(pk__in=interrupts_of(caller))
+            .select_related("run")[:20],
             now=clock.now(),
         )
         if caller.person is None:

@@ -49,7 +49,7 @@ class Runs(ApiView):
     def get(self, request: Request) -> Response:
         """List them, newest first."""
         query = query_of(request, "status", "key", "limit", "next")
-        rows = runs_of(caller_of(request)).select_related("agent", "initiator")
+        rows = runs_of(caller_of(request)).select_related("agent", "initiator", "parent")
         rows = rows.filter(**{name: query[name] for name in ("status", "key") if name in query})
         return Response(page(rows, query, name="runs", row=replies.run_row))
 
@@ -64,7 +64,7 @@ class Runs(ApiView):
 
 def _only_the_wait(body: dict[str, object]) -> dict[str, object]:
     """Return the members of an ask that are its wait's, so that its digest is the one the wait would have elsewhere."""
-    return {name: value for name, value in body.items() if name not in {"state", "initiator", "code_version"}}
+    return {name: value for name, value in body.items() if name not in {"state", "initiator", "parent", "code_version"}}
 
 
 def _run_request(body: object, asked: dict[str, object], wait: AskedWait | None = None) -> lifecycle.RunRequest:
@@ -74,6 +74,7 @@ def _run_request(body: object, asked: dict[str, object], wait: AskedWait | None 
         body_digest=digest(body),
         title=str(asked["title"]),
         initiator=initiator,
+        parent=str(asked["parent"] or ""),
         code_version=str(asked["code_version"] or ""),
         metadata=asked["metadata"] or {},  # type: ignore[arg-type]
         **({} if wait else {"max_step_seconds": asked["max_step_seconds"]}),  # type: ignore[arg-type]

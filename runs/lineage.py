@@ -1,0 +1,110 @@
+"""Nested runs: who started whom, what a child inherits, and how its end is told to its parent.
+
+A child is a run of its own; it names its parent at its start and never again, so there are no cycles, and it can be waited
+for by an event of the correlation ``run:<its id>``. Called by ``lifecycle`` and ``endings`` under the child's lock. The
+parent's row is read, never locked here: two run locks would meet in a deadlock. What a parent's end does is ``nesting``.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from django.db.models import Q, QuerySet
+
+from ledger.errors import PayloadInvalid
+from runs.errors import RunCancelled, RunFinished, TooDeep
+from runs.models import Agent, Interrupt, Policy, Run
+from runs.policies import current_policy, own_policy
+from runs.signals import OWN, Told, keep_signal
+from runs.states import FINAL, InterruptStatus
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+DEEPEST = 8
+
+
+def find_parent(agent: Agent, run_id: str) -> Run:
+    """Return the run that is to be the parent of a new one: of the same agent, or of one with the same owners.
+
+    Raises ``PayloadInvalid`` (none of those), ``RunFinished``, ``RunCancelled`` (it ends) and ``TooDeep``.
+    """
+    parent = Run.objects.select_related("initiator").filter(public_id=run_id, agent__owner=agent.owner_id).first()
+    if parent is None:
+        raise PayloadInvalid.at("/parent", "is no run of this agent, nor of another one of its owners")
+    if parent.status in FINAL:
+        raise RunFinished(f"The parent has ended: {parent.status}.", status=parent.status)
+    if parent.ending:
+        raise RunCancelled("The parent is being ended; nothing new is started under it.")
+    if parent.depth >= DEEPEST:
+        raise TooDeep(f"Runs are nested {DEEPEST} deep at the most.", limit=DEEPEST)
+    return parent
+
+
+def inherited_initiator(parent: Run, initiator: User | None) -> User | None:
+    """Return whom a child is started for: whom its parent was. Naming somebody else would let a person review their own."""
+    if initiator is not None and initiator.pk != parent.initiator_id:
+        raise PayloadInvalid.at("/initiator", "is inherited from the parent, and is somebody else there")
+    return parent.initiator
+
+
+def ancestors(run: Run) -> list[Run]:
+    """Return the runs above this one, its parent first."""
+    above: list[Run] = []
+    parent_id = run.parent_id
+    while parent_id is not None and len(above) <= DEEPEST:
+        parent = Run.objects.select_related("agent").get(pk=parent_id)
+        above.append(parent)
+        parent_id = parent.parent_id
+    return above
+
+
+def lineage_of(run: Run) -> QuerySet[Run]:
+    """Return all runs that belong together: everything below the topmost one, and it."""
+    top = run.root_id or run.pk
+    return Run.objects.filter(Q(pk=top) | Q(root=top))
+
+
+def asked_elsewhere(interrupt: Interrupt) -> QuerySet[Interrupt]:
+    """Return the open waits for the very same call, of the same agent and in the same family of runs: asked twice."""
+    if not interrupt.call_digest:
+        return Interrupt.objects.none()
+    same = Interrupt.objects.filter(
+        agent=interrupt.agent_id, call_digest=interrupt.call_digest, status=InterruptStatus.WAITING
+    )
+    return same.filter(run__in=lineage_of(interrupt.run)).exclude(pk=interrupt.pk).order_by("id")
+
+
+def policy_for(run: Run, agent: Agent, reason: str, *, at: str = "") -> Policy:
+    """Return the policy of ``reason`` for a wait of this run: its agent's own, else the nearest one above that has one of
+    its own, else everybody's. Rules of a parent hold for what it hands on to others, too (CASES C194)."""
+    if run.parent_id is not None and own_policy(agent.pk, reason) is None:
+        for parent in ancestors(run):
+            inherited = own_policy(parent.agent_id, reason)
+            if inherited is not None:
+                return inherited
+    return current_policy(agent, reason, at=at)
+
+
+def has_live_children(run: Run) -> bool:
+    """Tell whether a child has not ended: until then its parent has not, either."""
+    return Run.objects.filter(parent=run, ended_at=None).exists()
+
+
+def tell_parent(run: Run, *, status: str, now: datetime) -> None:
+    """Keep the signal of a child's end for its parent, and mark the child, so that the sweep lets the parent go on.
+
+    In the child's own transaction: an end that is committed is told. A restarted child ends, and tells, once more.
+    """
+    if run.parent_id is None:
+        return
+    agent_id = Run.objects.values_list("agent", flat=True).get(pk=run.parent_id)
+    told = Told(
+        sender_id=f"run.ended:{run.public_id}:{run.epoch}",
+        correlation=f"{OWN}{run.public_id}",
+        type="run.ended",
+        body={"run": run.public_id, "status": status, "epoch": run.epoch},
+    )
+    keep_signal(agent_id=agent_id, told=told, keep_until=None, now=now)
+    Run.objects.filter(pk=run.pk).update(tells_parent=True)

@@ -1,0 +1,63 @@
+"""Runs under runs, by API: the parent of a start and of an ask, the chain above a wait, the same call asked twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import builders
+from tests.api.calls import a_started_run, a_worker, somebody, the_approval, the_suspend
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def worker():
+    return a_worker()
+
+
+def test_a_child_names_its_parent_and_its_wait_the_chain(worker):
+    ana = somebody()
+    parent, _ = a_started_run(worker)
+    child, lease = a_started_run(worker, parent=parent)
+    assert (worker.get(f"runs/{child}")["parent"], worker.get(f"runs/{parent}")["parent"]) == (parent, None)
+    reply = worker.post(f"runs/{child}/interrupts", the_suspend(the_approval()), Run_Lease=lease)
+    wait = reply["interrupts"][0]["id"]
+    for caller in (worker, ana):
+        shown = caller.get(f"interrupts/{wait}")
+        assert [(it["id"], it["agent"]) for it in shown["parents"]] == [(parent, "purchase-requests")]
+        assert shown["policy"] == {"reason": "approval.action", "version": 1, "agent": None}
+
+
+def test_an_ask_may_have_a_parent_too(worker):
+    parent, _ = a_started_run(worker)
+    asked = worker.post("asks", the_approval(parent=parent))
+    assert worker.get(f"runs/{asked['run']['id']}")["parent"] == parent
+
+
+def test_a_parent_has_to_be_a_run_of_the_same_owners(worker):
+    foreign, _ = a_started_run(a_worker(builders.an_agent("other", owner="others")))
+    for run in (foreign, "run_1"):
+        reply = worker.post("runs", {"key": "k", "title": "A", "parent": run})
+        assert (reply.status, reply["errors"][0]["pointer"]) == (422, "/parent")
+
+
+def test_the_same_call_asked_twice_in_a_family_is_told_to_who_may_see_it(worker):
+    ana = somebody()
+    parent, lease = a_started_run(worker)
+    child = worker.post("asks", the_approval(parent=parent))["interrupt"]["id"]
+    reply = worker.post(f"runs/{parent}/interrupts", the_suspend(the_approval()), Run_Lease=lease)
+    mine = reply["interrupts"][0]["id"]
+    assert [it["id"] for it in ana.get(f"interrupts/{mine}")["duplicates"]] == [child]
+    assert [it["id"] for it in worker.get(f"interrupts/{child}")["duplicates"]] == [mine]
+
+
+def test_the_page_tells_of_parents_and_of_the_same_call_asked_twice(worker, client):
+    parent, lease = a_started_run(worker)
+    child = worker.post("asks", the_approval(parent=parent))["interrupt"]["id"]
+    worker.post(f"runs/{parent}/interrupts", the_suspend(the_approval()), Run_Lease=lease)
+    client.force_login(builders.a_reviewer())
+    shown = client.get(f"/interrupts/{child}").content.decode()
+    assert "inside a run of purchase-requests" in shown
+    assert "The same call is asked 1 more time" in shown
+    client.force_login(builders.a_person("olga@example.org", "agent-owners"))
+    assert "Runs below it" in client.get(f"/runs/{parent}").content.decode()
