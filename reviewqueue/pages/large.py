@@ -20,7 +20,7 @@ from reviewqueue.pages.values import size_in_words
 from runs.schemas.walking import join_pointer
 
 LARGE_FROM = 8_000  # bytes of JSON text
-ROWS = 200
+ROWS = 100
 LONGEST_SEARCH = 200
 
 

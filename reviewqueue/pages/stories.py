@@ -314,7 +314,7 @@ _TOLD: dict[str, Callable[[Event, _Known], _Told]] = {
     "run.cancel_asked": _acted("asked to cancel it", "stop", "warn"),
     "run.restarted": _acted("started it again", "round"),
     "interrupt.answered": _answered,
-    "interrupt.amended": _acted("Changed what it asks; votes and drafts begin anew", "change", "warn"),
+    "interrupt.amended": _acted("Changed what it asks; votes begin anew", "change", "warn"),
     "interrupt.withdrawn": _acted("Took the question back", "undo", "warn"),
     "interrupt.assigned": _acted("assigned it"),
     "interrupt.extended": _acted("gave it more time", "clock"),

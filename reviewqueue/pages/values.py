@@ -42,9 +42,7 @@ def draw_stated(value: Any) -> SafeString:
 
     For facts and evidence only. Where a call is shown the types stay apart.
     """
-    if isinstance(value, str) and _MONEY.fullmatch(value):
-        return format_html('<span class="value">{}</span>', num(value))
-    return draw(value)
+    return mark_safe(_Drawing(stated=True).value(value, depth=0))  # noqa: S308  every text goes through drawn()
 
 
 def is_wide(value: Any) -> bool:
@@ -63,13 +61,15 @@ def size_in_words(value: Any) -> str:
 class _Drawing:
     """One value being drawn; counts the parts, so that no value makes an endless page."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, stated: bool = False) -> None:
         self.parts_left = PARTS_DRAWN
+        self.stated = stated
 
     def value(self, value: Any, *, depth: int) -> str:
         """Return the HTML of a value that lies ``depth`` levels deep."""
         if isinstance(value, str):
-            return _text(value)
+            is_amount = self.stated and _MONEY.fullmatch(value)
+            return f'<span class="value">{num(value)}</span>' if is_amount else _text(value)
         if value is None or isinstance(value, bool):
             return f'<span class="value word">{exact.dumps(value)}</span>'
         if isinstance(value, int | Decimal):

@@ -11,10 +11,13 @@ from playwright.sync_api import Page
 
 from ledger import clock
 from reviewqueue import kill_switch
+from runs.amending import Amendment, amend_wait
 from runs.models import Decision
 from tests import builders
+from tests.browser.test_deciding import LINES
 from tests.browser.test_reviewing import choose, decide_elsewhere, lenas, open_wait
 from tests.pages import desk
+from tests.pages.test_rounds import a_second_round
 from tests.reviewqueue.a_busy_quarter import Quarter
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
@@ -150,7 +153,49 @@ def no_measures(page: Page) -> None:
     page.goto("/insights?days=7")
 
 
+def lists_and_shapes_with_faults(page: Page) -> None:
+    open_wait(page, desk.a_question(LINES))
+    page.get_by_role("button", name="Add an entry to Lines").click()
+    page.get_by_role("textbox", name="Part").wait_for()
+    page.get_by_role("radio", name="Later").check()
+    page.get_by_role("button", name="Send this answer").click()
+    page.get_by_role("alert").wait_for()
+
+
+def an_amended_wait(page: Page) -> None:
+    interrupt = desk.an_order()
+    open_wait(page, interrupt)
+    choose(page, "Approve")
+    page.get_by_label("Note for the record").first.fill("Hours match")
+    dearer = {**interrupt.proposal["arguments"], "amount": "199000.00"}
+    amendment = Amendment(proposal={"name": interrupt.proposal["name"], "arguments": dearer}, message="Dearer\nnow")
+    amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=amendment)
+    page.get_by_text("Kept for you alone").wait_for()
+    open_wait(page, interrupt)
+    page.get_by_role("heading", name="Changed since you opened it").wait_for()
+
+
+def a_second_round_with_comments(page: Page) -> None:
+    interrupt, _ = a_second_round(builders.a_reviewer("ines@company.example"), message="Fine")
+    open_wait(page, interrupt)
+    page.get_by_role("textbox", name="Comment").fill("Ask S-22 too")
+    page.get_by_role("button", name="Add comment").click()
+    page.locator("#comments .said-here").wait_for()
+
+
+def every_value_of_a_call(page: Page) -> None:
+    call = {
+        "name": "order",
+        "arguments": {"lines": [{"part": f"Part {number}", "note": "x" * 90} for number in range(150)]},
+    }
+    page.goto(f"/interrupts/{desk.an_order(proposal=call).public_id}/call")
+
+
 PAGES = [
+    lists_and_shapes_with_faults,
+    an_amended_wait,
+    a_second_round_with_comments,
+    every_value_of_a_call,
     an_inbox,
     an_empty_inbox,
     a_narrowed_inbox,

@@ -39,7 +39,7 @@ def test_the_size_is_marked_and_leads_to_every_value():
 def test_every_value_is_there_page_by_page():
     interrupt = desk.an_order(proposal=CALL)
     html = page(interrupt)
-    assert "1 to 200 of 6003 values" in html
+    assert "1 to 100 of 6003 values" in html
     assert "/lines/0/part" in html
     assert "/lines/1999/note" not in html
     assert "/lines/1999/note" in page(interrupt, "?from=6000")
