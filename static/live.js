@@ -35,9 +35,11 @@
     if (element) htmx.trigger(element, "look");
   }
 
-  // Before htmx follows the way to sign-in: this page was not asked for by a person, and may hold what they typed.
+  // Before htmx follows the way to sign-in: no person asked for this (nor for keeping what is typed while it is typed), and
+  // the page may hold what they typed.
+  const isUnasked = (element) => isLive(element) || element.matches?.(".saved");
   document.addEventListener("htmx:beforeOnLoad", (event) => {
-    if (!isLive(event.target) || !event.detail.xhr.getResponseHeader("HX-Redirect")) return;
+    if (!isUnasked(event.target) || !event.detail.xhr.getResponseHeader("HX-Redirect")) return;
     event.preventDefault();
     end("Your session has ended, so this page no longer follows what others do. What you typed is still here.", "Sign in in a new tab");
   });
@@ -221,6 +223,8 @@
       readAgain(form);
     });
     const isInert = Boolean(place.querySelector("[data-inert]"));
+    const held = document.getElementById("held");
+    if (held) held.hidden = isInert; // it would say what was true when the page was drawn
     for (const button of buttons()) {
       if (isInert) button.setAttribute("aria-disabled", "true");
       else button.removeAttribute("aria-disabled");
@@ -268,6 +272,9 @@
       const words = left > 0 ? inWords(left) : "0 s";
       if (place.textContent !== words) place.textContent = words;
       if (left === 0) look();
+    }
+    for (const place of document.querySelectorAll("[data-while]")) {
+      place.hidden = Date.parse(place.dataset.while) < Date.now() - ahead;
     }
   }
   setInterval(countDown, 1000);

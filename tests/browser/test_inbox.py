@@ -399,3 +399,35 @@ def test_row_4_the_next_one_opens_at_once_is_focused_and_the_last_can_be_taken_b
     lenas.goto("/")
     lenas.get_by_role("button", name="Account:").click()
     expect(lenas.get_by_label("After a decision, open the next wait")).to_be_checked()
+
+
+# --- when nobody answers ----------------------------------------------------------------------------------------------
+
+
+def test_row_6_a_server_that_does_not_answer_is_asked_more_and_more_seldom(page: Page, live_server):
+    desk.a_refund(1)
+    sign_in(page, desk.lena(), live_server.url)
+    page.goto("/")
+    expect(page.locator("#liveness")).to_have_text("Live")
+    asked: list[str] = []
+    page.on("request", lambda it: asked.append(it.url))
+    page.route("**/*", lambda route: route.fulfill(status=503, body="busy"))
+    expect(page.locator("#liveness")).to_have_text("Not live", timeout=15_000)
+    expect(page.locator("#says")).to_contain_text("This page is not live at the moment")
+    before = len(asked)
+    page.wait_for_timeout(4_000)
+    assert len(asked) - before <= 1
+    assert page.locator(".notice").count() == 0
+    page.unroute("**/*")
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(page.locator("#liveness")).to_have_text("Live")
+
+
+def test_row_24_a_wait_says_that_the_session_ended_and_keeps_what_was_typed(lenas: Page):
+    open_wait(lenas, desk.a_refund(1))
+    choose(lenas, "Reject")
+    lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
+    lenas.context.clear_cookies(name=settings.SESSION_COOKIE_NAME)
+    expect(lenas.get_by_role("alert").first).to_contain_text("session has ended", timeout=TWO_SECONDS + 2_000)
+    expect(lenas.get_by_label("Reason, sent to the agent")).to_have_value("Too dear")
+    assert "/interrupts/" in lenas.url
