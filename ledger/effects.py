@@ -55,6 +55,7 @@ class Declared:
     compensate_on: tuple[str, ...] = ()
     stable_key: bool = True
     in_flight: str = InFlight.AWAIT
+    probe: dict[str, Any] | None = None
 
 
 UNDECLARED = Declared()
@@ -133,6 +134,7 @@ def intend(
         created_at=now,
         stable_key=declared.stable_key,
         in_flight=declared.in_flight,
+        probe=declared.probe,
         compensation=declared.compensation,
         compensate_on=list(declared.compensate_on),
         undoes=undoes,
@@ -177,6 +179,9 @@ def _beginning(
         "request_key": request_key,
         "settle_by": None,
         "cancel_asked_at": None,
+        "probe_due_at": None,
+        "probe_token": "",
+        "probe_tries": 0,
         "undo_waived_by": None,
         "undo_waived_reason": "",
         "begun_at": now,
@@ -226,7 +231,7 @@ def report(
     if _was_said(effect, attempt=attempt, status=status, body=body):
         return Reported(effect=effect, before=before, repeated=True)
     contradiction = _contradicts(effect, attempt=attempt, status=status, receipt=receipt)
-    _keep(effect, attempt=attempt, status=status, by=by, body=body, now=now)
+    keep_word(effect, attempt=attempt, status=status, by=by, body=body, now=now)
     if attempt < effect.attempt or effect.status not in OPEN:
         _add_missing_receipt(effect, attempt=attempt, status=status, receipt=receipt)
         return Reported(effect=effect, before=before, contradiction=contradiction)
@@ -330,19 +335,18 @@ def await_effects(*, scope: str, settle_by: Mapping[str, datetime]) -> None:
 
 
 def settle_effect(
-    effect: Effect, *, outcome: str, receipt: Any, retryable: bool, by: str, body: Any, now: datetime
+    effect: Effect, *, outcome: str, receipt: Any, retryable: bool, by: str, body: Any, now: datetime, error: str
 ) -> None:
-    """Settle a locked unknown effect by somebody else's word than its worker's; only ``reconciliation`` calls this."""
+    """Settle a locked unknown effect by somebody else's word than its worker's: an owner's, or what its probe found."""
     assert_open()
-    error = "" if outcome == EffectStatus.APPLIED else "It did not happen: settled by its owner."
-    _keep(effect, attempt=effect.attempt, status=outcome, by=by, body=body, now=now)
+    keep_word(effect, attempt=effect.attempt, status=outcome, by=by, body=body, now=now)
     _move(effect, "settle", status=outcome, receipt=receipt, error=error, retryable=retryable, changed_at=now)
 
 
 def mark_compensated(effect: Effect, *, by: str, now: datetime) -> None:
     """Its undo was applied: what was done is taken back. Only ``compensation`` calls this, under the lock."""
     assert_open()
-    _keep(effect, attempt=effect.attempt, status=EffectStatus.COMPENSATED, by=by, body=None, now=now)
+    keep_word(effect, attempt=effect.attempt, status=EffectStatus.COMPENSATED, by=by, body=None, now=now)
     _move(effect, "compensate", status=EffectStatus.COMPENSATED, changed_at=now)
 
 
@@ -357,12 +361,15 @@ def _doubt_each(effects: QuerySet[Effect], *, why: str, by: str, now: datetime) 
 
 
 def _doubt(effect: Effect, *, by: str, why: str, now: datetime) -> None:
-    _keep(effect, attempt=effect.attempt, status=EffectStatus.UNKNOWN, by=by, body={"reason": why}, now=now)
+    keep_word(effect, attempt=effect.attempt, status=EffectStatus.UNKNOWN, by=by, body={"reason": why}, now=now)
     _move(effect, "doubt", status=EffectStatus.UNKNOWN, error=why, changed_at=now)
 
 
-def _keep(effect: Effect, *, attempt: int, status: str, by: str, body: Any, now: datetime) -> None:
-    EffectReport.objects.create(effect=effect, attempt=attempt, status=status, by=by[:300], at=now, body=body)
+def keep_word(effect: Effect, *, status: str, by: str, body: Any, now: datetime, attempt: int | None = None) -> None:
+    """Keep for ever what somebody said of a try of the effect, the last unless it is named."""
+    EffectReport.objects.create(
+        effect=effect, attempt=attempt or effect.attempt, status=status, by=by[:300], at=now, body=body
+    )
 
 
 def _open_orders(effect: Effect) -> QuerySet[Order]:
@@ -376,6 +383,8 @@ def _move(effect: Effect, verb: str, *, status: str, **fields: Any) -> None:
         raise RuntimeError(f"{verb} cannot take an effect from {effect.status} to {status}")
     stood = Effect.objects.filter(pk=effect.pk, status=effect.status, attempt=effect.attempt)
     fields["status"] = status
+    if status == EffectStatus.UNKNOWN and effect.status != EffectStatus.UNKNOWN and effect.probe is not None:
+        fields["probe_due_at"] = fields["changed_at"]
     if stood.update(**fields) != 1:
         raise RuntimeError(f"{verb} found the effect {effect.public_id} in another state")
     for name, value in fields.items():

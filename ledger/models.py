@@ -45,6 +45,10 @@ class Effect(models.Model):
     cancel_asked_at = models.DateTimeField(
         null=True, help_text="its run stopped: applied all the same, it is taken back"
     )
+    probe = ExactJSONField(null=True, help_text="where an unknown outcome is looked up, and which values mean what")
+    probe_due_at = models.DateTimeField(null=True)
+    probe_token = models.CharField(max_length=40, blank=True, help_text="names the look that is under way")
+    probe_tries = models.PositiveSmallIntegerField(default=0)
     settle_by = models.DateTimeField(null=True, help_text="a wait opened while it was in flight: unknown from then on")
     permit_ref = models.CharField(max_length=40, null=True)
     owner = models.ForeignKey(Group, on_delete=models.PROTECT, related_name="+", help_text="settles it when unknown")
@@ -80,6 +84,11 @@ class Effect(models.Model):
                 fields=["settle_by"],
                 condition=models.Q(status=EffectStatus.INTENDED, settle_by__isnull=False),
                 name="awaited_effects_by_their_end",
+            ),
+            models.Index(
+                fields=["probe_due_at"],
+                condition=models.Q(status=EffectStatus.UNKNOWN, probe_due_at__isnull=False),
+                name="unknown_effects_to_look_up",
             ),
             models.Index(fields=["scope", "status"], name="effects_of_a_run_by_status"),
         ]

@@ -47,7 +47,8 @@ def settle(
         raise already_settled(effect)
     said = {"reason": _reason(reason), "evidence": evidence.strip(), "receipt": receipt}
     by = f"person:{person.get_username()}"
-    settle_effect(effect, outcome=outcome, receipt=receipt, retryable=False, by=by, body=said, now=now)
+    error = "" if outcome == EffectStatus.APPLIED else "It did not happen: settled by its owner."
+    settle_effect(effect, outcome=outcome, receipt=receipt, retryable=False, by=by, body=said, now=now, error=error)
     return effect
 
 

@@ -20,7 +20,7 @@ from ledger import clock
 from reviewqueue import typed_answers
 from reviewqueue.delivery import announcing, deliveries, outbound, sending
 from reviewqueue.models import Heartbeat
-from runs import checking, expiry, feed, nesting, signals
+from runs import checking, expiry, feed, nesting, probing, signals
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -67,6 +67,8 @@ def enqueue_due_sweeps() -> None:
     """Look, with one indexed EXISTS a kind, for rows that are due, and enqueue the sweep if there are some."""
     if expiry.anything_due() or typed_answers.anything_typed_to_forget():
         async_task("reviewqueue.tasks.sweep")
+    if probing.anything_to_probe():
+        async_task("reviewqueue.tasks.probe")
     if feed.anything_to_number():
         async_task("reviewqueue.tasks.announce")
     if deliveries.anything_to_deliver():
@@ -89,6 +91,12 @@ def sweep() -> None:
         if time.monotonic() - began > SECONDS_FOR_CHECKS:
             break
         checking.check_continuation(continuation_id=continuation_id, fetch=outbound.fetch_fact)
+
+
+@entry_point
+def probe() -> None:
+    """Look up what became of effects whose outcome nobody knows."""
+    probing.probe_due_effects(limit=SWEPT_AT_ONCE, seconds=SECONDS_FOR_CHECKS, look=outbound.look_up)
 
 
 @entry_point

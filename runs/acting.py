@@ -260,7 +260,10 @@ def _complete(
 
 
 def _check_declared(run: Run, declared: Declared, *, undone: Effect | None) -> None:
-    """Refuse a compensation that would get past an effect rule: nobody is asked before something is taken back."""
+    """Refuse a probe that leads nowhere, and a compensation that would get past an effect rule: nobody is asked before
+    something is taken back."""
+    if declared.probe is not None and not run.agent.connections.filter(name=declared.probe["connection"]).exists():
+        raise PayloadInvalid.at("/probe/connection", "is not a connection of this agent")
     if declared.compensation is None:
         return
     if undone is not None:

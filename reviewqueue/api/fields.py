@@ -110,16 +110,14 @@ class YesNo(Field):
 
 
 class OneOf(Field):
-    """One of some words; ``later`` are words of the contract that are not taken yet."""
+    """One of some words."""
 
-    def __init__(self, *words: str, later: tuple[str, ...] = (), **more: Any) -> None:
-        self.words, self.later = words, later
+    def __init__(self, *words: str, **more: Any) -> None:
+        self.words = words
         super().__init__(**more)
 
     def to_internal_value(self, data: Any) -> str:
         """Return the word."""
-        if isinstance(data, str) and data in self.later:
-            raise wrong(f"{data} comes later; it is not taken yet")
         if not isinstance(data, str) or data not in self.words:
             raise wrong(f"has to be one of: {', '.join(self.words)}")
         return str(data)
@@ -202,18 +200,6 @@ class Address(Field):
         if data != data.lower():
             raise wrong("has to be in lower case, as people are named here")
         return data
-
-
-class Later(Field):
-    """A member of the contract that comes later: refused, never accepted and ignored."""
-
-    def __init__(self, words: str = "comes later; it is not taken yet", **more: Any) -> None:
-        self.words = words
-        super().__init__(required=False, allow_null=True, default=None, **more)
-
-    def to_internal_value(self, data: Any) -> Any:
-        """Refuse any value but null."""
-        raise wrong(self.words)
 
 
 class Many(serializers.ListField):

@@ -1,9 +1,7 @@
 """What requests look like, member by member (docs/api.md), and how they read as the verbs' own dataclasses.
 
-Waits are in `wait_shapes`, what people do around them in `desk_shapes`.
-
-A member that the contract has and this version has not is `Later`: refused where it stands. Nothing is looked up here but
-the people that a request names.
+Waits are in `wait_shapes`, what people do around them in `desk_shapes`. Nothing is looked up here but the people that a
+request names.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ from reviewqueue.api.fields import (
     Address,
     Exact,
     Key,
-    Later,
     Many,
     Metadata,
     Moment,
@@ -32,7 +29,7 @@ from reviewqueue.api.fields import (
     YesNo,
     wrong_in,
 )
-from reviewqueue.api.wait_shapes import FactShape, WaitShape
+from reviewqueue.api.wait_shapes import CheckedThere, FactShape, WaitShape
 from runs.checkpoints import Snapshot
 from runs.decisions import MESSAGE_LIMIT
 from runs.leases import LONGEST, SHORTEST
@@ -229,6 +226,14 @@ class CompensationShape(Shape):
     on = Many(OneOf(*On.values), least=1, most=len(On), allow_null=True, default=None)
 
 
+class ProbeShape(CheckedThere):
+    """Where an unknown outcome is looked up by its key, and which values there mean that it happened, or did not."""
+
+    applied = Many(Exact(), most=20, allow_null=True, default=None)
+    failed = Many(Exact(), most=20, allow_null=True, default=None)
+    conclusive = YesNo(default=False)
+
+
 class EffectShape(Shape):
     """`PUT runs/{id}/effects/{key}`."""
 
@@ -239,7 +244,7 @@ class EffectShape(Shape):
     stable_key = YesNo(default=True)
     in_flight = OneOf(*InFlight.values, default=InFlight.AWAIT.value)
     compensation = CompensationShape(allow_null=True, default=None)
-    probe = Later()
+    probe = ProbeShape(allow_null=True, default=None)
 
     def validate(self, sent: dict[str, Any]) -> dict[str, Any]:
         """Refuse to repeat, or to let be, what nobody would know again by its key."""
@@ -252,11 +257,21 @@ class EffectShape(Shape):
 
 def declared(sent: dict[str, Any]) -> Declared:
     """Return what the body of an effect says of taking it back; left out, every end of the run does."""
-    taken_back, kept = sent["compensation"], {"stable_key": sent["stable_key"], "in_flight": sent["in_flight"]}
+    kept = {"stable_key": sent["stable_key"], "in_flight": sent["in_flight"], "probe": _probe(sent["probe"])}
+    taken_back = sent["compensation"]
     if taken_back is None:
         return Declared(**kept)
     call = {"name": taken_back["name"], "arguments": taken_back["arguments"]}
     return Declared(compensation=call, compensate_on=tuple(dict.fromkeys(taken_back["on"] or On.values)), **kept)
+
+
+def _probe(sent: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return a probe as it is kept; without values of its own, true says that it happened and false that it did not."""
+    if sent is None:
+        return None
+    applied = [True, EffectStatus.APPLIED.value] if sent["applied"] is None else sent["applied"]
+    failed = [False, EffectStatus.FAILED.value] if sent["failed"] is None else sent["failed"]
+    return {**sent, "applied": applied, "failed": failed}
 
 
 class OutcomeShape(Shape):

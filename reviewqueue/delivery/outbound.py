@@ -21,10 +21,12 @@ import httpcore
 
 from ledger import exact
 from ledger.errors import PayloadInvalid
+from ledger.probes import Looked
 from ledger.transactions import assert_none_open
 from reviewqueue.delivery import addresses, pointers
 from runs.checking import FactToFetch, Found
 from runs.models import Connection
+from runs.probing import Probe
 
 SECONDS_IN_ALL = 5.0
 LONGEST_REPLY = 64 * 1024
@@ -38,6 +40,10 @@ class OutOfTime(Exception):
 
 class NoReply(Exception):
     """Says in a sentence why there is no reply: ``Nobody answers at the address.``"""
+
+
+class NotThere(NoReply):
+    """The receiver itself says, in JSON, that it knows no such thing (404)."""
 
 
 @contextlib.contextmanager
@@ -98,28 +104,57 @@ def fetch_fact(fact: FactToFetch) -> Found:
         return Found(trouble=f"The call failed ({type(error).__name__}).")
 
 
+def look_up(probe: Probe) -> Looked:
+    """Ask a connection what became of an effect, by its key; bounded like a fact. Trouble is told, never raised.
+
+    The key stands for ``{key}`` in the path, and in the header ``Idempotency-Key``.
+    """
+    assert_none_open()
+    if probe.connection is None:
+        return Looked(trouble="The connection that it is looked up by is gone.")
+    try:
+        # A key is made of characters that stand in a path as they are; one such as ".." is refused with the address.
+        body = _ask(probe.connection, probe.path.replace("{key}", probe.key), extra=[("Idempotency-Key", probe.key)])
+    except NotThere:
+        return Looked(not_found=True)
+    except addresses.AddressRefused as refused:
+        return Looked(trouble=f"The address {refused}.")
+    except NoReply as why:
+        return Looked(trouble=str(why))
+    except Exception as error:  # noqa: BLE001  whatever it was, the outcome stays unknown, and the other probes go on
+        return Looked(trouble=f"The call failed ({type(error).__name__}).")
+    found = _value_in(body, probe.pointer)
+    return Looked(trouble=found.trouble) if found.trouble else Looked(value=found.value, reply=exact.parse(body))
+
+
 def _fetch(fact: FactToFetch) -> Found:
-    base_url = fact.connection.base_url
-    secret = _secret(fact.connection)
+    return _value_in(_ask(fact.connection, fact.path), fact.pointer)
+
+
+def _ask(connection: Connection, path: str, *, extra: list[tuple[str, str]] | None = None) -> bytes:
+    """Return the JSON text at a path below the connection. Raises ``NoReply`` (``NotThere`` for a 404) in words."""
+    base_url = connection.base_url
+    secret = _secret(connection)
     if secret is None:
-        return Found(trouble=f"The environment variable {fact.connection.secret} is not set.")
-    headers = [("Accept", ACCEPT)]
+        raise NoReply(f"The environment variable {connection.secret} is not set.")
+    headers = [("Accept", ACCEPT), *(extra or [])]
     if secret:
         headers.append(("Authorization", f"Bearer {secret}"))
     with calling(
         method="GET",
-        url=addresses.url_of(base_url, fact.path),
+        url=addresses.url_of(base_url, path),
         judge=lambda: addresses.check_base_url(base_url),
         headers=headers,
         seconds=SECONDS_IN_ALL,
     ) as response:
         trouble = _trouble_of(response)
         if trouble:
-            return Found(trouble=trouble)
+            # A page that says 404 is some server's on the way; the receiver itself says it in JSON.
+            raise (NotThere if response.status == 404 and _is_json(response) else NoReply)(trouble)
         body = read_whole(response, most=LONGEST_REPLY)
     if body is None:
-        return Found(trouble=f"The reply is longer than {LONGEST_REPLY // 1024} KiB.")
-    return _value_in(body, fact.pointer)
+        raise NoReply(f"The reply is longer than {LONGEST_REPLY // 1024} KiB.")
+    return body
 
 
 def _secret(connection: Connection) -> str | None:
@@ -134,13 +169,21 @@ def _trouble_of(response: httpcore.Response) -> str:
         return f"The reply is a redirect ({response.status}); none is followed."
     if response.status != 200:
         return f"The reply has the status {response.status}."
-    told = {name.lower(): value.decode("latin-1").lower() for name, value in response.headers}
-    media = told.get(b"content-type", "").partition(";")[0].strip()
-    if media != ACCEPT and not (media.startswith("application/") and media.endswith("+json")):
+    if not _is_json(response):
         return "The reply is not JSON by its content type."
+    told = _headers_of(response)
     if told.get(b"content-encoding", "identity") != "identity":
         return "The reply is compressed, though that was not asked for."
     return ""
+
+
+def _headers_of(response: httpcore.Response) -> dict[bytes, str]:
+    return {name.lower(): value.decode("latin-1").lower() for name, value in response.headers}
+
+
+def _is_json(response: httpcore.Response) -> bool:
+    media = _headers_of(response).get(b"content-type", "").partition(";")[0].strip()
+    return media == ACCEPT or (media.startswith("application/") and media.endswith("+json"))
 
 
 def read_whole(response: httpcore.Response, *, most: int) -> bytes | None:

@@ -1,4 +1,4 @@
-"""What may be asked, and what is refused where it stands: deadlines, types, keys, what comes later, what makes no sense."""
+"""What may be asked, and what is refused where it stands: deadlines, types, keys, what makes no sense."""
 
 from __future__ import annotations
 
@@ -175,17 +175,6 @@ def test_a_checkpoint_sent_again_is_the_same_one(worker):
     other = worker.post(f"runs/{run}/checkpoints", body | {"state": 2}, Run_Lease=lease)
     assert (first.status, again.status, other.status, other["code"]) == (201, 200, 409, "stale_version")
     assert first.body == again.body
-
-
-# --- what comes later -----------------------------------------------------------------------------------------------------
-
-
-def test_a_probe_comes_later(worker):
-    run, lease = a_started_run(worker)
-    wanted = {"name": "order", "arguments": {}, "probe": {"connection": "erp", "path": "/", "pointer": ""}}
-    reply = worker.put(f"runs/{run}/effects/order", wanted, Run_Lease=lease)
-    assert (reply["errors"][0]["pointer"], worker.get(f"runs/{run}/effects")["effects"]) == ("/probe", [])
-    assert "comes later" in reply["errors"][0]["message"]
 
 
 # --- effects under way ----------------------------------------------------------------------------------------------------

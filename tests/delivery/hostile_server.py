@@ -40,6 +40,9 @@ class Hostile(BaseHTTPRequestHandler):
     def answer_gone(self) -> None:
         self.answer(b'{"spec": {"version": 7}}', status=404)
 
+    def answer_gone_page(self) -> None:
+        self.answer(b"<h1>Not found</h1>", status=404, media="text/html")
+
     def answer_broken(self) -> None:
         self.answer(b'{"spec": {"version": 7}}', status=500)
 

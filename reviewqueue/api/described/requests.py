@@ -49,7 +49,7 @@ def _of_shape(shape: fields.Shape, components: Components) -> Schema:
 
 def _of_field(field: Any, components: Components, *, words: str) -> Schema:
     schema = dict(_typed(field, components))
-    if getattr(field, "allow_null", False) and not isinstance(field, fields.Exact | fields.Later):
+    if getattr(field, "allow_null", False) and not isinstance(field, fields.Exact):
         schema = {"anyOf": [schema, {"type": "null"}]}
     schema["description"] = words
     if field.default not in (empty, None) and field.default is not ABSENT:
@@ -118,11 +118,6 @@ def _(field: Any, components: Components) -> Schema:
 @_typed.register
 def _(field: fields.Address, components: Components) -> Schema:
     return {"type": "string", "format": "email", "maxLength": 150}
-
-
-@_typed.register
-def _(field: fields.Later, components: Components) -> Schema:
-    return {"type": "null"}
 
 
 @_typed.register
