@@ -34,7 +34,7 @@ def build_alternatives(builder: Builder, schema: dict[str, Any], place: Place) -
         proposed = place.proposed if chosen == index else ABSENT
         inner = place.branch(key, label=label, by_agent=not ours, proposed=proposed)
         node = builder.node(shape, inner)
-        branches.append(Branch(key=key, label=label, ours=ours, node=node))
+        branches.append(Branch(key=key, label=label, ours=ours, node=node, judge=builder.judge_of(shape)))
     return Alternatives(
         name=place.name,
         id=place.id,

@@ -197,13 +197,15 @@ class Builder:
 
     def fits(self, schema: Any, value: Any) -> bool:
         """Say whether a value fits a schema that lies inside this one."""
-        if not isinstance(self.root, dict):
-            return not schemas.validate(schema, value)
-        judge = {**schema, "$defs": self.root.get("$defs", {})}
         try:
-            return not schemas.validate(judge, value)
+            return not schemas.validate(self.judge_of(schema), value)
         except LookupError:  # a reference to a place outside `$defs` leads nowhere from here
             return False
+
+    def judge_of(self, schema: Any) -> Any:
+        """Return a schema that lies inside this one with the definitions it may refer to."""
+        is_inside = isinstance(self.root, dict) and isinstance(schema, dict)
+        return {**schema, "$defs": self.root.get("$defs", {})} if is_inside else schema
 
     # --- one node of each kind ---------------------------------------------------------------------------------------
 

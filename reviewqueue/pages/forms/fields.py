@@ -116,6 +116,7 @@ class Branch:
     ours: bool = False
     value: Any = ABSENT
     node: Node | None = None
+    judge: Any = None  # the shape's own schema: what is wrong with the chosen one is told by it
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,7 +65,7 @@ def _judged(form: Form, value: Any, reader: _Reader) -> list[Problem]:
     elif form.schema is None:
         told = [Problem(pointer, "is missing") for pointer in reader.left_out]
     else:
-        told = schemas.validate(form.schema, None if value is ABSENT else value)
+        told = reader.explained(schemas.validate(form.schema, None if value is ABSENT else value))
     return [
         # Nobody misses a choice; one forgets to choose.
         Problem(fault.pointer, "choose one") if fault.message == "is missing" and _is_chosen(form, fault) else fault
@@ -91,6 +91,7 @@ class _Reader:
         self.post = post
         self.typed: dict[str, str] = {}
         self.problems: list[Problem] = []
+        self.shapes: dict[str, tuple[Any, Any]] = {}  # the chosen shapes' own schemas and values, by pointer
         self.left_out: list[str] = []  # required fields for which nothing was given
 
     def node(self, node: Node) -> tuple[Any, bool]:
@@ -172,10 +173,23 @@ class _Reader:
                 continue
             if value is ABSENT and len(self.problems) == problems:
                 raise _Unreadable("is missing")
+            self.shapes[node.pointer] = (branch.judge, value)
             found = (value, True)
         if key and key not in {branch.key for branch in node.branches}:
             raise _Unreadable("choose one of the choices")
         return found
+
+    def explained(self, faults: list[Problem]) -> list[Problem]:
+        """Return the faults with what is wrong in a chosen shape, instead of that the value has none of them."""
+        told, waiting = [], faults[::-1]
+        while waiting:
+            fault = waiting.pop()
+            judge, value = self.shapes.pop(fault.pointer, (None, None))
+            inner = _faults(judge, value)
+            waiting += [Problem(fault.pointer + found.pointer, found.message) for found in reversed(inner)]
+            if not inner:
+                told.append(fault)
+        return told
 
     def field(self, field: Field) -> tuple[Any, bool]:
         if field.widget == FIXED:
@@ -242,6 +256,13 @@ class _Reader:
         if _UNSTORABLE.search(text):
             raise _Unreadable("holds a character that cannot be stored")
         return text
+
+
+def _faults(judge: Any, value: Any) -> list[Problem]:
+    try:
+        return [] if judge is None else schemas.validate(judge, value)
+    except LookupError:  # it refers to a place that is only there in the whole
+        return []
 
 
 def _showed_nothing(node: Node) -> bool:
