@@ -63,6 +63,9 @@ def test_an_edited_answer_is_shown_against_the_proposal_on_its_receipt_and_in_th
     changed = html[html.index("<dt>Changed</dt>") :]
     assert changed.index("2 / amount") < changed.index("<del>") < changed.index("<ins>")
     assert "supplier" not in changed[: changed.index("</dd>")]
+    story = text(desk.signed_in(person).get(f"/runs/{interrupt.run.public_id}").content.decode())
+    assert "changed and approved" in story
+    assert re.search(r"lines / 2 / amount\s+2 → 20", story)
 
 
 def test_the_first_round_shows_no_earlier_answer():
