@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.contrib.auth.models import User
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
 
 from ledger.effects import mark_compensated
@@ -32,17 +32,23 @@ def due_undos(scope: str, *, on: str) -> list[Effect]:
 
     Not those that a named person let stay as they are.
     """
+    return [effect for effect in _newest_first(scope) if on in effect.compensate_on]
+
+
+def newest_due_undo(scope: str, *, on: str) -> Effect | None:
+    """Return the first of these without reading all of them: each undo asks for it anew."""
+    return next((effect for effect in _newest_first(scope).iterator(chunk_size=20) if on in effect.compensate_on), None)
+
+
+def _newest_first(scope: str) -> QuerySet[Effect]:
     applied = Effect.objects.filter(scope=scope, status=EffectStatus.APPLIED, compensation__isnull=False)
     stands = applied.filter(undoes__isnull=True, undo_waived_by__isnull=True).select_related("owner")
-    newest_first = stands.order_by(Coalesce(F("begun_at"), F("created_at")).desc(), "-id")
-    return [effect for effect in newest_first if on in effect.compensate_on]
+    return stands.order_by(Coalesce(F("begun_at"), F("created_at")).desc(), "-id")
 
 
 def due_cancels(scope: str) -> list[Effect]:
     """Return the effects that were to be cancelled when their run stopped, and were applied all the same; newest first."""
-    applied = Effect.objects.filter(scope=scope, status=EffectStatus.APPLIED, compensation__isnull=False)
-    stands = applied.filter(undoes__isnull=True, undo_waived_by__isnull=True, cancel_asked_at__isnull=False)
-    return list(stands.select_related("owner").order_by(Coalesce(F("begun_at"), F("created_at")).desc(), "-id"))
+    return list(_newest_first(scope).filter(cancel_asked_at__isnull=False))
 
 
 def find_undone(scope: str, key: str) -> Effect | None:

@@ -106,7 +106,7 @@ def _worker_is_done(run: Run) -> bool:
     """Tell whether a compensating worker has nothing more to do: all is taken back, or a person is asked first."""
     if not compensates(run) or consulting.intended_effects(run.public_id):
         return False
-    return run.open_holds > 0 or not compensation.due_undos(run.public_id, on=run.ending_on)
+    return run.open_holds > 0 or compensation.newest_due_undo(run.public_id, on=run.ending_on) is None
 
 
 def _offer_compensation(run: Run, keys: list[str], *, actor: str, now: datetime) -> None:

@@ -79,6 +79,7 @@ def order_effect_again(*, effect_id: int, person: User, reason: str, attempt: in
     order = reconciliation.order_again(effect_id=effect_id, person=person, reason=reason, now=now)
     actor = f"person:{person.get_username()}"
     note(run, "effect.ordered_again", actor=actor, at=now, effect=order.effect.key, attempt=order.effect.attempt)
+    lift_holds(run, HoldKind.UNDO_FAILED, subject=order.effect.key, by=actor, now=now)
     go_on_after(run, order.effect, by=actor, now=now)
     store(run, now)
     return order.effect
@@ -124,6 +125,8 @@ def retry_held_run(*, hold_id: int, person: User, reason: str, code_version: str
         raise NotPermitted("Only the hold's owners and operators lift it.")
     if not reason.strip():
         raise PayloadInvalid.at("/reason", "is missing: say why it will go better now")
+    if hold.kind == HoldKind.UNDO_FAILED and run.initiator_id == person.pk:
+        raise NotPermitted("You started this run, so somebody else orders its effects again.")
     now = clock.now()
     actor = f"person:{person.get_username()}"
     if not lift_holds(run, HoldKind(hold.kind), subject=hold.subject, by=actor, now=now):

@@ -47,13 +47,20 @@ def check_may_undo(run: Run, undone: Effect) -> None:
 
 def check_its_turn(run: Run, undone: Effect) -> None:
     """Refuse an undo that is not the next one. Raises ``NotReady``, naming the one that goes first."""
-    due = due_now(run)
-    if undone.pk not in {effect.pk for effect in due}:
+    first = (
+        compensation.newest_due_undo(run.public_id, on=run.ending_on) if run.ending else next(iter(due_now(run)), None)
+    )
+    if first is None or not _is_due(run, undone):
         raise NotReady("Nothing of this effect is to be taken back.", effect=undone.key)
-    if due[0].pk != undone.pk:
-        raise NotReady(f"{due[0].key} is taken back first: it was done later.", effect=due[0].key)
+    if first.pk != undone.pk:
+        raise NotReady(f"{first.key} is taken back first: it was done later.", effect=first.key)
     if run.open_holds:
         raise NotReady("The run is held until its owner has said what to do.")
+
+
+def _is_due(run: Run, undone: Effect) -> bool:
+    stands = undone.status == EffectStatus.APPLIED and undone.undo_waived_by_id is None
+    return stands and (run.ending_on in undone.compensate_on if run.ending else undone.cancel_asked_at is not None)
 
 
 def ask_owner_of_undo(run: Run, undone: Effect, key: str, *, reason: str, actor: str, now: datetime) -> None:

@@ -71,7 +71,7 @@ def words_for(effect: Effect, run: Run | None) -> Iterator[Word]:
         yield APPLIED
         yield FAILED
     ordered = Order.objects.filter(effect=effect, used_by_attempt__isnull=True).exists()
-    ends = run is None or run.ending or run.ended_at
+    ends = run is None or run.ended_at or (run.ending and effect.undoes_id is None)
     if effect.status in {EffectStatus.UNKNOWN, EffectStatus.FAILED, EffectStatus.COMPENSATED} and not (ordered or ends):
         yield AGAIN
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.urls import reverse
 
+from ledger.models import Effect
 from runs.models import Hold, Run
 from tests.api.calls import Caller, a_started_run, a_waiting_interrupt, a_worker, somebody, the_approval, the_suspend
 from tests.builders import a_person, a_policy
@@ -167,3 +169,24 @@ def test_otherwise_a_no_is_an_answer_like_any_other():
     ana.post(f"interrupts/{interrupt}/decisions", {"state_version": 1, "verdict": "reject"})
     [taken] = worker.post("continuations/claim", {}).body
     assert (taken["kind"], taken["answers"]["order"]["verdict"]) == ("resume", "reject")
+
+
+def test_an_unknown_undo_is_settled_or_ordered_again_at_the_owners_desk():
+    worker = a_worker()
+    run = a_failed_run(worker, "first")
+    [taken] = worker.post("continuations/claim", {}).body
+    key = taken["compensations"][0]["key"]
+    asked = worker.put(f"runs/{run}/effects/{key}", {"name": "release_hoist"}, Run_Lease=taken["lease"]["token"])
+    told = {"attempt_token": asked["attempt_token"], "status": "unknown"}
+    worker.post(f"runs/{run}/effects/{key}/outcome", told)
+    assert worker.post("continuations/claim", {}).body == []
+    undo = Effect.objects.get(key=key)
+    olga = at_desk(staff("olga@example.org", "agent-owners"))
+    page = reverse("admin:ledger_effect_change", args=[undo.pk])
+    assert 'value="again"' in olga.get(page).content.decode()
+    olga.post(page, {"word": "again", "reason": "they lost it", "evidence": "", "attempt": 1})
+    [taken] = worker.post("continuations/claim", {}).body
+    begun = worker.put(f"runs/{run}/effects/{key}", {"name": "release_hoist"}, Run_Lease=taken["lease"]["token"])
+    assert (begun["perform"], begun["attempt"]) == (True, 2)
+    applied(worker, run, key, begun["attempt_token"])
+    assert worker.get(f"runs/{run}")["status"] == "failed"
