@@ -1,4 +1,4 @@
-"""The inbox as its page draws it: rows in words, grouped by risk, the links beside it, and four kinds of nothing.
+"""The inbox as its page draws it: rows in words, grouped by risk, and the links and filters beside it.
 
 Called by ``views``. A row's title is made by us from the stored call; the agent's own title stands second, quoted.
 """
@@ -16,24 +16,20 @@ from django.utils.safestring import SafeString
 
 from reviewqueue import inbox
 from reviewqueue.filtering import Filters
-from reviewqueue.inbox import OPEN_VIEWS, Slice, View
+from reviewqueue.inbox import OPEN_VIEWS, Slice
 from reviewqueue.pages import phrases
 from reviewqueue.pages.calls import Argument, Labels, describe_call, labels_of
 from reviewqueue.pages.characters import Warnings, warnings_in
 from reviewqueue.pages.filters import ListAsked, address
+from reviewqueue.pages.nothing import VIEW_NAMES, empty_list
 from reviewqueue.pages.picking import why_alone
 from reviewqueue.pages.waits import asked
 from reviewqueue.tallies import Counts, count_waits
-from runs.models import Decision, Interrupt, Queue
+from runs.models import Decision, Interrupt
 from runs.states import Kind, Risk
+from runs.votes import Tally, tallies
 
-_LINKS: dict[View, str] = {
-    View.OPEN: "All open",
-    View.MINE: "Mine",
-    View.UNCLAIMED: "Unclaimed",
-    View.DECIDED: "Decided",
-    View.EXPIRED: "Ended unanswered",
-}
+_VOTED = "You have approved it; others have to join."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +50,8 @@ class ShownRow:
     is_open: bool
     may_claim: bool
     why_alone: str
+    votes: Tally | None
+    has_voted: bool
     ended: tuple[str, str]
     decided_by: str
     verdict: str
@@ -79,17 +77,6 @@ class Link:
     url: str
     count: str
     is_current: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Nothing:
-    """Why there is nothing here, and where to go."""
-
-    picture: str
-    heading: str
-    words: str
-    url: str
-    act: str
 
 
 def inbox_context(reader: AbstractUser, asked_for: ListAsked, *, now: datetime) -> dict[str, Any]:
@@ -140,10 +127,11 @@ def inbox_groups(
 def shown_rows(rows: list[inbox.Row], *, reader: AbstractUser, now: datetime) -> list[ShownRow]:
     """Return rows in words."""
     labels = labels_of((row.interrupt.agent_id, row.interrupt.proposal) for row in rows)
-    return [_row(row, labels, reader=reader, now=now) for row in rows]
+    votes = tallies(row.interrupt for row in rows if row.interrupt.closed_at is None)
+    return [_row(row, labels, votes.get(row.interrupt.pk), reader=reader, now=now) for row in rows]
 
 
-def _row(row: inbox.Row, labels: Labels, *, reader: AbstractUser, now: datetime) -> ShownRow:
+def _row(row: inbox.Row, labels: Labels, votes: Tally | None, *, reader: AbstractUser, now: datetime) -> ShownRow:
     it = row.interrupt
     decision = row.decision
     by = decision.by if decision is not None else None
@@ -156,6 +144,7 @@ def _row(row: inbox.Row, labels: Labels, *, reader: AbstractUser, now: datetime)
     # The first argument that the owner's label gives a unit is the one for the column of amounts.
     amount = next((argument for argument in arguments if argument.is_amount), None) if label is not None else None
     is_mine = it.claimed_by_id == reader.pk
+    has_voted = votes is not None and votes.includes(reader)
     return ShownRow(
         interrupt=it,
         title=title,
@@ -170,7 +159,9 @@ def _row(row: inbox.Row, labels: Labels, *, reader: AbstractUser, now: datetime)
         is_mine=is_mine,
         is_open=it.closed_at is None,
         may_claim=row.may_decide and (is_mine or not row.is_held),
-        why_alone=why_alone(row, reader, now=now),
+        why_alone=_VOTED if has_voted else why_alone(row, reader, now=now),
+        votes=votes,
+        has_voted=has_voted,
         ended=phrases.closed_words(it),
         decided_by="" if decision is None else "by default" if by is None else by.get_full_name() or by.get_username(),
         verdict="" if decision is None else phrases.VERDICT_DONE.get(decision.verdict, "answered"),
@@ -184,7 +175,7 @@ def list_words(found: Slice, counts: Counts, asked_for: ListAsked) -> dict[str, 
     view, filters = asked_for.view, asked_for.filters
     in_queue = f" in {phrases.queue_title(filters.queue)}" if filters.queue else ""
     return {
-        "heading": f"{_LINKS[view]}{in_queue}",
+        "heading": f"{VIEW_NAMES[view]}{in_queue}",
         "count": counts.shown(view),
         "order": "highest risk first, then least time left" if view in OPEN_VIEWS else "the last one first",
         "next_url": address(view, filters, found.next) if found.next else "",
@@ -198,7 +189,7 @@ def view_links(counts: Counts, asked_for: ListAsked) -> dict[str, list[Link]]:
     view, filters = asked_for.view, asked_for.filters
     views = [
         Link(words=words, url=address(of, filters), count=counts.shown(of), is_current=of == view)
-        for of, words in _LINKS.items()
+        for of, words in VIEW_NAMES.items()
     ]
     queues = [
         Link(
@@ -238,66 +229,3 @@ def list_choices(counts: Counts, filters: Filters) -> list[Choice]:
 
 def _also(chosen: str, found: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(chosen, chosen)] if chosen and chosen not in dict(found) else []
-
-
-def empty_list(reader: AbstractUser, counts: Counts, asked_for: ListAsked, *, continued: bool) -> Nothing:
-    """Return which kind of nothing this is: it never says that nothing is left while something is."""
-    view, filters = asked_for.view, asked_for.filters
-    if continued:
-        return Nothing(
-            picture="none-waiting",
-            heading="The list ends here",
-            words="What stood here was decided meanwhile.",
-            url=address(view, filters),
-            act="Back to the start",
-        )
-    if filters.any:
-        return Nothing(
-            picture="no-match",
-            heading="Nothing matches",
-            words=f"{_LINKS[view]} {_filters_in_words(filters)}: none. {_open_elsewhere(counts)}",
-            url=address(view),
-            act="Show without filters",
-        )
-    if not counts.all_open and not counts.views[View.DECIDED] and not counts.views[View.EXPIRED]:
-        return _nothing_ever(reader)
-    if view != View.OPEN:
-        words = f"{_LINKS[view]}: none. {_open_elsewhere(counts)}"
-        return Nothing(picture="no-match", heading="Nothing matches", words=words, url=address(), act="Show all open")
-    words = f"{counts.shown(View.DECIDED)} decided so far in your queues. What agents ask next appears here."
-    return Nothing(
-        picture="none-waiting",
-        heading="Nothing waits for you",
-        words=words,
-        url=address(View.DECIDED),
-        act="See decided",
-    )
-
-
-def _nothing_ever(reader: AbstractUser) -> Nothing:
-    if not _is_in_a_queue(reader):
-        words = f"You are signed in as {reader.get_username()}, but no queue lists you. Ask a lead to add you."
-        return Nothing(picture="no-queue", heading="You are in no queue yet", words=words, url="", act="")
-    words = "As soon as an agent asks one of your queues, it stands here. Nothing has been asked so far."
-    return Nothing(picture="first-ask", heading="No agent has asked anything yet", words=words, url="", act="")
-
-
-def _open_elsewhere(counts: Counts) -> str:
-    return f"{counts.shown_open} open in all your queues." if counts.all_open else "None is open either."
-
-
-def _filters_in_words(filters: Filters) -> str:
-    told = [
-        f"with “{filters.text}”" if filters.text else "",
-        f"with {filters.risk} risk" if filters.risk else "",
-        f"in {phrases.queue_title(filters.queue)}" if filters.queue else "",
-        f"with reason {filters.reason}" if filters.reason else "",
-        f"of agent {filters.agent}" if filters.agent else "",
-    ]
-    return ", ".join(words for words in told if words)
-
-
-def _is_in_a_queue(reader: AbstractUser) -> bool:
-    groups = list(reader.groups.values_list("pk", flat=True))
-    desks = Queue.objects.filter(reviewers__in=groups) | Queue.objects.filter(leads__in=groups)
-    return (desks | Queue.objects.filter(auditors__in=groups)).exists()

@@ -68,6 +68,15 @@ def what_became_of_several(page: Page) -> None:
     page.get_by_role("heading", name="2 of 2 decided").wait_for()
 
 
+def the_next_one_at_once(page: Page) -> None:
+    waits = [desk.a_refund(5), desk.a_refund(6)]
+    open_wait(page, waits[0])
+    page.evaluate("document.cookie = 'next=at-once; path=/'")
+    choose(page, "Reject")
+    page.get_by_role("button", name="Reject this call").click()
+    page.get_by_text("You rejected:").wait_for()
+
+
 def a_wait_that_moved(page: Page) -> None:
     interrupt = desk.an_order()
     open_wait(page, interrupt)
@@ -202,6 +211,7 @@ PAGES = [
     several_together,
     what_became_of_several,
     a_wait_that_moved,
+    the_next_one_at_once,
     a_wait,
     a_wait_with_faults,
     an_edit_in_review,

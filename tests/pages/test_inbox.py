@@ -182,6 +182,21 @@ def test_opening_the_inbox_changes_nothing():
     assert (Event.objects.count(), list(Run.objects.values()), list(Interrupt.objects.values())) == before
 
 
+def test_a_row_says_how_many_approved_and_whether_the_reader_has():
+    person, other = desk.lena(), builders.a_reviewer("ben@company.example")
+    wait = builders.a_waiting_interrupt(builders.a_wait("pay", wish={"quorum": 2, "risk": "low"}))
+    client = desk.signed_in(person)
+    assert "0 of 2</span>" in client.get("/").content.decode()
+    decide(wait, other)
+    html = client.get("/").content.decode()
+    assert "1 of 2, not you yet</span>" in html
+    assert f'class="pick" type="checkbox" name="interrupt" form="picked" value="{wait.public_id}"' in html
+    html = desk.signed_in(other).get("/").content.decode()
+    assert "1 of 2, you have</span>" in html
+    assert "You have approved it; others have to join." in html
+    assert 'class="pick"' not in html
+
+
 class TestNothing:
     def test_a_person_in_no_queue_is_told_so(self):
         html = desk.signed_in(builders.a_person("nora@company.example")).get("/").content.decode()
