@@ -17,6 +17,7 @@ from reviewqueue import authority
 from reviewqueue.gateway import find_visible, lock_interrupt
 from runs import claims
 from runs.continuations import open_continuation
+from runs.deadlines import is_over
 from runs.decisions import closed_refusal, winner_of
 from runs.errors import Expired, NotPermitted, UndoTooLate
 from runs.interrupts import extend_interrupt, reopen_interrupt, take_back_vote
@@ -123,7 +124,7 @@ def undo(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
     leased = open_continuation(run)
     gone = leased is not None and leased.status == ContinuationStatus.LEASED
     too_late = winner.door != "page" or now >= winner.created_at + interrupt.policy.undo
-    if gone or too_late or interrupt.deadline <= now or run.ending:
+    if gone or too_late or is_over(interrupt, now=now) or run.ending:
         raise UndoTooLate
     deadline = interrupt.deadline
     reopen_interrupt(run, interrupt, verb="revoke", reason="taken back", now=now, deadline=deadline, only=[winner])
@@ -132,7 +133,7 @@ def undo(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
 
 
 def _undo_vote(run: Run, interrupt: Interrupt, vote: Decision, responder: AbstractUser, *, now: datetime) -> Interrupt:
-    if interrupt.deadline <= now:
+    if is_over(interrupt, now=now):
         raise UndoTooLate
     overtaken = [it.public_id for it in take_back_vote(interrupt, vote)]
     _note(run, "decision.undone", responder, interrupt, now=now, decision=vote.public_id, votes_overtaken=overtaken)
@@ -146,7 +147,7 @@ def _lock(responder: AbstractUser, interrupt_id: str) -> tuple[Run, Interrupt, d
 
 def _closed(interrupt: Interrupt, *, now: datetime) -> Refusal | None:
     if interrupt.status == InterruptStatus.WAITING:
-        return Expired() if interrupt.deadline <= now else None
+        return Expired() if is_over(interrupt, now=now) else None
     return closed_refusal(interrupt, winner_of(interrupt))
 
 

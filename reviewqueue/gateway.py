@@ -21,6 +21,7 @@ from reviewqueue import authority, tasks
 from reviewqueue.voting import tell_vote, weigh
 from runs import claims
 from runs.continuations import told_of
+from runs.deadlines import is_over
 from runs.decisions import Answer, check_answer, closed_refusal, record_decision, winner_of
 from runs.endings import end_if_rejected
 from runs.errors import (
@@ -105,7 +106,7 @@ def _decide(
         before = Decision.objects.filter(by=responder.pk, interrupt=interrupt, request_key=request_key).first()
         if before is not None:
             return _receipt_again(run, interrupt, before) if _is_same(before, answer, seen) else KeyReused()
-    if interrupt.status == InterruptStatus.WAITING and interrupt.deadline <= now:
+    if interrupt.status == InterruptStatus.WAITING and is_over(interrupt, now=now):
         # The sweep's own verb: a late answer is judged against what the deadline led to, also where no sweep runs.
         expire_interrupt(run, interrupt, now=now)
     winner = None if interrupt.status == InterruptStatus.WAITING else winner_of(interrupt)

@@ -27,7 +27,7 @@ from ledger.models import Effect
 from ledger.states import EffectStatus
 from reviewqueue import health
 from reviewqueue.delivery.models import Delivery, DeliveryStatus
-from runs import expiry
+from runs import deadlines
 from runs.models import Continuation, Decision, Event, Hold, Interrupt, Run
 from runs.states import OPEN_CONTINUATIONS, ContinuationStatus, InterruptStatus
 
@@ -93,7 +93,7 @@ def _waits(now: datetime) -> Iterator[Metric]:
         age.add_metric([row["queue__slug"]], (now - row["first"]).total_seconds())
     yield count
     yield age
-    overdue = waiting.filter(expiry.due_waits(before=now)).count()
+    overdue = waiting.filter(deadlines.due_waits(before=now)).count()
     yield GaugeMetricFamily("reviewqueue_waits_overdue", "Open waits past their deadline, not swept yet.", overdue)
     closed = Interrupt.objects.exclude(status=InterruptStatus.WAITING)
     yield _counter("reviewqueue_waits_closed", "Waits that were closed, by how.", closed, "status")

@@ -41,6 +41,9 @@ POLICY_RULES = (
     "default_may_approve",
     "escalate_to",
     "escalate_wait",
+    "escalate_further",
+    "remind_before",
+    "pause_stops_deadline",
     "then",
     "on_reject",
     "self_review",
@@ -140,7 +143,7 @@ def add_policy(reason: str, *, agent: str = "", **rules: Any) -> Policy:
     for name in ("queue", "escalate_to"):
         if isinstance(rules.get(name), str):
             rules[name] = _find_queue(rules[name])
-    for name in rules.get("queues") or []:
+    for name in [*(rules.get("queues") or []), *(step["queue"] for step in rules.get("escalate_further") or [])]:
         _find_queue(name)
     version = 1 if last is None else last.version + 1
     policy = Policy(reason=reason, agent=of, version=version, **(kept | rules))
@@ -163,6 +166,14 @@ def _check_policy(policy: Policy) -> None:
         raise NotAdded("The default answer comes with a request, so a policy cannot name it for all of them.")
     if policy.on_expiry == OnExpiry.ESCALATE and policy.escalate_to is None:
         raise NotAdded("Escalating needs the next queue: --escalate-to NAME.")
+    if policy.escalate_further and policy.escalate_to is None:
+        raise NotAdded("The queues after the next one need the next one: --escalate-to NAME.")
+    chain = [
+        *([policy.escalate_to.slug] if policy.escalate_to else []),
+        *(it["queue"] for it in policy.escalate_further),
+    ]
+    if len(set(chain)) != len(chain):
+        raise NotAdded("A question comes to each queue of an escalation once.")
     if policy.then not in {OnExpiry.CANCEL, OnExpiry.FAIL}:
         raise NotAdded("After the last queue a run is cancelled or failed: --then cancel|fail.")
     if policy.on_reject not in OnReject.values:

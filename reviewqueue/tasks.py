@@ -80,6 +80,7 @@ def sweep() -> None:
     """End what is due, each row in its own transaction. Two sweeps at once are harmless: each looks again under the lock."""
     expiry.release_lapsed_leases(limit=SWEPT_AT_ONCE)
     expiry.expire_due_interrupts(limit=SWEPT_AT_ONCE)
+    expiry.remind_due(limit=SWEPT_AT_ONCE)
     nesting.end_orphans(limit=SWEPT_AT_ONCE)
     nesting.look_after_parents(limit=SWEPT_AT_ONCE)
     signals.match_due_signals(limit=SWEPT_AT_ONCE)

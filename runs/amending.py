@@ -16,6 +16,7 @@ from ledger.errors import NotFound, PayloadInvalid
 from ledger.exact import ABSENT, Absent
 from ledger.transactions import use_case
 from runs.continuations import told_of
+from runs.deadlines import is_over
 from runs.decisions import closed_refusal, winner_of
 from runs.errors import Expired, StaleVersion
 from runs.facts import AskedFact, record_facts
@@ -112,7 +113,7 @@ def withdraw_wait(*, agent: Agent, interrupt_id: str, reason: str) -> tuple[Inte
 def _refuse_closed(interrupt: Interrupt, *, now: datetime) -> None:
     if interrupt.status != InterruptStatus.WAITING:
         raise closed_refusal(interrupt, winner_of(interrupt))
-    if interrupt.deadline <= now:
+    if is_over(interrupt, now=now):
         raise Expired  # the sweep is about to say so; what the policy has for it is not to be dodged meanwhile
 
 

@@ -21,6 +21,7 @@ from runs.continuations import make_continuation, open_continuation, recheck
 from runs.endings import end_run
 from runs.errors import NotPermitted, RunActive, RunCancelled, RunFinished
 from runs.halting import refuse_halted
+from runs.interrupts import add_pause
 from runs.models import Run
 from runs.standing import store
 from runs.states import FINAL, Cause, ContinuationStatus, RunStatus
@@ -59,6 +60,7 @@ def resume_run(*, run_id: str, actor: str, reason: str, check: Check) -> Run:
         return run
     if actor.startswith("agent:") and run.pause_asked_by != actor:
         raise NotPermitted(f"{run.pause_asked_by} paused this run; an agent does not take that back.")
+    longer = add_pause(run, now=now)
     run.pause_asked_at, run.pause_asked_by, run.pause_reason, run.stop_by = None, "", "", None
     if run.open_continuation == ContinuationStatus.READY:
         ready = open_continuation(run)
@@ -67,7 +69,7 @@ def resume_run(*, run_id: str, actor: str, reason: str, check: Check) -> Run:
     elif not run.lease_until and not run.open_continuation and not run.open_waits:
         # Paused at a bare boundary: nothing else would ever wake it.
         make_continuation(run, last_checkpoint(run).pk, cause=Cause.PAUSE, now=now, to_check=True)
-    note(run, "run.resumed", actor=actor, at=now, reason=reason[:300])
+    note(run, "run.resumed", actor=actor, at=now, reason=reason[:300], longer=[wait.public_id for wait in longer])
     store(run, now)
     return run
 

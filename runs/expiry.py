@@ -20,10 +20,18 @@ from ledger.exact import ABSENT
 from ledger.transactions import assert_open, use_case
 from runs import nesting
 from runs.continuations import due_checks, told_of
+from runs.deadlines import due_reminders, due_waits, is_over, rule_at_end, steps_left
 from runs.decisions import Answer
 from runs.endings import end_if_rejected, end_run, hold_for_effect
-from runs.interrupts import answer_at_expiry, answer_by_itself, close_expired, escalate_interrupt, siblings_of
-from runs.models import Continuation, Interrupt, Run
+from runs.interrupts import (
+    answer_at_expiry,
+    answer_by_itself,
+    close_expired,
+    escalate_interrupt,
+    remind_interrupt,
+    siblings_of,
+)
+from runs.models import Continuation, Interrupt, Queue, Run
 from runs.returning import lose_lease
 from runs.signals import waking_signals
 from runs.standing import store
@@ -42,9 +50,7 @@ def expire_interrupt(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
     if interrupt.kind == Kind.TIMER:
         _fire_timer(run, interrupt, now=now)
         return
-    rule = interrupt.on_expiry["do"]
-    if rule == OnExpiry.ESCALATE and interrupt.level > 0:
-        rule = interrupt.policy.then
+    rule = rule_at_end(interrupt)
     if rule == OnExpiry.ESCALATE:
         _escalate(run, interrupt, now=now)
         return
@@ -101,21 +107,51 @@ def _final_rule(interrupt: Interrupt) -> str:
 
 
 def _escalate(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
-    policy = interrupt.policy
-    assert policy.escalate_to is not None  # noqa: S101  the policy was asked when the wait was opened
+    """Hand the wait to the next step that is still there; a deadline of its own begins, after a downtime too."""
+    step = steps_left(interrupt)[0]
+    to = Queue.objects.get(slug=step.queue)
     before = interrupt.queue.slug if interrupt.queue is not None else None
-    escalate_interrupt(interrupt, to=policy.escalate_to, wait=policy.escalate_wait, now=now)
+    escalate_interrupt(interrupt, to=to, wait=step.wait, now=now)
+    level = interrupt.level
     note(
         run,
         "interrupt.escalated",
         actor=SYSTEM,
         at=now,
         interrupt=interrupt.public_id,
-        to=policy.escalate_to.slug,
+        to=to.slug,
         before=before,
-        level=interrupt.level,
+        level=level,
     )
     store(run, now, waits_end=interrupt.deadline)
+
+
+@use_case
+def remind_if_due(*, interrupt_pk: int) -> bool:
+    """Remind the people of one wait, once for each time that its policy names; what was missed is made up for once."""
+    run = Run.objects.locked().filter(interrupts=interrupt_pk).first()
+    if run is None:
+        return False
+    locked = Interrupt.objects.select_for_update(of=("self",), no_key=True).select_related("policy", "queue")
+    interrupt = locked.get(pk=interrupt_pk)
+    interrupt.run = run
+    now = clock.now()
+    is_due = interrupt.remind_at is not None and interrupt.remind_at <= now
+    if interrupt.status != InterruptStatus.WAITING or not is_due or is_over(interrupt, now=now):
+        return False
+    remind_interrupt(interrupt, now=now)
+    note(
+        run,
+        "interrupt.reminded",
+        actor="system:reminders",
+        at=now,
+        interrupt=interrupt.public_id,
+        queue=None if interrupt.queue is None else interrupt.queue.slug,
+        level=interrupt.level,
+        seconds_left=max(0, round((interrupt.deadline - now).total_seconds())),
+    )
+    store(run, now)
+    return True
 
 
 @use_case
@@ -129,8 +165,9 @@ def expire_if_due(*, interrupt_pk: int) -> bool:
         .select_related("policy", "checkpoint")
         .get(pk=interrupt_pk)
     )
+    interrupt.run = run
     now = clock.now()
-    if interrupt.status != InterruptStatus.WAITING or interrupt.deadline > now:
+    if interrupt.status != InterruptStatus.WAITING or not is_over(interrupt, now=now):
         return False
     expire_interrupt(run, interrupt, now=now)
     return True
@@ -171,6 +208,12 @@ def expire_due_interrupts(*, limit: int) -> int:
     return _each(Interrupt.objects.all(), due, "deadline", lambda pk: expire_if_due(interrupt_pk=pk), limit=limit)
 
 
+def remind_due(*, limit: int) -> int:
+    """Remind of up to ``limit`` waits and return how many."""
+    due = due_reminders(before=clock.now())
+    return _each(Interrupt.objects.all(), due, "remind_at", lambda pk: remind_if_due(interrupt_pk=pk), limit=limit)
+
+
 def release_lapsed_leases(*, limit: int) -> int:
     """End up to ``limit`` lapsed leases and return how many."""
     due = lapsed_leases(before=clock.now())
@@ -207,11 +250,6 @@ def due_continuations(*, limit: int) -> list[str]:
     return list(due.values_list("public_id", flat=True)[:limit])
 
 
-def due_waits(*, before: datetime) -> Q:
-    """Return the filter for open waits past their deadline."""
-    return Q(status=InterruptStatus.WAITING, deadline__lte=before) & _not_put_off(before)
-
-
 def lapsed_leases(*, before: datetime) -> Q:
     """Return the filter for runs whose lease lapsed, or whose holder did not stop in time."""
     return (Q(lease_until__lte=before) | Q(lease_until__isnull=False, stop_by__lte=before)) & _not_put_off(before)
@@ -231,6 +269,7 @@ def anything_due() -> bool:
     hint = clock.now()
     return (
         Interrupt.objects.filter(due_waits(before=hint)).exists()
+        or Interrupt.objects.filter(due_reminders(before=hint)).exists()
         or Run.objects.filter(lapsed_leases(before=hint)).exists()
         or Continuation.objects.filter(due_checks(before=hint)).exists()
         or Run.objects.filter(due_runs(before=hint)).exists()

@@ -11,10 +11,11 @@ import functools
 from datetime import datetime, timedelta
 from typing import Any
 
-from ledger import compiled
+from ledger import clock, compiled
 from ledger.compiled import CompiledUpdate
 from ledger.transactions import assert_open
 from runs.continuations import make_continuation, void_continuation
+from runs.deadlines import next_reminder
 from runs.decisions import Answer, approved_call, move_decisions, record_decision
 from runs.facts import has_something_to_check
 from runs.models import Continuation, Decision, Interrupt, Queue, Run, Signal
@@ -135,6 +136,26 @@ def extend_interrupt(interrupt: Interrupt, *, deadline: datetime) -> None:
     _compare_and_set(interrupt, allowed, status=status, deadline=deadline, sweep_after=None)
 
 
+def remind_interrupt(interrupt: Interrupt, *, now: datetime) -> None:
+    """Note that its people were reminded: the next time is the next one that has not passed."""
+    allowed, status = INTERRUPT_MOVES["remind"]
+    remind_at = next_reminder(interrupt.policy, interrupt.deadline, now=now)
+    _compare_and_set(interrupt, allowed, status=status, remind_at=remind_at, sweep_after=None)
+
+
+def add_pause(run: Run, *, now: datetime) -> list[Interrupt]:
+    """Add a pause that ends to the time of the run's open waits, where the policy stops deadlines for it."""
+    if run.pause_asked_at is None or not run.open_waits:
+        return []
+    waiting = Interrupt.objects.select_for_update(of=("self",), no_key=True).select_related("policy")
+    still = list(
+        waiting.filter(run=run, status=InterruptStatus.WAITING, policy__pause_stops_deadline=True).order_by("id")
+    )
+    for interrupt in still:
+        extend_interrupt(interrupt, deadline=interrupt.deadline + (now - max(run.pause_asked_at, interrupt.created_at)))
+    return still
+
+
 def escalate_interrupt(interrupt: Interrupt, *, to: Queue, wait: timedelta, now: datetime) -> None:
     """Hand the wait to the next queue with a deadline of its own. Nothing shown changed, so its version stays."""
     allowed, status = INTERRUPT_MOVES["escalate"]
@@ -228,6 +249,8 @@ def _close(run: Run, interrupt: Interrupt, verb: str, *, now: datetime) -> None:
 def _compare_and_set(interrupt: Interrupt, allowed: frozenset[InterruptStatus], **fields: Any) -> None:
     """Write under the locks of run and interrupt, and still compare with what was read."""
     assert_open()
+    if "deadline" in fields and interrupt.policy.remind_before and interrupt.queue_id is not None:
+        fields["remind_at"] = next_reminder(interrupt.policy, fields["deadline"], now=clock.now())
     write = _guarded_write(allowed, tuple(fields))
     plain = {name: getattr(value, "pk", value) for name, value in fields.items()}
     before = {"pk": interrupt.pk, "version": interrupt.state_version, "at_level": interrupt.level}

@@ -15,6 +15,7 @@ from ledger.compiled import Compiled
 from ledger.errors import PayloadInvalid
 from ledger.public_ids import new_id
 from ledger.transactions import assert_open
+from runs.deadlines import next_reminder
 from runs.errors import CorrelationTaken
 from runs.facts import record_facts
 from runs.lineage import policy_for
@@ -133,6 +134,7 @@ def _open_wait(
             round=round_before + 1,
             quorum=terms.quorum,
             deadline=terms.deadline,
+            remind_at=None if terms.queue is None else next_reminder(policy, terms.deadline, now=now),
             on_expiry=terms.on_expiry,
             renews_id=before,
             created_at=now,

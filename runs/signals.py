@@ -21,6 +21,7 @@ from ledger.public_ids import new_id
 from ledger.transactions import assert_open, use_case
 from runs import schemas
 from runs.continuations import told_of
+from runs.deadlines import due_waits, is_over
 from runs.decisions import Answer, schema_of
 from runs.errors import InputInvalid
 from runs.interrupts import answer_by_itself
@@ -124,8 +125,9 @@ def _match_one(*, agent_id: int, correlation: str) -> bool | None:
         "checkpoint", "policy", "schema"
     )
     interrupt = locked.get(pk=found[0])
+    interrupt.run = run
     now = clock.now()
-    if interrupt.status != InterruptStatus.WAITING or interrupt.deadline <= now:
+    if interrupt.status != InterruptStatus.WAITING or is_over(interrupt, now=now):
         return None  # somebody was first, or the deadline: the signal is kept for the next wait
     signal = _usable(now).filter(agent=agent_id, correlation=correlation).order_by("id").first()
     if signal is None:
@@ -176,8 +178,7 @@ def waking_signals(*, before: datetime) -> QuerySet[Signal]:
         correlation=OuterRef("correlation"),
         kind=Kind.EVENT,
         status=InterruptStatus.WAITING,
-        deadline__gt=before,
-    )
+    ).exclude(due_waits(before=before))
     return _usable(before).filter(Exists(waits))
 
 

@@ -42,6 +42,7 @@ class InterruptStatus(models.TextChoices):
 #: verb -> (from, to); ``opening.py`` writes the first ``Interrupt.status``, ``interrupts.py`` alone every later one.
 INTERRUPT_MOVES: dict[str, tuple[frozenset[InterruptStatus], InterruptStatus]] = {
     "answer": (frozenset({InterruptStatus.WAITING}), InterruptStatus.ANSWERED),
+    "remind": (frozenset({InterruptStatus.WAITING}), InterruptStatus.WAITING),
     "extend": (frozenset({InterruptStatus.WAITING}), InterruptStatus.WAITING),
     "escalate": (frozenset({InterruptStatus.WAITING}), InterruptStatus.WAITING),
     "expire": (frozenset({InterruptStatus.WAITING}), InterruptStatus.EXPIRED),

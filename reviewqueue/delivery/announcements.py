@@ -28,6 +28,7 @@ TYPES = {
     "interrupt.claimed": "A reviewer took an interrupt up.",
     "interrupt.released": "A reviewer let an interrupt go.",
     "interrupt.commented": "A reviewer commented.",
+    "interrupt.reminded": "The deadline of an interrupt comes near, and nobody has answered.",
     "timer.fired": "The time that a run waited for has come.",
     "signal.refused": "A signal did not fit what the wait asks for, and is kept as a dead letter.",
     "decision.counted": "One of several people approved; others have to join.",

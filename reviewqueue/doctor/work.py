@@ -16,7 +16,7 @@ from ledger import clock
 from reviewqueue import health
 from reviewqueue.doctor.findings import Finding
 from reviewqueue.pages.times import in_words
-from runs import expiry
+from runs import deadlines, expiry
 from runs.continuations import due_checks
 from runs.halting import open_halts
 from runs.models import Continuation, Event, Interrupt, Run
@@ -63,7 +63,11 @@ def overdue() -> Iterator[Finding]:
     now = clock.now()
     before = now - SWEEPS_MAY_TAKE
     kinds: list[tuple[str, QuerySet[Any], str]] = [
-        ("open waits are past their deadline", Interrupt.objects.filter(expiry.due_waits(before=before)), "deadline"),
+        (
+            "open waits are past their deadline",
+            Interrupt.objects.filter(deadlines.due_waits(before=before)),
+            "deadline",
+        ),
         ("leases have lapsed", Run.objects.filter(expiry.lapsed_leases(before=before)), "lease_until"),
         ("runs are past their end", Run.objects.filter(expiry.due_runs(before=before)), "expires_at"),
         ("checks are due", Continuation.objects.filter(due_checks(before=before)), "check_due_at"),

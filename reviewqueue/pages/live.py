@@ -23,6 +23,7 @@ from reviewqueue.pages import phrases
 from reviewqueue.pages.filters import ListAsked
 from reviewqueue.pages.lists import inbox_context
 from reviewqueue.pages.showing import PageRequest
+from runs.deadlines import is_over
 from runs.decisions import winner_of
 from runs.models import Interrupt
 from runs.states import InterruptStatus
@@ -60,7 +61,7 @@ def standing(request: PageRequest, interrupt_id: str) -> HttpResponse:
 
 def standing_of(interrupt: Interrupt, *, now: datetime) -> str:
     """Return what a page of this wait depends on: its status, its version, who holds it, how often it was escalated."""
-    is_overdue = interrupt.status == InterruptStatus.WAITING and interrupt.deadline <= now
+    is_overdue = interrupt.status == InterruptStatus.WAITING and is_over(interrupt, now=now)
     status = _OVERDUE if is_overdue else interrupt.status
     return f"{status}.{interrupt.state_version}.{_holder(interrupt, now=now)}.{interrupt.level}"
 
@@ -94,7 +95,7 @@ def _moved(interrupt: Interrupt, seen: str, *, reader: AbstractUser, now: dateti
     if interrupt.state_version != version:
         words = f"You see version {version}; version {interrupt.state_version} waits now. What you typed stays."
         return Moved(strong="This was changed while you read it.", words=words, is_inert=True, reads_again=True)
-    if interrupt.deadline <= now:
+    if is_over(interrupt, now=now):
         return Moved(strong="The time is over.", words=phrases.at_zero(interrupt), is_inert=True)
     if interrupt.level > level:
         words = f"Now {phrases.queue_name(interrupt.queue)} is asked; the time starts anew."

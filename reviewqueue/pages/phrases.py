@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from runs.models import Fact, FactCheck, FactKind, Interrupt, Policy, Queue
+from runs.deadlines import rule_at_end, steps_left
+from runs.models import Fact, FactCheck, FactKind, Interrupt, Queue
 from runs.states import (
     DecisionStatus,
     HoldKind,
@@ -103,19 +104,13 @@ class Rung:
     is_now: bool = False
 
 
-def end_rule(interrupt: Interrupt) -> str:
-    """Return what the next deadline does: an escalation happens once, after it the policy's ``then``."""
-    rule = str(interrupt.on_expiry["do"])
-    return interrupt.policy.then if rule == OnExpiry.ESCALATE and interrupt.level > 0 else rule
-
-
 def then_what(interrupt: Interrupt) -> str:
     """Return what happens at the deadline, for a row: "then to engineering-leads", "then the run expires"."""
-    rule = end_rule(interrupt)
+    rule = rule_at_end(interrupt)
     if interrupt.kind == Kind.TIMER:
         return "then the run goes on"
     if rule == OnExpiry.ESCALATE:
-        return f"then to {_next_queue(interrupt.policy)}"
+        return f"then to {queue_title(steps_left(interrupt)[0].queue)}"
     if rule == OnExpiry.DEFAULT:
         return _DEFAULT_SHORT.get(str(interrupt.on_expiry.get("verdict")), "then a default")
     return _EXPIRY_SHORT[rule]
@@ -123,7 +118,7 @@ def then_what(interrupt: Interrupt) -> str:
 
 def at_zero(interrupt: Interrupt) -> str:
     """Return what happens at the deadline, as a sentence."""
-    return _TIMER_WORDS if interrupt.kind == Kind.TIMER else _last_words(end_rule(interrupt), interrupt.on_expiry)
+    return _TIMER_WORDS if interrupt.kind == Kind.TIMER else _last_words(rule_at_end(interrupt), interrupt.on_expiry)
 
 
 _TIMER_WORDS = "The time has come: the run goes on."
@@ -132,10 +127,11 @@ _TIMER_WORDS = "The time has come: the run goes on."
 def ladder(interrupt: Interrupt) -> list[Rung]:
     """Return who has the wait now, who gets it next, and what the last deadline does."""
     rungs = [Rung(words=queue_name(interrupt.queue), until=interrupt.deadline, is_now=True)]
-    rule = end_rule(interrupt)
-    if rule == OnExpiry.ESCALATE:
-        until = interrupt.deadline + interrupt.policy.escalate_wait
-        rungs.append(Rung(words=_next_queue(interrupt.policy), until=until))
+    rule = rule_at_end(interrupt)
+    until = interrupt.deadline
+    for step in steps_left(interrupt):
+        until += step.wait
+        rungs.append(Rung(words=queue_title(step.queue), until=until))
         rule = interrupt.policy.then
     last = _TIMER_WORDS if interrupt.kind == Kind.TIMER else _last_words(rule, interrupt.on_expiry)
     return [*rungs, Rung(words=last)]
@@ -152,10 +148,6 @@ def _last_words(rule: str, on_expiry: Mapping[str, Any]) -> str:
         return "Nobody answered: the next queue is asked."
     verdict = VERDICT_DONE.get(str(on_expiry.get("verdict")), "answered")
     return f"Nobody answered: it counts as {verdict}, by the policy’s default."
-
-
-def _next_queue(policy: Policy) -> str:
-    return queue_name(policy.escalate_to) if policy.escalate_to is not None else "the next queue"
 
 
 def queue_name(queue: Queue | None) -> str:

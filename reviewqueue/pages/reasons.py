@@ -11,6 +11,7 @@ from datetime import datetime
 
 from reviewqueue.pages import phrases, times
 from reviewqueue.screens import WaitScreen
+from runs.deadlines import is_over
 from runs.decisions import closed_refusal
 from runs.errors import AlreadyVoted, ClaimedByOther, Expired
 
@@ -50,7 +51,7 @@ def why_not_now(screen: WaitScreen, *, now: datetime) -> Why | None:
         refusal = closed_refusal(interrupt, screen.winner)
     elif screen.why_not is not None:
         refusal = screen.why_not
-    elif interrupt.deadline <= now:
+    elif is_over(interrupt, now=now):
         refusal = Expired(f"The time is over. {phrases.at_zero(interrupt)}")
     elif screen.has_voted:
         refusal = AlreadyVoted()

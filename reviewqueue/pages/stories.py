@@ -353,6 +353,7 @@ _TOLD: dict[str, Callable[[Event, _Known], _Told]] = {
     "interrupt.expired": _expired,
     "interrupt.escalated": _escalated,
     "decision.counted": _counted,
+    "interrupt.reminded": _acted("Its people were reminded of the deadline", "clock"),
     "timer.fired": _acted("The time that it waited for has come", "clock"),
     "signal.refused": _acted("A signal came that did not fit what it waits for", "alert", "warn"),
     "decision.refused": _refused,

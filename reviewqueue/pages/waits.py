@@ -29,6 +29,7 @@ from reviewqueue.pages.reasons import why_not_now
 from reviewqueue.pages.stories import tell
 from reviewqueue.pages.values import size_in_words
 from reviewqueue.screens import WaitScreen
+from runs.deadlines import is_over
 from runs.models import Agent, Fact, FactStatus, Interrupt
 from runs.states import Kind
 
@@ -114,7 +115,7 @@ def wait_context(screen: WaitScreen, *, reader: AbstractUser, now: datetime, edi
         "winner_done": "" if screen.winner is None else phrases.VERDICT_DONE.get(screen.winner.verdict, "answered"),
         "closed": phrases.closed_words(interrupt),
         "large": size_in_words(proposal["arguments"]) if size_of(proposal) >= LARGE_FROM else "",
-        "may_decide": screen.may_decide and interrupt.deadline > now,
+        "may_decide": screen.may_decide and not is_over(interrupt, now=now),
         "why": why_not_now(screen, now=now),
         "who_can": who_can_in_words(screen.why_not),
         "queue_name": phrases.queue_name(interrupt.queue),

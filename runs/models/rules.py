@@ -49,6 +49,11 @@ class Policy(models.Model):
     default_may_approve = models.BooleanField(default=False)
     escalate_to = models.ForeignKey(Queue, on_delete=models.PROTECT, null=True, related_name="+")
     escalate_wait = models.DurationField(default=timedelta(days=1), help_text="the deadline of the next queue")
+    escalate_further = models.JSONField(
+        default=list, help_text='the queues after that one, in order: [{"queue": slug, "seconds": ...}]'
+    )
+    remind_before = models.JSONField(default=list, help_text="seconds before the deadline at which people are reminded")
+    pause_stops_deadline = models.BooleanField(default=False, help_text="does the time stand still in a pause?")
     then = models.CharField(max_length=8, default=OnExpiry.CANCEL, help_text="after the last queue: cancel or fail")
     on_reject = models.CharField(max_length=6, choices=OnReject.choices, default=OnReject.RESUME)
     self_review = models.BooleanField(default=False, help_text="may the run's initiator decide?")

@@ -77,6 +77,7 @@ class Interrupt(models.Model):
     quorum = models.PositiveSmallIntegerField(default=1, help_text="how many people have to approve the same call")
     level = models.PositiveSmallIntegerField(default=0, help_text="how often it was escalated")
     deadline = models.DateTimeField()
+    remind_at = models.DateTimeField(null=True, help_text="when its people are reminded next")
     sweep_after = models.DateTimeField(null=True, help_text="a sweep broke on this row: not again before")
     on_expiry = ExactJSONField(help_text='{"do": ..., "verdict"?, "input"?, "arguments"?}')
     renews = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="+")
@@ -116,6 +117,11 @@ class Interrupt(models.Model):
                 fields=["risk_rank", "deadline", "id"],
                 condition=Q(status=InterruptStatus.WAITING),
                 name="the_inbox_in_its_order",
+            ),
+            models.Index(
+                fields=["remind_at"],
+                condition=Q(status=InterruptStatus.WAITING, remind_at__isnull=False),
+                name="waits_by_their_reminder",
             ),
             models.Index(fields=["run", "status"], name="waits_of_a_run"),
             models.Index(

@@ -178,3 +178,17 @@ def test_a_reason_that_nobody_knew_is_called_new(capsys):
     assert "a new reason; known before: approval.action" in capsys.readouterr().out
     call_command("add_policy", "approval.action", "--queue", "purchasing")
     assert "new reason" not in capsys.readouterr().out
+
+
+def test_a_policy_may_have_a_ladder_reminders_a_quorum_and_time_that_stands_still():
+    said("add_queue", "engineering", "--owner", "desk")
+    for queue in ("leads", "board"):
+        said("add_queue", queue, "--owner", "desk")
+    words = ["--queue", "engineering", "--on-expiry", "escalate", "--escalate-to", "leads", "--quorum", "2"]
+    ladder = ["--escalate-further", "board=PT2H", "--remind-before", "PT1H", "PT10M", "--pause-stops-deadline"]
+    policy = told("add_policy", "question", *words, *ladder)
+    assert (policy["escalate_further"], policy["quorum"]) == ([{"queue": "board", "seconds": 7200}], 2)
+    assert (policy["remind_before"], policy["pause_stops_deadline"]) == ([3600, 600], True)
+    for further, why in (("leads=PT1H", "once"), ("nowhere=PT1H", "no queue nowhere"), ("board=2h", "not a duration")):
+        with pytest.raises((CommandError, SystemExit), match=why):
+            said("add_policy", "question", *words, "--escalate-further", further)

@@ -9,7 +9,7 @@ import pytest
 from ledger import clock
 from ledger.errors import PayloadInvalid
 from reviewqueue import tasks
-from runs import expiry, interrupts
+from runs import deadlines, expiry, interrupts
 from runs.errors import PolicyRefuses
 from runs.models import Continuation, Decision, Event, Interrupt, Run
 from tests import builders
@@ -99,9 +99,9 @@ def test_escalation_hands_the_wait_to_the_next_queue_once_and_then_ends_it():
 
 def test_exactly_at_the_deadline_is_late():
     interrupt = builders.a_waiting_interrupt()
-    assert Interrupt.objects.filter(expiry.due_waits(before=interrupt.deadline)).exists()
+    assert Interrupt.objects.filter(deadlines.due_waits(before=interrupt.deadline)).exists()
     assert not Interrupt.objects.filter(
-        expiry.due_waits(before=interrupt.deadline - timedelta(microseconds=1))
+        deadlines.due_waits(before=interrupt.deadline - timedelta(microseconds=1))
     ).exists()
 
 

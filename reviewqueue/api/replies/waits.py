@@ -12,6 +12,7 @@ from reviewqueue import authority
 from reviewqueue.api.replies.common import Reply, moment
 from reviewqueue.api.replies.runs import checkpoint_mark, run_standing
 from reviewqueue.gateway import Receipt, closed_refusal
+from runs.deadlines import steps_left
 from runs.decisions import who_decided
 from runs.models import (
     Comment,
@@ -151,8 +152,8 @@ def at_expiry(interrupt: Interrupt) -> Reply:
     stored: Reply = dict(interrupt.on_expiry)
     if stored["do"] != OnExpiry.ESCALATE:
         return stored
-    to = interrupt.policy.escalate_to if interrupt.level == 0 else None
-    return {"do": interrupt.policy.then} if to is None else stored | {"to": to.slug}
+    left = steps_left(interrupt)
+    return stored | {"to": left[0].queue} if left else {"do": interrupt.policy.then}
 
 
 def seen_by_agent(whole: Reply, *, resume: str | None, continuation: Continuation | None) -> Reply:

@@ -45,6 +45,19 @@ class Command(AddingCommand):
             "--default-may-approve", action=BooleanOptionalAction, help="may a default answer approve by itself?"
         )
         parser.add_argument("--escalate-to", metavar="NAME", help="the next queue")
+        parser.add_argument(
+            "--escalate-further", nargs="*", type=_step, metavar="NAME=DURATION", help="the queues after that one"
+        )
+        parser.add_argument(
+            "--remind-before",
+            nargs="*",
+            type=_seconds,
+            metavar="DURATION",
+            help="before a deadline; none: no reminders",
+        )
+        parser.add_argument(
+            "--pause-stops-deadline", action=BooleanOptionalAction, help="does the time stand still in a pause?"
+        )
         parser.add_argument("--then", choices=[OnExpiry.CANCEL, OnExpiry.FAIL], help="after the last queue")
         parser.add_argument(
             "--on-reject", choices=OnReject.values, help="a no is told to the agent, or cancels the run"
@@ -65,6 +78,15 @@ class Command(AddingCommand):
         if policy.reason not in before:
             said.append(f"That is a new reason; known before: {', '.join(before)}.")
         return told, said
+
+
+def _step(text: str) -> dict[str, Any]:
+    queue, _, wait = text.partition("=")
+    return {"queue": queue, "seconds": _seconds(wait)}
+
+
+def _seconds(text: str) -> int:
+    return int(duration(text).total_seconds())
 
 
 def _option(rule: str) -> str:
