@@ -37,7 +37,7 @@ def at_the_desk(page: Page, live_server) -> Page:
     return page
 
 
-def test_plots_are_whole_and_no_label_stands_on_another(at_the_desk: Page, tmp_path: Path):
+def test_row_22_plots_are_whole_and_no_label_stands_on_another(at_the_desk: Page, tmp_path: Path):
     for width, theme, days in SCREENS:
         at_the_desk.emulate_media(color_scheme=theme)
         at_the_desk.set_viewport_size({"width": width, "height": 900})

@@ -88,7 +88,7 @@ def test_a_person_signs_in_finds_the_wait_and_approves_it(page: Page):
     assert said().verdict == "approve"
 
 
-def test_a_changed_fact_has_to_be_ticked_before_approving(lenas: Page):
+def test_row_10_a_changed_fact_has_to_be_ticked_before_approving(lenas: Page):
     interrupt = desk.an_order()
     desk.change_a_fact(interrupt)
     open_wait(lenas, interrupt)
@@ -104,7 +104,7 @@ def test_a_changed_fact_has_to_be_ticked_before_approving(lenas: Page):
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
 
 
-def test_an_edit_is_reviewed_as_a_difference_before_it_counts(lenas: Page):
+def test_row_8_an_edit_is_reviewed_as_a_difference_before_it_counts(lenas: Page):
     interrupt = desk.an_order()
     open_wait(lenas, interrupt)
     choose(lenas, "Change, then approve")
@@ -140,7 +140,7 @@ def test_a_call_is_rejected_or_asked_about_in_words(lenas: Page, choice: str, fi
     assert (said().verdict, said().message) == (verdict, "Why not S-22?")
 
 
-def test_a_question_is_answered_by_its_form_and_faults_are_told_at_the_field(lenas: Page):
+def test_row_14_a_question_is_answered_by_its_form_and_faults_are_told_at_the_field(lenas: Page):
     open_wait(lenas, desk.a_question())
     lenas.get_by_label("Certificate number").fill("2026/0917")
     lenas.get_by_label("load_test").check()
@@ -257,7 +257,7 @@ def test_an_answer_can_be_taken_back_at_once(lenas: Page):
     assert interrupt.status == "waiting"
 
 
-def test_a_session_that_ended_leads_to_sign_in_and_back_to_the_text(lenas: Page):
+def test_row_24_a_session_that_ended_leads_to_sign_in_and_back_to_the_text(lenas: Page):
     interrupt = desk.an_order()
     open_wait(lenas, interrupt)
     choose(lenas, "Reject")
@@ -338,7 +338,7 @@ def a_hostile_wait() -> Interrupt:
     )
 
 
-def test_hostile_words_are_inert_on_every_page(lenas: Page, live_server):
+def test_row_7_hostile_words_are_inert_on_every_page(lenas: Page, live_server):
     interrupt = a_hostile_wait()
     pages = ["/", f"/interrupts/{interrupt.public_id}", "/runs", f"/runs/{interrupt.run.public_id}"]
     for address in pages:
@@ -352,7 +352,7 @@ def test_hostile_words_are_inert_on_every_page(lenas: Page, live_server):
 
 
 @pytest.mark.parametrize("width", [320, 360, 1440])
-def test_no_page_scrolls_sideways(lenas: Page, width: int):
+def test_row_26_no_page_scrolls_sideways(lenas: Page, width: int):
     hostile, order, question = a_hostile_wait(), desk.an_order(), desk.a_question()
     desk.change_a_fact(order)
     refund = desk.a_refund(5)
@@ -382,7 +382,7 @@ def test_no_page_scrolls_sideways(lenas: Page, width: int):
         assert wide <= 0, address
 
 
-def test_a_large_argument_opens_quickly_and_is_whole(lenas: Page):
+def test_row_23_a_large_argument_opens_quickly_and_is_whole(lenas: Page):
     body = "".join(f"line {number} of the letter\n" for number in range(8_000))
     interrupt = desk.an_order(proposal={"name": "send_mail", "arguments": {"body": body}})
     open_wait(lenas, interrupt)
