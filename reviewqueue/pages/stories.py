@@ -16,15 +16,11 @@ from django.contrib.auth.models import AbstractUser
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from ledger import exact
 from reviewqueue.pages import phrases, times
-from reviewqueue.pages.changes import differences_between
 from reviewqueue.pages.characters import seen
+from reviewqueue.pages.edits import edited_in_words
 from runs.models import Comment, Decision, Event, Interrupt
-from runs.revisions import revision_seen
-from runs.states import Verdict
 
-PLACES_TOLD = 4
 LONG_WAIT = timedelta(hours=1)
 
 
@@ -156,7 +152,7 @@ def _answered(event: Event, known: _Known) -> _Told:
     if event.actor == "system:signal":
         return _Told(words="The signal came that it waited for", sub=_key(event.refs.get("signal")), icon="check")
     said = format_html('<q class="said">{}</q>', seen(note[:300])) if note else ""
-    edited = _edited(decision, known.wait(event))
+    edited = edited_in_words(decision, known.wait(event))
     sub = format_html("{} {}", edited, said) if edited else said
     return _Told(words=format_html("{}{}", verdict, _what(known.wait(event))), sub=sub)
 
@@ -166,27 +162,6 @@ def _counted(event: Event, known: _Known) -> _Told:
     overtaken = " Earlier votes were for another call." if event.refs.get("votes_overtaken") else ""
     so_far = f"{event.refs.get('counted')} of {event.refs.get('needed')}.{overtaken}"
     return _Told(words=told.words, sub=format_html("{} {}", so_far, told.sub), icon="check")
-
-
-def _edited(decision: Decision | None, wait: Interrupt | None) -> SafeString | str:
-    """Return which places of the call a person changed, old and new, the first of them."""
-    if decision is None or wait is None or decision.verdict != Verdict.EDIT or wait.proposal is None:
-        return ""
-    seen_then = revision_seen(wait, decision.state_version) or wait
-    found = differences_between((seen_then.proposal or {}).get("arguments"), decision.arguments)
-    told = [
-        format_html("<code>{}</code> {} → {}", seen(it.place, one_line=True), _short(it.old), _short(it.new))
-        for it in found[:PLACES_TOLD]
-    ]
-    more = f", and {len(found) - PLACES_TOLD} more" if len(found) > PLACES_TOLD else ""
-    return mark_safe("; ".join(told) + more)  # noqa: S308  every part was escaped
-
-
-def _short(value: Any) -> SafeString | str:
-    if value is exact.ABSENT:
-        return "nothing"
-    text = value if isinstance(value, str) else exact.dumps(value)
-    return seen(text[:60] + ("…" if len(text) > 60 else ""), one_line=True)
 
 
 def _refused(event: Event, known: _Known) -> _Told:

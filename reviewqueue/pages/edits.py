@@ -1,0 +1,42 @@
+"""What a person changed in a call before approving it, in a few words for one line of a story.
+
+Called by ``stories``. The whole comparison stands on the receipt.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from ledger import exact
+from reviewqueue.pages.changes import differences_between
+from reviewqueue.pages.characters import seen
+from runs.models import Decision, Interrupt
+from runs.revisions import revision_seen
+from runs.states import Verdict
+
+PLACES_TOLD = 4
+LONGEST_VALUE = 60
+
+
+def edited_in_words(decision: Decision | None, wait: Interrupt | None) -> SafeString | str:
+    """Return which places of the call a person changed, old and new, the first of them."""
+    if decision is None or wait is None or decision.verdict != Verdict.EDIT or wait.proposal is None:
+        return ""
+    seen_then = revision_seen(wait, decision.state_version) or wait
+    found = differences_between((seen_then.proposal or {}).get("arguments"), decision.arguments)
+    told = [
+        format_html("<code>{}</code> {} → {}", seen(it.place, one_line=True), _short(it.old), _short(it.new))
+        for it in found[:PLACES_TOLD]
+    ]
+    more = f", and {len(found) - PLACES_TOLD} more" if len(found) > PLACES_TOLD else ""
+    return mark_safe("; ".join(told) + more)  # noqa: S308  every part was escaped
+
+
+def _short(value: Any) -> SafeString | str:
+    if value is exact.ABSENT:
+        return "nothing"
+    text = value if isinstance(value, str) else exact.dumps(value)
+    return seen(text[:LONGEST_VALUE] + ("…" if len(text) > LONGEST_VALUE else ""), one_line=True)
