@@ -31,6 +31,7 @@ class FilledIn:
     was_refused: bool
 
 
+@kept.leads_nobody_away
 @require_POST
 @foreign_is_missing
 def save(request: PageRequest, interrupt_id: str) -> HttpResponse:

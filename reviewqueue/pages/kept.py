@@ -25,6 +25,8 @@ from reviewqueue.pages.showing import PageRequest
 
 KEY = "kept"
 MARK = "keeps_what_was_typed"
+QUIET = "leads_nobody_away"
+_NOT_SIGNED_IN = "Your session has ended: what you type is not kept now. It comes along when you send it and sign in."
 LIMIT = 200_000  # characters; a form beyond it comes back as a page that shows it
 KEPT_FOR = timedelta(hours=12)
 _NOT_WORDS = frozenset(
@@ -35,6 +37,12 @@ _NOT_WORDS = frozenset(
 def keeps_what_was_typed(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
     """Mark a view whose POST is kept when the session had ended; the middleware below reads the mark."""
     setattr(view, MARK, True)
+    return view
+
+
+def leads_nobody_away(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Mark a view that the page asks by itself: where the session has ended it says so, and leads nobody to sign in."""
+    setattr(view, QUIET, True)
     return view
 
 
@@ -91,6 +99,10 @@ class KeepWhatWasTyped(LoginRequiredMiddleware):
         self, request: HttpRequest, view_func: Callable[..., HttpResponseBase]
     ) -> HttpResponseBase:
         """Lead to sign-in. htmx is led there by a header: a sign-in page is never an answer for a row."""
+        if getattr(view_func, QUIET, False):
+            return HttpResponse(
+                _NOT_SIGNED_IN, status=403
+            )  # nobody asked to leave the page, and leaving would lose text
         back = request.path if request.method == "POST" else request.get_full_path()
         if request.method == "POST" and getattr(view_func, MARK, False):
             keep(request)

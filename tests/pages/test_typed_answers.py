@@ -147,3 +147,13 @@ def test_added_entries_come_back(typing):
     client.post(f"/interrupts/{interrupt.public_id}/typed", form | {"arguments.lines.-rows": ["", "0", "1"]})
     html = page(desk.signed_in(person), interrupt)
     assert 'value="Drum"' in html
+
+
+def test_a_session_that_ended_leads_nobody_away_from_what_they_type(typing):
+    client, _, interrupt, form = typing
+    client.session.flush()
+    response = save(client, interrupt, form)
+    assert response.status_code == 403
+    assert "HX-Redirect" not in response.headers
+    assert "Your session has ended" in response.content.decode()
+    assert not TypedAnswer.objects.exists()
