@@ -119,6 +119,7 @@ PAGES: dict[str, Page] = {
     "": Page(lambda _: "/", ALL_READ),
     "interrupts/<slug:interrupt_id>": Page(_wait(), SEES, _rejection, WHO_DECIDE),
     "interrupts/<slug:interrupt_id>/standing": Page(_wait("/standing"), SEES),
+    "interrupts/<slug:interrupt_id>/call": Page(_wait("/call"), SEES),
     "interrupts/<slug:interrupt_id>/claim": Page(_wait("/claim"), None, _with(), WHO_DECIDE),
     "interrupts/<slug:interrupt_id>/release": Page(_wait("/release"), None, _with()),
     "interrupts/<slug:interrupt_id>/comment": Page(_wait("/comment"), None, _with(comment="Who knows?"), WHO_SEE),
