@@ -13,6 +13,7 @@ from django.db.models import Q
 
 from runs.models import Interrupt, Policy
 from runs.states import InterruptStatus, OnExpiry
+from runs.sweeping import not_put_off
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,17 +63,13 @@ def next_reminder(policy: Policy, deadline: datetime, *, now: datetime) -> datet
 
 def due_waits(*, before: datetime) -> Q:
     """Return the filter for open waits past their deadline."""
-    return Q(status=InterruptStatus.WAITING, deadline__lte=before) & ~_still() & _not_put_off(before)
+    return Q(status=InterruptStatus.WAITING, deadline__lte=before) & ~_still() & not_put_off(before)
 
 
 def due_reminders(*, before: datetime) -> Q:
     """Return the filter for open waits whose people are to be reminded."""
-    return Q(status=InterruptStatus.WAITING, remind_at__lte=before) & ~_still() & _not_put_off(before)
+    return Q(status=InterruptStatus.WAITING, remind_at__lte=before) & ~_still() & not_put_off(before)
 
 
 def _still() -> Q:
     return Q(policy__pause_stops_deadline=True, run__pause_asked_at__isnull=False)
-
-
-def _not_put_off(before: datetime) -> Q:
-    return Q(sweep_after=None) | Q(sweep_after__lte=before)

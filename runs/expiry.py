@@ -8,12 +8,9 @@ under the run's lock, and moves a row that breaks forward, so that it cannot sto
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import datetime
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
 from ledger import clock, consulting, effects
 from ledger.exact import ABSENT
@@ -36,12 +33,10 @@ from runs.returning import lose_lease
 from runs.signals import waking_signals
 from runs.standing import store
 from runs.states import FINAL, Cause, InterruptStatus, Kind, OnExpiry, ResumeWhen, RunStatus
+from runs.sweeping import not_put_off, take_each
 from runs.timeline import note
 
-logger = logging.getLogger(__name__)
-
 SYSTEM = "system:expiry"
-PUT_OFF = timedelta(minutes=5)
 
 
 def expire_interrupt(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
@@ -205,25 +200,25 @@ def expire_run_if_due(*, run_pk: int) -> bool:
 def expire_due_interrupts(*, limit: int) -> int:
     """Expire up to ``limit`` due waits and return how many."""
     due = due_waits(before=clock.now())
-    return _each(Interrupt.objects.all(), due, "deadline", lambda pk: expire_if_due(interrupt_pk=pk), limit=limit)
+    return take_each(Interrupt.objects.all(), due, "deadline", lambda pk: expire_if_due(interrupt_pk=pk), limit=limit)
 
 
 def remind_due(*, limit: int) -> int:
     """Remind of up to ``limit`` waits and return how many."""
     due = due_reminders(before=clock.now())
-    return _each(Interrupt.objects.all(), due, "remind_at", lambda pk: remind_if_due(interrupt_pk=pk), limit=limit)
+    return take_each(Interrupt.objects.all(), due, "remind_at", lambda pk: remind_if_due(interrupt_pk=pk), limit=limit)
 
 
 def release_lapsed_leases(*, limit: int) -> int:
     """End up to ``limit`` lapsed leases and return how many."""
     due = lapsed_leases(before=clock.now())
-    return _each(Run.objects.all(), due, "lease_until", lambda pk: end_lease_if_lapsed(run_pk=pk), limit=limit)
+    return take_each(Run.objects.all(), due, "lease_until", lambda pk: end_lease_if_lapsed(run_pk=pk), limit=limit)
 
 
 def expire_due_runs(*, limit: int) -> int:
     """End up to ``limit`` runs past their end and return how many."""
     due = due_runs(before=clock.now())
-    return _each(Run.objects.all(), due, "expires_at", lambda pk: expire_run_if_due(run_pk=pk), limit=limit)
+    return take_each(Run.objects.all(), due, "expires_at", lambda pk: expire_run_if_due(run_pk=pk), limit=limit)
 
 
 def doubt_overdue_effects(*, limit: int) -> int:
@@ -252,16 +247,12 @@ def due_continuations(*, limit: int) -> list[str]:
 
 def lapsed_leases(*, before: datetime) -> Q:
     """Return the filter for runs whose lease lapsed, or whose holder did not stop in time."""
-    return (Q(lease_until__lte=before) | Q(lease_until__isnull=False, stop_by__lte=before)) & _not_put_off(before)
-
-
-def _not_put_off(before: datetime) -> Q:
-    return Q(sweep_after=None) | Q(sweep_after__lte=before)
+    return (Q(lease_until__lte=before) | Q(lease_until__isnull=False, stop_by__lte=before)) & not_put_off(before)
 
 
 def due_runs(*, before: datetime) -> Q:
     """Return the filter for runs past their end without a worker."""
-    return Q(ended_at=None, expires_at__lte=before, lease_until=None, ending="") & _not_put_off(before)
+    return Q(ended_at=None, expires_at__lte=before, lease_until=None, ending="") & not_put_off(before)
 
 
 def anything_due() -> bool:
@@ -274,22 +265,7 @@ def anything_due() -> bool:
         or Continuation.objects.filter(due_checks(before=hint)).exists()
         or Run.objects.filter(due_runs(before=hint)).exists()
         or waking_signals(before=hint).exists()
-        or Run.objects.filter(nesting.telling()).exists()
-        or Run.objects.filter(nesting.orphans()).exists()
+        or Run.objects.filter(nesting.telling(before=hint)).exists()
+        or Run.objects.filter(nesting.orphans(before=hint)).exists()
         or bool(consulting.overdue_scopes(before=hint, limit=1))
     )
-
-
-def _each(rows: QuerySet[Any], due: Q, order: str, end_one: Callable[[int], bool], *, limit: int) -> int:
-    """Take each due row by itself; one that breaks is put off and logged, so that it cannot stop the others.
-
-    Its deadline stays what it was: putting off a sweep must not let a late answer in.
-    """
-    ended = 0
-    for pk in list(rows.filter(due).order_by(order).values_list("pk", flat=True)[:limit]):
-        try:
-            ended += end_one(pk)
-        except Exception:
-            logger.exception("a due row broke", extra={"pk": pk})
-            rows.filter(pk=pk).update(sweep_after=clock.now() + PUT_OFF)
-    return ended

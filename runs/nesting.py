@@ -6,7 +6,7 @@ child's own end never touches its parent but for the signal that tells of it.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db.models import Q
 
@@ -17,23 +17,25 @@ from runs.models import Run
 from runs.signals import OWN, match_signals
 from runs.standing import store
 from runs.states import FINAL, RunStatus
+from runs.sweeping import not_put_off, take_each
 
 SYSTEM = "system:parent"
 
 
-def orphans() -> Q:
+def orphans(*, before: datetime) -> Q:
     """Return the filter for live runs whose parent is being ended, or has been."""
-    return Q(parent__isnull=False, ended_at=None, ending="") & ~Q(parent__ending="")
+    return Q(parent__isnull=False, ended_at=None, ending="") & ~Q(parent__ending="") & not_put_off(before)
 
 
-def telling() -> Q:
+def telling(*, before: datetime) -> Q:
     """Return the filter for ended runs whose parent has not been looked after since."""
-    return Q(tells_parent=True)
+    return Q(tells_parent=True) & not_put_off(before)
 
 
 def end_orphans(*, limit: int) -> int:
     """Cancel up to ``limit`` children of runs that are being ended, and return how many."""
-    return sum(_end_orphan(run_pk=pk) for pk in Run.objects.filter(orphans()).values_list("pk", flat=True)[:limit])
+    due = orphans(before=clock.now())
+    return take_each(Run.objects.all(), due, "id", lambda pk: _end_orphan(run_pk=pk), limit=limit)
 
 
 @use_case
@@ -53,19 +55,19 @@ def _end_orphan(*, run_pk: int) -> bool:
 
 def look_after_parents(*, limit: int) -> int:
     """Let the parents of up to ``limit`` ended runs go on: woken by the end, or ended after their last child."""
-    ended = Run.objects.filter(telling()).select_related("parent")[:limit]
-    for child in ended:
-        look_after_parent(child)
-    return len(ended)
+    due = telling(before=clock.now())
+    runs = Run.objects.select_related("parent")
+    return take_each(Run.objects.all(), due, "id", lambda pk: look_after_parent(runs.get(pk=pk)), limit=limit)
 
 
-def look_after_parent(child: Run) -> None:
+def look_after_parent(child: Run) -> bool:
     """Let the parent of an ended run go on; called after the commit of that end, and again by the sweep if it was not."""
     if child.parent is None or not child.ended_at:
-        return
+        return False
     match_signals(agent_id=child.parent.agent_id, correlation=f"{OWN}{child.public_id}")
     _finish_parent(run_pk=child.parent.pk)
     Run.objects.filter(pk=child.pk).update(tells_parent=False)
+    return True
 
 
 @use_case

@@ -8,6 +8,7 @@ Who may send signals is judged above.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,6 +30,8 @@ from runs.models import Agent, Interrupt, Run, Signal
 from runs.standing import store
 from runs.states import Cause, InterruptStatus, Kind, Verdict
 from runs.timeline import note
+
+logger = logging.getLogger(__name__)
 
 #: How long a signal waits for its wait, before it is a dead letter.
 KEPT = timedelta(days=7)
@@ -186,7 +189,13 @@ def match_due_signals(*, limit: int) -> int:
     """Wake what kept signals ought to have woken, up to ``limit`` correlations; return how many waits were woken."""
     due = waking_signals(before=clock.now()).order_by("agent", "correlation").values_list("agent", "correlation")
     pairs = list(due.distinct()[:limit])
-    return sum(match_signals(agent_id=agent, correlation=correlation) for agent, correlation in pairs)
+    woken = 0
+    for agent_id, correlation in pairs:
+        try:
+            woken += match_signals(agent_id=agent_id, correlation=correlation)
+        except Exception:  # one that breaks stops no other
+            logger.exception("a signal could not be matched", extra={"correlation": correlation})
+    return woken
 
 
 def standing_so(status: str, *, now: datetime) -> Q:

@@ -58,7 +58,7 @@ def test_the_sweep_tells_a_parent_what_a_process_had_no_time_to_tell(monkeypatch
     parent = builders.a_running_run()
     child = a_child(parent)
     wait_for(parent, child)
-    monkeypatch.setattr(lifecycle, "look_after_parent", lambda run: None)
+    monkeypatch.setattr(lifecycle, "look_after_parent", lambda run: False)
     complete(child)
     assert (status(parent), expiry.anything_due()) == ("waiting", True)
     tasks.sweep()
@@ -149,6 +149,23 @@ def test_a_child_with_a_live_worker_is_asked_to_stop_and_its_parent_waits():
     tasks.sweep()
     tasks.sweep()
     assert (status(child), status(parent)) == ("cancelled", "cancelled")
+
+
+def test_a_child_that_cannot_be_ended_stops_no_other(monkeypatch):
+    """PROMISES 20."""
+    parent = builders.a_running_run(lease_seconds=0)
+    children = [a_child(parent, lease_seconds=0) for _ in range(2)]
+    cancel(parent)
+    end, broken = nesting.end_run, children[0].run.pk
+
+    def breaks_for_one(run, *words, **more):
+        if run.pk == broken:
+            raise RuntimeError
+        end(run, *words, **more)
+
+    monkeypatch.setattr(nesting, "end_run", breaks_for_one)
+    assert (nesting.end_orphans(limit=9), nesting.end_orphans(limit=9)) == (1, 0)
+    assert [status(it) for it in children] == ["ready", "cancelled"]
 
 
 def test_a_childs_own_cancel_never_touches_its_parent():
