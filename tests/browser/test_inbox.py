@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.conf import settings
@@ -17,6 +17,7 @@ from runs.amending import Amendment, amend_wait
 from runs.decisions import Answer
 from runs.models import Decision, Interrupt
 from tests import builders
+from tests.api.calls import somebody
 from tests.browser.test_reviewing import choose, decide_elsewhere, lenas, open_wait, sign_in, without_script
 from tests.pages import desk
 
@@ -431,3 +432,55 @@ def test_row_24_a_wait_says_that_the_session_ended_and_keeps_what_was_typed(lena
     expect(lenas.get_by_role("alert").first).to_contain_text("session has ended", timeout=TWO_SECONDS + 2_000)
     expect(lenas.get_by_label("Reason, sent to the agent")).to_have_value("Too dear")
     assert "/interrupts/" in lenas.url
+
+
+def test_row_1_thirty_waits_stand_in_the_documented_order_and_badge_list_and_api_agree(lenas: Page):
+    risks = ("low", "medium", "high")
+    for number in range(30):
+        minutes = (number * 37) % 190 + 60
+        wish = {"queue": "refunds", "risk": risks[number % 3], "deadline_in": timedelta(minutes=minutes)}
+        desk.a_refund(number, wish=wish)
+    lenas.goto("/")
+    listed = [place.get_attribute("id") for place in lenas.locator(".wait").all()]
+    worst_first = {"high": 0, "medium": 1, "low": 2}
+    expected = sorted(Interrupt.objects.all(), key=lambda it: (worst_first[it.risk], it.deadline, it.pk))
+    assert listed == [f"wait-{it.public_id}" for it in expected]
+    assert lenas.locator("#inbox-count").inner_text() == "30"
+    reply = somebody(desk.lena()).get("interrupts?status=waiting&limit=100")
+    assert {it["id"] for it in reply["interrupts"]} == {it.public_id for it in expected}
+
+
+def test_row_27_the_four_kinds_of_nothing_are_told_apart(lenas: Page, live_server):
+    heading = lenas.locator(".empty").get_by_role("heading")
+    lenas.goto("/")
+    expect(heading).to_contain_text("No agent has asked anything yet")
+    refund = desk.a_refund(1)
+    lenas.goto("/?risk=high")
+    expect(heading).to_contain_text("Nothing matches")
+    decide_elsewhere(desk.an_order(), "approve")
+    submit_decision(
+        responder=the_other(),
+        interrupt_id=refund.public_id,
+        answer=Answer(verdict="approve"),
+        seen=Seen(state_version=1),
+        door="api",
+    )
+    lenas.goto("/")
+    expect(heading).to_contain_text("Nothing waits for you")
+    lenas.context.clear_cookies()
+    sign_in(lenas, builders.a_person("new@company.example"), live_server.url)
+    lenas.goto("/")
+    expect(heading).to_contain_text("You are in no queue yet")
+
+
+def test_row_27_times_are_the_readers_own_with_utc_beside_them(browser: Browser, live_server):
+    refund = desk.a_refund(1)
+    Interrupt.objects.update(deadline=datetime(2126, 7, 1, 12, 0, tzinfo=UTC))
+    for zone, local in (("Europe/Berlin", "14:00 CEST"), ("America/New_York", "08:00 EDT")):
+        with browser.new_context(base_url=live_server.url, locale="en-GB", timezone_id=zone) as context:
+            page = context.new_page()
+            sign_in(page, desk.lena(), live_server.url)
+            page.goto("/")
+            open_wait(page, refund)  # the second page knows the zone that the first one's script told
+            expect(page.locator("main")).to_contain_text(local)
+            assert page.locator("[title*='12:00:00 UTC']").count()

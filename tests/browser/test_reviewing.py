@@ -246,7 +246,7 @@ def test_a_claim_that_was_lost_says_to_whom(lenas: Page):
     expect(lenas.locator("#held")).to_contain_text("ben@company.example holds this until")
 
 
-def test_an_answer_can_be_taken_back_at_once(lenas: Page):
+def test_row_17_an_answer_can_be_taken_back_at_once(lenas: Page):
     interrupt = desk.an_order()
     open_wait(lenas, interrupt)
     choose(lenas, "Approve")
