@@ -82,6 +82,7 @@ def sweep() -> None:
     expiry.expire_due_interrupts(limit=SWEPT_AT_ONCE)
     expiry.remind_due(limit=SWEPT_AT_ONCE)
     nesting.end_orphans(limit=SWEPT_AT_ONCE)
+    nesting.pass_pauses_on(limit=SWEPT_AT_ONCE)
     nesting.look_after_parents(limit=SWEPT_AT_ONCE)
     signals.match_due_signals(limit=SWEPT_AT_ONCE)
     expiry.expire_due_runs(limit=SWEPT_AT_ONCE)

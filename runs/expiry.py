@@ -267,5 +267,7 @@ def anything_due() -> bool:
         or waking_signals(before=hint).exists()
         or Run.objects.filter(nesting.telling(before=hint)).exists()
         or Run.objects.filter(nesting.orphans(before=hint)).exists()
+        or Run.objects.filter(nesting.to_pause(before=hint)).exists()
+        or Run.objects.filter(nesting.to_resume(before=hint)).exists()
         or bool(consulting.overdue_scopes(before=hint, limit=1))
     )

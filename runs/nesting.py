@@ -12,7 +12,9 @@ from django.db.models import Q
 
 from ledger import clock
 from ledger.transactions import use_case
+from runs.control import pause_run, resume_run
 from runs.endings import end_run, finish_ending
+from runs.errors import NotReady
 from runs.models import Run
 from runs.signals import OWN, match_signals
 from runs.standing import store
@@ -20,11 +22,54 @@ from runs.states import FINAL, RunStatus
 from runs.sweeping import not_put_off, take_each
 
 SYSTEM = "system:parent"
+WITH_PARENT = "parent:"  # who paused a child: its parent, and only with it is that taken back by itself
 
 
 def orphans(*, before: datetime) -> Q:
     """Return the filter for live runs whose parent is being ended, or has been."""
     return Q(parent__isnull=False, ended_at=None, ending="") & ~Q(parent__ending="") & not_put_off(before)
+
+
+def to_pause(*, before: datetime) -> Q:
+    """Return the filter for live runs whose parent is paused, while they are not."""
+    return _live_child() & Q(pause_asked_at=None, parent__pause_asked_at__isnull=False) & not_put_off(before)
+
+
+def to_resume(*, before: datetime) -> Q:
+    """Return the filter for runs that were paused with their parent, which is not paused any more."""
+    with_parent = Q(pause_asked_at__isnull=False, pause_asked_by__startswith=WITH_PARENT)
+    return _live_child() & with_parent & Q(parent__pause_asked_at=None, parent__ending="") & not_put_off(before)
+
+
+def _live_child() -> Q:
+    return Q(parent__isnull=False, ended_at=None, ending="")
+
+
+def pass_pauses_on(*, limit: int) -> int:
+    """Pause up to ``limit`` children of paused runs, and let go on those whose parent does; return how many."""
+    now, runs = clock.now(), Run.objects.all()
+    paused = take_each(runs, to_pause(before=now), "id", lambda pk: _pass_on(pk, pausing=True), limit=limit)
+    return paused + take_each(runs, to_resume(before=now), "id", lambda pk: _pass_on(pk, pausing=False), limit=limit)
+
+
+def _pass_on(run_pk: int, *, pausing: bool) -> bool:
+    """Ask the child as anybody asks; under its lock the parent is looked at once more."""
+    child = Run.objects.select_related("parent").get(pk=run_pk)
+    parent = child.parent
+    if parent is None:
+        return False
+    actor, verb = f"{WITH_PARENT}{parent.public_id}", pause_run if pausing else resume_run
+
+    def check(run: Run) -> None:
+        paused = Run.objects.filter(pk=parent.pk, pause_asked_at__isnull=False).exists()
+        if run.ending or run.ended_at or paused != pausing:
+            raise NotReady
+
+    try:
+        verb(run_id=child.public_id, actor=actor, reason="Its parent is paused." if pausing else "", check=check)
+    except NotReady:
+        return False
+    return True
 
 
 def telling(*, before: datetime) -> Q:

@@ -7,7 +7,7 @@ import pytest
 from ledger.errors import PayloadInvalid
 from reviewqueue import authority, tasks
 from runs import expiry, lifecycle, lineage, nesting
-from runs.control import cancel_run
+from runs.control import cancel_run, pause_run, resume_run
 from runs.errors import RunCancelled, RunFinished, SelfReview, TooDeep
 from runs.lifecycle import complete_run, fail_run
 from runs.models import Event, Interrupt, Run, Signal
@@ -149,6 +149,24 @@ def test_a_child_with_a_live_worker_is_asked_to_stop_and_its_parent_waits():
     tasks.sweep()
     tasks.sweep()
     assert (status(child), status(parent)) == ("cancelled", "cancelled")
+
+
+def test_children_are_paused_with_their_parent_and_go_on_with_it():
+    parent = builders.a_running_run(lease_seconds=0)
+    child = a_child(parent, lease_seconds=0)
+    grandchild = a_child(child, lease_seconds=0)
+    own = a_child(parent, lease_seconds=0)
+    pause_run(run_id=own.run.public_id, actor="person:olga", reason="", check=no_checks)
+    pause_run(run_id=parent.run.public_id, actor="person:olga", reason="", check=no_checks)
+    for _ in range(2):
+        tasks.sweep()
+    assert [status(it) for it in (parent, child, grandchild, own)] == ["paused"] * 4
+    assert not expiry.anything_due()
+    resume_run(run_id=parent.run.public_id, actor="person:olga", reason="", check=no_checks)
+    for _ in range(3):
+        tasks.sweep()
+    assert [status(it) for it in (parent, child, grandchild, own)] == ["ready"] * 3 + ["paused"]
+    assert not expiry.anything_due()
 
 
 def test_a_child_that_cannot_be_ended_stops_no_other(monkeypatch):
