@@ -22,9 +22,10 @@ from runs.endings import end_run
 from runs.errors import NotPermitted, RunActive, RunCancelled, RunFinished
 from runs.halting import refuse_halted
 from runs.interrupts import add_pause
-from runs.models import Run
+from runs.models import Interrupt, Run
+from runs.signals import give_back_signals
 from runs.standing import store
-from runs.states import FINAL, Cause, ContinuationStatus, RunStatus
+from runs.states import FINAL, Cause, ContinuationStatus, Kind, RunStatus
 from runs.timeline import note
 from runs.undoing import hold_for_unstable
 
@@ -109,8 +110,8 @@ def restart_run(
     """Revive an ended run from a checkpoint, with its ledger: what was applied stays done, facts are checked again.
 
     ``choices`` answers ``keep`` or ``redo`` for every failed or compensated effect, or ``keep_failed`` for all. Waits are
-    asked anew by the agent;
-    permits are void. Raises ``RunActive``, ``RunFinished`` (completed), ``AgentHalted``, ``PayloadInvalid``.
+    asked anew by the agent, and the signals that woke them are kept for that; permits are void.
+    Raises ``RunActive``, ``RunFinished`` (completed), ``AgentHalted``, ``PayloadInvalid``.
     """
     run, now = _lock(run_id, check)
     if run.status == RunStatus.COMPLETED:
@@ -127,6 +128,8 @@ def restart_run(
     run.ended_at, run.ending, run.ending_reason, run.ending_on = None, "", "", ""
     run.stop_by, run.attempts = None, 0
     run.pause_asked_at, run.pause_asked_by, run.pause_reason = None, "", ""
+    asked_since = Interrupt.objects.filter(run=run, kind=Kind.EVENT, checkpoint__number__gte=source.number)
+    give_back_signals(asked_since, now=now)
     checkpoint = repeat_checkpoint(run, source, now=now)
     hold_for_unstable(run, since=checkpoint.taken_at or checkpoint.created_at, actor="system:restart", now=now)
     make_continuation(run, checkpoint.pk, cause=Cause.RESTART, now=now, to_check=True)

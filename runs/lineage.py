@@ -16,7 +16,7 @@ from ledger.errors import PayloadInvalid
 from runs.errors import RunCancelled, RunFinished, TooDeep
 from runs.models import Agent, Interrupt, Policy, Run
 from runs.policies import current_policy, own_policy
-from runs.signals import OWN, Told, keep_signal
+from runs.signals import OWN, OWN_IDS, Told, keep_signal
 from runs.states import FINAL, InterruptStatus
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def tell_parent(run: Run, *, status: str, now: datetime) -> None:
         return
     agent_id = Run.objects.values_list("agent", flat=True).get(pk=run.parent_id)
     told = Told(
-        sender_id=f"run.ended:{run.public_id}:{run.epoch}",
+        sender_id=f"{OWN_IDS}{run.public_id}:{run.epoch}",
         correlation=f"{OWN}{run.public_id}",
         type="run.ended",
         body={"run": run.public_id, "status": status, "epoch": run.epoch},

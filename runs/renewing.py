@@ -18,7 +18,8 @@ from runs.endings import end_run
 from runs.interrupts import free_keys, reopen_interrupt, siblings_of
 from runs.models import Checkpoint, Continuation, Fact, Interrupt, Run
 from runs.permits import void_permits
-from runs.states import Cause, InterruptStatus, OnChange, RunStatus
+from runs.signals import give_back_signals
+from runs.states import Cause, InterruptStatus, Kind, OnChange, RunStatus
 from runs.timeline import note
 
 #: Why a continuation was voided; an effect asked for under its lease is told so (``facts_changed``).
@@ -87,9 +88,14 @@ def _touched(answered: list[Interrupt], facts: list[Fact]) -> list[Interrupt]:
 
 
 def _ask_again(run: Run, what: Overtaken, *, actor: str, now: datetime) -> None:
-    """Straight back to review: the same question in the next round, and from now on what is shown there counts."""
+    """Straight back to review: the same question in the next round, and from now on what is shown there counts.
+
+    What no person answered is no review: its signal comes again by itself, and a timer's moment stays what it was.
+    """
     for wait in what.waits:
-        reopen_interrupt(run, wait, verb="overtake", reason=FACT_CHANGED, now=now)
+        moment = wait.deadline if wait.kind == Kind.TIMER else None
+        reopen_interrupt(run, wait, verb="overtake", reason=FACT_CHANGED, now=now, deadline=moment)
+    _give_back_signals(what, now=now)
     for fact in what.facts:
         fact.reviewed_value, fact.was_reviewed = fact.last_value, True
         fact.save(update_fields=["reviewed_value", "was_reviewed"])
@@ -106,6 +112,7 @@ def _plan_again(
     or in doubt, is waited for here as before any other continuation.
     """
     free_keys([*what.waits, *(it for wait in what.waits for it in siblings_of(wait, InterruptStatus.SUPERSEDED))])
+    _give_back_signals(what, now=now)
     for wait in what.waits:
         void_permits(run, reason=FACT_CHANGED, now=now, interrupt=wait)
     void_continuation(run, reason=FACT_CHANGED)
@@ -121,6 +128,12 @@ def _plan_again(
         interrupts=waits,
         **told_of(continuation),
     )
+
+
+def _give_back_signals(what: Overtaken, *, now: datetime) -> None:
+    events = [wait.pk for wait in what.waits if wait.kind == Kind.EVENT]
+    if events:
+        give_back_signals(Interrupt.objects.filter(pk__in=events), now=now)
 
 
 def _told(what: Overtaken) -> tuple[list[str], list[str]]:

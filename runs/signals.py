@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 KEPT = timedelta(days=7)
 #: Correlations that begin so are the product's own: nobody else says that a run has ended.
 OWN = "run:"
+#: So do the ids of its own signals: one sent before under the same id would keep the true end from being told.
+OWN_IDS = "run.ended:"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,11 +66,13 @@ class Received:
 def receive_signal(*, agent: Agent, told: Told) -> Received:
     """Store a signal once, then wake what waits for it.
 
-    Raises ``KeyReused`` (the id was another signal's), ``PayloadInvalid`` (a correlation of the product's own) and
+    Raises ``KeyReused`` (the id was another signal's), ``PayloadInvalid`` (a name of the product's own) and
     ``InputInvalid`` where the open wait asks for another form of body: the signal is kept as a dead letter.
     """
     if told.correlation.startswith(OWN):
         raise PayloadInvalid.at("/correlation", f"may not begin with {OWN}, which tells the end of a run")
+    if told.sender_id.startswith(OWN_IDS):
+        raise PayloadInvalid.at("/id", f"may not begin with {OWN_IDS}, which tells the end of a run")
     received = _keep(agent=agent, told=told)
     match_signals(agent_id=agent.pk, correlation=told.correlation)
     received.signal.refresh_from_db()
@@ -166,6 +170,18 @@ def _match_one(*, agent_id: int, correlation: str) -> bool | None:
 
 def _usable(now: datetime) -> QuerySet[Signal]:
     return Signal.objects.filter(Q(keep_until=None) | Q(keep_until__gt=now), used_by=None, misfit=False)
+
+
+def give_back_signals(waits: QuerySet[Interrupt], *, now: datetime) -> int:
+    """Keep the signals that woke these waits once more: the same question is asked again, and nobody sends them again.
+
+    Each is kept from now on as when it came; the sweep wakes the reopened waits, and a wait asked anew finds it.
+    """
+    assert_open()
+    used = Signal.objects.filter(used_by__in=waits)
+    ended = used.exclude(keep_until=None).filter(keep_until__lt=now + KEPT)
+    ended.update(keep_until=now + KEPT)
+    return used.update(used_by=None, used_at=None)
 
 
 def wake_by_kept_signals(interrupts: list[Interrupt]) -> int:

@@ -13,18 +13,19 @@ from ledger.exact import ABSENT
 from ledger.models import Effect
 from reviewqueue import authority, gateway, tasks
 from reviewqueue.delivery import outbound
-from runs import acting, checking
+from runs import acting, checking, expiry
 from runs.checking import Found, begin_check, check_continuation, finish_check, report_facts, waive_fact
 from runs.continuations import open_continuation
 from runs.decisions import Answer
 from runs.errors import FactsChanged, FactsUnchecked, NotPermitted
 from runs.facts import AskedFact
 from runs.lifecycle import Started, complete_run
-from runs.models import Connection, Continuation, Fact, Hold, Interrupt, Permit, Run
+from runs.models import Connection, Continuation, Fact, Hold, Interrupt, Permit, Run, Signal
 from runs.resuming import claim_continuations
 from runs.suspending import PendingEffect
 from runs.timeline import find_break
 from tests import builders
+from tests.runs.test_signals import LANDED, a_timer, an_event, receive
 
 pytestmark = pytest.mark.django_db
 
@@ -289,6 +290,38 @@ def test_a_changed_fact_sends_the_answer_straight_back_to_review():
     assert Permit.objects.get().void_at is not None
     assert claim() == []
     assert "review.renewed" in told(run)
+
+
+def test_a_renewed_review_needs_no_second_signal_beside_it():
+    """Nobody sends an event twice: the one that came wakes the reopened wait, and a timer keeps its moment."""
+    fact = a_fact(on_change="renew")
+    order, delivery, morning = waits(builders.a_wait(), an_event(), a_timer(), facts=[fact])
+    receive()
+    builders.move_deadline(morning, clock.now())
+    expiry.expire_due_interrupts(limit=9)
+    answer(order)
+    check(World(specification=8))
+    assert the_run().open_waits == 3
+    assert expiry.anything_due()
+    tasks.sweep()
+    delivery.refresh_from_db()
+    morning.refresh_from_db()
+    assert (delivery.status, delivery.round, morning.status, the_run().open_waits) == ("answered", 2, "answered", 1)
+    answer(order, version=2)
+    check(World(specification=8))
+    [claimed] = claim()
+    assert [said.input for said in claimed.answers if said.cause == "signal"] == [LANDED]
+
+
+def test_an_agent_that_plans_again_and_asks_for_the_same_event_is_woken_by_the_one_that_came():
+    [delivery] = waits(an_event(), facts=[a_fact()])
+    receive()
+    Signal.objects.update(keep_until=clock.now())
+    check(World(specification=8))
+    [claimed] = claim()
+    assert (claimed.answers, len(claimed.overtaken)) == ([], 1)
+    again = builders.suspend_by(claimed.run, claimed.lease.token, an_event())
+    assert (again.interrupts[0].status, again.interrupts[0].renews) == ("answered", delivery)
 
 
 def test_the_renewed_answer_is_compared_with_what_was_reviewed():

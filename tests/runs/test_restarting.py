@@ -27,6 +27,7 @@ from tests.runs.test_compensation import (
     take_back,
     taken_back_by,
 )
+from tests.runs.test_signals import an_event, receive
 
 pytestmark = pytest.mark.django_db
 
@@ -221,3 +222,17 @@ def test_a_step_that_runs_on_after_a_cancel_loses_its_lease_and_what_it_did_is_t
     take_back(claim(run), "order")
     assert fresh(run).status == "cancelled"
     assert lease_token(fresh(run)) != lease_token(begun)
+
+
+def test_what_woke_a_wait_wakes_it_again_when_a_restarted_run_asks_anew():
+    """Its sender sends it once: without it the second life would wait until its deadline."""
+    started = builders.a_running_run()
+    builders.suspend_run(started, an_event())
+    receive()
+    cancel(started.run)
+    restart(started.run)
+    check_all(started.run)
+    claimed = claim(started.run)
+    assert claimed.answers == []
+    again = builders.suspend_by(claimed.run, claimed.lease.token, an_event())
+    assert (again.interrupts[0].epoch, again.interrupts[0].status) == (2, "answered")

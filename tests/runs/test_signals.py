@@ -157,6 +157,14 @@ def test_nobody_else_says_that_a_run_has_ended():
         receive(correlation="run:run_1234")
 
 
+def test_nobody_else_takes_the_id_under_which_the_end_of_a_run_is_told():
+    """The true signal would look like a repeated one, and the parent would wait for ever."""
+    with pytest.raises(PayloadInvalid) as refused:
+        receive(sender_id="run.ended:run_1234:1")
+    assert refused.value.errors[0].pointer == "/id"
+    assert not Signal.objects.exists()
+
+
 def test_a_signal_for_a_paused_run_is_taken_and_held():
     wait = builders.a_waiting_interrupt(an_event())
     pause_run(run_id=wait.run.public_id, actor="person:olga", reason="", check=no_checks)
