@@ -7,10 +7,8 @@ recorded outcome is told to whoever holds the run. Nothing outside is done here,
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass
 from datetime import datetime
-from fnmatch import fnmatchcase
 from typing import Any
 
 from ledger import attempts, clock, compensation, effects, tokens
@@ -22,6 +20,7 @@ from ledger.exact import ABSENT
 from ledger.models import Effect
 from ledger.states import EffectStatus, Repeat
 from ledger.transactions import use_case
+from runs.approvals import Asked, approval_required, find_approval, rule_for
 from runs.continuations import count_skipped_effect
 from runs.endings import finish_ending, hold_for_effect
 from runs.errors import (
@@ -30,7 +29,6 @@ from runs.errors import (
     FactsChanged,
     FactsUnchecked,
     LeaseLost,
-    PermitExpired,
     RunCancelled,
     RunFinished,
     RunPaused,
@@ -38,8 +36,8 @@ from runs.errors import (
 from runs.halting import refuse_halted
 from runs.holds import open_hold
 from runs.leases import check_lease
-from runs.models import Agent, EffectRule, Fact, FactCheck, Permit, Run
-from runs.permits import approved_otherwise, approves_for, check_permit, find_permit, replace_permit, standing_permit
+from runs.models import Agent, Fact, FactCheck, Run
+from runs.permits import find_permit, replace_permit
 from runs.renewing import FACT_CHANGED
 from runs.settling import go_on_after
 from runs.standing import store
@@ -56,16 +54,6 @@ class Begun:
     perform: bool
     new: bool
     attempt_token: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """The call a worker wants to make, completed from its permit or from what is recorded, and the permit it rests on."""
-
-    key: str
-    call: dict[str, Any]
-    digest: str
-    permit: Permit | None
 
 
 # --- workers ----------------------------------------------------------------------------------------------------------
@@ -269,7 +257,7 @@ def _check_declared(run: Run, declared: Declared, *, undone: Effect | None) -> N
     if undone is not None:
         raise PayloadInvalid.at("/compensation", "is not for an undo: what takes back is not taken back")
     refuse_disguised(declared.compensation["name"])
-    rule = _rule_for(run.agent, declared.compensation["name"])
+    rule = rule_for(run.agent, declared.compensation["name"])
     if rule is not None:
         raise ApprovalRequired(
             "A compensation needs no approval of its own, so it cannot be a call for which a rule asks for one.",
@@ -284,14 +272,14 @@ def _check_new_undo(run: Run, asked: Asked, *, known: Effect | None, now: dateti
     if asked.permit is not None:
         raise PayloadInvalid.at("/permit", "is spent on no undo")
     check_its_turn(run, undone)
-    rule = _rule_for(run.agent, asked.call["name"])
+    rule = rule_for(run.agent, asked.call["name"])
     if rule is None or (known is not None and compensation.is_ordered(known)):
         return asked
     actor, reason = _actor(run.agent), f"An effect rule asks for an approval first, for the reason {rule.reason}."
     ask_owner_of_undo(run, undone, asked.key, reason=reason, actor=actor, now=now)
     finish_ending(run, actor=actor, now=now)
     store(run, now)
-    return _approval_required(rule.reason)
+    return approval_required(rule.reason)
 
 
 def _check_new_attempt(run: Run, asked: Asked, *, known: Effect | None, now: datetime) -> Asked | Refusal:
@@ -304,7 +292,7 @@ def _check_new_attempt(run: Run, asked: Asked, *, known: Effect | None, now: dat
         return asked  # the ledger refuses it: the key was used for another call
     _check_facts(run)
     try:
-        permit = _find_approval(run, asked, known=known, now=now)
+        permit = find_approval(run, asked, known=known, now=now)
     except CallNotApproved as refusal:
         actor = _actor(run.agent)
         note(run, "effect.refused", actor=actor, at=now, effect=asked.key, code=refusal.code, **refusal.extra)
@@ -323,63 +311,6 @@ def _check_facts(run: Run) -> None:
     names = sorted({*unchecked.exclude(checkpoint__fence=run.fence).values_list("name", flat=True)})
     if names:
         raise FactsUnchecked(facts=names)
-
-
-def _find_approval(run: Run, asked: Asked, *, known: Effect | None, now: datetime) -> Permit | None:
-    """Return the permit that lets the effect begin; ``None`` where none is needed and none was named.
-
-    The one that was named counts alone. Without a name it is the one the key was begun with, else any good one of the
-    same call. Under a rule only an approval for the rule's own reason counts: the agent chose under which reason, and so
-    by whose policy, it asked.
-    """
-    rule = _rule_for(run.agent, asked.call["name"])
-    reason = rule.reason if rule else ""
-    if asked.permit is not None:
-        check_permit(run, asked.permit, key=asked.key, call_digest=asked.digest, now=now)
-        if not approves_for(asked.permit, reason):
-            raise _approval_required(reason)
-        return asked.permit
-    spent_on_it = find_permit(run, known.permit_ref) if known and known.permit_ref else None
-    if rule is None and spent_on_it is None:
-        return None
-    if spent_on_it is not None and not approves_for(spent_on_it, reason):
-        spent_on_it = None
-    if spent_on_it is not None and spent_on_it.void_at is None and spent_on_it.valid_until > now:
-        return spent_on_it
-    good = standing_permit(run, key=asked.key, call_digest=asked.digest, reason=reason, now=now)
-    if good is not None:
-        return good
-    if spent_on_it is not None:
-        raise PermitExpired(permit=spent_on_it.public_id)
-    otherwise = approved_otherwise(run, name=asked.call["name"], reason=reason, now=now)
-    if otherwise is not None:
-        raise CallNotApproved(permit=otherwise.public_id, approved=otherwise.digest, asked=asked.digest)
-    raise _approval_required(reason)
-
-
-def _approval_required(reason: str) -> ApprovalRequired:
-    return ApprovalRequired(f"This effect needs a person's approval first, for the reason {reason}.", reason=reason)
-
-
-def _rule_for(agent: Agent, name: str) -> EffectRule | None:
-    """Return the rule of this name; of several the closest: a bare name, then the longest pattern.
-
-    The agent chooses the name, so case, blanks, full width and characters that nobody sees do not lead past a rule; letters
-    of another alphabet that look the same are refused (``name_disguised``).
-    """
-    bare = _bare(name)
-    fitting = [rule for rule in EffectRule.objects.filter(agent=agent) if fnmatchcase(bare, _bare(rule.name_pattern))]
-    return max(fitting, key=lambda rule: _closeness(rule.name_pattern), default=None)
-
-
-def _bare(name: str) -> str:
-    """Return a name without what two spellings of it may differ in and still look the same."""
-    plain = unicodedata.normalize("NFKC", name).casefold()
-    return "".join(sign for sign in plain if unicodedata.category(sign)[0] not in "CZ")
-
-
-def _closeness(pattern: str) -> tuple[bool, int, str]:
-    return not any(sign in pattern for sign in "*?["), len(pattern), pattern
 
 
 def _hold_unknown(run: Run, effect: Effect, *, actor: str, now: datetime) -> None:
