@@ -31,8 +31,8 @@ APPROVE = {"state_version": 1, "verdict": "approve"}
 ORDER = builders.CALL
 WORKER_FACT = {"name": "stock", "value": 3, "check": "worker"}
 
-#: Told elsewhere: by the owners' desk, by compensations that come later, by faults (`test_problems`).
-NOT_BY_A_CALL = {"already_settled", "was_compensated", "internal_error", "busy"}
+#: Told elsewhere: by the owners' desk, by faults (`test_problems`).
+NOT_BY_A_CALL = {"already_settled", "internal_error", "busy"}
 
 
 def ended_long_ago() -> datetime:
@@ -242,6 +242,27 @@ def rate_limited(worker: Caller) -> Reply:
     for _ in range(20):
         assert auditor.post(f"interrupts/{interrupt}/decisions", ANSWER)["code"] == "not_permitted"
     return auditor.post(f"interrupts/{interrupt}/decisions", ANSWER)
+
+
+def was_compensated(worker: Caller) -> Reply:
+    run, lease = a_started_run(worker)
+    wanted = {"name": "reserve", "arguments": 1, "compensation": {"name": "release", "arguments": 1}}
+
+    def do(key: str, body: dict, lease: str) -> None:
+        begun = worker.put(f"runs/{run}/effects/{key}", body, Run_Lease=lease)
+        told = {"attempt_token": begun["attempt_token"], "status": "applied"}
+        worker.post(f"runs/{run}/effects/{key}/outcome", told)
+
+    do("k", wanted, lease)
+    worker.post(f"runs/{run}/fail", {"error": "no crew"}, Run_Lease=lease)
+    [back] = worker.post("continuations/claim", {}).body
+    do(back["compensations"][0]["key"], {"name": "release"}, back["lease"]["token"])
+    owner = somebody(builders.a_person("olaf@example.org", "agent-owners"))
+    owner.post(f"runs/{run}/restart", {"reason": "again", "effects": {"k": "keep"}})
+    builders.check(Continuation.objects.get(status="checking").public_id)
+    [again] = worker.post("continuations/claim", {}).body
+    assert again["checkpoint"]["compensated_since"] == ["k"]
+    return worker.put(f"runs/{run}/effects/k", wanted, Run_Lease=again["lease"]["token"])
 
 
 def run_active(worker: Caller) -> Reply:
