@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.http import QueryDict
 from django.template.loader import render_to_string
+from django.utils.html import strip_tags
 
 from ledger import exact
 from reviewqueue.pages.forms import Form, Reading, build_edit_form, build_form, read_submission
@@ -218,3 +219,22 @@ def test_problems_found_later_are_told_at_their_fields() -> None:
     reading = submitted(form, input__a="x")
     later = reading.with_problems(read_submission(form, QueryDict("")).problems)
     assert 'id="input-a--wrong"' in drawn(form, later)
+
+
+@pytest.mark.parametrize("more", [0, 9], ids=["radios", "a list of choices"])
+def test_a_title_of_a_choice_hides_no_value(more: int) -> None:
+    """PROMISES 3, deceptive text: an agent names a choice, the server says what is sent."""
+    named = [{"const": 100_000, "title": "Pay 100 EUR"}, {"const": "no", "title": "no"}]
+    choices = [*named, *({"const": number} for number in range(more))]
+    words = strip_tags(drawn(build_form(obj(["a"], a={"oneOf": choices}))))
+    assert re.search(r"Pay 100 EUR \(?sends 100000", words)
+    assert words.count("sends ") == 1
+    shapes = {"anyOf": [{**TEXT, "title": "Approve"}, {"type": "null", "title": "Also approve"}]}
+    assert "Also approve sends null" in strip_tags(drawn(build_form(obj(["a"], a=shapes))))
+
+
+def test_a_value_that_is_chosen_or_fixed_is_shown_to_its_end() -> None:
+    """PROMISES 3: the dangerous tail past what fits on a line."""
+    long = "pay the supplier " * 20
+    html = drawn(build_form(obj(["a", "b"], a={"enum": [f"{long}1", f"{long}2"]}, b={"const": f"{long}3"})))
+    assert [html.count(f"{long}{number}") for number in (1, 2, 3)] == [1, 1, 1]

@@ -29,7 +29,8 @@ def build_alternatives(builder: Builder, schema: dict[str, Any], place: Place) -
         label, ours = labels[index]
         key, hint = str(index), words.hint(shape)
         if _is_null(shape):
-            branches.append(Branch(key=key, label=label, hint=hint, ours=ours, value=None))
+            sends = "" if ours else words.sent_as(label, None)
+            branches.append(Branch(key=key, label=label, hint=hint, ours=ours, sends=sends, value=None))
             continue
         proposed = place.proposed if chosen == index else ABSENT
         inner = place.branch(key, label=label, by_agent=not ours, proposed=proposed)

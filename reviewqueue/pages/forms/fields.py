@@ -36,6 +36,7 @@ class Option:
     value: Any
     hint: str = ""
     ours: bool = False  # the product's word ("Yes", "left out"), not the agent's
+    sends: str = ""  # the exact value, where the agent gave it another name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +115,7 @@ class Branch:
     label: str
     hint: str = ""
     ours: bool = False
+    sends: str = ""
     value: Any = ABSENT
     node: Node | None = None
     judge: Any = None  # the shape's own schema: what is wrong with the chosen one is told by it

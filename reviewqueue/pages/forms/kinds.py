@@ -204,6 +204,7 @@ def options_of(schema: dict[str, Any]) -> list[Option]:
                 key=str(index),
                 label=words.cut(branch.get("title") or words.value_label(branch["const"])),
                 hint=words.hint(branch),
+                sends=words.sent_as(branch.get("title", ""), branch["const"]),
                 value=branch["const"],
             )
             for index, branch in enumerate(titled)

@@ -49,9 +49,14 @@ def value_label(value: Any) -> str:
 
 
 def value_labels(values: Sequence[Any]) -> list[str]:
-    """Return how values read beside each other: bare texts if all are texts, else JSON, so that "1" and 1 differ."""
+    """Return how values read beside each other, whole: bare texts if all are texts, else JSON, so that "1" and 1 differ."""
     bare = all(isinstance(value, str) and value.strip() for value in values)
-    return [cut(value if bare else exact.dumps(value)) for value in values]
+    return [value if bare else exact.dumps(value) for value in values]
+
+
+def sent_as(title: str, value: Any) -> str:
+    """Return the exact value behind a title, which is the agent's: nobody sends what they cannot see. Else nothing."""
+    return exact.dumps(value) if title and title != value else ""
 
 
 def shape_label(schema: Any, *, kind: str, number: int) -> tuple[str, bool]:
@@ -59,7 +64,7 @@ def shape_label(schema: Any, *, kind: str, number: int) -> tuple[str, bool]:
     if isinstance(schema, dict) and schema.get("title"):
         return cut(schema["title"]), False
     if isinstance(schema, dict) and "const" in schema:
-        return value_label(schema["const"]), False
+        return cut(value_label(schema["const"])), False
     types = schema.get("type", kind) if isinstance(schema, dict) else kind
     shape = types if isinstance(types, str) else ""
     return _SHAPES.get(shape, "One of several values" if kind == CHOICE else f"Shape {number}"), True
