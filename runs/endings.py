@@ -66,11 +66,16 @@ def end_run(
 
 def end_if_rejected(run: Run, interrupt: Interrupt, *, verdict: str, actor: str, now: datetime) -> bool:
     """Where the policy says so, a person's no ends the run; its effects are taken back as after a cancel."""
-    if verdict != Verdict.REJECT or interrupt.policy.on_reject != OnReject.CANCEL:
+    if not would_end_run(interrupt, verdict):
         return False
     reason = f"{interrupt.key} was rejected."
     end_run(run, RunStatus.CANCELLED, reason=reason, actor=actor, now=now, on=On.REJECT)
     return True
+
+
+def would_end_run(interrupt: Interrupt, verdict: str) -> bool:
+    """Tell whether this verdict ends the run, by the policy of the wait: pages say so before, and offer no undo after."""
+    return verdict == Verdict.REJECT and interrupt.policy.on_reject == OnReject.CANCEL
 
 
 def finish_ending(run: Run, *, actor: str, now: datetime) -> bool:

@@ -18,7 +18,7 @@ from runs.continuations import make_continuation, void_continuation
 from runs.deadlines import next_reminder
 from runs.decisions import Answer, approved_call, move_decisions, record_decision
 from runs.facts import has_something_to_check
-from runs.models import Continuation, Decision, Interrupt, Queue, Run, Signal
+from runs.models import Assignee, Continuation, Decision, Interrupt, Queue, Run, Signal
 from runs.permits import make_permit, void_permits
 from runs.questions import call_digest, digest_of
 from runs.revisions import keep_revision
@@ -157,7 +157,10 @@ def add_pause(run: Run, *, now: datetime) -> list[Interrupt]:
 
 
 def escalate_interrupt(interrupt: Interrupt, *, to: Queue, wait: timedelta, now: datetime) -> None:
-    """Hand the wait to the next queue with a deadline of its own. Nothing shown changed, so its version stays."""
+    """Hand the wait to the next queue with a deadline of its own. Nothing shown changed, so its version stays.
+
+    It was assigned to people of the queue before, who did not answer: kept so, nobody in the next one could decide.
+    """
     allowed, status = INTERRUPT_MOVES["escalate"]
     _compare_and_set(
         interrupt,
@@ -169,6 +172,7 @@ def escalate_interrupt(interrupt: Interrupt, *, to: Queue, wait: timedelta, now:
         claimed_by=None,
         claimed_until=None,
     )
+    Assignee.objects.filter(interrupt=interrupt).delete()
 
 
 def reopen_interrupt(

@@ -25,7 +25,7 @@ from reviewqueue.pages.forms import (
     change_of,
     read_submission,
 )
-from reviewqueue.pages.offers import OFFERS
+from reviewqueue.pages.offers import OFFERS, offer_of
 from reviewqueue.screens import WaitScreen
 from runs.decisions import MESSAGE_LIMIT
 from runs.models import Fact
@@ -112,7 +112,7 @@ class _Drafting:
         edit_form = self.edit_form() if verdict == Verdict.EDIT else None
         return Part(
             verdict=verdict,
-            words=OFFERS[verdict],
+            words=offer_of(self.interrupt, verdict),
             is_chosen=is_chosen,
             message=message,
             message_problem=self.message_problem(verdict, message) if judge else "",

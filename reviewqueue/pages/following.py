@@ -22,6 +22,7 @@ from reviewqueue.pages.calls import labels_of
 from reviewqueue.pages.filters import ListAsked, address, read_list
 from reviewqueue.pages.showing import PageRequest
 from reviewqueue.pages.waits import asked
+from runs.endings import would_end_run
 from runs.models import Decision, Interrupt
 from runs.states import STANDING_DECISIONS, DecisionStatus
 
@@ -86,7 +87,8 @@ def just_done(request: PageRequest, *, now: datetime) -> JustDone | None:
         return None
     it = decision.interrupt
     until = decision.created_at + it.policy.undo
-    may_undo = decision.status == DecisionStatus.ACCEPTED and decision.door == "page" and now < until
+    stands = decision.status == DecisionStatus.ACCEPTED and not would_end_run(it, decision.verdict)
+    may_undo = stands and decision.door == "page" and now < until
     return JustDone(
         decision=decision,
         words=phrases.VERDICT_DONE.get(decision.verdict, "answered"),

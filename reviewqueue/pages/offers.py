@@ -5,8 +5,10 @@ Called by ``drafts``, ``drafting`` and the templates. Words only; what a verdict
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from runs.endings import would_end_run
+from runs.models import Interrupt
 from runs.states import Verdict
 
 
@@ -21,6 +23,15 @@ class Offer:
     message: str
     tone: str = "solid"
     message_required: bool = False
+
+
+def offer_of(interrupt: Interrupt, verdict: str) -> Offer:
+    """Return how a verdict is offered on this wait: a rejection that ends the run says so."""
+    offer = OFFERS[verdict]
+    if not would_end_run(interrupt, verdict):
+        return offer
+    hint = "The call is not made, the run is cancelled, and what it did is taken back. You cannot undo this."
+    return replace(offer, hint=hint, message="Reason, for the record")
 
 
 OFFERS: dict[str, Offer] = {

@@ -20,6 +20,7 @@ from reviewqueue.pages.tellings import tellings_of
 from reviewqueue.pages.waits import asked
 from reviewqueue.screens import ReceiptScreen
 from runs.decisions import who_decided
+from runs.endings import would_end_run
 from runs.models import Decision, Interrupt
 from runs.revisions import revision_seen
 from runs.states import APPROVING, DecisionStatus, InterruptStatus, Verdict
@@ -101,7 +102,8 @@ def _may_be_undone(screen: ReceiptScreen, *, reader: AbstractUser, now: datetime
     if decision.by_id == reader.pk and decision.status == DecisionStatus.COUNTED:
         return interrupt.status == InterruptStatus.WAITING and now < interrupt.deadline
     is_own = decision.by_id == reader.pk and decision.door == "page" and decision.status == DecisionStatus.ACCEPTED
-    return is_own and decision.closes and now < decision.created_at + interrupt.policy.undo
+    stands = decision.closes and not would_end_run(interrupt, decision.verdict)
+    return is_own and stands and now < decision.created_at + interrupt.policy.undo
 
 
 def _hops(screen: ReceiptScreen, *, now: datetime) -> list[Hop]:

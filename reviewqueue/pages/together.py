@@ -27,8 +27,9 @@ from reviewqueue.pages.lists import ShownRow, shown_rows
 from reviewqueue.pages.picking import TOGETHER
 from reviewqueue.pages.showing import PageRequest, show
 from runs.decisions import MESSAGE_LIMIT, Answer
+from runs.endings import would_end_run
 from runs.models import Decision
-from runs.states import DecisionStatus
+from runs.states import DecisionStatus, Verdict
 
 MOST = 100
 _ID = re.compile(r"[a-z]{1,8}_[a-z0-9]{1,40}")
@@ -78,6 +79,7 @@ def together(request: PageRequest) -> HttpResponse:
         "left": [one for one in picked if one.why],
         "too_many": len(ids) - MOST if len(ids) > MOST else 0,
         "total": _total(able),
+        "ended": sum(1 for one in able if one.row is not None and would_end_run(one.row.interrupt, Verdict.REJECT)),
         "verdict": verdict if verdict in TOGETHER else "",
         "message": message,
         "wrong": wrong,
@@ -148,7 +150,8 @@ def _told(one: Picked, decision: Decision) -> Told:
     if decision.status == DecisionStatus.COUNTED:
         return Told(picked=one, words=f"{done}: your vote counts, others have to join.", decision=decision)
     policy = decision.interrupt.policy
-    may_undo = decision.status == DecisionStatus.ACCEPTED and clock.now() < decision.created_at + policy.undo
+    stands = decision.status == DecisionStatus.ACCEPTED and not would_end_run(decision.interrupt, decision.verdict)
+    may_undo = stands and clock.now() < decision.created_at + policy.undo
     return Told(picked=one, words=f"{done}.", decision=decision, may_undo=may_undo)
 
 

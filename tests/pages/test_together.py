@@ -11,7 +11,7 @@ from django.test import Client
 from ledger import clock
 from reviewqueue import desk as acts
 from runs.amending import Amendment, amend_wait
-from runs.models import Decision, Event, Interrupt
+from runs.models import Decision, Event, Interrupt, Policy
 from tests import builders
 from tests.pages import desk
 from tests.pages.test_inbox import decide
@@ -170,3 +170,22 @@ def test_the_way_back_leads_to_the_same_list():
     assert 'href="/?queue=refunds&amp;q=cracked"' in html
     evil = client.get("/together", asked | {"list": "//evil.example/?queue=refunds"}).content.decode()
     assert "evil" not in evil.replace('value="//evil', "")
+
+
+def test_a_rejection_that_ends_the_run_says_so_first_and_offers_no_undo():
+    """A page promised that the agent "gets your reason and goes on", and that the no could be taken back."""
+    client = desk.signed_in(desk.lena())
+    waits = [desk.a_refund(1)]
+    Policy.objects.update(on_reject="cancel")
+    waits += [desk.a_refund(2)]
+    alone = client.get(f"/interrupts/{waits[0].public_id}").content.decode()
+    assert "the run is cancelled, and what it did is taken back" in alone
+    assert "The agent gets your reason and goes on" not in alone
+    html = page_of(client, waits)
+    assert "The runs are cancelled, and what they did is taken back" in html
+    assert "get your note and go on" not in html
+    told = press(client, form_of(html), "reject")
+    assert "2 of 2 decided" in told
+    assert "/undo" not in told
+    receipt = client.get(f"/decisions/{Decision.objects.order_by('id')[0].public_id}").content.decode()
+    assert "/undo" not in receipt

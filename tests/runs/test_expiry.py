@@ -97,6 +97,15 @@ def test_escalation_hands_the_wait_to_the_next_queue_once_and_then_ends_it():
     assert expire(interrupt).status == "failed"
 
 
+def test_an_escalated_wait_can_be_decided_by_the_next_queue_though_it_was_assigned_in_the_one_before():
+    builders.a_policy(escalate_to=builders.a_queue("leads"), escalate_wait=timedelta(hours=1), then="fail")
+    builders.a_reviewer()
+    olga = builders.a_reviewer("olga@example.org", "leads")
+    interrupt = a_due_interrupt(wish={"on_expiry": {"do": "escalate"}}, assignees=["ana@example.org"])
+    expire(interrupt)
+    assert builders.decide(interrupt, olga).resume == "ready"
+
+
 def test_exactly_at_the_deadline_is_late():
     interrupt = builders.a_waiting_interrupt()
     assert Interrupt.objects.filter(deadlines.due_waits(before=interrupt.deadline)).exists()
