@@ -12,7 +12,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractUser, Group
-from django.db.models import Exists, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from ledger import compiled
 from ledger.compiled import Compiled
@@ -88,22 +88,32 @@ def why_not_decide(person: AbstractUser, interrupt: Interrupt) -> Refusal | None
         return NotPermitted("Your account is disabled.")
     if queue is None:
         return NotPermitted("Nobody decides this: it waits for its time or for a signal.")
-    if not _is_member(person, queue):
+    groups = {"reviewers": queue.reviewers_id, "leads": queue.leads_id}
+    is_member, is_assigned, is_theirs = _STANDS.all(interrupt=interrupt.pk, person=person.pk, **groups)[0]
+    if not is_member:
         return NotPermitted(f"You are not a reviewer of {queue.slug}.", who_can=who_can_decide(interrupt))
-    assigned = _ASSIGNED.all(interrupt=interrupt.pk)
-    if assigned and (person.pk,) not in assigned:
+    if is_assigned and not is_theirs:
         return NotPermitted("This was assigned to somebody else.", who_can=who_can_decide(interrupt))
     if interrupt.run.initiator_id == person.pk and not _self_review_allowed(interrupt):
         return SelfReview(who_can=who_can_decide(interrupt))
     return None
 
 
-_MEMBERSHIP = Compiled(
-    lambda: Group.objects.filter(
-        Q(pk=compiled.number("reviewers")) | Q(pk=compiled.number("leads")), user=compiled.number("person")
-    ).values_list("pk")
-)
-_ASSIGNED = Compiled(lambda: Assignee.objects.filter(interrupt=compiled.number("interrupt")).values_list("person_id"))
+def _membership() -> QuerySet[Group]:
+    of_queue = Q(pk=compiled.number("reviewers")) | Q(pk=compiled.number("leads"))
+    return Group.objects.filter(of_queue, user=compiled.number("person"))
+
+
+def _stands() -> QuerySet[Any, tuple[Any, ...]]:
+    """Return, in one statement: is the person in the queue, is the wait anybody's, is it theirs?"""
+    assigned = Assignee.objects.filter(interrupt=OuterRef("pk"))
+    theirs = assigned.filter(person=compiled.number("person"))
+    wait = Interrupt.objects.filter(pk=compiled.number("interrupt"))
+    return wait.values_list(Exists(_membership()), Exists(assigned), Exists(theirs))
+
+
+_MEMBERSHIP = Compiled(lambda: _membership().values_list("pk"))
+_STANDS = Compiled(_stands)
 
 
 def still_may_decide(decision: Decision) -> bool:
