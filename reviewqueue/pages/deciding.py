@@ -41,11 +41,21 @@ def interrupt(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Show one wait; by POST, decide it."""
     now = clock.now()
     screen = read_wait(request.user, interrupt_id, now=now)
+    if request.method == "POST" and kept.is_drawn_for_another(request):
+        return _show_to_another(request, screen, now=now)
     if request.method == "POST":
         return _decide(request, screen, read_draft(screen, request.POST, judge=True), now=now)
     filled = filled_in(request, screen.interrupt.pk, now=now) if screen.may_decide else None
     draft = new_draft(screen) if filled is None else read_draft(screen, filled.post, judge=False)
     return _show_wait(request, screen, draft, now=now, filled=filled)
+
+
+def _show_to_another(request: PageRequest, screen: WaitScreen, *, now: datetime) -> HttpResponse:
+    """Decide nothing: somebody else has signed in at this browser since the form was drawn. None of its text is shown."""
+    reader = request.user.get_full_name() or request.user.get_username()
+    words = f"This page was drawn for somebody else; {reader} has signed in here since. Nothing was sent."
+    context = wait_context(screen, reader=request.user, now=now) | {"draft": new_draft(screen), "lost": words}
+    return show(request, "interrupt/page.html", context, status=409)
 
 
 def _decide(request: PageRequest, screen: WaitScreen, draft: Draft, *, now: datetime) -> HttpResponse:

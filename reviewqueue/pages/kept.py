@@ -59,6 +59,12 @@ def _is_of_a_form_of_ours(who: str) -> bool:
     return constant_time_compare(who, _mark(who.partition(".")[0]))
 
 
+def is_drawn_for_another(request: PageRequest) -> bool:
+    """Say whether a form of ours was drawn for somebody else than who sends it: two people at one browser."""
+    who = request.POST.get("who", "")[:60]
+    return _is_of_a_form_of_ours(who) and not constant_time_compare(who, mark_of(request.user))
+
+
 def keep(request: HttpRequest) -> bool:
     """Keep the submitted form for its own page. Returns whether it fitted.
 

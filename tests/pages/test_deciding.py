@@ -396,6 +396,23 @@ def test_a_form_without_its_token_decides_nothing():
     assert not Decision.objects.exists()
 
 
+def test_a_page_drawn_for_one_person_decides_nothing_for_another_who_has_signed_in_since():
+    """A script sends today's token, so a page left open by somebody else would have decided in the new person's name."""
+    interrupt, person = desk.an_order(), desk.lena()
+    other = builders.a_reviewer("ben@company.example", "engineering")
+    form = desk.form_of(desk.signed_in(person), interrupt, verdict="reject", act="reject")
+    response = desk.post(
+        desk.signed_in(other), interrupt, form | {"message-reject": "Too dear"}, HTTP_HX_REQUEST="true"
+    )
+    html = response.content.decode()
+    assert response.status_code == 409
+    assert "drawn for somebody else; ben@company.example has signed in here since. Nothing was sent." in html
+    assert "Too dear" not in html
+    assert not Decision.objects.exists()
+    again = desk.form_of(desk.signed_in(other), interrupt, verdict="reject", act="reject")
+    assert desk.post(desk.signed_in(other), interrupt, again).status_code == 302
+
+
 @pytest.mark.parametrize(
     "name", ["request_key", "content_digest", "state_version", "verdict", "message-approve", "who"]
 )
