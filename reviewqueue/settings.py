@@ -224,6 +224,10 @@ Q_CLUSTER = {
     "ALT_CLUSTERS": {},
 }
 
+# --- what is forgotten ------------------------------------------------------------------------------------------------
+
+SNAPSHOT_DAYS = environment.number("SNAPSHOT_DAYS", 90)
+
 # --- what machines watch ---------------------------------------------------------------------------------------------
 
 METRICS_TOKEN = environment.text("METRICS_TOKEN")

@@ -11,8 +11,10 @@ import functools
 import os
 import time
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import ParamSpec, TypeVar
 
+from django.conf import settings
 from django_q.models import Schedule
 from django_q.tasks import async_task
 
@@ -20,7 +22,7 @@ from ledger import clock
 from reviewqueue import typed_answers
 from reviewqueue.delivery import announcing, deliveries, outbound, sending
 from reviewqueue.models import Heartbeat
-from runs import checking, expiry, feed, nesting, probing, signals
+from runs import checking, expiry, feed, nesting, probing, retention, signals
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -65,7 +67,7 @@ def beat() -> None:
 @entry_point
 def enqueue_due_sweeps() -> None:
     """Look, with one indexed EXISTS a kind, for rows that are due, and enqueue the sweep if there are some."""
-    if expiry.anything_due() or typed_answers.anything_typed_to_forget():
+    if expiry.anything_due() or typed_answers.anything_typed_to_forget() or anything_to_erase():
         async_task("reviewqueue.tasks.sweep")
     if probing.anything_to_probe():
         async_task("reviewqueue.tasks.probe")
@@ -73,6 +75,15 @@ def enqueue_due_sweeps() -> None:
         async_task("reviewqueue.tasks.announce")
     if deliveries.anything_to_deliver():
         async_task("reviewqueue.tasks.deliver")
+
+
+def anything_to_erase() -> bool:
+    """Tell whether states are past their time; with 0 days they are kept for ever."""
+    return bool(settings.SNAPSHOT_DAYS) and retention.anything_to_erase(ended_before=_kept_since())
+
+
+def _kept_since() -> datetime:
+    return clock.now() - timedelta(days=settings.SNAPSHOT_DAYS)
 
 
 @entry_point
@@ -88,6 +99,8 @@ def sweep() -> None:
     expiry.expire_due_runs(limit=SWEPT_AT_ONCE)
     expiry.doubt_overdue_effects(limit=SWEPT_AT_ONCE)
     typed_answers.forget_typed_answers(limit=SWEPT_AT_ONCE)
+    if settings.SNAPSHOT_DAYS:
+        retention.erase_old_snapshots(ended_before=_kept_since(), limit=SWEPT_AT_ONCE)
     began = time.monotonic()
     for continuation_id in expiry.due_continuations(limit=SWEPT_AT_ONCE):
         if time.monotonic() - began > SECONDS_FOR_CHECKS:

@@ -19,7 +19,7 @@ from ledger.transactions import use_case
 from runs.checkpoints import last_checkpoint, repeat_checkpoint
 from runs.continuations import make_continuation, open_continuation, recheck
 from runs.endings import end_run
-from runs.errors import NotPermitted, RunActive, RunCancelled, RunFinished
+from runs.errors import NotPermitted, RunActive, RunCancelled, RunFinished, SnapshotErased
 from runs.halting import refuse_halted
 from runs.interrupts import add_pause
 from runs.models import Interrupt, Run
@@ -111,7 +111,7 @@ def restart_run(
 
     ``choices`` answers ``keep`` or ``redo`` for every failed or compensated effect, or ``keep_failed`` for all. Waits are
     asked anew by the agent, and the signals that woke them are kept for that; permits are void.
-    Raises ``RunActive``, ``RunFinished`` (completed), ``AgentHalted``, ``PayloadInvalid``.
+    Raises ``RunActive``, ``RunFinished`` (completed), ``AgentHalted``, ``PayloadInvalid``, ``SnapshotErased``.
     """
     run, now = _lock(run_id, check)
     if run.status == RunStatus.COMPLETED:
@@ -123,6 +123,8 @@ def restart_run(
     source = run.checkpoints.filter(number=number).first()
     if source is None:
         raise PayloadInvalid.at("/checkpoint", "is no checkpoint of this run")
+    if source.erased_at is not None:
+        raise SnapshotErased(erased_at=source.erased_at)
     _order_redone(run, choices, keep_failed=keep_failed, person=person, reason=reason, now=now)
     run.epoch += 1
     run.ended_at, run.ending, run.ending_reason, run.ending_on = None, "", "", ""

@@ -131,6 +131,12 @@ class IncompatibleVersion(Refusal):
     code = "incompatible_version"
 
 
+class SnapshotErased(Refusal):
+    """The state of this checkpoint is past its time and was erased; only the record of it is kept."""
+
+    code = "snapshot_erased"
+
+
 class StepMismatch(Refusal):
     """Another step is recorded at this place: what runs now does not repeat what ran before."""
 

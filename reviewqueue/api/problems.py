@@ -109,6 +109,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "run_paused": (409, "Run is paused"),
     "schema_unsupported": (422, "Schema cannot be used"),
     "self_review": (403, "Own run"),
+    "snapshot_erased": (410, "Snapshot erased"),
     "stale_version": (409, "Changed meanwhile"),
     "step_mismatch": (409, "Another step stands here"),
     "superseded": (409, "Superseded"),

@@ -341,6 +341,7 @@ _TOLD: dict[str, Callable[[Event, _Known], _Told]] = {
     "lease.handed_back": _handed_back,
     "hold.opened": _held,
     "run.restored": _restored,
+    "snapshots.erased": _acted("Its states are past their time and were erased; the record stays", "clock"),
     "effect.begun": _effect("An outside effect began", "bolt"),
     "effect.applied": _effect("An outside effect happened", "check"),
     "effect.failed": _effect("An outside effect failed, and did not happen", "cross", "bad"),

@@ -69,6 +69,7 @@ class Run(models.Model):
     unclaimed_seconds = models.PositiveIntegerField(default=86400)
     expires_at = models.DateTimeField(null=True, help_text="its end, while nobody holds a lease")
     sweep_after = models.DateTimeField(null=True, help_text="a sweep broke on this row: not again before")
+    snapshots_erased_at = models.DateTimeField(null=True, help_text="past their time, the states were erased")
     timeline_seq = models.PositiveIntegerField(default=0)
     timeline_head = models.CharField(max_length=68, blank=True)
 
@@ -99,6 +100,11 @@ class Run(models.Model):
                 fields=["parent", "ended_at"], condition=models.Q(parent__isnull=False), name="children_of_a_run"
             ),
             models.Index(fields=["id"], condition=models.Q(tells_parent=True), name="runs_that_tell_their_parent"),
+            models.Index(
+                fields=["ended_at"],
+                condition=models.Q(ended_at__isnull=False, snapshots_erased_at__isnull=True),
+                name="ended_runs_with_snapshots",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -151,6 +157,7 @@ class Checkpoint(models.Model):
     code_version = models.CharField(max_length=100, blank=True)
     request_digest = models.CharField(max_length=68, blank=True, help_text="the same call again is known by it")
     resume_when = models.CharField(max_length=3, blank=True)
+    erased_at = models.DateTimeField(null=True, help_text="its state is gone, its digest is kept")
     taken_at = models.DateTimeField(null=True, help_text="of a copy that a restart goes on from: when its state was")
     created_at = models.DateTimeField()
 

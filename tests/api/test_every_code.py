@@ -9,7 +9,7 @@ import pytest
 
 from reviewqueue.api.problems import PROBLEMS
 from reviewqueue.authority import OPERATORS
-from runs import lineage
+from runs import lineage, retention
 from runs.models import Continuation, EffectRule, Interrupt, Permit, Run
 from tests import builders
 from tests.api.calls import (
@@ -297,6 +297,13 @@ def self_review(worker: Caller) -> Reply:
     ana = somebody()
     asked = worker.post("asks", the_wait(initiator="ana@example.org"))
     return ana.post(f"interrupts/{asked['interrupt']['id']}/decisions", ANSWER)
+
+
+def snapshot_erased(worker: Caller) -> Reply:
+    run, lease = a_started_run(worker)
+    worker.post(f"runs/{run}/fail", {"error": "gave up"}, Run_Lease=lease)
+    retention.erase_old_snapshots(ended_before=datetime.now(UTC) + timedelta(hours=1), limit=5)
+    return worker.get(f"runs/{run}/checkpoints/0")
 
 
 def stale_version(worker: Caller) -> Reply:

@@ -142,7 +142,7 @@ PEOPLE: dict[tuple[str, str], Operation] = {
         who=PERSON,
         takes=desk_shapes.RestartShape,
         replies={200: "RunControlled"},
-        refusals=("not_found", "run_active", "run_finished", "agent_halted", "self_review"),
+        refusals=("not_found", "run_active", "run_finished", "agent_halted", "self_review", "snapshot_erased"),
     ),
     ("POST", "agents/{slug}/halt"): Operation(
         id="halt",

@@ -88,9 +88,10 @@ WORKERS: dict[tuple[str, str], Operation] = {
     ("GET", "runs/{run_id}/checkpoints/{number}"): Operation(
         id="read_checkpoint",
         summary="A boundary with its state and facts",
+        words="The state of an ended run is kept for a while only; then `snapshot_erased` names its digest.",
         who=BOTH,
         replies={200: "Checkpoint"},
-        refusals=("not_found",),
+        refusals=("not_found", "snapshot_erased"),
     ),
     ("GET", "runs/{run_id}/interrupts"): Operation(
         id="list_interrupts_of_run",

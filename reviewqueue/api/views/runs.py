@@ -18,6 +18,7 @@ from reviewqueue.api.rows import find_run, interrupts_of, runs_of
 from reviewqueue.api.views.base import ApiView, body_of, lease_token, with_key
 from runs import checking, lifecycle, returning, safe_points, suspending
 from runs.continuations import open_continuation
+from runs.errors import SnapshotErased
 from runs.models import Progress
 from runs.questions import AskedWait
 from runs.suspending import PendingEffect
@@ -148,6 +149,8 @@ class OneCheckpoint(ApiView):
         checkpoint = run.checkpoints.filter(number=number).first()
         if checkpoint is None:
             raise NotFound
+        if checkpoint.erased_at is not None:
+            raise SnapshotErased(digest=checkpoint.digest, erased_at=checkpoint.erased_at)
         facts = checkpoint.facts.filter(interrupt=None).order_by("id")
         shown = replies.checkpoint_whole(checkpoint) | {"created_at": replies.moment(checkpoint.created_at)}
         return Response(shown | {"facts": [replies.fact_shown(fact) for fact in facts]})
