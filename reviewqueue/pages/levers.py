@@ -16,9 +16,10 @@ from django.shortcuts import redirect, resolve_url
 from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
+from ledger import compensation
 from ledger.errors import NotFound, Refusal
 from ledger.models import Effect
-from ledger.states import EffectStatus
+from ledger.states import EffectStatus, On
 from reviewqueue import authority
 from reviewqueue.pages.showing import PageRequest, foreign_is_missing
 from runs import control
@@ -81,9 +82,12 @@ def _cancel(run: Run, effects: list[Effect]) -> Lever:
     unknown = sum(effect.status in {EffectStatus.UNKNOWN, EffectStatus.INTENDED} for effect in effects)
     if unknown:
         parts.append(f"What is not known goes to its owner first ({unknown}).")
-    applied = sum(effect.status == EffectStatus.APPLIED for effect in effects)
-    if applied:
-        parts.append(f"What was done stays done ({applied}): nothing is taken back by itself.")
+    applied = [effect for effect in effects if effect.status == EffectStatus.APPLIED and effect.undoes_id is None]
+    back = sum(compensation.would_be_undone(effect, on=On.CANCEL) for effect in applied)
+    if back:
+        parts.append(f"What was done and says how is taken back by a worker, the newest first ({back}).")
+    if len(applied) > back:
+        parts.append(f"What{' else' if back else ''} was done stays done ({len(applied) - back}).")
     parts.append("It cannot be uncancelled, only restarted.")
     return Lever(
         verb="cancel",
@@ -115,7 +119,9 @@ def pull(request: PageRequest, run_id: str, verb: str) -> HttpResponse:
     reason = request.POST.get("reason", "").strip()
     if verb not in _VERBS:
         raise Http404
-    if len(reason) > LONGEST_REASON or (verb == "restart" and not reason):
+    if "\x00" in reason:
+        messages.error(request, "The reason holds a character that cannot be stored. Nothing was done.")
+    elif len(reason) > LONGEST_REASON or (verb == "restart" and not reason):
         messages.error(request, f"Say why, in up to {LONGEST_REASON} characters.")
     else:
         try:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.test import Client
 
 from runs.lifecycle import fail_run
 from runs.models import Run
 from tests import builders
+from tests.runs.acting_builders import begin, report
+from tests.runs.test_compensation import taken_back_by
 
 pytestmark = pytest.mark.django_db
 
@@ -105,5 +109,30 @@ def test_a_receipt_that_did_not_move_is_not_swapped():
     address = f"/decisions/{receipt.decision.public_id}"
     page = client.get(address).content.decode()
     assert 'hx-trigger="every 2s"' in page
-    assert client.get(f"{address}?so_far=True.ready", headers={"HX-Request": "true"}).status_code == 204
+    found = re.search(r'hx-get="([^"]+)"', page)
+    assert found
+    assert "so_far=True.ready" in found[1]
+    assert client.get(found[1], headers={"HX-Request": "true"}).status_code == 204
     assert client.get(f"{address}?so_far=True.checking", headers={"HX-Request": "true"}).status_code == 200
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume", "cancel", "restart"])
+def test_a_reason_that_cannot_be_stored_is_told_and_does_nothing(verb: str):
+    """On PostgreSQL it was an error of the server."""
+    ina = builders.a_person("ina@example.org", "operators")
+    run = builders.a_waiting_interrupt().run
+    address = f"/runs/{run.public_id}/{verb}"
+    told = browser_of(ina).post(address, {"reason": "a\x00b"}, follow=True).content.decode()
+    assert "a character that cannot be stored. Nothing was done." in told
+    assert Run.objects.get(pk=run.pk).status == "waiting"
+
+
+def test_a_cancel_says_what_it_takes_back_and_what_stays(tom):
+    """It said that nothing is taken back by itself, while the end of a run takes back what it can."""
+    started = builders.a_running_run(initiator=tom, lease_seconds=60)
+    for key, more in (("order", {"declared": taken_back_by()}), ("mail", {})):
+        begun = begin(started.run, key=key, **more)
+        report(started.run, key=key, attempt_token=begun.attempt_token)
+    page = page_of(browser_of(tom), started.run)
+    assert "What was done and says how is taken back by a worker, the newest first (1)." in page
+    assert "What else was done stays done (1)." in page
