@@ -11,7 +11,7 @@ import re
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
 from django.contrib.auth.models import AbstractUser
 from django.http import HttpResponse, QueryDict
@@ -32,6 +32,7 @@ from runs.models import Decision
 from runs.states import DecisionStatus, Verdict
 
 MOST = 100
+_EXACT = 2_000  # digits: no sum of numbers that may be stored has more, so none is rounded
 _ID = re.compile(r"[a-z]{1,8}_[a-z0-9]{1,40}")
 _KEY = re.compile(r"[A-Za-z0-9_-]{8,60}")
 
@@ -160,7 +161,8 @@ def _total(able: list[Picked]) -> tuple[Decimal, str] | None:
     amounts = [one.row.amount for one in able if one.row is not None and one.row.amount is not None]
     if len(amounts) != len(able) or len({amount.unit for amount in amounts}) != 1:
         return None
-    return sum((Decimal(str(amount.value)) for amount in amounts), Decimal(0)), amounts[0].unit
+    with localcontext(prec=_EXACT):
+        return sum((Decimal(str(amount.value)) for amount in amounts), Decimal(0)), amounts[0].unit
 
 
 def _back(asked: QueryDict) -> str:

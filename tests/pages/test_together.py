@@ -189,3 +189,15 @@ def test_a_rejection_that_ends_the_run_says_so_first_and_offers_no_undo():
     assert "/undo" not in told
     receipt = client.get(f"/decisions/{Decision.objects.order_by('id')[0].public_id}").content.decode()
     assert "/undo" not in receipt
+
+
+def test_the_sum_on_the_button_is_exact_however_large():
+    """Decimal's own context rounds after 28 digits; CASES, look-alike amounts."""
+    client = desk.signed_in(desk.lena())
+    amounts = ("12345678901234567890123456789.01", "0.01")
+    calls = [{"name": "refund_order", "arguments": {"order": f"R-{at}", "amount": it}} for at, it in enumerate(amounts)]
+    html = page_of(client, [desk.a_refund(at, proposal=call) for at, call in enumerate(calls)])
+    [button] = re.findall(r'value="approve"><span>(.*?)</span></button>', html)
+    assert (
+        re.sub(r"[^0-9.]", "", re.sub(r"<[^>]+>", "", button).partition(",")[2]) == "12345678901234567890123456789.02"
+    )
