@@ -92,6 +92,10 @@ def begin_effect(
     if known is None or effects.foresee(known, fence=run.fence, request_key=request_key) == Next.NEXT_ATTEMPT:
         if known is None:
             refuse_disguised(name)
+            if undone is None and key.startswith(compensation.UNDO):
+                raise PayloadInvalid.at(
+                    "/key", f"may not begin with {compensation.UNDO}, unless it takes something back now"
+                )
             _check_declared(run, declared, undone=undone)
         guard = _check_new_attempt if undone is None else _check_new_undo
         refusal = guard(run, asked, known=known, now=now)

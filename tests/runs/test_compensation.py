@@ -489,3 +489,14 @@ def test_a_restarted_run_does_it_again_by_order_and_takes_that_back_under_a_new_
 
 def expiry_of_checks(run: Run) -> None:
     builders.check(Continuation.objects.get(run=run, status="checking").public_id)
+
+
+def test_nothing_else_is_begun_under_the_key_of_an_undo_to_come():
+    """Done again by order, the effect would be undone under that key: the undo would be another call, and never begin."""
+    run = builders.a_running_run(lease_seconds=60).run
+    begin(run, key="order", declared=taken_back_by())
+    effect = Effect.objects.get(key="order")
+    for attempt in (2, 0):
+        with pytest.raises(PayloadInvalid):
+            begin(run, key=f"undo:{effect.public_id}:{attempt}")
+    assert Effect.objects.count() == 1
