@@ -75,6 +75,7 @@ class Page:
     fields: Callable[[PageWorld, str], dict[str, str]] | None = None
     changes: frozenset[str] = frozenset()
     is_open: bool = False
+    asks_by_itself: bool = False  # by script: nobody is led away from what they type, so a stranger gets 403 and no way
 
 
 ALL_READ = dict.fromkeys(SIGNED_IN, 200)
@@ -128,7 +129,7 @@ PAGES: dict[str, Page] = {
         _wait("/extend"), None, _with(by="3600"), frozenset({"lead", "operator"})
     ),
     "interrupts/<slug:interrupt_id>/skip": Page(_wait("/skip"), None, _with(reason="Not my field"), WHO_SEE),
-    "interrupts/<slug:interrupt_id>/typed": Page(_wait("/typed"), None, _rejection, WHO_DECIDE),
+    "interrupts/<slug:interrupt_id>/typed": Page(_wait("/typed"), None, _rejection, WHO_DECIDE, asks_by_itself=True),
     "interrupts/<slug:interrupt_id>/typed/discard": Page(_wait("/typed/discard"), None, _with()),
     "together": Page(lambda _: "/together", ALL_READ, _approved_together, WHO_DECIDE),
     "interrupts/<slug:interrupt_id>/undo": Page(_wait("/undo"), None, _with()),
