@@ -82,9 +82,11 @@ def test_a_body_in_another_form_is_refused(route):
 def test_an_unknown_member_is_refused_where_it_stands(route):
     world = a_world()
     good, caller = ROUTES[route].good(world), caller_for(route, world)
-    before = rows_of_everything()
+    before, known = rows_of_everything(), set(places(good.body))
     for path in objects(good.body):
         for name in ("sttus", "decided_by", "a/b~c", "", "id", "__class__"):
+            if (*path, name) in known:
+                continue
             spoilt = replaced(good.body, (*path, name), "x")
             reply = send(caller, route[0], good, dumps(spoilt).encode())
             judge(reply, (path, name))
