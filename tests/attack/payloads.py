@@ -95,6 +95,7 @@ VALUES: list[Any] = [
 
 #: Members whose inside is somebody else's: anything may stand there.
 FREE = {
+    "body",
     "metadata",
     "arguments",
     "input",
