@@ -28,6 +28,7 @@ from reviewqueue.screens import read_wait
 from runs.models import Comment, Interrupt
 
 LONGEST_REASON = 1_000
+_NOT_THERE = "Somebody whom you chose is not there any more. Choose again; nothing was changed."
 _NOT_STORED = "This holds a character that cannot be stored."
 
 
@@ -45,8 +46,11 @@ def comment(request: PageRequest, interrupt_id: str) -> HttpResponse:
 @foreign_is_missing
 def assign(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Hand the wait to chosen people, or back to the whole queue."""
-    chosen = [key for key in request.POST.getlist("people") if key.isascii() and key.isdigit() and len(key) < 10]
+    sent = list(dict.fromkeys(key for key in request.POST.getlist("people") if key))
+    chosen = [key for key in sent if key.isascii() and key.isdigit() and len(key) < 10]
     people = list(get_user_model().objects.filter(pk__in=chosen[:MOST_PEOPLE]).order_by("username"))
+    if len(people) < len(sent):  # else a list that was left open too long would give the wait back to everybody
+        return _refused(request, interrupt_id, PayloadInvalid(_NOT_THERE), kept={})
     return _act(request, interrupt_id, desk.assign, people=people, to="around")
 
 

@@ -64,6 +64,18 @@ def test_a_lead_hands_over_and_gives_it_back_to_the_queue(lena: Client, ines: Cl
     assert "Your decision" in page(lena, interrupt)
 
 
+@pytest.mark.parametrize("gone", ["999999", "x", "9" * 40, "-1"])
+def test_somebody_who_is_not_there_any_more_gives_the_wait_back_to_nobody(lena: Client, gone: str):
+    interrupt = desk.an_order()
+    person = builders.a_reviewer("ines@company.example")
+    act(lena, interrupt, "assign", people=[str(person.pk)])
+    for people in ([gone], [str(person.pk), gone]):
+        response = act(lena, interrupt, "assign", people=people)
+        assert response.status_code == 422
+        assert "not there any more" in response.content.decode()
+    assert [assignee.person for assignee in interrupt.assignees.all()] == [person]
+
+
 def test_who_may_not_lead_is_offered_neither_and_told_who_can(ines: Client):
     interrupt = desk.an_order()
     html = page(ines, interrupt)
