@@ -94,6 +94,12 @@ def _kept_key(path: Path) -> str:
     return path.read_text().strip()
 
 
+def own_database(var: Path, name: str) -> str:
+    """The address of the database that is used where none is given, in `var/`, which the first start makes."""
+    var.mkdir(exist_ok=True)
+    return f"sqlite:///{var / name}"
+
+
 def database(address: str, *, process: str, pool_size: int) -> dict[str, Any]:
     """Django's settings for `sqlite:///var/x.sqlite3`, `postgresql://user@host/name` or `postgresql:///name?host=/socket`."""
     parts = urlsplit(address)

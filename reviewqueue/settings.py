@@ -95,11 +95,11 @@ WEB_PROCESSES = environment.number("WEB_PROCESSES", os.cpu_count() or 1)
 WEB_THREADS = environment.number(
     "WEB_THREADS", 12
 )  # of each process: four for pages and calls, the rest for long polls
-_OWN_DATABASE = VAR / ("demo.sqlite3" if MODE == "demo" else "reviewqueue.sqlite3")
+_DATABASE = environment.text("DATABASE_URL") or environment.own_database(
+    VAR, "demo.sqlite3" if MODE == "demo" else "reviewqueue.sqlite3"
+)
 DATABASES: dict[str, dict[str, Any]] = {
-    "default": environment.database(
-        environment.text("DATABASE_URL", f"sqlite:///{_OWN_DATABASE}"), process=PROCESS, pool_size=WEB_THREADS
-    )
+    "default": environment.database(_DATABASE, process=PROCESS, pool_size=WEB_THREADS)
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

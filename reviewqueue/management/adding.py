@@ -8,7 +8,9 @@ from typing import Any
 
 import simplejson
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
 
+from reviewqueue import health
 from reviewqueue.api.times import NotATime, parse_duration
 from reviewqueue.registering import NotAdded
 
@@ -28,7 +30,19 @@ class AddingCommand(BaseCommand):
             told, lines = self.add(options)
         except NotAdded as refused:
             raise CommandError(str(refused)) from None
+        except DatabaseError as fault:
+            raise CommandError(_what_ails_the_database(fault)) from None
         self.stdout.write(simplejson.dumps(told, ensure_ascii=False) if options["json"] else "\n".join(lines))
+
+
+def _what_ails_the_database(fault: DatabaseError) -> str:
+    try:
+        is_migrated = health.is_migrated()
+    except DatabaseError:
+        return f"The database cannot be used: {fault}"
+    if not is_migrated:
+        return "The database is not migrated: start python3 manage.py up first, or python3 manage.py migrate."
+    raise fault
 
 
 def duration(text: str) -> timedelta:

@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 from reviewqueue.keys import verify_key
 from reviewqueue.models import ApiKey
 from runs.models import CallLabel, Connection, EffectRule, Policy, Queue
+from tests import own_processes
 
 pytestmark = pytest.mark.django_db
 
@@ -30,6 +31,18 @@ def told(*words: str) -> dict[str, object]:
 def world() -> None:
     said("add_queue", "engineering", "--owner", "desk-owners")
     said("add_agent", "purchase-requests", "--owner", "agent-owners")
+
+
+def test_without_a_migrated_database_a_command_says_so_in_one_line(tmp_path):
+    for address, words in (
+        (f"sqlite:///{tmp_path}/new.sqlite3", "The database is not migrated: start python3 manage.py up first"),
+        (f"sqlite:///{tmp_path}/nowhere/new.sqlite3", "The database cannot be used: unable to open database file"),
+    ):
+        environment = own_processes.environment_for(address)
+        with pytest.raises(AssertionError) as said:
+            own_processes.run_command("add_queue", "purchasing", "--owner", "x", environment=environment)
+        assert words in str(said.value)
+        assert "Traceback" not in str(said.value)
 
 
 def test_an_agent_gets_a_key_that_is_shown_once_and_kept_as_a_hash():

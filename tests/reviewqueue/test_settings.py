@@ -29,6 +29,15 @@ def test_sqlite_takes_its_write_lock_at_once_and_keeps_every_commit():
     assert database("sqlite:////srv/with%20blank.sqlite3")["NAME"] == "/srv/with blank.sqlite3"
 
 
+def test_the_first_start_makes_the_folder_of_its_own_database(tmp_path: Path):
+    address = environment.own_database(tmp_path / "var", "reviewqueue.sqlite3")
+    assert environment.database(address, process="command", pool_size=1)["NAME"] == str(
+        tmp_path / "var/reviewqueue.sqlite3"
+    )
+    assert (tmp_path / "var").is_dir()
+    assert environment.own_database(tmp_path / "var", "reviewqueue.sqlite3") == address
+
+
 def test_postgresql_is_reached_by_host_or_by_socket():
     by_host = database("postgresql://ana:p%40ss@db.example.org:5433/queue?sslmode=require")
     named = ("USER", "PASSWORD", "HOST", "PORT", "NAME")

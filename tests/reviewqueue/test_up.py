@@ -33,5 +33,5 @@ def test_a_database_that_is_not_there_is_told_in_a_sentence(monkeypatch, setting
         raise OperationalError("unable to open database file")
 
     monkeypatch.setattr(up, "call_command", migrate)
-    with pytest.raises(CommandError, match="The database of DATABASE_URL cannot be used: unable to open"):
+    with pytest.raises(CommandError, match=r"The database cannot be used \(.*\): unable to open"):
         call_command("up")

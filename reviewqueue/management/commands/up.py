@@ -26,7 +26,9 @@ class Command(BaseCommand):
         try:
             call_command("migrate", verbosity=0, interactive=False)
         except OperationalError as fault:
-            raise CommandError(f"The database of DATABASE_URL cannot be used: {fault}") from None
+            raise CommandError(
+                f"The database cannot be used ({settings.DATABASES['default']['NAME']}): {fault}"
+            ) from None
         stop_asked = processes.StopAsked()
         children = {name: processes.start(name) for name in ("web", "worker")}
         try:
