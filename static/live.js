@@ -262,6 +262,8 @@
   const ahead = clock ? Date.now() - Date.parse(clock) : 0;
   const inWords = (seconds) => {
     const minutes = Math.floor(seconds / 60), hours = Math.floor(minutes / 60);
+    const days = Math.floor(hours / 24); // the same words as the server's, times.in_words
+    if (days) return hours % 24 ? `${days} d ${hours % 24} h` : `${days} d`;
     if (hours) return `${hours} h ${String(minutes % 60).padStart(2, "0")} min`;
     return minutes ? `${minutes} min` : `${seconds} s`;
   };
