@@ -40,11 +40,12 @@
 
   // --- a wait --------------------------------------------------------------------------------------------------------
 
-  // Pressed first, it chooses; pressed again, it leads to what the choice still needs, in the end to the button that names it.
+  // Pressed first, it chooses; a verdict in words then has its first field focused, so that the words typed next are no keys.
+  // Pressed again, it leads to what the choice still needs, in the end to the button that names it.
   function choose(...verdicts) {
     for (const verdict of verdicts) {
       const radio = document.querySelector(`main input[name=verdict][type=radio][value="${verdict}"]`);
-      if (radio) return radio.checked ? goOn(radio) : pick(radio);
+      if (radio) return radio.checked ? goOn(radio) : pick(radio, WORDED.includes(verdict));
       const form = document.querySelector(`main input[name=verdict][type=hidden][value="${verdict}"]`)?.form;
       if (!form) continue;
       const fold = form.closest("details");
@@ -56,13 +57,22 @@
     return false;
   }
 
-  function pick(radio) {
+  const WORDED = ["edit", "reject", "decline", "respond"]; // approving is the one verdict that is complete without a word
+  const field = (radio) => [...radio.closest(".verdict").querySelectorAll(".then :is(input, textarea, select)")].find(isFree);
+  const isFree = (it) => typing(it) && it.type !== "hidden" && !it.disabled && !it.readOnly && it.checkVisibility();
+
+  function pick(radio, isWorded) {
     radio.click();
-    radio.focus();
+    ((isWorded && field(radio)) || radio).focus();
     return true;
   }
 
   function goOn(radio) {
+    const words = WORDED.includes(radio.value) && field(radio);
+    if (words && !words.value) {
+      words.focus();
+      return true;
+    }
     const needs = radio.closest(".verdict").querySelector(".then");
     const tick = [...needs.querySelectorAll("input[type=checkbox]:required, .tick input[type=checkbox]")].find((it) => !it.checked);
     (tick ?? needs.querySelector("button[name=act]"))?.focus();

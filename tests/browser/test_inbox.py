@@ -250,9 +250,8 @@ def test_row_2_ten_waits_are_decided_without_a_mouse(lenas: Page):
     lenas.keyboard.press("Enter")
     for number in range(10):
         expect(lenas.get_by_role("radio", name=re.compile("^Approve"))).to_be_visible()
-        lenas.keyboard.press("r" if number % 2 else "a")
-        lenas.keyboard.press("r" if number % 2 else "a")
-        lenas.keyboard.press("Enter")
+        for key in ("r", "Tab", "Enter") if number % 2 else ("a", "a", "Enter"):
+            lenas.keyboard.press(key)
         expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
         if number < 9:
             lenas.keyboard.press("s")
@@ -275,6 +274,7 @@ def test_row_2_keys_move_claim_and_choose_and_decide_nothing(lenas: Page):
     for key, title in (("a", "Approve"), ("e", "Change, then approve"), ("r", "Reject"), ("m", "Ask for more")):
         lenas.keyboard.press(key)
         expect(lenas.get_by_role("radio", name=re.compile(f"^{title}"))).to_be_checked()
+        lenas.locator("h1").click()  # out of the field that the key led to
     lenas.keyboard.press("c")
     expect(lenas.locator("#held")).to_contain_text("hold this until")
     lenas.keyboard.press("?")
@@ -297,6 +297,30 @@ def test_row_2_an_answer_and_its_refusal_are_reached_by_keys(lenas: Page):
     expect(lenas.get_by_label("Reason, sent to the agent")).to_be_focused()
 
 
+def test_row_3_after_r_the_reason_is_typed_at_once_and_none_of_its_letters_is_a_key(lenas: Page):
+    desk.a_refund(1)  # somewhere for an s to lead to
+    open_wait(lenas, desk.an_order())
+    here = lenas.url
+    for key, title, words in (
+        ("r", "Reject", "Reason, sent to the agent"),
+        ("m", "Ask for more", "Question to the agent"),
+    ):
+        lenas.keyboard.press(key)
+        expect(lenas.get_by_role("radio", name=re.compile(f"^{title}"))).to_be_checked()
+        expect(lenas.get_by_label(words)).to_be_focused()
+        lenas.keyboard.type("a just question: is S-17 really nearer, ?/xu")
+        expect(lenas.get_by_label(words)).to_have_value("a just question: is S-17 really nearer, ?/xu")
+        expect(lenas.get_by_role("radio", name=re.compile(f"^{title}"))).to_be_checked()
+        lenas.locator("h1").click()
+    lenas.keyboard.press("e")
+    expect(lenas.locator(".verdict:has(input[value=edit]) .then :is(input, textarea):focus")).to_have_count(1)
+    lenas.locator("h1").click()
+    lenas.keyboard.press("a")
+    expect(lenas.get_by_role("radio", name=re.compile("^Approve"))).to_be_focused()
+    assert lenas.url == here
+    assert not Decision.objects.exists()
+
+
 def test_row_3_keys_are_off_while_typing_and_can_be_switched_off_for_good(lenas: Page):
     open_wait(lenas, desk.an_order())
     choose(lenas, "Reject")
@@ -317,7 +341,7 @@ def test_row_3_keys_are_off_while_typing_and_can_be_switched_off_for_good(lenas:
 def test_row_2_undo_and_search_are_one_key_away(lenas: Page):
     interrupt = desk.a_refund(1)
     open_wait(lenas, interrupt)
-    for key in ("r", "r", "Enter"):
+    for key in ("r", "Tab", "Enter"):
         lenas.keyboard.press(key)
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
     lenas.keyboard.press("u")
@@ -386,7 +410,7 @@ def test_row_4_the_next_one_opens_at_once_is_focused_and_the_last_can_be_taken_b
     row(lenas, first).locator(".ask > a").click()
     for following in (second, third):
         expect(lenas.get_by_role("radio", name=re.compile("^Reject"))).to_be_visible()
-        for key in ("r", "r", "Enter"):
+        for key in ("r", "Tab", "Enter"):
             lenas.keyboard.press(key)
         expect(lenas).to_have_url(re.compile(following.public_id))
         expect(lenas.get_by_role("heading", level=1)).to_be_focused()
