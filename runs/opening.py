@@ -61,6 +61,7 @@ def open_waits(
         checkpoint=checkpoint.number,
         digest=checkpoint.digest,
         interrupts=[interrupt.public_id for interrupt in opened],
+        queues=[None if interrupt.queue is None else interrupt.queue.slug for interrupt in opened],
     )
     store(run, now, waits_end=max(interrupt.deadline for interrupt in opened))
     return opened

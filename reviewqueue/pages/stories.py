@@ -136,8 +136,11 @@ def _started(event: Event, known: _Known) -> _Told:
 
 
 def _suspended(event: Event, known: _Known) -> _Told:
-    asked = [known.waits[wait] for wait in event.refs.get("interrupts", ()) if wait in known.waits]
-    desks = ", ".join(dict.fromkeys(phrases.queue_name(wait.queue) for wait in asked))
+    named = event.refs.get("interrupts", ())
+    asked = [known.waits[wait] for wait in named if wait in known.waits]
+    # As it was then: a wait may have climbed since. Events from before the queues were noted name none.
+    queues = [queue for wait, queue in zip(named, event.refs.get("queues", ()), strict=False) if wait in known.waits]
+    desks = ", ".join(dict.fromkeys(phrases.queue_title(str(queue)) for queue in queues if queue))
     words = f"Asked {desks}, then let its worker go" if desks else "Asked, then let its worker go"
     said = [format_html('<q class="said">{}</q>', seen(wait.title, one_line=True)) for wait in asked]
     again = "; asked again" if any(wait.renews_id for wait in asked) else ""

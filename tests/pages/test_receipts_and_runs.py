@@ -11,9 +11,11 @@ from ledger import clock
 from reviewqueue import authority
 from reviewqueue import desk as acts
 from reviewqueue.gateway import Seen, submit_decision
+from reviewqueue.pages.stories import tell
 from runs.decisions import Answer
 from runs.errors import StaleVersion
-from runs.models import Continuation, Decision, Hold, Interrupt, Run
+from runs.expiry import expire_due_interrupts
+from runs.models import Continuation, Decision, Event, Hold, Interrupt, Run
 from runs.resuming import claim_continuations
 from tests import builders
 from tests.pages import desk
@@ -180,3 +182,20 @@ def test_what_was_asked_in_a_queue_one_is_not_in_stays_unsaid():
     html = desk.signed_in(desk.lena()).get(f"/runs/{started.run.public_id}").content.decode()
     assert "Order the hoist" in html
     assert "The merger" not in html
+
+
+def test_a_story_names_the_queue_that_was_asked_then_and_none_where_none_was_noted():
+    desk.lena()
+    step = {"escalate_to": builders.a_queue("engineering-leads"), "on_expiry": "escalate"}
+    builders.a_policy("approval.action", **step)
+    interrupt = desk.an_order(wish={"queue": "engineering", "on_expiry": {"do": "escalate"}})
+    operator = builders.a_person("op@company.example", "operators")
+    builders.move_deadline(interrupt, clock.now())
+    assert expire_due_interrupts(limit=10) == 1
+    told = text(desk.signed_in(operator).get(f"/runs/{interrupt.run.public_id}").content.decode())
+    assert "Asked Engineering, then let its worker go" in told
+    assert "Nobody answered in Engineering; now Engineering leads is asked" in told
+    asked = Event.objects.get(type="run.suspended")
+    asked.refs.pop("queues")  # as it was noted before
+    older = tell([asked], reader=operator, waits=[interrupt])
+    assert older[0].words == "Asked, then let its worker go"
