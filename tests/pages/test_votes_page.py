@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from runs.amending import Amendment, amend_wait
@@ -64,3 +66,19 @@ def test_the_last_vote_is_told_as_one_of_two(wait):
     response = desk.post(client, wait, desk.form_of(client, wait, verdict="approve", act="approve"))
     assert "one of 2 votes" in client.get(response.url).content.decode()
     assert "1 of 2." in page(client, wait)  # the story tells Marek's vote
+
+
+def test_a_changed_call_says_before_it_is_approved_whose_votes_it_would_lose(wait):
+    person = marek()
+    person.first_name = "Marek"
+    person.save()
+    builders.decide(wait, person)
+    client = desk.signed_in(desk.lena())
+    arguments = wait.proposal["arguments"] | {"supplier": "S-22"}
+    typed = {f"arguments.{name}": str(value) for name, value in arguments.items()}
+    reviewed = desk.post(client, wait, desk.form_of(client, wait, verdict="edit", act="edit", **typed)).content.decode()
+    assert "Approve my version" in reviewed
+    assert "1 of 2, not you" in reviewed
+    told = " ".join(re.sub(r"<[^>]+>", "", reviewed).split())
+    assert "Marek’s approval was for the other version and will not count for yours." in told
+    assert "2 people have to approve your version; you are the first." in told
