@@ -108,6 +108,7 @@ class ReceiptScreen:
     continuation: Continuation | None
     resume: str | None
     holds: list[Hold]
+    halt: Halt | None
     event: Event | None
     winner: Decision | None
     tally: Tally
@@ -133,6 +134,7 @@ def read_receipt(person: AbstractUser, decision_id: str) -> ReceiptScreen:
         continuation=continuation,
         resume=gateway.resume_word(interrupt.run, interrupt, continuation),
         holds=_open_holds(interrupt.run),
+        halt=open_halts().filter(agent=interrupt.agent_id).select_related("agent").first(),
         event=next((event for event in told if event.refs.get("decision") == found.public_id), None),
         winner=winner_of(interrupt),
         tally=tally(interrupt),

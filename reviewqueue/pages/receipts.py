@@ -15,6 +15,7 @@ from ledger.canonical import digest
 from reviewqueue.pages import phrases
 from reviewqueue.pages.calls import describe_call, labels_of
 from reviewqueue.pages.changes import Change, changes_between
+from reviewqueue.pages.carrying_out import carried_out, permit_state
 from reviewqueue.pages.earlier import next_round, overtaking_facts
 from reviewqueue.pages.tellings import tellings_of
 from reviewqueue.pages.waits import asked
@@ -53,8 +54,11 @@ def receipt_context(
     may_undo = _may_be_undone(screen, reader=reader, now=now)
     hops = _hops(screen, now=now) if decision.status == DecisionStatus.ACCEPTED else []
     tellings = tellings_of(decision, screen.continuation)
+    permit, outcome = permit_state(screen, now=now), carried_out(screen)
     stations = [hop.sub for hop in hops] + [f"{telling.word} {telling.tries}" for telling in tellings]
+    stations += [decision.status, permit, outcome, str(screen.halt.pk if screen.halt is not None else "")]
     is_on_its_way = any(hop.state == "to come" for hop in hops) or any(telling.is_open for telling in tellings)
+    is_on_its_way = is_on_its_way or permit == "good"
     return {
         "section": "inbox",
         "now": now,
@@ -62,6 +66,9 @@ def receipt_context(
         "so_far": f"{may_undo}.{screen.resume}.{digest(stations)[4:20]}",
         "is_moving": may_undo or is_on_its_way or screen.resume == "leased",
         "screen": screen,
+        "halt": screen.halt if is_on_its_way else None,
+        "permit_state": permit,
+        "carried_out": outcome,
         "decision": decision,
         "interrupt": interrupt,
         "plain": plain,
@@ -126,5 +133,7 @@ def _hops(screen: ReceiptScreen, *, now: datetime) -> list[Hop]:
         sub = "held back, see below" if is_now and held else subs[at] if state != "to come" else ""
         if words == "Ready" and state != "done" and not held and now < continuation.not_before:
             sub = "once it can no longer be taken back"
+        elif is_now and words == "Ready" and not held and screen.halt is not None:
+            sub = "for any free worker, once the halt of its agent is lifted"
         hops.append(Hop(words=words, sub=sub, at=times[at], state=state))
     return hops

@@ -8,6 +8,7 @@ import pytest
 from django.urls import reverse
 
 from ledger import clock
+from ledger.attempts import attempt_token
 from reviewqueue import authority
 from reviewqueue import desk as acts
 from reviewqueue.gateway import Seen, submit_decision
@@ -15,10 +16,11 @@ from reviewqueue.pages.stories import tell
 from runs.decisions import Answer
 from runs.errors import StaleVersion
 from runs.expiry import expire_due_interrupts
-from runs.models import Continuation, Decision, Event, Hold, Interrupt, Run
+from runs.models import Continuation, Decision, Event, Halt, Hold, Interrupt, Permit, Run
 from runs.resuming import claim_continuations
 from tests import builders
 from tests.pages import desk
+from tests.runs.acting_builders import begin, report
 
 pytestmark = pytest.mark.django_db
 
@@ -199,3 +201,55 @@ def test_a_story_names_the_queue_that_was_asked_then_and_none_where_none_was_not
     asked.refs.pop("queues")  # as it was noted before
     older = tell([asked], reader=operator, waits=[interrupt])
     assert older[0].words == "Asked, then let its worker go"
+
+
+def test_a_receipt_tells_that_the_agent_is_halted_and_what_the_answer_waits_for():
+    person, interrupt = desk.lena(), desk.an_order()
+    decision = decide(interrupt, person, door="api")
+    before = receipt_of(decision, person)
+    so_far = re.search(r"so_far=([^\"]+)", before)[1]
+    Halt.objects.create(
+        agent=interrupt.agent, halted_at=clock.now(), halted_by="person:ola@company.example", reason="Wrong prices."
+    )
+    told = text(receipt_of(decision, person))
+    assert "is halted" not in before
+    assert "Agent purchase-requests is halted. ola@company.example halted it" in told
+    assert "Wrong prices." in told
+    assert "once the halt of its agent is lifted" in told
+    asked_again = desk.signed_in(person).get(
+        f"/decisions/{decision.public_id}?so_far={so_far}", headers={"HX-Request": "true"}
+    )
+    assert asked_again.status_code == 200  # an open receipt hears of it
+
+
+def test_a_receipt_tells_that_what_it_allowed_was_carried_out_also_after_the_run_is_done():
+    person, interrupt = desk.lena(), desk.an_order()
+    decision = decide(interrupt, person, door="api")
+    assert "1 use, until" in text(receipt_of(decision, person))
+    builders.claim(interrupt.agent)
+    run = Run.objects.get()
+    call = interrupt.proposal
+    begin(run, key="order:1", **call, permit=decision.permit.public_id)
+    assert "It is being carried out: order:1 intended" in text(receipt_of(decision, person))
+    report(run, key="order:1", attempt_token=attempt_token(run.public_id, "order:1", 1))
+    told = text(receipt_of(decision, person))
+    assert "It was carried out: order:1 applied" in told
+    assert "Permit spent on order:1 applied" in told
+    Permit.objects.update(void_at=clock.now(), void_reason="the run is completed")
+    told = text(receipt_of(decision, person))
+    assert "Permit spent on order:1 applied" in told
+    assert "1 use, until" not in told
+
+
+def test_a_permit_of_an_answer_that_counts_no_more_is_void_and_one_past_its_time_was_not_used():
+    person, interrupt = desk.lena(), desk.an_order()
+    decision = decide(interrupt, person)
+    Permit.objects.update(valid_until=clock.now())
+    assert "not used; it was good until" in text(receipt_of(decision, person))
+    acts.undo(responder=person, interrupt_id=interrupt.public_id)
+    told = text(receipt_of(decision, person))
+    assert "Permit void since" in told
+    Permit.objects.update(void_at=None)
+    told = text(receipt_of(decision, person))
+    assert "Permit void: the answer is taken back" in told
+    assert "1 use, until" not in told
