@@ -14,8 +14,8 @@ from django.contrib.auth.models import AbstractUser
 from ledger.canonical import digest
 from reviewqueue.pages import phrases
 from reviewqueue.pages.calls import describe_call, labels_of
-from reviewqueue.pages.changes import Change, changes_between
 from reviewqueue.pages.carrying_out import carried_out, permit_state
+from reviewqueue.pages.changes import Change, changes_between
 from reviewqueue.pages.earlier import next_round, overtaking_facts
 from reviewqueue.pages.tellings import tellings_of
 from reviewqueue.pages.waits import asked

@@ -7,6 +7,7 @@ from datetime import timedelta
 from playwright.sync_api import Browser, Page, expect
 
 from ledger import clock, exact
+from reviewqueue import desk as acts
 from reviewqueue.delivery.models import Delivery, WebhookEndpoint
 from runs.amending import Amendment, amend_wait
 from runs.models import Decision, Event
@@ -205,6 +206,17 @@ def test_row_20_the_receipt_follows_a_message_that_fails(lenas: Page):  # noqa: 
     expect(lenas.get_by_text("tried once; next try")).to_be_visible()
     Delivery.objects.update(status="delivered", ended_at=clock.now())
     expect(lenas.locator("#so-far").get_by_text("delivered", exact=True)).to_be_visible()
+
+
+def test_row_20_an_open_receipt_does_not_keep_a_permit_that_was_taken_back(lenas: Page):  # noqa: F811
+    interrupt = desk.an_order()
+    open_wait(lenas, interrupt)
+    choose(lenas, "Approve")
+    lenas.get_by_role("button", name="Approve: ").click()
+    expect(lenas.locator("#permit")).to_contain_text("1 use, until")
+    acts.undo(responder=Decision.objects.get().by, interrupt_id=interrupt.public_id)
+    expect(lenas.locator("#permit")).to_contain_text("void since")
+    expect(lenas.locator("#stands")).to_contain_text("taken back")
 
 
 def test_row_12_the_open_page_flips_at_zero(lenas: Page):  # noqa: F811
