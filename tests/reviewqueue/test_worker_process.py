@@ -9,6 +9,7 @@ import httpx
 import psutil
 import pytest
 
+from reviewqueue.management.commands.up import GRACE
 from tests.own_processes import (
     environment_for,
     eventually,
@@ -119,7 +120,6 @@ def test_up_serves_the_sign_in_page_and_stops_whole(address: str, log: Path):
         family = up.children(recursive=True)
         assert len(family) == 9, "web: granian and its one process; worker: supervisor and six of the cluster"
         up.send_signal(signal.SIGINT)
-        assert (
-            up.wait(timeout=GRACE + 15) == 0
-        )  # a cluster that hangs is killed after the grace, and that is not at once
+        # A cluster that hangs is killed after the grace, and that is not at once.
+        assert up.wait(timeout=GRACE + 15) == 0
         assert [process for process in family if is_alive(process)] == []
