@@ -291,7 +291,11 @@ def _changed_facts(shown: Iterable[Interrupt]) -> dict[int, int]:
 
 
 def _decisions(shown: Iterable[Interrupt]) -> dict[int, Decision]:
-    accepted = Decision.objects.filter(
-        interrupt__in=[it.pk for it in shown], closes=True, status=DecisionStatus.ACCEPTED
+    """Return the answer that closed each wait: the one that counts, else the last one that a change has overtaken."""
+    closing = Decision.objects.filter(
+        interrupt__in=[it.pk for it in shown],
+        closes=True,
+        status__in=(DecisionStatus.ACCEPTED, DecisionStatus.OVERTAKEN),
     )
-    return {decision.interrupt_id: decision for decision in accepted.select_related("by")}
+    found = sorted(closing.select_related("by"), key=lambda it: (it.status == DecisionStatus.ACCEPTED, it.pk))
+    return {decision.interrupt_id: decision for decision in found}

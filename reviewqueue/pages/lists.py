@@ -26,7 +26,7 @@ from reviewqueue.pages.picking import why_alone
 from reviewqueue.pages.waits import asked
 from reviewqueue.tallies import Counts, count_waits
 from runs.models import Decision, Interrupt
-from runs.states import Kind, Risk
+from runs.states import DecisionStatus, Kind, Risk
 from runs.votes import Tally, tallies
 
 _VOTED = "You have approved it; others have to join."
@@ -57,6 +57,11 @@ class ShownRow:
     verdict: str
     decision_id: str
     decision: Decision | None
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Say whether a change has overtaken the answer: it counts no more."""
+        return self.decision is not None and self.decision.status == DecisionStatus.OVERTAKEN
 
 
 @dataclass(frozen=True, kw_only=True)

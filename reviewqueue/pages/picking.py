@@ -14,7 +14,7 @@ from reviewqueue.inbox import Row
 from reviewqueue.pages import phrases
 from reviewqueue.pages.characters import warnings_in
 from reviewqueue.pages.times import moment_in_words
-from runs.states import InterruptStatus, Kind, Risk, Verdict
+from runs.states import DecisionStatus, InterruptStatus, Kind, Risk, Verdict
 
 #: What several waits can be answered with at once.
 TOGETHER = (Verdict.APPROVE, Verdict.REJECT)
@@ -49,4 +49,5 @@ def _ended(row: Row) -> str:
     if decision is None or decision.by is None:
         return f"It is {phrases.closed_words(row.interrupt)[0]} already."
     done = phrases.VERDICT_DONE.get(decision.verdict, "answered")
-    return f"{decision.by.get_full_name() or decision.by.get_username()} was first: {done}."
+    since = "; a change has overtaken it since" if decision.status == DecisionStatus.OVERTAKEN else ""
+    return f"{decision.by.get_full_name() or decision.by.get_username()} was first: {done}{since}."

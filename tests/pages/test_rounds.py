@@ -72,3 +72,17 @@ def test_the_first_round_shows_no_earlier_answer():
     person, interrupt = desk.lena(), desk.an_order()
     html = desk.signed_in(person).get(f"/interrupts/{interrupt.public_id}").content.decode()
     assert "Answered before" not in html
+
+
+def test_an_overtaken_answer_stands_among_the_decided_with_its_verdict_and_its_person():
+    person = desk.lena()
+    agent = builders.an_agent()
+    Connection.objects.get_or_create(agent=agent, name="erp", defaults={"base_url": "https://erp.example"})
+    interrupt = desk.an_order(facts=[builders.a_checked_fact(on_change="replan")])
+    builders.decide(interrupt, builders.a_reviewer("ines@company.example"))
+    decided = desk.signed_in(person).get("/?view=decided")
+    assert "overtaken" not in text(decided.content.decode())
+    builders.check(open_continuation(Run.objects.get()).public_id, found=8)
+    assert Decision.objects.get().status == "overtaken"
+    told = text(desk.signed_in(person).get("/?view=decided").content.decode())
+    assert "approved Ines ; overtaken by a change" in told
