@@ -19,7 +19,7 @@ from ledger.compiled import Compiled
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from runs.errors import NoDecider, NotPermitted, SelfReview
 from runs.lineage import policy_for
-from runs.models import Agent, Assignee, Decision, Interrupt, Policy, Queue, Run
+from runs.models import Agent, Assignee, Decision, Event, Interrupt, Policy, Queue, Run
 from runs.settling import OPERATORS, may_settle
 
 
@@ -41,6 +41,20 @@ def visible_interrupts(person: AbstractUser) -> QuerySet[Interrupt]:
 def visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt | None:
     """Return one of them with its schema, in one statement."""
     return _VISIBLE.first(person=person.pk, id=interrupt_id) if person.is_active else None
+
+
+def climbed_away_from(person: AbstractUser, interrupt_id: str) -> Interrupt | None:
+    """Return a wait that was the person's to see until nobody answered and another queue was asked; ``None`` for any other.
+
+    Only for telling that it has gone: who is in no queue that it has climbed from hears nothing.
+    """
+    interrupt = Interrupt.objects.filter(public_id=interrupt_id, level__gt=0).first() if person.is_active else None
+    if interrupt is None:
+        return None
+    climbs = Event.objects.filter(run=interrupt.run_id, type="interrupt.escalated").values_list("refs", flat=True)
+    before = [refs["before"] for refs in climbs if refs["interrupt"] == interrupt_id and refs["before"]]
+    theirs = _desks(list(person.groups.values_list("pk", flat=True))).filter(slug__in=before)
+    return interrupt if theirs.exists() else None
 
 
 def _reaches(groups: Any, person_id: Any) -> Q:

@@ -39,8 +39,18 @@
   document.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.boosted || !/^\s*<!doctype/i.test(event.detail.serverResponse)) return;
     event.detail.shouldSwap = false;
+    if (event.detail.xhr.status === 404) return gone(event.detail.target);
     warn("Nothing was sent: your session has ended, or you may not do this. What you typed is still here.", "Sign in in a new tab");
   });
+
+  // Signed in as before, and it is not there for this person any more: no way to sign in helps, so none is offered.
+  function gone(target) {
+    if (target.matches("[data-live]")) return; // live.js tells it
+    const words = "this is not yours to see any more.";
+    if (target.matches(".saved")) target.textContent = `What you type is not kept: ${words}`;
+    else warn(`Nothing was sent: ${words} What you typed is still here.`);
+  }
+
   document.addEventListener("htmx:sendError", (event) => {
     if (event.target.closest("[data-live]")) return;
     warn("The server cannot be reached. Nothing was sent; what you typed is still here.");

@@ -31,6 +31,7 @@ from runs.states import InterruptStatus
 REDRAWN_AFTER = 15  # seconds; times in words go on, and what no timeline tells is seen
 _STANDING = re.compile(r"([a-z]{1,10})\.([0-9]{1,9})\.([0-9]{1,18})\.([0-9]{1,5})")
 _OVERDUE = "overdue"
+_CLIMBED = "climbed"
 
 
 def answer_list(request: PageRequest, asked: ListAsked, *, now: datetime) -> HttpResponse:
@@ -49,7 +50,7 @@ def standing(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Say what became of a wait since its page was drawn; 304 while it stands as the browser knows."""
     interrupt = authority.visible_interrupt(request.user, interrupt_id)
     if interrupt is None:
-        raise Http404
+        return _climbed_away(request, interrupt_id)
     now = clock.now()
     stands = standing_of(interrupt, now=now)
     if request.headers.get("If-None-Match", "").strip('"') == stands:
@@ -57,6 +58,19 @@ def standing(request: PageRequest, interrupt_id: str) -> HttpResponse:
     moved = _moved(interrupt, request.GET.get("seen", ""), reader=request.user, now=now)
     context = {"moved": moved, "interrupt": interrupt, "now": now}
     return _answer(render(request, "interrupt/_standing.html", context), stands)
+
+
+def _climbed_away(request: PageRequest, interrupt_id: str) -> HttpResponse:
+    """Say to who could see it until then that another queue is asked now; for anybody else there is no such wait."""
+    interrupt = authority.climbed_away_from(request.user, interrupt_id)
+    if interrupt is None:
+        raise Http404
+    if request.headers.get("If-None-Match", "").strip('"') == _CLIMBED:
+        return _answer(HttpResponse(status=304), _CLIMBED)
+    words = "Another queue was asked then, and this is not yours to see any more. What you typed stays on this page."
+    moved = Moved(strong="Nobody answered in time.", words=words, is_inert=True)
+    context = {"moved": moved, "interrupt": interrupt, "now": clock.now()}
+    return _answer(render(request, "interrupt/_standing.html", context), _CLIMBED)
 
 
 def standing_of(interrupt: Interrupt, *, now: datetime) -> str:

@@ -15,6 +15,7 @@ from reviewqueue import desk as acts
 from reviewqueue.gateway import Seen, submit_decision
 from runs.amending import Amendment, amend_wait
 from runs.decisions import Answer
+from runs.expiry import expire_due_interrupts
 from runs.models import Decision, Interrupt
 from tests import builders
 from tests.api.calls import somebody
@@ -192,6 +193,28 @@ def test_row_6_an_amended_wait_is_read_again_with_what_was_typed(lenas: Page):
     expect(lenas.get_by_label("Reason, sent to the agent")).to_have_value("Too dear")
     lenas.get_by_role("button", name="Reject this call").click()
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
+
+
+def test_row_6_a_wait_that_climbed_to_another_queue_says_so_and_of_no_session(bens: Page):
+    builders.a_policy("approval.action", escalate_to=builders.a_queue("leads-only"), on_expiry="escalate")
+    interrupt = desk.a_refund(5, wish={"queue": "refunds", "on_expiry": {"do": "escalate"}})
+    open_wait(bens, interrupt)
+    choose(bens, "Reject")
+    reason = bens.get_by_label("Reason, sent to the agent")
+    reason.fill("Too dear")
+    builders.move_deadline(interrupt, clock.now())
+    expire_due_interrupts(limit=10)
+    expect(bens.locator("#moved")).to_contain_text(
+        "Nobody answered in time. Another queue was asked then", timeout=TWO_SECONDS
+    )
+    expect(bens.get_by_role("button", name="Reject this call")).to_be_disabled()
+    reason.press_sequentially(", by far")
+    expect(bens.locator("#decide .saved")).to_contain_text(
+        "What you type is not kept: this is not yours to see any more."
+    )
+    expect(reason).to_have_value("Too dear, by far")
+    expect(bens.get_by_role("alert")).to_have_count(0)
+    expect(bens.locator("body")).not_to_contain_text("session has ended")
 
 
 def test_row_5_two_browsers_claim_and_the_second_sees_who_and_when(lenas: Page, bens: Page):

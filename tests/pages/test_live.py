@@ -160,3 +160,24 @@ class TestAWait:
         interrupt = desk.an_order()
         client = desk.signed_in(builders.a_reviewer("ben@company.example", "refunds"))
         assert ask(client, f"/interrupts/{interrupt.public_id}/standing", WAIT).status_code == 404
+
+    def test_who_saw_it_before_it_climbed_hears_that_another_queue_was_asked_and_nobody_else_does(self):
+        builders.a_policy("approval.action", escalate_to=builders.a_queue("leads-only"), on_expiry="escalate")
+        ben = builders.a_reviewer("ben@company.example", "refunds")
+        stranger = desk.signed_in(builders.a_reviewer("zoe@company.example", "elsewhere"))
+        interrupt = desk.a_refund(1, wish={"queue": "refunds", "on_expiry": {"do": "escalate"}})
+        client = desk.signed_in(ben)
+        address = self.address(client, interrupt)
+        builders.move_deadline(interrupt, clock.now())
+        assert expire_due_interrupts(limit=10) == 1
+        answer = ask(client, address, WAIT)
+        told = answer.content.decode()
+        assert "Nobody answered in time." in told
+        assert "Another queue was asked then, and this is not yours to see any more." in told
+        assert "data-inert" in told
+        assert "leads" not in told.lower()
+        assert ask(client, address, WAIT, answer["ETag"]).status_code == 304
+        assert client.get(f"/interrupts/{interrupt.public_id}").status_code == 404
+        assert ask(stranger, address, WAIT).status_code == 404
+        ben.groups.clear()
+        assert ask(client, address, WAIT).status_code == 404
