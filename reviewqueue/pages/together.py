@@ -54,7 +54,16 @@ class Told:
     picked: Picked
     words: str
     decision: Decision | None = None
-    may_undo: bool = False
+    undo_until: datetime | None = None
+
+    @property
+    def done(self) -> str:
+        """Return what was done to the wait itself: nothing that it allows is done yet."""
+        if self.decision is None:
+            return "left waiting"
+        if self.decision.status == DecisionStatus.COUNTED:
+            return "vote counted"
+        return phrases.VERDICT_DONE.get(self.decision.verdict, "answered")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -71,7 +80,7 @@ def together(request: PageRequest) -> HttpResponse:
         if not wrong and ids:
             told = [_decide(one, verdict, message, asked, reader=request.user) for one in picked]
             context = {"told": told, "done": sum(1 for one in told if one.decision), "back": _back(asked)}
-            return show(request, "inbox/together_told.html", context | {"section": "inbox"})
+            return show(request, "inbox/together_told.html", context | {"section": "inbox", "now": clock.now()})
     able = [one for one in picked if not one.why]
     context = {
         "section": "inbox",
@@ -152,8 +161,10 @@ def _told(one: Picked, decision: Decision) -> Told:
         return Told(picked=one, words=f"{done}: your vote counts, others have to join.", decision=decision)
     policy = decision.interrupt.policy
     stands = decision.status == DecisionStatus.ACCEPTED and not would_end_run(decision.interrupt, decision.verdict)
-    may_undo = stands and clock.now() < decision.created_at + policy.undo
-    return Told(picked=one, words=f"{done}.", decision=decision, may_undo=may_undo)
+    until = decision.created_at + policy.undo
+    undo_until = until if stands and clock.now() < until else None
+    since = " A change has overtaken it since." if decision.status == DecisionStatus.OVERTAKEN else ""
+    return Told(picked=one, words=f"{done}.{since}", decision=decision, undo_until=undo_until)
 
 
 def _total(able: list[Picked]) -> tuple[Decimal, str] | None:

@@ -201,3 +201,28 @@ def test_the_sum_on_the_button_is_exact_however_large():
     assert (
         re.sub(r"[^0-9.]", "", re.sub(r"<[^>]+>", "", button).partition(",")[2]) == "12345678901234567890123456789.02"
     )
+
+
+def test_what_was_decided_is_told_by_its_verdict_and_undo_says_until_when():
+    client = desk.signed_in(desk.lena())
+    waits = [desk.a_refund(number) for number in range(2)]
+    Policy.objects.update(undo=timedelta(minutes=5))
+    told = press(client, form_of(page_of(client, waits)), "reject")
+    until = Decision.objects.order_by("id").first().created_at + timedelta(minutes=5)
+    for interrupt in waits:
+        [line] = [line for line in told.split("<li>") if f"/interrupts/{interrupt.public_id}/undo" in line]
+        assert re.search(r'class="tag[^"]*">.*?rejected</span>', line)
+        assert ">done<" not in re.sub(r"<svg.*?</svg>", "", line)
+        words = " ".join(re.sub(r"<[^>]+>", "", line).split())
+        assert re.search(rf"Undo 4 min more, until \S+ {until:%H:%M}", words)
+
+
+def test_a_second_press_after_a_change_overtook_an_answer_says_so():
+    client = desk.signed_in(desk.lena())
+    wait = desk.a_refund(1)
+    form = form_of(page_of(client, [wait]))
+    press(client, form)
+    Decision.objects.update(status="overtaken")
+    told = press(client, form)
+    assert "Approved. A change has overtaken it since." in words_for(told, wait)
+    assert "/undo" not in told
