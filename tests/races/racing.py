@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -113,6 +114,7 @@ def first_wrong(
 def _race(pipe: Connection, barrier: Barrier, name: str, move: Move, without: Callable[[], None] | None) -> None:
     if without is not None:
         without()
+    random.seed()  # a fork has the numbers of its parent: all racers would hesitate equally long
     connection.ensure_connection()
     while (what := pipe.recv()) is not None:
         barrier.wait(SECONDS)
