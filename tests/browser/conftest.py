@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.core.signals import request_finished, request_started
 from playwright.sync_api import Browser, Page, sync_playwright
 
 HERE = Path(__file__).parent
@@ -42,6 +45,27 @@ def browser() -> Iterator[Browser]:
         chromium = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         yield chromium
         chromium.close()
+
+
+@pytest.fixture(autouse=True)
+def answered_to_the_end(live_server) -> Iterator[None]:
+    """A page asks by itself while its browser closes: its last request ends before the tables are emptied under it."""
+    under_way: set[int] = set()
+
+    def began(**_: object) -> None:
+        under_way.add(threading.get_ident())
+
+    def ended(**_: object) -> None:
+        under_way.discard(threading.get_ident())
+
+    request_started.connect(began)
+    request_finished.connect(ended)
+    yield
+    until = time.monotonic() + SECONDS_TO_APPEAR
+    while under_way and time.monotonic() < until:
+        time.sleep(0.02)
+    request_started.disconnect(began)
+    request_finished.disconnect(ended)
 
 
 @pytest.fixture
