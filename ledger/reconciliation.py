@@ -12,6 +12,7 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractUser, User
 
+from ledger.actors import by_person
 from ledger.effects import settle_effect
 from ledger.errors import AlreadySettled, InDoubt, NotFound, PayloadInvalid
 from ledger.models import Effect, EffectReport, Order
@@ -46,7 +47,7 @@ def settle(
     if effect.status != EffectStatus.UNKNOWN:
         raise already_settled(effect)
     said = {"reason": _reason(reason), "evidence": evidence.strip(), "receipt": receipt}
-    by = f"person:{person.get_username()}"
+    by = by_person(person)
     error = "" if outcome == EffectStatus.APPLIED else "It did not happen: settled by its owner."
     settle_effect(effect, outcome=outcome, receipt=receipt, retryable=False, by=by, body=said, now=now, error=error)
     return effect

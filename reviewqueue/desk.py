@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from django.contrib.auth.models import AbstractUser
 
 from ledger import clock
+from ledger.actors import by_person
 from ledger.errors import PayloadInvalid, Refusal
 from ledger.transactions import use_case
 from reviewqueue import authority
@@ -170,5 +171,5 @@ def _note(
     waits_end: datetime | None = None,
     **refs: object,
 ) -> None:
-    note(run, move, actor=f"person:{responder.get_username()}", at=now, interrupt=interrupt.public_id, **refs)
+    note(run, move, actor=by_person(responder), at=now, interrupt=interrupt.public_id, **refs)
     store(run, now, waits_end=waits_end)

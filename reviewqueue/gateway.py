@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from django.contrib.auth.models import AbstractUser
 
 from ledger import clock, compiled
+from ledger.actors import by_person
 from ledger.compiled import Compiled
 from ledger.errors import KeyReused, NotFound, Refusal
 from ledger.transactions import assert_open, use_case
@@ -131,14 +132,14 @@ def _decide(
         state_version=seen.state_version,
     )
     if weighed.status == DecisionStatus.COUNTED:
-        tell_vote(run, interrupt, decision, weighed.overtaken, now=now)
+        tell_vote(run, interrupt, decision, weighed.overtaken, by=responder, now=now)
         return Receipt(decision=decision, interrupt=interrupt, permit=None, continuation=None, resume=None)
     not_before = now + interrupt.policy.undo if door == "page" else now
     continuation = answer_interrupt(run, interrupt, decision, answer, now=now, not_before=not_before)
     note(
         run,
         "interrupt.answered",
-        actor=f"person:{responder.get_username()}",
+        actor=by_person(responder),
         at=now,
         interrupt=interrupt.public_id,
         decision=decision.public_id,
@@ -146,7 +147,7 @@ def _decide(
         digest=decision.digest,
         **told_of(continuation),
     )
-    actor = f"person:{responder.get_username()}"
+    actor = by_person(responder)
     if end_if_rejected(run, interrupt, verdict=answer.verdict, actor=actor, now=now):
         continuation = None
     store(run, now)
@@ -247,7 +248,7 @@ def _keep_refused(
     note(
         run,
         "decision.refused",
-        actor=f"person:{responder.get_username()}",
+        actor=by_person(responder),
         at=now,
         interrupt=interrupt.public_id,
         decision=decision.public_id,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from django.contrib.auth.models import AbstractUser
 
+from ledger.actors import by_person
 from ledger.errors import NotFound, Refusal
 from ledger.models import Effect
 from reviewqueue import authority
@@ -32,13 +33,13 @@ class Halted:
 def halt(person: AbstractUser, *, slug: str, reason: str) -> Halted:
     """Halt the agent, or every one. Returns after nobody is between the gate and its record."""
     agents = _named(person, slug, why_not=authority.why_not_halt)
-    return Halted(agents=agents, under_way=halting.halt_agents(slugs=agents, actor=_name(person), reason=reason))
+    return Halted(agents=agents, under_way=halting.halt_agents(slugs=agents, actor=by_person(person), reason=reason))
 
 
 def lift(person: AbstractUser, *, slug: str, reason: str) -> list[str]:
     """Let the agents go on, and return which were meant."""
     agents = _named(person, slug, why_not=authority.why_not_lift)
-    halting.lift_halts(slugs=agents, actor=_name(person), reason=reason)
+    halting.lift_halts(slugs=agents, actor=by_person(person), reason=reason)
     return agents
 
 
@@ -52,7 +53,3 @@ def _named(
     if refusal is not None:
         raise refusal
     return [agent.slug] if agent is not None else list(Agent.objects.order_by("slug").values_list("slug", flat=True))
-
-
-def _name(person: AbstractUser) -> str:
-    return f"person:{person.get_username()}"

@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.contrib.auth.models import AbstractUser
+
+from ledger.actors import by_person
 from ledger.canonical import digest
 from reviewqueue import authority
 from runs.decisions import Answer, move_decisions
@@ -50,13 +53,15 @@ def weigh(interrupt: Interrupt, answer: Answer) -> Weighed:
     return Weighed(status=DecisionStatus.ACCEPTED, overtaken=[])
 
 
-def tell_vote(run: Run, interrupt: Interrupt, decision: Decision, overtaken: list[Decision], *, now: datetime) -> None:
+def tell_vote(
+    run: Run, interrupt: Interrupt, decision: Decision, overtaken: list[Decision], *, by: AbstractUser, now: datetime
+) -> None:
     """Tell of a vote that others have to join; the wait goes on, and its deadline with it."""
     so_far = tally(interrupt)
     note(
         run,
         "decision.counted",
-        actor=f"person:{decision.by.get_username() if decision.by else ''}",
+        actor=by_person(by),
         at=now,
         interrupt=interrupt.public_id,
         decision=decision.public_id,

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from ledger import attempts, clock, compensation, effects, tokens
+from ledger.actors import by_agent
 from ledger.canonical import digest
 from ledger.effect_names import refuse_disguised
 from ledger.effects import UNDECLARED, Declared, Next
@@ -120,15 +121,15 @@ def begin_effect(
     )
     if isinstance(outcome, InDoubt):
         if was == EffectStatus.INTENDED and known is not None:
-            _hold_unknown(run, known, actor=_actor(agent), now=now)
-            finish_ending(run, actor=_actor(agent), now=now)
+            _hold_unknown(run, known, actor=by_agent(agent.slug), now=now)
+            finish_ending(run, actor=by_agent(agent.slug), now=now)
             store(run, now)
         return outcome  # as above: the doubt stays
     if outcome.begun:
         note(
             run,
             "effect.begun",
-            actor=_actor(agent),
+            actor=by_agent(agent.slug),
             at=now,
             effect=key,
             name=name,
@@ -173,12 +174,12 @@ def report_effect(
         receipt=receipt,
         error=error,
         retryable=retryable,
-        by=_actor(agent),
+        by=by_agent(agent.slug),
         now=now,
     )
     if reported.repeated:
         return reported
-    effect, actor = reported.effect, _actor(agent)
+    effect, actor = reported.effect, by_agent(agent.slug)
     if reported.contradiction:
         reason = f"Its worker says {status}, while it stands as {effect.status}."
         open_hold(run, HoldKind.CONTRADICTION, key, owner_id=effect.owner_id, reason=reason, now=now)
@@ -199,10 +200,6 @@ def _own_run(agent: Agent, run_id: str) -> Run:
     if run is None:
         raise NotFound
     return run
-
-
-def _actor(agent: Agent) -> str:
-    return f"agent:{agent.slug}"
 
 
 def _check_flags(run: Run) -> None:
@@ -279,7 +276,10 @@ def _check_new_undo(run: Run, asked: Asked, *, known: Effect | None, now: dateti
     rule = rule_for(run.agent, asked.call["name"])
     if rule is None or (known is not None and compensation.is_ordered(known)):
         return asked
-    actor, reason = _actor(run.agent), f"An effect rule asks for an approval first, for the reason {rule.reason}."
+    actor, reason = (
+        by_agent(run.agent.slug),
+        f"An effect rule asks for an approval first, for the reason {rule.reason}.",
+    )
     ask_owner_of_undo(run, undone, asked.key, reason=reason, actor=actor, now=now)
     finish_ending(run, actor=actor, now=now)
     store(run, now)
@@ -298,7 +298,7 @@ def _check_new_attempt(run: Run, asked: Asked, *, known: Effect | None, now: dat
     try:
         permit = find_approval(run, asked, known=known, now=now)
     except CallNotApproved as refusal:
-        actor = _actor(run.agent)
+        actor = by_agent(run.agent.slug)
         note(run, "effect.refused", actor=actor, at=now, effect=asked.key, code=refusal.code, **refusal.extra)
         store(run, now)
         return refusal

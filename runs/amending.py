@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from ledger import clock
+from ledger.actors import by_agent
 from ledger.canonical import digest
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.exact import ABSENT, Absent
@@ -76,7 +77,7 @@ def amend_wait(*, agent: Agent, interrupt_id: str, amendment: Amendment, state_v
     note(
         run,
         "interrupt.amended",
-        actor=f"agent:{agent.slug}",
+        actor=by_agent(agent.slug),
         at=now,
         interrupt=interrupt.public_id,
         members=sorted(changed.keys() - {"as_proposed"}),
@@ -100,7 +101,7 @@ def withdraw_wait(*, agent: Agent, interrupt_id: str, reason: str) -> tuple[Inte
     note(
         run,
         "interrupt.withdrawn",
-        actor=f"agent:{agent.slug}",
+        actor=by_agent(agent.slug),
         at=now,
         interrupt=interrupt.public_id,
         reason=reason[:300],

@@ -17,6 +17,7 @@ from django.contrib.auth.models import AbstractUser
 from django.db.models import QuerySet
 
 from ledger import clock, consulting, effects
+from ledger.actors import by_agent, by_person
 from ledger.canonical import digest
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.transactions import use_case
@@ -240,7 +241,7 @@ def report_facts(*, agent: Agent, run_id: str, token: str, values: dict[str, Any
     for fact in reported:
         record_value(fact, Found(value=values[fact.name]), now=now, fence=run.fence)
     changed = [fact for fact in reported if fact.last_status == FactStatus.CHANGED and fact.waived_by_id is None]
-    actor = f"agent:{agent.slug}"
+    actor = by_agent(agent.slug)
     overtaken = find_overtaken(run, checkpoint, changed)
     if run.ending or overtaken is None or consulting.begun_under(scope=run.public_id, fence=run.fence):
         overtaken = None
@@ -278,7 +279,7 @@ def waive_fact(
     if run.status in FINAL or not facts.exclude(check_by=FactCheck.NONE).filter(waived_by=None).exists():
         raise NotFound
     facts.filter(waived_by=None).update(waived_by=person, waived_reason=reason.strip()[:300])
-    actor = f"person:{person.get_username()}"
+    actor = by_person(person)
     lift_holds(run, HoldKind.FACT_UNAVAILABLE, subject=name, by=actor, now=now)
     note(run, "fact.waived", actor=actor, at=now, fact=name, reason=reason.strip()[:300])
     continuation = open_continuation(run)

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from django.contrib.auth.models import AbstractUser
 
 from ledger import clock, consulting, effects, reconciliation
+from ledger.actors import by_person
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.states import EffectStatus
 from ledger.transactions import use_case
@@ -135,7 +136,7 @@ def restart_run(
     checkpoint = repeat_checkpoint(run, source, now=now)
     hold_for_unstable(run, since=checkpoint.taken_at or checkpoint.created_at, actor="system:restart", now=now)
     make_continuation(run, checkpoint.pk, cause=Cause.RESTART, now=now, to_check=True)
-    actor = f"person:{person.get_username()}"
+    actor = by_person(person)
     note(run, "run.restarted", actor=actor, at=now, reason=reason[:300], epoch=run.epoch, checkpoint=source.number)
     store(run, now)
     return run

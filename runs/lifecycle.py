@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from django.contrib.auth.models import AbstractBaseUser
 
 from ledger import clock, compensation, consulting, tokens
+from ledger.actors import by_agent
 from ledger.canonical import digest
 from ledger.errors import InDoubt, KeyReused, NotFound
 from ledger.public_ids import new_id
@@ -81,7 +82,7 @@ def start_run(*, agent: Agent, request: RunRequest, lease_seconds: int) -> Start
         lease = grant_lease(run, seconds=lease_seconds, now=now)
     else:
         offered = told_of(make_continuation(run, checkpoint.pk, cause=Cause.START, now=now, to_check=False))
-    note(run, "run.started", actor=f"agent:{agent.slug}", at=now, **_started_for(run), **offered)
+    note(run, "run.started", actor=by_agent(agent.slug), at=now, **_started_for(run), **offered)
     store(run, now)
     return Started(run=run, lease=lease, created=True)
 
@@ -112,7 +113,7 @@ def _ask(
     now = run.created_at
     snapshot = Snapshot(step="ask", state=state, code_version=request.code_version)
     checkpoint = write_checkpoint(run, snapshot, number=0, now=now)
-    note(run, "run.started", actor=f"agent:{agent.slug}", at=now, **_started_for(run))
+    note(run, "run.started", actor=by_agent(agent.slug), at=now, **_started_for(run))
     [interrupt] = open_waits(run, checkpoint, [wait], agent=agent, check_assignees=check_assignees, now=now, at="")
     return Started(run=run, lease=None, created=True), interrupt
 
@@ -197,7 +198,7 @@ def _complete_run(*, agent: Agent, run_id: str, token: str, result: Any) -> Run:
     run.ended_at, run.pause_asked_at = now, None
     tell_parent(run, status=RunStatus.COMPLETED, now=now)
     void_permits(run, reason="the run is completed", now=now)
-    note(run, "run.completed", actor=f"agent:{agent.slug}", at=now, pause_came_too_late=late_pause)
+    note(run, "run.completed", actor=by_agent(agent.slug), at=now, pause_came_too_late=late_pause)
     store(run, now)
     return run
 
@@ -212,7 +213,7 @@ def _fail_run(*, agent: Agent, run_id: str, token: str, error: Any) -> Run:
     _check_may_end(run, token, now=now)
     _record_outcome(run, RunStatus.FAILED, error, now=now)
     acknowledge(run, now=now)
-    end_run(run, RunStatus.FAILED, reason="its worker reported a failure", actor=f"agent:{agent.slug}", now=now)
+    end_run(run, RunStatus.FAILED, reason="its worker reported a failure", actor=by_agent(agent.slug), now=now)
     store(run, now)
     return run
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from django.db import IntegrityError, transaction
 
 from ledger import compiled
+from ledger.actors import by_agent
 from ledger.compiled import Compiled
 from ledger.errors import PayloadInvalid
 from ledger.public_ids import new_id
@@ -56,7 +57,7 @@ def open_waits(
     note(
         run,
         "run.suspended",
-        actor=f"agent:{agent.slug}",
+        actor=by_agent(agent.slug),
         at=now,
         checkpoint=checkpoint.number,
         digest=checkpoint.digest,

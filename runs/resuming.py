@@ -15,6 +15,7 @@ from datetime import datetime
 from django.db.models import Q
 
 from ledger import clock, compiled, consulting
+from ledger.actors import by_agent
 from ledger.compiled import Compiled
 from ledger.errors import NotFound
 from ledger.models import Effect
@@ -231,7 +232,7 @@ def _claim(
     note(
         run,
         "continuation.claimed",
-        actor=f"agent:{continuation.agent.slug}",
+        actor=by_agent(continuation.agent.slug),
         at=now,
         continuation=continuation.public_id,
         fence=run.fence,

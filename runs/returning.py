@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from ledger import clock, consulting, effects
+from ledger.actors import by_agent
 from ledger.errors import NotFound
 from ledger.transactions import assert_open, use_case
 from runs.checkpoints import last_checkpoint
@@ -72,7 +73,7 @@ def hand_back(*, agent: Agent, run_id: str, token: str, reason: str, detail: str
         raise NotFound
     now = clock.now()
     check_lease(run, token, now=now)
-    fence, actor = run.fence, f"agent:{agent.slug}"
+    fence, actor = run.fence, by_agent(agent.slug)
     end_lease(run)
     run.fence += 1
     doubtful = effects.doubt_effects(scope=run.public_id, fence=fence, now=now, by=actor)

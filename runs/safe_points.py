@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ledger import clock, consulting
+from ledger.actors import by_agent
 from ledger.errors import NotFound
 from ledger.transactions import use_case
 from runs.checkpoints import Snapshot, find_repeated, write_checkpoint
@@ -65,11 +66,11 @@ def commit_checkpoint(
     told = control_of(run)
     if told.control != Control.CONTINUE:
         end_lease(run)
-    finish_ending(run, actor=f"agent:{agent.slug}", now=now)
+    finish_ending(run, actor=by_agent(agent.slug), now=now)
     note(
         run,
         "checkpoint.committed",
-        actor=f"agent:{agent.slug}",
+        actor=by_agent(agent.slug),
         at=now,
         number=checkpoint.number,
         step=checkpoint.step,

@@ -12,6 +12,7 @@ from datetime import datetime
 from django.contrib.auth.models import AbstractUser, User
 
 from ledger import clock, compensation, reconciliation
+from ledger.actors import by_person
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.models import Effect
 from ledger.transactions import use_case
@@ -53,7 +54,7 @@ def settle_unknown(
     effect = reconciliation.settle(
         effect_id=effect_id, outcome=outcome, person=person, reason=reason, evidence=evidence, now=now
     )
-    actor = f"person:{person.get_username()}"
+    actor = by_person(person)
     lift_holds(run, HoldKind.UNSTABLE_KEY, subject=effect.key, by=actor, now=now)  # the owner has spoken
     note(run, "effect.settled", actor=actor, at=now, effect=effect.key, attempt=effect.attempt, outcome=outcome)
     go_on_after(run, effect, by=actor, now=now)
@@ -77,7 +78,7 @@ def order_effect_again(*, effect_id: int, person: User, reason: str, attempt: in
         raise RunCancelled
     now = clock.now()
     order = reconciliation.order_again(effect_id=effect_id, person=person, reason=reason, now=now)
-    actor = f"person:{person.get_username()}"
+    actor = by_person(person)
     note(run, "effect.ordered_again", actor=actor, at=now, effect=order.effect.key, attempt=order.effect.attempt)
     lift_holds(run, HoldKind.UNDO_FAILED, subject=order.effect.key, by=actor, now=now)
     go_on_after(run, order.effect, by=actor, now=now)
@@ -96,7 +97,7 @@ def close_contradiction(*, effect_id: int, person: User, reason: str) -> Effect:
         raise PayloadInvalid.at("/reason", "is missing: say what you found")
     now = clock.now()
     effect = Effect.objects.get(pk=effect_id)
-    actor = f"person:{person.get_username()}"
+    actor = by_person(person)
     if not lift_holds(run, HoldKind.CONTRADICTION, subject=effect.key, by=actor, now=now):
         raise NotFound
     note(run, "effect.contradiction_closed", actor=actor, at=now, effect=effect.key, reason=reason.strip()[:300])
@@ -128,7 +129,7 @@ def retry_held_run(*, hold_id: int, person: User, reason: str, code_version: str
     if hold.kind == HoldKind.UNDO_FAILED and run.initiator_id == person.pk:
         raise NotPermitted("You started this run, so somebody else orders its effects again.")
     now = clock.now()
-    actor = f"person:{person.get_username()}"
+    actor = by_person(person)
     if not lift_holds(run, HoldKind(hold.kind), subject=hold.subject, by=actor, now=now):
         raise NotFound
     run.attempts = 0
@@ -166,7 +167,7 @@ def leave_as_it_is(*, hold_id: int, person: User, reason: str) -> Run:
     if run.initiator_id == person.pk:
         raise NotPermitted("You started this run, so somebody else says what stays of it.")
     now = clock.now()
-    actor = f"person:{person.get_username()}"
+    actor = by_person(person)
     undone = compensation.find_undone(run.public_id, hold.subject)
     if undone is None or not lift_holds(run, HoldKind.UNDO_FAILED, subject=hold.subject, by=actor, now=now):
         raise NotFound

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from ledger import clock, compiled, consulting, effects
+from ledger.actors import by_agent
 from ledger.compiled import Compiled
 from ledger.errors import InDoubt, KeyReused, NotFound, PayloadInvalid, Refusal
 from ledger.states import InFlight
@@ -106,7 +107,7 @@ def _suspend(
     if run.ending:
         # The worker has stopped, which is all that the end waits for; nobody will answer, so nothing is asked.
         end_lease(run)
-        finish_ending(run, actor=f"agent:{agent.slug}", now=now)
+        finish_ending(run, actor=by_agent(agent.slug), now=now)
         store(run, now)
         return RunCancelled()
     answers = _standing_answers(known)
@@ -116,7 +117,7 @@ def _suspend(
         return Suspended(run=run, checkpoint=last_checkpoint(run), interrupts=known, answers=answers, created=False)
     if after != run.checkpoint_number:
         raise StaleVersion(f"The last checkpoint of this run is {run.checkpoint_number}, not {after}.")
-    to_cancel = _declare_pending(run, pending, actor=f"agent:{agent.slug}", now=now)
+    to_cancel = _declare_pending(run, pending, actor=by_agent(agent.slug), now=now)
     checkpoint = write_checkpoint(run, snapshot, number=after + 1, now=now, resume_when=resume_when)
     record_facts(facts, agent=agent, checkpoint=checkpoint, at="/checkpoint/facts")
     acknowledge(run, now=now)

@@ -14,6 +14,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from ledger.actors import by_person
 from ledger.errors import Refusal
 from reviewqueue.admin.desks import Desk, drawn, person_of, rights_of
 from reviewqueue.delivery.deliveries import order_again
@@ -89,7 +90,7 @@ class DeliveryDesk(Desk):
     @admin.action(description="Send once more, now")
     def send_once_more(self, request: HttpRequest, chosen: QuerySet[Delivery]) -> None:
         """Order the chosen messages again; each that cannot be sent is told with its reason."""
-        by, sent = f"person:{person_of(request).get_username()}", 0
+        by, sent = by_person(person_of(request)), 0
         for delivery_id in chosen.values_list("public_id", flat=True):
             try:
                 order_again(agent=None, delivery_id=delivery_id, by=by)

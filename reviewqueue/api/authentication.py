@@ -12,6 +12,7 @@ from django.contrib.auth.models import AbstractUser
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
+from ledger.actors import by_agent, by_person
 from reviewqueue.api.problems import Unauthenticated
 from reviewqueue.keys import is_still_good, verify_key
 from reviewqueue.models import ApiKey
@@ -34,8 +35,10 @@ class Caller:
     def name(self) -> str:
         """Return what the timeline calls this caller: ``person:<address>`` or ``agent:<slug>``."""
         if self.person is not None:
-            return f"person:{self.person.get_username()}"
-        return f"agent:{self.key.agent}"
+            return by_person(self.person)
+        if self.agent is not None:
+            return by_agent(self.agent.slug)
+        raise Unauthenticated
 
 
 class BearerKey(BaseAuthentication):

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
 from ledger import compensation
+from ledger.actors import by_person
 from ledger.errors import NotFound, Refusal
 from ledger.models import Effect
 from ledger.states import EffectStatus, On
@@ -136,19 +137,19 @@ def pull(request: PageRequest, run_id: str, verb: str) -> HttpResponse:
 
 def _pull_pause(person: AbstractUser, run_id: str, reason: str) -> str:
     check = authority.control_check(person)
-    run = control.pause_run(run_id=run_id, actor=f"person:{person.get_username()}", reason=reason, check=check)
+    run = control.pause_run(run_id=run_id, actor=by_person(person), reason=reason, check=check)
     return "It stops at its next safe point." if run.lease_until else "Paused."
 
 
 def _pull_resume(person: AbstractUser, run_id: str, reason: str) -> str:
     check = authority.control_check(person)
-    control.resume_run(run_id=run_id, actor=f"person:{person.get_username()}", reason=reason, check=check)
+    control.resume_run(run_id=run_id, actor=by_person(person), reason=reason, check=check)
     return "Resumed."
 
 
 def _pull_cancel(person: AbstractUser, run_id: str, reason: str) -> str:
     check = authority.control_check(person)
-    run = control.cancel_run(run_id=run_id, actor=f"person:{person.get_username()}", reason=reason, check=check)
+    run = control.cancel_run(run_id=run_id, actor=by_person(person), reason=reason, check=check)
     return "Cancelled." if run.ended_at else "It is ending: its worker or an open outcome comes first."
 
 

@@ -7,6 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ledger import clock
+from ledger.actors import by_agent
 from reviewqueue.api import serializers, webhook_shapes
 from reviewqueue.api.authentication import worker_of
 from reviewqueue.api.fields import read
@@ -91,7 +92,7 @@ class Redeliver(ApiView):
         """Send it now, with the same id and body."""
         agent = worker_of(request)
         read(serializers.NothingShape, body_of(request))
-        ordered = deliveries.order_again(agent=agent, delivery_id=delivery_id, by=f"agent:{agent.slug}")
+        ordered = deliveries.order_again(agent=agent, delivery_id=delivery_id, by=by_agent(agent.slug))
         return Response(webhook_shapes.delivery(deliveries_of(agent).get(pk=ordered.pk)))
 
 
