@@ -1,15 +1,20 @@
-"""What every test gets: no network beyond this machine, and no outbound call while a transaction is open."""
+"""What every test gets: no network beyond this machine, no outbound call while a transaction is open, and a place to
+count what it saw of the promises that it proves."""
 
 from __future__ import annotations
 
 import importlib
 import ipaddress
+import os
 import socket
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ledger.transactions import assert_none_open
+from tests import figures
 
 
 class OutsideNetwork(Exception):
@@ -86,3 +91,47 @@ def refuse_outside(host: Any) -> None:
         inside = name.endswith(".localhost")
     if not inside:
         raise OutsideNetwork(f"A test wanted to reach {name}.")
+
+
+# --- what was seen of the promises ------------------------------------------------------------------------------------
+
+#: Of this run; where several processes share the tests, the one that tells how they ended has them all.
+PROOFS: list[figures.Proof] = []
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Send what a test proves and has counted along with its report."""
+    promises = sorted({promise for mark in item.iter_markers("proves") for promise in mark.args})
+    if call.when == "call":
+        counted = figures.take()
+        assert promises or not counted, f"{item.nodeid} counts for no promise: @pytest.mark.proves(...)"
+        if promises:
+            item.user_properties += [("promises", promises), ("counted", counted)]
+    yield
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    told = dict(report.user_properties)
+    if "promises" in told and report.when == "call" and "PYTEST_XDIST_WORKER" not in os.environ:
+        counted = [(what, came, n) for what, came, n in told["counted"]]
+        outcome, promises = report.outcome, told["promises"]
+        PROOFS.append(
+            figures.Proof(database=_database(), test=report.nodeid, outcome=outcome, promises=promises, counted=counted)
+        )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not PROOFS:
+        return
+    terminalreporter.section(f"promises, seed {figures.SEED}")
+    for line in figures.table(figures.rows_of(PROOFS)):
+        terminalreporter.write_line(line)
+    if os.environ.get("REVIEWQUEUE_FIGURES"):
+        figures.keep(Path(os.environ["REVIEWQUEUE_FIGURES"]), PROOFS)
+
+
+def _database() -> str:
+    from django.conf import settings
+
+    return "PostgreSQL" if "postgresql" in settings.DATABASES["default"]["ENGINE"] else "SQLite"

@@ -1,23 +1,29 @@
-"""`python3 manage.py test [--on sqlite|postgresql] [--long] [pytest arguments]`: one command checks everything.
+"""`python3 manage.py test [--on sqlite|postgresql] [--long] [--promises] [pytest arguments]`: one command checks everything.
 
 Cheapest first: format, lint, layers, Django's checks, migrations, types, templates; then the suite on SQLite, then on
 a PostgreSQL started for the run, then what only PostgreSQL can show (races, kills), then the browser. Every part runs
 even if one before it failed, and the last lines say how each ended. With pytest arguments (a path, `-k`, `-x` ...) only
 those tests run, without the checks. `--long` adds the long tests and raises the counts of races and kills.
+`--promises` runs only what proves a promise of reliability, and writes `docs/reliability.md`.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import os
+import platform
+import random
 import shutil
+import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests import postgresql
+from tests import figures, postgresql, promises
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -39,6 +45,7 @@ class Ending:
 class Run:
     long: bool
     environment: dict[str, str]
+    only: str = ""
     endings: list[Ending] = field(default_factory=list)
 
     def note(self, part: str, good: bool, words: str, began: float) -> None:
@@ -52,18 +59,26 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--on", choices=("sqlite", "postgresql"), help="one database only (default: both)")
     parser.add_argument("--long", action="store_true", help="the long tests too, and races and kills by the thousand")
     parser.add_argument("--checks", action="store_true", help="only the cheap checks, no test")
+    parser.add_argument(
+        "--promises", action="store_true", help="only what proves a promise; writes docs/reliability.md"
+    )
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 1_000_000), help="of all chance")
     chosen, pytest_arguments = parser.parse_known_args(arguments)
     environment = os.environ | {"DJANGO_SETTINGS_MODULE": "tests.settings", "REVIEWQUEUE_MODE": "test"}
     environment |= {"REVIEWQUEUE_LONG": "1"} if chosen.long else {}
     environment.pop("DATABASE_URL", None)  # a suite never runs in a database that somebody uses
-    run = Run(long=chosen.long, environment=environment)
-    try:
-        if not pytest_arguments:
-            check(run)
-        if not chosen.checks:
-            test(run, on=chosen.on, pytest_arguments=pytest_arguments)
-    except KeyboardInterrupt:
-        run.endings.append(Ending(part="everything after", good=False, words="interrupted", seconds=0))
+    with tempfile.TemporaryDirectory(prefix="reviewqueue-figures-") as folder:
+        seen = Path(folder) / "figures"
+        environment |= {"REVIEWQUEUE_SEED": str(chosen.seed), "REVIEWQUEUE_FIGURES": str(seen)}
+        run = Run(long=chosen.long, environment=environment, only="proves" if chosen.promises else "")
+        try:
+            if not pytest_arguments and not chosen.promises:
+                check(run)
+            if not chosen.checks:
+                test(run, on=chosen.on, pytest_arguments=pytest_arguments)
+                show_promises(figures.kept(seen), chosen, write=chosen.promises and not pytest_arguments)
+        except KeyboardInterrupt:
+            run.endings.append(Ending(part="everything after", good=False, words="interrupted", seconds=0))
     return close(run)
 
 
@@ -140,7 +155,7 @@ def whole_suite(
     if database == "PostgreSQL":
         # One after the other: each of these starts processes of its own.
         pytest(run, "races and kills", addressed, [], marks="postgresql and not browser")
-    if browser:
+    if browser and not run.only:
         pytest(run, "browser", addressed, [], marks="browser")
 
 
@@ -154,6 +169,7 @@ def own_choice(
 def pytest(run: Run, part: str, addressed: dict[str, str], arguments: list[str], *, marks: str) -> None:
     headline(part[0].upper() + part[1:])
     wanted = ["not benchmark", *([] if run.long else ["not long"]), *([f"({marks})"] if marks else [])]
+    wanted += [run.only] if run.only else []
     command = [sys.executable, "-m", "pytest", "-q", "-m", " and ".join(wanted), *arguments]
     if sys.stdout.isatty():
         command.append("--color=yes")
@@ -195,6 +211,58 @@ def find_browser(run: Run) -> bool:
     in_ci = os.environ.get("CI", "").lower() in ("1", "true", "yes")
     run.note("browser", not in_ci, "FAILED: no chromium" if in_ci else "NOT RUN: no chromium", time.monotonic())
     return False
+
+
+# --- the promises -----------------------------------------------------------------------------------------------------
+
+
+def show_promises(proofs: list[figures.Proof], chosen: argparse.Namespace, *, write: bool) -> None:
+    """Show what this run saw of each promise, all its parts together; `--promises` writes it down."""
+    if not proofs:
+        return
+    databases = ["PostgreSQL", "SQLite"] if chosen.on is None else [proofs[0].database]
+    seen = {name: figures.rows_of(proof for proof in proofs if proof.database == name) for name in databases}
+    under = circumstances(chosen)
+    for name, rows in seen.items():
+        headline(f"Promises on {name}")
+        print("\n".join(figures.table(rows)))
+    print(f"commit {under.commit}, seed {under.seed}, {under.machine}", flush=True)
+    if write:
+        promises.write_figures(seen=seen, under=under)
+        promises.write_proofs()
+        print(f"Written to {promises.PAGE.relative_to(ROOT)}.", flush=True)
+
+
+def circumstances(chosen: argparse.Namespace) -> promises.Circumstances:
+    options = [f"--on {chosen.on}"] if chosen.on else []
+    options += ["--long"] if chosen.long else []
+    return promises.Circumstances(
+        commit=commit(),
+        date=datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+        machine=f"{os.cpu_count()} cores of {platform.machine()}, {platform.system()}, Python "
+        f"{platform.python_version()}, {postgresql_version()}, SQLite {sqlite3.sqlite_version}",
+        seed=chosen.seed,
+        command=" ".join(["python3 manage.py test --promises", *options, f"--seed {chosen.seed}"]),
+    )
+
+
+def commit() -> str:
+    """The commit this tree was taken from, with a word when it is not that any more."""
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        return "unknown"
+    words = [git, "describe", "--always", "--abbrev=12", "--dirty= with changes", "--exclude=*"]
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
+
+
+def postgresql_version() -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            postgres = postgresql.binaries(Path(folder)) / "postgres"
+        except postgresql.NoPostgreSQL:
+            return "no PostgreSQL"
+        told = subprocess.run([str(postgres), "--version"], capture_output=True, text=True, check=False).stdout
+    return " ".join(told.replace("(PostgreSQL)", "").split()).replace("postgres ", "PostgreSQL ")
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------

@@ -75,6 +75,7 @@ def test_a_poll_for_nothing_ends_with_its_time():
     assert time.monotonic() - began >= 2
 
 
+@pytest.mark.proves(11)
 def test_one_too_many_is_answered_at_once(monkeypatch):
     worker = a_worker()
     interrupt, _ = a_waiting_interrupt(worker)
@@ -89,11 +90,13 @@ def test_one_too_many_is_answered_at_once(monkeypatch):
     assert (claimed.status, claimed.body, claimed.headers["Retry-After"]) == (200, [], "1")
 
 
+@pytest.mark.proves(11)
 def test_four_threads_stay_free():
     assert long_poll.MOST_WAITERS <= 32
     assert settings.WEB_THREADS - long_poll.MOST_WAITERS >= 4
 
 
+@pytest.mark.proves(11)
 def test_a_poll_that_sleeps_holds_no_connection(monkeypatch):
     worker, held = a_worker(), []
 

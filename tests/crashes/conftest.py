@@ -1,7 +1,7 @@
-"""Kills run on PostgreSQL, with the races' rules and figures."""
+"""Kills run on PostgreSQL, as races do."""
 
 from __future__ import annotations
 
-from tests.races.conftest import on_postgresql_only, pytest_terminal_summary
+from tests.races.conftest import on_postgresql_only
 
-__all__ = ["on_postgresql_only", "pytest_terminal_summary"]
+__all__ = ["on_postgresql_only"]

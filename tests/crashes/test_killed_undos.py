@@ -15,10 +15,9 @@ from ledger.states import On
 from reviewqueue import tasks
 from runs import acting, control, resuming, returning, settling
 from runs.models import Hold, Run
-from tests import builders
+from tests import builders, figures
 from tests.crashes.points import Point, after, before, kill
 from tests.crashes.receiver import Receiver, a_receiver
-from tests.races import figures
 from tests.races.judging import breaches
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
@@ -63,6 +62,7 @@ def receiver() -> Iterator[Receiver]:
         yield running
 
 
+@pytest.mark.proves(5, 6, 15)
 @pytest.mark.parametrize("point", POINTS)
 def test_taking_back_survives_a_kill(point: str, receiver: Receiver):
     for _ in range(KILLS):
@@ -80,8 +80,8 @@ def test_taking_back_survives_a_kill(point: str, receiver: Receiver):
         last_first = rows.exclude(undoes=None).order_by("id").values_list("undoes__key", flat=True)
         assert list(last_first) == list(reversed(KEYS))
         assert breaches(told.run_pk) == []
-        figures.COUNTED["kills while taking back: each effect once, newest first"] += 1
-        figures.COUNTED["kills that left an undo in doubt: held, owned, settled"] += settled
+        figures.count("kills while taking back", "each effect once, newest first")
+        figures.count("kills that left an undo in doubt", "held, owned, settled", n=settled)
 
 
 def a_run_that_acted(receiver: Receiver) -> Undone:

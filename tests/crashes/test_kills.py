@@ -11,11 +11,12 @@ from django_q.models import OrmQ
 
 from reviewqueue import gateway, tasks
 from runs import expiry
+from tests import figures
 from tests.crashes import story
 from tests.crashes.points import POINTS, before, kill
 from tests.crashes.receiver import Receiver, a_receiver
 from tests.crashes.story import Story
-from tests.races import figures, guards
+from tests.races import guards
 from tests.races.judging import breaches, rows
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
@@ -36,6 +37,7 @@ def receiver() -> Iterator[Receiver]:
         yield running
 
 
+@pytest.mark.proves(4, 5, 6)
 @pytest.mark.parametrize("point", POINTS)
 def test_a_run_survives_a_kill(point: str, receiver: Receiver):
     for number in range(KILLS):
@@ -50,8 +52,8 @@ def test_a_run_survives_a_kill(point: str, receiver: Receiver):
         assert told.run.status == "completed"
         assert halves(told) == []
         OrmQ.objects.all().delete()
-        figures.COUNTED["kills: the run completed, its order arrived once"] += 1
-        figures.COUNTED["kills that left an unknown effect: held, owned, settled by its owner"] += settled
+        figures.count("kills between answer and end", "0 lost, 0 repeated, the run completed")
+        figures.count("kills that left an unknown effect", "held, owned, settled by its owner", n=settled)
 
 
 def halves(told: Story) -> list[str]:
@@ -69,6 +71,7 @@ def halves(told: Story) -> list[str]:
 # --- what the guards are there for ------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves(5)
 def test_without_the_ledger_a_kill_repeats_the_order(receiver: Receiver):
     told = story.begin(receiver)
     kill(
@@ -89,6 +92,7 @@ def order_without_asking(told: Story, _lease: str) -> None:
     story.send(told)
 
 
+@pytest.mark.proves(4)
 def test_without_its_transaction_a_kill_leaves_half_an_answer(receiver: Receiver):
     told = story.begin(receiver)
     kill(lambda: story.live(told), at=POINTS["continuation made, timeline without it"], prepare=decide_in_pieces)
@@ -108,6 +112,7 @@ def decide_in_pieces() -> None:
     gateway._decide = in_pieces
 
 
+@pytest.mark.proves(4)
 def test_without_a_task_row_in_the_transaction_only_the_sweep_is_left(receiver: Receiver):
     """On a commit hook the task would be lost with its process; the row that is due is the second net below it."""
     told = story.begin(receiver)

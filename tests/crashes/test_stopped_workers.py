@@ -36,6 +36,7 @@ def receiver() -> Iterator[Receiver]:
         yield running
 
 
+@pytest.mark.proves(9)
 @pytest.mark.parametrize("stop", STOPS)
 def test_a_worker_that_wakes_after_its_lease_writes_nothing(stop: str, receiver: Receiver):
     told = story.begin(receiver)

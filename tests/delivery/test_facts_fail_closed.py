@@ -48,6 +48,7 @@ def nobody_can_go_on(continuation: Continuation) -> bool:
     return builders.claim(agent) == []
 
 
+@pytest.mark.proves(14)
 @pytest.mark.parametrize("path", FAULTS)
 def test_nobody_goes_on_while_a_fact_cannot_be_told(server, path, monkeypatch):
     monkeypatch.setattr(outbound, "SECONDS_IN_ALL", 0.4)
@@ -58,6 +59,7 @@ def test_nobody_goes_on_while_a_fact_cannot_be_told(server, path, monkeypatch):
     assert nobody_can_go_on(continuation)
 
 
+@pytest.mark.proves(14)
 @pytest.mark.parametrize("value", ["7", True, [7], None, 8])
 def test_nobody_goes_on_with_an_answer_to_another_value_or_type(server, value):
     continuation = an_answer_that_rests_on(server, "/good", value=value)
@@ -68,12 +70,14 @@ def test_nobody_goes_on_with_an_answer_to_another_value_or_type(server, value):
     assert (claimed.answers, claimed.permits, len(claimed.overtaken)) == ([], [], 1)
 
 
+@pytest.mark.proves(14)
 def test_an_unchanged_fact_lets_it_go_on(server):
     continuation = an_answer_that_rests_on(server, "/good")
     tasks.check_continuation(continuation.public_id)
     assert Run.objects.get().status == "ready"
 
 
+@pytest.mark.proves(14)
 def test_an_address_that_was_opened_and_is_closed_again_is_not_called(server, settings):
     continuation = an_answer_that_rests_on(server, "/good")
     settings.OUTBOUND_ALLOW = []

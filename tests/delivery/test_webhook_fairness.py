@@ -14,10 +14,9 @@ from reviewqueue.delivery import announcing, deliveries, sending
 from reviewqueue.delivery.models import Delivery, DeliveryStatus, WebhookEndpoint
 from runs import feed
 from runs.models import Event
-from tests import builders
+from tests import builders, figures
 from tests.delivery.receiver import receiver
 from tests.delivery.webhook_builders import an_endpoint, announce, send
-from tests.races import figures
 
 pytestmark = pytest.mark.django_db
 
@@ -31,6 +30,7 @@ def delivered(endpoint):
     return endpoint.deliveries.filter(status=DeliveryStatus.DELIVERED).count()
 
 
+@pytest.mark.proves(20)
 def test_a_dead_endpoint_with_a_backlog_holds_up_nobody(at_home, monkeypatch):
     monkeypatch.setattr(sending, "SECONDS_OF_A_CALL", 4.0)
     well, ill = builders.an_agent("well"), builders.an_agent("ill")
@@ -49,6 +49,7 @@ def test_a_dead_endpoint_with_a_backlog_holds_up_nobody(at_home, monkeypatch):
     assert max(others) < sending.SECONDS_OF_A_CALL, "all of it came while the first call to the dead one was hanging"
 
 
+@pytest.mark.proves(20)
 def test_a_backlog_costs_one_call_a_rest_and_not_one_call_a_message(at_home):
     at_home.will("broken")
     endpoint = an_endpoint(at_home.url, "run.started").endpoint
@@ -70,6 +71,7 @@ def test_a_backlog_costs_one_call_a_rest_and_not_one_call_a_message(at_home):
     assert (endpoint.failures, endpoint.rest_until) == (0, None)
 
 
+@pytest.mark.proves(20)
 def test_while_an_endpoint_is_called_its_backlog_keeps_no_other_worker(at_home):
     an_endpoint(at_home.url, "run.started")
     some_runs(builders.an_agent(), 3)
@@ -82,6 +84,7 @@ def test_while_an_endpoint_is_called_its_backlog_keeps_no_other_worker(at_home):
     assert deliveries.anything_to_deliver()
 
 
+@pytest.mark.proves(20)
 def test_one_message_that_is_refused_lets_the_others_pass(at_home):
     at_home.will(400, 200)
     endpoint = an_endpoint(at_home.url, "run.started").endpoint
@@ -91,6 +94,7 @@ def test_one_message_that_is_refused_lets_the_others_pass(at_home):
     assert delivered(endpoint) == 4
 
 
+@pytest.mark.proves(20)
 def test_a_flooding_agent_is_announced_in_turns(monkeypatch):
     monkeypatch.setattr(announcing, "EVENTS_AT_ONCE", 5)
     flooding, quiet = builders.an_agent("a-flood"), builders.an_agent("quiet")
@@ -102,6 +106,7 @@ def test_a_flooding_agent_is_announced_in_turns(monkeypatch):
     assert not feed.anything_to_number()
 
 
+@pytest.mark.proves(20)
 def test_the_messages_of_a_flooding_agent_are_sent_in_turns(at_home):
     flooding, quiet = builders.an_agent("a-flood"), builders.an_agent("quiet")
     an_endpoint(at_home.url + "/flood", "run.started", agent=flooding)
@@ -115,6 +120,7 @@ def test_the_messages_of_a_flooding_agent_are_sent_in_turns(at_home):
     assert len(paths) == 31
 
 
+@pytest.mark.proves(20)
 def test_an_agent_whose_events_break_the_announcer_stops_nobody_else(monkeypatch):
     broken, other = builders.an_agent("a-broken"), builders.an_agent("other")
     some_runs(broken, 1)
@@ -134,6 +140,7 @@ def test_an_agent_whose_events_break_the_announcer_stops_nobody_else(monkeypatch
     assert Event.objects.get(agent=broken).announced_seq is None, "it stays in the outbox"
 
 
+@pytest.mark.proves(20)
 def test_a_message_that_breaks_the_sender_is_put_off(at_home, monkeypatch):
     an_endpoint(at_home.url, "run.started")
     some_runs(builders.an_agent(), 3)
@@ -173,13 +180,14 @@ def test_the_look_of_each_second_enqueues_what_there_is_to_do(at_home, monkeypat
     assert enqueued == []
 
 
+@pytest.mark.proves(20)
 @pytest.mark.long
 def test_others_are_as_soon_served_beside_a_dead_endpoint_with_a_backlog():
     """PROMISES 20: the others' p95 stays within a tenth, against the same round without the dead one."""
     alone = statistics.median(p95_of_others(backlog=0) for _ in range(3))
     beside = statistics.median(p95_of_others(backlog=500) for _ in range(3))
-    figures.COUNTED["ms p95 of 5 healthy endpoints alone"] = round(alone * 1000)
-    figures.COUNTED["ms p95 of them beside a dead one with 500 messages due"] = round(beside * 1000)
+    p95 = f"p95 {beside * 1000:.0f} ms, without the dead one {alone * 1000:.0f} ms"
+    figures.count("rounds of 5 healthy endpoints beside a dead one with 500 messages due", p95, n=3)
     assert beside <= alone * 1.1 + 0.25, (alone, beside)
 
 

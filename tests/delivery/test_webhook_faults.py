@@ -92,6 +92,7 @@ def a_message(url: str) -> None:
     announce()
 
 
+@pytest.mark.proves(10)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_table_of_faults_is_what_happens(at_home, shorter_calls, fault):
     answers, seconds = FAULTS[fault]
@@ -106,6 +107,7 @@ def test_the_table_of_faults_is_what_happens(at_home, shorter_calls, fault):
     compare(row(fault, waits))
 
 
+@pytest.mark.proves(10)
 def test_nobody_at_the_address(shorter_calls):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
@@ -153,6 +155,7 @@ def test_only_a_short_escaped_beginning_of_a_failure_is_kept(at_home):
     assert "secret" not in Delivery.objects.get().trouble
 
 
+@pytest.mark.proves(10)
 @pytest.mark.parametrize("status", [301, 303, 307, 308])
 def test_no_kind_of_redirect_is_followed(at_home, status):
     """C184"""
@@ -170,6 +173,7 @@ def test_nothing_of_a_success_is_kept(at_home):
     assert DeliveryAttempt.objects.get().excerpt == ""
 
 
+@pytest.mark.proves(10)
 @pytest.mark.parametrize(
     ("told", "seconds"),
     [(b"120", 120), (b"0", 0), (b"999999999", 6 * 3600), (b"-5", None), (b"soon", None), (b"", None)],
@@ -178,6 +182,7 @@ def test_retry_after_is_honoured_within_six_hours(told, seconds):
     assert asked_wait(told) == (None if seconds is None else timedelta(seconds=seconds))
 
 
+@pytest.mark.proves(10)
 @pytest.mark.parametrize(
     ("told", "seconds"),
     [

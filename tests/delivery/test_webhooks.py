@@ -43,6 +43,7 @@ def an_answered_wait():
 # --- what is told -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves(10)
 def test_a_ready_continuation_is_announced_signed_and_by_ids_alone(at_home):
     made = an_endpoint(at_home.url, READY)
     interrupt = an_answered_wait()
@@ -110,6 +111,7 @@ def test_every_type_that_the_verbs_write_is_one_that_can_be_asked_for():
     assert {word.split(".")[0] for word in written - plain} <= {"run", "effect"}
 
 
+@pytest.mark.proves(23)
 def test_an_event_that_is_announced_anew_after_a_restored_backup_keeps_its_id(at_home):
     an_endpoint(at_home.url, "interrupt.answered")
     an_answered_wait()
@@ -214,6 +216,7 @@ def test_what_a_pause_held_is_announced_after_it(at_home):
 # --- signatures -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves(10)
 def test_a_retry_has_the_same_id_and_body_and_a_new_time(at_home, monkeypatch):
     made = an_endpoint(at_home.url, READY)
     at_home.will("broken", 200)
@@ -248,6 +251,7 @@ def test_a_replay_or_a_changed_body_is_found_by_the_verifier(at_home):
         verifier.verify(got.body, without_time)
 
 
+@pytest.mark.proves(10)
 def test_after_a_rotation_both_secrets_verify_until_the_old_one_ends(at_home):
     made = an_endpoint(at_home.url, READY)
     rotated = endpoints.rotate_secret(agent=builders.an_agent(), endpoint_id=made.endpoint.public_id)
@@ -373,6 +377,7 @@ def test_another_agents_endpoint_looks_like_a_missing_one(at_home):
 # --- attempts -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves(10)
 def test_an_attempt_is_counted_before_the_call(at_home):
     an_endpoint(at_home.url, READY)
     an_answered_wait()
@@ -389,6 +394,7 @@ def test_an_attempt_is_counted_before_the_call(at_home):
     assert [attempt.ended_at is None for attempt in DeliveryAttempt.objects.order_by("number")] == [True, False]
 
 
+@pytest.mark.proves(10, 21)
 def test_a_worker_that_dies_in_every_attempt_leaves_a_dead_letter(at_home):
     an_endpoint(at_home.url, READY)
     an_answered_wait()
@@ -419,6 +425,7 @@ def test_a_late_success_counts_and_a_late_failure_does_not(at_home):
     assert Delivery.objects.get().status == DeliveryStatus.DELIVERED
 
 
+@pytest.mark.proves(21)
 def test_a_dead_letter_can_be_sent_once_more(at_home):
     agent = builders.an_agent()
     an_endpoint(at_home.url, "interrupt.answered")
@@ -450,6 +457,7 @@ def test_what_cannot_be_sent_once_more_is_refused(at_home):
         deliveries.order_again(agent=agent, delivery_id=delivery.public_id, by="")
 
 
+@pytest.mark.proves(21)
 def test_what_waited_too_long_behind_a_dead_endpoint_is_a_dead_letter(at_home):
     an_endpoint(at_home.url, "run.started")
     builders.a_running_run()
@@ -461,6 +469,7 @@ def test_what_waited_too_long_behind_a_dead_endpoint_is_a_dead_letter(at_home):
     assert delivery.trouble
 
 
+@pytest.mark.proves(21)
 def test_the_log_forgets_what_is_done_for_long_and_keeps_dead_letters(at_home):
     an_endpoint(at_home.url, "run.started")
     for _ in range(3):

@@ -29,6 +29,7 @@ def test_an_approval_reaches_the_next_worker_with_its_permit():
     assert find_break(run) == ""
 
 
+@pytest.mark.proves(3)
 def test_the_second_answer_is_told_who_won():
     ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org")
     interrupt = builders.a_waiting_interrupt()
@@ -40,6 +41,7 @@ def test_the_second_answer_is_told_who_won():
     assert refused.value.extra["winner"]["decided_by"] == "ana@example.org"
 
 
+@pytest.mark.proves(2)
 def test_the_same_answer_again_is_the_first_receipt():
     ana = builders.a_reviewer()
     interrupt = builders.a_waiting_interrupt()
@@ -49,6 +51,7 @@ def test_the_same_answer_again_is_the_first_receipt():
     assert again.decision == first.decision
 
 
+@pytest.mark.proves(12)
 def test_an_answer_to_another_version_is_stale():
     ana = builders.a_reviewer()
     interrupt = builders.a_waiting_interrupt()
@@ -56,6 +59,7 @@ def test_an_answer_to_another_version_is_stale():
         builders.decide(interrupt, ana, version=2)
 
 
+@pytest.mark.proves(13)
 def test_a_role_removed_after_the_answer_reopens_the_wait():
     ana = builders.a_reviewer()
     interrupt = builders.a_waiting_interrupt()

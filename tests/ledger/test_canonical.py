@@ -43,17 +43,20 @@ GOLDEN_DIGESTS = {
 }
 
 
+@pytest.mark.proves(12)
 @pytest.mark.parametrize("text", GOLDEN)
 def test_a_value_has_its_golden_text_and_digest(text):
     assert canonical(parse(text)) == GOLDEN[text]
     assert digest(parse(text)) == "rq1:" + hashlib.sha256(GOLDEN[text].encode()).hexdigest()
 
 
+@pytest.mark.proves(12)
 @pytest.mark.parametrize("text", GOLDEN_DIGESTS)
 def test_a_digest_never_changes(text):
     assert digest(parse(text)) == GOLDEN_DIGESTS[text]
 
 
+@pytest.mark.proves(12)
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -65,6 +68,7 @@ def test_two_spellings_of_one_value_are_the_same(one, other):
     assert digest(parse(one)) == digest(parse(other))
 
 
+@pytest.mark.proves(12)
 @pytest.mark.parametrize(
     ("one", "other"),
     [

@@ -170,6 +170,7 @@ class Histories(RuleBasedStateMachine):
         Effect.objects.all().delete()
 
 
+@pytest.mark.proves(5)
 def test_no_history_performs_an_effect_twice_without_a_reason():
     run_state_machine_as_test(
         Histories,

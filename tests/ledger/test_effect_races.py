@@ -57,6 +57,7 @@ def fresh(status: str = "") -> Effect | None:
         return an_effect(status) if status else None
 
 
+@pytest.mark.proves(5)
 def test_two_workers_that_begin_one_key_perform_once():
     a_group()
     met: Counter[str] = Counter()
@@ -71,6 +72,7 @@ def test_two_workers_that_begin_one_key_perform_once():
     assert len(met) == 2 or ROUNDS < 50, "the race never went the other way: nothing was raced"
 
 
+@pytest.mark.proves(5)
 def test_one_request_sent_twice_at_once_is_one_attempt():
     a_group()
     for _ in range(ROUNDS):
@@ -81,6 +83,7 @@ def test_one_request_sent_twice_at_once_is_one_attempt():
         assert Effect.objects.get().attempt == 1
 
 
+@pytest.mark.proves(6)
 def test_two_owners_settle_at_once_and_one_is_told():
     ana, ben = a_person("ana@example.org"), a_person("ben@example.org")
     for _ in range(ROUNDS):
@@ -95,6 +98,7 @@ def test_two_owners_settle_at_once_and_one_is_told():
         assert EffectReport.objects.filter(by__startswith="person:").count() == 1
 
 
+@pytest.mark.proves(5)
 def test_two_orders_at_once_are_one():
     ana, ben = a_person("ana@example.org"), a_person("ben@example.org")
     for _ in range(ROUNDS):
@@ -104,6 +108,7 @@ def test_two_orders_at_once_are_one():
         assert Order.objects.count() == 1
 
 
+@pytest.mark.proves(5)
 def test_one_order_lets_one_of_two_workers_perform():
     for _ in range(ROUNDS):
         effect = fresh("unknown")
@@ -127,6 +132,7 @@ def test_a_report_and_a_settlement_at_once_both_stay_and_one_stands():
         assert EffectReport.objects.filter(status="applied").count() == 1
 
 
+@pytest.mark.proves(6)
 def test_a_report_and_the_end_of_the_lease_at_once_leave_the_truth():
     for _ in range(ROUNDS):
         fresh("intended")
@@ -139,6 +145,7 @@ def test_a_report_and_the_end_of_the_lease_at_once_leave_the_truth():
         assert [effect.key for effect in held] in ([], [KEY])
 
 
+@pytest.mark.proves(6)
 def test_a_begin_and_the_end_of_the_lease_at_once_never_leave_a_forgotten_effect():
     a_group()
     for _ in range(ROUNDS):

@@ -235,6 +235,7 @@ def test_a_new_attempt_forgets_the_outcome_of_the_last_but_not_its_report():
     assert EffectReport.objects.get(effect=effect).status == FAILED
 
 
+@pytest.mark.proves(5)
 def test_a_permit_begins_one_effect():
     intend(permit_ref="per_1")
     with pytest.raises(IntegrityError, match="a_permit_is_spent_once"), transaction.atomic():
@@ -258,6 +259,7 @@ def test_an_attempt_token_is_good_for_its_effect_alone():
     assert attempts.attempt_of("att_1_" + "0" * 64, RUN, KEY) is None
 
 
+@pytest.mark.proves(6)
 def test_a_time_out_is_unknown_and_never_failed():
     """C034."""
     an_effect()
@@ -458,6 +460,7 @@ def test_a_compensated_effect_names_its_owner():
     assert refused.value.extra["owner"] == "purchasing-owners"
 
 
+@pytest.mark.proves(6)
 def test_an_unknown_effect_always_has_an_owner():
     an_effect("unknown")
     assert Effect.objects.filter(status=UNKNOWN, owner__isnull=False).count() == 1

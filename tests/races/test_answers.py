@@ -16,8 +16,8 @@ from reviewqueue import gateway
 from runs import expiry
 from runs.decisions import Answer
 from runs.models import Interrupt
-from tests import builders
-from tests.races import figures, guards
+from tests import builders, figures
+from tests.races import guards
 from tests.races.judging import breaches, deadlocks, mistold, rows
 from tests.races.racing import ROUNDS, Move, Race, Told, first_wrong, racers
 
@@ -75,20 +75,23 @@ def _who_won(loser: Told) -> dict[str, str] | None:
     return {"decision": loser.extra["winner"]["decision"], "by": loser.extra["winner"]["decided_by"]}
 
 
+@pytest.mark.proves(3)
 def test_of_eight_answers_at_once_one_counts_and_the_others_hear_whose():
     before = deadlocks()
     with racers(eight_people()) as race:
         for _ in range(ROUNDS):
             assert answer_at_once(race) == []
-            figures.COUNTED["races: eight answers at once; one counted, seven heard whose"] += 1
+            figures.count("races of eight answers at once", "one counted, seven heard whose, 0 double")
     assert deadlocks() == before
 
 
+@pytest.mark.proves(3)
 def test_without_row_locks_answers_at_once_break_for_their_losers():
     """The comparison in the write and the database's constraints still stand: no double, but a server error."""
     assert first_wrong(eight_people(), answer_at_once, without=guards.without_row_locks)
 
 
+@pytest.mark.proves(3)
 def test_without_any_guard_two_answers_count():
     constraints = (
         "one_accepted_closing_decision_per_interrupt",
@@ -164,15 +167,17 @@ def _heard_how_it_ended(loser: Told, interrupt: Interrupt, winners: list[Told]) 
     return bool(loser.extra["winner"]["decided_by"] == "system:expiry")
 
 
+@pytest.mark.proves(3, 7, 8)
 def test_answers_at_the_deadline_count_before_it_or_hear_that_it_passed():
     before = deadlocks()
     with racers(four_people_and_two_sweeps()) as race:
         for _ in range(ROUNDS):
             assert answer_at_the_deadline(race) == []
-            figures.COUNTED["races: answers against the deadline; nothing late counted, all heard how it ended"] += 1
+            figures.count("races of answers and sweeps at the deadline", "0 late counted, all heard how it ended")
     assert deadlocks() == before
     assert {*rows("SELECT status FROM runs_interrupt")} == {("answered",), ("expired",)}, "it was no race"
 
 
+@pytest.mark.proves(7)
 def test_without_row_locks_an_answer_and_its_expiry_break_each_other():
     assert first_wrong(four_people_and_two_sweeps(), answer_at_the_deadline, without=guards.without_row_locks)

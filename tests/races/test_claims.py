@@ -9,8 +9,8 @@ import pytest
 from reviewqueue import authority
 from runs.models import Agent, Continuation
 from runs.resuming import Claimed, claim_continuations, claim_one
-from tests import builders
-from tests.races import figures, guards
+from tests import builders, figures
+from tests.races import guards
 from tests.races.judging import breaches, deadlocks, mistold
 from tests.races.racing import ROUNDS, Move, Race, first_wrong, racers
 from tests.races.test_answers import ANSWERS, an_answerer
@@ -99,24 +99,27 @@ def workers_for_one() -> dict[str, Move]:
     return {f"worker {number}": a_worker_for_one(builders.an_agent()) for number in range(WORKERS)}
 
 
+@pytest.mark.proves(9)
 def test_workers_that_come_at_once_share_the_runs_without_double_or_rest():
     before = deadlocks()
     with racers(workers()) as race:
         for _ in range(ROUNDS):
             assert claim_at_once(race) == []
-            figures.COUNTED["races: five workers for six runs; each claimed once"] += 1
+            figures.count("races of five workers for six runs", "each was claimed once")
     assert deadlocks() == before
 
 
+@pytest.mark.proves(9)
 def test_of_workers_for_the_same_run_one_holds_it_and_the_others_hear_that():
     before = deadlocks()
     with racers(workers_for_one()) as race:
         for _ in range(ROUNDS):
             assert claim_the_same(race) == []
-            figures.COUNTED["races: five workers for one run; one held it, four heard that"] += 1
+            figures.count("races of five workers for one run", "one held it, four heard that")
     assert deadlocks() == before
 
 
+@pytest.mark.proves(9)
 def test_without_row_locks_and_comparisons_two_workers_hold_one_run():
     with guards.without_unique("one_event_per_place_in_a_timeline"):
         wrong = first_wrong(workers_for_one(), claim_the_same, without=guards.without_locks_and_comparisons)

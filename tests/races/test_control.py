@@ -15,8 +15,8 @@ from runs.checkpoints import Snapshot
 from runs.errors import RunCancelled, RunPaused
 from runs.models import Agent, Continuation, Run
 from runs.resuming import Claimed, claim_continuations, claim_one
-from tests import builders
-from tests.races import figures, guards
+from tests import builders, figures
+from tests.races import guards
 from tests.races.judging import breaches, deadlocks, mistold, rows
 from tests.races.racing import ROUNDS, Move, Race, Told, first_wrong, racers
 
@@ -140,12 +140,13 @@ def _act_on_a_cancelled_run(run: Run, token: str) -> list[str]:
     return [*breaches(run.pk), *([] if run.status == "cancelled" else [f"the closed run is {run.status}"])]
 
 
+@pytest.mark.proves(15)
 def test_of_claims_and_a_cancel_the_cancel_counts_and_a_worker_holds_it_to_close_or_hears_why_not():
     before = deadlocks()
     with racers(two_workers_and_a_person()) as race:
         for _ in range(ROUNDS):
             assert claim_and_cancel(race) == []
-            figures.COUNTED["races: two workers' claims against a cancel; cancelled, one held it or none"] += 1
+            figures.count("races of two workers' claims against a cancel", "cancelled, one held it or none")
     assert deadlocks() == before
     [[held]] = rows("SELECT count(DISTINCT run_id) FROM runs_event WHERE type = 'continuation.claimed'")
     assert 0 < held < ROUNDS, f"it was no race: {held} of {ROUNDS} were claimed"
@@ -192,12 +193,13 @@ def claim_to_review_and_cancel(race: Race) -> list[str]:
     return wrong
 
 
+@pytest.mark.proves(15)
 def test_of_a_reviewer_s_claim_and_a_cancel_no_closed_wait_stays_claimed():
     before = deadlocks()
     with racers(a_reviewer_and_a_person()) as race:
         for _ in range(ROUNDS):
             assert claim_to_review_and_cancel(race) == []
-            figures.COUNTED["races: a reviewer's claim against a cancel; no closed wait was claimed"] += 1
+            figures.count("races of a reviewer's claim against a cancel", "no closed wait was claimed")
     assert deadlocks() == before
     [[claimed]] = rows("SELECT count(*) FROM runs_event WHERE type = 'interrupt.claimed'")
     assert 0 < claimed < ROUNDS, f"it was no race: {claimed} of {ROUNDS} were claimed"
@@ -268,12 +270,13 @@ def act_and_pause(race: Race) -> list[str]:
     return wrong
 
 
+@pytest.mark.proves(16)
 def test_no_effect_begins_after_a_pause_that_is_committed():
     before = deadlocks()
     with racers(a_worker_and_a_person()) as race:
         for _ in range(ROUNDS):
             assert act_and_pause(race) == []
-            figures.COUNTED["races: effects begun against a pause; none after it was committed"] += 1
+            figures.count("races of effects against a pause", "none began after it was committed")
     assert deadlocks() == before
     [[effects]] = rows("SELECT count(*) FROM ledger_effect")
     assert 0 < effects < ROUNDS * EFFECTS, f"it was no race: {effects} effects in {ROUNDS} rounds"
@@ -283,6 +286,7 @@ def test_no_effect_begins_after_a_pause_that_is_committed():
     assert stopped > ROUNDS / 10, f"hardly a race: in {stopped} of {ROUNDS} rounds an effect was first"
 
 
+@pytest.mark.proves(16)
 def test_without_row_locks_an_effect_begins_after_a_pause_that_is_committed():
     with guards.without_unique("one_event_per_place_in_a_timeline"):
         moves = a_worker_and_a_person()

@@ -14,8 +14,8 @@ from runs.checkpoints import Snapshot
 from runs.lifecycle import RunRequest, ask, start_run
 from runs.models import Agent, Run
 from runs.suspending import suspend
-from tests import builders
-from tests.races import figures, guards
+from tests import builders, figures
+from tests.races import guards
 from tests.races.judging import breaches, deadlocks, mistold, rows
 from tests.races.racing import ROUNDS, Move, Race, first_wrong, racers
 
@@ -71,6 +71,7 @@ def create_at_once(race: Race) -> list[str]:
     return wrong
 
 
+@pytest.mark.proves(2)
 @pytest.mark.parametrize("door", ["start", "ask", "two bodies"])
 def test_of_clients_with_one_key_one_creates_and_the_others_hear_of_its_run(door: str):
     agent = builders.an_agent()
@@ -82,7 +83,7 @@ def test_of_clients_with_one_key_one_creates_and_the_others_hear_of_its_run(door
     with racers(moves) as race:
         for _ in range(ROUNDS):
             assert create_at_once(race) == []
-            figures.COUNTED[f"races: six clients with one key ({door}); one created, all heard of its run"] += 1
+            figures.count(f"races of six clients with one key ({door})", "one created, all heard of its run, 0 doubled")
     assert deadlocks() == before
 
 
@@ -125,21 +126,26 @@ def clients_that_suspend() -> dict[str, Move]:
     return {f"client {number}": a_worker_that_asks(builders.an_agent()) for number in range(CLIENTS)}
 
 
+@pytest.mark.proves(2)
 def test_of_the_same_suspend_sent_at_once_one_opens_the_wait_and_the_others_hear_of_it():
     before = deadlocks()
     with racers(clients_that_suspend()) as race:
         for _ in range(ROUNDS):
             assert suspend_at_once(race) == []
-            figures.COUNTED["races: six clients with one key (suspend); one opened the wait, all heard of it"] += 1
+            figures.count(
+                "races of six clients with one key (suspend)", "one opened the wait, all heard of it, 0 doubled"
+            )
     assert deadlocks() == before
 
 
+@pytest.mark.proves(2)
 def test_without_row_locks_the_same_suspend_sent_at_once_breaks_for_its_senders():
     """The database's constraints still stand: one wait, but a server error for whoever came second."""
     wrong = first_wrong(clients_that_suspend(), suspend_at_once, without=guards.without_row_locks)
     assert any("IntegrityError" in word for word in wrong)
 
 
+@pytest.mark.proves(2)
 def test_without_locks_and_constraints_the_same_suspend_opens_several_waits():
     constraints = (
         "one_checkpoint_per_number_of_a_run",
@@ -166,6 +172,7 @@ def look_first_then_insert() -> None:
     lifecycle._insert_run = insert
 
 
+@pytest.mark.proves(2)
 def test_looking_before_inserting_breaks_for_clients_that_come_at_once():
     moves = {f"client {number}": a_starter(builders.an_agent()) for number in range(CLIENTS)}
     wrong = first_wrong(moves, create_at_once, without=look_first_then_insert)

@@ -15,8 +15,8 @@ from reviewqueue import authority
 from runs import acting, expiry
 from runs.models import Agent, Run
 from runs.resuming import claim_continuations
-from tests import builders
-from tests.races import figures, guards
+from tests import builders, figures
+from tests.races import guards
 from tests.races.judging import breaches, deadlocks, mistold, rows
 from tests.races.racing import ROUNDS, Move, Race, first_wrong, racers
 
@@ -109,15 +109,17 @@ def act_at_the_lease_s_end(race: Race) -> list[str]:
     return wrong
 
 
+@pytest.mark.proves(5, 6, 9)
 def test_an_effect_begun_at_the_lease_s_end_is_refused_or_has_an_owner():
     before = deadlocks()
     with racers(moves()) as race:
         for _ in range(ROUNDS):
             assert act_at_the_lease_s_end(race) == []
-            figures.COUNTED["races: an effect at its lease's end; one performed it at most, each doubt owned"] += 1
+            figures.count("races of an effect at its lease's end", "performed once at most, each doubt owned")
     assert deadlocks() == before
     assert {*rows("SELECT status FROM ledger_effect")} == {("applied",), ("unknown",), ("intended",)}, "it was no race"
 
 
+@pytest.mark.proves(5)
 def test_without_row_locks_an_effect_is_begun_under_a_lease_that_has_ended():
     assert first_wrong(moves(), act_at_the_lease_s_end, without=guards.without_row_locks)

@@ -49,6 +49,7 @@ def start_slowly(agent, key, before_commit):
         before_commit()
 
 
+@pytest.mark.proves(10)
 def test_the_event_of_a_slow_transaction_is_not_passed_over():
     agent = builders.an_agent()
     written, go = threading.Event(), threading.Event()
@@ -74,6 +75,7 @@ def test_the_event_of_a_slow_transaction_is_not_passed_over():
     assert not Event.objects.filter(pk__gt=seen[0]).exists(), "read by row ids, the slow one would have been lost"
 
 
+@pytest.mark.proves(10)
 def test_a_reader_beside_writers_and_two_numberers_sees_each_event_once():
     agent = builders.an_agent()
     writing = [threading.Event() for _ in range(WRITERS)]

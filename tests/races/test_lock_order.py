@@ -234,6 +234,7 @@ def answer_while_locked_past_the_deadline(*, without: Callable[[], None] | None 
     return told.refused, breaches(interrupt.run_id)
 
 
+@pytest.mark.proves(7)
 def test_an_answer_that_waits_for_the_lock_past_the_deadline_is_late():
     assert answer_while_locked_past_the_deadline() == ("expired", [])
 
@@ -254,6 +255,7 @@ def read_the_clock_before_the_lock() -> None:
     gateway.lock_interrupt, gateway.clock = late_lock, EarlyClock
 
 
+@pytest.mark.proves(7)
 def test_with_the_clock_read_before_the_lock_a_late_answer_counts():
     refused, _ = answer_while_locked_past_the_deadline(without=read_the_clock_before_the_lock)
     assert refused == ""
@@ -274,9 +276,11 @@ def begin_while_a_pause_is_committed(*, without: Callable[[], None] | None = Non
     return told.refused
 
 
+@pytest.mark.proves(16)
 def test_no_effect_begins_once_a_pause_is_committed():
     assert begin_while_a_pause_is_committed() == "run_paused"
 
 
+@pytest.mark.proves(16)
 def test_without_row_locks_an_effect_begins_after_the_pause():
     assert begin_while_a_pause_is_committed(without=guards.without_row_locks) == ""

@@ -8,8 +8,7 @@ import pytest
 
 from runs import signals
 from runs.models import Interrupt
-from tests import builders
-from tests.races import figures
+from tests import builders, figures
 from tests.races.judging import breaches, rows
 from tests.races.racing import ROUNDS, Race, racers
 from tests.runs.test_signals import an_event, told
@@ -41,13 +40,14 @@ def meet(race: Race, number: int) -> list[str]:
     return wrong
 
 
+@pytest.mark.proves(4, 8)
 def test_a_signal_and_its_wait_at_once_always_meet():
     """MOVES 1: 88 of 200 were lost where each looked for the other in its own transaction."""
     builders.an_agent()
     with racers({"a sender": send_the_signal, "a worker": open_the_wait}) as race:
         for number in range(ROUNDS):
             assert meet(race, number) == []
-            figures.COUNTED["races: a signal and its wait at once; met"] += 1
+            figures.count("races of a signal and its wait", "they met once")
 
 
 def send_one_of_two(about: dict[str, Any]) -> str:

@@ -9,8 +9,8 @@ from django.contrib.auth.models import User
 
 from reviewqueue import gateway
 from runs.decisions import Answer
-from tests import builders
-from tests.races import figures, guards
+from tests import builders, figures
+from tests.races import guards
 from tests.races.judging import breaches, rows
 from tests.races.racing import ROUNDS, Move, Race, first_wrong, racers
 
@@ -51,11 +51,12 @@ def vote_at_once(race: Race) -> list[str]:
     return wrong if continuations == [(1,)] else [*wrong, f"{continuations[0][0]} continuations"]
 
 
+@pytest.mark.proves(3)
 def test_of_four_votes_at_once_two_close_it_once():
     with racers(four_people()) as race:
         for _ in range(ROUNDS):
             assert vote_at_once(race) == []
-            figures.COUNTED["races: four votes at once where two are needed; closed once"] += 1
+            figures.count("races of four votes where two are needed", "closed once")
 
 
 def test_without_row_locks_votes_at_once_are_lost_or_doubled():

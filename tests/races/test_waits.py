@@ -15,8 +15,8 @@ from reviewqueue import gateway
 from runs import amending
 from runs.decisions import Answer
 from runs.models import Agent, Continuation, Interrupt, Permit, Run
-from tests import builders
-from tests.races import figures, guards
+from tests import builders, figures
+from tests.races import guards
 from tests.races.judging import breaches, deadlocks, mistold, rows
 from tests.races.racing import ROUNDS, Move, Race, Told, first_wrong, racers
 from tests.races.test_answers import ANSWERS
@@ -89,15 +89,17 @@ def _what_the_next_worker_hears(continuation: Continuation, given: dict[str, Ans
     return [] if heard == expected else [f"the next worker hears {sorted(heard)}, or other words than were said"]
 
 
+@pytest.mark.proves(3, 4)
 def test_of_two_answers_under_all_both_count_and_one_continuation_has_them():
     before = deadlocks()
     with racers(two_people()) as race:
         for _ in range(ROUNDS):
             assert answer_both(race) == []
-            figures.COUNTED["races: two answers under `all`; one continuation, both answers in it"] += 1
+            figures.count("races of two answers under `all`", "one continuation, both answers in it")
     assert deadlocks() == before
 
 
+@pytest.mark.proves(4)
 def test_without_row_locks_two_answers_under_all_are_never_gone_on_from():
     lost = "an answered boundary that nobody may go on from"
     with guards.without_unique(*CONSTRAINTS):
@@ -172,17 +174,19 @@ def _heard_who_decided(agent: Told, person: Told) -> bool:
     return bool((winner["decision"], winner["decided_by"]) == (person.result["decision"], person.result["by"]))
 
 
+@pytest.mark.proves(3, 12)
 def test_of_an_answer_and_an_amendment_one_counts_and_the_other_hears_what_waits_now():
     before, ended = deadlocks(), Counter[str]()
     with racers(a_person_and_an_agent_that("amends")) as race:
         for _ in range(ROUNDS):
             assert answer_and_amend(race) == []
-            figures.COUNTED["races: an answer against an amendment; one counted, the other heard of it"] += 1
+            figures.count("races of an answer against an amendment", "one counted, the other heard of it")
     assert deadlocks() == before
     ended.update(status for (status,) in rows("SELECT status FROM runs_interrupt"))
     assert set(ended) == {"answered", "waiting"}, f"it was no race: {ended}"
 
 
+@pytest.mark.proves(12)
 def test_without_any_guard_an_answer_counts_for_what_nobody_was_shown():
     unseen = "an answer counts for what nobody was shown"
     moves = a_person_and_an_agent_that("amends")
@@ -223,12 +227,13 @@ def _heard_of_the_withdrawal(person: Told, interrupt: Interrupt) -> bool:
     return bool(person.extra["winner"]["decided_by"] == "withdrawn")
 
 
+@pytest.mark.proves(3)
 def test_of_an_answer_and_a_withdrawal_one_counts_and_the_other_hears_of_it():
     before = deadlocks()
     with racers(a_person_and_an_agent_that("withdraws")) as race:
         for _ in range(ROUNDS):
             assert answer_and_withdraw(race) == []
-            figures.COUNTED["races: an answer against a withdrawal; one counted, the other heard of it"] += 1
+            figures.count("races of an answer against a withdrawal", "one counted, the other heard of it")
     assert deadlocks() == before
     assert {*rows("SELECT status FROM runs_interrupt")} == {("answered",), ("withdrawn",)}, "it was no race"
 

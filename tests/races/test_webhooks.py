@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 RUNS = 60
 
 
+@pytest.mark.proves(10)
 def test_two_announcers_and_two_senders_do_nothing_twice():
     with receiver() as server:
         for place in range(4):

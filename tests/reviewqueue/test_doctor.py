@@ -83,6 +83,7 @@ def test_a_house_in_order_is_told_so():
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves(24)
 @pytest.mark.parametrize(
     ("breaking", "words"),
     [

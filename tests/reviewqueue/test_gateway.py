@@ -35,6 +35,7 @@ def refused_rows():
     return list(Decision.objects.exclude(status="accepted").values_list("status", "code"))
 
 
+@pytest.mark.proves(7)
 def test_a_late_answer_is_refused_though_no_sweep_ran(ana):
     """CASES C055, C056."""
     interrupt = builders.a_waiting_interrupt()
@@ -50,6 +51,7 @@ def test_a_late_answer_is_refused_though_no_sweep_ran(ana):
     assert [event.type for event in Event.objects.order_by("seq")][-1] == "decision.refused"
 
 
+@pytest.mark.proves(7)
 def test_a_late_answer_is_judged_at_the_next_level(ana):
     builders.a_policy(escalate_to=builders.a_queue("leads"))
     interrupt = builders.a_waiting_interrupt(builders.a_wait(wish={"on_expiry": {"do": "escalate"}}))
@@ -105,6 +107,7 @@ def test_an_assignee_who_could_not_decide_is_refused_at_the_start():
     assert refused.value.errors[0].pointer == "/interrupts/0/assignees/0"
 
 
+@pytest.mark.proves(13)
 def test_a_disabled_person_decides_nothing(ana):
     interrupt = builders.a_waiting_interrupt()
     ana.is_active = False
@@ -124,6 +127,7 @@ def test_denied_attempts_are_kept_up_to_a_bound(ana):
     assert Decision.objects.count() == gateway.DENIED_PER_HOUR
 
 
+@pytest.mark.proves(12)
 def test_another_version_or_another_content_is_stale(ana):
     """CASES C128, C121."""
     interrupt = builders.a_waiting_interrupt()
@@ -175,6 +179,7 @@ def test_members_that_do_not_belong_to_the_verdict_are_refused(ana):
         builders.decide(interrupt, ana, "respond", message="  ")
 
 
+@pytest.mark.proves(12)
 def test_an_edit_permits_the_edited_call_only(ana):
     interrupt = builders.a_waiting_interrupt()
     receipt = builders.decide(interrupt, ana, "edit", arguments={"supplier": "S-17", "amount": "90000.00"})
@@ -189,6 +194,7 @@ def test_a_refusing_verdict_leaves_no_permit_and_wakes_the_agent(ana, verdict):
     assert (receipt.permit, receipt.resume) == (None, "ready")
 
 
+@pytest.mark.proves(2)
 def test_one_request_key_is_one_decision(ana):
     """CASES C007, C008."""
     interrupt = builders.a_waiting_interrupt()
@@ -209,6 +215,7 @@ def test_the_same_words_to_a_later_version_are_another_answer(ana):
     assert builders.decide(interrupt, ana, version=2, request_key="form-2").decision.status == "accepted"
 
 
+@pytest.mark.proves(2, 3)
 def test_twenty_answers_of_one_person_are_one_decision(ana):
     """CASES C001."""
     interrupt = builders.a_waiting_interrupt()
@@ -246,6 +253,7 @@ def test_a_decided_wait_cannot_be_claimed(ana):
         desk.claim(responder=builders.a_reviewer("ben@example.org"), interrupt_id=interrupt.public_id)
 
 
+@pytest.mark.proves(4)
 def test_the_check_of_facts_is_a_row_of_the_answers_own_transaction(ana):
     interrupt = builders.a_waiting_interrupt(builders.a_wait(facts=[builders.a_checked_fact()]))
     receipt = builders.decide(interrupt, ana)

@@ -31,6 +31,7 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "log"
 
 
+@pytest.mark.proves(10)
 def test_a_message_comes_within_seconds_and_again_after_a_worker_died_in_the_call(environment, log):
     with receiver() as server:
         secret = say(environment, REGISTER.format(url=server.url)).strip()

@@ -54,6 +54,7 @@ def is_alive(process: psutil.Process) -> bool:
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.proves(8)
 @pytest.mark.parametrize("victim", ["the cluster itself", "its idle workers"])
 def test_a_killed_cluster_is_started_again_and_leaves_no_orphans(migrated: str, log: Path, victim: str):
     with started(*IN_A_HURRY, environment=environment_for(migrated), log=log) as worker:

@@ -192,6 +192,7 @@ def test_a_flag_is_told_before_the_lease(flags, refusal, lease):
     assert not Effect.objects.exists()
 
 
+@pytest.mark.proves(9)
 def test_an_older_lease_begins_nothing():
     run = a_leased_run()
     let_go(run)
@@ -199,6 +200,7 @@ def test_an_older_lease_begins_nothing():
         begin(run)
 
 
+@pytest.mark.proves(9)
 def test_a_lapsed_lease_begins_nothing_though_no_sweep_ran():
     run = a_leased_run()
     change(run, lease_until=clock.now())
@@ -224,6 +226,7 @@ def test_another_agents_run_is_not_there():
 # --- facts that the worker checks -------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves(14)
 def test_a_worker_reports_its_facts_before_its_first_effect():
     run = a_leased_run()
     fact = a_worker_fact(run)
@@ -263,6 +266,7 @@ def test_a_recorded_outcome_is_told_before_the_facts_are_reported():
 # --- reports ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves(6)
 def test_an_outcome_nobody_knows_holds_the_run_for_its_owner():
     run = a_leased_run()
     an_unknown_effect(run)
@@ -378,6 +382,7 @@ def test_an_owner_settles_and_the_run_goes_on(group, outcome):
     assert Hold.objects.get(run=run).lifted_by == "person:ana@example.org"
 
 
+@pytest.mark.proves(5)
 @pytest.mark.parametrize("verb", [settling.settle_unknown, settling.order_effect_again])
 @pytest.mark.parametrize("who", ["a stranger", "disabled"])
 def test_nobody_else_settles_or_orders(who, verb):
@@ -393,6 +398,7 @@ def test_nobody_else_settles_or_orders(who, verb):
     assert open_holds(run) == [("unknown_effect", KEY)]
 
 
+@pytest.mark.proves(6)
 def test_the_second_of_two_owners_learns_that_it_is_settled():
     run = a_leased_run()
     effect = an_unknown_effect(run)
@@ -414,6 +420,7 @@ def test_a_word_about_an_earlier_attempt_settles_nothing():
     settling.settle_unknown(effect_id=effect.pk, outcome="applied", person=owner, reason="seen", attempt=2)
 
 
+@pytest.mark.proves(5)
 def test_an_ordered_effect_is_performed_once_more_by_the_next_worker():
     run = a_leased_run()
     effect = an_unknown_effect(run)

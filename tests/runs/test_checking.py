@@ -97,6 +97,7 @@ def told(run):
 # --- nothing changed --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves(14)
 def test_an_answer_waits_for_the_check_of_its_facts():
     [order] = waits(builders.a_wait(), facts=[a_fact()])
     assert answer(order).resume == "checking"
@@ -126,6 +127,7 @@ def test_a_number_is_the_same_number_however_it_is_written():
     assert the_run().status == "ready"
 
 
+@pytest.mark.proves(14)
 @pytest.mark.parametrize("now", ["7", True, None, [7], {"now": 7}, Decimal("7.000000000000000001")])
 def test_a_value_of_another_type_has_changed(now):
     [order] = waits(builders.a_wait(), facts=[a_fact(value=7)])
@@ -161,6 +163,7 @@ def test_the_sweep_checks_what_is_due(monkeypatch):
 # --- replan: back to the agent ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves(14)
 def test_a_changed_fact_sends_the_run_back_to_its_agent_with_the_answer_as_evidence():
     [order] = waits(builders.a_wait(), facts=[a_fact()])
     answer(order)
@@ -395,6 +398,7 @@ def test_a_noted_change_lets_the_run_go_on_and_is_told():
 SILENT = Found(trouble="There was no whole reply within 5 seconds.")
 
 
+@pytest.mark.proves(14)
 def test_a_fact_that_cannot_be_told_is_looked_at_again_later_and_nobody_goes_on():
     [order] = waits(builders.a_wait(), facts=[a_fact()])
     answer(order)
@@ -418,6 +422,7 @@ def test_the_pauses_between_failed_checks_grow():
     assert pauses == [2, 10, 30, 120, 600, 600]
 
 
+@pytest.mark.proves(14, 21)
 def test_after_some_tries_the_run_is_held_for_the_agents_owner():
     [order] = waits(builders.a_wait(), facts=[a_fact()])
     answer(order)
@@ -472,6 +477,7 @@ def test_the_value_that_was_told_last_is_kept():
     assert (fact.last_status, fact.last_value) == ("unavailable", 7)
 
 
+@pytest.mark.proves(14, 21)
 def test_a_check_that_never_comes_back_comes_to_its_owner_too():
     [order] = waits(builders.a_wait(), facts=[a_fact()])
     continuation_id = answer(order).continuation.public_id
@@ -606,6 +612,7 @@ def test_a_check_of_nothing_does_nothing(verb):
 # --- freshness --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves(14)
 def test_a_claim_after_the_check_grew_old_has_the_facts_checked_again():
     [order] = waits(builders.a_wait(), facts=[a_fact()])
     answer(order)
@@ -660,6 +667,7 @@ def begin(claimed):
     )
 
 
+@pytest.mark.proves(14)
 def test_no_effect_begins_before_the_worker_has_checked_its_facts():
     _, claimed = resumed_with(a_worker_fact())
     with pytest.raises(FactsUnchecked) as refused:

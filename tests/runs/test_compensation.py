@@ -105,6 +105,7 @@ def holds(run: Run) -> list[tuple[str, str]]:
 # --- the good path ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves(15)
 def test_a_cancelled_run_takes_back_what_it_did_newest_first():
     run = a_cancelled_run("first", "second")
     assert (run.status, run.open_continuation, run.lease_until) == ("cancelling", "ready", None)
@@ -185,6 +186,7 @@ def test_a_failed_and_an_expired_run_take_back_the_same():
     assert fresh(expired).status == "expired"
 
 
+@pytest.mark.proves(15)
 def test_a_cancel_without_a_worker_offers_it_at_once_and_pressed_twice_is_once():
     run = a_leased_run()
     an_applied(run, "order")
@@ -213,6 +215,7 @@ def test_a_compensating_worker_is_not_told_to_stop():
 # --- doubt and loss ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves(6, 15)
 def test_unknown_effects_go_to_their_owner_before_anything_is_taken_back():
     run = a_leased_run()
     an_applied(run, "sure")
@@ -242,6 +245,7 @@ def test_a_late_outcome_of_the_old_worker_is_taken_back_too():
     assert (fresh(run).status, statuses(run)) == ("cancelled", {"late": "compensated"})
 
 
+@pytest.mark.proves(15)
 def test_a_worker_killed_between_two_undos_leaves_the_rest_to_the_next():
     run = a_cancelled_run("first", "second")
     take_back(claim(run), "second")
@@ -253,6 +257,7 @@ def test_a_worker_killed_between_two_undos_leaves_the_rest_to_the_next():
     assert fresh(run).status == "cancelled"
 
 
+@pytest.mark.proves(15)
 def test_a_worker_killed_between_the_undo_and_its_record_leaves_it_to_the_owner():
     run = a_cancelled_run("first", "second")
     begin_undo(claim(run), "second")
@@ -321,6 +326,7 @@ def test_a_late_applied_of_a_lost_compensating_worker_settles_it():
 # --- failing ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves(15, 21)
 def test_a_failed_undo_is_tried_again_under_numbers_and_then_goes_to_its_owner():
     run = a_cancelled_run("first", "second")
     claimed = claim(run)
@@ -363,6 +369,7 @@ def test_its_owner_may_let_an_effect_stay_and_the_older_ones_are_taken_back_all_
     assert (kept.undo_waived_by, kept.undo_waived_reason) == (ana, "we keep the crane")
 
 
+@pytest.mark.proves(15, 21)
 def test_workers_that_claim_and_take_nothing_back_are_a_matter_for_the_agents_owner():
     run = a_cancelled_run("order")
     for _ in range(5):

@@ -87,6 +87,7 @@ def report(started, begun, status="applied", **said):
     )
 
 
+@pytest.mark.proves(16)
 def test_a_pause_takes_effect_at_the_next_safe_point_and_no_effect_begins_before():
     started = builders.a_running_run()
     assert pause(started.run).status == "running"
@@ -98,6 +99,7 @@ def test_a_pause_takes_effect_at_the_next_safe_point_and_no_effect_begins_before
         commit(started, after=1)
 
 
+@pytest.mark.proves(16)
 def test_a_run_without_a_worker_is_paused_at_once_and_keeps_its_answer():
     ana = builders.a_reviewer()
     interrupt = builders.a_waiting_interrupt()
@@ -111,12 +113,14 @@ def test_a_run_without_a_worker_is_paused_at_once_and_keeps_its_answer():
     assert len(builders.claim(interrupt.agent)) == 1
 
 
+@pytest.mark.proves(16)
 def test_asked_twice_is_asked_once():
     started = builders.a_running_run()
     first = pause(started.run)
     assert pause(started.run, actor="person:eve@example.org").pause_asked_by == first.pause_asked_by
 
 
+@pytest.mark.proves(16)
 def test_a_pause_can_be_withdrawn_before_it_takes_effect():
     started = builders.a_running_run()
     pause(started.run)
@@ -124,6 +128,7 @@ def test_a_pause_can_be_withdrawn_before_it_takes_effect():
     assert commit(started).told.control == "continue"
 
 
+@pytest.mark.proves(16)
 def test_resuming_at_a_bare_boundary_makes_a_continuation():
     started = builders.a_running_run()
     pause(started.run)
@@ -151,6 +156,7 @@ def test_a_worker_that_does_not_stop_loses_its_lease():
     assert Run.objects.get().status == "paused"
 
 
+@pytest.mark.proves(15)
 def test_cancelling_a_waiting_run_closes_its_wait_in_the_same_transaction():
     """CASES C166."""
     ana = builders.a_reviewer()
@@ -162,6 +168,7 @@ def test_cancelling_a_waiting_run_closes_its_wait_in_the_same_transaction():
     assert not Continuation.objects.exists()
 
 
+@pytest.mark.proves(15)
 def test_cancelling_a_paused_run_without_a_worker_ends_it_at_once():
     """CASES C167."""
     interrupt = builders.a_waiting_interrupt()
@@ -169,6 +176,7 @@ def test_cancelling_a_paused_run_without_a_worker_ends_it_at_once():
     assert cancel(interrupt.run).status == "cancelled"
 
 
+@pytest.mark.proves(15)
 def test_cancelling_a_running_run_lets_its_worker_tell_the_truth_and_close():
     """CASES C170."""
     started = builders.a_running_run()

@@ -106,6 +106,7 @@ def test_an_escalated_wait_can_be_decided_by_the_next_queue_though_it_was_assign
     assert builders.decide(interrupt, olga).resume == "ready"
 
 
+@pytest.mark.proves(7)
 def test_exactly_at_the_deadline_is_late():
     interrupt = builders.a_waiting_interrupt()
     assert Interrupt.objects.filter(deadlines.due_waits(before=interrupt.deadline)).exists()
@@ -114,6 +115,7 @@ def test_exactly_at_the_deadline_is_late():
     ).exists()
 
 
+@pytest.mark.proves(8)
 def test_many_due_waits_each_end_once_after_downtime():
     """CASES C059, C209."""
     waits = [a_due_interrupt() for _ in range(5)]
@@ -124,6 +126,7 @@ def test_many_due_waits_each_end_once_after_downtime():
         assert Event.objects.filter(run=interrupt.run_id, type="interrupt.expired").count() == 1
 
 
+@pytest.mark.proves(7, 8, 20)
 def test_a_row_that_breaks_does_not_stop_the_others_nor_let_a_late_answer_in(monkeypatch, caplog):
     poisoned, good = a_due_interrupt(), a_due_interrupt()
     close = interrupts.close_expired
@@ -146,6 +149,7 @@ def test_a_row_that_breaks_does_not_stop_the_others_nor_let_a_late_answer_in(mon
     assert "a due row broke" in caplog.text
 
 
+@pytest.mark.proves(8)
 def test_an_answer_before_the_deadline_is_not_wiped_by_the_timer():
     """CASES C058."""
     interrupt = builders.a_waiting_interrupt()
@@ -156,6 +160,7 @@ def test_an_answer_before_the_deadline_is_not_wiped_by_the_timer():
     assert Decision.objects.get().verdict == "approve"
 
 
+@pytest.mark.proves(8)
 def test_a_run_that_nobody_picks_up_ends():
     started = builders.a_running_run(lease_seconds=0)
     run = started.run

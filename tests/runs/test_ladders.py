@@ -45,6 +45,7 @@ def resume(wait):
     resume_run(run_id=wait.run.public_id, actor="person:olga", reason="", check=no_checks)
 
 
+@pytest.mark.proves(8)
 def test_each_level_of_a_chain_is_asked_once_with_its_own_time():
     """CASES C200."""
     builders.a_reviewer()
@@ -64,6 +65,7 @@ def test_each_level_of_a_chain_is_asked_once_with_its_own_time():
     ]
 
 
+@pytest.mark.proves(8)
 def test_after_a_downtime_a_chain_is_climbed_one_level_at_a_time():
     """CASES C199: not all levels at once."""
     a_ladder()
@@ -75,6 +77,7 @@ def test_after_a_downtime_a_chain_is_climbed_one_level_at_a_time():
     assert wait.level == 1
 
 
+@pytest.mark.proves(7)
 def test_a_late_answer_is_judged_at_the_next_level_though_no_sweep_has_run():
     ana, lea = builders.a_reviewer(), builders.a_reviewer("lea@example.org", "leads")
     a_ladder()
@@ -85,6 +88,7 @@ def test_a_late_answer_is_judged_at_the_next_level_though_no_sweep_has_run():
     assert builders.decide(wait, lea).resume == "ready"
 
 
+@pytest.mark.proves(7)
 def test_a_late_answer_is_refused_though_no_sweep_has_run():
     ana = builders.a_reviewer()
     wait = builders.a_waiting_interrupt()

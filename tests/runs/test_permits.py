@@ -140,6 +140,7 @@ def test_where_no_rule_asks_no_permit_is_spent_by_itself():
     assert begin(run).effect.permit_ref is None
 
 
+@pytest.mark.proves(12)
 def test_another_call_than_the_approved_one_is_refused_and_shown():
     """C130: the approver saw one call, the tool was to run with another."""
     run = a_leased_run()
@@ -153,6 +154,7 @@ def test_another_call_than_the_approved_one_is_refused_and_shown():
     assert [event.refs["permit"] for event in shown] == [permit.public_id] * 2
 
 
+@pytest.mark.proves(12)
 def test_a_permit_for_another_name_does_not_fit():
     run = a_leased_run()
     permit = a_permit(run, name="cancel_purchase_order")
@@ -162,6 +164,7 @@ def test_a_permit_for_another_name_does_not_fit():
         begin(run, permit=permit.public_id, arguments=ABSENT)
 
 
+@pytest.mark.proves(5, 12)
 def test_a_permit_begins_one_effect_only():
     run = a_leased_run()
     a_rule()

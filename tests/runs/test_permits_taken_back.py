@@ -65,6 +65,7 @@ def test_a_renewed_review_makes_a_permit_of_its_own():
     assert begun.effect.permit_ref == Permit.objects.get(void_at=None).public_id
 
 
+@pytest.mark.proves(13)
 def test_an_answer_of_somebody_who_lost_the_right_permits_nothing():
     run, interrupt = an_approved_run()
     builders.a_reviewer().groups.clear()

@@ -80,6 +80,7 @@ def test_what_was_declared_as_not_done_may_be_tried_again_under_its_key():
     assert Effect.objects.get().probe_tries == 0
 
 
+@pytest.mark.proves(6)
 @pytest.mark.parametrize(
     "found",
     [
@@ -116,6 +117,7 @@ def test_not_found_is_an_answer_only_where_it_was_declared_one_and_after_some_ti
     assert Effect.objects.get().status == "failed"
 
 
+@pytest.mark.proves(6, 21)
 def test_it_is_tried_so_often_and_then_stays_with_its_owner():
     run = an_unknown()
     dues = []

@@ -33,6 +33,7 @@ def check_all() -> None:
         check_continuation(continuation_id=continuation.public_id, fetch=lambda fact: Found(trouble="not there"))
 
 
+@pytest.mark.proves(23)
 def test_every_lease_is_over_and_its_effects_are_unknown():
     run = acting_builders.a_leased_run()
     token = acting_builders.lease_token(run)
@@ -48,6 +49,7 @@ def test_every_lease_is_over_and_its_effects_are_unknown():
     assert claim(run.agent) == []
 
 
+@pytest.mark.proves(23)
 def test_a_waiting_run_can_be_answered_and_goes_on_only_after_its_owner_has_looked():
     interrupt = builders.a_waiting_interrupt()
     run = interrupt.run
@@ -65,6 +67,7 @@ def test_a_waiting_run_can_be_answered_and_goes_on_only_after_its_owner_has_look
     assert len(claim(run.agent)) == 1
 
 
+@pytest.mark.proves(23)
 def test_a_ready_run_is_checked_again_under_its_hold():
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, builders.a_reviewer())
@@ -75,6 +78,7 @@ def test_a_ready_run_is_checked_again_under_its_hold():
     assert interrupt.run.status == "blocked"
 
 
+@pytest.mark.proves(23)
 @pytest.mark.parametrize("is_claimed", [False, True])
 def test_what_was_being_taken_back_waits_for_its_owner_too(is_claimed):
     run = test_compensation.a_cancelled_run("order")
@@ -88,6 +92,7 @@ def test_what_was_being_taken_back_waits_for_its_owner_too(is_claimed):
     assert test_compensation.claim(run).continuation.kind == "compensate"
 
 
+@pytest.mark.proves(23)
 def test_only_who_answers_for_the_agent_lets_its_runs_go_on():
     run = builders.a_waiting_interrupt().run
     hold_after_restore()
@@ -101,6 +106,7 @@ def test_only_who_answers_for_the_agent_lets_its_runs_go_on():
     assert Hold.objects.filter(lifted_at=None).count() == 1
 
 
+@pytest.mark.proves(23)
 def test_no_fence_of_the_lost_time_comes_again_not_even_after_a_restart():
     started = builders.a_running_run()
     fail_run(agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, error=None)
@@ -126,6 +132,7 @@ def test_holding_twice_holds_once():
     assert (Hold.objects.count(), run.open_holds) == (1, 1)
 
 
+@pytest.mark.proves(23)
 def test_feeds_go_on_behind_every_number_that_was_given():
     run = builders.a_running_run().run
     Feed.objects.create(agent=run.agent, last_seq=7)

@@ -50,6 +50,7 @@ def test_a_lost_lease_makes_a_continuation_from_the_last_checkpoint():
     assert claimed.lease.fence > started.lease.fence
 
 
+@pytest.mark.proves(12, 24)
 def test_a_changed_checkpoint_goes_to_no_worker_and_the_answer_is_kept():
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, builders.a_reviewer())
@@ -73,6 +74,7 @@ def test_a_changed_checkpoint_goes_to_no_worker_and_the_answer_is_kept():
     assert len(claimed.answers) == 1
 
 
+@pytest.mark.proves(9)
 @pytest.mark.parametrize("verb", ["checkpoint", "heartbeat", "complete", "fail", "suspend"])
 def test_a_stale_lease_cannot_write(verb):
     started = builders.a_running_run()
@@ -90,6 +92,7 @@ def test_a_stale_lease_cannot_write(verb):
         calls[verb]()
 
 
+@pytest.mark.proves(9)
 def test_a_late_heartbeat_revives_nothing_though_no_sweep_ran():
     """CASES C050."""
     started = builders.a_running_run()
@@ -114,6 +117,7 @@ def test_the_same_checkpoint_again_is_the_same_checkpoint():
     assert (again.created, again.checkpoint) == (False, first.checkpoint)
 
 
+@pytest.mark.proves(20, 21)
 def test_five_claims_without_a_boundary_leave_the_run_to_its_owner():
     started = builders.a_running_run()
     run = started.run
@@ -212,6 +216,7 @@ def test_the_most_urgent_run_is_claimed_first():
     assert [it.run.pk for it in claimed] == [urgent.run_id, calm.run_id]
 
 
+@pytest.mark.proves(2)
 def test_complete_twice_by_the_same_lease_is_once():
     started = builders.a_running_run()
     run, token = started.run, started.lease.token
@@ -222,6 +227,7 @@ def test_complete_twice_by_the_same_lease_is_once():
         fail_run(agent=run.agent, run_id=run.public_id, token=token, error=None)
 
 
+@pytest.mark.proves(9)
 def test_a_token_of_another_run_is_no_lease_of_this_one():
     """CASES C223."""
     one, other = builders.a_running_run(), builders.a_running_run()

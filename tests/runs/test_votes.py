@@ -195,6 +195,7 @@ def test_the_last_vote_taken_back_leaves_the_others_counted():
 
 
 @pytest.mark.parametrize("who", [0, 1])
+@pytest.mark.proves(13)
 def test_a_vote_whose_person_lost_the_right_reopens_at_the_claim_and_keeps_the_other(who):
     """PROMISES 13, for several."""
     people = three_people()
@@ -224,6 +225,7 @@ def test_two_lost_votes_reopen_once():
     assert len(denied.refs["decisions"]) == 2
 
 
+@pytest.mark.proves(13)
 def test_a_vote_whose_person_lost_the_right_does_not_help_to_decide():
     ana, ben, cem = three_people()
     wait = a_payment()
