@@ -13,6 +13,8 @@ from django.contrib.auth.models import User
 from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
 
+from ledger import compiled
+from ledger.compiled import Compiled, Given
 from ledger.effects import mark_compensated
 from ledger.errors import AlreadySettled, PayloadInvalid
 from ledger.models import Effect, Order
@@ -32,7 +34,7 @@ def due_undos(scope: str, *, on: str) -> list[Effect]:
 
     Not those that a named person let stay as they are.
     """
-    return [effect for effect in _newest_first(scope) if on in effect.compensate_on]
+    return [effect for effect in _TO_TAKE_BACK.all(scope=scope) if on in effect.compensate_on]
 
 
 def would_be_undone(effect: Effect, *, on: str) -> bool:
@@ -45,10 +47,14 @@ def newest_due_undo(scope: str, *, on: str) -> Effect | None:
     return next((effect for effect in _newest_first(scope).iterator(chunk_size=20) if on in effect.compensate_on), None)
 
 
-def _newest_first(scope: str) -> QuerySet[Effect]:
+def _newest_first(scope: str | Given) -> QuerySet[Effect]:
     applied = Effect.objects.filter(scope=scope, status=EffectStatus.APPLIED, compensation__isnull=False)
     stands = applied.filter(undoes__isnull=True, undo_waived_by__isnull=True).select_related("owner")
     return stands.order_by(Coalesce(F("begun_at"), F("created_at")).desc(), "-id")
+
+
+#: Asked at the end of every run, of which most have none.
+_TO_TAKE_BACK = Compiled(lambda: _newest_first(compiled.text("scope")))
 
 
 def due_cancels(scope: str) -> list[Effect]:

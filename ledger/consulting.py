@@ -52,7 +52,12 @@ def begun_under(*, scope: str, fence: int) -> bool:
 
 def any_open(scope: str) -> bool:
     """Tell whether an effect of the run is under way or in doubt; most runs end with none."""
-    return Effect.objects.filter(scope=scope, status__in=sorted(OPEN)).exists()
+    return bool(_ANY_OPEN.all(scope=scope))
+
+
+_ANY_OPEN = Compiled(
+    lambda: Effect.objects.filter(scope=compiled.text("scope"), status__in=sorted(OPEN)).values_list("pk")[:1]
+)
 
 
 def unsettled_effects(scope: str) -> list[Effect]:

@@ -17,6 +17,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 MODES = ("production", "demo", "test")
 PROCESSES = ("web", "worker", "command")
+SECONDS_IDLE = 30  # between two statements of one transaction
 
 
 def text(name: str, default: str = "") -> str:
@@ -133,7 +134,9 @@ def _postgresql(address: str, *, process: str, pool_size: int) -> dict[str, Any]
     options: dict[str, Any] = dict(parse_qsl(parts.query))
     host = options.pop("host", "") or unquote(parts.hostname or "")
     # Prepared statements get one plan for good. Django itself still sends literal values, which partial indexes need.
-    options["options"] = f"{options.get('options', '')} -c plan_cache_mode=force_generic_plan".strip()
+    # A process that was frozen in a transaction must not keep its locks: ours last for milliseconds.
+    ours = f"-c plan_cache_mode=force_generic_plan -c idle_in_transaction_session_timeout={SECONDS_IDLE}s"
+    options["options"] = f"{options.get('options', '')} {ours}".strip()
     settings: dict[str, Any] = {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path).removeprefix("/"),

@@ -30,6 +30,9 @@ T = TypeVar("T")
 WORKER_NAME = "REVIEWQUEUE_WORKER"  # set by the supervisor for its cluster: who beats here
 SECONDS_BETWEEN_BEATS = 2
 SWEPT_AT_ONCE = 200  # well under the cluster's time-out for one task; what is left is due again a second later
+SECONDS_OF_EXPIRING = (
+    2  # where so many are due together, more than one second's worth: the supervisor looks once a second
+)
 SECONDS_FOR_CHECKS = 10  # a check may take forty: with the last one begun in time, still within the task's time-out
 SECONDS_OF_ANNOUNCING = 10
 SECONDS_OF_DELIVERING = 20  # and ten for the last calls to come home: well under that time-out too
@@ -90,7 +93,7 @@ def _kept_since() -> datetime:
 def sweep() -> None:
     """End what is due, each row in its own transaction. Two sweeps at once are harmless: each looks again under the lock."""
     expiry.release_lapsed_leases(limit=SWEPT_AT_ONCE)
-    expiry.expire_due_interrupts(limit=SWEPT_AT_ONCE)
+    _expire_due_waits()
     expiry.remind_due(limit=SWEPT_AT_ONCE)
     nesting.end_orphans(limit=SWEPT_AT_ONCE)
     nesting.pass_pauses_on(limit=SWEPT_AT_ONCE)
@@ -106,6 +109,13 @@ def sweep() -> None:
         if time.monotonic() - began > SECONDS_FOR_CHECKS:
             break
         checking.check_continuation(continuation_id=continuation_id, fetch=outbound.fetch_fact)
+
+
+def _expire_due_waits() -> None:
+    began = time.monotonic()
+    while expiry.expire_due_interrupts(limit=SWEPT_AT_ONCE):
+        if time.monotonic() - began > SECONDS_OF_EXPIRING:
+            break
 
 
 @entry_point

@@ -2,8 +2,9 @@
 
 Four kinds of due rows: waits past their deadline, leases that lapsed, runs that stayed too long without a worker, and
 continuations whose check is due (those are only listed here). A sweep takes each row in its own transaction, looks again
-under the run's lock, and moves a row that breaks forward, so that it cannot stop the others. The gateway calls the same
-``expire_interrupt`` when a late answer comes and no sweep has run.
+under the run's lock (a run that somebody else has locked is due again a second later), and moves a row that breaks forward,
+so that it cannot stop the others. The gateway calls the same ``expire_interrupt`` when a late answer comes and no sweep has
+run.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from datetime import datetime
 
 from django.db.models import Q
 
-from ledger import clock, consulting, effects
+from ledger import clock, compiled, consulting, effects
+from ledger.compiled import Compiled
 from ledger.exact import ABSENT
 from ledger.transactions import assert_open, use_case
 from runs import nesting
@@ -124,7 +126,7 @@ def _escalate(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
 @use_case
 def remind_if_due(*, interrupt_pk: int) -> bool:
     """Remind the people of one wait, once for each time that its policy names; what was missed is made up for once."""
-    run = Run.objects.locked().filter(interrupts=interrupt_pk).first()
+    run = _RUN_TO_LOCK.first(interrupt=interrupt_pk)
     if run is None:
         return False
     locked = Interrupt.objects.select_for_update(of=("self",), no_key=True).select_related("policy", "queue")
@@ -151,15 +153,11 @@ def remind_if_due(*, interrupt_pk: int) -> bool:
 
 @use_case
 def expire_if_due(*, interrupt_pk: int) -> bool:
-    """Expire one wait, if it is still due under the locks: an answer or another sweep may have been first."""
-    run = Run.objects.locked().filter(interrupts=interrupt_pk).first()
+    """Expire one wait, if it is still due under the locks: an answer or another sweep may have been first, or be at it."""
+    run = _RUN_TO_LOCK.first(interrupt=interrupt_pk)
     if run is None:
         return False
-    interrupt = (
-        Interrupt.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("policy", "checkpoint")
-        .get(pk=interrupt_pk)
-    )
+    [interrupt] = _INTERRUPT_TO_LOCK.all(pk=interrupt_pk)
     interrupt.run = run
     now = clock.now()
     if interrupt.status != InterruptStatus.WAITING or not is_over(interrupt, now=now):
@@ -168,12 +166,24 @@ def expire_if_due(*, interrupt_pk: int) -> bool:
     return True
 
 
+_RUN_TO_LOCK = Compiled(lambda: Run.objects.locked(skip=True).filter(interrupts=compiled.number("interrupt")))
+#: Without the checkpoint's state, which may be large: nothing that happens at a deadline reads it.
+_INTERRUPT_TO_LOCK = Compiled(
+    lambda: (
+        Interrupt.objects.select_for_update(of=("self",), no_key=True)
+        .select_related("policy", "checkpoint")
+        .defer("checkpoint__state")
+        .filter(pk=compiled.number("pk"))
+    )
+)
+
+
 @use_case
 def end_lease_if_lapsed(*, run_pk: int) -> bool:
     """End one lapsed lease, or one whose holder was asked to stop and ran on past ``stop_by``."""
-    run = Run.objects.locked().select_related("agent").get(pk=run_pk)
+    run = Run.objects.locked(skip=True).select_related("agent").filter(pk=run_pk).first()
     now = clock.now()
-    if run.lease_until is None:
+    if run is None or run.lease_until is None:
         return False
     overran = run.stop_by is not None and run.stop_by <= now
     if run.lease_until > now and not overran:
@@ -185,9 +195,11 @@ def end_lease_if_lapsed(*, run_pk: int) -> bool:
 @use_case
 def expire_run_if_due(*, run_pk: int) -> bool:
     """End one run that stayed without a worker past its end."""
-    run = Run.objects.locked().get(pk=run_pk)
+    run = Run.objects.locked(skip=True).filter(pk=run_pk).first()
     now = clock.now()
-    if run.status in FINAL or run.ending or run.lease_until or run.expires_at is None or run.expires_at > now:
+    if run is None or run.status in FINAL or run.ending or run.lease_until:
+        return False
+    if run.expires_at is None or run.expires_at > now:
         return False
     end_run(run, RunStatus.EXPIRED, reason=f"It stayed {run.status} too long.", actor=SYSTEM, now=now)
     store(run, now)
@@ -229,7 +241,9 @@ def doubt_overdue_effects(*, limit: int) -> int:
 
 @use_case
 def _doubt_overdue(*, run_id: str) -> int:
-    run = Run.objects.locked().get(public_id=run_id)
+    run = Run.objects.locked(skip=True).filter(public_id=run_id).first()
+    if run is None:
+        return 0
     now = clock.now()
     overdue = effects.doubt_overdue(scope=run_id, now=now, by=SYSTEM)
     for effect in overdue:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from django.db.models import Q, QuerySet
 
+from ledger import compiled
+from ledger.compiled import Compiled
 from ledger.errors import PayloadInvalid
 from runs.errors import RunCancelled, RunFinished, TooDeep
 from runs.models import Agent, Interrupt, Policy, Run
@@ -89,7 +91,12 @@ def policy_for(run: Run, agent: Agent, reason: str, *, at: str = "") -> Policy:
 
 def has_live_children(run: Run) -> bool:
     """Tell whether a child has not ended: until then its parent has not, either."""
-    return Run.objects.filter(parent=run, ended_at=None).exists()
+    return bool(_LIVE_CHILD.all(parent=run.pk))
+
+
+_LIVE_CHILD = Compiled(
+    lambda: Run.objects.filter(parent=compiled.number("parent"), ended_at=None).values_list("pk")[:1]
+)
 
 
 def tell_parent(run: Run, *, status: str, now: datetime) -> None:

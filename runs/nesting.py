@@ -85,10 +85,12 @@ def end_orphans(*, limit: int) -> int:
 
 @use_case
 def _end_orphan(*, run_pk: int) -> bool:
-    run = Run.objects.locked().select_related("agent").get(pk=run_pk)
+    run = Run.objects.locked(skip=True).select_related("agent").filter(pk=run_pk).first()
     now = clock.now()
+    if run is None or run.status in FINAL or run.ending:
+        return False
     parent = run.parent
-    if run.status in FINAL or run.ending or parent is None or not parent.ending:
+    if parent is None or not parent.ending:
         return False
     if run.lease_until:
         run.stop_by = now + timedelta(seconds=run.max_step_seconds)

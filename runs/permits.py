@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 
 from ledger import compiled
 from ledger.canonical import digest
+from ledger.compiled import CompiledUpdate
 from ledger.models import Effect
 from ledger.public_ids import new_id
 from ledger.transactions import assert_open
@@ -41,10 +42,15 @@ def void_permits(run: Run, *, reason: str, now: datetime, interrupt: Interrupt |
     One that was spent dies too: what it began keeps its outcome, and cannot be tried again on its strength.
     """
     assert_open()
-    standing = Permit.objects.filter(run=run, void_at=None)
-    if interrupt is not None:
-        standing = standing.filter(decision__interrupt=interrupt)
+    if interrupt is None:
+        return _VOIDED.write(run=run.pk, void_at=now, void_reason=reason[:300])
+    standing = Permit.objects.filter(run=run, void_at=None, decision__interrupt=interrupt)
     return standing.update(void_at=now, void_reason=reason[:300])
+
+
+_VOIDED = CompiledUpdate(
+    lambda: Permit.objects.filter(run=compiled.number("run"), void_at=None), ("void_at", "void_reason")
+)
 
 
 def replace_permit(run: Run, public_id: str, *, by: Permit, now: datetime) -> None:

@@ -51,9 +51,14 @@ def a_reviewer_s_claim() -> Ready:
     return Ready(run=interrupt.run, move=lambda: bool(desk.claim(responder=ana, interrupt_id=interrupt.public_id)))
 
 
-def an_expiry() -> Ready:
+def a_due_wait() -> Interrupt:
     interrupt = builders.a_waiting_interrupt()
     builders.move_deadline(interrupt, clock.now())
+    return interrupt
+
+
+def an_expiry() -> Ready:
+    interrupt = a_due_wait()
     return Ready(run=interrupt.run, move=lambda: expiry.expire_if_due(interrupt_pk=interrupt.pk))
 
 
@@ -150,9 +155,6 @@ STEP = {"after": 0, "snapshot": Snapshot(step="next", state={}), "facts": []}
 VERBS: dict[str, Callable[[], Ready]] = {
     "decide": a_decision,
     "claim to review": a_reviewer_s_claim,
-    "expire a wait": an_expiry,
-    "expire a run": the_end_of_a_run_nobody_claims,
-    "end a lease": the_end_of_a_lease,
     "claim a run": a_claim,
     "check": a_check,
     "begin an effect": an_effect_begun,
@@ -167,6 +169,12 @@ VERBS: dict[str, Callable[[], Ready]] = {
     "resume": a_person_s(control.resume_run),
     "cancel": a_person_s(control.cancel_run),
     "hand back": a_worker_s(returning.hand_back, reason="retry", detail=""),
+}
+#: A sweep has others to look after: it passes by a run that is locked, since its holder may be frozen.
+SWEEPS: dict[str, Callable[[], Ready]] = {
+    "expire a wait": an_expiry,
+    "expire a run": the_end_of_a_run_nobody_claims,
+    "end a lease": the_end_of_a_lease,
 }
 
 
@@ -201,6 +209,25 @@ def test_every_verb_waits_for_its_run_before_it_locks_anything_else(verb: str):
         [told] = race.told()
     assert (told.result is not None, told.refused, told.broke) == (True, "", "")
     assert breaches(ready.run.pk) == []
+
+
+@pytest.mark.parametrize("verb", SWEEPS)
+def test_a_sweep_passes_by_a_run_that_is_locked_and_ends_it_afterwards(verb: str):
+    ready = SWEEPS[verb]()
+    with racers({verb: lambda _: ready.move()}) as race:
+        with a_locked(ready.run):
+            assert race.round()[0].result is False
+        assert race.round()[0].result is True
+    assert breaches(ready.run.pk) == []
+
+
+def test_a_frozen_session_with_a_lock_stops_the_sweep_of_no_other_wait():
+    """PROMISES 20: the row that cannot be taken now is due again a second later."""
+    locked, others = a_due_wait(), [a_due_wait() for _ in range(5)]
+    with racers({"a sweep": lambda _: expiry.expire_due_interrupts(limit=100)}) as race:
+        with a_locked(locked.run):
+            assert race.round()[0].result == len(others)
+        assert race.round()[0].result == 1
 
 
 def test_a_worker_that_looks_for_work_passes_by_a_run_that_is_locked():

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from ledger import clock
-from ledger.errors import PayloadInvalid
+from ledger.errors import Busy, PayloadInvalid
 from reviewqueue import tasks
 from runs import deadlines, expiry, interrupts
 from runs.errors import PolicyRefuses
@@ -147,6 +147,19 @@ def test_a_row_that_breaks_does_not_stop_the_others_nor_let_a_late_answer_in(mon
     assert (good.status, poisoned.status, poisoned.deadline) == ("expired", "waiting", deadline)
     assert poisoned.sweep_after > clock.now()
     assert "a due row broke" in caplog.text
+
+
+def test_a_row_that_the_database_was_too_busy_for_is_due_again_at_once(monkeypatch):
+    """Nothing is wrong with it, and five minutes are late: on SQLite another writer may be in the way for a while."""
+    interrupt = a_due_interrupt()
+    with monkeypatch.context() as busy:
+        busy.setattr(expiry, "close_expired", refuse_as_busy)
+        assert expiry.expire_due_interrupts(limit=10) == 0
+    assert expire(interrupt).status == "expired"
+
+
+def refuse_as_busy(run, interrupt, *, now):
+    raise Busy
 
 
 @pytest.mark.proves(8)
