@@ -27,9 +27,10 @@ from runs.deadlines import is_over
 from runs.decisions import winner_of
 from runs.models import Interrupt
 from runs.states import InterruptStatus
+from runs.votes import Tally, tallies
 
 REDRAWN_AFTER = 15  # seconds; times in words go on, and what no timeline tells is seen
-_STANDING = re.compile(r"([a-z]{1,10})\.([0-9]{1,9})\.([0-9]{1,18})\.([0-9]{1,5})")
+_STANDING = re.compile(r"([a-z]{1,10})\.([0-9]{1,9})\.([0-9]{1,18})\.([0-9]{1,5})\.([0-9]{1,5})([a-z]?[0-9a-f]{0,8})")
 _OVERDUE = "overdue"
 _CLIMBED = "climbed"
 
@@ -74,10 +75,25 @@ def _climbed_away(request: PageRequest, interrupt_id: str) -> HttpResponse:
 
 
 def standing_of(interrupt: Interrupt, *, now: datetime) -> str:
-    """Return what a page of this wait depends on: its status, its version, who holds it, how often it was escalated."""
+    """Return what a page of this wait depends on: status, version, holder, how often it was escalated, who voted."""
     is_overdue = interrupt.status == InterruptStatus.WAITING and is_over(interrupt, now=now)
     status = _OVERDUE if is_overdue else interrupt.status
-    return f"{status}.{interrupt.state_version}.{_holder(interrupt, now=now)}.{interrupt.level}"
+    return f"{status}.{interrupt.state_version}.{_holder(interrupt, now=now)}.{interrupt.level}.{_votes_mark(interrupt)}"
+
+
+def _votes_mark(interrupt: Interrupt) -> str:
+    """Return how many votes count on an open wait, and a mark that differs with another's instead: no vote, no mark.
+
+    A vote changes no version, and one that is taken back while another is given changes no count.
+    """
+    so_far = _votes_on(interrupt)
+    if so_far is None or not so_far.votes:
+        return "0"
+    return f"{so_far.counted}x{_digest(' '.join(vote.public_id for vote in so_far.votes))[:8]}"
+
+
+def _votes_on(interrupt: Interrupt) -> Tally | None:
+    return tallies([interrupt]).get(interrupt.pk) if interrupt.status == InterruptStatus.WAITING else None
 
 
 def _holder(interrupt: Interrupt, *, now: datetime) -> int:
@@ -122,7 +138,26 @@ def _moved(interrupt: Interrupt, seen: str, *, reader: AbstractUser, now: dateti
         strong = "Your claim has ended." if holder == reader.pk else "Nobody holds this any more."
         words = "Others may take it; you can still decide." if holder == reader.pk else "You can take it now."
         return Moved(strong=strong, words=words, is_inert=False, reads_again=holder != reader.pk)
+    if f"{found[5]}{found[6]}" != _votes_mark(interrupt):
+        return _voted(interrupt, had=int(found[5]), reader=reader)
     return None
+
+
+def _voted(interrupt: Interrupt, *, had: int, reader: AbstractUser) -> Moved | None:
+    """Say that others voted, or took a vote back, while this was read: nothing typed is lost, and one's own still counts."""
+    so_far = _votes_on(interrupt)
+    if so_far is None:
+        return None
+    count = f"{so_far.counted} of {so_far.needed} have approved now"
+    if so_far.includes(reader):
+        words = f"{count}; the rest is for others."
+        return Moved(strong="You have approved this, on another page.", words=words, is_inert=True)
+    if so_far.counted < had or not so_far.votes:
+        return Moved(strong="An approval was taken back.", words=f"{count}.", is_inert=False, reads_again=True)
+    last = so_far.votes[-1].by
+    strong = f"{_name(last)} approved this." if last is not None else "Somebody approved this."
+    more = "yours would be the last" if so_far.missing == 1 else f"{so_far.missing} more are needed"
+    return Moved(strong=strong, words=f"{count}; {more}.", is_inert=False, reads_again=True)
 
 
 def _closed(interrupt: Interrupt) -> Moved:

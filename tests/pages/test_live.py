@@ -137,6 +137,34 @@ class TestAWait:
         acts.release(responder=other, interrupt_id=held.public_id)
         assert "notice" not in told(held)
 
+    def test_somebody_elses_vote_is_told_and_makes_nothing_inert(self):
+        person, other, third = desk.lena(), *(builders.a_reviewer(f"{name}@company.example") for name in ("ben", "zoe"))
+        client, interrupt = desk.signed_in(person), builders.a_waiting_interrupt(builders.a_wait(wish={"quorum": 3}))
+        before = self.address(client, interrupt)
+        tag = f'"{before.partition("seen=")[2]}"'
+        assert ask(client, before, WAIT, tag).status_code == 304
+        decide(interrupt, other)
+        told = ask(client, before, WAIT, tag).content.decode()
+        assert "ben@company.example approved this." in told.replace("</bdi>", "")
+        assert "1 of 3 have approved now; 2 more are needed." in told
+        assert "Read it again" in told
+        assert "data-inert" not in told
+        after = self.address(client, interrupt)
+        acts.undo(responder=other, interrupt_id=interrupt.public_id)
+        assert "An approval was taken back." in ask(client, after, WAIT).content.decode()
+        decide(interrupt, third)  # as many as there were, and another's
+        told = ask(client, after, WAIT).content.decode()
+        assert "zoe@company.example approved this." in told.replace("</bdi>", "")
+
+    def test_ones_own_vote_on_another_page_is_told_and_this_page_votes_no_second_time(self):
+        person, _ = desk.lena(), builders.a_reviewer("ben@company.example")
+        client, interrupt = desk.signed_in(person), builders.a_waiting_interrupt(builders.a_wait(wish={"quorum": 2}))
+        before = self.address(client, interrupt)
+        decide(interrupt, person)
+        told = ask(client, before, WAIT).content.decode()
+        assert "You have approved this, on another page." in told
+        assert "data-inert" in told
+
     def test_ones_own_claim_that_ended_is_told_and_makes_nothing_inert(self):
         person = desk.lena()
         client, interrupt = desk.signed_in(person), desk.a_refund(1)
@@ -148,7 +176,11 @@ class TestAWait:
         assert "data-inert" not in told
 
     @pytest.mark.parametrize(
-        "seen", ["", "x", "waiting.1", "waiting.9999999999.0", "waiting.1.0.0", "%00", "answered.1.0"]
+        "seen",
+        [
+            *("", "x", "waiting.1", "waiting.9999999999.0", "waiting.1.0.0", "waiting.1.0.0.", "%00", "answered.1.0"),
+            *("waiting.1.0.0.0xzz", "waiting.1.0.0.x1", "answered.1.0.0.0"),
+        ],
     )
     def test_a_made_up_state_is_told_nothing(self, seen: str):
         client, interrupt = desk.signed_in(desk.lena()), desk.a_refund(1)
