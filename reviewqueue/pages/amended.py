@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 
 from ledger import exact
 from reviewqueue.pages import times
-from reviewqueue.pages.changes import Difference, differences_between
+from reviewqueue.pages.changes import ShownDifference, shown_differences
 from runs.models import Fact, Interrupt, Revision
 from runs.revisions import revision_seen
 
@@ -26,7 +26,7 @@ class Amended:
 
     since: int
     at: datetime
-    places: tuple[Difference, ...]
+    places: tuple[ShownDifference, ...]
     deadline: SafeString | str = ""
 
 
@@ -38,7 +38,7 @@ def amended_since(interrupt: Interrupt, version: int, *, facts: list[Fact]) -> A
     if seen is None:
         return None
     own = [fact for fact in facts if fact.interrupt_id == interrupt.pk]
-    places = differences_between(_of_revision(seen), _of_wait(interrupt, own))
+    places = shown_differences(_of_revision(seen), _of_wait(interrupt, own))
     deadline: SafeString | str = ""
     if seen.deadline != interrupt.deadline:
         deadline = format_html("{} is now {}", times.moment(seen.deadline), times.moment(interrupt.deadline))

@@ -11,10 +11,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from ledger import exact
-from reviewqueue.pages.changes import differences_between
+from reviewqueue.pages.changes import shown_differences
 from reviewqueue.pages.characters import seen
+from runs.edits import arguments_seen
 from runs.models import Decision, Interrupt
-from runs.revisions import revision_seen
 from runs.states import Verdict
 
 PLACES_TOLD = 4
@@ -25,8 +25,7 @@ def edited_in_words(decision: Decision | None, wait: Interrupt | None) -> SafeSt
     """Return which places of the call a person changed, old and new, the first of them."""
     if decision is None or wait is None or decision.verdict != Verdict.EDIT or wait.proposal is None:
         return ""
-    seen_then = revision_seen(wait, decision.state_version) or wait
-    found = differences_between((seen_then.proposal or {}).get("arguments"), decision.arguments)
+    found = shown_differences(arguments_seen(wait, decision.state_version), decision.arguments)
     told = [
         format_html("<code>{}</code> {} → {}", seen(it.place, one_line=True), _short(it.old), _short(it.new))
         for it in found[:PLACES_TOLD]

@@ -78,7 +78,9 @@ def standing_of(interrupt: Interrupt, *, now: datetime) -> str:
     """Return what a page of this wait depends on: status, version, holder, how often it was escalated, who voted."""
     is_overdue = interrupt.status == InterruptStatus.WAITING and is_over(interrupt, now=now)
     status = _OVERDUE if is_overdue else interrupt.status
-    return f"{status}.{interrupt.state_version}.{_holder(interrupt, now=now)}.{interrupt.level}.{_votes_mark(interrupt)}"
+    return (
+        f"{status}.{interrupt.state_version}.{_holder(interrupt, now=now)}.{interrupt.level}.{_votes_mark(interrupt)}"
+    )
 
 
 def _votes_mark(interrupt: Interrupt) -> str:

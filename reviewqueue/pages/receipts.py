@@ -21,9 +21,9 @@ from reviewqueue.pages.tellings import tellings_of
 from reviewqueue.pages.waits import asked
 from reviewqueue.screens import ReceiptScreen
 from runs.decisions import who_decided
+from runs.edits import arguments_seen
 from runs.endings import would_end_run
 from runs.models import Decision, Interrupt
-from runs.revisions import revision_seen
 from runs.states import APPROVING, DecisionStatus, InterruptStatus, Verdict
 
 
@@ -99,8 +99,7 @@ def _edited(decision: Decision) -> list[Change]:
     """Return what the person changed in the call, against the proposal that they saw."""
     if decision.verdict != Verdict.EDIT or decision.arguments is None:
         return []
-    seen = revision_seen(decision.interrupt, decision.state_version) or decision.interrupt
-    return changes_between((seen.proposal or {}).get("arguments"), decision.arguments)
+    return changes_between(arguments_seen(decision.interrupt, decision.state_version), decision.arguments)
 
 
 def _may_be_undone(screen: ReceiptScreen, *, reader: AbstractUser, now: datetime) -> bool:

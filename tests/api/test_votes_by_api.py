@@ -62,6 +62,35 @@ def test_the_agent_is_told_of_an_edit_where_a_voter_changed_the_call(worker, peo
     [claimed] = worker.post("continuations/claim").body
     answer = claimed["answers"]["order"]
     assert (answer["verdict"], answer["arguments"], answer["decided_by"]) == ("edit", edited, "ben@example.org")
+    assert answer["changed"] == [{"path": "/amount", "before": "184000.00", "after": "180000.00"}]
+
+
+def test_more_changed_places_than_are_listed_are_told_as_one(worker, people):
+    proposed, approved = (
+        {"lines": [{"part": place, "amount": amount} for place in range(120)]} for amount in ("1", "2")
+    )
+    proposal = {"name": "issue_purchase_order", "arguments": proposed}
+    wait, _ = a_waiting_interrupt(worker, the_approval(proposal=proposal))
+    people[0].post(f"interrupts/{wait}/decisions", {"state_version": 1, "verdict": "edit", "arguments": approved})
+    [claimed] = worker.post("continuations/claim").body
+    assert claimed["answers"]["order"]["changed"] == [{"path": "", "before": proposed, "after": approved}]
+
+
+def test_what_was_added_and_what_was_taken_out_have_one_side_each_and_an_approval_changed_nothing(worker, people):
+    proposal = {"name": "issue_purchase_order", "arguments": {"supplier": "S-17", "note": None}}
+    wait, _ = a_waiting_interrupt(
+        worker, the_approval(proposal=proposal), the_approval(proposal=proposal) | {"key": "same"}
+    )
+    same = next(it["id"] for it in worker.get("interrupts")["interrupts"] if it["key"] == "same")
+    edited = {"supplier": "S-17", "cost_centre": "00123"}
+    people[0].post(f"interrupts/{wait}/decisions", {"state_version": 1, "verdict": "edit", "arguments": edited})
+    people[0].post(f"interrupts/{same}/decisions", APPROVE)
+    [claimed] = worker.post("continuations/claim").body
+    assert claimed["answers"]["order"]["changed"] == [
+        {"path": "/note", "before": None},
+        {"path": "/cost_centre", "after": "00123"},
+    ]
+    assert claimed["answers"]["same"]["changed"] == []
 
 
 def test_many_decisions_at_once_count_as_votes(worker, people):

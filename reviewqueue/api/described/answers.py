@@ -201,12 +201,14 @@ _signal = {"id": TEXT, "correlation": TEXT, "type": TEXT, "status": one_of(["kep
 _kept = {"interrupt": or_null(INTERRUPT), "received_at": MOMENT, "keep_until": or_null(MOMENT)}
 _add("Signal", _signal | _kept)
 _add_page("SignalPage", "signals", "Signal")
+_add("ChangedPlace", {"path": TEXT}, before=EXACT, after=EXACT)
 _add(
     "Answer",
     {
         "verdict": or_null(one_of(Verdict.values)),
         "input": EXACT,
         "arguments": or_null(OBJECT),
+        "changed": many(ref("ChangedPlace")),
         "message": or_null(TEXT),
         "decided_by": TEXT,
         "decided_at": MOMENT,

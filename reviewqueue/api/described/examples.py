@@ -16,9 +16,9 @@ _MARK = """{"id": "int_7m2k4x", "key": "certificate", "status": "waiting", "stat
  "deadline": "2026-12-01T11:00:00.000000Z", "url": "https://desk.example/interrupts/int_7m2k4x"}"""
 _DIGEST = "rq1:9f2c1d0e8b7a6f5e4d3c2b1a09f8e7d6c5b4a3928170f6e5d4c3b2a190817263"
 _LEASE = """{"token": "lse_...", "expires_at": "2026-11-29T11:01:00.000000Z", "fence": 1}"""
-_ANSWER = """{"verdict": "answer", "input": {"certificate_no": "LT-2026-0917"}, "arguments": null, "message": null,
- "decided_by": "ana@example.org", "decided_at": "2026-11-29T12:00:00.000000Z", "decision": "dec_5t8w2q", "cause": "person",
- "permit": null, "new": true}"""
+_ANSWER = """{"verdict": "answer", "input": {"certificate_no": "LT-2026-0917"}, "arguments": null, "changed": [],
+ "message": null, "decided_by": "ana@example.org", "decided_at": "2026-11-29T12:00:00.000000Z", "decision": "dec_5t8w2q",
+ "cause": "person", "permit": null, "new": true}"""
 
 ASK = """{"key": "PR-4711", "title": "Order the hoist", "reason": "approval.action", "queue": "engineering",
  "proposal": {"name": "issue_order", "arguments": {"supplier": "S-17", "amount": "184000.00"}}, "state": {"row": 7}}"""

@@ -142,6 +142,10 @@ MEANINGS: dict[str, str] = {
     "path": "The path below the connection's address.",
     "pointer": "A JSON Pointer (RFC 6901) into the reply.",
     "changed": "The facts that differ from what was relied on.",
+    "Answer.changed": "With edit: where the approved arguments differ from yours; over 100 places are told as one.",
+    "ChangedPlace.path": "JSON Pointer into the approved arguments; to what was taken out, into yours.",
+    "ChangedPlace.before": "What you proposed there; left out where you had nothing.",
+    "ChangedPlace.after": "What was approved there; left out where it was taken out.",
     # --- waits ------------------------------------------------------------------------------------------------------------
     "interrupt": "The interrupt.",
     "interrupts": "The interrupts.",

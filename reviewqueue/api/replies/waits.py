@@ -8,12 +8,15 @@ from datetime import datetime
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 
+from ledger.differences import Difference
+from ledger.exact import ABSENT
 from reviewqueue import authority
 from reviewqueue.api.replies.common import Reply, moment
 from reviewqueue.api.replies.runs import checkpoint_mark, run_standing
 from reviewqueue.gateway import Receipt, closed_refusal
 from runs.deadlines import steps_left
 from runs.decisions import who_decided
+from runs.edits import what_was_approved
 from runs.models import (
     Comment,
     Continuation,
@@ -26,7 +29,7 @@ from runs.models import (
     Signal,
 )
 from runs.signals import signal_status
-from runs.states import APPROVING, InterruptStatus, OnExpiry, Verdict
+from runs.states import InterruptStatus, OnExpiry
 from runs.suspending import Suspended
 from runs.votes import Tally, refuse_second, tally
 
@@ -203,13 +206,12 @@ def answer(decision: Decision) -> Reply:
 
     Where one of several voters changed the call and the others approved that, the agent is told of an edit.
     """
-    verdict, arguments = decision.verdict, decision.arguments
-    if decision.interrupt.as_proposed is not None and verdict in APPROVING:
-        verdict, arguments = Verdict.EDIT, decision.interrupt.proposal["arguments"]
+    approved = what_was_approved(decision)
     return {
-        "verdict": verdict or None,
+        "verdict": approved.verdict or None,
         "input": decision.input,
-        "arguments": arguments,
+        "arguments": approved.arguments,
+        "changed": [changed_place(place) for place in approved.changed],
         "message": decision.message or None,
         "decided_by": who_decided(decision),
         "decided_at": moment(decision.created_at),
@@ -217,6 +219,12 @@ def answer(decision: Decision) -> Reply:
         "cause": decision.cause,
         "permit": permit_of(decision),
     } | signal_of(decision)
+
+
+def changed_place(place: Difference) -> Reply:
+    """Return one place of an edited call, old and new; what is not there has no member, since `null` is a value."""
+    sides = {"before": place.old, "after": place.new}
+    return {"path": place.pointer} | {side: value for side, value in sides.items() if value is not ABSENT}
 
 
 def signal_of(decision: Decision) -> Reply:
