@@ -58,8 +58,9 @@ PROMISES = {
         AND e.status = 'intended' AND e.settle_by IS NULL AND (r.lease_until IS NULL OR r.fence <> e.fence)""",
     "an unknown effect that nobody owns": """
         SELECT e.id FROM ledger_effect e JOIN runs_run r ON r.public_id = e.scope WHERE r.id = %s
-        AND e.status = 'unknown' AND e.repeat = 'never' AND NOT EXISTS (
-            SELECT 1 FROM runs_hold h WHERE h.run_id = r.id AND h.kind = 'unknown_effect' AND h.subject = e.key
+        AND e.status = 'unknown' AND e.repeat = 'never' AND e.in_flight <> 'abandon'
+        AND NOT EXISTS (SELECT 1 FROM ledger_order o WHERE o.effect_id = e.id AND o.used_by_attempt IS NULL)
+        AND NOT EXISTS (SELECT 1 FROM runs_hold h WHERE h.run_id = r.id AND h.kind = 'unknown_effect' AND h.subject = e.key
             AND h.lifted_at IS NULL AND h.owner_id = e.owner_id)""",
     "an effect begun while a pause stood": """
         SELECT e.id FROM runs_event e JOIN runs_event p ON p.run_id = e.run_id AND p.seq < e.seq
