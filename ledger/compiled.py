@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
+import psycopg
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import BigIntegerField, CharField, DateTimeField, Expression, Field, Model, QuerySet
 from django.db.models.query import ModelIterable, get_related_populators
@@ -102,7 +103,7 @@ class CompiledUpdate:
         compiled = self._texts.get(here.vendor)
         if compiled is None:
             compiled = self._texts[here.vendor] = self._compile(here)
-        with here.cursor() as cursor:
+        with _cursor(here) as cursor:
             cursor.execute(compiled[0], _with_values(compiled[1], values, here))
             return int(cursor.rowcount)
 
@@ -110,8 +111,7 @@ class CompiledUpdate:
         query: Any = self._build().query.chain(UpdateQuery)
         fields = query.get_meta()
         query.add_update_values({name: Given(name, fields.get_field(name)) for name in self._columns})
-        text: tuple[str, Any] = query.get_compiler(connection=here).as_sql()
-        return text
+        return _with_constants(query.get_compiler(connection=here).as_sql(), here)
 
 
 def insert(row: M) -> M:
@@ -127,7 +127,7 @@ def insert(row: M) -> M:
         _inserts[place] = compiler.as_sql()[0][0], fields
     text, fields = _inserts[place]
     values = [field.get_db_prep_save(field.pre_save(row, add=True), here) for field in fields]
-    with here.cursor() as cursor:
+    with _cursor(here) as cursor:
         cursor.execute(text, values)
         row.pk = cursor.fetchone()[0]
     row._state.adding, row._state.db = False, here.alias
@@ -142,6 +142,37 @@ def _here() -> Any:
     return connections[DEFAULT_DB_ALIAS]
 
 
+def _cursor(here: Any) -> Any:
+    """Return a cursor as Django's; on PostgreSQL one by which a connection parses and plans each text once.
+
+    Where statements are logged, Django's own: its log shows their values.
+    """
+    if here.vendor != "postgresql" or here.queries_logged:
+        return here.cursor()
+    here.close_if_health_check_failed()
+    here.ensure_connection()
+    return here._prepare_cursor(psycopg.Cursor(here.connection))
+
+
+def _with_constants(statement: Any, here: Any) -> tuple[str, list[Any]]:
+    """Return the text with every value written out that is the same at each use, and the places of the others.
+
+    PostgreSQL plans it once for all values (``plan_cache_mode``): a partial index fits only by what the text says.
+    """
+    sql, named = statement[0], list(statement[1])
+    if here.vendor != "postgresql":
+        return sql, named
+    before, *parts = sql.split("%s")
+    written = ["%s" if isinstance(param, Given) else _literal(param, here) for param in named]
+    text = before + "".join(value + part for value, part in zip(written, parts, strict=True))
+    return text, [param for param in named if isinstance(param, Given)]
+
+
+def _literal(value: Any, here: Any) -> str:
+    text: str = here.ops.compose_sql("%s", [value])
+    return text.replace("%", "%%")
+
+
 def _with_values(params: Iterable[Any], values: dict[str, Any], here: Any) -> list[Any]:
     return [param.value_of(values, here) if isinstance(param, Given) else param for param in params]
 
@@ -151,7 +182,7 @@ class _Text:
 
     def __init__(self, queryset: QuerySet[Any]) -> None:
         compiler = queryset.query.get_compiler(using=queryset.db)
-        self.sql, self.params = compiler.as_sql()
+        self.sql, self.params = _with_constants(compiler.as_sql(), connections[queryset.db])
         self.compiler, self.db, info = compiler, queryset.db, compiler.klass_info
         self.converters = compiler.get_converters(chain(column[0] for column in compiler.select))
         self.of_rows = queryset._iterable_class is ModelIterable
@@ -164,7 +195,7 @@ class _Text:
         self.annotated = dict(compiler.annotation_col_map)
 
     def rows(self, values: dict[str, Any], here: Any) -> list[Any]:
-        with here.cursor() as cursor:
+        with _cursor(here) as cursor:
             cursor.execute(self.sql, _with_values(self.params, values, here))
             found = cursor.fetchall()
         converted = self._converted(found)

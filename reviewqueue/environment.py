@@ -133,7 +133,8 @@ def _postgresql(address: str, *, process: str, pool_size: int) -> dict[str, Any]
     parts = urlsplit(address)
     options: dict[str, Any] = dict(parse_qsl(parts.query))
     host = options.pop("host", "") or unquote(parts.hostname or "")
-    # Prepared statements get one plan for good. Django itself still sends literal values, which partial indexes need.
+    # `ledger.compiled` has its statements prepared, with one plan for good. Django itself still sends literal values.
+    options["prepare_threshold"] = 0
     # A process that was frozen in a transaction must not keep its locks: ours last for milliseconds.
     ours = f"-c plan_cache_mode=force_generic_plan -c idle_in_transaction_session_timeout={SECONDS_IDLE}s"
     options["options"] = f"{options.get('options', '')} {ours}".strip()

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.db import connection
 from django.db.models import Exists, OuterRef, Value
 
 from ledger import clock, compiled, exact
@@ -137,3 +138,20 @@ def test_an_update_writes_its_columns_and_counts_its_rows():
     assert second.error == ""
     Effect.objects.update(status="unknown")
     assert write.write(pk=first.pk, error="", receipt=None, owner=other.pk) == 0
+
+
+@pytest.mark.postgresql
+def test_on_postgresql_a_text_is_prepared_once_with_its_constants_in_it():
+    """One plan for all values: which partial index fits is told by what the text itself says."""
+    two_effects()
+    unknown = Effect.objects.filter(status="intended", name__contains="100%", key=compiled.text("key"))
+    query = Compiled(lambda: unknown.values_list("key", flat=True).order_by("id"))
+    for key in ("order:1", "order:2", "it's 100%s"):
+        query.all(key=key)
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT statement, generic_plans FROM pg_prepared_statements WHERE statement LIKE '%100%'")
+        [(statement, plans)] = cursor.fetchall()
+    assert "= 'intended'" in statement
+    assert "= ($1)" in statement
+    assert plans == 3

@@ -55,6 +55,7 @@ def test_the_web_process_has_a_pool_and_the_worker_keeps_its_connections():
     assert "CONN_MAX_AGE" not in web
     assert "pool" not in worker["OPTIONS"]
     assert (worker["CONN_MAX_AGE"], worker["CONN_HEALTH_CHECKS"]) == (600, True)
+    assert all(made["OPTIONS"]["prepare_threshold"] == 0 for made in (web, worker))
     assert all("plan_cache_mode=force_generic_plan" in made["OPTIONS"]["options"] for made in (web, worker))
     assert all("idle_in_transaction_session_timeout=30s" in made["OPTIONS"]["options"] for made in (web, worker))
 
