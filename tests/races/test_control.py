@@ -98,7 +98,7 @@ def claim_and_cancel(race: Race) -> list[str]:
     if len(tokens) > 1:
         wrong.append("two workers hold it")
     if run.status != ("cancelling" if tokens else "cancelled"):
-        wrong.append(f"the run is {run.status}, and {len(tokens)} hold it")
+        wrong.append(f"the run is {run.status}, and {'held' if tokens else 'free'}")
     wrong += _what_the_worker_by_id_hears(by_id, by_look)
     if not wrong:
         wrong += [trouble for token in tokens for trouble in _act_on_a_cancelled_run(run, token)]
@@ -154,7 +154,7 @@ def test_of_claims_and_a_cancel_the_cancel_counts_and_a_worker_holds_it_to_close
 
 def test_without_any_guard_a_worker_holds_a_run_that_was_cancelled():
     with guards.without_unique("one_event_per_place_in_a_timeline"):
-        until = "the run is cancelled, and 1 hold it"
+        until = "the run is cancelled, and held"
         wrong = first_wrong(
             two_workers_and_a_person(), claim_and_cancel, without=guards.without_locks_and_comparisons, until=until
         )
