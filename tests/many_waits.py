@@ -1,0 +1,56 @@
+"""Many waits on a database of one's own, of either kind: copies of one that the verbs have made, due as one likes.
+
+`python -m tests.many_waits COUNT SECONDS` makes them on DATABASE_URL, due one after the other within so many seconds
+from now (0: all at once). For tests with a worker of their own; benchmarks copy inside PostgreSQL, by the hundred thousand.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from runs.models import Interrupt
+
+
+def copy_wait(template: Interrupt, count: int, *, within: timedelta) -> None:
+    """Copy run, checkpoint and wait ``count`` times; the copies' deadlines spread over ``within`` from now on."""
+    from ledger import clock
+    from runs.models import Checkpoint, Interrupt, Run
+
+    now, places = clock.now(), range(1, count + 1)
+    runs = [_copy(template.run, public_id=f"run_copy{place}", key=f"copy-{place}") for place in places]
+    Run.objects.bulk_create(runs, batch_size=500)
+    checkpoints = [_copy(template.checkpoint, run=run) for run in runs]
+    Checkpoint.objects.bulk_create(checkpoints, batch_size=500)
+    waits = [
+        _copy(
+            template,
+            public_id=f"int_copy{place}",
+            run=checkpoint.run,
+            checkpoint=checkpoint,
+            deadline=now + within * place / count,
+        )
+        for place, checkpoint in zip(places, checkpoints, strict=True)
+    ]
+    Interrupt.objects.bulk_create(waits, batch_size=500)
+
+
+def _copy(row: Any, **changed: Any) -> Any:
+    columns = {field.name: getattr(row, field.name) for field in row._meta.concrete_fields if not field.primary_key}
+    return type(row)(**columns | changed)
+
+
+def main(count: int, seconds: float) -> None:
+    import django
+
+    django.setup()
+    from tests import builders
+
+    template = builders.a_waiting_interrupt(builders.a_wait(wish={"on_expiry": {"do": "resume"}}))
+    copy_wait(template, count, within=timedelta(seconds=seconds))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]))

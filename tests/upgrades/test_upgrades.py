@@ -1,0 +1,129 @@
+"""A database of an earlier release, migrated by today's code: its waits are decided, its runs go on where they stood."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from tests import figures
+from tests.own_processes import environment_for, make_own_database, run_command
+
+pytestmark = [pytest.mark.django_db, pytest.mark.proves(22)]
+
+HERE = Path(__file__).parent
+#: Signed the lease that a worker of the old release still holds.
+KEY = "an-upgrade-keeps-what-waits-and-this-key-signed-it-2026"
+
+
+@pytest.fixture(params=["before_0013"])
+def environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    """The dump, loaded into a database of the kind that the suite runs on, as that release left it."""
+    dump = (HERE / f"{request.param}.sql").read_text()
+    address = make_own_database(tmp_path)
+    environment = environment_for(address, SECRET_KEY=KEY, DJANGO_SETTINGS_MODULE="reviewqueue.settings")
+    if connection.vendor == "sqlite":
+        with closing(sqlite3.connect(address.removeprefix("sqlite:///"))) as file:
+            file.executescript(dump)
+    else:
+        load_into_postgresql(dump, address, environment)
+    return environment
+
+
+def load_into_postgresql(dump: str, address: str, environment: dict[str, str]) -> None:
+    """Migrate to the state that the dump was in, and put its rows there: migrations are added, and never rewritten."""
+    import psycopg
+
+    with closing(sqlite3.connect(":memory:")) as old, psycopg.connect(address) as new:
+        old.executescript(dump)
+        newest = (
+            "SELECT app, max(name) FROM django_migrations WHERE app IN ('ledger', 'runs', 'reviewqueue') GROUP BY app"
+        )
+        for app, name in old.execute(newest).fetchall():
+            run_command("migrate", app, name, environment=environment)
+        new.execute("SET session_replication_role = replica")  # rows come by table, not in the order of their keys
+        tables = [table for (table,) in old.execute(TABLES).fetchall() if table not in LEFT_OUT]
+        kinds = {table: kinds_of_columns(new, table) for table in tables}
+        there = [table for table in tables if kinds[table]]
+        new.execute(f"TRUNCATE {', '.join(there)}")
+        for table in there:
+            copy_rows(old, new, table, kinds[table])
+
+
+TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+LEFT_OUT = {"django_migrations", "django_content_type", "auth_permission", "reviewqueue_cache"}
+
+
+def kinds_of_columns(new: Any, table: str) -> dict[str, str]:
+    return dict(
+        new.execute("SELECT column_name, data_type FROM information_schema.columns WHERE table_name = %s", [table])
+    )
+
+
+def copy_rows(old: sqlite3.Connection, new: Any, table: str, kinds: dict[str, str]) -> None:
+    found = old.execute(f'SELECT * FROM "{table}"')  # noqa: S608  our own dump
+    names = [column[0] for column in found.description]
+    columns, places = ", ".join(f'"{name}"' for name in names), ", ".join(f"%s::text::{kinds[name]}" for name in names)
+    insert = f'INSERT INTO "{table}" ({columns}) VALUES ({places})'  # noqa: S608
+    for row in found.fetchall():
+        new.execute(insert, [None if value is None else str(value) for value in row])
+    if "id" in names:
+        new.execute(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), max(id)) FROM \"{table}\"")  # noqa: S608
+
+
+def test_what_waited_before_an_upgrade_is_decided_after_it_and_goes_on(environment: dict[str, str]):
+    """CASES C190: an open approval, an answered sibling, an answer not yet claimed, two expired waits, one overdue, a run
+    blocked by an unknown effect, and a worker in the middle of taking back, which keeps its lease."""
+    run_command("migrate", environment=environment)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.upgrades.afterwards"],
+        env=environment,
+        cwd=settings.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told.pop("before") == {
+        "open": "waiting",
+        "two": "waiting",
+        "decided": "ready",
+        "expired": "expired",
+        "resumed": "ready",
+        "overdue": "waiting",
+        "blocked": "blocked",
+        "taking back": "cancelling",
+    }
+    assert told == {
+        "wrong rows before": [],
+        "wrong rows after": [],
+        "open": ["accepted", ["approve"]],
+        "two": ["accepted", ["answer", "approve"]],
+        "decided": ["approve"],
+        "resumed": [""],
+        "overdue": [""],
+        "taking back": {"first": "compensated", "second": "compensated", "third": "compensated"},
+        "after": {
+            "open": "completed",
+            "two": "completed",
+            "decided": "completed",
+            "expired": "expired",
+            "resumed": "completed",
+            "overdue": "completed",
+            "blocked": "ready",
+            "taking back": "cancelled",
+        },
+    }
+    figures.count(
+        "runs under way in a database of an earlier release (runs 0012), upgraded", "0 broken", n=len(told["after"])
+    )
