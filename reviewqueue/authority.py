@@ -7,7 +7,7 @@ before an answer (to show it), by the gateway inside the deciding transaction, a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -21,6 +21,8 @@ from runs.errors import NoDecider, NotPermitted, SelfReview
 from runs.lineage import policy_for
 from runs.models import Agent, Assignee, Decision, Event, Interrupt, Policy, Queue, Run
 from runs.settling import OPERATORS, may_settle
+
+_NAMED = 5
 
 
 def is_operator(person: AbstractUser) -> bool:
@@ -185,11 +187,35 @@ def why_not_control(person: AbstractUser, run: Run) -> Refusal | None:
 
 def why_not_restart(person: AbstractUser, run: Run) -> Refusal | None:
     """Return why this person may not restart the run, or order its work again: owners who did not start it, operators."""
-    if run.initiator_id == person.pk and not is_operator(person):
+    operates = is_operator(person)
+    answers = operates or answers_for(person, run.agent)
+    return _why_not_restart(person, run, operates=operates, answers=answers)
+
+
+def _why_not_restart(person: AbstractUser, run: Run, *, operates: bool, answers: bool) -> Refusal | None:
+    if run.initiator_id == person.pk and not operates:
         return NotPermitted("You started this run, so somebody else restarts it.")
-    if not answers_for(person, run.agent):
-        return NotPermitted("Only the agent's owners and operators restart a run.")
-    return None
+    return None if answers else NotPermitted("Only the agent's owners and operators restart a run.")
+
+
+def why_not_restart_each(person: AbstractUser, runs: Iterable[Run]) -> dict[int, Refusal | None]:
+    """Return the same for each of these runs by its primary key, in a constant number of statements."""
+    operates, theirs = is_operator(person), set(agents_of(person).values_list("pk", flat=True))
+    return {run.pk: _why_not_restart(person, run, operates=operates, answers=run.agent_id in theirs) for run in runs}
+
+
+def who_can_restart(runs: Iterable[Run]) -> dict[int, list[str]]:
+    """Return who may restart each of these runs, by its primary key: the agent's owners, then operators, up to five."""
+    runs = list(runs)
+    able = get_user_model().objects.filter(is_active=True).order_by("username")
+    owning = {run.agent.owner_id for run in runs}
+    members = list(able.filter(groups__in=owning).values_list("groups", "pk", "username")) if owning else []
+    operators = list(able.filter(groups__name=OPERATORS).values_list("username", flat=True)[:_NAMED])
+    named = {}
+    for run in runs:
+        owners = [name for group, pk, name in members if group == run.agent.owner_id and pk != run.initiator_id]
+        named[run.pk] = list(dict.fromkeys([*owners, *operators]))[:_NAMED]
+    return named
 
 
 def control_check(person: AbstractUser) -> Callable[[Run], None]:

@@ -82,12 +82,12 @@ def list_waits(
     waits = narrow(of_view(authority.visible_interrupts(person), view, person, now=now), filters, order=order)
     place = read_place(after)
     if place is not None:
-        waits = waits.filter(_after_open(*place) if view in OPEN_VIEWS else _after_closed(*place))
+        waits = waits.filter(_after_open(*place) if view in OPEN_VIEWS else after_closed(*place))
     # First which ones, by the narrow index; then those rows alone with all that belongs to them.
     ids = list(waits.order_by(*order).values_list("pk", flat=True)[: PAGE + 1])
     shown = _in_order(ids[:PAGE])
     rows = _rows(shown, person, are_open=view in OPEN_VIEWS, are_closed=view not in OPEN_VIEWS, now=now)
-    return Slice(rows=rows, next=_place_of(shown[-1], view) if len(ids) > PAGE else "", continued=place is not None)
+    return Slice(rows=rows, next=place_of(shown[-1], view) if len(ids) > PAGE else "", continued=place is not None)
 
 
 def pick_waits(person: AbstractUser, ids: list[str], *, now: datetime) -> list[Row]:
@@ -236,11 +236,11 @@ def _before_open(rank: int, at: datetime, pk: int) -> LessThan:
     return LessThan(_Together(*_PLACE), _Together(Value(rank), Value(at), Value(pk)))
 
 
-def _after_closed(_: int, at: datetime, pk: int) -> Q:
+def after_closed(_: int, at: datetime, pk: int) -> Q:
     return Q(closed_at__lt=at) | Q(closed_at=at, id__lt=pk)
 
 
-def _place_of(interrupt: Interrupt, view: View) -> str:
+def place_of(interrupt: Interrupt, view: View) -> str:
     at = interrupt.deadline if view in OPEN_VIEWS else interrupt.closed_at
     return f"{interrupt.risk_rank}~{at.isoformat() if at else ''}~{interrupt.pk}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from reviewqueue.pages import agents, around, deciding, insights, keeping, large, levers, live, together, views
+from reviewqueue.pages import agents, around, deciding, expired, insights, keeping, large, levers, live, together, views
 
 urlpatterns = [
     path("", views.inbox, name="inbox"),
@@ -22,6 +22,8 @@ urlpatterns = [
     path("interrupts/<slug:interrupt_id>/undo", deciding.undo, name="undo"),
     path("together", together.together, name="together"),
     path("decisions/<slug:decision_id>", views.receipt, name="decision"),
+    path("expired", expired.expired, name="expired"),
+    path("expired/<slug:interrupt_id>/restart", expired.restart, name="restart-expired"),
     path("insights", insights.insights, name="insights"),
     path("insights.csv", insights.insights_csv, name="insights-csv"),
     path("agents", agents.agents, name="agents"),

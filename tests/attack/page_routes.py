@@ -1,7 +1,7 @@
 """Every page for people with who reads it and who changes something by its POST. A page without an entry fails.
 
 `PAGES` is held against the URL map; the authority matrix of pages and their payload corpus start from here. The world has
-one open wait, one decided one and one ended run, all of one agent and one queue.
+one open wait, one decided one, one that expired and one ended run, all of one agent and one queue.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from ledger import clock
+from runs.expiry import expire_due_interrupts
 from runs.lifecycle import fail_run
 from runs.models import Decision, Interrupt, Run
 from tests import builders
@@ -30,6 +32,7 @@ class PageWorld:
     wait: Interrupt
     receipt: Decision
     ended: Run
+    expired: Interrupt
     people: dict[str, User]
 
     def browser_of(self, kind: str) -> Client:
@@ -56,13 +59,16 @@ def a_page_world() -> PageWorld:
     for kind in ("owner", "operator"):
         people[kind].is_staff = True
         people[kind].save()
-    started = [builders.a_running_run(initiator=people["initiator"]) for _ in range(3)]
+    started = [builders.a_running_run(initiator=people["initiator"]) for _ in range(4)]
     decided = builders.a_waiting_interrupt(started=started[1])
     builders.decide(decided, builders.a_reviewer("ben@example.org"))
     lost = started[2]
     fail_run(agent=lost.run.agent, run_id=lost.run.public_id, token=lost.lease.token, error=None)
+    expired = builders.a_waiting_interrupt(started=started[3])
+    builders.move_deadline(expired, clock.now())
+    expire_due_interrupts(limit=1)
     wait = builders.a_waiting_interrupt(started=started[0])
-    return PageWorld(wait=wait, receipt=Decision.objects.get(), ended=lost.run, people=people)
+    return PageWorld(wait=wait, receipt=Decision.objects.get(), ended=lost.run, expired=expired, people=people)
 
 
 @dataclass
@@ -134,6 +140,13 @@ PAGES: dict[str, Page] = {
     "together": Page(lambda _: "/together", ALL_READ, _approved_together, WHO_DECIDE),
     "interrupts/<slug:interrupt_id>/undo": Page(_wait("/undo"), None, _with()),
     "decisions/<slug:decision_id>": Page(lambda world: f"/decisions/{world.receipt.public_id}", SEES),
+    "expired": Page(lambda _: "/expired", ALL_READ),
+    "expired/<slug:interrupt_id>/restart": Page(
+        lambda world: f"/expired/{world.expired.public_id}/restart",
+        None,
+        _with(reason="ask again"),
+        frozenset({"owner", "operator"}),
+    ),
     "insights": Page(lambda _: "/insights", ALL_READ),
     "insights.csv": Page(lambda _: "/insights.csv", ALL_READ),
     "agents": Page(lambda _: "/agents", ALL_READ),

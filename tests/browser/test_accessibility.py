@@ -17,6 +17,7 @@ from tests import builders
 from tests.browser.test_deciding import LINES
 from tests.browser.test_reviewing import choose, decide_elsewhere, lenas, open_wait
 from tests.pages import desk
+from tests.pages.test_expired import a_lapse_with_a_failed_effect, let_expire
 from tests.pages.test_rounds import a_second_round
 from tests.reviewqueue.a_busy_quarter import Quarter
 
@@ -200,6 +201,15 @@ def every_value_of_a_call(page: Page) -> None:
     page.goto(f"/interrupts/{desk.an_order(proposal=call).public_id}/call")
 
 
+def expired_waits(page: Page) -> None:
+    desk.lena().groups.add(builders.a_group("agent-owners"))
+    let_expire(desk.an_order())
+    a_lapse_with_a_failed_effect()
+    page.goto("/expired")
+    page.get_by_role("button", name="Restart the run of").wait_for()
+    page.get_by_role("link", name="Look and restart").wait_for()
+
+
 PAGES = [
     lists_and_shapes_with_faults,
     an_amended_wait,
@@ -221,6 +231,7 @@ PAGES = [
     runs,
     a_run,
     her_agents,
+    expired_waits,
     measures,
     no_measures,
 ]

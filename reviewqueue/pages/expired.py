@@ -1,0 +1,190 @@
+"""The queue of expired waits: each in words, with the run since, and a restart with one press where it has no question.
+
+``expired`` shows, ``restart`` is the POST of its buttons. Rows come from ``reviewqueue.expired``; where a restart has
+questions of its own, the run's page asks them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse, QueryDict
+from django.urls import reverse
+from django.utils.safestring import SafeString
+from django.views.decorators.http import require_POST, require_safe
+
+from ledger import clock
+from ledger.errors import NotFound, PayloadInvalid, Refusal
+from ledger.states import EffectStatus
+from reviewqueue import expired as lapsed
+from reviewqueue.expired import ExpiredPage, Lapse
+from reviewqueue.filtering import Filters
+from reviewqueue.gateway import find_visible
+from reviewqueue.pages import phrases
+from reviewqueue.pages.calls import Labels, labels_of
+from reviewqueue.pages.filters import ListAsked, read_list
+from reviewqueue.pages.levers import LONGEST_REASON
+from reviewqueue.pages.showing import PageRequest, foreign_is_missing, go_to, show
+from reviewqueue.pages.waits import asked
+from runs.states import OnExpiry
+
+PRESET = "Nobody answered; ask again"
+STANDING, EVERY = "standing", ""
+_LONGEST_QUERY = 500
+_EFFECT_WORDS: dict[str, str] = {
+    EffectStatus.APPLIED: "done and standing",
+    EffectStatus.COMPENSATED: "taken back",
+    EffectStatus.FAILED: "failed",
+    EffectStatus.UNKNOWN: "not known",
+    EffectStatus.INTENDED: "under way",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownLapse:
+    """One expired wait in words. ``offers``: "press" for the button, "ask" for the way to the questions, else nothing."""
+
+    lapse: Lapse
+    title: SafeString
+    plain: str
+    queues: list[str]
+    followed: str
+    run_word: str
+    run_icon: str
+    run_tone: str
+    effects: list[str]
+    offers: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpiredAsked:
+    """Which list it is: ``standing`` keeps those whose run still stands; the rest as in the inbox's address."""
+
+    standing: bool
+    rest: ListAsked
+
+    @property
+    def filters(self) -> Filters:
+        """Return what narrows it."""
+        return Filters(queue=self.rest.filters.queue, agent=self.rest.filters.agent)
+
+    def query(self, *, standing: bool | None = None, after: str = "") -> str:
+        """Return the query of this list, or of the other one, from its start or from a place."""
+        of = STANDING if (self.standing if standing is None else standing) else EVERY
+        wanted = {"of": of, "queue": self.filters.queue, "agent": self.filters.agent, "after": after}
+        query = QueryDict(mutable=True)
+        query.update({name: value for name, value in wanted.items() if value})
+        return query.urlencode()
+
+    def address(self, *, standing: bool | None = None, after: str = "") -> str:
+        """Return where that list is."""
+        query = self.query(standing=standing, after=after)
+        return reverse("expired") + (f"?{query}" if query else "")
+
+
+def read_asked(query: QueryDict) -> ExpiredAsked:
+    """Return the list that a query asks for; what cannot be read is said in the notices."""
+    known = QueryDict(mutable=True)
+    for name in ("queue", "agent", "after"):
+        known.setlist(name, query.getlist(name))
+    return ExpiredAsked(standing=query.get("of") == STANDING, rest=read_list(known))
+
+
+@require_safe
+def expired(request: PageRequest) -> HttpResponse:
+    """List the waits that nobody answered in time."""
+    wanted = read_asked(request.GET)
+    found = lapsed.list_expired(
+        request.user, filters=wanted.filters, to_restart=wanted.standing, after=wanted.rest.after
+    )
+    return show(request, "expired/page.html", expired_context(found, wanted, now=clock.now()))
+
+
+def expired_context(found: ExpiredPage, wanted: ExpiredAsked, *, now: datetime) -> dict[str, Any]:
+    """Return everything the page shows."""
+    labels = labels_of((row.interrupt.agent_id, row.interrupt.proposal) for row in found.rows)
+    return {
+        "section": "inbox",
+        "now": now,
+        "rows": [shown_lapse(row, labels) for row in found.rows],
+        "found": found,
+        "asked": wanted,
+        "preset": PRESET,
+        "lists": [
+            ("All that expired", wanted.address(standing=False), not wanted.standing),
+            ("Can be restarted", wanted.address(standing=True), wanted.standing),
+        ],
+        "queues": _also(wanted.filters.queue, [(slug, phrases.queue_title(slug)) for slug in found.queues]),
+        "agents": _also(wanted.filters.agent, [(slug, slug) for slug in found.agents]),
+        "here": wanted.query(after=wanted.rest.after),
+        "first_url": wanted.address(),
+        "next_url": wanted.address(after=found.next) if found.next else "",
+        "every_url": reverse("expired"),
+    }
+
+
+def _also(chosen: str, found: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return what can be chosen; what is chosen can be seen even where nothing has it any more."""
+    return [*found, (chosen, chosen)] if chosen and chosen not in dict(found) else found
+
+
+def shown_lapse(row: Lapse, labels: Labels) -> ShownLapse:
+    """Return one of them in words."""
+    title, plain = asked(row.interrupt, labels)
+    word, icon, tone, _ = phrases.RUN_WORDS[row.run.status]
+    return ShownLapse(
+        lapse=row,
+        title=title,
+        plain=plain,
+        queues=[phrases.queue_title(slug) for slug in row.asked],
+        followed=_followed(row),
+        run_word=word,
+        run_icon=icon,
+        run_tone=tone,
+        effects=[
+            f"{row.outcomes[status]} {words}" for status, words in _EFFECT_WORDS.items() if row.outcomes.get(status)
+        ],
+        offers="" if row.why_not or not row.can_be_restarted else "ask" if row.questions else "press",
+    )
+
+
+def _followed(row: Lapse) -> str:
+    """Return what followed from the expiry by its policy."""
+    if not row.do:
+        return ""
+    if row.do == OnExpiry.RESUME:
+        return "The agent was told so and went on without an answer."
+    if row.do == OnExpiry.DEFAULT:
+        verdict = phrases.VERDICT_DONE.get("" if row.decision is None else row.decision.verdict, "answered")
+        ended = " That ended the run." if row.ended_run else ""
+        return f"By its policy it counted as {verdict}.{ended}"
+    if row.ended_run:
+        return f"The run ended as {'failed' if row.do == OnExpiry.FAIL else 'expired'}."
+    return "Another question of the run stayed open."
+
+
+@require_POST
+@foreign_is_missing
+def restart(request: PageRequest, interrupt_id: str) -> HttpResponse:
+    """Start the run of an expired wait again; what followed, or why not, is told where the button was."""
+    reason = request.POST.get("reason", "").strip()
+    wanted = read_asked(QueryDict(request.POST.get("list", "")[:_LONGEST_QUERY]))
+    back = wanted.address(after=wanted.rest.after)
+    if not 0 < len(reason) <= LONGEST_REASON or "\x00" in reason:
+        messages.error(request, f"Say why, in up to {LONGEST_REASON} characters. Nothing was done.")
+        return go_to(request, back)
+    try:
+        run = lapsed.restart_expired(request.user, interrupt_id, reason=reason)
+    except NotFound:
+        raise
+    except PayloadInvalid:
+        messages.error(request, "Nothing was done yet: look first at what failed or was taken back.")
+        return go_to(request, f"{reverse('run', args=[find_visible(request.user, interrupt_id).run.public_id])}#levers")
+    except Refusal as refusal:
+        messages.error(request, refusal.detail)
+    else:
+        messages.success(request, f"Restarted as epoch {run.epoch}: it goes on as soon as its facts are checked.")
+    return go_to(request, back)
