@@ -1,7 +1,7 @@
 """What is wrong here? Every check, in the order in which one would want to know. `manage.py doctor` says it in words.
 
-Read-only: a doctor that repaired rows would hide what broke them. `rows` asks whether they bear each other out, `work`
-whether what is due is done, `setup` whether it is safe and somebody can act.
+Read-only: a doctor that repaired rows would hide what broke them. `rows` asks whether they bear each other out, `history`
+whether it was rewritten, `work` whether what is due is done, `setup` whether it is safe and somebody can act.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterable, Iterator
 from django.db import DatabaseError
 
 from reviewqueue import health
-from reviewqueue.doctor import rows, setup, work
+from reviewqueue.doctor import history, rows, setup, work
 from reviewqueue.doctor.findings import Finding, first_of
 
 
-def examine(*, newest: int | None = None) -> Iterator[Finding]:
-    """Return everything found; ``newest`` bounds the timelines that are read. Without a database there is one finding."""
+def examine(*, newest: int | None = None, anchors: Iterable[history.Anchor] = ()) -> Iterator[Finding]:
+    """Return everything found; ``newest`` bounds the timelines that are read, ``anchors`` are compared with all of them.
+
+    Without a database there is one finding.
+    """
     try:
         if not health.is_migrated():
             yield Finding(check="migrations", words="the database is not migrated: python3 manage.py migrate")
@@ -35,6 +38,8 @@ def examine(*, newest: int | None = None) -> Iterator[Finding]:
         setup.nobody_there,
         rows.orphans,
         functools.partial(rows.wrong_runs, newest=newest),
+        history.feed_gaps,
+        functools.partial(history.missed_anchors, anchors),
     ]
     for check in checks:
         yield from first_of(check())

@@ -9,22 +9,26 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import DatabaseError, transaction
 from django_q.models import OrmQ
 
 from ledger import clock
+from ledger.canonical import digest
 from ledger.models import Effect
 from reviewqueue import doctor, health
-from reviewqueue.doctor import rows, work
+from reviewqueue.doctor import history, rows, work
 from reviewqueue.models import Heartbeat
 from runs import expiry
+from runs.feed import number_events
 from runs.halting import halt_agents
 from runs.holds import open_hold
 from runs.lifecycle import complete_run
 from runs.models import Continuation, Event, Interrupt, Permit, Run
+from runs.restoring import hold_after_restore
 from runs.standing import store
 from runs.states import HoldKind
+from runs.timeline import find_break
 from tests import builders
 from tests.ledger.effect_builders import an_effect
 from tests.runs.acting_builders import a_leased_run, a_permit, begin, report
@@ -126,6 +130,93 @@ def test_a_continuation_that_the_run_does_not_know_is_found():
     run = ready_for(timedelta())
     Continuation.objects.filter(run=run).update(status="checking", check_due_at=clock.now() + AGES_AGO)
     one("open continuation: ready stored, checking there")
+
+
+def a_told_run() -> Run:
+    """A run whose events all have their number in the feed."""
+    run = lives()[1]
+    with transaction.atomic():
+        number_events(agent_id=run.agent_id, limit=100)
+    return run
+
+
+def recut(run: Run, *, keep: int, **changed: Any) -> None:
+    """What somebody does who can write every row: cut the end of a timeline, or change an event, and make all behind fit."""
+    prev = ""
+    Event.objects.filter(run=run, seq__gt=keep).delete()
+    for event in Event.objects.filter(run=run).order_by("seq"):
+        for name, value in changed.items():
+            setattr(event, name, value)
+        event.prev = prev
+        event.digest = prev = digest(event.covered())
+        Event.objects.filter(pk=event.pk).update(prev=event.prev, digest=event.digest, **changed)
+    Run.objects.filter(pk=run.pk).update(timeline_seq=keep, timeline_head=prev)
+
+
+@pytest.mark.proves(24)
+def test_two_events_that_changed_places_are_found():
+    run = lives()[1]
+    first, second = Event.objects.filter(run=run, seq__in=(2, 3)).order_by("seq")
+    Event.objects.filter(pk=first.pk).update(seq=99)
+    Event.objects.filter(pk=second.pk).update(seq=2)
+    Event.objects.filter(pk=first.pk).update(seq=3)
+    assert run.public_id in one("event 2 does not follow event 1")
+
+
+@pytest.mark.proves(24)
+@pytest.mark.parametrize("column", ["type", "actor", "at", "refs", "prev", "digest"])
+def test_a_flip_in_any_column_of_an_event_is_found(column: str):
+    run = lives()[1]
+    other = {"at": clock.now() + AGES_AGO, "refs": {"interrupt": "int_other"}}.get(column, "other")
+    Event.objects.filter(run=run, seq=2).update(**{column: other})
+    one(f"{run.public_id}: event ")
+
+
+@pytest.mark.proves(24)
+def test_a_tail_cut_off_with_its_head_made_to_fit_leaves_a_gap_in_the_feed():
+    run = a_told_run()
+    recut(run, keep=3)
+    assert find_break(Run.objects.get(pk=run.pk)) == ""
+    one("feed: the feed of purchase-requests lacks ")
+
+
+@pytest.mark.proves(24)
+def test_the_newest_event_of_a_feed_cut_off_is_found():
+    a_told_run()
+    newest = Event.objects.exclude(announced_seq=None).order_by("-announced_seq")[0].run
+    assert find_break(newest) == ""
+    recut(newest, keep=newest.timeline_seq - 1)
+    one("feed: the feed of purchase-requests lacks its last 1, up to number ")
+
+
+@pytest.mark.proves(24)
+def test_a_history_rewritten_from_end_to_end_is_found_by_its_anchors(tmp_path):
+    run = a_told_run()
+    kept = tmp_path / "anchors.jsonl"
+    with kept.open("w") as file:
+        call_command("anchors", stdout=file)
+    anchors = list(history.read_anchors(kept.read_text().splitlines()))
+    builders.claim(run.agent)  # it goes on, and that breaks no anchor
+    assert found(anchors=anchors) == []
+
+    recut(run, keep=Run.objects.get(pk=run.pk).timeline_seq, actor="person:mallory@example.org")
+    assert found() == []
+    assert run.public_id in one("by its anchor: the timeline was rewritten", anchors=anchors)
+
+
+def test_anchors_that_cannot_be_read_are_refused_in_words(tmp_path):
+    (tmp_path / "anchors.jsonl").write_text("[1]\n")
+    with pytest.raises(CommandError, match="line 1 is no anchor"):
+        call_command("doctor", anchors=str(tmp_path / "anchors.jsonl"))
+
+
+def test_a_feed_that_leapt_after_a_restored_backup_has_no_gap():
+    run = a_told_run()
+    hold_after_restore()
+    assert [it for it in found() if it.startswith("feed")] == []
+    with transaction.atomic():
+        number_events(agent_id=run.agent_id, limit=100)
+    assert [it for it in found() if it.startswith("feed")] == []
 
 
 def test_a_run_that_moved_meanwhile_is_looked_at_again(monkeypatch: pytest.MonkeyPatch):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from reviewqueue.doctor import examine
+from reviewqueue.doctor import examine, history
 
 
 class Command(BaseCommand):
@@ -19,8 +20,10 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="one object instead of lines")
         parser.add_argument("--newest", type=int, metavar="N", help="read the timelines of the newest N runs only")
 
+        parser.add_argument("--anchors", metavar="FILE", help="compare the timelines with what `anchors` wrote once")
+
     def handle(self, *args: Any, **options: Any) -> None:
-        found = list(examine(newest=options["newest"]))
+        found = list(examine(newest=options["newest"], anchors=_kept(options["anchors"])))
         wrong = [finding for finding in found if finding.is_wrong]
         if options["json"]:
             told = [{"check": it.check, "wrong": it.is_wrong, "words": it.words} for it in found]
@@ -31,3 +34,12 @@ class Command(BaseCommand):
             self.stdout.write(f"{len(wrong)} wrong." if wrong else "Nothing is wrong.")
         if wrong:
             sys.exit(1)
+
+
+def _kept(path: str | None) -> list[history.Anchor]:
+    if path is None:
+        return []
+    try:
+        return list(history.read_anchors(Path(path).read_text().splitlines()))
+    except (OSError, ValueError) as problem:
+        raise CommandError(f"The anchors in {path} cannot be read: {problem}.") from problem
