@@ -226,6 +226,7 @@ Q_CLUSTER = {
 
 # --- what is forgotten ------------------------------------------------------------------------------------------------
 
+HIGH_WATER_FILE = "" if MODE == "demo" else environment.text("HIGH_WATER_FILE", str(VAR / "high-water.json"))
 SNAPSHOT_DAYS = environment.number("SNAPSHOT_DAYS", 90)
 
 # --- what machines watch ---------------------------------------------------------------------------------------------

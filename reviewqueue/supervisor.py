@@ -24,12 +24,13 @@ from django.db import DatabaseError, close_old_connections, connection
 from django.db.migrations.executor import MigrationExecutor
 
 from ledger import clock
-from reviewqueue import processes, tasks
+from reviewqueue import high_water, processes, tasks
 from reviewqueue.models import Heartbeat
 
 log = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_LOOKS = 1
+SECONDS_BETWEEN_MARKS = 60
 LONGEST_PAUSE_BEFORE_RESTART = 30
 #: More silence is allowed to a cluster that has just begun: on a busy machine it was killed while it still started.
 START_ALLOWANCE = 30
@@ -52,6 +53,7 @@ class Supervisor:
     beaten_at: datetime | None = None
     seen_alive: float = 0  # by our own monotonic clock, so that the clocks of two machines are never compared
     beat_asked: float = 0
+    marked: float = field(default_factory=time.monotonic)
     trouble: str = ""
 
     def run(self) -> None:
@@ -65,6 +67,7 @@ class Supervisor:
             self._end()
 
     def _begin(self) -> None:
+        high_water.remember()
         tasks.keep_schedules()
         Heartbeat.objects.filter(beaten_at__lt=clock.now() - FORGET_WORKERS_AFTER).delete()
         self._start_cluster()
@@ -76,6 +79,7 @@ class Supervisor:
             self._ask_for_beat()
             self._read_beat()
             tasks.enqueue_due_sweeps()
+            self._mark()
             self._tell_trouble("")
         except DatabaseError as problem:
             self._tell_trouble(f"the database does not answer ({_first_line(problem)})")
@@ -93,6 +97,11 @@ class Supervisor:
         if trouble != self.trouble:
             log.warning("Worker %s: %s.", self.name, trouble or "all is well again")
             self.trouble = trouble
+
+    def _mark(self) -> None:
+        if time.monotonic() - self.marked >= SECONDS_BETWEEN_MARKS:
+            high_water.remember()
+            self.marked = time.monotonic()
 
     def _ask_for_beat(self) -> None:
         if time.monotonic() - self.beat_asked >= self.beat_every:
@@ -126,6 +135,7 @@ class Supervisor:
             log.warning("The cluster did not stop within %.0f seconds and was killed.", self.grace)
         try:
             Heartbeat.objects.filter(worker=self.name).delete()
+            high_water.remember()
         except DatabaseError:
             log.warning("The heartbeat row of %s stays: the database does not answer.", self.name)
         log.info("Worker %s has stopped.", self.name)
@@ -150,10 +160,11 @@ def what_is_missing() -> str:
         executor = MigrationExecutor(connection)
         if executor.migration_plan(executor.loader.graph.leaf_nodes()):
             return "the database has not been migrated (python3 manage.py migrate)."
+        gone_back = high_water.look()
     except DatabaseError as problem:
         connection.close()
         return f"the database does not answer ({_first_line(problem)})."
-    return ""
+    return f"{gone_back.words}." if gone_back else ""
 
 
 def _first_line(problem: Exception) -> str:

@@ -68,8 +68,20 @@ def environment_for(address: str, **more: str) -> dict[str, str]:
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("REVIEWQUEUE_", "DJANGO_", "PYTEST"))
     }
-    own = {"DATABASE_URL": address, "SECRET_KEY": "k" * 10 + uuid.uuid4().hex * 2, "REVIEWQUEUE_ENVIRONMENT": "own"}
+    own = {
+        "DATABASE_URL": address,
+        "HIGH_WATER_FILE": str(_own_folder() / "high-water.json"),
+        "SECRET_KEY": "k" * 10 + uuid.uuid4().hex * 2,
+        "REVIEWQUEUE_ENVIRONMENT": "own",
+    }
     return kept | own | more
+
+
+@functools.cache
+def _own_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="reviewqueue-own-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def run_command(*command: str, environment: dict[str, str]) -> str:

@@ -30,6 +30,7 @@ def examine(*, newest: int | None = None, anchors: Iterable[history.Anchor] = ()
         return
     checks: list[Callable[[], Iterable[Finding]]] = [
         work.workers,
+        work.restored,
         work.clocks,
         work.overdue,
         work.undelivered,

@@ -13,7 +13,7 @@ from django.db.models import Count, Min, Q, QuerySet
 from django_q.models import Failure
 
 from ledger import clock
-from reviewqueue import health
+from reviewqueue import health, high_water
 from reviewqueue.doctor.findings import Finding
 from reviewqueue.pages.times import in_words
 from runs import deadlines, expiry
@@ -44,6 +44,13 @@ def workers() -> Iterator[Finding]:
     for row in failed.order_by("func"):
         words = f"{row['func']} failed {row['number']} times within a day; the log says why"
         yield Finding(check="tasks", words=words, is_wrong=False)
+
+
+def restored() -> Iterator[Finding]:
+    """Find that a backup was restored and nobody has said so."""
+    gone_back = high_water.look()
+    if gone_back is not None:
+        yield Finding(check="restored", words=gone_back.words)
 
 
 def clocks() -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from django.core.management.base import CommandParser
 
 from ledger import clock
 from ledger.errors import Refusal
+from reviewqueue import high_water
 from reviewqueue.health import LONGEST_SILENCE, silence_of_workers
 from reviewqueue.management.adding import AddingCommand
 from reviewqueue.registering import NotAdded
@@ -40,6 +41,7 @@ def _hold() -> tuple[dict[str, Any], list[str]]:
     if silence is not None and silence <= LONGEST_SILENCE:
         raise NotAdded(f"A worker was heard of {silence.total_seconds():.0f} seconds ago: stop every worker first.")
     held = hold_after_restore()
+    high_water.begin_anew()
     lines = [
         f"{held.runs} open runs are held; {held.leases} leases ended; {held.effects} effects are unknown now.",
         "Compare what was done outside since the backup, settle the unknown effects, then for each agent:",

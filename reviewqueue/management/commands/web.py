@@ -7,8 +7,10 @@ import sys
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connection
 
+from reviewqueue import high_water
 from reviewqueue.management.ports import refuse_busy_port
 
 BACKLOG = 1024
@@ -19,6 +21,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         refuse_busy_port(settings.HOST, settings.PORT, "PORT=8080 python3 manage.py web")
+        self._refuse_a_restored_backup()
         self.stdout.write(f"Serving {settings.BASE_URL} (listening on {settings.HOST}:{settings.PORT})")
         self.stdout.flush()
         os.environ["REVIEWQUEUE_PROCESS"] = "web"
@@ -32,4 +35,14 @@ class Command(BaseCommand):
             # Its one warning is that our threads are many: most of them wait in a long poll.
             *("--log-level", "error", "reviewqueue.wsgi:application"),
         ]
+        connection.close()
         os.execv(sys.executable, command)  # noqa: S606  the same Python, no shell
+
+    def _refuse_a_restored_backup(self) -> None:
+        """Nobody may claim what is past. Of a database that is away, or has no tables, `/readyz` tells."""
+        try:
+            gone_back = high_water.look()
+        except DatabaseError:
+            return
+        if gone_back is not None:
+            raise CommandError(f"Not served: {gone_back.words}")
