@@ -110,6 +110,18 @@ CACHES = {
     "process": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
 }
 
+# Bytes that agents keep beside their checkpoints. They belong to the backup, as the database does.
+MEDIA_ROOT = environment.text("FILES_DIR") or VAR / ("demo-files" if MODE == "demo" else "files")
+CHECKPOINT_FILE_BYTES = environment.number("CHECKPOINT_FILE_MB", 64, most=10_000) * 1024 * 1024
+STORAGES: dict[str, dict[str, Any]] = {
+    "default": {
+        "BACKEND": "reviewqueue.storage.DurableStorage",
+        # What agents write is about people: for this user's eyes only.
+        "OPTIONS": {"file_permissions_mode": 0o600, "directory_permissions_mode": 0o700},
+    },
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [ROOT / "static"]
 WHITENOISE_USE_FINDERS = True  # no collectstatic: a fresh clone serves its own files

@@ -22,7 +22,7 @@ from ledger import clock
 from reviewqueue import typed_answers
 from reviewqueue.delivery import announcing, deliveries, outbound, sending
 from reviewqueue.models import Heartbeat
-from runs import checking, expiry, feed, nesting, probing, retention, signals
+from runs import checking, expiry, feed, files, nesting, probing, retention, signals
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -70,7 +70,12 @@ def beat() -> None:
 @entry_point
 def enqueue_due_sweeps() -> None:
     """Look, with one indexed EXISTS a kind, for rows that are due, and enqueue the sweep if there are some."""
-    if expiry.anything_due() or typed_answers.anything_typed_to_forget() or anything_to_erase():
+    if (
+        expiry.anything_due()
+        or typed_answers.anything_typed_to_forget()
+        or anything_to_erase()
+        or files.anything_to_delete()
+    ):
         async_task("reviewqueue.tasks.sweep")
     if probing.anything_to_probe():
         async_task("reviewqueue.tasks.probe")
@@ -104,6 +109,7 @@ def sweep() -> None:
     typed_answers.forget_typed_answers(limit=SWEPT_AT_ONCE)
     if settings.SNAPSHOT_DAYS:
         retention.erase_old_snapshots(ended_before=_kept_since(), limit=SWEPT_AT_ONCE)
+    files.delete_unwanted_files(limit=SWEPT_AT_ONCE)
     began = time.monotonic()
     for continuation_id in expiry.due_continuations(limit=SWEPT_AT_ONCE):
         if time.monotonic() - began > SECONDS_FOR_CHECKS:

@@ -14,6 +14,7 @@ from ledger import compiled
 from ledger.canonical import digest
 from ledger.transactions import assert_open
 from runs.errors import StaleVersion
+from runs.files import keep_offered
 from runs.models import Checkpoint, Fact, FactStatus, Run
 
 
@@ -30,7 +31,10 @@ class Snapshot:
 
 
 def write_checkpoint(run: Run, snapshot: Snapshot, *, number: int, now: datetime, resume_when: str = "") -> Checkpoint:
-    """Write the next checkpoint of the locked run; the caller has checked lease and number."""
+    """Write the next checkpoint of the locked run, with the file that its lease offered.
+
+    The caller has checked lease and number.
+    """
     assert_open()
     run.checkpoint_number = number
     if snapshot.code_version:
@@ -46,6 +50,7 @@ def write_checkpoint(run: Run, snapshot: Snapshot, *, number: int, now: datetime
             state=snapshot.state,
             digest=digest(snapshot.state),
             format=snapshot.format,
+            file=keep_offered(run, number=number),
             code_version=snapshot.code_version or run.code_version,
             request_digest=snapshot.request_digest,
             resume_when=resume_when,
@@ -54,13 +59,18 @@ def write_checkpoint(run: Run, snapshot: Snapshot, *, number: int, now: datetime
     )
 
 
+def digests_of(checkpoint: Checkpoint) -> dict[str, str]:
+    """Return what the timeline keeps of a checkpoint's content: the digest of its state, and of its file if it has one."""
+    return {"digest": checkpoint.digest} | ({"file": checkpoint.file.digest} if checkpoint.file else {})
+
+
 def is_intact(checkpoint: Checkpoint) -> bool:
     """Tell whether the stored state is still the one whose digest was written with it."""
     return digest(checkpoint.state) == checkpoint.digest
 
 
 def repeat_checkpoint(run: Run, source: Checkpoint, *, now: datetime) -> Checkpoint:
-    """Write an older checkpoint again as the run's next one, with its facts: a restart goes on from a copy.
+    """Write an older checkpoint again as the run's next one, with its facts and file: a restart goes on from a copy.
 
     Its facts are checked again, also those that somebody waived; whoever reads this state's version claims the run.
     """

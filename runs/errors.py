@@ -137,6 +137,18 @@ class SnapshotErased(Refusal):
     code = "snapshot_erased"
 
 
+class DigestMismatch(Refusal):
+    """What arrived is not what its digest says; nothing was stored. Send it again."""
+
+    code = "digest_mismatch"
+
+
+class FileSpoilt(Refusal):
+    """The stored file of this checkpoint is gone or was changed; nothing of it is given to anybody."""
+
+    code = "file_spoilt"
+
+
 class StepMismatch(Refusal):
     """Another step is recorded at this place: what runs now does not repeat what ran before."""
 

@@ -16,6 +16,7 @@ from ledger.compiled import Compiled
 from ledger.errors import PayloadInvalid
 from ledger.public_ids import new_id
 from ledger.transactions import assert_open
+from runs.checkpoints import digests_of
 from runs.deadlines import next_reminder
 from runs.errors import CorrelationTaken
 from runs.facts import record_facts
@@ -60,7 +61,7 @@ def open_waits(
         actor=by_agent(agent.slug),
         at=now,
         checkpoint=checkpoint.number,
-        digest=checkpoint.digest,
+        **digests_of(checkpoint),
         interrupts=[interrupt.public_id for interrupt in opened],
         queues=[None if interrupt.queue is None else interrupt.queue.slug for interrupt in opened],
     )

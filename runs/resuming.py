@@ -114,7 +114,7 @@ def claim_one(
     if run is None:
         raise NotFound
     now = clock.now()
-    continuation = Continuation.objects.select_related("checkpoint").get(public_id=continuation_id)
+    continuation = Continuation.objects.select_related("checkpoint__file").get(public_id=continuation_id)
     if continuation.status == ContinuationStatus.LEASED and request_key and continuation.request_key == request_key:
         return _what_is_claimed(run, continuation, _said_for(run, continuation))
     if continuation.status in {ContinuationStatus.LEASED, ContinuationStatus.ACKNOWLEDGED}:
@@ -173,7 +173,7 @@ def _claim_next(
 _READY = Compiled(
     lambda: Continuation.objects.filter(
         run=compiled.number("run"), status=ContinuationStatus.READY, not_before__lte=compiled.moment("now")
-    ).select_related("checkpoint")
+    ).select_related("checkpoint__file")
 )
 
 
@@ -295,7 +295,7 @@ def _claimed_before(agent: Agent, request_key: str) -> list[Claimed]:
     """Return what this very request claimed already, when its reply was lost."""
     leased = Continuation.objects.filter(agent=agent, request_key=request_key, status=ContinuationStatus.LEASED)
     claimed = []
-    for continuation in leased.select_related("run", "checkpoint").order_by("id"):
+    for continuation in leased.select_related("run", "checkpoint__file").order_by("id"):
         run = continuation.run
         if run.lease_until and run.lease_until > clock.now() and run.fence == continuation.fence:
             claimed.append(_what_is_claimed(run, continuation, _said_for(run, continuation)))

@@ -1,4 +1,4 @@
-"""How long snapshots are kept: the state of an ended run's checkpoints and steps is erased, and the record of them stays.
+"""How long snapshots are kept: an ended run's states, steps and files are erased, and the record of them stays.
 
 Steps, digests, answers, effects and the timeline are kept for ever: they say what happened. The states are what agents wrote
 for themselves, often about people, and only a restart has a use for them. Called by the sweep; a run that goes on is never
@@ -13,6 +13,7 @@ from django.db.models import Q
 
 from ledger import clock
 from ledger.transactions import use_case
+from runs.files import give_up_files
 from runs.models import Checkpoint, Run, StepResult
 from runs.timeline import note
 
@@ -42,6 +43,7 @@ def _erase(*, run_pk: int, ended_before: datetime) -> bool:
     now = clock.now()
     erased = Checkpoint.objects.filter(run=run, erased_at=None).update(state=None, erased_at=now)
     StepResult.objects.filter(run=run).delete()
+    give_up_files(run)  # the sweep takes their bytes, outside of any transaction
     note(run, "snapshots.erased", actor=SYSTEM, at=now, checkpoints=erased)
     run.snapshots_erased_at = now
     run.save(update_fields=["snapshots_erased_at", "timeline_seq", "timeline_head"])

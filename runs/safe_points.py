@@ -12,7 +12,7 @@ from ledger import clock, consulting
 from ledger.actors import by_agent
 from ledger.errors import NotFound
 from ledger.transactions import use_case
-from runs.checkpoints import Snapshot, find_repeated, write_checkpoint
+from runs.checkpoints import Snapshot, digests_of, find_repeated, write_checkpoint
 from runs.continuations import acknowledge
 from runs.endings import finish_ending
 from runs.facts import AskedFact, record_facts
@@ -74,7 +74,7 @@ def commit_checkpoint(
         at=now,
         number=checkpoint.number,
         step=checkpoint.step,
-        digest=checkpoint.digest,
+        **digests_of(checkpoint),
     )
     store(run, now)
     return Reached(checkpoint=checkpoint, told=told, created=True)

@@ -120,6 +120,7 @@ STORED = [
     "open_waits",
     "epoch",
     "checkpoint_number",
+    "file_offered",
     "fence",
     "attempts",
     "expires_at",

@@ -111,6 +111,26 @@ class ContinuationKind(models.TextChoices):
     COMPENSATE = "compensate"
 
 
+class FileStatus(models.TextChoices):
+    """ARRIVING and UNWANTED bytes may or may not lie in the storage; OFFERED and KEPT ones do; ERASED ones do not."""
+
+    ARRIVING = "arriving"
+    OFFERED = "offered"
+    KEPT = "kept"
+    UNWANTED = "unwanted"
+    ERASED = "erased"
+
+
+#: verb -> (from, to); ``files.py`` alone writes ``CheckpointFile.status``. A row that no checkpoint names goes with its
+#: bytes.
+FILE_MOVES: dict[str, tuple[frozenset[FileStatus], FileStatus]] = {
+    "offer": (frozenset({FileStatus.ARRIVING}), FileStatus.OFFERED),
+    "keep": (frozenset({FileStatus.OFFERED}), FileStatus.KEPT),
+    "give up": (frozenset({FileStatus.ARRIVING, FileStatus.OFFERED, FileStatus.KEPT}), FileStatus.UNWANTED),
+    "erase": (frozenset({FileStatus.UNWANTED}), FileStatus.ERASED),
+}
+
+
 class Kind(models.TextChoices):
     """What an interrupt waits for."""
 

@@ -3,9 +3,12 @@ count what it saw of the promises that it proves."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import ipaddress
+import itertools
 import os
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +18,8 @@ import pytest
 
 from ledger.transactions import assert_none_open
 from tests import figures
+
+_numbers = itertools.count(1)
 
 
 class OutsideNetwork(Exception):
@@ -50,6 +55,21 @@ def known_reasons(request: pytest.FixtureRequest, _django_db_marker: None) -> No
     if not apps.get_model("runs", "Policy").objects.exists():
         for migration in ("0002_policies_of_the_known_reasons", "0017_policies_of_events_and_timers"):
             importlib.import_module(f"runs.migrations.{migration}").bring(apps, None)
+
+
+@pytest.fixture(autouse=True)
+def own_files(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A storage of its own for each test with a database, made by whoever writes into it, and gone afterwards."""
+    if not touches_database(request.node):
+        yield
+        return
+    from django.conf import settings
+
+    folder = request.getfixturevalue("settings").MEDIA_ROOT = settings.MEDIA_ROOT / str(next(_numbers))
+    yield
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        folder.parent.rmdir()
 
 
 @pytest.fixture(autouse=True)

@@ -71,6 +71,7 @@ def environment_for(address: str, **more: str) -> dict[str, str]:
     own = {
         "DATABASE_URL": address,
         "HIGH_WATER_FILE": str(_own_folder() / "high-water.json"),
+        "FILES_DIR": str(_own_folder() / "files" / uuid.uuid4().hex),
         "SECRET_KEY": "k" * 10 + uuid.uuid4().hex * 2,
         "REVIEWQUEUE_ENVIRONMENT": "own",
     }

@@ -10,6 +10,7 @@ from reviewqueue.settings import *  # noqa: F403  the mode has to be set before 
 from reviewqueue.settings import DATABASES, VAR
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+MEDIA_ROOT = VAR / f"test-files-{os.getpid()}"  # a folder in it for each test (`conftest`)
 EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
 
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":

@@ -224,7 +224,8 @@ def _facts(event: Event) -> SafeString:
 
 
 def _checkpoint(event: Event, known: _Known) -> _Told:
-    words = format_html("Checkpoint {}", event.refs.get("checkpoint", event.refs.get("number", "")))
+    number, file = event.refs.get("checkpoint", event.refs.get("number", "")), event.refs.get("file")
+    words = format_html("Checkpoint {}{}", number, ", with a file" if file else "")
     step = event.refs.get("step")
     return _Told(words=words, sub=seen(str(step), one_line=True) if step else "", icon="flag")
 

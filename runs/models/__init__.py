@@ -6,7 +6,7 @@ from runs.models.agents import Agent, CallLabel, Connection, EffectRule, Halt
 from runs.models.continuations import Continuation, Hold
 from runs.models.facts import Fact, FactCheck, FactKind, FactStatus
 from runs.models.rules import Policy, Queue
-from runs.models.run import Checkpoint, Outcome, Progress, Run
+from runs.models.run import Checkpoint, CheckpointFile, Outcome, Progress, Run
 from runs.models.signals import Signal
 from runs.models.steps import StepResult
 from runs.models.timeline import Event, Feed
@@ -17,6 +17,7 @@ __all__ = [
     "Assignee",
     "CallLabel",
     "Checkpoint",
+    "CheckpointFile",
     "Comment",
     "Connection",
     "Continuation",

@@ -10,7 +10,7 @@ from django.db import models
 from ledger.exact import ExactJSONField
 from ledger.transactions import assert_open
 from runs.models.agents import Agent
-from runs.states import ContinuationStatus, RunStatus
+from runs.states import ContinuationStatus, FileStatus, RunStatus
 
 
 class RunQuerySet(models.QuerySet["Run"]):
@@ -62,6 +62,7 @@ class Run(models.Model):
 
     epoch = models.PositiveIntegerField(default=1)
     checkpoint_number = models.PositiveIntegerField(default=0)
+    file_offered = models.BooleanField(default=False, help_text="a file waits for the next checkpoint of some lease")
     fence = models.PositiveIntegerField(default=0, help_text="raised by every lease and by the end of one")
     lease_seconds = models.PositiveIntegerField(default=60)
     max_step_seconds = models.PositiveIntegerField(default=900)
@@ -142,6 +143,44 @@ class Outcome(models.Model):
         return self.kind
 
 
+class CheckpointFile(models.Model):
+    """Opaque bytes of a worker in Django's storage, under a name of their own; what is known of them stays when they go.
+
+    Written before its bytes are, so that none lie in the storage that no row knows of.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="files", db_index=False)
+    number = models.PositiveIntegerField(help_text="of the checkpoint that it was sent for; a restart's copy keeps it")
+    fence = models.PositiveIntegerField(help_text="the lease that sent it")
+    name = models.CharField(max_length=200, unique=True, help_text="in the storage")
+    digest = models.CharField(max_length=71, help_text="sha256: and the SHA-256 of the bytes")
+    size = models.PositiveBigIntegerField(help_text="in bytes")
+    status = models.CharField(max_length=8, choices=FileStatus.choices)
+    created_at = models.DateTimeField()
+    erased_at = models.DateTimeField(null=True, help_text="its bytes are gone, its digest and size are kept")
+    sweep_after = models.DateTimeField(null=True, help_text="a sweep broke on this row: not again before")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "number"],
+                condition=models.Q(status__in=["offered", "kept"]),
+                name="one_file_per_checkpoint_of_a_run",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["run", "number"], name="files_of_a_run"),
+            models.Index(
+                fields=["status", "id"],
+                condition=models.Q(status__in=["arriving", "offered", "unwanted"]),
+                name="files_that_may_go",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.number} {self.digest}"
+
+
 class Checkpoint(models.Model):
     """An immutable, numbered snapshot at a safe point."""
 
@@ -154,6 +193,9 @@ class Checkpoint(models.Model):
     state = ExactJSONField()
     digest = models.CharField(max_length=68, help_text="of the state")
     format = models.CharField(max_length=60, default="json")
+    file = models.ForeignKey(
+        CheckpointFile, on_delete=models.PROTECT, null=True, related_name="checkpoints", db_index=False
+    )
     code_version = models.CharField(max_length=100, blank=True)
     request_digest = models.CharField(max_length=68, blank=True, help_text="the same call again is known by it")
     resume_when = models.CharField(max_length=3, blank=True)
@@ -163,6 +205,9 @@ class Checkpoint(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "number"], name="one_checkpoint_per_number_of_a_run")]
+        indexes = [
+            models.Index(fields=["file"], condition=models.Q(file__isnull=False), name="checkpoints_of_a_file"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.number} {self.step}"

@@ -38,14 +38,11 @@ class Caller:
         path = path if path.startswith("/") else f"/api/v1/{path}"
         kind = named.pop("Content-Type", "application/json" if sent else "")
         reply = self.client.generic(method, path, sent, content_type=kind, headers=named)
-        hold_against_the_document(
-            method=method,
-            path=path,
-            status=reply.status_code,
-            kind=reply.headers.get("Content-Type", ""),
-            content=reply.content,
-        )
-        return Reply(reply.status_code, parse(reply.content) if reply.content else None, reply.headers)
+        told = reply.headers.get("Content-Type", "")
+        content = b"".join(reply.streaming_content) if reply.streaming else reply.content
+        hold_against_the_document(method=method, path=path, status=reply.status_code, kind=told, content=content)
+        body = content if reply.streaming else parse(content) if content else None
+        return Reply(reply.status_code, body, reply.headers)
 
     def get(self, path: str, **headers: str) -> Reply:
         return self.call("GET", path, **headers)

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.core.files.storage import default_storage
 
 from reviewqueue.api.problems import PROBLEMS
 from reviewqueue.authority import OPERATORS
 from runs import lineage, retention
-from runs.models import Continuation, EffectRule, Interrupt, Permit, Run
+from runs.models import CheckpointFile, Continuation, EffectRule, Interrupt, Permit, Run
 from tests import builders
 from tests.api.calls import (
     Caller,
@@ -309,6 +310,21 @@ def snapshot_erased(worker: Caller) -> Reply:
 def stale_version(worker: Caller) -> Reply:
     interrupt, _ = a_waiting_interrupt(worker)
     return somebody().post(f"interrupts/{interrupt}/decisions", ANSWER | {"state_version": 2})
+
+
+def digest_mismatch(worker: Caller) -> Reply:
+    run, lease = a_started_run(worker)
+    stated = {"Content_Type": "application/octet-stream", "Content_Digest": f"sha-256=:{'A' * 43}=:"}
+    return worker.call("PUT", f"runs/{run}/checkpoints/1/file", raw=b"bytes", Run_Lease=lease, **stated)
+
+
+def file_spoilt(worker: Caller) -> Reply:
+    run, lease = a_started_run(worker)
+    kind = {"Content_Type": "application/octet-stream"}
+    worker.call("PUT", f"runs/{run}/checkpoints/1/file", raw=b"bytes", Run_Lease=lease, **kind)
+    worker.post(f"runs/{run}/checkpoints", {"after": 0, "step": "a", "state": None}, Run_Lease=lease)
+    default_storage.delete(CheckpointFile.objects.get().name)
+    return worker.get(f"runs/{run}/checkpoints/1/file")
 
 
 def step_mismatch(worker: Caller) -> Reply:

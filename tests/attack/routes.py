@@ -43,6 +43,7 @@ class Good:
     path: str
     body: Any = None
     headers: dict[str, str] = field(default_factory=dict)
+    raw: bytes | None = None  # where the body is no JSON
 
 
 @dataclass
@@ -122,6 +123,23 @@ def _suspend(world: World) -> Good:
     run, headers = world.run()
     body = the_suspend(the_approval(message="Please.", priority=50), resume_when="all", pending=[])
     return Good(f"runs/{run}/interrupts", body, headers)
+
+
+BYTES = {"Content_Type": "application/octet-stream"}
+
+
+def _offer_file(world: World) -> Good:
+    run, headers = world.run()
+    return Good(f"runs/{run}/checkpoints/1/file", raw=b"\x80pickled\x00", headers=headers | BYTES)
+
+
+def _read_file(world: World) -> Good:
+    offered = _offer_file(world)
+    world.worker.call("PUT", offered.path, raw=offered.raw, **offered.headers)
+    run = offered.path.split("/")[1]
+    lease = {"Run_Lease": offered.headers["Run_Lease"]}
+    world.worker.post(f"runs/{run}/checkpoints", {"after": 0, "step": "trained", "state": None}, **lease)
+    return Good(offered.path)
 
 
 def _facts(world: World) -> Good:
@@ -279,6 +297,8 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "runs/<id:run_id>/timeline"): _read_one(_seen_run("/timeline")),
     ("POST", "runs/<id:run_id>/checkpoints"): _worker(_checkpoint, 201),
     ("GET", "runs/<id:run_id>/checkpoints/<number:number>"): _read_one(_seen_run("/checkpoints/0")),
+    ("PUT", "runs/<id:run_id>/checkpoints/<number:number>/file"): _worker(_offer_file, 201),
+    ("GET", "runs/<id:run_id>/checkpoints/<number:number>/file"): _worker(_read_file),
     ("GET", "runs/<id:run_id>/interrupts"): _read_one(_seen_run("/interrupts")),
     ("POST", "runs/<id:run_id>/interrupts"): _worker(_suspend, 201),
     ("POST", "runs/<id:run_id>/facts"): _worker(_facts),
@@ -355,6 +375,10 @@ def routes_of_the_map() -> Iterator[tuple[str, str]]:
                 yield method.upper(), str(entry.pattern)
 
 
+#: Routes whose body is no JSON: they have a corpus of their own (`test_file_payloads`).
+TAKING_BYTES = {("PUT", "runs/<id:run_id>/checkpoints/<number:number>/file")}
+
+
 def taking_bodies() -> list[tuple[str, str]]:
-    """Return the routes that take a body."""
-    return [route for route in ROUTES if route[0] != "GET"]
+    """Return the routes that take a JSON body."""
+    return [route for route in ROUTES if route[0] != "GET" and route not in TAKING_BYTES]

@@ -48,7 +48,7 @@ KNOWN = ("agent", "other_agent", "stranger", "reviewer")
 
 
 def ask(caller: Caller, method: str, good: Good) -> Reply:
-    return caller.call(method, good.path, good.body, **good.headers)
+    return caller.call(method, good.path, good.body, raw=good.raw, **good.headers)
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=" ".join)
@@ -68,7 +68,8 @@ def test_who_gets_what(route):
     for name in [name for name in known if expected[name] < 400]:
         reply = ask(known[name], method, entry.good(world))
         assert reply.status == expected[name], (name, reply.body)
-        assert reply.headers["Content-Type"] == "application/json"
+        is_file = isinstance(reply.body, bytes)
+        assert reply.headers["Content-Type"] == ("application/octet-stream" if is_file else "application/json")
 
 
 @pytest.mark.parametrize("path", ["runs", "interrupts"])

@@ -11,6 +11,7 @@ from ledger.states import EffectStatus
 from reviewqueue.api.described.answers_on_measures import MEASURES
 from reviewqueue.api.described.members import (
     DIGEST,
+    DIGEST_OF_BYTES,
     EXACT,
     MOMENT,
     OBJECT,
@@ -72,7 +73,7 @@ def _extend(name: str, base: str, members: dict[str, Any], **sometimes: Schema) 
 _add("MeAgent", {"slug": TEXT, "owner": TEXT})
 _add("MeKey", {"prefix": TEXT, "name": TEXT, "scopes": many(TEXT), "expires_at": or_null(MOMENT)})
 _add("Bounds", {"least": WHOLE, "most": WHOLE, "default": WHOLE})
-_limits = dict.fromkeys(["body_bytes", "depth", "wait_seconds", "claim", "checks", "page"], WHOLE)
+_limits = dict.fromkeys(["body_bytes", "file_bytes", "depth", "wait_seconds", "claim", "checks", "page"], WHOLE)
 _add("Limits", _limits | {"lease_seconds": ref("Bounds")})
 _add("Me", {"agent": or_null(ref("MeAgent")), "person": or_null(TEXT), "key": ref("MeKey"), "limits": ref("Limits")})
 
@@ -121,6 +122,8 @@ _add("Hold", {"kind": one_of(HoldKind.values), "subject": TEXT, "owner": TEXT, "
 _counts = {"done": or_null(WHOLE), "of": or_null(WHOLE)}
 _add("Progress", {"text": TEXT} | _counts | {"spent": TEXT, "at": MOMENT})
 _add("Outcome", {"kind": RUN_STATUS, "result": EXACT})
+_add("File", {"digest": DIGEST_OF_BYTES, "size": WHOLE})
+_add("FileOffered", {"number": WHOLE, "digest": DIGEST_OF_BYTES, "size": WHOLE})
 _extend(
     "Run",
     "RunRow",
@@ -132,12 +135,13 @@ _extend(
         "holds": many(ref("Hold")),
         "progress": or_null(ref("Progress")),
         "outcome": or_null(ref("Outcome")),
+        "file": or_null(ref("File")),
     },
 )
 _event = {"seq": WHOLE, "type": TEXT, "actor": TEXT, "at": MOMENT, "refs": OBJECT}
 _add("Event", _event | {"prev": or_null(TEXT), "digest": or_null(TEXT)})
 _add_page("Timeline", "events", "Event")
-_add("CheckpointMark", {"number": WHOLE, "digest": DIGEST})
+_add("CheckpointMark", {"number": WHOLE, "digest": DIGEST}, file=ref("File"))
 _stop = {"reason": TEXT, "asked_by": TEXT, "stop_by": or_null(MOMENT), "cancel_effects": many(TEXT)}
 _extend("Reached", "CheckpointMark", {"control": one_of(Control.values)}, **_stop)
 _add("Beat", {"expires_at": MOMENT, "control": one_of(Control.values)}, **_stop)
@@ -146,8 +150,8 @@ _extend("Fact", "FactNow", {"checked_at": or_null(MOMENT), "on_change": one_of(O
 _extend("FactClaimed", "FactNow", {"check": one_of(FactCheck.values), "kind": one_of(FactKind.values)})
 _words = {"step": TEXT, "replay_from": TEXT, "state": EXACT, "format": TEXT}
 _digest = {"digest": DIGEST, "code_version": TEXT}
-_add("CheckpointClaimed", {"number": WHOLE} | _words | _digest, compensated_since=many(TEXT))
-_add("CheckpointWhole", {"number": WHOLE} | _words | _digest)
+_add("CheckpointClaimed", {"number": WHOLE} | _words | _digest, compensated_since=many(TEXT), file=ref("File"))
+_add("CheckpointWhole", {"number": WHOLE} | _words | _digest, file=ref("File"))
 _extend("Checkpoint", "CheckpointWhole", {"created_at": MOMENT, "facts": many(ref("Fact"))})
 _step = {"name": TEXT, "place": WHOLE, "result": EXACT, "recorded_at": MOMENT}
 _add("Step", _step)

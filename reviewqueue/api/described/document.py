@@ -16,7 +16,7 @@ from drf_spectacular.openapi import AutoSchema
 
 from ledger.exact import parse
 from reviewqueue.api.described.answers import ANSWERS
-from reviewqueue.api.described.operations import QUERY, Operation
+from reviewqueue.api.described.operations import BYTES, QUERY, Operation
 from reviewqueue.api.described.operations_of_people import PEOPLE
 from reviewqueue.api.described.operations_of_workers import WORKERS
 from reviewqueue.api.described.requests import KEY, Components, Schema, body_schema
@@ -31,6 +31,7 @@ from reviewqueue.api.problems import (
 )
 from reviewqueue.api.problems import MEDIA_TYPE as PROBLEM_TYPE
 from reviewqueue.api.serializers import NothingShape
+from reviewqueue.api.streams import MEDIA_TYPE as BYTES_TYPE
 
 OPERATIONS: dict[tuple[str, str], Operation] = WORKERS | PEOPLE
 PREFIX = "/api/v1/"
@@ -41,6 +42,7 @@ Times are RFC 3339 with an offset, in UTC with six digits in replies; durations 
 they were written, in requests and in replies. Requests with members that are not known are refused; ignore members of
 replies that you do not know. Every create has a key: the same request again returns what the first one made."""
 
+_BYTES: dict[str, Any] = {BYTES_TYPE: {"schema": {"type": "string", "contentMediaType": BYTES_TYPE}}}
 _OPAQUE: Schema = {"type": "string", "pattern": "^[a-z]{3}_[0-9a-z]{1,36}$"}
 #: Member of an address -> its schema and meaning.
 _ADDRESS: dict[str, tuple[Schema, str]] = {
@@ -96,6 +98,8 @@ def _described(operation: Operation, path: str) -> dict[str, Any]:
     }
     if operation.takes is not None:
         described["requestBody"] = _body(operation)
+    if operation.takes_bytes:
+        described["requestBody"] = {"required": True, "content": _BYTES}
     return described
 
 
@@ -113,6 +117,9 @@ def _parameters(operation: Operation, path: str) -> list[dict[str, Any]]:
         found.append(
             {"name": "Run-Lease", "in": "header", "required": True, "schema": {"type": "string"}, "description": words}
         )
+    if operation.takes_bytes:
+        words = "`sha-256=:...:` (RFC 9530): the digest of the bytes, compared as they arrive."
+        found.append({"name": "Content-Digest", "in": "header", "schema": {"type": "string"}, "description": words})
     if operation.idempotency_key:
         words = "What makes the same call known again; where the body has a key too, both are the same."
         found.append({"name": "Idempotency-Key", "in": "header", "schema": KEY, "description": words})
@@ -133,6 +140,9 @@ def _body(operation: Operation) -> dict[str, Any]:
 def _replies(operation: Operation) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for status, name in operation.replies.items():
+        if name == BYTES:
+            found[str(status)] = {"description": _WORDS[status], "content": _BYTES, "headers": _OF_BYTES}
+            continue
         content: dict[str, Any] = {"schema": {"$ref": f"#/components/schemas/{name}"}}
         if operation.example_reply and status == min(operation.replies, key=lambda it: (it == 200, it)):
             content["example"] = parse(operation.example_reply)
@@ -146,6 +156,14 @@ def _replies(operation: Operation) -> dict[str, Any]:
     return found
 
 
+def _header(words: str) -> dict[str, Any]:
+    return {"schema": {"type": "string"}, "description": words}
+
+
+_OF_BYTES = {
+    "Content-Digest": _header("`sha-256=:...:` (RFC 9530): the digest of the bytes."),
+    "ETag": _header("The same digest, as the checkpoint has it."),
+}
 _WORDS = {
     200: "As it is.",
     201: "Made.",
@@ -174,7 +192,3 @@ def _problem(codes: list[str], words: str = "") -> dict[str, Any]:
 
 
 _HEADERS = {"Retry-After": "When to ask again, in seconds.", "WWW-Authenticate": "What kind of key is asked for."}
-
-
-def _header(words: str) -> dict[str, Any]:
-    return {"schema": {"type": "string"}, "description": words}

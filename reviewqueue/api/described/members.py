@@ -20,6 +20,7 @@ DAY: Schema = {"type": "string", "format": "date"}
 EXACT: Schema = {}  # any JSON value, exactly as it was sent
 OBJECT: Schema = {"type": "object", "additionalProperties": True}
 DIGEST: Schema = {"type": "string", "pattern": "^rq1:[0-9a-f]{64}$"}
+DIGEST_OF_BYTES: Schema = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
 
 
 def ref(name: str) -> Schema:

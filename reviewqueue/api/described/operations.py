@@ -17,6 +17,9 @@ from runs.states import InterruptStatus, Risk, RunStatus
 
 AGENT, PERSON, BOTH = "agent", "person", "agent or person"
 
+#: A reply that is bytes, and no shape.
+BYTES = "bytes"
+
 #: Who -> the words of it.
 WHO = {
     AGENT: "With an agent's key (scope run).",
@@ -94,6 +97,7 @@ class Operation:
     query: tuple[str, ...] = ()
     lease: bool = False
     idempotency_key: bool = False
+    takes_bytes: bool = False
     example: str = ""
     example_reply: str = ""
 

@@ -8,6 +8,7 @@ from reviewqueue.api.described.operations import (
     AGENT,
     ASKING,
     BOTH,
+    BYTES,
     CLOSED,
     UNDER_A_PARENT,
     UNDER_LEASE,
@@ -92,6 +93,28 @@ WORKERS: dict[tuple[str, str], Operation] = {
         who=BOTH,
         replies={200: "Checkpoint"},
         refusals=("not_found", "snapshot_erased"),
+    ),
+    ("PUT", "runs/{run_id}/checkpoints/{number}/file"): Operation(
+        id="offer_file",
+        summary="Send the file of the next checkpoint",
+        words="Opaque bytes, before the checkpoint that they go with: the one that this lease commits next, by a "
+        "checkpoint or a suspend. Other bytes before that take their place; the same bytes again are known, also after it. "
+        "With `Content-Digest` they are compared as they arrive; in chunks, without a length, it is required, since a "
+        "sender that broke off would look like one that was done.",
+        who=AGENT,
+        takes_bytes=True,
+        replies={201: "FileOffered", 200: "FileOffered"},
+        refusals=(*UNDER_LEASE, "stale_version", "digest_mismatch"),
+        lease=True,
+    ),
+    ("GET", "runs/{run_id}/checkpoints/{number}/file"): Operation(
+        id="read_file",
+        summary="The file of a checkpoint",
+        words="Verified before the first byte is sent. Where the stored bytes are gone or changed it is `file_spoilt`, and "
+        "a run that would go on from them is held for its owner. Kept as long as the state.",
+        who=AGENT,
+        replies={200: BYTES},
+        refusals=("not_found", "snapshot_erased", "file_spoilt"),
     ),
     ("GET", "runs/{run_id}/interrupts"): Operation(
         id="list_interrupts_of_run",

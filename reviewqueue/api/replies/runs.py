@@ -9,6 +9,7 @@ from reviewqueue.api.replies.common import Reply, moment
 from runs.leases import Lease, Told, control_of
 from runs.models import (
     Checkpoint,
+    CheckpointFile,
     Continuation,
     Event,
     Hold,
@@ -78,6 +79,7 @@ def run_whole(
     holds: Iterable[Hold],
     progress: Progress | None,
     outcome: Any,
+    file: CheckpointFile | None,
 ) -> Reply:
     """Return a run with what holds it, who goes on with it, and what it ended with."""
     ending = {"to": run.ending, "reason": run.ending_reason} if run.ending else None
@@ -94,6 +96,7 @@ def run_whole(
         "holds": [hold_row(hold) for hold in holds],
         "progress": None if progress is None else progress_row(progress),
         "outcome": None if outcome is None else {"kind": outcome.kind, "result": outcome.result},
+        "file": None if file is None else file_mark(file),
     }
 
 
@@ -149,7 +152,7 @@ def event_row(event: Event) -> Reply:
 
 def checkpoint_mark(checkpoint: Checkpoint) -> Reply:
     """Return which checkpoint it is."""
-    return {"number": checkpoint.number, "digest": checkpoint.digest}
+    return {"number": checkpoint.number, "digest": checkpoint.digest} | _with_file(checkpoint)
 
 
 def checkpoint_whole(checkpoint: Checkpoint) -> Reply:
@@ -162,7 +165,16 @@ def checkpoint_whole(checkpoint: Checkpoint) -> Reply:
         "format": checkpoint.format,
         "digest": checkpoint.digest,
         "code_version": checkpoint.code_version,
-    }
+    } | _with_file(checkpoint)
+
+
+def file_mark(file: CheckpointFile) -> Reply:
+    """Return what is known of a file: its bytes have an address of their own."""
+    return {"digest": file.digest, "size": file.size}
+
+
+def _with_file(checkpoint: Checkpoint) -> Reply:
+    return {"file": file_mark(checkpoint.file)} if checkpoint.file else {}
 
 
 def step_whole(step: StepResult) -> Reply:

@@ -20,6 +20,10 @@ class ApiView(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Let DRF find out who speaks, then guard the body."""
         super().initial(request, *args, **kwargs)
+        self.guard(request)
+
+    def guard(self, request: Request) -> None:
+        """Judge the body by its headers; a view that takes no JSON has a guard of its own."""
         guard_body(request)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -16,6 +17,7 @@ from runs.leases import LONGEST, SHORTEST
 
 LIMITS = {
     "body_bytes": BODY_LIMIT,
+    "file_bytes": settings.CHECKPOINT_FILE_BYTES,
     "depth": MAX_DEPTH,
     "lease_seconds": {"least": SHORTEST, "most": LONGEST, "default": 60},
     "wait_seconds": serializers.LONGEST_POLL,

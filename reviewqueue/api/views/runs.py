@@ -19,6 +19,7 @@ from reviewqueue.api.views.base import ApiView, body_of, lease_token, with_key
 from runs import checking, lifecycle, returning, safe_points, suspending
 from runs.continuations import open_continuation
 from runs.errors import SnapshotErased
+from runs.files import find_sent
 from runs.models import Progress
 from runs.questions import AskedWait
 from runs.suspending import PendingEffect
@@ -95,6 +96,7 @@ class OneRun(ApiView):
             holds=run.holds.filter(lifted_at=None).select_related("owner").order_by("id"),
             progress=Progress.objects.filter(run=run).first(),
             outcome=run.outcomes.filter(epoch=run.epoch).first(),
+            file=find_sent(run, number=run.checkpoint_number),
         )
         return Response(shown)
 
@@ -146,7 +148,7 @@ class OneCheckpoint(ApiView):
         """Show it with its state and facts."""
         query_of(request)
         run = find_run(caller_of(request), run_id)
-        checkpoint = run.checkpoints.filter(number=number).first()
+        checkpoint = run.checkpoints.select_related("file").filter(number=number).first()
         if checkpoint is None:
             raise NotFound
         if checkpoint.erased_at is not None:
