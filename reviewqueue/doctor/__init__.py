@@ -1,7 +1,8 @@
 """What is wrong here? Every check, in the order in which one would want to know. `manage.py doctor` says it in words.
 
 Read-only: a doctor that repaired rows would hide what broke them. `rows` asks whether they bear each other out, `history`
-whether it was rewritten, `work` whether what is due is done, `setup` whether it is safe and somebody can act.
+whether it was rewritten, `work` whether what is due is done, `setup` whether it is safe and somebody can act, `storage`
+whether files are where rows say.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from django.db import DatabaseError
 
 from reviewqueue import health
-from reviewqueue.doctor import history, rows, setup, work
+from reviewqueue.doctor import history, rows, setup, storage, work
 from reviewqueue.doctor.findings import Finding, first_of
 
 
@@ -37,6 +38,7 @@ def examine(*, newest: int | None = None, anchors: Iterable[history.Anchor] = ()
         setup.unsafe_settings,
         setup.policies,
         setup.nobody_there,
+        storage.stored_files,
         rows.orphans,
         functools.partial(rows.wrong_runs, newest=newest),
         history.feed_gaps,

@@ -9,6 +9,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, transaction
 from django_q.models import OrmQ
@@ -17,14 +19,14 @@ from ledger import clock
 from ledger.canonical import digest
 from ledger.models import Effect
 from reviewqueue import doctor, health
-from reviewqueue.doctor import history, rows, work
+from reviewqueue.doctor import history, rows, storage, work
 from reviewqueue.models import Heartbeat
-from runs import expiry
+from runs import expiry, offering, storing
 from runs.feed import number_events
 from runs.halting import halt_agents
 from runs.holds import open_hold
 from runs.lifecycle import complete_run
-from runs.models import Continuation, Event, Interrupt, Permit, Run
+from runs.models import CheckpointFile, Continuation, Event, Interrupt, Permit, Run
 from runs.restoring import hold_after_restore
 from runs.standing import store
 from runs.states import HoldKind
@@ -395,6 +397,44 @@ def test_a_doubt_that_nobody_owns_is_found():
     one("left-the-company owns 0 unknown effects and 1 holds, and has no member")
     builders.a_person("olga@example.org", "left-the-company")
     assert found() == []
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def a_kept_file(sent: bytes = b"bytes") -> CheckpointFile:
+    started = builders.a_running_run()
+    spooled = storing.spool([sent])
+    of_run = {"agent": started.run.agent, "run_id": started.run.public_id, "token": started.lease.token}
+    with spooled.file:
+        offering.offer_file(**of_run, number=1, sent=spooled)
+    builders.commit(started)
+    return started.run.files.get()
+
+
+def test_a_storage_that_takes_nothing_is_found(monkeypatch, settings):
+    def broken(name, content):
+        raise PermissionError(13, "Permission denied")
+
+    assert found() == []
+    assert list(settings.MEDIA_ROOT.iterdir()) == []
+    monkeypatch.setattr(default_storage, "save", broken)
+    one("storage: the storage takes no checkpoint files ([Errno 13] Permission denied)")
+    settings.CHECKPOINT_FILE_BYTES = 0
+    assert found() == []
+
+
+def test_a_file_that_is_missing_or_not_whole_is_found(monkeypatch):
+    file, other = a_kept_file(), a_kept_file()
+    assert found() == []
+    default_storage.delete(file.name)
+    assert file.name in one("is not in the storage, or not whole")
+    default_storage.save(file.name, ContentFile(b"byte"))
+    one("is not in the storage, or not whole")
+    monkeypatch.setattr(storage, "MOST_LOOKED_FOR", 1)  # the newest is looked for
+    assert found() == []
+    default_storage.delete(other.name)
+    assert other.name in one("is not in the storage")
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
