@@ -32,7 +32,7 @@ def write_ahead(run: Run, *, number: int, digest: str, size: int, now: datetime)
         number=number,
         fence=run.fence,
         # By digest, and yet each its own: two runs with the same bytes do not erase each other's.
-        name=f"checkpoints/{bare[:2]}/{bare}-{secrets.token_hex(8)}",
+        name=f"checkpoints/{bare[:2]}/{bare}-{secrets.token_hex(16)}",
         digest=digest,
         size=size,
         status=FileStatus.ARRIVING,
@@ -118,7 +118,7 @@ def _delete(file_pk: int) -> bool:
 @use_case
 def _claim_unwanted(file_pk: int) -> str | None:
     """Make sure, under the run's lock, that nobody comes to want it; return its name."""
-    if not Run.objects.locked(skip=True).filter(files=file_pk).exists():
+    if Run.objects.locked(skip=True).filter(files=file_pk).first() is None:
         return None  # somebody is at work on the run; the file is due again a second later
     file = CheckpointFile.objects.filter(_unwanted(clock.now()), pk=file_pk).first()
     if file is None:

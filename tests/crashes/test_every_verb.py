@@ -27,7 +27,7 @@ from runs.models import Run
 from tests import figures
 from tests.crashes import states
 from tests.crashes.moments import Moment, die, watched
-from tests.crashes.verbs import VERBS, Act, Verb, of_effects, of_runs, of_waits, of_webhooks, of_workers
+from tests.crashes.verbs import VERBS, Act, Verb, of_effects, of_files, of_runs, of_waits, of_webhooks, of_workers
 from tests.races.judging import breaches
 
 pytestmark = [
@@ -42,7 +42,7 @@ ROUNDS = 5 if LONG else 1
 #: In the short form, of the writes of one transaction: the first, the last, and so many between.
 BETWEEN = 1
 CHANCE = random.Random(figures.SEED)
-TABLE = (of_runs, of_workers, of_waits, of_effects, of_webhooks)  # importing them writes the lines
+TABLE = (of_runs, of_workers, of_waits, of_effects, of_files, of_webhooks)  # importing them writes the lines
 
 Change = tuple[list[states.Row], list[states.Row]]
 

@@ -148,6 +148,7 @@ def test_other_bytes_for_a_committed_checkpoint_and_for_one_far_ahead_are_refuse
             )
 
 
+@pytest.mark.proves(9)
 def test_a_lease_that_is_over_keeps_nothing():
     started = builders.a_running_run()
     offer(started)
