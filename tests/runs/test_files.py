@@ -14,6 +14,7 @@ from django.core.files.storage import default_storage
 from ledger import clock
 from ledger.errors import Busy, NotFound
 from reviewqueue import tasks
+from reviewqueue.pages.stories import tell
 from runs import control, files, offering, storing
 from runs.errors import FileSpoilt, LeaseLost, RunFinished, SnapshotErased, StaleVersion
 from runs.leases import Lease
@@ -87,6 +88,15 @@ def test_a_file_goes_with_the_checkpoint_that_follows_it():
     assert fetch(started.run) == BYTES
     event = Event.objects.get(run=started.run, type="checkpoint.committed")
     assert event.refs["file"] == file.digest
+
+
+def test_the_story_of_the_run_tells_people_that_there_is_one():
+    started = a_run_with_a_file()
+    builders.commit(started, after=1)
+    olga = builders.a_person("olga@example.org", "operators")
+    told = tell(list(started.run.events.order_by("seq")), reader=olga, waits=[])
+    words = [str(entry.words) for entry in told]
+    assert [word for word in words if word.startswith("Checkpoint")] == ["Checkpoint 1, with a file", "Checkpoint 2"]
 
 
 def test_a_suspend_takes_it_along_too():
