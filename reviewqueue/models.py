@@ -7,13 +7,14 @@ from django.db import models
 
 from ledger.models import Effect
 from reviewqueue.delivery.models import Delivery, DeliveryAttempt, WebhookEndpoint, WebhookSecret
-from runs.models import Agent, Interrupt
+from runs.models import Agent, Interrupt, Signal
 
 __all__ = [
     "ApiKey",
     "Delivery",
     "DeliveryAttempt",
     "Heartbeat",
+    "SignalAct",
     "TypedAnswer",
     "UnknownOutcome",
     "WebhookEndpoint",
@@ -75,6 +76,33 @@ class TypedAnswer(models.Model):
 
     def __str__(self) -> str:
         return f"of {self.person_id} for {self.interrupt_id}"
+
+
+class SignalAct(models.Model):
+    """What a person did with a signal that nobody had taken in its time, and why. Append-only; the signal itself stays."""
+
+    class Act(models.TextChoices):
+        """KEEP lets it wait again for its wait; DISMISS takes it off the desk, and its body is kept as it is."""
+
+        KEEP = "keep"
+        DISMISS = "dismiss"
+
+    signal = models.ForeignKey(Signal, on_delete=models.PROTECT, related_name="+", db_index=False)
+    act = models.CharField(max_length=7, choices=Act.choices)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    reason = models.CharField(max_length=300)
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["signal"], condition=models.Q(act="dismiss"), name="a_signal_is_dismissed_once"
+            ),
+        ]
+        indexes = [models.Index(fields=["signal", "id"], name="acts_on_a_signal")]
+
+    def __str__(self) -> str:
+        return f"{self.act} {self.signal_id}"
 
 
 class UnknownOutcome(Effect):

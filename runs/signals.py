@@ -190,6 +190,16 @@ def wake_by_kept_signals(interrupts: list[Interrupt]) -> int:
     return sum(match_signals(agent_id=it.agent_id, correlation=it.correlation) for it in asked)
 
 
+def keep_again(signal: Signal, *, now: datetime) -> bool:
+    """Let a dead letter wait once more for its wait, for as long as a new one; the caller commits, then matches.
+
+    False where it is none: used, or kept still. One whose body did not fit is tried again: another wait may ask otherwise.
+    """
+    assert_open()
+    dead = Signal.objects.filter(standing_so("dead", now=now), pk=signal.pk)
+    return dead.update(keep_until=now + KEPT, misfit=False) == 1
+
+
 def waking_signals(*, before: datetime) -> QuerySet[Signal]:
     """Return the kept signals whose wait is open, though nobody matched the two: a process died in between."""
     waits = Interrupt.objects.filter(

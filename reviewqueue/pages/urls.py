@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from django.urls import path
 
-from reviewqueue.pages import agents, around, deciding, expired, insights, keeping, large, levers, live, together, views
+from reviewqueue.pages import (
+    agents,
+    around,
+    dead_letters,
+    deciding,
+    expired,
+    insights,
+    keeping,
+    large,
+    levers,
+    live,
+    together,
+    views,
+)
 
 urlpatterns = [
     path("", views.inbox, name="inbox"),
@@ -22,6 +35,10 @@ urlpatterns = [
     path("interrupts/<slug:interrupt_id>/undo", deciding.undo, name="undo"),
     path("together", together.together, name="together"),
     path("decisions/<slug:decision_id>", views.receipt, name="decision"),
+    path("dead-letters", dead_letters.dead_letters, name="dead-letters"),
+    path("dead-letters/messages/<slug:delivery_id>", dead_letters.send_again, name="send-again"),
+    path("dead-letters/<slug:signal_id>", dead_letters.signal, name="dead-letter"),
+    path("dead-letters/<slug:signal_id>/<slug:verb>", dead_letters.act, name="act-on-signal"),
     path("expired", expired.expired, name="expired"),
     path("expired/<slug:interrupt_id>/restart", expired.restart, name="restart-expired"),
     path("insights", insights.insights, name="insights"),

@@ -13,7 +13,7 @@ NOT_COUNTED = {"reviewqueue.apikey"}
 
 
 def rows_of_everything() -> list[Any]:
-    """Return the number of rows of each table, and of each run and interrupt what every move changes."""
+    """Return the number of rows of each table, and of each run, wait, message and signal what its moves change."""
     tables = [
         model._meta.db_table
         for app in OURS
@@ -24,6 +24,10 @@ def rows_of_everything() -> list[Any]:
         cursor.execute("SELECT " + ", ".join(f'(SELECT count(*) FROM "{table}")' for table in tables))  # noqa: S608
         found = list(zip(tables, cursor.fetchone(), strict=True))
         cursor.execute("SELECT id, status, timeline_seq, lease_until FROM runs_run ORDER BY id")
+        found += cursor.fetchall()
+        cursor.execute("SELECT public_id, status, tries FROM reviewqueue_delivery ORDER BY id")
+        found += cursor.fetchall()
+        cursor.execute("SELECT public_id, used_by_id, keep_until, misfit FROM runs_signal ORDER BY id")
         found += cursor.fetchall()
         cursor.execute("SELECT id, status, state_version, claimed_until FROM runs_interrupt ORDER BY id")
         return found + cursor.fetchall()

@@ -14,9 +14,11 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from ledger import clock
+from reviewqueue.delivery.models import Delivery, DeliveryStatus, WebhookEndpoint
 from runs.expiry import expire_due_interrupts
 from runs.lifecycle import fail_run
-from runs.models import Decision, Interrupt, Run
+from runs.models import Agent, Decision, Event, Interrupt, Run, Signal
+from runs.signals import Told, receive_signal
 from tests import builders
 from tests.pages import desk
 
@@ -33,6 +35,8 @@ class PageWorld:
     receipt: Decision
     ended: Run
     expired: Interrupt
+    signal: Signal
+    message: Delivery
     people: dict[str, User]
 
     def browser_of(self, kind: str) -> Client:
@@ -68,7 +72,33 @@ def a_page_world() -> PageWorld:
     builders.move_deadline(expired, clock.now())
     expire_due_interrupts(limit=1)
     wait = builders.a_waiting_interrupt(started=started[0])
-    return PageWorld(wait=wait, receipt=Decision.objects.get(), ended=lost.run, expired=expired, people=people)
+    return PageWorld(
+        wait=wait,
+        receipt=Decision.objects.get(),
+        ended=lost.run,
+        expired=expired,
+        signal=_a_dead_signal(wait.agent),
+        message=_a_dead_message(wait),
+        people=people,
+    )
+
+
+def _a_dead_signal(agent: Agent) -> Signal:
+    told = Told(sender_id="evt-1", correlation="PO-2231", type="delivered", body={"flight": "LH 400"})
+    signal = receive_signal(agent=agent, told=told).signal
+    Signal.objects.filter(pk=signal.pk).update(keep_until=clock.now())
+    return signal
+
+
+def _a_dead_message(wait: Interrupt) -> Delivery:
+    """A message that was given up, as its rows stand then: nothing here may reach for a receiver."""
+    now = clock.now()
+    endpoint = WebhookEndpoint.objects.create(
+        public_id="end_1", agent=wait.agent, key="k", url="https://desk.example/hook", events=[], created_at=now
+    )
+    event = Event.objects.filter(run=wait.run).earliest("seq")
+    ended = {"status": DeliveryStatus.DEAD, "give_up_at": now, "ended_at": now, "created_at": now, "body": "{}"}
+    return Delivery.objects.create(public_id="dlv_1", endpoint=endpoint, event=event, type=event.type, **ended)
 
 
 @dataclass
@@ -121,6 +151,7 @@ def _approved_together(world: PageWorld, kind: str) -> dict[str, str]:
 #: Whoever sees a wait may say something to the others about it.
 WHO_SEE = frozenset(SIGNED_IN) - {"stranger"}
 WHO_DECIDE = frozenset({"reviewer", "lead"})
+WHO_ANSWER = frozenset({"owner", "operator"})
 
 PAGES: dict[str, Page] = {
     "": Page(lambda _: "/", ALL_READ),
@@ -140,12 +171,23 @@ PAGES: dict[str, Page] = {
     "together": Page(lambda _: "/together", ALL_READ, _approved_together, WHO_DECIDE),
     "interrupts/<slug:interrupt_id>/undo": Page(_wait("/undo"), None, _with()),
     "decisions/<slug:decision_id>": Page(lambda world: f"/decisions/{world.receipt.public_id}", SEES),
+    "dead-letters": Page(lambda _: "/dead-letters", ALL_READ),
+    "dead-letters/messages/<slug:delivery_id>": Page(
+        lambda world: f"/dead-letters/messages/{world.message.public_id}", None, _with(), WHO_ANSWER
+    ),
+    "dead-letters/<slug:signal_id>": Page(
+        lambda world: f"/dead-letters/{world.signal.public_id}",
+        dict.fromkeys(SIGNED_IN, 404) | dict.fromkeys(WHO_ANSWER, 200),
+    ),
+    "dead-letters/<slug:signal_id>/<slug:verb>": Page(
+        lambda world: f"/dead-letters/{world.signal.public_id}/dismiss", None, _with(reason="sent twice"), WHO_ANSWER
+    ),
     "expired": Page(lambda _: "/expired", ALL_READ),
     "expired/<slug:interrupt_id>/restart": Page(
         lambda world: f"/expired/{world.expired.public_id}/restart",
         None,
         _with(reason="ask again"),
-        frozenset({"owner", "operator"}),
+        WHO_ANSWER,
     ),
     "insights": Page(lambda _: "/insights", ALL_READ),
     "insights.csv": Page(lambda _: "/insights.csv", ALL_READ),

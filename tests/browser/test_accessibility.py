@@ -17,6 +17,7 @@ from tests import builders
 from tests.browser.test_deciding import LINES
 from tests.browser.test_reviewing import choose, decide_elsewhere, lenas, open_wait
 from tests.pages import desk
+from tests.pages.test_dead_letters import a_dead_message, a_dead_signal
 from tests.pages.test_expired import a_lapse_with_a_failed_effect, let_expire
 from tests.pages.test_rounds import a_second_round
 from tests.reviewqueue.a_busy_quarter import Quarter
@@ -210,6 +211,20 @@ def expired_waits(page: Page) -> None:
     page.get_by_role("link", name="Look and restart").wait_for()
 
 
+def dead_letters(page: Page) -> None:
+    desk.lena().groups.add(builders.a_group("operators"))
+    a_dead_signal(body={"flight": "LH 400", "lines": [{"part": "Hook"}, None]})
+    page.goto("/dead-letters")
+    page.get_by_text("Keep 7 days longer").first.wait_for()
+
+
+def messages_given_up(page: Page) -> None:
+    desk.lena().groups.add(builders.a_group("agent-owners"))
+    a_dead_message()
+    page.goto("/dead-letters?of=messages")
+    page.get_by_role("button", name="Send once more").wait_for()
+
+
 PAGES = [
     lists_and_shapes_with_faults,
     an_amended_wait,
@@ -232,6 +247,8 @@ PAGES = [
     a_run,
     her_agents,
     expired_waits,
+    dead_letters,
+    messages_given_up,
     measures,
     no_measures,
 ]

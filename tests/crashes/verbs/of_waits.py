@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from ledger import clock
-from reviewqueue import desk, typed_answers
+from reviewqueue import dead_letters, desk, typed_answers
 from runs import amending, expiry, signals
 from runs.amending import Amendment
-from runs.models import Interrupt
+from runs.models import Interrupt, Signal
 from tests import builders
 from tests.crashes.verbs import Act, verb
 from tests.runs.test_ladders import a_ladder, a_reminded_wait, due_now
@@ -187,6 +187,25 @@ def a_wait_finds_a_signal_that_came_before_it() -> Act:
     started = builders.a_running_run()
     signals.receive_signal(agent=started.run.agent, told=told())
     return lambda: builders.suspend_run(started, an_event())
+
+
+def a_dead_letter() -> Signal:
+    signal = signals.receive_signal(agent=builders.an_agent(), told=told()).signal
+    Signal.objects.filter(pk=signal.pk).update(keep_until=clock.now())
+    return signal
+
+
+@verb("reviewqueue.dead_letters._keep_letter", then="not_found", swept=True)
+def a_dead_letter_is_kept_longer_and_wakes_its_wait() -> Act:
+    ops, signal = builders.a_person("ops@example.org", "operators"), a_dead_letter()
+    builders.a_waiting_interrupt(an_event())
+    return lambda: dead_letters.keep_longer(ops, signal.public_id, reason="the order was late")
+
+
+@verb("reviewqueue.dead_letters.dismiss", then="not_found")
+def a_dead_letter_is_dismissed() -> Act:
+    ops, signal = builders.a_person("ops@example.org", "operators"), a_dead_letter()
+    return lambda: dead_letters.dismiss(ops, signal.public_id, reason="sent twice")
 
 
 # --- around an answer -------------------------------------------------------------------------------------------------
