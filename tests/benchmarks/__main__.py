@@ -23,6 +23,7 @@ from typing import Any
 import psutil
 
 from tests import postgresql
+from tests.benchmarks import bad_nights
 from tests.own_processes import free_port
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -36,6 +37,10 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=160, help="calls of each kind in a round (default 160)")
     parser.add_argument("--rates", action="store_true", help="only the rates")
     parser.add_argument("--only-waiting", action="store_true", help="only the figures beside many waits")
+    parser.add_argument("--only", nargs="+", choices=bad_nights.NAMES, help="only these figures of a bad night")
+    parser.add_argument("--due", type=int, default=10_000, help="waits due at once (default 10,000)")
+    parser.add_argument("--effects", type=int, default=1_000, help="effects to take back (default 1,000)")
+    parser.add_argument("--ready", type=int, default=400, help="runs to claim (default 400)")
     parser.add_argument(
         "--waiting",
         type=int,
@@ -101,13 +106,16 @@ class Benchmark:
 
     def run(self, chosen: argparse.Namespace) -> None:
         say(f"{os.cpu_count()} cores, Python {platform.python_version()}, {_commit()}, {self.load.CLIENTS} clients\n")
+        if chosen.only:
+            self.show_bad_nights(chosen)
+            return
         if not chosen.only_waiting:
             self.show_rates(chosen.rounds, chosen.calls)
             if chosen.rates:
                 return
             self.show_waits(1000)
             self.show_wake(100)
-            self.show_sweep(1000)
+            self.show_bad_nights(chosen)
         for waiting in (100, *chosen.waiting):
             self.show_beside_waits(waiting, chosen.rounds, chosen.calls)
 
@@ -220,20 +228,16 @@ class Benchmark:
         claimed_at.append(time.perf_counter())
         self.send([self.of.complete(self.desk, claimed)])
 
-    def show_sweep(self, count: int) -> None:
-        """Due waits, ended by one process's sweeps."""
-        from ledger import clock
-        from reviewqueue import tasks
-        from runs.models import Interrupt
-        from tests.benchmarks import waits
-
-        due = list(Interrupt.objects.filter(status="waiting").values_list("pk", flat=True)[:count])
-        Interrupt.objects.filter(pk__in=due).update(deadline=clock.now())
-        began, before = time.perf_counter(), waits.cpu()
-        while Interrupt.objects.filter(pk__in=due, status="waiting").exists():
-            tasks.sweep()
-        seconds, cpu = time.perf_counter() - began, waits.cpu() - before
-        say(f"{len(due)} due waits ended      {seconds:6.1f} s ({cpu:.1f} s of CPU), by one process; target: under 15")
+    def show_bad_nights(self, chosen: argparse.Namespace) -> None:
+        names = chosen.only or bad_nights.NAMES
+        if "claims" in names:
+            bad_nights.show_claims(self, say, runs=chosen.ready)
+        if "restarts" in names:
+            bad_nights.show_restarts(self, say, runs=20)
+        if "undos" in names:
+            bad_nights.show_undos(self, say, effects=chosen.effects)
+        if "expiry" in names:
+            bad_nights.show_expiry(self, say, due=chosen.due)
 
     # --- beside many waits ----------------------------------------------------------------------------------------------
 
