@@ -97,7 +97,7 @@ def show_undos(benchmark: Benchmark, say: Callable[[str], None], *, effects: int
     growth = statistics.mean(undone[-tenth:]) / statistics.mean(undone[:tenth])
     say(f"{len(keys)} effects taken back: {sum(undone):.1f} s; the claim that lists them {1000 * claimed:.0f} ms")
     say(
-        f"   to do them took {sum(done):.1f} s: {sum(undone) / sum(done):.2f} times that; last tenth {growth:.2f} times the first"
+        f"   to do them took {sum(done):.1f} s: {sum(undone) / sum(done):.2f} times that; last tenth {growth:.2f} of the first"
     )
 
 
