@@ -89,7 +89,7 @@ def show_undos(benchmark: Benchmark, say: Callable[[str], None], *, effects: int
     ]
     client.send(a_call("POST", f"{path}/fail", {"error": "no crew"}, key=desk.agent_key, Run_Lease=lease))
     began = time.perf_counter()
-    [taken] = client.send(benchmark.of.claim(desk))
+    [taken] = client.send(a_call("POST", "/api/v1/continuations/claim", {"lease_seconds": 3600}, key=desk.agent_key))
     claimed = time.perf_counter() - began
     lease, keys = taken["lease"]["token"], [one["key"] for one in taken["compensations"]]
     undone = [timed(lambda key=key: perform(client, desk, path, lease, key, name="release_hoist")) for key in keys]
@@ -97,7 +97,7 @@ def show_undos(benchmark: Benchmark, say: Callable[[str], None], *, effects: int
     growth = statistics.mean(undone[-tenth:]) / statistics.mean(undone[:tenth])
     say(f"{len(keys)} effects taken back: {sum(undone):.1f} s; the claim that lists them {1000 * claimed:.0f} ms")
     say(
-        f"   to do them took {sum(done):.1f} s: {sum(undone) / sum(done):.2f} times that; last tenth {growth:.2f} of the first"
+        f"   to do them took {sum(done):.1f} s: {sum(undone) / sum(done):.2f} times that; last tenth {growth:.2f} of first"
     )
 
 
