@@ -24,7 +24,7 @@ from ledger.transactions import use_case
 from runs.continuations import open_continuation, pass_check, postpone_check, told_of
 from runs.endings import hold_for_effect
 from runs.errors import NotPermitted
-from runs.holds import lift_holds, open_hold
+from runs.holds import is_held_by_others, lift_holds, open_hold
 from runs.leases import check_lease, end_lease
 from runs.models import Agent, Checkpoint, Connection, Continuation, Fact, FactCheck, FactStatus, Run
 from runs.renewing import answered_at, find_overtaken, overtake
@@ -189,8 +189,9 @@ def _decide(run: Run, continuation: Continuation, changed: list[Fact], *, now: d
     if under_way:
         due = min(effect.settle_by or now + CHECK_TIME for effect in under_way)
         postpone_check(run, continuation, due_at=due)
-    elif run.open_holds:
-        # Lifting the last hold makes the check due again; until then there is nothing to look at.
+    elif is_held_by_others(run, HoldKind.STRANDED):
+        # What only lacks a version that can read it is made ready: a claim by a fitting one lifts that hold. For the rest,
+        # lifting the last hold makes the check due again; until then there is nothing to look at.
         postpone_check(run, continuation, due_at=now + BACK_OFF[-1])
     else:
         pass_check(run, continuation, checked_until=now + _freshness(continuation.checkpoint))

@@ -15,6 +15,7 @@ from ledger.canonical import digest
 from ledger.transactions import assert_open
 from runs.errors import StaleVersion
 from runs.files import keep_offered
+from runs.hand_backs import forget_hand_backs
 from runs.models import Checkpoint, Fact, FactStatus, Run
 
 
@@ -36,6 +37,7 @@ def write_checkpoint(run: Run, snapshot: Snapshot, *, number: int, now: datetime
     The caller has checked lease and number.
     """
     assert_open()
+    forget_hand_backs(run, now=now)
     run.checkpoint_number = number
     if snapshot.code_version:
         run.code_version = snapshot.code_version
@@ -75,6 +77,7 @@ def repeat_checkpoint(run: Run, source: Checkpoint, *, now: datetime) -> Checkpo
     Its facts are checked again, also those that somebody waived; whoever reads this state's version claims the run.
     """
     assert_open()
+    forget_hand_backs(run, now=now)
     facts = list(Fact.objects.filter(checkpoint=source, interrupt=None))
     run.checkpoint_number += 1
     source.pk, source.number, source.epoch, source.fence = None, run.checkpoint_number, run.epoch, run.fence

@@ -80,14 +80,17 @@ def recheck(run: Run, continuation: Continuation, *, now: datetime) -> None:
     _move(run, continuation, "recheck", check_due_at=now, check_attempts=0, checked_until=None)
 
 
-def lease_continuation(run: Run, continuation: Continuation, *, request_key: str, now: datetime) -> None:
-    """Give the continuation to the holder of the run's present lease."""
-    _move(run, continuation, "claim", leased_at=now, fence=run.fence, request_key=request_key)
+def lease_continuation(
+    run: Run, continuation: Continuation, *, request_key: str, code_version: str, now: datetime
+) -> None:
+    """Give the continuation to the holder of the run's present lease, a worker of this code version."""
+    claim = {"leased_at": now, "fence": run.fence, "request_key": request_key, "code_version": code_version}
+    _move(run, continuation, "claim", **claim)
 
 
 def return_continuation(run: Run, continuation: Continuation) -> None:
     """A worker handed it back; anybody may claim it again."""
-    _move(run, continuation, "return", fence=None, leased_at=None, request_key="")
+    _move(run, continuation, "return", fence=None, leased_at=None, request_key="", code_version="")
 
 
 def acknowledge(run: Run, *, now: datetime) -> None:
@@ -117,6 +120,12 @@ def told_of(continuation: Continuation | None) -> dict[str, Any]:
     if continuation is None:
         return {"continuation": None}
     return {"continuation": continuation.public_id, "ready": continuation.status == ContinuationStatus.READY}
+
+
+def offered_again(run: Run) -> dict[str, Any]:
+    """Return how an event tells that a ready continuation is to be claimed after all: what kept it back is lifted."""
+    kept_back = run.pause_asked_at or run.open_holds or run.open_continuation != ContinuationStatus.READY
+    return {} if kept_back else told_of(open_continuation(run))
 
 
 def due_checks(*, before: datetime) -> Q:

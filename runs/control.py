@@ -1,4 +1,4 @@
-"""RUN CONTROL: people (and agents, where they may) pause, resume, cancel and restart runs.
+"""RUN CONTROL: people (and agents, where they may) pause, resume, cancel, retag and restart runs.
 
 Use cases; each is idempotent and keeps who asked and why. A run without a worker obeys at once; one with a worker obeys at
 its next safe point, or loses its lease ``max_step_seconds`` later. Who may ask is judged above: ``check`` is called with the
@@ -18,15 +18,18 @@ from ledger.errors import NotFound, PayloadInvalid
 from ledger.states import EffectStatus
 from ledger.transactions import use_case
 from runs.checkpoints import last_checkpoint, repeat_checkpoint
-from runs.continuations import make_continuation, open_continuation, recheck
+from runs.continuations import make_continuation, offered_again, open_continuation, recheck
 from runs.endings import end_run
-from runs.errors import NotPermitted, RunActive, RunCancelled, RunFinished, SnapshotErased
+from runs.errors import AlreadyClaimed, NotPermitted, RunActive, RunCancelled, RunFinished, SnapshotErased
 from runs.halting import refuse_halted
+from runs.hand_backs import forget_hand_backs
+from runs.holds import lift_holds
 from runs.interrupts import add_pause
 from runs.models import Interrupt, Run
+from runs.returning import lose_lease
 from runs.signals import give_back_signals
 from runs.standing import store
-from runs.states import FINAL, Cause, ContinuationStatus, Kind, RunStatus
+from runs.states import FINAL, Cause, ContinuationStatus, HoldKind, Kind, RunStatus
 from runs.timeline import note
 from runs.undoing import hold_for_unstable
 
@@ -138,6 +141,31 @@ def restart_run(
     make_continuation(run, checkpoint.pk, cause=Cause.RESTART, now=now, to_check=True)
     actor = by_person(person)
     note(run, "run.restarted", actor=actor, at=now, reason=reason[:300], epoch=run.epoch, checkpoint=source.number)
+    store(run, now)
+    return run
+
+
+@use_case
+def retag_run(*, run_id: str, actor: str, code_version: str, reason: str, check: Check) -> Run:
+    """Give the run to another version of its agent's code: workers that accept ``code_version`` may claim it from now on.
+
+    What kept it back for want of such a worker is past: the hold ``stranded``, and the versions that could not read it.
+    The same again changes nothing. Raises ``AlreadyClaimed`` under a live lease (its holder goes on in its own version),
+    ``RunCancelled``, ``RunFinished``.
+    """
+    run, now = _lock(run_id, check)
+    _refuse_ending(run)
+    if run.lease_until is not None and run.lease_until > now:
+        raise AlreadyClaimed("A worker goes on with this run now; nothing was changed.")
+    if run.lease_until is not None:
+        lose_lease(run, now=now)
+    before = run.code_version
+    lifted = lift_holds(run, HoldKind.STRANDED, by=actor, now=now) + forget_hand_backs(run, now=now)
+    if before == code_version and not lifted:
+        return run
+    run.code_version, run.attempts = code_version, 0
+    said = {"before": before, "code_version": code_version, "reason": reason[:300]}
+    note(run, "run.retagged", actor=actor, at=now, **said, **offered_again(run))
     store(run, now)
     return run
 

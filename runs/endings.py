@@ -16,6 +16,7 @@ from ledger.transactions import assert_open
 from runs import bell
 from runs.checkpoints import last_checkpoint
 from runs.continuations import acknowledge, make_continuation, told_of, void_continuation
+from runs.hand_backs import forget_hand_backs
 from runs.holds import lift_at_the_end, open_hold
 from runs.interrupts import cancel_waits
 from runs.leases import compensates, end_lease
@@ -50,6 +51,7 @@ def end_run(
     void_continuation(run, reason=f"the run is {ending}")
     void_permits(run, reason=f"the run is {ending}", now=now)
     lift_at_the_end(run, by=actor, now=now)
+    forget_hand_backs(run, now=now)  # whoever takes back reads no checkpoint
     if not let_worker_close:
         end_lease(run)
     note(

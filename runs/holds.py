@@ -43,6 +43,11 @@ def lift_holds(run: Run, *kinds: HoldKind, subject: str | None = None, by: str, 
     return lifted
 
 
+def is_held_by_others(run: Run, kind: HoldKind) -> bool:
+    """Tell whether anything but holds of this kind holds the run."""
+    return bool(run.open_holds) and Hold.objects.filter(run=run, lifted_at=None).exclude(kind=kind).exists()
+
+
 def lift_at_the_end(run: Run, *, by: str, now: datetime) -> int:
     """Lift what the end of the run settles."""
     return lift_holds(run, *(kind for kind in HoldKind if kind not in OUTLIVES_THE_RUN), by=by, now=now)

@@ -23,6 +23,7 @@ from runs.continuations import acknowledge, make_continuation, told_of
 from runs.endings import end_run
 from runs.errors import OpenInterrupts, RunCancelled, RunFinished
 from runs.halting import refuse_halted
+from runs.hand_backs import forget_hand_backs
 from runs.leases import Lease, check_lease, end_lease, grant_lease, lease_of, lock_own_run
 from runs.lineage import find_parent, inherited_initiator, tell_parent
 from runs.models import Agent, Interrupt, Outcome, Run
@@ -195,6 +196,7 @@ def _complete_run(*, agent: Agent, run_id: str, token: str, result: Any) -> Run:
     acknowledge(run, now=now)
     late_pause = run.pause_asked_at is not None
     end_lease(run)
+    forget_hand_backs(run, now=now)
     run.ended_at, run.pause_asked_at = now, None
     tell_parent(run, status=RunStatus.COMPLETED, now=now)
     void_permits(run, reason="the run is completed", now=now)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from ledger import clock, compiled, consulting
 from ledger.actors import by_agent
@@ -30,10 +30,11 @@ from runs.endings import end_run
 from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady
 from runs.facts import differs
 from runs.halting import is_halted, refuse_halted
-from runs.holds import lift_holds, open_hold
+from runs.hand_backs import was_handed_back_by
+from runs.holds import is_held_by_others, lift_holds, open_hold
 from runs.interrupts import reopen_interrupt
 from runs.leases import Lease, grant_lease, lease_of
-from runs.models import Agent, Checkpoint, Continuation, Decision, Fact, Interrupt, Permit, Run
+from runs.models import Agent, Checkpoint, Continuation, Decision, Fact, HandBack, Hold, Interrupt, Permit, Run
 from runs.standing import store
 from runs.states import ContinuationKind, ContinuationStatus, HoldKind, InterruptStatus, RunStatus
 from runs.timeline import note
@@ -67,26 +68,32 @@ class Claimed:
         return [fact for fact in self.facts if differs(fact)]
 
 
-def any_ready(*, agent: Agent, code_versions: set[str]) -> bool:
+def any_ready(*, agent: Agent, code_version: str = "", code_versions: set[str]) -> bool:
     """Tell, in one statement and without a transaction, whether a claim may find something: a hint for those who wait."""
     versions = _versions(code_versions)
-    return bool(_any_ready(len(versions)).all(agent=agent.pk, **versions))
+    return bool(_any_ready(len(versions)).all(agent=agent.pk, own=code_version, **versions))
 
 
 def claim_continuations(
     *,
     agent: Agent,
+    code_version: str = "",
     code_versions: set[str],
     most: int,
     lease_seconds: int,
     request_key: str,
     still_may_decide: StillMayDecide,
 ) -> list[Claimed]:
-    """Claim up to ``most`` runs, the most urgent first, one transaction each; the same request again gets the same."""
+    """Claim up to ``most`` runs, the most urgent first, one transaction each; the same request again gets the same.
+
+    ``code_version`` is the worker's own, ``code_versions`` are all whose checkpoints it reads. What a worker of its own
+    version handed back, since it cannot read it, is not offered to it again.
+    """
     claimed = _claimed_before(agent, request_key) if request_key else []
     while not claimed or len(claimed) < most:
         outcome = _claim_next(
             agent=agent,
+            code_version=code_version,
             code_versions=code_versions,
             lease_seconds=lease_seconds,
             request_key=request_key,
@@ -104,6 +111,7 @@ def claim_one(
     *,
     agent: Agent,
     continuation_id: str,
+    code_version: str = "",
     code_versions: set[str],
     lease_seconds: int,
     request_key: str,
@@ -124,14 +132,15 @@ def claim_one(
         raise NotReady(f"The run is {run.status}.", status=run.status)  # never will be: say so, not "not yet"
     if continuation.status != ContinuationStatus.READY or continuation.not_before > now:
         raise NotReady(status=continuation.status)
-    if not compensating and not _fits(run, code_versions):
-        raise IncompatibleVersion(f"The run waits for code version {run.code_version}.", code_version=run.code_version)
+    if not compensating:
+        _refuse_unfit(run, code_version, code_versions)
     refuse_halted(agent.pk)
     if not _may_be_claimed(run, compensating=compensating):
         raise NotReady(f"The run is {run.status}.", status=run.status)
     outcome = _claim(
         run,
         continuation,
+        code_version=code_version,
         lease_seconds=lease_seconds,
         request_key=request_key,
         still_may_decide=still_may_decide,
@@ -142,7 +151,13 @@ def claim_one(
 
 @use_case
 def _claim_next(
-    *, agent: Agent, code_versions: set[str], lease_seconds: int, request_key: str, still_may_decide: StillMayDecide
+    *,
+    agent: Agent,
+    code_version: str,
+    code_versions: set[str],
+    lease_seconds: int,
+    request_key: str,
+    still_may_decide: StillMayDecide,
 ) -> Claimed | bool | None:
     """Claim the next run that is ready; ``False`` when it turned out not to be, ``None`` when there is none.
 
@@ -151,17 +166,23 @@ def _claim_next(
     """
     assert_open()
     versions = _versions(code_versions)
-    run = _next_to_lock(len(versions)).first(agent=agent.pk, **versions)
+    run = _next_to_lock(len(versions)).first(agent=agent.pk, own=code_version, **versions)
     if run is None or is_halted(agent.pk):
         return None
     now = clock.now()
     continuation = _READY.first(run=run.pk, now=now)
     if continuation is None:
         return False
+    compensating = continuation.kind == ContinuationKind.COMPENSATE
+    if not _may_be_claimed(run, compensating=compensating):
+        return False
+    if not compensating and was_handed_back_by(run, code_version):
+        return False  # between the statement's look and its lock: what other tables said then is old
     continuation.run, continuation.agent = run, agent
     claimed = _claim(
         run,
         continuation,
+        code_version=code_version,
         lease_seconds=lease_seconds,
         request_key=request_key,
         still_may_decide=still_may_decide,
@@ -191,7 +212,11 @@ def _ready(count: int) -> Q:
     versions = [compiled.text(f"version_{place}") for place in range(count)]
     # What takes back is one exact call after the other: any worker can, whatever version wrote the checkpoint.
     compensating = Q(status=RunStatus.CANCELLING, open_holds=0)
-    return open_to_all & (Q(status=RunStatus.READY, code_version__in=versions) | compensating)
+    stranded = Exists(Hold.objects.filter(run=OuterRef("pk"), kind=HoldKind.STRANDED, lifted_at=None))
+    may_go_on = Q(status=RunStatus.READY) | (Q(status=RunStatus.BLOCKED, open_holds=1) & Q(stranded))
+    unread = HandBack.objects.filter(run=OuterRef("pk"), over_at=None, code_version=compiled.text("own"))
+    reads_it = Q(code_version__in=versions) & (Q(handed_back=0) | ~Q(Exists(unread)))
+    return open_to_all & ((may_go_on & reads_it) | compensating)
 
 
 @functools.cache
@@ -209,6 +234,7 @@ def _claim(
     run: Run,
     continuation: Continuation,
     *,
+    code_version: str,
     lease_seconds: int,
     request_key: str,
     still_may_decide: StillMayDecide,
@@ -228,7 +254,7 @@ def _claim(
     lift_holds(run, HoldKind.STRANDED, by="system:claim", now=now)
     grant_lease(run, seconds=lease_seconds, now=now)
     run.attempts += 1
-    lease_continuation(run, continuation, request_key=request_key, now=now)
+    lease_continuation(run, continuation, request_key=request_key, code_version=code_version, now=now)
     note(
         run,
         "continuation.claimed",
@@ -237,6 +263,7 @@ def _claim(
         continuation=continuation.public_id,
         fence=run.fence,
         attempt=run.attempts,
+        code_version=code_version,
     )
     store(run, now)
     return _what_is_claimed(run, continuation, said)
@@ -334,15 +361,16 @@ def _compensated_since(run: Run, checkpoint: Checkpoint) -> list[str]:
 _FACTS = Compiled(lambda: Fact.objects.filter(checkpoint=compiled.number("checkpoint")).order_by("id"))
 
 
-def _fits(run: Run, code_versions: set[str]) -> bool:
-    return not run.code_version or run.code_version in code_versions
+def _refuse_unfit(run: Run, code_version: str, code_versions: set[str]) -> None:
+    needed = run.code_version
+    if needed and needed not in code_versions:
+        raise IncompatibleVersion(f"The run waits for code version {needed}.", code_version=needed)
+    if was_handed_back_by(run, code_version):
+        who = f"A worker of code version {code_version}" if code_version else "A worker that names no code version"
+        raise IncompatibleVersion(f"{who} could not read it, and handed it back.", code_version=needed)
 
 
 def _may_be_claimed(run: Run, *, compensating: bool) -> bool:
     if compensating:
         return run.status == RunStatus.CANCELLING and not run.open_holds
-    return run.status in {RunStatus.READY, RunStatus.BLOCKED} and _only_stranded(run)
-
-
-def _only_stranded(run: Run) -> bool:
-    return not run.open_holds or not run.holds.filter(lifted_at=None).exclude(kind=HoldKind.STRANDED).exists()
+    return run.status in {RunStatus.READY, RunStatus.BLOCKED} and not is_held_by_others(run, HoldKind.STRANDED)

@@ -22,6 +22,7 @@ from runs.continuations import (
 )
 from runs.endings import finish_ending, hold_for_effect
 from runs.facts import has_something_to_check
+from runs.hand_backs import keep_hand_back
 from runs.holds import open_hold
 from runs.leases import check_lease, end_lease
 from runs.models import Agent, Continuation, Run
@@ -31,6 +32,9 @@ from runs.timeline import note
 from runs.undoing import hold_for_unstable
 
 SYSTEM = "system:leases"
+RETRY = "retry"
+#: So many different versions that cannot read a checkpoint are no deploy under way any more: a person has to look.
+VERSIONS_BEFORE_HOLD = 3
 
 
 def lose_lease(run: Run, *, now: datetime) -> None:
@@ -65,28 +69,44 @@ def _offer_again(run: Run, *, cause: str, of: Continuation | None, now: datetime
 def hand_back(*, agent: Agent, run_id: str, token: str, reason: str, detail: str) -> Run:
     """Take a run back from a worker that cannot go on: ``retry``, ``incompatible`` or ``unknown_checkpoint``.
 
-    The answer stays; effects that it began and did not report are in doubt, as after a lost lease. A worker that cannot
-    read the checkpoint leaves the run to its owner (hold ``stranded``) until a fitting one claims it.
+    The answer stays; effects that it began and did not report are in doubt, as after a lost lease. To a version that
+    cannot read the checkpoint the run is not offered again, while others may try; when several cannot, its owner is asked
+    (hold ``stranded``), and a claim by one that can still lifts that.
     """
     run = Run.objects.locked().select_related("agent").filter(agent=agent, public_id=run_id).first()
     if run is None:
         raise NotFound
     now = clock.now()
     check_lease(run, token, now=now)
-    fence, actor = run.fence, by_agent(agent.slug)
+    fence, actor, version = run.fence, by_agent(agent.slug), _version_of_holder(run)
     end_lease(run)
     run.fence += 1
     doubtful = effects.doubt_effects(scope=run.public_id, fence=fence, now=now, by=actor)
     for effect in doubtful:
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
     offered = None if run.ending else _take_back(run, in_doubt=bool(doubtful), now=now)
-    note(run, "lease.handed_back", actor=actor, at=now, reason=reason, detail=detail[:300], **told_of(offered))
+    said = {"reason": reason, "detail": detail[:300], "code_version": version}
+    note(run, "lease.handed_back", actor=actor, at=now, **said, **told_of(offered))
     if run.ending:
         finish_ending(run, actor=actor, now=now)
-    elif reason != "retry":
-        open_hold(run, HoldKind.STRANDED, owner_id=agent.owner_id, reason=f"{reason}: {detail}"[:300], now=now)
+    elif reason != RETRY:
+        _ask_owner_if_several(run, keep_hand_back(run, **said, now=now), reason=reason, now=now)
     store(run, now)
     return run
+
+
+def _version_of_holder(run: Run) -> str:
+    """Return the code version of the worker that holds the lease: that of its claim, or of the run that it started."""
+    claimed = Continuation.objects.filter(run=run, fence=run.fence).values_list("code_version", flat=True).first()
+    return run.code_version if claimed is None else claimed
+
+
+def _ask_owner_if_several(run: Run, versions: int, *, reason: str, now: datetime) -> None:
+    if versions < VERSIONS_BEFORE_HOLD:
+        return
+    words = f"{versions} code versions could not read it; the last said {reason}."
+    if open_hold(run, HoldKind.STRANDED, owner_id=run.agent.owner_id, reason=words, now=now):
+        note(run, "hold.opened", actor=SYSTEM, at=now, kind=HoldKind.STRANDED, subject="", reason=words)
 
 
 def _take_back(run: Run, *, in_doubt: bool, now: datetime) -> Continuation:

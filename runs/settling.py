@@ -16,9 +16,10 @@ from ledger.actors import by_person
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.models import Effect
 from ledger.transactions import use_case
-from runs.continuations import open_continuation, postpone_check
+from runs.continuations import offered_again, open_continuation, postpone_check
 from runs.endings import finish_ending
 from runs.errors import NotPermitted, RunCancelled, RunFinished, StaleVersion
+from runs.hand_backs import forget_hand_backs
 from runs.holds import lift_holds
 from runs.models import Hold, Run
 from runs.standing import store
@@ -113,10 +114,11 @@ def may_settle(person: AbstractUser, *, owner_id: int) -> bool:
 
 
 @use_case
-def retry_held_run(*, hold_id: int, person: User, reason: str, code_version: str | None = None) -> Run:
-    """An owner lets a run go on that workers gave up on, or that no worker could read; ``code_version`` retags it first.
+def retry_held_run(*, hold_id: int, person: User, reason: str) -> Run:
+    """An owner lets a run go on that workers gave up on, or that no worker could read: all of them may try again.
 
-    The count of claims starts anew. Raises ``NotPermitted``, ``NotFound`` where nothing of that kind holds the run.
+    The count of claims starts anew; ``control.retag_run`` gives it to another version of the code. Raises
+    ``NotPermitted``, ``NotFound`` where nothing of that kind holds the run.
     """
     hold = Hold.objects.filter(pk=hold_id, kind__in=RETRIED).first()
     run = Run.objects.locked().select_related("agent").filter(pk=hold.run_id).first() if hold else None
@@ -133,11 +135,9 @@ def retry_held_run(*, hold_id: int, person: User, reason: str, code_version: str
     if not lift_holds(run, HoldKind(hold.kind), subject=hold.subject, by=actor, now=now):
         raise NotFound
     run.attempts = 0
-    if code_version is not None:
-        run.code_version = code_version
-    note(
-        run, "hold.lifted", actor=actor, at=now, kind=hold.kind, reason=reason.strip()[:300], code_version=code_version
-    )
+    forget_hand_backs(run, now=now)
+    said = {"kind": hold.kind, "reason": reason.strip()[:300]}
+    note(run, "hold.lifted", actor=actor, at=now, **said, **offered_again(run))
     if hold.kind == HoldKind.UNDO_FAILED:
         _order_undo_again(hold.subject, run, person=person, reason=reason, now=now)
     go_on(run, by=actor, now=now)

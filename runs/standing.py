@@ -1,7 +1,7 @@
 """Where a run stands: computed from its separate truths, stored by every verb, never chosen.
 
-Sole writer of ``Run.status`` and ``Run.expires_at``. ``standing`` is pure; ``store`` is the last line of every move, under
-the run's lock. Never called with a run that was not locked in the same transaction.
+Sole writer of ``Run.status``, ``Run.expires_at`` and ``Run.ready_since``. ``standing`` is pure; ``store`` is the last
+line of every move, under the run's lock. Never called with a run that was not locked in the same transaction.
 """
 
 from __future__ import annotations
@@ -64,6 +64,12 @@ def standing(run: Truths) -> RunStatus:
     raise Impossible
 
 
+def is_offered(run: Truths) -> bool:
+    """Tell whether nothing but a worker is missing: to go on, or to take back what an ended run did."""
+    is_ready = run.open_continuation == ContinuationStatus.READY and not run.open_holds
+    return is_ready and standing(run) in {RunStatus.READY, RunStatus.CANCELLING}
+
+
 #: How long a run may stay in a state without a live lease. ``ready`` and ``waiting`` have their own: the run's
 #: ``unclaimed_seconds``, and the last deadline of its waits plus ``SLACK``. ``cancelling`` is its owner's until done.
 ENDS = {
@@ -75,7 +81,7 @@ SLACK = timedelta(days=1)
 
 
 def store(run: Run, now: datetime, *, waits_end: datetime | None = None) -> None:
-    """Store the status and the run's end. The last line of every move.
+    """Store the status, the run's end, and since when workers are awaited. The last line of every move.
 
     ``waits_end`` is the latest deadline of the run's open waits, from verbs that opened or moved one.
     """
@@ -85,6 +91,7 @@ def store(run: Run, now: datetime, *, waits_end: datetime | None = None) -> None
         run.expires_at = waits_end + SLACK
     elif run.status != before or run.expires_at is None:
         run.expires_at = _end_of(run, now)
+    run.ready_since = (run.ready_since or now) if is_offered(run) else None
     if _STORED.write(pk=run.pk, **{name: getattr(run, name) for name in STORED}) != 1:
         raise RuntimeError(f"the run {run.public_id} is gone")
     # A worker may have something to go on with, or whoever polls a question an answer.
@@ -94,7 +101,9 @@ def store(run: Run, now: datetime, *, waits_end: datetime | None = None) -> None
 
 def _end_of(run: Run, now: datetime) -> datetime | None:
     if run.status == RunStatus.READY:
-        return now + timedelta(seconds=run.unclaimed_seconds)
+        # The worker that came could not read it: somebody has to be told and to bring another one, as for a hold.
+        least = ENDS[RunStatus.BLOCKED] if run.handed_back else timedelta()
+        return now + max(timedelta(seconds=run.unclaimed_seconds), least)
     if run.status == RunStatus.WAITING:
         deadlines = run.interrupts.filter(status="waiting").order_by("-deadline").values_list("deadline", flat=True)
         return deadlines[0] + SLACK
@@ -118,6 +127,8 @@ STORED = [
     "open_holds",
     "open_continuation",
     "open_waits",
+    "ready_since",
+    "handed_back",
     "epoch",
     "checkpoint_number",
     "file_offered",

@@ -63,6 +63,7 @@ TYPES = {
     "run.cancel_asked": "Somebody asked again for a run that is ending to end.",
     "run.ending": "A run is being ended.",
     "run.compensating": "What an ended run did is to be taken back: any worker of the agent may claim the continuation.",
+    "run.retagged": "A person gave a run to another version of its agent's code.",
     "run.restarted": "A person started an ended run again.",
     "run.completed": "A run was completed.",
     "run.failed": "A run failed.",

@@ -22,6 +22,7 @@ from reviewqueue.pages.edits import edited_in_words
 from runs.models import Comment, Decision, Event, Interrupt
 
 LONG_WAIT = timedelta(hours=1)
+UNREAD = frozenset({"incompatible", "unknown_checkpoint"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,7 +253,23 @@ def _lost(event: Event, known: _Known) -> _Told:
 
 
 def _handed_back(event: Event, known: _Known) -> _Told:
-    return _Told(words="Its worker handed it back", sub=seen(str(event.refs.get("reason", ""))), icon="undo")
+    refs, sub = event.refs, seen(str(event.refs.get("reason", "")))
+    if refs.get("reason") in UNREAD:
+        version = str(refs.get("code_version") or "")
+        code = format_html("code <code>{}</code>", seen(version, one_line=True)) if version else "no code version named"
+        sub = format_html("{}: {}; {}", sub, code, seen(str(refs.get("detail") or "it cannot read the checkpoint")))
+    return _Told(
+        words="Its worker handed it back", sub=sub, icon="undo", tone="warn" if refs.get("reason") in UNREAD else ""
+    )
+
+
+def _retagged(event: Event, known: _Known) -> _Told:
+    refs = event.refs
+    version = seen(str(refs.get("code_version")), one_line=True)
+    before = refs.get("before")
+    instead = format_html(" instead of <code>{}</code>", seen(str(before), one_line=True)) if before else ""
+    words = format_html("gave it to code version <code>{}</code>{}", version, instead)
+    return _Told(words=words, sub=seen(str(refs.get("reason") or "")), icon="change")
 
 
 def _held(event: Event, known: _Known) -> _Told:
@@ -319,6 +336,7 @@ _TOLD: dict[str, Callable[[Event, _Known], _Told]] = {
     "run.pause_asked": _acted("asked it to pause", "pause", "warn"),
     "run.resumed": _acted("let it go on", "play"),
     "run.cancel_asked": _acted("asked to cancel it", "stop", "warn"),
+    "run.retagged": _retagged,
     "run.restarted": _acted("started it again", "round"),
     "interrupt.answered": _answered,
     "interrupt.amended": _acted("Changed what it asks; votes begin anew", "change", "warn"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runs.models.agents import Agent, CallLabel, Connection, EffectRule, Halt
-from runs.models.continuations import Continuation, Hold
+from runs.models.continuations import Continuation, HandBack, Hold
 from runs.models.facts import Fact, FactCheck, FactKind, FactStatus
 from runs.models.rules import Policy, Queue
 from runs.models.run import Checkpoint, CheckpointFile, Outcome, Progress, Run
@@ -30,6 +30,7 @@ __all__ = [
     "FactStatus",
     "Feed",
     "Halt",
+    "HandBack",
     "Hold",
     "Interrupt",
     "Outcome",

@@ -28,6 +28,7 @@ class Continuation(models.Model):
     checked_until = models.DateTimeField(null=True)
     fence = models.PositiveIntegerField(null=True, help_text="the lease that holds or held it")
     request_key = models.CharField(max_length=200, blank=True, help_text="Idempotency-Key of the claim")
+    code_version = models.CharField(max_length=100, blank=True, help_text="of the worker that claimed it")
     leased_at = models.DateTimeField(null=True)
     acknowledged_at = models.DateTimeField(null=True)
     effects_skipped = models.PositiveIntegerField(
@@ -60,6 +61,29 @@ class Continuation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.public_id} ({self.status})"
+
+
+class HandBack(models.Model):
+    """A code version that could not read the checkpoint of a run and handed it back; not asked again until that is over."""
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="hand_backs", db_index=False)
+    code_version = models.CharField(max_length=100, blank=True, help_text="empty: the worker named none")
+    reason = models.CharField(max_length=20)
+    detail = models.CharField(max_length=300, blank=True)
+    at = models.DateTimeField()
+    over_at = models.DateTimeField(null=True, help_text="a new checkpoint, a restart, an end or a person made it past")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "code_version"],
+                condition=models.Q(over_at__isnull=True),
+                name="one_standing_hand_back_per_version_of_a_run",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.code_version} {self.reason}"
 
 
 class Hold(models.Model):

@@ -59,6 +59,8 @@ class Run(models.Model):
     open_holds = models.PositiveSmallIntegerField(default=0)
     open_continuation = models.CharField(max_length=12, blank=True, choices=ContinuationStatus.choices)
     open_waits = models.PositiveSmallIntegerField(default=0)
+    ready_since = models.DateTimeField(null=True, help_text="since when any worker that fits may claim it")
+    handed_back = models.PositiveSmallIntegerField(default=0, help_text="code versions that cannot read its checkpoint")
 
     epoch = models.PositiveIntegerField(default=1)
     checkpoint_number = models.PositiveIntegerField(default=0)
@@ -96,6 +98,9 @@ class Run(models.Model):
                 fields=["lease_until"], condition=models.Q(lease_until__isnull=False), name="leases_by_their_end"
             ),
             models.Index(fields=["expires_at"], condition=models.Q(ended_at__isnull=True), name="runs_by_their_end"),
+            models.Index(
+                fields=["ready_since"], condition=models.Q(ready_since__isnull=False), name="runs_that_await_a_worker"
+            ),
             models.Index(fields=["agent", "status", "id"], name="runs_of_an_agent_by_status"),
             models.Index(
                 fields=["parent", "ended_at"], condition=models.Q(parent__isnull=False), name="children_of_a_run"

@@ -49,8 +49,12 @@ PROMISES = {
         SELECT r.id FROM runs_run r WHERE r.id = %s AND (
            r.open_waits <> (SELECT count(*) FROM runs_interrupt i WHERE i.run_id = r.id AND i.status = 'waiting')
         OR r.open_holds <> (SELECT count(*) FROM runs_hold h WHERE h.run_id = r.id AND h.lifted_at IS NULL)
+        OR r.handed_back <> (SELECT count(*) FROM runs_handback b WHERE b.run_id = r.id AND b.over_at IS NULL)
         OR r.open_continuation <> coalesce((SELECT max(c.status) FROM runs_continuation c WHERE c.run_id = r.id
                                             AND c.status IN ('checking', 'ready', 'leased')), ''))""",
+    "awaited by workers, and not offered to them, or the other way round": """
+        SELECT r.id FROM runs_run r WHERE r.id = %s AND (r.ready_since IS NOT NULL) <> (r.status = 'ready'
+        OR (r.status = 'cancelling' AND r.open_continuation = 'ready' AND r.open_holds = 0))""",
     "a check that no task and no sweep will make": """
         SELECT c.id FROM runs_continuation c WHERE c.run_id = %s AND c.status = 'checking' AND c.check_due_at IS NULL""",
     "an effect under way that no live lease began": """

@@ -17,13 +17,17 @@ WORKER, COMPENSATING = 1, 2
 
 @dataclass(frozen=True)
 class State:
-    """The truths that decide, under the names of the run's columns, and what is left to compensate."""
+    """The truths that decide, under the names of the run's columns, and what is left to compensate.
+
+    ``stranded`` is the one hold that a claim lifts; ``held`` are the others.
+    """
 
     ended_at: bool = False
     ending: str = ""
     lease: int = 0
     pause_asked_at: bool = False
-    open_holds: int = 0
+    held: int = 0
+    stranded: bool = False
     open_continuation: str = ""
     open_waits: int = 0
     to_compensate: bool = False
@@ -31,6 +35,10 @@ class State:
     @property
     def lease_until(self) -> bool | None:
         return bool(self.lease) or None
+
+    @property
+    def open_holds(self) -> int:
+        return self.held + self.stranded
 
     @property
     def word(self) -> str:
@@ -59,7 +67,7 @@ def moves(state: State) -> Iterator[Move]:
                     pause_asked_at=False,
                     open_continuation="checking",
                     open_waits=0,
-                    open_holds=0,
+                    held=0,
                 ),
             )
         return
@@ -78,12 +86,13 @@ def moves(state: State) -> Iterator[Move]:
 def _end(state: State, ending: str, held: int) -> State:
     """A run without a worker is ended: what was open is closed, and what it did is taken back where nothing is in doubt."""
     closed = replace(state, ending=ending, lease=0, open_waits=0, open_continuation="", pause_asked_at=False)
-    return _go_on_ending(replace(closed, open_holds=held))
+    closed = replace(closed, stranded=False)
+    return _go_on_ending(replace(closed, held=held))
 
 
 def _go_on_ending(state: State) -> State:
     """What ``finish_ending`` does once no worker is at it: wait for an owner, offer what is to be taken back, or end."""
-    if state.open_holds:
+    if state.held:
         return replace(state, open_continuation="")
     if state.to_compensate:
         return replace(state, open_continuation="ready")
@@ -100,13 +109,17 @@ def _of_a_worker(state: State) -> Iterator[Move]:
     yield "complete", replace(state, ended_at=True, lease=0, open_continuation="", pause_asked_at=False)
     for held in HELD_AT_THE_END:
         yield "fail", _end(state, "failed", held)
-    yield "hand back", replace(state, lease=0, open_continuation="ready")
+    for stranded in (False, True):
+        yield "hand back", replace(state, lease=0, open_continuation="ready", stranded=stranded)
+        # What was begun and not reported is in doubt, and with that there is something to check.
+        yield "hand back", replace(state, lease=0, open_continuation="checking", stranded=stranded)
+        yield "hand back, hold", replace(state, lease=0, open_continuation="checking", held=1, stranded=stranded)
     yield "lease ends", replace(state, lease=0, open_continuation="checking")
-    yield "lease ends, hold", replace(state, lease=0, open_continuation="checking", open_holds=1)
+    yield "lease ends, hold", replace(state, lease=0, open_continuation="checking", held=1)
     yield "effect applied", replace(state, to_compensate=True)
-    yield "effect unknown", replace(state, open_holds=1)
-    yield "settle", replace(state, open_holds=0)
-    yield "settle, applied", replace(state, open_holds=0, to_compensate=True)
+    yield "effect unknown", replace(state, held=1)
+    yield "settle", replace(state, held=0)
+    yield "settle, applied", replace(state, held=0, to_compensate=True)
     yield "pause", replace(state, pause_asked_at=True)
     yield "resume", replace(state, pause_asked_at=False)
     yield "facts renew", replace(state, lease=0, open_continuation="", open_waits=1)
@@ -128,22 +141,24 @@ def _without_a_worker(state: State) -> Iterator[Move]:
         yield from (("expire run", to) for to in expired)
         yield "withdraw last", replace(state, open_waits=0, open_continuation="checking")
     if state.open_continuation == "checking":
-        if not state.open_holds:
+        if not state.held:
             yield "pass", replace(state, open_continuation="ready")
-        yield "hold", replace(state, open_holds=1)
+        yield "hold", replace(state, held=1)
         yield "reopen", replace(state, open_continuation="", open_waits=1)
         yield from (("expire run", to) for to in expired)
     if state.open_continuation == "ready":
-        if state.word == "ready":
-            yield "claim", replace(state, open_continuation="leased", lease=WORKER)
+        if not (state.pause_asked_at or state.held):
+            yield "claim", replace(state, open_continuation="leased", lease=WORKER, stranded=False)
             yield "recheck", replace(state, open_continuation="checking")
         yield "reopen", replace(state, open_continuation="", open_waits=1)
         yield from (("expire run", to) for to in expired)
     if state.pause_asked_at and not state.open_waits and not state.open_continuation:
         yield from (("expire run", to) for to in expired)
-    if state.open_holds:
-        yield "lift", replace(state, open_holds=0)
-        yield "settle, applied", replace(state, open_holds=0, to_compensate=True)
+    if state.held:
+        yield "lift", replace(state, held=0)
+        yield "settle, applied", replace(state, held=0, to_compensate=True)
+    if state.stranded:
+        yield "retag", replace(state, stranded=False)
 
 
 def _of_an_ending(state: State) -> Iterator[Move]:
@@ -151,27 +166,27 @@ def _of_an_ending(state: State) -> Iterator[Move]:
     let_go = replace(state, lease=0, open_continuation="")
     if state.lease == WORKER:
         yield "effect applied", replace(state, to_compensate=True)
-        yield "hold", replace(state, open_holds=1)
-        yield "lift", replace(state, open_holds=0)
-        for held in {state.open_holds, 1}:
+        yield "hold", replace(state, held=1)
+        yield "lift", replace(state, held=0)
+        for held in {state.held, 1}:
             for verb in ("closing checkpoint", "hand back", "lease ends"):
-                yield verb, _go_on_ending(replace(let_go, open_holds=held))
+                yield verb, _go_on_ending(replace(let_go, held=held))
     elif state.lease == COMPENSATING:
-        yield "undo applied, more left", replace(state, open_holds=0)
+        yield "undo applied, more left", replace(state, held=0)
         yield "undo applied, last", _go_on_ending(replace(let_go, to_compensate=False))
-        yield "undo applied, last", _go_on_ending(replace(let_go, to_compensate=False, open_holds=0))
-        yield "contradicted under way", replace(state, open_holds=1)
-        yield "undo failed", _go_on_ending(replace(let_go, open_holds=1))
-        for held in (state.open_holds, 1):
-            yield "lease ends", _go_on_ending(replace(let_go, open_holds=held))
-            yield "hand back", _go_on_ending(replace(let_go, open_holds=held))
-    elif state.open_holds:
-        yield "settle", _go_on_ending(replace(state, open_holds=0))
-        yield "settle, applied", _go_on_ending(replace(state, open_holds=0, to_compensate=True))
-        yield "waive", _go_on_ending(replace(state, open_holds=0, to_compensate=False))
+        yield "undo applied, last", _go_on_ending(replace(let_go, to_compensate=False, held=0))
+        yield "contradicted under way", replace(state, held=1)
+        yield "undo failed", _go_on_ending(replace(let_go, held=1))
+        for held in (state.held, 1):
+            yield "lease ends", _go_on_ending(replace(let_go, held=held))
+            yield "hand back", _go_on_ending(replace(let_go, held=held))
+    elif state.held:
+        yield "settle", _go_on_ending(replace(state, held=0))
+        yield "settle, applied", _go_on_ending(replace(state, held=0, to_compensate=True))
+        yield "waive", _go_on_ending(replace(state, held=0, to_compensate=False))
     elif state.open_continuation == "ready":
         yield "claim compensate", replace(state, open_continuation="leased", lease=COMPENSATING)
-        yield "contradicted", _go_on_ending(replace(state, open_holds=1))
+        yield "contradicted", _go_on_ending(replace(state, held=1))
 
 
 def explore(*, without: frozenset[str] = frozenset()) -> dict[State, list[Move]]:

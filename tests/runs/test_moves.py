@@ -19,16 +19,16 @@ from reviewqueue import authority, gateway
 from runs import expiry
 from runs.acting import begin_effect, report_effect
 from runs.checkpoints import Snapshot
-from runs.control import cancel_run, pause_run, restart_run, resume_run
+from runs.control import cancel_run, pause_run, restart_run, resume_run, retag_run
 from runs.decisions import Answer
 from runs.leases import compensates
 from runs.lifecycle import complete_run, fail_run
-from runs.models import Continuation, Hold, Interrupt, Run
+from runs.models import Continuation, HandBack, Hold, Interrupt, Run
 from runs.resuming import claim_continuations
 from runs.returning import hand_back
 from runs.safe_points import commit_checkpoint
 from runs.settling import leave_as_it_is, retry_held_run, settle_unknown
-from runs.standing import standing
+from runs.standing import is_offered, standing
 from runs.timeline import find_break
 from tests import builders
 from tests.runs.model import COMPENSATING, WORKER, State, explore
@@ -37,12 +37,14 @@ pytestmark = pytest.mark.django_db
 
 
 def state_of(run: Run) -> State:
+    stranded = Hold.objects.filter(run=run, kind="stranded", lifted_at=None).count()
     return State(
         ended_at=run.ended_at is not None,
         ending=run.ending,
         lease=(COMPENSATING if compensates(run) else WORKER) if run.lease_until else 0,
         pause_asked_at=run.pause_asked_at is not None,
-        open_holds=min(run.open_holds, 1),
+        held=min(run.open_holds - stranded, 1),
+        stranded=bool(stranded),
         open_continuation=run.open_continuation,
         open_waits=run.open_waits,
         to_compensate=bool(compensation.due_undos(run.public_id, on=run.ending_on or "cancel")),
@@ -83,10 +85,11 @@ class Walk:
                 door="api",
             )
 
-    def claim(self) -> None:
+    def claim(self, code_version: str = "") -> None:
         claimed = claim_continuations(
             agent=self.agent,
-            code_versions=set(),
+            code_version=code_version,
+            code_versions={*self.VERSIONS},
             most=1,
             lease_seconds=60,
             request_key="",
@@ -108,6 +111,21 @@ class Walk:
 
     def hand_back(self) -> None:
         hand_back(agent=self.agent, run_id=self.run().public_id, token=self.token, reason="retry", detail="")
+
+    def claim_by_some_version(self) -> None:
+        self.claim(self.choose.choice(self.VERSIONS))
+
+    def hand_back_unread(self) -> None:
+        run_id = self.run().public_id
+        hand_back(agent=self.agent, run_id=run_id, token=self.token, reason="incompatible", detail="")
+
+    def retag(self) -> None:
+        self.control(retag_run, code_version=self.choose.choice(self.VERSIONS))
+
+    def let_any_version_try(self) -> None:
+        hold = Hold.objects.filter(run=self.run(), kind="stranded", lifted_at=None).first()
+        if hold is not None:
+            retry_held_run(hold_id=hold.pk, person=self.owner, reason="looked")
 
     def lease_lapses(self) -> None:
         Run.objects.filter(pk=self.run().pk, lease_until__isnull=False).update(lease_until=clock.now())
@@ -169,8 +187,8 @@ class Walk:
         if hold is not None:
             retry_held_run(hold_id=hold.pk, person=self.owner, reason="looked")
 
-    def control(self, verb: Callable[..., Run]) -> None:
-        verb(run_id=self.run().public_id, actor="person:ana@example.org", reason="", check=lambda run: None)
+    def control(self, verb: Callable[..., Run], **more: str) -> None:
+        verb(run_id=self.run().public_id, actor="person:ana@example.org", reason="", check=lambda run: None, **more)
 
     def cancel(self) -> None:
         self.control(cancel_run)
@@ -229,6 +247,30 @@ class Walk:
         checked,
     ]
 
+    #: Several versions of the code come, and most cannot read what they claim.
+    VERSIONS = ("1", "2", "3", "4")
+    UNREAD = [
+        *[claim_by_some_version] * 10,
+        *[hand_back_unread] * 8,
+        hand_back,
+        retag,
+        let_any_version_try,
+        lease_lapses,
+        suspend,
+        answer,
+        answer,
+        checkpoint,
+        act,
+        pause,
+        resume,
+        resume,
+        checked,
+        checked,
+        cancel,
+        restart,
+        undo,
+    ]
+
     def step(self) -> str:
         verb = self.choose.choice(self.verbs)
         try:
@@ -246,6 +288,11 @@ def test_every_move_of_the_real_verbs_is_in_the_table(seed):
 @pytest.mark.parametrize("seed", range(100, 124))
 def test_every_move_of_an_end_that_takes_back_is_in_the_table(seed):
     walk_along_the_table(Walk(seed, Walk.ENDING), steps=60)
+
+
+@pytest.mark.parametrize("seed", range(200, 208))
+def test_every_move_of_versions_that_cannot_read_it_is_in_the_table(seed):
+    walk_along_the_table(Walk(seed, Walk.UNREAD), steps=60)
 
 
 def walk_along_the_table(walk: Walk, *, steps: int) -> None:
@@ -270,6 +317,8 @@ def walk_along_the_table(walk: Walk, *, steps: int) -> None:
         assert run.status == standing(run), verb
         assert after in reached, verb
         assert after == before or (before, after) in edges, f"{verb}: {before} -> {after}"
+        assert (run.ready_since is not None) == is_offered(after), verb
+        assert run.handed_back == HandBack.objects.filter(run=run, over_at=None).count(), verb
         assert run.expires_at or run.lease_until or run.ended_at or run.ending, f"{verb}: no end"
         before = after
     assert find_break(walk.run()) == ""

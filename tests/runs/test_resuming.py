@@ -152,24 +152,6 @@ def test_a_run_handed_back_for_a_retry_is_claimed_again_with_its_answers():
     assert again.lease.token != claimed.lease.token
 
 
-def test_an_unknown_checkpoint_goes_to_the_owner_and_loses_no_answer():
-    """CASES C131."""
-    ana = builders.a_reviewer()
-    interrupt = builders.a_waiting_interrupt()
-    builders.decide(interrupt, ana)
-    [claimed] = builders.claim(interrupt.agent)
-    run = hand_back(
-        agent=interrupt.agent,
-        run_id=claimed.run.public_id,
-        token=claimed.lease.token,
-        reason="unknown_checkpoint",
-        detail="no such step",
-    )
-    assert run.status == "blocked"
-    assert Hold.objects.get().kind == "stranded"
-    assert Run.objects.get().open_continuation == "ready"
-
-
 def test_the_same_claim_request_again_gets_the_same_lease():
     started = builders.a_running_run(lease_seconds=0)
     [first] = builders.claim(started.run.agent, request_key="claim-1")
@@ -251,19 +233,3 @@ def test_an_owner_lets_a_run_go_on_that_workers_gave_up_on():
 
     assert (retried.status, retried.attempts, retried.open_holds) == ("ready", 0, 0)
     assert len(builders.claim(run.agent)) == 1
-
-
-def test_an_owner_retags_a_run_that_no_worker_could_read():
-    started = builders.a_running_run(lease_seconds=0, code_version="1.0")
-    [claimed] = builders.claim(started.run.agent, code_versions={"1.0"})
-    hand_back(
-        agent=started.run.agent,
-        run_id=started.run.public_id,
-        token=claimed.lease.token,
-        reason="incompatible",
-        detail="",
-    )
-    owner = builders.a_person("own@example.org", "agent-owners")
-    retry_held_run(hold_id=Hold.objects.get().pk, person=owner, reason="2.0 reads it", code_version="2.0")
-    assert builders.claim(started.run.agent, code_versions={"1.0"}) == []
-    assert len(builders.claim(started.run.agent, code_versions={"2.0"})) == 1

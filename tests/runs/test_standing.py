@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from runs.standing import is_offered
 from runs.states import FINAL
 from tests.runs.model import State, explore
 
@@ -25,8 +26,8 @@ def ends_from(reached, verbs=None):
 
 def test_the_reachable_table_has_its_known_size():
     reached = explore()
-    assert len(reached) == 78
-    assert sum(len(moves) for moves in reached.values()) == 671
+    assert len(reached) == 102
+    assert sum(len(moves) for moves in reached.values()) == 967
 
 
 def test_no_reachable_state_is_undefined():
@@ -45,7 +46,7 @@ def test_every_state_can_end():
 def test_sweeps_alone_end_everything_but_what_needs_a_worker_or_an_owner():
     reached = explore()
     stuck = set(reached) - ends_from(reached, SWEEPS)
-    assert len(stuck) == 44
+    assert len(stuck) == 56
     assert all(state.to_compensate or state.open_holds for state in stuck)
 
 
@@ -62,6 +63,21 @@ def test_nothing_that_is_to_be_taken_back_is_left_when_a_run_has_been_ended():
 def test_an_end_whose_lost_lease_offered_nothing_would_never_end():
     reached = explore(without=frozenset({"closing checkpoint", "hand back", "lease ends"}))
     assert set(reached) - ends_from(reached)
+
+
+def test_of_all_holds_a_claim_lifts_the_one_that_wants_a_fitting_worker():
+    claims = {state for state, moves in explore().items() for verb, _ in moves if verb == "claim"}
+    assert {state.word for state in claims} == {"ready", "blocked"}
+    assert all(state.stranded and not state.held for state in claims if state.word == "blocked")
+    stranded = {state for state in explore() if state.stranded and state.word == "blocked" and not state.held}
+    assert {state for state in stranded if state.open_continuation == "ready"} <= claims
+
+
+def test_what_is_offered_to_workers_waits_for_nothing_else():
+    offered = {state for state in explore() if is_offered(state)}
+    assert {state.word for state in offered} == {"ready", "cancelling"}
+    assert not any(state.lease or state.open_holds or state.pause_asked_at or state.open_waits for state in offered)
+    assert {state for state in explore() if state.word == "ready"} <= offered
 
 
 def test_final_words_are_the_final_states():
@@ -84,7 +100,8 @@ def test_the_words_in_their_order():
     assert State(ending="cancelled", lease=1).word == "cancelling"
     assert State(lease=1, pause_asked_at=True).word == "running"
     assert State(pause_asked_at=True, open_waits=1).word == "paused"
-    assert State(open_holds=1, open_continuation="ready").word == "blocked"
+    assert State(held=1, open_continuation="ready").word == "blocked"
+    assert State(stranded=True, open_continuation="ready").word == "blocked"
     assert State(open_continuation="checking").word == "revalidating"
     assert State(open_continuation="ready").word == "ready"
     assert State(open_waits=2).word == "waiting"

@@ -30,7 +30,7 @@ class ClaimAny(ApiView):
         def look() -> list[resuming.Claimed]:
             # Look before claiming: a claim opens a transaction, which on SQLite locks the file for everybody.
             first = next(looks) == 0
-            if not (first and key) and not resuming.any_ready(agent=agent, code_versions=_versions(asked)):
+            if not (first and key) and not resuming.any_ready(agent=agent, **_versions(asked)):
                 return []
             if not first:
                 check_again(request)
@@ -50,7 +50,7 @@ class ClaimOne(ApiView):
         taken = resuming.claim_one(
             agent=agent,
             continuation_id=continuation_id,
-            code_versions=_versions(asked),
+            **_versions(asked),
             lease_seconds=asked["lease_seconds"],
             request_key=key,
             still_may_decide=authority.still_may_decide,
@@ -61,7 +61,7 @@ class ClaimOne(ApiView):
 def _claim(agent: Agent, asked: dict[str, Any], key: str) -> list[resuming.Claimed]:
     return resuming.claim_continuations(
         agent=agent,
-        code_versions=_versions(asked),
+        **_versions(asked),
         most=asked["max"],
         lease_seconds=asked["lease_seconds"],
         request_key=key,
@@ -69,5 +69,8 @@ def _claim(agent: Agent, asked: dict[str, Any], key: str) -> list[resuming.Claim
     )
 
 
-def _versions(asked: dict[str, Any]) -> set[str]:
-    return {version for version in [asked["code_version"], *(asked["accepts"] or [])] if version}
+def _versions(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return the worker's own code version, and all whose checkpoints it reads."""
+    own = asked["code_version"] or ""
+    read = {version for version in [own, *(asked["accepts"] or [])] if version}
+    return {"code_version": own, "code_versions": read}

@@ -121,7 +121,9 @@ class Command(BaseCommand):
                 if running.pop(name, None) is not None and child is not None and child.returncode:
                     not_before[name] = time.monotonic() + SECONDS_AFTER_A_FAILURE
                 agent = Agent(pk=agents[name], slug=name)
-                if time.monotonic() >= not_before[name] and any_ready(agent=agent, code_versions=code_versions):
+                own = next(iter(code_versions), "")
+                may_go_on = any_ready(agent=agent, code_version=own, code_versions=code_versions)
+                if may_go_on and time.monotonic() >= not_before[name]:
                     running[name] = self._start_agent(name, words)
         for child in running.values():
             processes.stop(child, grace=5)

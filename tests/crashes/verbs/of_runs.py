@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from ledger import clock
 from reviewqueue import authority
-from runs import control, halting, lifecycle, nesting, restoring, retention
+from runs import control, halting, lifecycle, nesting, restoring, retention, returning
 from runs.lifecycle import RunRequest, Started
 from runs.models import Run
 from tests import builders
@@ -137,6 +137,13 @@ def a_run_that_took_back_is_started_again_and_does_it_again() -> Act:
     ana = builders.a_person()
     words = {"run_id": run.public_id, "person": ana, "reason": "once more", "check": anybody}
     return lambda: control.restart_run(**words, choices={"first": "redo"})
+
+
+@verb("runs.control.retag_run")
+def a_run_that_its_version_cannot_read_is_given_to_another() -> Act:
+    started = builders.a_running_run(code_version="1")
+    returning.hand_back(**held_by(started), reason="incompatible", detail="it wants v2")
+    return lambda: control.retag_run(**ask_of(started.run), code_version="2")
 
 
 def taken_back() -> Run:
