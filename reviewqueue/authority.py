@@ -218,6 +218,13 @@ def who_can_restart(runs: Iterable[Run]) -> dict[int, list[str]]:
     return named
 
 
+def why_not_retag(person: AbstractUser, run: Run) -> Refusal | None:
+    """Return why this person may not give the run to another version of the code: owners of its agent and operators may."""
+    if answers_for(person, run.agent):
+        return None
+    return NotPermitted("Only the agent's owners and operators give a run to another version of the code.")
+
+
 def control_check(person: AbstractUser) -> Callable[[Run], None]:
     """Return what pause, resume and cancel ask under the run's lock. A run that the person does not see is not there."""
     return _check_of(person, why_not_control)
@@ -226,6 +233,11 @@ def control_check(person: AbstractUser) -> Callable[[Run], None]:
 def restart_check(person: AbstractUser) -> Callable[[Run], None]:
     """Return what a restart asks under the run's lock."""
     return _check_of(person, why_not_restart)
+
+
+def retag_check(person: AbstractUser) -> Callable[[Run], None]:
+    """Return what a retag asks under the run's lock."""
+    return _check_of(person, why_not_retag)
 
 
 def _check_of(person: AbstractUser, why_not: Callable[[AbstractUser, Run], Refusal | None]) -> Callable[[Run], None]:

@@ -29,7 +29,8 @@ from reviewqueue import health
 from reviewqueue.delivery.models import Delivery, DeliveryStatus
 from runs import deadlines
 from runs.models import Continuation, Decision, Event, Hold, Interrupt, Run
-from runs.states import OPEN_CONTINUATIONS, ContinuationStatus, InterruptStatus
+from runs.states import OPEN_CONTINUATIONS, InterruptStatus
+from runs.unclaimed import unclaimed_by_version
 
 FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
 
@@ -112,14 +113,19 @@ def _runs(now: datetime) -> Iterator[Metric]:
     yield _counter("reviewqueue_runs_ended", "Ended runs, by how.", Run.objects.exclude(ended_at=None), "status")
     open_ones = Continuation.objects.filter(status__in=OPEN_CONTINUATIONS)
     yield _gauge("reviewqueue_continuations_open", "Continuations that are open, by state.", open_ones, "status")
-    ready = Continuation.objects.filter(status=ContinuationStatus.READY, not_before__lte=now)
-    first = ready.aggregate(first=Min("not_before"))["first"]
+    offered = unclaimed_by_version(Run.objects.all(), now=now)
+    first = min((of_version.offered_since for of_version in offered), default=now)
     yield GaugeMetricFamily(
         "reviewqueue_continuation_ready_oldest_age",
         "How long the oldest continuation that may be claimed waits for a worker.",
-        (now - first).total_seconds() if first else 0,
+        (now - first).total_seconds(),
         unit="seconds",
     )
+    words = "Runs that may go on and that no worker took for longer than it should take."
+    unclaimed = GaugeMetricFamily("reviewqueue_runs_unclaimed", words, labels=["agent", "code_version"])
+    for of_version in offered:
+        unclaimed.add_metric([of_version.agent, of_version.code_version], of_version.runs)
+    yield unclaimed
     holds = Hold.objects.filter(lifted_at=None)
     yield _gauge("reviewqueue_holds_open", "Reasons why runs may not go on, by kind.", holds, "kind")
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.contrib.auth.models import AbstractUser
-from django.db.models import OuterRef, Q, Subquery
+from django.db.models import Exists, OuterRef, Q, Subquery
 
-from ledger import consulting
+from ledger import clock, consulting
 from ledger.errors import NotFound, Refusal
 from ledger.models import Effect
 from reviewqueue import authority, gateway
@@ -20,7 +20,8 @@ from runs import claims, lineage
 from runs.decisions import winner_of
 from runs.halting import open_halts
 from runs.models import Checkpoint, Continuation, Decision, Event, Fact, Halt, Hold, Interrupt, Outcome, Permit, Run
-from runs.states import ContinuationStatus, DecisionStatus, InterruptStatus
+from runs.states import DecisionStatus, HoldKind, InterruptStatus
+from runs.unclaimed import unclaimed_runs
 from runs.votes import Tally, own_vote, refuse_second, tally
 
 STORY = 40  # events on the page of one wait; the run's own page has them all
@@ -162,9 +163,11 @@ class RunsPage:
 
 @dataclass(frozen=True, kw_only=True)
 class RunsAsked:
-    """Which runs a list is of: ``mine`` keeps those that the person started; ``status`` and ``agent`` are words or ""."""
+    """Which runs a list is of: ``mine`` keeps those that the person started, ``stranded`` those that no worker takes;
+    ``status`` and ``agent`` are words or ""."""
 
     mine: bool = False
+    stranded: bool = False
     status: str = ""
     agent: str = ""
 
@@ -172,13 +175,14 @@ class RunsAsked:
 def list_runs(person: AbstractUser, asked: RunsAsked, *, after: str = "") -> RunsPage:
     """Return the runs that the person may see, newest first, each with the step and the progress it reached last."""
     last = Checkpoint.objects.filter(run=OuterRef("pk")).order_by("-number")
-    ready = Continuation.objects.filter(run=OuterRef("pk"), status=ContinuationStatus.READY)
+    unread = Hold.objects.filter(run=OuterRef("pk"), kind=HoldKind.STRANDED, lifted_at=None)
     runs = authority.visible_runs(person).select_related("agent", "initiator", "progress").order_by("-id")
-    runs = runs.annotate(
-        last_step=Subquery(last.values("step")[:1]), ready_since=Subquery(ready.values("not_before")[:1])
-    )
+    runs = runs.annotate(last_step=Subquery(last.values("step")[:1]), is_stranded=Exists(unread))
     if asked.mine:
         runs = runs.filter(initiator=person.pk)
+    if asked.stranded:
+        late = unclaimed_runs(Run.objects.all(), now=clock.now()).order_by().values("pk")
+        runs = runs.filter(Q(is_stranded=True) | Q(pk__in=late))
     if asked.status:
         runs = runs.filter(status=asked.status)
     if asked.agent:

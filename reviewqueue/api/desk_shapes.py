@@ -62,6 +62,12 @@ class RestartShape(NeedsReasonShape):
     effects = Choices(allow_null=True, default=None)
 
 
+class RetagShape(NeedsReasonShape):
+    """`POST runs/{id}/retag`."""
+
+    code_version = Text(most=100, least=1)
+
+
 class AmendShape(Shape):
     """`PATCH interrupts/{id}`: what changes; what is left out stays."""
 

@@ -92,6 +92,7 @@ v1 = [
     path("runs/<id:run_id>/resume", control.Resume.as_view()),
     path("runs/<id:run_id>/cancel", control.Cancel.as_view()),
     path("runs/<id:run_id>/restart", control.Restart.as_view()),
+    path("runs/<id:run_id>/retag", control.Retag.as_view()),
     path("agents/<slug:slug>/halt", control.Halt.as_view()),
     path("agents/<slug:slug>/lift", control.Lift.as_view()),
     path("decisions", desk.ManyDecisions.as_view()),

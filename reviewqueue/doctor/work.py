@@ -18,16 +18,13 @@ from reviewqueue.doctor.findings import Finding
 from reviewqueue.pages.times import in_words
 from runs import deadlines, expiry
 from runs.continuations import due_checks
-from runs.halting import open_halts
 from runs.models import Continuation, Event, Interrupt, Run
-from runs.states import ContinuationStatus
+from runs.unclaimed import ONE_DAY, PATIENCE, OfVersion, unclaimed_by_version
 
 CLOCKS_MAY_DIFFER = timedelta(seconds=2)
 TASKS_MAY_WAIT = timedelta(seconds=30)
 SWEEPS_MAY_TAKE = timedelta(seconds=60)
 WORKERS_MAY_TAKE = timedelta(hours=1)
-#: Longer than this, and nobody is expected at once: an ask is fetched by a cron job or a person.
-ONE_DAY = 86400
 
 
 def workers() -> Iterator[Finding]:
@@ -92,20 +89,29 @@ def overdue() -> Iterator[Finding]:
 
 
 def undelivered() -> Iterator[Finding]:
-    """Find continuations that no worker comes for."""
+    """Find what no worker comes for: runs that may go on, and ended ones of which something is to be taken back."""
     now = clock.now()
-    ready = Continuation.objects.filter(
-        status=ContinuationStatus.READY,
-        not_before__lt=now - WORKERS_MAY_TAKE,
-        run__pause_asked_at=None,
-        run__open_holds=0,
-    ).exclude(agent__in=open_halts().values("agent"))
-    soon = Q(run__unclaimed_seconds__lte=ONE_DAY)
-    for part, is_wrong in ((ready.filter(soon), True), (ready.exclude(soon), False)):
-        by_agent = part.values("agent__slug").annotate(number=Count("pk"), first=Min("not_before"))
-        for row in by_agent.order_by("agent__slug"):
-            late = in_words(now - row["first"])
-            words = (
-                f"{row['number']} runs of {row['agent__slug']} may go on and no worker comes; the first since {late}"
-            )
-            yield Finding(check="delivery", words=words, is_wrong=is_wrong)
+    soon, asks = Q(unclaimed_seconds__lte=ONE_DAY), Q(unclaimed_seconds__gt=ONE_DAY)
+    for part, patience in ((soon, PATIENCE), (asks, WORKERS_MAY_TAKE)):
+        for found in unclaimed_by_version(Run.objects.filter(part), now=now, patience=patience):
+            if found.oldest_at is None:
+                continue
+            is_wrong = part is soon and now - found.oldest_at > WORKERS_MAY_TAKE
+            yield Finding(check="delivery", words=_in_words_of(found, now - found.oldest_at), is_wrong=is_wrong)
+
+
+def _in_words_of(found: OfVersion, late: timedelta) -> str:
+    words = f"{found.runs} runs of {found.agent} may go on and no worker comes; the first since {in_words(late)}"
+    if found.taking_back:
+        words += f"; {found.taking_back} of them to take back what was done, which any worker may"
+    if found.code_version and found.taking_back < found.runs:
+        words += f"; workers have to accept code version {_escaped(found.code_version)}"
+    if found.handed_back_by:
+        unread = ", ".join(_escaped(version) if version else "none named" for version in found.handed_back_by)
+        words += f"; could not read it: {unread}"
+    return words
+
+
+def _escaped(version: str) -> str:
+    """Return a version as a terminal may be given it: agents write what they like."""
+    return version.encode("unicode_escape").decode() if not version.isprintable() else version

@@ -1,4 +1,4 @@
-"""The levers of a run on its page: pause, resume, cancel, restart, each with its consequence and a reason.
+"""The levers of a run on its page: pause, resume, cancel, retag, restart, each with its consequence and a reason.
 
 ``levers_for`` says which stand ready for this reader and why the others do not; ``pull`` is the POST of each. The rights are
 those of ``authority``, judged again under the run's lock by the verb's ``check``.
@@ -6,28 +6,30 @@ those of ``authority``, judged again under the run's lock by the verb's ``check`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from django.contrib import messages
 from django.contrib.auth.models import AbstractUser
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect, resolve_url
 from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
 from ledger import compensation
 from ledger.actors import by_person
-from ledger.errors import NotFound, Refusal
+from ledger.errors import NotFound, PayloadInvalid, Refusal
 from ledger.models import Effect
 from ledger.states import EffectStatus, On
 from reviewqueue import authority
+from reviewqueue.pages.characters import seen_plain
 from reviewqueue.pages.showing import PageRequest, foreign_is_missing
 from runs import control
-from runs.models import Run
+from runs.models import Checkpoint, Run
 from runs.states import FINAL, RunStatus
 
 LONGEST_REASON = 300
+LONGEST_VERSION = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,17 +43,39 @@ class Lever:
     blocked: str = ""
     is_grave: bool = False
     needs_reason: bool = False
+    asks_version: bool = False
+    checkpoints: tuple[Checkpoint, ...] = ()  # those to choose from, the newest first
 
 
-def levers_for(reader: AbstractUser, run: Run, effects: list[Effect]) -> list[Lever]:
+def levers_for(
+    reader: AbstractUser, run: Run, effects: list[Effect], checkpoints: Sequence[Checkpoint] = ()
+) -> list[Lever]:
     """Return the levers of this run as they stand for its reader; none when the reader may pull none of them."""
     may_control = authority.why_not_control(reader, run) is None
     may_restart = authority.why_not_restart(reader, run) is None
     if run.status in FINAL:
-        return [_restart(run, effects)] if may_restart and run.status != RunStatus.COMPLETED else []
+        return [_restart(run, effects, checkpoints)] if may_restart and run.status != RunStatus.COMPLETED else []
     if not may_control:
         return []
-    return [_resume(run) if run.pause_asked_at else _pause(run), _cancel(run, effects)]
+    levers = [_resume(run) if run.pause_asked_at else _pause(run), _cancel(run, effects)]
+    has_version = run.code_version or run.handed_back
+    if has_version and not run.ending and authority.why_not_retag(reader, run) is None:
+        levers.insert(1, _retag(run))
+    return levers
+
+
+def _retag(run: Run) -> Lever:
+    let_go = " What kept it back for want of one is past." if run.handed_back else ""
+    return Lever(
+        verb="retag",
+        words="Give it to another version",
+        consequence="Workers that have or accept that version of the code may claim it from now on, and no others."
+        f"{let_go} Be sure that they can read its checkpoint.",
+        button="Set the version",
+        blocked="A worker goes on with it now, in its own version." if run.lease_until else "",
+        needs_reason=True,
+        asks_version=True,
+    )
 
 
 def _pause(run: Run) -> Lever:
@@ -100,16 +124,17 @@ def _cancel(run: Run, effects: list[Effect]) -> Lever:
     )
 
 
-def _restart(run: Run, effects: list[Effect]) -> Lever:
+def _restart(run: Run, effects: list[Effect], checkpoints: Sequence[Checkpoint]) -> Lever:
     undecided = [effect for effect in effects if effect.status in {EffectStatus.FAILED, EffectStatus.COMPENSATED}]
     kept = f" What failed stays as it is ({len(undecided)})." if undecided else ""
     return Lever(
         verb="restart",
         words="Restart",
-        consequence=f"It goes on from its last checkpoint as epoch {run.epoch + 1}, with its ledger: what was done is not"
+        consequence=f"It goes on from a checkpoint as epoch {run.epoch + 1}, with its ledger: what was done is not"
         f" done again.{kept} Facts are checked again, and the agent asks anew.",
         button="Restart this run",
         needs_reason=True,
+        checkpoints=tuple(checkpoint for checkpoint in checkpoints if checkpoint.erased_at is None),
     )
 
 
@@ -122,11 +147,13 @@ def pull(request: PageRequest, run_id: str, verb: str) -> HttpResponse:
         raise Http404
     if "\x00" in reason:
         messages.error(request, "The reason holds a character that cannot be stored. Nothing was done.")
-    elif len(reason) > LONGEST_REASON or (verb == "restart" and not reason):
+    elif len(reason) > LONGEST_REASON or (verb in {"restart", "retag"} and not reason):
         messages.error(request, f"Say why, in up to {LONGEST_REASON} characters.")
+    elif verb == "retag" and not _is_version(_version(request.POST)):
+        messages.error(request, f"Name the version, in up to {LONGEST_VERSION} characters that can be stored.")
     else:
         try:
-            messages.success(request, _VERBS[verb](request.user, run_id, reason))
+            messages.success(request, _VERBS[verb](request.user, run_id, reason, request.POST))
         except NotFound:
             raise
         except Refusal as refusal:
@@ -135,33 +162,54 @@ def pull(request: PageRequest, run_id: str, verb: str) -> HttpResponse:
     return HttpResponseClientRedirect(address) if request.htmx else redirect(address)
 
 
-def _pull_pause(person: AbstractUser, run_id: str, reason: str) -> str:
+def _pull_pause(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
     check = authority.control_check(person)
     run = control.pause_run(run_id=run_id, actor=by_person(person), reason=reason, check=check)
     return "It stops at its next safe point." if run.lease_until else "Paused."
 
 
-def _pull_resume(person: AbstractUser, run_id: str, reason: str) -> str:
+def _pull_resume(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
     check = authority.control_check(person)
     control.resume_run(run_id=run_id, actor=by_person(person), reason=reason, check=check)
     return "Resumed."
 
 
-def _pull_cancel(person: AbstractUser, run_id: str, reason: str) -> str:
+def _pull_cancel(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
     check = authority.control_check(person)
     run = control.cancel_run(run_id=run_id, actor=by_person(person), reason=reason, check=check)
     return "Cancelled." if run.ended_at else "It is ending: its worker or an open outcome comes first."
 
 
-def _pull_restart(person: AbstractUser, run_id: str, reason: str) -> str:
+def _pull_restart(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
     check = authority.restart_check(person)
-    control.restart_run(run_id=run_id, person=person, reason=reason, check=check, keep_failed=True)
+    chosen = form.get("checkpoint", "")
+    if chosen and not (chosen.isascii() and chosen.isdigit() and len(chosen) < 10):
+        raise PayloadInvalid.at("/checkpoint", "is no checkpoint of this run")
+    number = int(chosen) if chosen else None
+    control.restart_run(
+        run_id=run_id, checkpoint_number=number, person=person, reason=reason, check=check, keep_failed=True
+    )
     return "Restarted: it goes on as soon as its facts are checked."
 
 
-_VERBS: dict[str, Callable[[AbstractUser, str, str], str]] = {
+def _pull_retag(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
+    check, version = authority.retag_check(person), _version(form)
+    control.retag_run(run_id=run_id, actor=by_person(person), code_version=version, reason=reason, check=check)
+    return f"It waits for workers of code version {seen_plain(version)}."
+
+
+def _version(form: QueryDict) -> str:
+    return form.get("code_version", "").strip()
+
+
+def _is_version(version: str) -> bool:
+    return 0 < len(version) <= LONGEST_VERSION and "\x00" not in version
+
+
+_VERBS: dict[str, Callable[[AbstractUser, str, str, QueryDict], str]] = {
     "pause": _pull_pause,
     "resume": _pull_resume,
     "cancel": _pull_cancel,
+    "retag": _pull_retag,
     "restart": _pull_restart,
 }

@@ -18,13 +18,16 @@ from reviewqueue.pages.carrying_out import carried_out, permit_state
 from reviewqueue.pages.changes import Change, changes_between
 from reviewqueue.pages.earlier import next_round, overtaking_facts
 from reviewqueue.pages.tellings import tellings_of
+from reviewqueue.pages.times import in_words
+from reviewqueue.pages.unclaimed import unread_in_words
 from reviewqueue.pages.waits import asked
 from reviewqueue.screens import ReceiptScreen
 from runs.decisions import who_decided
 from runs.edits import arguments_seen
 from runs.endings import would_end_run
 from runs.models import Decision, Interrupt
-from runs.states import APPROVING, DecisionStatus, InterruptStatus, Verdict
+from runs.states import APPROVING, ContinuationStatus, DecisionStatus, InterruptStatus, Verdict
+from runs.unclaimed import Unclaimed, find_unclaimed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +55,8 @@ def receipt_context(
     _, plain = asked(interrupt, labels)
     word, tone = phrases.DECISION_WORDS[decision.status]
     may_undo = _may_be_undone(screen, reader=reader, now=now)
-    hops = _hops(screen, now=now) if decision.status == DecisionStatus.ACCEPTED else []
+    unclaimed = _unclaimed(screen, now=now)
+    hops = _hops(screen, unclaimed, now=now) if decision.status == DecisionStatus.ACCEPTED else []
     tellings = tellings_of(decision, screen.continuation)
     permit, outcome = permit_state(screen, now=now), carried_out(screen)
     stations = [hop.sub for hop in hops] + [f"{telling.word} {telling.tries}" for telling in tellings]
@@ -63,6 +67,8 @@ def receipt_context(
         "section": "inbox",
         "now": now,
         "tellings": tellings,
+        "unclaimed": unclaimed,
+        "unread_words": "" if unclaimed is None else unread_in_words(unclaimed.handed_back_by),
         "so_far": f"{may_undo}.{screen.resume}.{digest(stations)[4:20]}",
         "is_moving": may_undo or is_on_its_way or screen.resume == "leased",
         "screen": screen,
@@ -112,7 +118,15 @@ def _may_be_undone(screen: ReceiptScreen, *, reader: AbstractUser, now: datetime
     return is_own and stands and now < decision.created_at + interrupt.policy.undo
 
 
-def _hops(screen: ReceiptScreen, *, now: datetime) -> list[Hop]:
+def _unclaimed(screen: ReceiptScreen, *, now: datetime) -> Unclaimed | None:
+    """Return that no worker takes what this very answer let go on, once that is longer than it should take."""
+    if screen.continuation is None or screen.resume != ContinuationStatus.READY:
+        return None
+    found = find_unclaimed([screen.run], now=now).get(screen.run.pk)
+    return found if found is not None and found.is_told else None
+
+
+def _hops(screen: ReceiptScreen, unclaimed: Unclaimed | None, *, now: datetime) -> list[Hop]:
     """Return the way of an accepted answer and where on it the run is."""
     decided = Hop(words="Decided", at=screen.decision.created_at, state="done")
     to_come = [Hop(words="Checked again"), Hop(words="Ready"), Hop(words="Taken"), Hop(words="Goes on")]
@@ -132,6 +146,8 @@ def _hops(screen: ReceiptScreen, *, now: datetime) -> list[Hop]:
         sub = "held back, see below" if is_now and held else subs[at] if state != "to come" else ""
         if words == "Ready" and state != "done" and not held and now < continuation.not_before:
             sub = "once it can no longer be taken back"
+        elif is_now and words == "Ready" and unclaimed is not None:
+            sub = f"no worker has taken it for {in_words(unclaimed.waited)}"
         elif is_now and words == "Ready" and not held and screen.halt is not None:
             sub = "for any free worker, once the halt of its agent is lifted"
         hops.append(Hop(words=words, sub=sub, at=times[at], state=state))

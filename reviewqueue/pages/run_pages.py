@@ -12,17 +12,20 @@ from urllib.parse import urlencode
 
 from django.contrib.auth.models import AbstractUser
 from django.urls import reverse
+from django.utils.safestring import SafeString
 
 from reviewqueue import authority
 from reviewqueue.pages import phrases
 from reviewqueue.pages.calls import labels_of
 from reviewqueue.pages.levers import levers_for
 from reviewqueue.pages.stories import tell
-from reviewqueue.pages.times import in_words
+from reviewqueue.pages.unclaimed import told_in_short, unread_in_words
 from reviewqueue.pages.waits import asked, shown_effects
 from reviewqueue.screens import RunsAsked, RunScreen, RunsPage
+from runs.hand_backs import handed_back_by
 from runs.models import Run
 from runs.states import ContinuationStatus, InterruptStatus, RunStatus
+from runs.unclaimed import Unclaimed, find_unclaimed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +38,7 @@ class ShownRun:
     tone: str
     meaning: str
     next: str = ""
+    is_stranded: bool = False
 
 
 _CONTINUATION_WORDS: dict[str, str] = {
@@ -48,17 +52,20 @@ _CONTINUATION_WORDS: dict[str, str] = {
 
 def runs_context(found: RunsPage, asked: RunsAsked, *, reader: AbstractUser, now: datetime) -> dict[str, Any]:
     """Return everything the list of runs shows."""
-    kept = {"of": "me" if asked.mine else "", "status": asked.status, "agent": asked.agent}
+    of = "me" if asked.mine else "stranded" if asked.stranded else ""
+    kept = {"of": of, "status": asked.status, "agent": asked.agent}
+    unclaimed = find_unclaimed(found.runs, now=now)
     return {
         "section": "runs",
         "now": now,
         "asked": asked,
-        "rows": [replace(_shown(run), next=_what_is_next(run, now=now)) for run in found.runs],
+        "rows": [_row(run, unclaimed.get(run.pk)) for run in found.runs],
         "statuses": RunStatus.values,
         "agents": authority.agents_of(reader).order_by("slug").values_list("slug", flat=True),
         "lists": [
-            ("All that I may see", _address(kept | {"of": ""}), not asked.mine),
+            ("All that I may see", _address(kept | {"of": ""}), not of),
             ("Started for me", _address(kept | {"of": "me"}), asked.mine),
+            ("Stranded", _address(kept | {"of": "stranded"}), asked.stranded),
         ],
         "next_url": _address(kept | {"after": found.next}) if found.next else "",
         "is_filtered": bool(asked.status or asked.agent),
@@ -70,15 +77,20 @@ def _address(asked: dict[str, str]) -> str:
     return reverse("runs") + (f"?{words}" if words else "")
 
 
-def _what_is_next(run: Any, *, now: datetime) -> str:
+def _row(run: Any, unclaimed: Unclaimed | None) -> ShownRun:
+    is_stranded = run.is_stranded or (unclaimed is not None and unclaimed.is_told)
+    return replace(_shown(run), next=_what_is_next(run, unclaimed), is_stranded=is_stranded)
+
+
+def _what_is_next(run: Any, unclaimed: Unclaimed | None) -> str | SafeString:
     """Return what the run waits for, in a few words: an open question, a worker, whoever settles what holds it."""
     if run.status == RunStatus.WAITING:
         return f"{run.open_waits} open question{'' if run.open_waits == 1 else 's'}"
+    if run.is_stranded:
+        return f"{run.handed_back} code versions could not read it" if run.handed_back else "no worker could read it"
     if run.status == RunStatus.BLOCKED:
         return f"{run.open_holds} thing{' holds' if run.open_holds == 1 else 's hold'} it"
-    if run.status == RunStatus.READY and run.ready_since is not None and run.ready_since <= now:
-        return f"no worker took it for {in_words(now - run.ready_since)}"
-    return ""
+    return "" if unclaimed is None else told_in_short(unclaimed)
 
 
 def _shown(run: Run) -> ShownRun:
@@ -111,13 +123,19 @@ def run_context(screen: RunScreen, *, reader: AbstractUser, now: datetime) -> di
             }
         )
     continuation = screen.continuation
+    unread = handed_back_by([run]).get(run.pk, [])
+    levers = levers_for(reader, run, screen.effects, screen.checkpoints)
     return {
         "section": "runs",
         "now": now,
         "screen": screen,
         "run": run,
         "shown": _shown(run),
-        "levers": levers_for(reader, run, screen.effects),
+        "levers": levers,
+        "may_retag": any(lever.verb == "retag" and not lever.blocked for lever in levers),
+        "unclaimed": find_unclaimed([run], now=now).get(run.pk),
+        "unread": unread,
+        "unread_words": unread_in_words(unread),
         "may_halt": screen.halt is None and run.ended_at is None and authority.why_not_halt(reader, run.agent) is None,
         "may_lift": screen.halt is not None and authority.why_not_lift(reader, run.agent) is None,
         "effects": shown_effects(screen.effects, run.agent, labels)[::-1],

@@ -53,6 +53,7 @@ def runs(request: PageRequest) -> HttpResponse:
     status, agent = request.GET.get("status", ""), request.GET.get("agent", "")
     asked = screens.RunsAsked(
         mine=request.GET.get("of") == "me",
+        stranded=request.GET.get("of") == "stranded",
         status=status if status in RunStatus.values else "",
         agent=agent if _SLUG.fullmatch(agent) else "",
     )

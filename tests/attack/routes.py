@@ -184,6 +184,12 @@ def _restart(world: World) -> Good:
     return Good(f"runs/{run}/restart", {"reason": "try again", "checkpoint": 0, "effects": {}})
 
 
+def _retag(world: World) -> Good:
+    run, headers = world.run()
+    world.worker.post(f"runs/{run}/lease/release", {"reason": "retry"}, **headers)
+    return Good(f"runs/{run}/retag", {"reason": "2.4.1 reads it", "code_version": "2.4.1"})
+
+
 def _of_run(end: str, body: Any = None) -> Callable[[World], Good]:
     return lambda world: Good(f"runs/{_run_of(world)}{end}", body)
 
@@ -324,6 +330,7 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "runs/<id:run_id>/resume"): _control(_controlled("/resume")),
     ("POST", "runs/<id:run_id>/cancel"): _control(_controlled("/cancel")),
     ("POST", "runs/<id:run_id>/restart"): Route(_restart, agent=403, other_agent=403, stranger=404, reviewer=404),
+    ("POST", "runs/<id:run_id>/retag"): Route(_retag, agent=403, other_agent=403, stranger=404, reviewer=404),
     ("POST", "agents/<slug:slug>/halt"): _of_people(
         lambda _: Good("agents/purchase-requests/halt", {"reason": "look"}), reviewer=404
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from importlib.resources import files
 
 import pytest
@@ -12,7 +13,7 @@ from playwright.sync_api import Page
 from ledger import clock
 from reviewqueue import kill_switch
 from runs.amending import Amendment, amend_wait
-from runs.models import Decision
+from runs.models import Decision, Run
 from tests import builders
 from tests.browser.test_deciding import LINES
 from tests.browser.test_reviewing import choose, decide_elsewhere, lenas, open_wait
@@ -21,6 +22,8 @@ from tests.pages.test_dead_letters import a_dead_message, a_dead_signal
 from tests.pages.test_expired import a_lapse_with_a_failed_effect, let_expire
 from tests.pages.test_rounds import a_second_round
 from tests.reviewqueue.a_busy_quarter import Quarter
+from tests.runs.test_unclaimed import offered_since
+from tests.runs.test_versions import unread_by
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
 __all__ = ["lenas"]  # a fixture
@@ -143,6 +146,21 @@ def a_run(page: Page) -> None:
     page.goto(f"/runs/{interrupt.run.public_id}")
 
 
+def a_stranded_run(page: Page) -> None:
+    """With its levers and the list that has it; the receipt of whoever decided follows."""
+    builders.a_person("lena@company.example", "agent-owners")
+    interrupt = desk.an_order()
+    decision = builders.decide(interrupt, builders.a_person("ines@company.example")).decision
+    Run.objects.update(code_version="1")
+    unread_by(Run.objects.get(), "2")
+    offered_since(interrupt.run, clock.now() - timedelta(minutes=14))
+    for address in ("/runs?of=stranded", f"/decisions/{decision.public_id}"):
+        page.goto(address)
+        page.get_by_text("no worker").first.wait_for()
+        assert not findings(page)
+    page.goto(f"/runs/{interrupt.run.public_id}")
+
+
 def her_agents(page: Page) -> None:
     """Two of hers, one halted, and the page of a run with every lever."""
     her = builders.a_person("lena@company.example", "agent-owners", "operators")
@@ -228,6 +246,7 @@ def messages_given_up(page: Page) -> None:
 PAGES = [
     lists_and_shapes_with_faults,
     an_amended_wait,
+    a_stranded_run,
     a_second_round_with_comments,
     every_value_of_a_call,
     an_inbox,

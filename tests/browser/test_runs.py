@@ -13,6 +13,7 @@ from tests import builders
 from tests.browser.test_reviewing import choose, decide_elsewhere, lenas, open_wait, sign_in
 from tests.pages import desk
 from tests.runs import acting_builders
+from tests.runs.test_unclaimed import offered_since
 
 __all__ = ["lenas"]  # a fixture
 
@@ -114,3 +115,24 @@ def test_row_21_an_owner_halts_the_agent_on_the_runs_page(lenas: Page):
     kill_switch.get_by_role("button", name="Halt purchase-requests").click()
     expect(lenas.locator("main")).to_contain_text("Prices are wrong")
     expect(lenas.locator("main")).to_contain_text("Only operators lift a halt.")
+
+
+def test_an_owner_gives_a_stranded_run_to_another_version_on_the_narrowest_screen(lenas: Page):
+    builders.a_person("lena@company.example", "agent-owners")
+    run = builders.a_running_run(lease_seconds=0, code_version="2.4.1").run
+    offered_since(run, clock.now() - timedelta(minutes=14))
+    lenas.set_viewport_size({"width": 360, "height": 740})
+    lenas.goto("/runs")
+    lenas.get_by_role("link", name="Stranded").click()
+    expect(lenas.locator("tbody tr")).to_contain_text("no worker took it for 14 min; it needs code 2.4.1")
+    lenas.locator("tbody a").first.click()
+    lenas.get_by_role("link", name="give it to another version").click()
+    control = lenas.get_by_role("region", name="Control")
+    control.get_by_text("Give it to another version").click()
+    control.get_by_label("Version of the code").fill("3.0")
+    control.get_by_label("Reason").nth(1).fill("3.0 reads it")
+    assert lenas.evaluate("document.documentElement.scrollWidth") <= 360
+    control.get_by_role("button", name="Set the version").click()
+    expect(lenas.get_by_text("It waits for workers of code version 3.0.")).to_be_visible()
+    expect(lenas.locator("main")).to_contain_text("gave it to code version 3.0 instead of 2.4.1")
+    assert Run.objects.get(pk=run.pk).code_version == "3.0"

@@ -116,7 +116,7 @@ def test_a_receipt_that_did_not_move_is_not_swapped():
     assert client.get(f"{address}?so_far=True.checking", headers={"HX-Request": "true"}).status_code == 200
 
 
-@pytest.mark.parametrize("verb", ["pause", "resume", "cancel", "restart"])
+@pytest.mark.parametrize("verb", ["pause", "resume", "cancel", "restart", "retag"])
 def test_a_reason_that_cannot_be_stored_is_told_and_does_nothing(verb: str):
     """On PostgreSQL it was an error of the server."""
     ina = builders.a_person("ina@example.org", "operators")

@@ -319,7 +319,9 @@ def test_a_row_that_breaks_sweeps_is_found():
 def ready_for(length: timedelta) -> Run:
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, builders.a_reviewer())
-    Continuation.objects.update(not_before=clock.now() - length)
+    offered_at = clock.now() - length
+    Continuation.objects.update(not_before=offered_at)
+    Run.objects.filter(pk=interrupt.run_id).update(ready_since=offered_at)
     return interrupt.run
 
 

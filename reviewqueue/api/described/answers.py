@@ -95,6 +95,7 @@ _extend(
         "stop_by": or_null(MOMENT),
     },
 )
+_extend("RunRetagged", "RunControlled", {"code_version": TEXT})
 _add(
     "RunRow",
     {
@@ -124,6 +125,7 @@ _add("Progress", {"text": TEXT} | _counts | {"spent": TEXT, "at": MOMENT})
 _add("Outcome", {"kind": RUN_STATUS, "result": EXACT})
 _add("File", {"digest": DIGEST_OF_BYTES, "size": WHOLE})
 _add("FileOffered", {"number": WHOLE, "digest": DIGEST_OF_BYTES, "size": WHOLE})
+_add("Unclaimed", {"since": MOMENT, "is_late": YES_NO, "handed_back_by": many(TEXT)})
 _extend(
     "Run",
     "RunRow",
@@ -132,6 +134,7 @@ _extend(
         "pause": or_null(ref("Pause")),
         "lease": or_null(ref("LeaseNow")),
         "continuation": or_null(CONTINUATION),
+        "unclaimed": or_null(ref("Unclaimed")),
         "holds": many(ref("Hold")),
         "progress": or_null(ref("Progress")),
         "outcome": or_null(ref("Outcome")),
@@ -159,7 +162,10 @@ _add("Steps", {"after": WHOLE, "steps": many(ref("Step"))})
 _extend("StepRecorded", "Step", {"replayed": YES_NO, "control": one_of(Control.values)}, **_stop)
 _left = {"code_version": TEXT, "runs": WHOLE, "waiting": WHOLE, "oldest_at": MOMENT}
 _add("LeftBehind", _left)
-_add("Stranded", {"code_version": TEXT, "accepts": many(TEXT), "runs": WHOLE, "stranded": many(ref("LeftBehind"))})
+_of_version = {"agent": TEXT, "code_version": TEXT, "runs": WHOLE, "taking_back": WHOLE, "oldest_at": MOMENT}
+_add("UnclaimedOfVersion", _of_version | {"handed_back_by": many(TEXT)})
+_stranded = {"stranded": many(ref("LeftBehind")), "unclaimed": many(ref("UnclaimedOfVersion"))}
+_add("Stranded", {"code_version": TEXT, "accepts": many(TEXT), "runs": WHOLE} | _stranded)
 _add("Judged", {"control": one_of(["continue", "replan", "renew"]), "changed": many(ref("FactNow"))})
 _add("UnderWay", {"run": RUN, "key": TEXT, "name": TEXT})
 _add("Halted", {"agents": many(TEXT), "halted": YES_NO, "effects_under_way": many(ref("UnderWay"))})

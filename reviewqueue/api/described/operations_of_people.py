@@ -144,6 +144,16 @@ PEOPLE: dict[tuple[str, str], Operation] = {
         replies={200: "RunControlled"},
         refusals=("not_found", "run_active", "run_finished", "agent_halted", "self_review", "snapshot_erased"),
     ),
+    ("POST", "runs/{run_id}/retag"): Operation(
+        id="retag_run",
+        summary="Give a run to another version of its agent's code",
+        words="For owners of the agent and operators, while no worker holds it. What it was kept back for, for want of a "
+        "version that can read its checkpoint, is let go.",
+        who=PERSON,
+        takes=desk_shapes.RetagShape,
+        replies={200: "RunRetagged"},
+        refusals=("not_found", "already_claimed", "run_cancelled", "run_finished"),
+    ),
     ("POST", "agents/{slug}/halt"): Operation(
         id="halt",
         summary="The kill switch of an agent, or of `all`",

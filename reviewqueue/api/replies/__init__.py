@@ -18,12 +18,14 @@ from reviewqueue.api.replies.runs import (
     left_behind,
     progress_row,
     run_controlled,
+    run_retagged,
     run_row,
     run_standing,
     run_whole,
     started,
     step_whole,
     told,
+    unclaimed_of,
 )
 from reviewqueue.api.replies.waits import (
     answer,
@@ -75,6 +77,7 @@ __all__ = [
     "progress_row",
     "receipt",
     "run_controlled",
+    "run_retagged",
     "run_row",
     "run_standing",
     "run_whole",
@@ -85,5 +88,6 @@ __all__ = [
     "step_whole",
     "suspended",
     "told",
+    "unclaimed_of",
     "url_of",
 ]

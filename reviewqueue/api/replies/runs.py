@@ -18,6 +18,7 @@ from runs.models import (
     StepResult,
 )
 from runs.states import Control
+from runs.unclaimed import OfVersion, Unclaimed
 from runs.versions import LeftBehind
 
 
@@ -52,6 +53,11 @@ def run_controlled(run: Run) -> Reply:
     )
 
 
+def run_retagged(run: Run) -> Reply:
+    """Return a run with the version of the code that goes on with it."""
+    return run_controlled(run) | {"code_version": run.code_version}
+
+
 def run_row(run: Run) -> Reply:
     """Return a run as lists have it."""
     return {
@@ -76,6 +82,7 @@ def run_whole(
     run: Run,
     *,
     continuation: Continuation | None,
+    unclaimed: Unclaimed | None,
     holds: Iterable[Hold],
     progress: Progress | None,
     outcome: Any,
@@ -93,6 +100,7 @@ def run_whole(
         "pause": pause,
         "lease": {"expires_at": moment(run.lease_until), "fence": run.fence} if run.lease_until else None,
         "continuation": None if continuation is None else continuation.public_id,
+        "unclaimed": None if unclaimed is None else unclaimed_row(unclaimed),
         "holds": [hold_row(hold) for hold in holds],
         "progress": None if progress is None else progress_row(progress),
         "outcome": None if outcome is None else {"kind": outcome.kind, "result": outcome.result},
@@ -186,6 +194,27 @@ def left_behind(left: LeftBehind) -> Reply:
     """Return how much of a code version would be left behind."""
     oldest = moment(left.oldest_at)
     return {"code_version": left.code_version, "runs": left.runs, "waiting": left.waiting, "oldest_at": oldest}
+
+
+def unclaimed_of(found: OfVersion) -> Reply:
+    """Return how much of an agent's code version no worker takes."""
+    return {
+        "agent": found.agent,
+        "code_version": found.code_version,
+        "runs": found.runs,
+        "taking_back": found.taking_back,
+        "oldest_at": moment(found.oldest_at),
+        "handed_back_by": list(found.handed_back_by),
+    }
+
+
+def unclaimed_row(found: Unclaimed) -> Reply:
+    """Return since when one run waits for a worker, and which could not read it."""
+    return {
+        "since": moment(found.since),
+        "is_late": found.is_told,
+        "handed_back_by": list(found.handed_back_by),
+    }
 
 
 def told(said: Told) -> Reply:

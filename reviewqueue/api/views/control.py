@@ -1,4 +1,4 @@
-"""Run control and the kill switch: pause, resume, cancel, restart, halt, lift; each may be asked again, with its reason."""
+"""Run control and the kill switch: pause, resume, cancel, retag, restart, halt, lift; each with its reason."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ledger.actors import by_person
 from ledger.errors import NotFound
 from reviewqueue import authority, kill_switch
 from reviewqueue.api import desk_shapes, replies
@@ -67,6 +68,23 @@ class Restart(ApiView):
             choices=sent["effects"],
         )
         return Response(replies.run_controlled(run))
+
+
+class Retag(ApiView):
+    """Another version of the code for a run that waits for one."""
+
+    def post(self, request: Request, run_id: str) -> Response:
+        """Give it to that version, and let go what kept it back for want of one."""
+        person = person_of(request)
+        sent = read(desk_shapes.RetagShape, body_of(request))
+        run = control.retag_run(
+            run_id=run_id,
+            actor=by_person(person),
+            code_version=sent["code_version"],
+            reason=sent["reason"],
+            check=authority.retag_check(person),
+        )
+        return Response(replies.run_retagged(run))
 
 
 class Halt(ApiView):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ledger import consulting
+from ledger import clock, consulting
 from ledger.canonical import digest
 from ledger.errors import NotFound
 from ledger.exact import ABSENT
@@ -23,6 +23,7 @@ from runs.files import find_sent
 from runs.models import Progress
 from runs.questions import AskedWait
 from runs.suspending import PendingEffect
+from runs.unclaimed import find_unclaimed
 
 
 class Asks(ApiView):
@@ -93,6 +94,7 @@ class OneRun(ApiView):
         shown = replies.run_whole(
             run,
             continuation=open_continuation(run),
+            unclaimed=find_unclaimed([run], now=clock.now()).get(run.pk) if run.ready_since is not None else None,
             holds=run.holds.filter(lifted_at=None).select_related("owner").order_by("id"),
             progress=Progress.objects.filter(run=run).first(),
             outcome=run.outcomes.filter(epoch=run.epoch).first(),

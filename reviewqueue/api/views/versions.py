@@ -1,16 +1,18 @@
-"""The gate before a deploy: the runs that the new version of an agent's code would leave behind."""
+"""The gate before a deploy: the runs that the new version of an agent's code would leave behind, and what nobody takes."""
 
 from __future__ import annotations
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ledger import clock
 from ledger.errors import PayloadInvalid, Problem
 from reviewqueue.api import replies
 from reviewqueue.api.authentication import caller_of
 from reviewqueue.api.pagination import query_of
 from reviewqueue.api.rows import runs_of
 from reviewqueue.api.views.base import ApiView
+from runs.unclaimed import unclaimed_by_version
 from runs.versions import left_behind
 
 
@@ -27,6 +29,7 @@ class Stranded(ApiView):
         runs = runs_of(caller_of(request))
         if "agent" in query:
             runs = runs.filter(agent__slug=query["agent"])
+        unclaimed = unclaimed_by_version(runs, now=clock.now())
         found = left_behind(runs, accepted={query["code_version"], *accepts})
         return Response(
             {
@@ -34,5 +37,6 @@ class Stranded(ApiView):
                 "accepts": accepts,
                 "runs": sum(one.runs for one in found),
                 "stranded": [replies.left_behind(one) for one in found],
+                "unclaimed": [replies.unclaimed_of(one) for one in unclaimed if one.runs],
             }
         )
