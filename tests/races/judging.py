@@ -28,7 +28,8 @@ PROMISES = {
         AND NOT EXISTS (SELECT 1 FROM runs_decision d
                         WHERE d.interrupt_id = i.id AND d.status IN ('accepted', 'overtaken'))""",
     "an answered boundary that nobody may go on from": """
-        SELECT i.id FROM runs_interrupt i WHERE i.run_id = %s AND i.status = 'answered'
+        SELECT i.id FROM runs_interrupt i JOIN runs_run r ON r.id = i.run_id WHERE i.run_id = %s AND i.status = 'answered'
+        AND i.epoch = r.epoch AND r.ending = ''
         AND NOT EXISTS (SELECT 1 FROM runs_continuation c WHERE c.checkpoint_id = i.checkpoint_id)
         AND NOT EXISTS (SELECT 1 FROM runs_interrupt o WHERE o.checkpoint_id = i.checkpoint_id AND o.status = 'waiting')""",
     "two open continuations": """

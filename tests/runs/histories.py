@@ -1,0 +1,373 @@
+"""A run as agents, reviewers, owners, sweeps and the world outside would live it, one move at a time.
+
+``Story`` makes the moves by the product's public functions and remembers what no row can know: which calls went out and
+landed, which leases were ever held, what people saw when they approved. A refused move is a move; whatever else is raised
+is a fault. ``test_histories`` lets chance choose, and asks after each move whether the promises still hold.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from ledger import clock, compensation
+from ledger.canonical import digest
+from ledger.effects import Declared
+from ledger.errors import Refusal
+from ledger.models import Effect, Order
+from ledger.states import On
+from reviewqueue import desk
+from runs import (
+    acting,
+    amending,
+    checking,
+    control,
+    expiry,
+    halting,
+    lifecycle,
+    returning,
+    safe_points,
+    settling,
+    signals,
+)
+from runs.amending import Amendment
+from runs.checking import Found
+from runs.checkpoints import Snapshot
+from runs.continuations import open_continuation
+from runs.facts import AskedFact
+from runs.models import Continuation, EffectRule, Hold, Interrupt, Run
+from runs.questions import AskedWait
+from runs.resuming import Claimed
+from runs.settling import RETRIED
+from tests import builders
+from tests.runs.test_signals import a_timer, an_event, told
+
+#: What the agent does outside: under which name, and whether the receiver drops repeats. ``issue_*`` needs an approval.
+CALLS = {"letter": ("send_letter", "never"), "order": (builders.CALL["name"], "never"), "note": ("take_note", "by_key")}
+HANDS_BACK = ("retry", "incompatible", "unknown_checkpoint")
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Try:
+    """One attempt that a worker was told to perform."""
+
+    key: str
+    attempt: int
+    token: str
+
+
+class Broken(AssertionError):
+    """A promise that only the world outside can judge."""
+
+
+class Story:
+    """One run, everybody around it, and what really happened."""
+
+    def __init__(self) -> None:
+        number = next(_numbers)
+        self.agent = builders.an_agent(f"agent-{number}")
+        EffectRule.objects.create(agent=self.agent, name_pattern="issue_*", reason="approval.action")
+        builders.a_connection("erp", self.agent)
+        self.people = [builders.a_reviewer("ana@example.org"), builders.a_reviewer("ben@example.org")]
+        self.olga = builders.a_person("olga@example.org", "agent-owners")
+        self.started = builders.a_running_run(self.agent, key=f"run-{number}")
+        assert self.started.lease is not None
+        self.leases = [self.started.lease.token]
+        self.stock = 7
+        self.asked, self.requests = 0, 0
+        self.at_hand: list[Try] = []
+        self.performed: dict[Try, bool] = {}
+        self.landed: Counter[str] = Counter()
+        self.approved: set[str] = set()
+        self.gone_on: dict[tuple[int, int], set[int]] = defaultdict(set)
+
+    @property
+    def run(self) -> Run:
+        return Run.objects.select_related("agent").get(pk=self.started.run.pk)
+
+    def _by(self, lease: int) -> dict[str, Any]:
+        """A worker speaks under the newest lease, or under one that it held before."""
+        token = self.leases[-1 - lease % len(self.leases)]
+        return {"agent": self.agent, "run_id": self.started.run.public_id, "token": token}
+
+    def waits(self, **standing: Any) -> list[Interrupt]:
+        return list(Interrupt.objects.filter(run=self.started.run, **standing).order_by("id"))
+
+    # --- workers
+
+    def claim(self) -> None:
+        before = self.run
+        for claimed in builders.claim(self.agent):
+            if before.pause_asked_at or before.ended_at or halting.is_halted(self.agent.pk):
+                raise Broken("claimed though nobody was to go on")
+            self.leases.append(claimed.lease.token)
+            self._note_answers(claimed)
+
+    def _note_answers(self, claimed: Claimed) -> None:
+        """An answer is gone on from by one continuation, however often a worker of it is lost."""
+        first = claimed.continuation
+        while first.of is not None:
+            first = first.of
+        for answer in claimed.answers:
+            if answer.interrupt.checkpoint_id == claimed.checkpoint.pk:
+                self.gone_on[answer.pk, claimed.run.epoch].add(first.pk)
+
+    def commit(self, lease: int) -> None:
+        run = self.run
+        snapshot = Snapshot(step="step", state=None, request_digest=f"rq1:{next(_numbers)}")
+        after = run.checkpoint_number
+        safe_points.commit_checkpoint(**self._by(lease), after=after, snapshot=snapshot, facts=[])
+        self._refuse_stale(lease, run)
+
+    def beat(self, lease: int) -> None:
+        before = self.run
+        safe_points.beat(**self._by(lease), progress=None)
+        self._refuse_stale(lease, before)
+
+    def hand_back(self, lease: int, reason: str) -> None:
+        before = self.run
+        returning.hand_back(**self._by(lease), reason=reason, detail="")
+        self._refuse_stale(lease, before)
+
+    def complete(self, lease: int) -> None:
+        before = self.run
+        lifecycle.complete_run(**self._by(lease), result={"number": lease})
+        if not before.ending and not before.ended_at:  # said again, it is told again
+            self._refuse_stale(lease, before)
+
+    def fail(self, lease: int) -> None:
+        before = self.run
+        lifecycle.fail_run(**self._by(lease), error={"why": "it broke"})
+        if not before.ending and not before.ended_at:  # said again, it is told again
+            self._refuse_stale(lease, before)
+
+    def _refuse_stale(self, lease: int, before: Run) -> None:
+        if before.lease_until is None or before.lease_until <= clock.now() - timedelta(seconds=1):
+            raise Broken("a write was taken from a worker without a lease")
+        if lease % len(self.leases):
+            raise Broken("a write was taken under an older lease")
+
+    def suspend(self, lease: int, kinds: list[str], resume_when: str, do: str, quorum: int, on_change: str) -> None:
+        run = self.run
+        if run.ended_at or run.lease_until is None:
+            return
+        waits = [self._wait(kind, do=do, quorum=quorum, on_change=on_change) for kind in kinds]
+        builders.suspend_by(run, self._by(lease)["token"], *waits, resume_when=resume_when)
+        self._refuse_stale(lease, run)
+
+    def _wait(self, kind: str, *, do: str, quorum: int, on_change: str) -> AskedWait:
+        self.asked += 1
+        key = f"wait-{self.asked}"
+        if kind == "timer":
+            return a_timer(key)
+        if kind == "event":
+            return an_event(key, correlation=f"{self.agent.slug}-{self.asked % 2}", wish={"on_expiry": {"do": do}})
+        if kind == "input":
+            return builders.an_input_wait(key, wish={"on_expiry": {"do": do}})
+        fact = AskedFact(
+            name="stock", value=7, check_by="connection", connection="erp", path="/s", pointer="/s", on_change=on_change
+        )
+        arguments = {"supplier": "S-17", "amount": f"{self.asked}.00"}
+        proposal = {"name": CALLS["order"][0], "arguments": arguments}
+        wish = {"on_expiry": {"do": do}, "quorum": quorum}
+        return builders.a_wait(key, proposal=proposal, wish=wish, facts=[fact] if on_change else [])
+
+    # --- effects
+
+    def begin(self, lease: int, key: str, *, again: bool, lost: bool) -> None:
+        """Ask for an effect; ``lost``: the reply is, so that nothing is performed; ``again``: by the same request key."""
+        before = self.run
+        self.requests += not again
+        name, repeat = CALLS[key]
+        words: dict[str, Any] = {"key": key, "name": name, "repeat": repeat, "request_key": f"r-{self.requests}"}
+        permit = before.permits.filter(void_at=None).order_by("-id").first() if key == "order" else None
+        words |= {"arguments": {"about": key}} if permit is None else {"permit": permit.public_id}
+        declared = Declared(compensation={"name": "undo_it", "arguments": key}, compensate_on=tuple(On.values))
+        begun = acting.begin_effect(**self._by(lease), **words, declared=declared)
+        if not begun.perform:
+            return
+        self._refuse_stale(lease, before)
+        if before.pause_asked_at or before.ending or before.ended_at or halting.is_halted(self.agent.pk):
+            raise Broken(f"{key} was begun in a run that is {before.status}")
+        if key == "order" and digest(begun.effect.call) not in self.approved:
+            raise Broken("a call was let through that nobody approved")
+        self._take_up(begun, lost=lost)
+
+    def undo_newest(self, lease: int, *, lost: bool) -> None:
+        run = self.run
+        due = compensation.due_undos(run.public_id, on=run.ending_on) if run.ending else []
+        if due:
+            self.requests += 1
+            key, request_key = compensation.undo_key(due[0]), f"r-{self.requests}"
+            begun = acting.begin_effect(**self._by(lease), key=key, name="undo_it", request_key=request_key)
+            if begun.perform:
+                self._take_up(begun, lost=lost)
+
+    def _take_up(self, begun: acting.Begun, *, lost: bool) -> None:
+        assert begun.attempt_token is not None
+        effect = begun.effect
+        one = Try(key=effect.key, attempt=effect.attempt, token=begun.attempt_token)
+        if not lost and one not in self.at_hand and one not in self.performed:
+            self.at_hand.append(one)
+
+    def perform(self, which: int, *, lands: bool) -> None:
+        """The call goes out, whoever holds the run by now, and lands or not."""
+        if self.at_hand:
+            one = self.at_hand.pop(which % len(self.at_hand))
+            self.performed[one] = lands
+            self.landed[one.key] += lands
+
+    def report(self, which: int, *, knows: bool, retryable: bool) -> None:
+        """A worker tells truthfully what it knows, at once or long after."""
+        if not self.performed:
+            return
+        one, lands = list(self.performed.items())[which % len(self.performed)]
+        status = ("applied" if lands else "failed") if knows else "unknown"
+        words = {"agent": self.agent, "run_id": self.started.run.public_id, "key": one.key}
+        acting.report_effect(
+            **words, attempt_token=one.token, status=status, retryable=retryable and status == "failed"
+        )
+
+    # --- owners
+
+    def settle(self) -> None:
+        """The owner looks outside, and says what is so."""
+        effect = self._effects(status="unknown").first()
+        if effect is not None:
+            outcome = "applied" if self.landed[effect.key] else "failed"
+            settling.settle_unknown(effect_id=effect.pk, outcome=outcome, person=self.olga, reason="I looked")
+
+    def order_again(self, which: int) -> None:
+        effects = list(self._effects().order_by("id"))
+        if effects:
+            effect_id = effects[which % len(effects)].pk
+            settling.order_effect_again(effect_id=effect_id, person=self.olga, reason="once more")
+
+    def lift(self, *, stays: bool) -> None:
+        hold = Hold.objects.filter(run=self.started.run, lifted_at=None).exclude(kind="unknown_effect").first()
+        if hold is None:
+            return
+        if hold.kind == "contradiction":
+            effect = self._effects(key=hold.subject).get()
+            settling.close_contradiction(effect_id=effect.pk, person=self.olga, reason="I looked")
+        elif hold.kind == "undo_failed" and stays:
+            settling.leave_as_it_is(hold_id=hold.pk, person=self.olga, reason="keep it")
+        elif hold.kind in RETRIED:
+            settling.retry_held_run(hold_id=hold.pk, person=self.olga, reason="try again")
+
+    def _effects(self, **standing: Any) -> Any:
+        return Effect.objects.filter(scope=self.started.run.public_id, **standing)
+
+    def orders(self, key: str) -> int:
+        return Order.objects.filter(effect__scope=self.started.run.public_id, effect__key=key).count()
+
+    # --- people
+
+    def answer(self, which: int, who: int, verdict: str, *, stale: bool, late: bool, door: str) -> None:
+        waits = self.waits(status="waiting", queue__isnull=False)
+        if not waits:
+            return
+        wait = waits[which % len(waits)]
+        if late:
+            builders.move_deadline(wait, clock.now())
+        said: dict[str, Any] = {}
+        if wait.kind == "input":
+            verdict, said = "answer", {"input": {"certificate_no": "C-1"}}
+        elif verdict == "edit":
+            said = {"arguments": {"supplier": "S-18", "amount": f"{which}.50"}}
+        version = wait.state_version - 1 if stale and wait.state_version > 1 else wait.state_version
+        receipt = builders.decide(wait, self.people[who % 2], verdict, version=version, door=door, **said)
+        if late:
+            raise Broken("an answer counted at its deadline or later")
+        if version != wait.state_version:
+            raise Broken("an answer to what was shown before counted")
+        if verdict in {"approve", "edit"} and receipt.permit is not None:
+            self.approved.add(digest({**wait.proposal, **said}))
+
+    def take_back(self, which: int, who: int) -> None:
+        waits = self.waits(status__in=["answered", "waiting"])
+        if waits:
+            desk.undo(responder=self.people[who % 2], interrupt_id=waits[which % len(waits)].public_id)
+
+    def control(self, verb: Any) -> None:
+        verb(run_id=self.started.run.public_id, actor="person:olga@example.org", reason="", check=lambda run: None)
+
+    def restart(self, choice: str) -> None:
+        ended = {"failed", "compensated"}
+        choices = {effect.key: choice for effect in self._effects(undoes=None) if effect.status in ended}
+        words: dict[str, Any] = {"person": self.olga, "reason": "again", "check": lambda run: None, "choices": choices}
+        control.restart_run(run_id=self.started.run.public_id, **words)
+
+    def halt(self, *, lift: bool) -> None:
+        verb = halting.lift_halts if lift else halting.halt_agents
+        verb(slugs=[self.agent.slug], actor="person:olga@example.org", reason="")
+
+    # --- the agent, without a lease
+
+    def amend(self, which: int) -> None:
+        waits = self.waits(status="waiting")
+        if waits:
+            wait = waits[which % len(waits)]
+            changed: dict[str, Any] = {"title": f"Changed {wait.state_version}"}
+            if wait.kind == "approval":
+                arguments = {"supplier": "S-19", "amount": f"{wait.state_version}.99"}
+                changed["proposal"] = {"name": CALLS["order"][0], "arguments": arguments}
+            words = {"agent": self.agent, "interrupt_id": wait.public_id}
+            amending.amend_wait(**words, amendment=Amendment(**changed))
+
+    def withdraw(self, which: int) -> None:
+        waits = self.waits(status="waiting")
+        if waits:
+            interrupt_id = waits[which % len(waits)].public_id
+            amending.withdraw_wait(agent=self.agent, interrupt_id=interrupt_id, reason="settled")
+
+    def signal(self, number: int) -> None:
+        words = told(f"evt-{number}", correlation=f"{self.agent.slug}-{number % 2}")
+        signals.receive_signal(agent=self.agent, told=words)
+
+    # --- time
+
+    def lease_lapses(self) -> None:
+        Run.objects.filter(pk=self.started.run.pk, lease_until__isnull=False).update(lease_until=clock.now())
+
+    def deadline_comes(self, which: int) -> None:
+        waits = self.waits(status="waiting")
+        if waits:
+            builders.move_deadline(waits[which % len(waits)], clock.now())
+
+    def end_comes(self) -> None:
+        over: datetime = clock.now() - timedelta(seconds=1)
+        Run.objects.filter(pk=self.started.run.pk, lease_until=None).update(expires_at=over)
+
+    def undo_time_is_over(self) -> None:
+        Continuation.objects.filter(run=self.started.run).update(not_before=clock.now() - timedelta(seconds=1))
+
+    def sweep(self) -> None:
+        """What the worker's sweep does, with the world outside as it is."""
+        expiry.release_lapsed_leases(limit=9)
+        expiry.expire_due_interrupts(limit=9)
+        signals.match_due_signals(limit=9)
+        expiry.expire_due_runs(limit=9)
+        expiry.doubt_overdue_effects(limit=9)
+        self.check()
+
+    def check(self) -> None:
+        continuation = open_continuation(self.run)
+        if continuation is not None and continuation.status == "checking":
+            Continuation.objects.filter(pk=continuation.pk).update(check_due_at=clock.now())
+            checking.check_continuation(
+                continuation_id=continuation.public_id, fetch=lambda fact: Found(value=self.stock)
+            )
+
+
+def refused(move: Any, *values: Any, **named: Any) -> str:
+    """Make a move; returns the code of its refusal, or nothing."""
+    try:
+        move(*values, **named)
+    except Refusal as refusal:
+        return refusal.code
+    return ""
