@@ -10,9 +10,9 @@ import pytest
 from django.core.management import call_command
 from django.test import TransactionTestCase
 
-from tests.races.conftest import on_postgresql_only
+from tests.races.conftest import count_guards_taken_out, on_postgresql_only
 
-__all__ = ["emptied_at_the_end", "on_postgresql_only"]
+__all__ = ["count_guards_taken_out", "emptied_at_the_end", "on_postgresql_only"]
 
 
 @pytest.fixture(scope="module")

@@ -52,6 +52,22 @@ def test_a_late_answer_is_refused_though_no_sweep_ran(ana):
 
 
 @pytest.mark.proves(7)
+def test_an_answer_exactly_at_the_deadline_is_late(ana, monkeypatch):
+    interrupt = builders.a_waiting_interrupt()
+    monkeypatch.setattr("ledger.clock.now", lambda: interrupt.deadline)
+    with pytest.raises(Expired):
+        builders.decide(interrupt, ana)
+    assert not Permit.objects.exists()
+
+
+@pytest.mark.proves(7)
+def test_an_answer_just_before_the_deadline_is_in_time(ana, monkeypatch):
+    interrupt = builders.a_waiting_interrupt()
+    monkeypatch.setattr("ledger.clock.now", lambda: interrupt.deadline - timedelta(microseconds=1))
+    assert builders.decide(interrupt, ana).decision.status == "accepted"
+
+
+@pytest.mark.proves(7)
 def test_a_late_answer_is_judged_at_the_next_level(ana):
     builders.a_policy(escalate_to=builders.a_queue("leads"))
     interrupt = builders.a_waiting_interrupt(builders.a_wait(wish={"on_expiry": {"do": "escalate"}}))
