@@ -7,6 +7,7 @@ by a named person for a reason, and nothing is ever thrown away. A message is se
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import AbstractUser
@@ -104,8 +105,13 @@ def _own_signals(person: AbstractUser) -> QuerySet[Signal]:
 
 
 def _dead_signals(person: AbstractUser) -> QuerySet[Signal]:
+    return left_over(_own_signals(person), now=clock.now())
+
+
+def left_over(rows: QuerySet[Signal], *, now: datetime) -> QuerySet[Signal]:
+    """Return those of these signals that nobody took in their time, and that nobody has dismissed."""
     dismissed = SignalAct.objects.filter(signal=OuterRef("pk"), act=SignalAct.Act.DISMISS)
-    return _own_signals(person).filter(standing_so("dead", now=clock.now())).exclude(Exists(dismissed))
+    return rows.filter(standing_so("dead", now=now)).exclude(Exists(dismissed))
 
 
 def _dead_messages(person: AbstractUser) -> QuerySet[Delivery]:

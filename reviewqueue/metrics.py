@@ -26,9 +26,10 @@ from ledger import clock
 from ledger.models import Effect
 from ledger.states import EffectStatus
 from reviewqueue import health
+from reviewqueue.dead_letters import left_over
 from reviewqueue.delivery.models import Delivery, DeliveryStatus
 from runs import deadlines
-from runs.models import Continuation, Decision, Event, Hold, Interrupt, Run
+from runs.models import Continuation, Decision, Event, Hold, Interrupt, Run, Signal
 from runs.states import OPEN_CONTINUATIONS, InterruptStatus
 from runs.unclaimed import unclaimed_by_version
 
@@ -143,6 +144,8 @@ def _messages(now: datetime) -> Iterator[Metric]:
     open_ones = Delivery.objects.filter(status__in=[DeliveryStatus.DUE, DeliveryStatus.DEAD])
     words = "Messages of webhooks that are on their way, and dead letters."
     yield _gauge("reviewqueue_deliveries", words, open_ones, "status")
+    dead = left_over(Signal.objects.all(), now=now).count()
+    yield GaugeMetricFamily("reviewqueue_signals_dead", "Signals that no wait took, and nobody has dismissed.", dead)
     first = Event.objects.filter(announced_at=None).aggregate(first=Min("at"))["first"]
     yield GaugeMetricFamily(
         "reviewqueue_unannounced_oldest_age",

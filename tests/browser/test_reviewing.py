@@ -69,6 +69,23 @@ def decide_elsewhere(interrupt: Interrupt, verdict: str = "reject", message: str
     )
 
 
+def test_row_6_and_19_somebody_elses_vote_is_told_and_what_is_typed_stays(lenas: Page):
+    ines = builders.a_reviewer("ines@company.example")
+    interrupt = builders.a_waiting_interrupt(builders.a_wait(wish={"quorum": 2}))
+    open_wait(lenas, interrupt)
+    choose(lenas, "Approve")
+    lenas.get_by_label("Note for the record").first.fill("Hours match")
+    builders.decide(interrupt, ines)
+    told = lenas.locator("#moved")
+    expect(told).to_contain_text("approved this.")
+    expect(told).to_contain_text("1 of 2 have approved now; yours would be the last.")
+    expect(lenas.get_by_label("Note for the record").first).to_have_value("Hours match")
+    expect(lenas.get_by_role("button", name="Approve: ")).to_be_enabled()
+    told.get_by_role("button", name="Read it again").click()
+    expect(lenas.locator("main")).to_contain_text("1 of 2, not you")
+    expect(lenas.get_by_label("Note for the record").first).to_have_value("Hours match")
+
+
 def said() -> Decision:
     return Decision.objects.get(status="accepted")
 

@@ -12,12 +12,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ledger import clock
 from ledger.models import Effect
+from reviewqueue.dead_letters import dismiss
 from reviewqueue.models import Delivery, Heartbeat
 from runs.errors import AlreadyDecided
 from runs.models import Continuation, Interrupt
 from tests import builders
 from tests.delivery.webhook_builders import an_endpoint, announce
 from tests.ledger.effect_builders import an_effect
+from tests.pages.test_dead_letters import a_dead_signal
 
 pytestmark = pytest.mark.django_db
 
@@ -116,6 +118,13 @@ def test_messages_on_their_way_and_dead_letters_are_counted(client: Client):
     assert found["unannounced_oldest_age_seconds",] == 0
 
 
+def test_signals_that_nobody_took_are_counted_until_somebody_dismisses_them(client: Client):
+    first, _ = a_dead_signal("evt-1"), a_dead_signal("evt-2")
+    assert read(client)["signals_dead",] == 2
+    dismiss(builders.a_person("own@example.org", "agent-owners"), first.public_id, reason="sent twice")
+    assert read(client)["signals_dead",] == 1
+
+
 def test_an_empty_database_has_figures_too(client: Client):
     found = read(client)
     assert found["waits_overdue",] == found["effects_skipped_total",] == found["task_lag_seconds",] == 0
@@ -127,7 +136,7 @@ def test_a_scrape_costs_a_bounded_number_of_statements(client: Client, django_as
         waiting = builders.a_waiting_interrupt()
         Interrupt.objects.filter(pk=waiting.pk).update(queue=builders.a_queue(f"queue-{number}"))
     clock_statement = connection.vendor == "postgresql"  # SQLite's clock is the process's
-    with django_assert_max_num_queries(16 + clock_statement):
+    with django_assert_max_num_queries(17 + clock_statement):
         assert read(client)["waits_open", "queue-2"] == 1
 
 
