@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import ParamSpec, TypeVar
 
 from django.conf import settings
-from django_q.models import Schedule
+from django_q.models import OrmQ, Schedule
 from django_q.tasks import async_task
 
 from ledger import clock
@@ -33,6 +33,7 @@ SWEPT_AT_ONCE = 200  # well under the cluster's time-out for one task; what is l
 SECONDS_OF_EXPIRING = (
     2  # where so many are due together, more than one second's worth: the supervisor looks once a second
 )
+LOOKED_THROUGH = 100  # newest tasks, for one that waits already; behind so many others one more does no harm
 SECONDS_FOR_CHECKS = 10  # a check may take forty: with the last one begun in time, still within the task's time-out
 SECONDS_OF_ANNOUNCING = 10
 SECONDS_OF_DELIVERING = 20  # and ten for the last calls to come home: well under that time-out too
@@ -76,13 +77,23 @@ def enqueue_due_sweeps() -> None:
         or anything_to_erase()
         or files.anything_to_delete()
     ):
-        async_task("reviewqueue.tasks.sweep")
+        _enqueue_once("reviewqueue.tasks.sweep")
     if probing.anything_to_probe():
-        async_task("reviewqueue.tasks.probe")
+        _enqueue_once("reviewqueue.tasks.probe")
     if feed.anything_to_number():
-        async_task("reviewqueue.tasks.announce")
+        _enqueue_once("reviewqueue.tasks.announce")
     if deliveries.anything_to_deliver():
-        async_task("reviewqueue.tasks.deliver")
+        _enqueue_once("reviewqueue.tasks.deliver")
+
+
+def _enqueue_once(task: str) -> None:
+    """Enqueue the task unless it waits already: with thousands due, each second's would pile up before everything else.
+
+    One that is being done counts for nothing: it may have looked before this row was due, and its worker may be dead.
+    """
+    waiting = OrmQ.objects.filter(lock__lte=clock.now()).order_by("-pk")[:LOOKED_THROUGH]
+    if not any(row.task.get("func") == task for row in waiting):
+        async_task(task)
 
 
 def anything_to_erase() -> bool:

@@ -82,7 +82,7 @@ def _web() -> Iterator[tuple[int, int]]:
     port = free_port()
     web = subprocess.Popen([sys.executable, str(ROOT / "manage.py"), "web"], env=os.environ | {"PORT": str(port)})
     try:
-        for _ in range(200):
+        for _ in range(900):  # a busy machine takes its time
             with contextlib.suppress(urllib.error.URLError, ConnectionError):
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/account/login/", timeout=5).close()
                 break

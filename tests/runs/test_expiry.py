@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 
 import pytest
+from django_q.models import OrmQ
 
 from ledger import clock
 from ledger.errors import Busy, PayloadInvalid
@@ -197,6 +199,30 @@ def test_the_sweep_task_ends_every_kind_of_due_row():
     lost.refresh_from_db()
     assert (interrupt.status, lost.status) == ("expired", "ready")
     assert not expiry.anything_due()
+
+
+@pytest.mark.proves(20)
+def test_a_sweep_that_waits_for_its_worker_is_not_enqueued_again_before_everybody_else():
+    """With thousands due, a second's sweep takes longer than a second: an answer's check would come behind all of them."""
+    a_due_interrupt()
+    for _ in range(3):
+        tasks.enqueue_due_sweeps()
+    assert queued() == {"reviewqueue.tasks.sweep": 1, "reviewqueue.tasks.announce": 1}
+
+    OrmQ.objects.update(lock=clock.now() + timedelta(seconds=300))  # a worker has it, or had it and died
+    tasks.enqueue_due_sweeps()
+    assert queued()["reviewqueue.tasks.sweep"] == 2
+
+
+def test_a_task_that_cannot_be_read_keeps_no_sweep_back():
+    a_due_interrupt()
+    OrmQ.objects.create(key="reviewqueue", payload="signed with another key", lock=clock.now())
+    tasks.enqueue_due_sweeps()
+    assert queued()["reviewqueue.tasks.sweep"] == 1
+
+
+def queued():
+    return Counter(row.task.get("func") for row in OrmQ.objects.all())
 
 
 def test_an_old_wait_with_time_left_stays():
