@@ -236,6 +236,12 @@ def dead_letters(page: Page) -> None:
     page.get_by_text("Keep 7 days longer").first.wait_for()
 
 
+def a_signal_that_nobody_took(page: Page) -> None:
+    desk.lena().groups.add(builders.a_group("agent-owners"))
+    signal = a_dead_signal(body={"flight": "LH 400", "lines": [{"part": "Hook"}, None]})
+    page.goto(f"/dead-letters/{signal.public_id}")
+
+
 def messages_given_up(page: Page) -> None:
     desk.lena().groups.add(builders.a_group("agent-owners"))
     a_dead_message()
@@ -267,6 +273,7 @@ PAGES = [
     her_agents,
     expired_waits,
     dead_letters,
+    a_signal_that_nobody_took,
     messages_given_up,
     measures,
     no_measures,
