@@ -85,7 +85,7 @@ def a_claim() -> Ready:
 def a_check() -> Ready:
     run = builders.a_running_run(lease_seconds=0).run
     Continuation.objects.filter(run=run).update(status="checking", check_due_at=clock.now())
-    Run.objects.filter(pk=run.pk).update(open_continuation="checking", status="revalidating")
+    Run.objects.filter(pk=run.pk).update(open_continuation="checking", status="revalidating", ready_since=None)
     continuation = Continuation.objects.get(run=run)
     return Ready(run=run, move=lambda: bool(checking.begin_check(continuation_id=continuation.public_id)))
 
