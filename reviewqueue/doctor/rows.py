@@ -15,8 +15,8 @@ from django.db.models.functions import Coalesce
 
 from ledger.models import Effect
 from reviewqueue.doctor.findings import Finding
-from runs.models import Continuation, Hold, Interrupt, Permit, Run
-from runs.standing import Impossible, standing
+from runs.models import Continuation, HandBack, Hold, Interrupt, Permit, Run
+from runs.standing import Impossible, is_offered, standing
 from runs.states import OPEN_CONTINUATIONS, ContinuationStatus, DecisionStatus, InterruptStatus
 from runs.timeline import find_break
 
@@ -47,7 +47,11 @@ def _misstands(run: Run) -> str:
         follows = standing(run)
     except Impossible:
         return f"stored as {run.status}, but nobody holds it, nothing waits and nothing may go on"
-    return "" if run.status == follows else f"stored as {run.status}, but its truths say {follows}"
+    if run.status != follows:
+        return f"stored as {run.status}, but its truths say {follows}"
+    if (run.ready_since is not None) != is_offered(run):
+        return "it may be claimed, and says of itself that no worker is awaited; or the other way round"
+    return ""
 
 
 def _miscounted() -> QuerySet[Run]:
@@ -58,10 +62,14 @@ def _miscounted() -> QuerySet[Run]:
     counted = Run.objects.annotate(
         counted_waits=_number_of(waits),
         counted_holds=_number_of(holds),
+        counted_versions=_number_of(HandBack.objects.filter(run=OuterRef("pk"), over_at=None)),
         found_continuation=Coalesce(Subquery(open_one.values("status")[:1]), Value("")),
     )
     return counted.exclude(
-        open_waits=F("counted_waits"), open_holds=F("counted_holds"), open_continuation=F("found_continuation")
+        open_waits=F("counted_waits"),
+        open_holds=F("counted_holds"),
+        handed_back=F("counted_versions"),
+        open_continuation=F("found_continuation"),
     )
 
 
@@ -75,6 +83,7 @@ def _miscounts(run: Run) -> str:
     pairs = {
         "open waits": (run.open_waits, run.interrupts.filter(status=InterruptStatus.WAITING).count()),
         "open holds": (run.open_holds, run.holds.filter(lifted_at=None).count()),
+        "versions that cannot read it": (run.handed_back, run.hand_backs.filter(over_at=None).count()),
         "open continuation": (run.open_continuation or "none", open_one or "none"),
     }
     wrong = [f"{name}: {stored} stored, {there} there" for name, (stored, there) in pairs.items() if stored != there]

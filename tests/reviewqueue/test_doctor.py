@@ -26,7 +26,7 @@ from runs.feed import number_events
 from runs.halting import halt_agents
 from runs.holds import open_hold
 from runs.lifecycle import complete_run
-from runs.models import CheckpointFile, Continuation, Event, Interrupt, Permit, Run
+from runs.models import CheckpointFile, Continuation, Event, HandBack, Interrupt, Permit, Run
 from runs.restoring import hold_after_restore
 from runs.standing import store
 from runs.states import HoldKind
@@ -308,6 +308,19 @@ def test_events_that_nobody_announces_are_found(monkeypatch: pytest.MonkeyPatch)
     builders.a_running_run()
     monkeypatch.setattr(work, "SWEEPS_MAY_TAKE", timedelta())
     one("1 events are not announced and were not swept")
+
+
+def test_a_run_that_miscounts_who_could_not_read_it_is_found():
+    """The claim looks for the versions only where the run says that there are some."""
+    run = ready_for(timedelta())
+    HandBack.objects.create(run=run, code_version="2", reason="incompatible", at=clock.now())
+    one(f"{run.public_id}: versions that cannot read it: 0 stored, 1 there")
+
+
+def test_a_run_that_may_be_claimed_and_awaits_no_worker_is_found():
+    run = ready_for(timedelta())
+    Run.objects.filter(pk=run.pk).update(ready_since=None)
+    one(f"{run.public_id}: it may be claimed, and says of itself that no worker is awaited")
 
 
 def test_a_row_that_breaks_sweeps_is_found():
