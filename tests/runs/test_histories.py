@@ -270,27 +270,27 @@ class Histories(RuleBasedStateMachine):
     def lend_a_hand(self) -> None:
         story = self.story
         if halting.is_halted(story.agent.pk):
-            refused(story.halt, lift=True)
-        refused(story.control, control.resume_run)
+            self.do(story.halt, lift=True)
+        self.do(story.control, control.resume_run)
         while story.at_hand:
-            story.perform(0, lands=True)
+            self.do(story.perform, 0, lands=True)
         for place in range(len(story.performed)):
-            refused(story.report, place, knows=True, retryable=False)
-        refused(story.settle)
-        refused(story.lift, stays=True)
+            self.do(story.report, place, knows=True, retryable=False)
+        self.do(story.settle)
+        self.do(story.lift, stays=True)
         story.stock = 7
-        refused(story.sweep)
+        self.do(story.sweep)
         for who in (0, 1):
-            refused(story.answer, 0, who, "approve", stale=False, late=False, door="api")
+            self.do(story.answer, 0, who, "approve", stale=False, late=False, door="api")
         if story.waits(status="waiting", queue=None):
-            refused(story.deadline_comes, 0)
+            self.do(story.deadline_comes, 0)
         if not story.run.lease_until:
             story.undo_time_is_over()
-            refused(story.claim)
+            self.do(story.claim)
         if story.run.ending:
-            refused(story.undo_newest, 0, lost=False)
+            self.do(story.undo_newest, 0, lost=False)
         else:
-            refused(story.complete, 0)
+            self.do(story.complete, 0)
         if story.run.lease_until:
             story.lease_lapses()
 
