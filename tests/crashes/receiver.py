@@ -25,8 +25,12 @@ class Counting(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
-        self.arrived[self.path] += 1
-        self._say({"order": f"PO-{self.arrived[self.path]}"})
+        path, _, asked = self.path.partition("?")
+        self.arrived[path] += 1
+        if asked == "unheard":
+            self.close_connection = True  # taken, and not a word
+            return
+        self._say({"order": f"PO-{self.arrived[path]}"})
 
     def do_GET(self) -> None:
         self._say({"specification": SPECIFICATION, "arrived": self.arrived[self.path]})
@@ -49,9 +53,10 @@ class Counting(BaseHTTPRequestHandler):
 class Receiver:
     address: str
 
-    def order(self, key: str) -> str:
-        """Place an order; returns what the receiver answered."""
-        request = urllib.request.Request(f"{self.address}/orders/{key}", data=b"{}", method="POST")  # noqa: S310  our own
+    def order(self, key: str, *, heard: bool = True) -> str:
+        """Place an order; returns what the receiver answered. Unless it is to be ``heard``, it is taken without a word."""
+        address = f"{self.address}/orders/{key}{'' if heard else '?unheard'}"
+        request = urllib.request.Request(address, data=b"{}", method="POST")  # noqa: S310  our own
         with urllib.request.urlopen(request, timeout=20) as reply:  # noqa: S310
             return str(json.load(reply)["order"])
 
