@@ -83,7 +83,7 @@ def _web() -> Iterator[tuple[int, int]]:
     web = subprocess.Popen([sys.executable, str(ROOT / "manage.py"), "web"], env=os.environ | {"PORT": str(port)})
     try:
         for _ in range(900):  # a busy machine takes its time
-            with contextlib.suppress(urllib.error.URLError, ConnectionError):
+            with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/account/login/", timeout=5).close()
                 break
             time.sleep(0.1)
