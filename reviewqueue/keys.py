@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import re
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.contrib.auth.models import AbstractUser
+from django.db import OperationalError
 from django.db.models import DateTimeField, Q
 from django.db.models.functions import Now
 
@@ -22,6 +24,8 @@ from ledger.compiled import Compiled
 from ledger.public_ids import ALPHABET
 from reviewqueue.models import ApiKey
 from runs.models import Agent
+
+log = logging.getLogger(__name__)
 
 PREFIX_LENGTH = 12
 LONGEST_TEXT = 200
@@ -126,4 +130,7 @@ def _note_use(key: ApiKey, asked_at: datetime) -> None:
     if key.last_used_at is not None and key.last_used_at > before:
         return
     long_ago = Q(last_used_at=None) | Q(last_used_at__lte=before)
-    ApiKey.objects.filter(long_ago, pk=key.pk).update(last_used_at=asked_at)
+    try:
+        ApiKey.objects.filter(long_ago, pk=key.pk).update(last_used_at=asked_at)
+    except OperationalError as fault:  # a full disk: who only reads is answered all the same
+        log.warning("The use of a key could not be noted: %s", fault)

@@ -134,7 +134,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     told = dict(report.user_properties)
     if "promises" in told and report.when == "call" and "PYTEST_XDIST_WORKER" not in os.environ:
-        counted = [(what, came, n) for what, came, n in told["counted"]]
+        counted = [(what, came, n, of) for what, came, n, of in told["counted"]]
         outcome, promises = report.outcome, told["promises"]
         PROOFS.append(
             figures.Proof(database=_database(), test=report.nodeid, outcome=outcome, promises=promises, counted=counted)

@@ -21,8 +21,11 @@ from tests.promises import PROMISES
 #: What chance is drawn by where a test has a say in it; `manage.py test --seed N` gives it, and the table tells it.
 SEED = int(os.environ.get("REVIEWQUEUE_SEED") or random.SystemRandom().randrange(1, 1_000_000))
 
-#: What the running test has counted: (what, what came of it) -> how often.
-_counted: Counter[tuple[str, str]] = Counter()
+#: What the running test has counted: (what, what came of it, of which promise) -> how often.
+_counted: Counter[tuple[str, str, int]] = Counter()
+
+#: What, what came of it, how often, and of which promise: 0 is each that the test proves.
+Counted = tuple[str, str, int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +36,7 @@ class Proof:
     test: str
     outcome: str
     promises: list[int]
-    counted: list[tuple[str, str, int]] = field(default_factory=list)
+    counted: list[Counted] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,14 +48,17 @@ class Row:
     seen: str
 
 
-def count(what: str, came: str, *, n: int = 1) -> None:
-    """Add ``n`` to what this test has counted: ``what`` in words after a number, ``came`` what came of all of them."""
-    _counted[what, came] += n
+def count(what: str, came: str, *, n: int = 1, of: int = 0) -> None:
+    """Add ``n`` to what this test has counted: ``what`` in words after a number, ``came`` what came of all of them.
+
+    It counts for each promise that the test proves, or for the one that ``of`` names.
+    """
+    _counted[what, came, of] += n
 
 
-def take() -> list[tuple[str, str, int]]:
+def take() -> list[Counted]:
     """Return what was counted since the last call."""
-    taken = [(what, came, n) for (what, came), n in _counted.items()]
+    taken = [(what, came, n, of) for (what, came, of), n in _counted.items()]
     _counted.clear()
     return taken
 
@@ -69,9 +75,10 @@ def rows_of(proofs: Iterable[Proof]) -> list[Row]:
                 continue
             if proof.outcome == "failed":
                 failed.append(proof.test)
-            for what, came, n in proof.counted:
+            its_own = [it for it in proof.counted if it[3] in (0, promise) or promise not in proof.promises]
+            for what, came, n, _ in its_own:
                 counted[what, came] += n
-            plain += proof.outcome == "passed" and not proof.counted
+            plain += proof.outcome == "passed" and not its_own
         rows += [Row(promise=promise, n=n, seen=f"{what}: {came}") for (what, came), n in sorted(counted.items())]
         rows += [Row(promise=promise, n=plain, seen="tests: as promised")] if plain else []
         rows += [Row(promise=promise, n=1, seen=f"FAILED: {test}") for test in failed]
@@ -102,4 +109,4 @@ def kept(path: Path) -> list[Proof]:
 
 
 def _proof(said: dict[str, Any]) -> Proof:
-    return Proof(**said | {"counted": [(what, came, n) for what, came, n in said["counted"]]})
+    return Proof(**said | {"counted": [tuple(counted) for counted in said["counted"]]})

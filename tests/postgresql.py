@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +36,7 @@ class NoPostgreSQL(Exception):
 class Server:
     sockets: Path
     pid: int
+    restart_at_once: Callable[[], None] = lambda: None
 
     def address(self, database: str = "postgres") -> str:
         return f"postgresql://postgres@/{database}?host={self.sockets}"
@@ -60,13 +61,21 @@ def started(*, durable: bool = False) -> Iterator[Server]:
         as_user = _step_down(home)
         data = home / "data"
         _initialise(found, data, as_user)
-        postgres = _start(found, home, data, as_user, durable=durable)
+        running = [_start(found, home, data, as_user, durable=durable)]
+
+        def restart_at_once() -> None:
+            """What `pg_ctl restart -m immediate` does: no goodbye to any session, and recovery from the log."""
+            running[0].send_signal(signal.SIGQUIT)
+            running[0].wait()
+            running[0] = _start(found, home, data, as_user, durable=durable)
+            _wait_until_ready(server, running[0], home / "log")
+
         try:
-            server = Server(sockets=home, pid=postgres.pid)
-            _wait_until_ready(server, postgres, home / "log")
+            server = Server(sockets=home, pid=running[0].pid, restart_at_once=restart_at_once)
+            _wait_until_ready(server, running[0], home / "log")
             yield server
         finally:
-            _stop(postgres)
+            _stop(running[0])
     finally:
         shutil.rmtree(home, ignore_errors=True)
 

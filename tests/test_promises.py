@@ -57,11 +57,21 @@ def a_proof(**other: object) -> Proof:
 
 
 def test_counts_are_summed_up_and_tests_without_a_count_are_counted_themselves():
-    proofs = [a_proof(counted=[("races", "0 double", 50)]), a_proof(counted=[("races", "0 double", 7)]), a_proof()]
+    proofs = [
+        a_proof(counted=[("races", "0 double", 50, 0)]),
+        a_proof(counted=[("races", "0 double", 7, 0)]),
+        a_proof(),
+    ]
     assert [row for row in figures.rows_of(proofs) if row.promise == 3] == [
         Row(promise=3, n=57, seen="races: 0 double"),
         Row(promise=3, n=1, seen="tests: as promised"),
     ]
+
+
+def test_a_count_may_be_of_one_promise_of_several():
+    rows = figures.rows_of([a_proof(counted=[("late answers", "0 accepted", 9, 7)])])
+    assert [(row.promise, row.n) for row in rows if row.seen.startswith("late")] == [(7, 9), (25, 9)]
+    assert [row.seen for row in rows if row.promise == 3] == ["tests: as promised"]
 
 
 def test_a_proof_that_failed_is_told_by_name():
@@ -74,7 +84,7 @@ def test_what_was_skipped_proves_nothing():
 
 
 def test_figures_survive_the_way_from_one_run_to_the_next(tmp_path: Path):
-    proofs = [a_proof(counted=[("races", "0 double", 50)]), a_proof()]
+    proofs = [a_proof(counted=[("races", "0 double", 50, 0)]), a_proof()]
     figures.keep(tmp_path / "figures", proofs)
     assert figures.kept(tmp_path / "figures") == proofs
     assert [json.loads(line)["promises"] for line in (tmp_path / "figures").read_text().splitlines()] == [[3, 7]] * 2

@@ -35,18 +35,18 @@ def fill_up(desk: Desk, *, to: int) -> None:
     with connection.cursor() as cursor:
         numbers = f"generate_series(1, {missing}) AS n(n)"
         columns = {"public_id": f"'run_' || {public}", "key": f"'copy-' || {public}"}
-        cursor.execute(_copies(Run, template.run_id, columns, numbers))
+        cursor.execute(copy_rows(Run, template.run_id, columns, numbers))
         numbers += f" JOIN runs_run r ON r.key = 'copy-' || {public}"
-        cursor.execute(_copies(Checkpoint, template.checkpoint_id, {"run_id": "r.id"}, numbers))
+        cursor.execute(copy_rows(Checkpoint, template.checkpoint_id, {"run_id": "r.id"}, numbers))
         numbers += " JOIN runs_checkpoint c ON c.run_id = r.id"
         columns = {"public_id": f"'int_' || {public}", "run_id": "r.id", "checkpoint_id": "c.id"}
         columns |= {"deadline": "t.deadline + n.n * interval '1 second'"}
         columns |= {"risk_rank": "n.n % 3", "risk": "(array['high', 'medium', 'low'])[1 + n.n % 3]"}
-        cursor.execute(_copies(Interrupt, template.pk, columns, numbers))
+        cursor.execute(copy_rows(Interrupt, template.pk, columns, numbers))
         cursor.execute("VACUUM ANALYZE")
 
 
-def _copies(model: type[Model], pk: int, changed: dict[str, str], numbers: str) -> str:
+def copy_rows(model: type[Model], pk: int, changed: dict[str, str], numbers: str) -> str:
     """Return the statement that copies one row for each number, with some columns changed."""
     names = [field.column for field in model._meta.concrete_fields if not field.primary_key]
     values = ", ".join(changed.get(name, f't."{name}"') for name in names)
