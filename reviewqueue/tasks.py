@@ -33,6 +33,7 @@ SWEPT_AT_ONCE = 200  # well under the cluster's time-out for one task; what is l
 SECONDS_OF_EXPIRING = (
     2  # where so many are due together, more than one second's worth: the supervisor looks once a second
 )
+SECONDS_A_SWEEP_MAY_WAIT = 15  # then it gets company
 LOOKED_THROUGH = 100  # newest tasks, for one that waits already; behind so many others one more does no harm
 SECONDS_FOR_CHECKS = 10  # a check may take forty: with the last one begun in time, still within the task's time-out
 SECONDS_OF_ANNOUNCING = 10
@@ -89,9 +90,12 @@ def enqueue_due_sweeps() -> None:
 def _enqueue_once(task: str) -> None:
     """Enqueue the task unless it waits already: with thousands due, each second's would pile up before everything else.
 
-    One that is being done counts for nothing: it may have looked before this row was due, and its worker may be dead.
+    One that is being done counts for nothing: it may have looked before this row was due, and its worker may be dead. Nor
+    does one that nobody has taken for long: by a clock that is behind, django-q2 sees it only when that has caught up.
     """
-    waiting = OrmQ.objects.filter(lock__lte=clock.now()).order_by("-pk")[:LOOKED_THROUGH]
+    now = clock.now()
+    lately = now - timedelta(seconds=SECONDS_A_SWEEP_MAY_WAIT)
+    waiting = OrmQ.objects.filter(lock__lte=now, lock__gt=lately).order_by("-pk")[:LOOKED_THROUGH]
     if not any(row.task.get("func") == task for row in waiting):
         async_task(task)
 

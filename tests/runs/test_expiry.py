@@ -214,6 +214,17 @@ def test_a_sweep_that_waits_for_its_worker_is_not_enqueued_again_before_everybod
     assert queued()["reviewqueue.tasks.sweep"] == 2
 
 
+@pytest.mark.proves(19)
+def test_a_sweep_that_a_slow_clock_does_not_see_keeps_no_other_back():
+    """A worker whose clock is an hour behind sees only what its own supervisor enqueues: what the last one left is in its
+    future, and would have stopped every sweep for that hour."""
+    a_due_interrupt()
+    tasks.enqueue_due_sweeps()
+    OrmQ.objects.update(lock=clock.now() - timedelta(seconds=tasks.SECONDS_A_SWEEP_MAY_WAIT))
+    tasks.enqueue_due_sweeps()
+    assert queued()["reviewqueue.tasks.sweep"] == 2
+
+
 def test_a_task_that_cannot_be_read_keeps_no_sweep_back():
     a_due_interrupt()
     OrmQ.objects.create(key="reviewqueue", payload="signed with another key", lock=clock.now())
