@@ -55,7 +55,8 @@ WORKERS: dict[tuple[str, str], Operation] = {
         id="list_stranded",
         summary="What would a deploy leave behind?",
         words="The open runs that no worker of this code version could go on with, counted by the version of their code. "
-        "A gate before a deploy: go on when `runs` is 0, or accept what is listed.",
+        "A gate before a deploy: go on when `runs` is 0, or accept what is listed. `unclaimed` has what may go on now, of "
+        "whatever version, and no worker takes.",
         who=BOTH,
         replies={200: "Stranded"},
         query=("code_version", "accepts", "agent"),
@@ -180,7 +181,8 @@ WORKERS: dict[tuple[str, str], Operation] = {
         id="hand_back",
         summary="Hand the run back",
         words="`retry`: another worker may go on at once. `incompatible`, `unknown_checkpoint`: this code cannot read the "
-        "checkpoint; the run is held until a fitting one claims it.",
+        "checkpoint; the answers stay, and the run is not offered to this version again. Others may claim it at once; after "
+        "three versions it is held for its owner (`stranded`) until one that can read it claims it.",
         who=AGENT,
         takes=serializers.HandBackShape,
         replies={200: "RunStanding"},
