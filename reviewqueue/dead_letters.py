@@ -19,8 +19,8 @@ from ledger.actors import by_person
 from ledger.errors import NotFound
 from ledger.transactions import use_case
 from reviewqueue import authority
-from reviewqueue.delivery.deliveries import order_again
-from reviewqueue.delivery.models import Delivery, DeliveryStatus
+from reviewqueue.delivery.deliveries import given_up, order_again
+from reviewqueue.delivery.models import Delivery
 from reviewqueue.models import SignalAct
 from runs import signals
 from runs.errors import NotPermitted
@@ -116,7 +116,7 @@ def left_over(rows: QuerySet[Signal], *, now: datetime) -> QuerySet[Signal]:
 
 def _dead_messages(person: AbstractUser) -> QuerySet[Delivery]:
     own = Delivery.objects.filter(endpoint__agent__in=authority.agents_of(person).values("pk"))
-    return own.filter(status=DeliveryStatus.DEAD)
+    return own.filter(given_up())
 
 
 def _from(rows: QuerySet[Any], after: str) -> list[Any]:

@@ -111,6 +111,11 @@ def _awake(hint: datetime) -> Q:
     return Q(rest_until=None) | Q(rest_until__lte=hint)
 
 
+def given_up() -> Q:
+    """Return the filter for dead letters: messages that are sent no more, unless a person orders it."""
+    return Q(status=DeliveryStatus.DEAD)
+
+
 def anything_to_deliver() -> bool:
     """Tell whether a message is due to an endpoint that does not rest."""
     hint = clock.now()
