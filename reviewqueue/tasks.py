@@ -30,9 +30,7 @@ T = TypeVar("T")
 WORKER_NAME = "REVIEWQUEUE_WORKER"  # set by the supervisor for its cluster: who beats here
 SECONDS_BETWEEN_BEATS = 2
 SWEPT_AT_ONCE = 200  # well under the cluster's time-out for one task; what is left is due again a second later
-SECONDS_OF_EXPIRING = (
-    2  # where so many are due together, more than one second's worth: the supervisor looks once a second
-)
+SECONDS_OF_EXPIRING = 2  # where many are due together; the supervisor looks once a second
 SECONDS_A_SWEEP_MAY_WAIT = 15  # then it gets company
 LOOKED_THROUGH = 100  # newest tasks, for one that waits already; behind so many others one more does no harm
 SECONDS_FOR_CHECKS = 10  # a check may take forty: with the last one begun in time, still within the task's time-out

@@ -4,7 +4,8 @@ Cheapest first: format, lint, layers, Django's checks, migrations, types, templa
 a PostgreSQL started for the run, then what only PostgreSQL can show (races, kills), then the browser. Every part runs
 even if one before it failed, and the last lines say how each ended. With pytest arguments (a path, `-k`, `-x` ...) only
 those tests run, without the checks. `--long` adds the long tests and raises the counts of races and kills.
-`--promises` runs only what proves a promise of reliability, and writes `docs/reliability.md`.
+`--promises` runs only what proves a promise of reliability, and writes `docs/reliability.md`; `--record` writes it after
+everything.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--promises", action="store_true", help="only what proves a promise; writes docs/reliability.md"
     )
+    parser.add_argument("--record", action="store_true", help="everything, and writes docs/reliability.md")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 1_000_000), help="of all chance")
     chosen, pytest_arguments = parser.parse_known_args(arguments)
     environment = os.environ | {"DJANGO_SETTINGS_MODULE": "tests.settings", "REVIEWQUEUE_MODE": "test"}
@@ -76,10 +78,14 @@ def main(arguments: list[str]) -> int:
                 check(run)
             if not chosen.checks:
                 test(run, on=chosen.on, pytest_arguments=pytest_arguments)
-                show_promises(figures.kept(seen), chosen, write=chosen.promises and not pytest_arguments)
+                show_promises(figures.kept(seen), chosen, write=_is_to_write(chosen, pytest_arguments))
         except KeyboardInterrupt:
             run.endings.append(Ending(part="everything after", good=False, words="interrupted", seconds=0))
     return close(run)
+
+
+def _is_to_write(chosen: argparse.Namespace, pytest_arguments: list[str]) -> bool:
+    return (chosen.promises or chosen.record) and not pytest_arguments
 
 
 # --- cheap checks -----------------------------------------------------------------------------------------------------
@@ -217,7 +223,7 @@ def find_browser(run: Run) -> bool:
 
 
 def show_promises(proofs: list[figures.Proof], chosen: argparse.Namespace, *, write: bool) -> None:
-    """Show what this run saw of each promise, all its parts together; `--promises` writes it down."""
+    """Show what this run saw of each promise, all its parts together, and write it down if that was asked."""
     if not proofs:
         return
     databases = ["PostgreSQL", "SQLite"] if chosen.on is None else [proofs[0].database]
@@ -234,7 +240,8 @@ def show_promises(proofs: list[figures.Proof], chosen: argparse.Namespace, *, wr
 
 
 def circumstances(chosen: argparse.Namespace) -> promises.Circumstances:
-    options = [f"--on {chosen.on}"] if chosen.on else []
+    options = ["--promises" if chosen.promises else "--record"]
+    options += [f"--on {chosen.on}"] if chosen.on else []
     options += ["--long"] if chosen.long else []
     return promises.Circumstances(
         commit=commit(),
@@ -242,7 +249,7 @@ def circumstances(chosen: argparse.Namespace) -> promises.Circumstances:
         machine=f"{os.cpu_count()} cores of {platform.machine()}, {platform.system()}, Python "
         f"{platform.python_version()}, {postgresql_version()}, SQLite {sqlite3.sqlite_version}",
         seed=chosen.seed,
-        command=" ".join(["python3 manage.py test --promises", *options, f"--seed {chosen.seed}"]),
+        command=" ".join(["python3 manage.py test", *options, f"--seed {chosen.seed}"]),
     )
 
 

@@ -40,7 +40,8 @@ def test_the_page_names_the_tests_that_prove_each_promise_and_says_where_there_a
 
 def test_the_page_says_how_its_figures_came_about():
     assert re.search(
-        r"by `python3 manage.py test --promises .*--seed \d+`\nat commit `\w+.*`, seed \d+, on \d+ cores", PAGE
+        r"by `python3 manage.py test --(?:promises|record) .*--seed \d+`\nat commit `\w+.*`, seed \d+, on \d+ cores",
+        PAGE,
     )
 
 
