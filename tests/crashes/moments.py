@@ -32,9 +32,13 @@ class Moment:
 
 @dataclass(kw_only=True)
 class Watch:
-    """Stands at this process's connection; at the moment ``die_at`` the process gets SIGKILL."""
+    """Stands at this process's connection; at the moment ``die_at`` the process gets SIGKILL.
+
+    ``in_pieces``: what was written by then is on disk, as if nobody had opened a transaction.
+    """
 
     die_at: Moment | None = None
+    in_pieces: bool = False
     moments: list[Moment] = field(default_factory=list)
     commits: int = 0
     written: bool = False
@@ -67,12 +71,14 @@ class Watch:
     def _reach(self, words: str) -> None:
         self.moments.append(Moment(number=len(self.moments), words=words, commits=self.commits))
         if self.die_at == self.moments[-1]:
+            if self.in_pieces:
+                connections[DEFAULT_DB_ALIAS].connection.commit()
             os.kill(os.getpid(), signal.SIGKILL)
 
 
 @contextlib.contextmanager
-def watched(*, die_at: Moment | None = None) -> Iterator[Watch]:
-    watch, connection = Watch(die_at=die_at), connections[DEFAULT_DB_ALIAS]
+def watched(*, die_at: Moment | None = None, in_pieces: bool = False) -> Iterator[Watch]:
+    watch, connection = Watch(die_at=die_at, in_pieces=in_pieces), connections[DEFAULT_DB_ALIAS]
     inner = connection.commit
     connection.commit = watch.committing(inner)  # type: ignore[method-assign]
     try:
@@ -82,20 +88,20 @@ def watched(*, die_at: Moment | None = None) -> Iterator[Watch]:
         del connection.commit
 
 
-def die(act: Callable[[], object], *, at: Moment) -> None:
+def die(act: Callable[[], object], *, at: Moment, in_pieces: bool = False) -> None:
     """Let a process of its own act, and die at the moment; returns when it is dead."""
     connections.close_all()  # a connection that two processes share answers one with the other's words
     pid = os.fork()
     if pid == 0:
-        _act_and_die(act, at)
+        _act_and_die(act, at, in_pieces)
     _, status = os.waitpid(pid, 0)
     killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
     assert killed, f"it was not killed at moment {at.number}, {at.words}: {status}"
 
 
-def _act_and_die(act: Callable[[], object], at: Moment) -> None:
+def _act_and_die(act: Callable[[], object], at: Moment, in_pieces: bool) -> None:
     try:
-        with watched(die_at=at):
+        with watched(die_at=at, in_pieces=in_pieces):
             act()
     except Refusal:
         os._exit(3)  # it had its moments, none of them was the one

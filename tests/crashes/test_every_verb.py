@@ -138,6 +138,22 @@ def kill_between_or_after(verb: Verb, whole: Whole, moment: Moment) -> None:
     figures.count("kills at a durable write, some of it on disk", "whole transactions, once when called again")
 
 
+@pytest.mark.proves(4)
+@pytest.mark.parametrize(
+    "use_case", ["reviewqueue.gateway._decide", "runs.suspending._suspend", "runs.control.cancel_run"]
+)
+def test_without_its_transaction_a_verb_is_left_half_done(use_case: str):
+    verb = next(verb for verb in VERBS if verb.use_case == use_case)
+    whole = play_whole(verb)
+    last_write = next(it for it in reversed(whole.moments) if it.commits == 0 and it.words != "before COMMIT")
+    act, before = a_scene(verb)
+
+    die(act, at=last_write, in_pieces=True)
+
+    assert states.rows() != before
+    assert states.changed(before, states.rows()) != whole.change
+
+
 def chosen(moments: list[Moment]) -> list[Moment]:
     writes = [moment for moment in moments if "COMMIT" not in moment.words]
     if LONG or len(writes) <= 2 + BETWEEN:
