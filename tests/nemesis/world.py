@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -57,7 +58,11 @@ class Kept:
             )
 
     def kill(self) -> None:
+        groups = self._groups()
         self._signal(signal.SIGKILL)
+        for group in groups:  # whoever was just being started is in no list of children yet
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
         if self._process is not None:
             self._process.wait()
 
@@ -86,6 +91,14 @@ class Kept:
         with contextlib.suppress(psutil.NoSuchProcess):
             return [self._process, *self._process.children(recursive=True)]
         return []
+
+    def _groups(self) -> set[int]:
+        """Return the groups that the family has made for itself; its first member is in the test's own."""
+        groups = set()
+        for member in self._family():
+            with contextlib.suppress(ProcessLookupError):
+                groups.add(os.getpgid(member.pid))
+        return groups - {os.getpgid(0)}
 
     def _signal(self, sign: signal.Signals) -> None:
         for member in self._family():  # the parent first, which would start its children again
