@@ -7,14 +7,15 @@ are guarded by the lease, never by a version of the run, so that a person's paus
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 
-from ledger import clock, consulting
+from ledger import clock, consulting, effects
 from ledger.actors import by_agent
 from ledger.errors import NotFound
 from ledger.transactions import use_case
 from runs.checkpoints import Snapshot, digests_of, find_repeated, write_checkpoint
 from runs.continuations import acknowledge
-from runs.endings import finish_ending
+from runs.endings import finish_ending, hold_for_effect
 from runs.facts import AskedFact, record_facts
 from runs.leases import Lease, Told, check_lease, control_of, end_lease, extend_lease
 from runs.models import Agent, Checkpoint, Progress, Run
@@ -66,6 +67,7 @@ def commit_checkpoint(
     told = control_of(run)
     if told.control != Control.CONTINUE:
         end_lease(run)
+        _doubt_left_under_way(run, actor=by_agent(agent.slug), now=now)
     finish_ending(run, actor=by_agent(agent.slug), now=now)
     note(
         run,
@@ -78,6 +80,13 @@ def commit_checkpoint(
     )
     store(run, now)
     return Reached(checkpoint=checkpoint, told=told, created=True)
+
+
+def _doubt_left_under_way(run: Run, *, actor: str, now: datetime) -> None:
+    """What a worker that stops here has begun and not reported is in doubt, as at every end of a lease: nothing else would
+    ever ask about it, and whoever is to go on would wait for its outcome for good."""
+    for effect in effects.doubt_effects(scope=run.public_id, fence=run.fence, now=now, by=actor):
+        hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
 
 
 def _is_repeated_after_stop(run: Run, after: int, snapshot: Snapshot) -> bool:

@@ -6,6 +6,7 @@ import pytest
 
 from ledger import clock
 from ledger.errors import PayloadInvalid
+from ledger.models import Effect
 from runs import control, expiry, halting
 from runs.acting import begin_effect, report_effect
 from runs.checkpoints import Snapshot
@@ -20,7 +21,7 @@ from runs.errors import (
     WaitCancelled,
 )
 from runs.lifecycle import complete_run, fail_run
-from runs.models import Continuation, Halt, Interrupt, Run
+from runs.models import Continuation, Halt, Hold, Interrupt, Run
 from runs.safe_points import beat, commit_checkpoint
 from tests import builders
 
@@ -97,6 +98,26 @@ def test_a_pause_takes_effect_at_the_next_safe_point_and_no_effect_begins_before
     assert (reached.told.control, reached.told.asked_by, Run.objects.get().status) == ("pause", TOM, "paused")
     with pytest.raises(LeaseLost):
         commit(started, after=1)
+
+
+@pytest.mark.proves(6, 16)
+def test_a_worker_that_a_pause_stops_leaves_what_it_began_in_doubt_and_with_its_owner():
+    """Else nobody would ever ask for the outcome, and the check after the resume would wait for it for good."""
+    started = builders.a_running_run()
+    run = started.run
+    begun = begin(started)
+    pause(run)
+    commit(started)
+    assert [(it.status, it.key) for it in Effect.objects.all()] == [("unknown", begun.effect.key)]
+    assert [(it.kind, it.subject) for it in Hold.objects.filter(lifted_at=None)] == [
+        ("unknown_effect", begun.effect.key)
+    ]
+    resume(run)
+    assert Run.objects.get().status == "blocked"
+    words = {"agent": run.agent, "run_id": run.public_id, "key": begun.effect.key}
+    report_effect(**words, attempt_token=begun.attempt_token, status="applied")
+    builders.check(Continuation.objects.get().public_id)
+    assert len(builders.claim(run.agent)) == 1
 
 
 @pytest.mark.proves(16)
