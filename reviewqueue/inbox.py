@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from django.contrib.auth.models import AbstractUser
@@ -253,9 +253,10 @@ def read_place(text: str) -> tuple[int, datetime, int] | None:
         return None
     try:
         at = parse_datetime(moment)
-    except ValueError:
+        # As we wrote it: PostgreSQL takes no offset past 15:59, SQLite no time that leaves the calendar in UTC.
+        return None if at is None or at.tzinfo is None else (int(rank), at.astimezone(UTC), int(pk))
+    except (ValueError, OverflowError):
         return None
-    return None if at is None or at.tzinfo is None else (int(rank), at, int(pk))
 
 
 def _rows(

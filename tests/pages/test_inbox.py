@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from django.db import connection
@@ -144,7 +145,17 @@ def test_pages_follow_each_other_without_gaps_or_doubles_also_when_rows_leave_me
 
 
 @pytest.mark.parametrize(
-    "after", ["x", "0~~1", "0~2026~1", "0~2026-13-99T00:00:00+00:00~1", "0~2026-01-01T00:00:00~1", "9" * 40]
+    "after",
+    [
+        "x",
+        "0~~1",
+        "0~2026~1",
+        "0~2026-13-99T00:00:00+00:00~1",
+        "0~2026-01-01T00:00:00~1",
+        "9" * 40,
+        "0~0001-01-01T00:00:00+14:00~1",
+        "0~9999-12-31T23:59:59-14:00~1",
+    ],
 )
 def test_a_made_up_place_begins_at_the_start(after: str):
     person = desk.lena()
@@ -152,6 +163,14 @@ def test_a_made_up_place_begins_at_the_start(after: str):
     response = desk.signed_in(person).get("/", {"after": after, "view": "no-such", "queue": ""})
     assert response.status_code == 200
     assert len(shown_ids(response.content.decode())) == 1
+
+
+@pytest.mark.parametrize("address", ["/", "/?view=closed", "/?view=expired", "/expired", "/expired?of=standing"])
+@pytest.mark.parametrize("offset", ["+15:59", "+16:00", "+23:59", "-23:59"])
+def test_a_place_may_be_told_by_any_offset(address: str, offset: str):
+    builders.a_waiting_interrupt()
+    query = {**dict(parse_qsl(urlsplit(address).query)), "after": f"0~2020-01-01T00:00:00{offset}~1"}
+    assert desk.signed_in(desk.lena()).get(urlsplit(address).path, query).status_code == 200
 
 
 def test_the_number_of_queries_does_not_grow_with_the_number_of_waits():
