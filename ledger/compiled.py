@@ -8,16 +8,19 @@ that is there or not. Nothing is cached but the text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
 import psycopg
-from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import DEFAULT_DB_ALIAS, NotSupportedError, connections
 from django.db.models import BigIntegerField, CharField, DateTimeField, Expression, Field, Model, QuerySet
 from django.db.models.query import ModelIterable, get_related_populators
 from django.db.models.sql import InsertQuery, UpdateQuery
+
+from ledger.transactions import PlanIsOld
 
 R = TypeVar("R")
 M = TypeVar("M", bound=Model)
@@ -103,8 +106,7 @@ class CompiledUpdate:
         compiled = self._texts.get(here.vendor)
         if compiled is None:
             compiled = self._texts[here.vendor] = self._compile(here)
-        with _cursor(here) as cursor:
-            cursor.execute(compiled[0], _with_values(compiled[1], values, here))
+        with _executed(compiled[0], _with_values(compiled[1], values, here), here) as cursor:
             return int(cursor.rowcount)
 
     def _compile(self, here: Any) -> tuple[str, Any]:
@@ -127,8 +129,7 @@ def insert(row: M) -> M:
         _inserts[place] = compiler.as_sql()[0][0], fields
     text, fields = _inserts[place]
     values = [field.get_db_prep_save(field.pre_save(row, add=True), here) for field in fields]
-    with _cursor(here) as cursor:
-        cursor.execute(text, values)
+    with _executed(text, values, here) as cursor:
         row.pk = cursor.fetchone()[0]
     row._state.adding, row._state.db = False, here.alias
     return row
@@ -140,6 +141,32 @@ _inserts: dict[tuple[str, Any], tuple[str, list[Any]]] = {}
 def _here() -> Any:
     """Return this thread's connection itself: `django.db.connection` looks for it again at every use of a member."""
     return connections[DEFAULT_DB_ALIAS]
+
+
+@contextmanager
+def _executed(text: str, values: list[Any], here: Any) -> Iterator[Any]:
+    """Execute a text, and give the cursor that has its rows.
+
+    A migration beside us may have changed a table: PostgreSQL then refuses whatever was prepared on it, once a connection
+    and for as long as that lives. Outside a transaction everything is prepared anew here; in one, by its next try.
+    """
+    with _cursor(here) as cursor:
+        try:
+            cursor.execute(text, values)
+        except NotSupportedError as error:
+            if not _is_of_an_old_plan(error):
+                raise
+            if here.in_atomic_block:
+                raise PlanIsOld(*error.args) from error
+            here.connection.execute("DEALLOCATE ALL", prepare=False)
+            cursor.execute(text, values)
+        yield cursor
+
+
+def _is_of_an_old_plan(error: NotSupportedError) -> bool:
+    """Tell by the place in PostgreSQL that it comes from: its words are in the server's language."""
+    cause = error.__cause__
+    return isinstance(cause, psycopg.Error) and cause.diag.source_function == "RevalidateCachedQuery"
 
 
 def _cursor(here: Any) -> Any:
@@ -195,8 +222,7 @@ class _Text:
         self.annotated = dict(compiler.annotation_col_map)
 
     def rows(self, values: dict[str, Any], here: Any) -> list[Any]:
-        with _cursor(here) as cursor:
-            cursor.execute(self.sql, _with_values(self.params, values, here))
+        with _executed(self.sql, _with_values(self.params, values, here), here) as cursor:
             found = cursor.fetchall()
         converted = self._converted(found)
         return [self._row(columns) for columns in converted] if self.of_rows else [tuple(row) for row in converted]

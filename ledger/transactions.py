@@ -1,8 +1,8 @@
 """Transactions: opened once, by the use case; what it calls asserts that one is open.
 
 ``use_case`` wraps every public verb that is somebody's whole request: a durable transaction, tried three times when the
-database asks for it (serialization failure, deadlock, SQLite busy), then refused as ``busy``. A verb below never opens
-one. Outbound calls assert that none is open.
+database asks for it (serialization failure, deadlock, SQLite busy, a changed table), then refused as ``busy``. A verb
+below never opens one. Outbound calls assert that none is open.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ T = TypeVar("T")
 
 TRIES = 3
 RETRYABLE_SQLSTATES = {"40001", "40P01"}
+
+
+class PlanIsOld(OperationalError):
+    """A table has changed under a prepared statement: what the connection prepared is forgotten by the rollback."""
 
 
 def use_case(verb: Callable[P, T | Refusal]) -> Callable[P, T]:
@@ -64,5 +68,7 @@ def assert_none_open() -> None:
 
 
 def _worth_another_try(error: OperationalError) -> bool:
+    if isinstance(error, PlanIsOld):
+        return True
     state = getattr(error.__cause__, "sqlstate", None)
     return state in RETRYABLE_SQLSTATES or "database is locked" in str(error)

@@ -8,12 +8,13 @@ from decimal import Decimal
 
 import pytest
 from django.contrib.auth.models import Group, User
-from django.db import connection
+from django.db import NotSupportedError, connection, transaction
 from django.db.models import Exists, OuterRef, Value
 
 from ledger import clock, compiled, exact
 from ledger.compiled import Compiled, CompiledUpdate, Present
 from ledger.models import Effect, Order
+from ledger.transactions import use_case
 from tests.ledger.effect_builders import LATER, a_person, intend
 
 pytestmark = pytest.mark.django_db
@@ -155,3 +156,36 @@ def test_on_postgresql_a_text_is_prepared_once_with_its_constants_in_it():
     assert "= 'intended'" in statement
     assert "= ($1)" in statement
     assert plans == 3
+
+
+@pytest.mark.postgresql
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("in_a_use_case", [False, True])
+def test_a_table_that_changes_under_an_open_connection_is_read_and_written_all_the_same(in_a_use_case: bool):
+    """PostgreSQL refuses what was prepared before: once, for as long as the connection lives, without what is done here."""
+    Group.objects.create(name="a")
+    query = Compiled(lambda: Group.objects.filter(name=compiled.text("name")))
+    write = CompiledUpdate(lambda: Group.objects.filter(name=compiled.text("which")), ["name"])
+
+    def verb() -> list[str]:
+        assert write.write(which="a", name="a") == 1
+        return [group.name for group in query.all(name="a")]
+
+    asked = use_case(verb) if in_a_use_case else verb
+    assert asked() == ["a"]
+    beside = connection.copy()
+    try:
+        for width in (160, 150):
+            with beside.cursor() as cursor:
+                cursor.execute(f"ALTER TABLE auth_group ALTER COLUMN name TYPE varchar({width})")
+            assert asked() == asked() == ["a"]
+    finally:
+        beside.close()
+
+
+@pytest.mark.postgresql
+@pytest.mark.django_db(transaction=True)
+def test_another_fault_of_a_statement_is_told_as_it_is():
+    locked = Compiled(lambda: Group.objects.filter(name=compiled.text("name")).select_for_update().distinct())
+    with pytest.raises(NotSupportedError), transaction.atomic():
+        locked.all(name="a")
