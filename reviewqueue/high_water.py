@@ -75,7 +75,7 @@ def _read() -> dict[str, int]:
     try:
         marks = json.loads(Path(settings.HIGH_WATER_FILE).read_text())
         return {str(name): int(seen) for name, seen in marks.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return {}
 
 

@@ -8,6 +8,7 @@ written down elsewhere (`manage.py anchors`). Nothing is repaired here.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from django.db.models.functions import Coalesce, Lag, Mod
 from reviewqueue.doctor.findings import Finding
 from runs.models import Event, Feed, Run
 from runs.restoring import LEAP
+
+_RUN = re.compile("[a-z]{3}_[0-9a-z]{1,36}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +43,13 @@ def read_anchors(lines: Iterable[str]) -> Iterator[Anchor]:
     for number, line in enumerate(lines, start=1):
         try:
             said = json.loads(line)
-            yield Anchor(run=str(said["run"]), seq=int(said["seq"]), head=str(said["head"]))
-        except (ValueError, TypeError, KeyError) as error:
+            run, seq, head = said["run"], said["seq"], said["head"]
+            is_one = type(seq) is int and _RUN.fullmatch(run) and isinstance(head, str)
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise ValueError(f"line {number} is no anchor") from error
+        if not is_one:
+            raise ValueError(f"line {number} is no anchor")
+        yield Anchor(run=run, seq=seq, head=head)
 
 
 def missed_anchors(kept: Iterable[Anchor]) -> Iterator[Finding]:

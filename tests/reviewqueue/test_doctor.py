@@ -206,8 +206,21 @@ def test_a_history_rewritten_from_end_to_end_is_found_by_its_anchors(tmp_path):
     assert run.public_id in one("by its anchor: the timeline was rewritten", anchors=anchors)
 
 
-def test_anchors_that_cannot_be_read_are_refused_in_words(tmp_path):
-    (tmp_path / "anchors.jsonl").write_text("[1]\n")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[1]",
+        "[" * 100_000,
+        '{"run": "run_1", "seq": 1e999, "head": ""}',
+        '{"run": "run_1", "seq": true, "head": ""}',
+        '{"run": "run_1", "seq": 1, "head": null}',
+        '{"run": "\\ud800", "seq": 1, "head": ""}',
+        '{"run": "run_\\u0000", "seq": 1, "head": ""}',
+        '{"run": "\\u001b[2J", "seq": 1, "head": ""}',
+    ],
+)
+def test_anchors_that_cannot_be_read_are_refused_in_words(tmp_path, line: str):
+    (tmp_path / "anchors.jsonl").write_text(f"{line}\n")
     with pytest.raises(CommandError, match="line 1 is no anchor"):
         call_command("doctor", anchors=str(tmp_path / "anchors.jsonl"))
 

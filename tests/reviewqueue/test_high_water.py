@@ -64,7 +64,7 @@ def test_a_new_database_under_the_old_name_is_no_backup():
     assert high_water.look() is None
 
 
-@pytest.mark.parametrize("broken", ["", "{", "[1]", '{"x": "y"}', "null"])
+@pytest.mark.parametrize("broken", ["", "{", "[1]", '{"x": "y"}', "null", '{"x": 1e999}', "[" * 100_000])
 def test_a_mark_that_cannot_be_read_is_none(marks: Path, broken: str):
     builders.a_waiting_interrupt()
     marks.parent.mkdir()
