@@ -158,7 +158,9 @@ def _voted(interrupt: Interrupt, *, had: int, reader: AbstractUser) -> Moved | N
         return Moved(strong="An approval was taken back.", words=f"{count}.", is_inert=False, reads_again=True)
     last = so_far.votes[-1].by
     strong = f"{_name(last)} approved this." if last is not None else "Somebody approved this."
-    more = "yours would be the last" if so_far.missing == 1 else f"{so_far.missing} more are needed"
+    more = "one more is needed" if so_far.missing == 1 else f"{so_far.missing} more are needed"
+    if so_far.missing == 1 and authority.why_not_decide(reader, interrupt) is None:
+        more = "yours would be the last"
     return Moved(strong=strong, words=f"{count}; {more}.", is_inert=False, reads_again=True)
 
 

@@ -156,6 +156,22 @@ class TestAWait:
         told = ask(client, after, WAIT).content.decode()
         assert "zoe@company.example approved this." in told.replace("</bdi>", "")
 
+    def test_only_who_may_decide_is_told_that_theirs_would_be_the_last_vote(self):
+        person, other = desk.lena(), builders.a_reviewer("ben@company.example")
+        reader, starter = (
+            builders.a_person("olga@company.example", "operators"),
+            builders.a_reviewer("ina@company.example"),
+        )
+        started = builders.a_running_run(initiator=starter)
+        interrupt = builders.a_waiting_interrupt(builders.a_wait(wish={"quorum": 2}), started=started)
+        clients = {it: desk.signed_in(it) for it in (person, reader, starter)}
+        addresses = {it: self.address(client, interrupt) for it, client in clients.items()}
+        decide(interrupt, other)
+        told = {it: ask(client, addresses[it], WAIT).content.decode() for it, client in clients.items()}
+        assert "1 of 2 have approved now; yours would be the last." in told[person]
+        assert "1 of 2 have approved now; one more is needed." in told[reader]
+        assert "1 of 2 have approved now; one more is needed." in told[starter]
+
     def test_ones_own_vote_on_another_page_is_told_and_this_page_votes_no_second_time(self):
         person, _ = desk.lena(), builders.a_reviewer("ben@company.example")
         client, interrupt = desk.signed_in(person), builders.a_waiting_interrupt(builders.a_wait(wish={"quorum": 2}))
