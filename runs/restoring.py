@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from django.db.models import F
 
-from ledger import clock, effects
+from ledger import clock, consulting, effects
 from ledger.transactions import use_case
 from runs.continuations import open_continuation, recheck
 from runs.endings import finish_ending, hold_for_effect
@@ -54,11 +54,11 @@ def _hold_run(*, run_pk: int) -> Restored:
     run = Run.objects.locked().select_related("agent").get(pk=run_pk)
     now = clock.now()
     leased = run.lease_until is not None
+    under_way = [effect.key for effect in consulting.intended_effects(run.public_id)]  # below, each of them is doubted
     if leased:
         lose_lease(run, now=now)
     run.fence += LEAP
-    doubtful = effects.doubt_all(scope=run.public_id, now=now, by=SYSTEM)
-    for effect in doubtful:
+    for effect in effects.doubt_all(scope=run.public_id, now=now, by=SYSTEM):
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
     if not run.ended_at:
         open_hold(run, HoldKind.RESTORED, owner_id=run.agent.owner_id, reason=REASON, now=now)
@@ -66,9 +66,9 @@ def _hold_run(*, run_pk: int) -> Restored:
         continuation = open_continuation(run)
         if continuation is not None and continuation.status == ContinuationStatus.READY:
             recheck(run, continuation, now=now)
-    note(run, "run.restored", actor=SYSTEM, at=now, in_doubt=[effect.key for effect in doubtful])
+    note(run, "run.restored", actor=SYSTEM, at=now, in_doubt=under_way)
     store(run, now)
-    return Restored(runs=int(not run.ended_at), leases=int(leased), effects=len(doubtful))
+    return Restored(runs=int(not run.ended_at), leases=int(leased), effects=len(under_way))
 
 
 @use_case

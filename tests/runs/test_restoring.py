@@ -12,7 +12,7 @@ from reviewqueue.models import Heartbeat
 from runs.checking import Found, check_continuation
 from runs.errors import LeaseLost
 from runs.lifecycle import fail_run
-from runs.models import Continuation, Feed, Hold, Run
+from runs.models import Continuation, Event, Feed, Hold, Run
 from runs.restoring import LEAP, hold_after_restore
 from runs.resuming import claim_continuations
 from runs.safe_points import beat
@@ -39,7 +39,8 @@ def test_every_lease_is_over_and_its_effects_are_unknown():
     token = acting_builders.lease_token(run)
     acting_builders.begin(run)
     held = hold_after_restore()
-    assert (held.runs, held.leases, held.effects) == (1, 1, 0)  # the lost lease had doubted it
+    assert (held.runs, held.leases, held.effects) == (1, 1, 1)  # though the lost lease had doubted it before
+    assert Event.objects.get(type="run.restored").refs["in_doubt"] == [Effect.objects.get().key]
     run.refresh_from_db()
     assert Effect.objects.get().status == "unknown"
     assert {hold.kind for hold in run.holds.filter(lifted_at=None)} == {"unknown_effect", "restored"}
