@@ -112,12 +112,13 @@ def pieces_of(request: Request, *, most: int) -> Iterator[bytes]:
 def let_rest_arrive(request: Request) -> None:
     """Read what is refused and throw it away: many clients cannot hear an answer while they still send.
 
-    One that asked first (``Expect``) has not begun, and is spared it.
+    One that asked first (``Expect``) has not begun, and is spared it. It takes a place, as what is kept does: a sender that
+    is refused may be as slow. Where there is none, nothing is read.
     """
     if request.headers.get("Expect"):
         return
     stream, left = _stream_of(request), MOST_THROWN_AWAY
-    with suppress(OSError):  # its sender is gone
+    with suppress(OSError, Busy), a_place():  # its sender is gone, or all places are taken
         while left > 0 and (read := len(stream.read(min(left, PIECE)))):
             left -= read
 

@@ -105,6 +105,18 @@ def test_an_endless_body_in_chunks_is_not_read_to_its_end():
     assert spared.read_so_far <= LIMIT + 2 * streams.PIECE
 
 
+def test_refused_bytes_are_heard_out_in_a_place_or_not_at_all(monkeypatch):
+    """Or as many slow senders as there are threads, each refused, would keep this process from everybody."""
+    worker, path, lease = a_place()
+    monkeypatch.setattr(streams, "_places", threading.BoundedSemaphore(1))
+    headers = {"Run_Lease": f"{lease}x", "Content_Digest": stated(b"x")}
+    heard, unheard = BytesIO(b"x" * LIMIT), BytesIO(b"x" * LIMIT)
+    refused(in_chunks(worker, path, heard, **headers), 422, "payload_invalid")
+    with streams.a_place():
+        refused(in_chunks(worker, path, unheard, **headers), 422, "payload_invalid")
+    assert (heard.tell(), unheard.tell()) == (LIMIT, 0)
+
+
 def test_nothing_at_all_is_no_file():
     worker, path, lease = a_place()
     for reply in (
