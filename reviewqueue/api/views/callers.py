@@ -17,7 +17,6 @@ from runs.leases import LONGEST, SHORTEST
 
 LIMITS = {
     "body_bytes": BODY_LIMIT,
-    "file_bytes": settings.CHECKPOINT_FILE_BYTES,
     "depth": MAX_DEPTH,
     "lease_seconds": {"least": SHORTEST, "most": LONGEST, "default": 60},
     "wait_seconds": serializers.LONGEST_POLL,
@@ -42,6 +41,6 @@ class Me(ApiView):
                 else {"slug": caller.agent.slug, "owner": caller.agent.owner.name},
                 "person": None if caller.person is None else caller.person.get_username(),
                 "key": key | {"expires_at": replies.moment(caller.key.expires_at)},
-                "limits": LIMITS,
+                "limits": LIMITS | {"file_bytes": settings.CHECKPOINT_FILE_BYTES},
             }
         )
