@@ -24,6 +24,21 @@ from runs.models import Comment, Decision, Event, Interrupt
 LONG_WAIT = timedelta(hours=1)
 UNREAD = frozenset({"incompatible", "unknown_checkpoint"})
 
+#: What follows the name of a person, where the event's own words are a sentence about the run.
+_BY_A_PERSON = {
+    "run.started": "started the run",
+    "run.ending": "asked to end the run",
+    "run.completed": "completed the run",
+    "run.failed": "ended the run as failed",
+    "run.cancelled": "cancelled the run",
+    "run.expired": "ended the run as expired",
+    "interrupt.amended": "changed what it asks; votes begin anew",
+    "interrupt.withdrawn": "took the question back",
+    "hold.lifted": "settled what held it back",
+    "fact.waived": "waived a fact that could not be told",
+}
+_SYSTEM_WORDS = {"system:expiry": "The policy’s default"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
@@ -113,12 +128,20 @@ def _comments_on(waits: Iterable[str], events: Sequence[Event]) -> dict[tuple[st
 def _entry(event: Event, known: _Known) -> Entry:
     told = _TOLD.get(event.type, _in_its_own_words)(event, known)
     is_person = event.actor.startswith("person:")
+    words = _BY_A_PERSON.get(event.type, told.words) if is_person else told.words
     who = known.name(event.actor.removeprefix("person:")) if is_person else ""
+    sub = told.sub
+    if not is_person and str(words)[:1].islower():
+        who = "Its agent" if event.actor.startswith("agent:") else _SYSTEM_WORDS.get(event.actor, "This server")
+    elif who and not str(words)[:1].islower():
+        # A sentence with a subject of its own: whose act it was stands below it, never in front.
+        by = "you" if who == "You" else who
+        who, sub = "", format_html("{}; by {}", sub, by) if sub else format_html("by {}", by)
     return Entry(
         at=event.at,
         icon="person" if is_person and told.icon == "info" else told.icon,
-        words=format_html("{}", told.words),
-        sub=told.sub,
+        words=format_html("{}", words),
+        sub=sub,
         tone=told.tone or ("person" if is_person else ""),
         who=who,
     )
