@@ -207,6 +207,7 @@ class RunScreen:
     holds: list[Hold]
     halt: Halt | None
     outcome: Outcome | None
+    leases: int
     events: list[Event]
     is_cut: bool
 
@@ -237,6 +238,15 @@ def read_run(person: AbstractUser, run_id: str) -> RunScreen:
         holds=_open_holds(run),
         halt=open_halts().filter(agent=run.agent_id).first(),
         outcome=Outcome.objects.filter(run=run).order_by("-epoch").first(),
+        leases=_count_leases(run),
         events=events[:EVENTS][::-1],
         is_cut=len(events) > EVENTS,
     )
+
+
+def _count_leases(run: Run) -> int:
+    """Count the claims and the lease of a start (an ask has none). The fence tells more: ends and restores raise it too."""
+    claims = Event.objects.filter(run=run, type="continuation.claimed").count()
+    started = Event.objects.filter(run=run, type="run.started").values_list("refs", flat=True).first() or {}
+    was_started = Checkpoint.objects.filter(run=run, number=0, step="start").exists()
+    return claims + int(was_started and "continuation" not in started)

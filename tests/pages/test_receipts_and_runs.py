@@ -17,6 +17,7 @@ from runs.decisions import Answer
 from runs.errors import StaleVersion
 from runs.expiry import expire_due_interrupts
 from runs.models import Continuation, Decision, Event, Halt, Hold, Interrupt, Permit, Run
+from runs.restoring import hold_after_restore
 from runs.resuming import claim_continuations
 from tests import builders
 from tests.pages import desk
@@ -145,6 +146,22 @@ def test_a_run_is_readable_from_top_to_bottom():
     assert "Hours match" in told
     assert "ready Any free worker" in told.replace(". ", " ") or "Any free worker may go on with it." in told
     assert "Issue purchase order to S-17" in told
+
+
+def test_leases_are_counted_by_who_held_the_run_also_after_a_backup_was_restored():
+    person, interrupt = desk.lena(), desk.an_order()
+    hold_after_restore()
+    page = desk.signed_in(person).get(f"/runs/{interrupt.run.public_id}").content.decode()
+    assert "none now; 1 lease so far" in text(page)
+
+
+def test_a_run_that_was_claimed_and_lost_has_had_two_leases():
+    person, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
+    builders.decide(interrupt, person)
+    assert len(builders.claim(interrupt.run.agent)) == 1
+    hold_after_restore()
+    page = desk.signed_in(person).get(f"/runs/{interrupt.run.public_id}").content.decode()
+    assert "none now; 2 leases so far" in text(page)
 
 
 def test_a_run_that_waits_says_for_whom_and_until_when():
