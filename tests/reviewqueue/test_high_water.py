@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from pathlib import Path
@@ -11,7 +12,7 @@ from django.core.management import CommandError, call_command
 
 from reviewqueue import high_water, supervisor
 from reviewqueue.doctor import examine
-from runs.models import Event
+from runs.models import Agent, Event
 from tests import builders, own_processes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.proves(23)]
@@ -52,6 +53,18 @@ def test_web_does_not_start_and_a_worker_waits_until_somebody_says_it(settings, 
     assert high_water.look() is None
     assert supervisor.what_is_missing() == ""
     assert "restored" not in [finding.check for finding in examine()]
+
+
+def test_nothing_is_let_go_on_before_everything_was_held(marks: Path):
+    a_backup_is_restored(marks)
+    builders.a_person("own@example.org", "agent-owners")
+    go_on = {"go_on": Agent.objects.get().slug, "by": "own@example.org", "reason": "compared"}
+    with pytest.raises(CommandError, match=r"Nothing goes on yet: .* python3 manage.py restored, without --go-on"):
+        call_command("restored", **go_on)
+    high_water.begin_anew()
+    said = io.StringIO()
+    call_command("restored", **go_on, stdout=said)
+    assert "is held as restored: what was held has been let go, or `restored` has not run yet" in said.getvalue()
 
 
 def test_a_new_database_under_the_old_name_is_no_backup():

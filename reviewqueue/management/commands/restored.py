@@ -57,7 +57,15 @@ def _let_go_on(options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         raise NotAdded(f"There is no agent {options['go_on']}.")
     if person is None:
         raise NotAdded("Say who has looked: --by ADDRESS, of an owner of the agent or of an operator.")
+    gone_back = high_water.look()
+    if gone_back is not None:
+        raise NotAdded(f"Nothing goes on yet: {gone_back.words}, without --go-on.")
     holds = Hold.objects.filter(kind=HoldKind.RESTORED, lifted_at=None, run__agent=agent).order_by("pk")
+    if not holds.exists():
+        words = (
+            f"No run of {agent.slug} is held as restored: what was held has been let go, or `restored` has not run yet."
+        )
+        return {"agent": agent.slug, "runs": 0}, [words]
     lifted = 0
     for pk in list(holds.values_list("pk", flat=True)):
         try:
