@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -204,6 +205,16 @@ def test_a_history_rewritten_from_end_to_end_is_found_by_its_anchors(tmp_path):
     recut(run, keep=Run.objects.get(pk=run.pk).timeline_seq, actor="person:mallory@example.org")
     assert found() == []
     assert run.public_id in one("by its anchor: the timeline was rewritten", anchors=anchors)
+
+
+def test_anchors_for_a_reader_that_has_gone_end_without_a_word(capfd):
+    a_told_run()
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as pipe, pytest.raises(SystemExit) as ended:
+        call_command("anchors", stdout=pipe)
+    assert ended.value.code == 1
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

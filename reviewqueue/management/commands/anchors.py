@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from dataclasses import asdict
 from typing import Any
 
@@ -15,5 +17,10 @@ class Command(BaseCommand):
     help = "Write where every run's timeline stands, a line each. Keep it elsewhere: `doctor --anchors FILE` compares."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        for anchor in history.anchors():
-            self.stdout.write(json.dumps(asdict(anchor)))
+        try:
+            for anchor in history.anchors():
+                self.stdout.write(json.dumps(asdict(anchor)))
+            self.stdout.flush()
+        except BrokenPipeError:  # whoever read (`| head`) has enough; what is left would be written at the very end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.stdout.fileno())
+            sys.exit(1)
