@@ -47,7 +47,8 @@ def web_again(desk: Desk, folder: Path) -> Kept:
 
 
 @pytest.mark.django_db
-@pytest.mark.proves(1, 2, 25)
+@pytest.mark.proves(1, 2)
+@pytest.mark.postgresql
 def test_what_was_created_is_there_once_however_often_the_server_was_killed(tmp_path: Path):
     chance = random.Random(figures.SEED)
     with running_desk(tmp_path) as desk:
