@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from reviewqueue import environment
+from reviewqueue import environment, log_lines
 
 ROOT = Path(__file__).resolve().parent.parent
 VAR = ROOT / "var"
@@ -267,10 +267,14 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "filters": {
+        "refusals": {"()": "django.utils.log.CallbackFilter", "callback": log_lines.without_traceback_of_refusals}
+    },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": environment.text("LOG_LEVEL", "INFO").upper()},
     "loggers": {
         "django": {"handlers": [], "propagate": True},
+        "django.request": {"filters": ["refusals"]},
         "django.server": {"handlers": [], "propagate": True},
         "httpx": {"level": "WARNING"},
         "django-q": {"level": "WARNING"},  # it tells of every task, twice
