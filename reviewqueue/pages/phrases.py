@@ -70,7 +70,7 @@ RUN_WORDS: dict[str, tuple[str, str, str, str]] = {
 HOLD_WORDS: dict[str, str] = {
     HoldKind.UNKNOWN_EFFECT: "Nobody knows yet whether an outside effect happened",
     HoldKind.FACT_UNAVAILABLE: "A fact it relies on cannot be checked",
-    HoldKind.STRANDED: "No worker knows this version of the agent’s code",
+    HoldKind.STRANDED: "Three versions of the agent’s code could not read its checkpoint",
     HoldKind.GAVE_UP: "Several workers took it and none reached the next boundary",
     HoldKind.CONTRADICTION: "Two reports about one effect contradict each other",
     HoldKind.NO_DECIDER: "Nobody may decide what it asks",

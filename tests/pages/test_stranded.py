@@ -10,6 +10,7 @@ from ledger import clock
 from runs.control import cancel_run, pause_run
 from runs.expiry import release_lapsed_leases
 from runs.models import Continuation, Run
+from runs.returning import VERSIONS_BEFORE_HOLD
 from tests import builders
 from tests.pages import desk
 from tests.pages.test_receipts_and_runs import decide, receipt_of, text
@@ -62,6 +63,17 @@ def test_the_list_of_stranded_runs_has_the_held_ones_and_no_paused_one(owner):
     assert held.public_id in told
     assert paused.public_id not in told
     assert "stranded" not in page(owner, "/runs?status=paused").replace("Stranded", "")
+
+
+def test_the_page_of_a_held_run_says_what_the_list_says(owner):
+    builders.decide(
+        builders.a_waiting_interrupt(started=builders.a_running_run(code_version="1")), builders.a_reviewer()
+    )
+    held = unread_by(Run.objects.get(), "1", "2", "3")
+    told = page(owner, f"/runs/{held.public_id}")
+    assert "Three versions of the agent’s code could not read its checkpoint" in told
+    assert "No worker knows" not in told
+    assert VERSIONS_BEFORE_HOLD == 3, "the words say how many"
 
 
 def test_no_run_is_stranded_is_said(owner):
