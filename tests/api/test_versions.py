@@ -50,6 +50,18 @@ def test_an_agent_sees_its_own_and_a_person_what_is_theirs(worker):
     assert stranded(somebody(builders.a_person("eve@example.org")), "code_version=2")["runs"] == 0
 
 
+def test_what_the_version_itself_could_not_read_is_counted_whoever_wrote_it(worker):
+    unread, lease = a_started_run(worker, code_version="1")
+    a_started_run(worker, code_version="1")
+    worker.post(f"runs/{unread}/lease/release", {"reason": "incompatible", "detail": "no such step"}, Run_Lease=lease)
+    found = stranded(worker, "code_version=1")
+    assert [(one["code_version"], one["runs"]) for one in found["stranded"]] == [("1", 1)]
+    assert stranded(worker, "code_version=2&accepts=1")["runs"] == 0, "another version that reads it may take it"
+    Run.objects.filter(public_id=unread).update(code_version="")
+    [one] = stranded(worker, "code_version=1")["stranded"]
+    assert (one["code_version"], one["runs"]) == ("", 1)
+
+
 def test_what_no_worker_takes_is_counted_by_version_with_who_could_not_read_it(worker):
     run, lease = a_started_run(worker, code_version="1")
     worker.post(f"runs/{run}/lease/release", {"reason": "incompatible", "detail": "no such step"}, Run_Lease=lease)

@@ -30,7 +30,7 @@ class Stranded(ApiView):
         if "agent" in query:
             runs = runs.filter(agent__slug=query["agent"])
         unclaimed = unclaimed_by_version(runs, now=clock.now())
-        found = left_behind(runs, accepted={query["code_version"], *accepts})
+        found = left_behind(runs, code_version=query["code_version"], accepts=set(accepts))
         return Response(
             {
                 "code_version": query["code_version"],
