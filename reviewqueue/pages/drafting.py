@@ -127,9 +127,10 @@ class _Drafting:
         """Return the form of the input schema, for the verdicts that take an input."""
         schema = self.interrupt.schema
         if verdict == Verdict.ANSWER:
-            return build_form(True if schema is None else schema.body, prefix="input", shape=self.shape)
+            asked = True if schema is None else schema.body
+            return build_form(asked, prefix="input", shape=self.shape, must_be_given=True)
         if verdict in APPROVING and schema is not None:
-            return build_form(schema.body, prefix=f"input-{verdict}", shape=self.shape)
+            return build_form(schema.body, prefix=f"input-{verdict}", shape=self.shape, must_be_given=True)
         return None
 
     def edit_form(self) -> Form:

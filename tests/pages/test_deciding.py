@@ -74,6 +74,19 @@ def test_rejecting_sends_the_reason(client: Client):
     assert not Permit.objects.exists()
 
 
+@pytest.mark.parametrize("schema", [None, {}])
+def test_a_question_whose_answer_has_no_shape_says_nowhere_that_it_may_be_left_blank(client: Client, schema):
+    interrupt = builders.a_waiting_interrupt(builders.an_input_wait(input_schema=schema))
+    html = client.get(f"/interrupts/{interrupt.public_id}").content.decode()
+    [label] = re.findall(r'<label for="input"[^>]*>.*?</label>', html, re.DOTALL)
+    assert "Answer" in label
+    assert "optional" not in label
+    form = desk.form_of(client, interrupt, verdict="answer", input="")
+    refused = desk.post(client, interrupt, form | {"act": "answer"})
+    assert "is missing" in refused.content.decode()
+    assert not Decision.objects.exists()
+
+
 def test_asking_for_more_needs_the_question_and_says_so_at_its_field(client: Client):
     interrupt = desk.an_order()
     form = desk.form_of(client, interrupt, verdict="respond", act="respond")

@@ -57,15 +57,22 @@ SEVERAL_LINES_FROM = 200  # characters allowed
 ONE_LINE_UP_TO = 80  # characters shown
 
 
-def build_form(schema: Any, *, proposed: Any = ABSENT, prefix: str = "input", shape: Shape | None = None) -> Form:
+def build_form(
+    schema: Any,
+    *,
+    proposed: Any = ABSENT,
+    prefix: str = "input",
+    shape: Shape | None = None,
+    must_be_given: bool = False,
+) -> Form:
     """Return the form for answers to ``schema`` (checked by ``check_schema``; ``None``: nothing is asked).
 
     ``proposed`` is the value shown first, exactly. ``prefix`` begins the names of all controls. ``shape`` says how many
-    entries the lists of a form that was sent have.
+    entries the lists of a form that was sent have. ``must_be_given``: no answer is none, even where anything would fit.
     """
     if schema is None:
         return Form(prefix=prefix, root=None, schema=None)
-    free = schema is True or schema == {}
+    free = not must_be_given and (schema is True or schema == {})
     root = Place(
         path=(prefix,), pointer="", label="Answer", is_name=False, by_agent=False, required=not free, proposed=proposed
     )
