@@ -16,3 +16,10 @@ def by_person(person: AbstractBaseUser) -> str:
 def by_agent(slug: str) -> str:
     """Return ``agent:purchasing``."""
     return f"agent:{slug}"
+
+
+def in_words(actor: str) -> str:
+    """Return an actor as a sentence names it: a person by their address, an agent by its slug, our own parts as one."""
+    kind, _, name = actor.partition(":")
+    told = {"person": name, "agent": f"the agent {name}", "system": "this server", "parent": "its parent run"}
+    return told.get(kind, actor) if name else actor

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from django.contrib.auth.models import AbstractUser
 
 from ledger import clock, consulting, effects, reconciliation
-from ledger.actors import by_person
+from ledger.actors import by_person, in_words
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.states import EffectStatus
 from ledger.transactions import use_case
@@ -64,7 +64,7 @@ def resume_run(*, run_id: str, actor: str, reason: str, check: Check) -> Run:
     if run.pause_asked_at is None:
         return run
     if actor.startswith("agent:") and run.pause_asked_by != actor:
-        raise NotPermitted(f"{run.pause_asked_by} paused this run; an agent does not take that back.")
+        raise NotPermitted(f"This run was paused by {in_words(run.pause_asked_by)}; an agent does not take that back.")
     longer = add_pause(run, now=now)
     run.pause_asked_at, run.pause_asked_by, run.pause_reason, run.stop_by = None, "", "", None
     if run.open_continuation == ContinuationStatus.READY:

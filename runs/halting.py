@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from django.db.models import QuerySet
 
-from ledger import clock, compiled, consulting
+from ledger import actors, clock, compiled, consulting
 from ledger.compiled import Compiled
 from ledger.models import Effect
 from ledger.transactions import use_case
@@ -20,8 +20,9 @@ def refuse_halted(agent_id: int) -> None:
     """Raise ``AgentHalted`` if the agent is halted now. Called under the lock of the run, if there is one already."""
     halt_now = open_halts().filter(agent=agent_id).select_related("agent").first()
     if halt_now is not None:
-        who = f"{halt_now.agent} was halted by {halt_now.halted_by}: {halt_now.reason}"
-        raise AgentHalted(who, halted_at=halt_now.halted_at)
+        who = f"Agent {halt_now.agent} was halted by {actors.in_words(halt_now.halted_by)}"
+        told = f"{who}; until that is lifted nothing of it runs. Why: “{halt_now.reason}”"
+        raise AgentHalted(told, halted_at=halt_now.halted_at)
 
 
 def is_halted(agent_id: int) -> bool:

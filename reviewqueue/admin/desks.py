@@ -17,6 +17,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from ledger.actors import in_words
 from ledger.models import Effect
 from reviewqueue.authority import is_operator
 from reviewqueue.pages.words import seen
@@ -29,6 +30,16 @@ def drawn(field: str, label: str = "") -> Callable[[Model], SafeString]:
     @admin.display(description=label or field.replace("_", " "), ordering=field)
     def column(row: Model) -> SafeString:
         return seen(str(getattr(row, field)), one_line=True)
+
+    return column
+
+
+def by_whom(field: str) -> Callable[[Model], SafeString]:
+    """Return a column that names who did it as a sentence does."""
+
+    @admin.display(description=field.replace("_", " "), ordering=field)
+    def column(row: Model) -> SafeString:
+        return seen(in_words(str(getattr(row, field))), one_line=True)
 
     return column
 

@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 
 from ledger.errors import Refusal
-from reviewqueue.admin.desks import Desk, as_json, drawn, person_of
+from reviewqueue.admin.desks import Desk, as_json, by_whom, drawn, person_of
 from reviewqueue.admin.saying import HoldForm, Word, lift, words_for_hold
 from reviewqueue.pages.words import seen
 from runs.models import Fact, Hold
@@ -19,11 +19,11 @@ from runs.states import HoldKind
 @admin.register(Hold)
 class HoldDesk(Desk):
     owner = "owner"
-    list_display = ["run", "kind", drawn("subject"), "owner", "opened_at", "lifted_at", "lifted_by"]
+    list_display = ["run", "kind", drawn("subject"), "owner", "opened_at", "lifted_at", by_whom("lifted_by")]
     list_filter = ["kind", ("lifted_at", admin.EmptyFieldListFilter)]
     list_select_related = ["run", "owner"]
     ordering = ["-opened_at"]
-    shows = ["run", "kind", drawn("subject"), drawn("reason"), "owner", "opened_at", "lifted_at", "lifted_by"]
+    shows = ["run", "kind", drawn("subject"), drawn("reason"), "owner", "opened_at", "lifted_at", by_whom("lifted_by")]
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None

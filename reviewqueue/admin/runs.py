@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from reviewqueue.admin.desks import Desk, drawn, json_text
+from reviewqueue.admin.desks import Desk, by_whom, drawn, json_text
 from runs.models import Event, Run
 
 
@@ -23,8 +23,8 @@ class RunDesk(Desk):
     shows = [
         "public_id", "timeline", "agent", drawn("key"), drawn("title"), "initiator", drawn("code_version"), "status",
         "ending", drawn("ending_reason"), "ended_at", "epoch", "checkpoint_number", "fence", "lease_until", "attempts",
-        "pause_asked_at", "pause_asked_by", drawn("pause_reason"), "open_holds", "open_continuation", "open_waits",
-        "expires_at", "created_at",
+        "pause_asked_at", by_whom("pause_asked_by"), drawn("pause_reason"), "open_holds", "open_continuation",
+        "open_waits", "expires_at", "created_at",
     ]  # fmt: skip
 
     @admin.display(description="timeline")

@@ -184,7 +184,7 @@ def restart(request: PageRequest, interrupt_id: str) -> HttpResponse:
         messages.error(request, "Nothing was done yet: look first at what failed or was taken back.")
         return go_to(request, f"{reverse('run', args=[find_visible(request.user, interrupt_id).run.public_id])}#levers")
     except Refusal as refusal:
-        messages.error(request, refusal.detail)
+        messages.error(request, f"Nothing was restarted. {refusal.detail}")
     else:
         messages.success(request, f"Restarted as epoch {run.epoch}: it goes on as soon as its facts are checked.")
     return go_to(request, back)

@@ -157,7 +157,7 @@ def pull(request: PageRequest, run_id: str, verb: str) -> HttpResponse:
         except NotFound:
             raise
         except Refusal as refusal:
-            messages.error(request, refusal.detail)
+            messages.error(request, f"{_NOT_DONE[verb]} {refusal.detail}")
     address = resolve_url("run", run_id)
     return HttpResponseClientRedirect(address) if request.htmx else redirect(address)
 
@@ -206,6 +206,13 @@ def _is_version(version: str) -> bool:
     return 0 < len(version) <= LONGEST_VERSION and "\x00" not in version
 
 
+_NOT_DONE = {
+    "pause": "It was not paused.",
+    "resume": "It was not resumed.",
+    "cancel": "It was not cancelled.",
+    "retag": "It keeps its version.",
+    "restart": "Nothing was restarted.",
+}
 _VERBS: dict[str, Callable[[AbstractUser, str, str, QueryDict], str]] = {
     "pause": _pull_pause,
     "resume": _pull_resume,

@@ -12,6 +12,7 @@ from typing import Any
 from django import template
 from django.utils.safestring import SafeString
 
+from ledger.actors import in_words
 from reviewqueue.pages import characters, values, words
 
 register = template.Library()
@@ -27,6 +28,12 @@ def seen(text: Any) -> SafeString:
 def seen_line(text: Any) -> SafeString:
     """Return a text that stands in one line (a name, a key, a title), line ends drawn as well."""
     return characters.seen(str(text), one_line=True)
+
+
+@register.filter
+def actor_line(actor: Any) -> SafeString:
+    """Return who did it (``person:...``, ``agent:...``, ``system:...``) as a sentence names them."""
+    return characters.seen(in_words(str(actor)), one_line=True)
 
 
 @register.filter

@@ -7,6 +7,9 @@ import re
 import pytest
 from django.test import Client
 
+from ledger import clock
+from ledger.actors import in_words
+from runs.halting import halt_agents
 from runs.lifecycle import fail_run
 from runs.models import Run
 from tests import builders
@@ -136,3 +139,37 @@ def test_a_cancel_says_what_it_takes_back_and_what_stays(tom):
     page = page_of(browser_of(tom), started.run)
     assert "What was done and says how is taken back by a worker, the newest first (1)." in page
     assert "What else was done stays done (1)." in page
+
+
+def test_a_pause_names_who_asked_for_it_and_no_kind_of_name(tom):
+    run, client = builders.a_running_run(initiator=tom).run, browser_of(tom)
+    builders.end_lease_now(run, clock.now())
+    client.post(f"/runs/{run.public_id}/pause", {"reason": "look first"})
+    page = page_of(client, run)
+    assert "tom@example.org" in page
+    assert "person:" not in page
+
+
+def test_a_restart_while_its_agent_is_halted_says_that_nothing_was_restarted_and_whose_halt_it_is(tom):
+    run, client = builders.a_waiting_interrupt(started=builders.a_running_run(initiator=tom)).run, browser_of(tom)
+    client.post(f"/runs/{run.public_id}/cancel", {"reason": "not needed"})
+    halt_agents(slugs=[run.agent.slug], actor="person:olga@example.org", reason="try")
+    other = browser_of(builders.a_person("ops@example.org", "operators"))
+    page = other.post(f"/runs/{run.public_id}/restart", {"reason": "again"}, follow=True).content.decode()
+    assert "Nothing was restarted. Agent purchase-requests was halted by olga@example.org" in page
+    assert "nothing runs until it is lifted. Why: <q>" in page
+    assert "person:" not in page
+
+
+@pytest.mark.parametrize(
+    ("actor", "told"),
+    [
+        ("person:ana@example.org", "ana@example.org"),
+        ("agent:support-desk", "the agent support-desk"),
+        ("system:expiry", "this server"),
+        ("parent:run_1", "its parent run"),
+        ("ana", "ana"),
+    ],
+)
+def test_an_actor_in_words_keeps_no_prefix_of_ours(actor, told):
+    assert in_words(actor) == told
