@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -17,6 +17,8 @@ from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from reviewqueue.pages import characters
+from reviewqueue.pages.forms import Field, Form
+from reviewqueue.pages.forms.fields import Group, Node
 from reviewqueue.pages.words import num
 from runs.models import CallLabel
 
@@ -83,6 +85,21 @@ def describe_call(call: Mapping[str, Any], label: CallLabel | None) -> CallWords
     sentence, plain = _filled(label.sentence, by_name)
     short, _ = _filled(_beginning(label.sentence), by_name)
     return CallWords(name=name, sentence=sentence, short=short, plain=plain, arguments=arguments, is_labelled=True)
+
+
+def labelled(form: Form, call: CallWords) -> Form:
+    """Return the form of a call's arguments with the owner's words beside the fields; a field of an amount stays one."""
+    if not isinstance(form.root, Group):
+        return form
+    told = {argument.name: argument for argument in call.arguments}
+    members = {name: _with_words(node, told.get(name)) for name, node in form.root.members.items()}
+    return replace(form, root=replace(form.root, members=members))
+
+
+def _with_words(node: Node, told: Argument | None) -> Node:
+    if told is None or not isinstance(node, Field):
+        return node
+    return replace(node, owner_label=told.label, unit=told.unit if told.is_amount else "")
 
 
 def _argument(name: str, value: Any, told: Any) -> Argument:

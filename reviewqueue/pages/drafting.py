@@ -15,6 +15,7 @@ from typing import Any
 from ledger.canonical import digest
 from reviewqueue.gateway import Seen
 from reviewqueue.pages.amended import amended_since
+from reviewqueue.pages.calls import describe_call, labelled, labels_of
 from reviewqueue.pages.drafts import Draft, Part, Tick
 from reviewqueue.pages.forms import (
     Form,
@@ -135,9 +136,14 @@ class _Drafting:
 
     def edit_form(self) -> Form:
         proposal = self.interrupt.proposal
+        given = proposal["arguments"]
         if "schema" in proposal:
-            return build_form(proposal["schema"], proposed=proposal["arguments"], prefix="arguments", shape=self.shape)
-        return build_edit_form(proposal["arguments"], prefix="arguments", shape=self.shape)
+            form = build_form(proposal["schema"], proposed=given, prefix="arguments", shape=self.shape)
+        else:
+            form = build_edit_form(given, prefix="arguments", shape=self.shape)
+        agent = self.interrupt.agent_id
+        label = labels_of([(agent, proposal)]).get((agent, str(proposal["name"])))
+        return labelled(form, describe_call(proposal, label))
 
     def reading(self, form: Form | None, *, judge: bool) -> Reading | None:
         if form is None or self.post is None:

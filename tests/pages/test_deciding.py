@@ -201,6 +201,26 @@ class TestEditing:
         assert 'value="two"' in response.content.decode()
         assert 'value="179000.00"' in response.content.decode()
 
+    @pytest.mark.parametrize(
+        ("typed", "told"),
+        [("nine and a bit", "must be a number"), ("9,50", "write it with a point"), ("", "must be a number")],
+    )
+    def test_an_amount_in_text_stays_a_number_and_what_was_typed_is_kept(self, client: Client, typed: str, told: str):
+        interrupt = desk.an_order()
+        form = desk.form_of(client, interrupt, **edit_form(interrupt, amount=typed, deliver_to="Gate 3"))
+        response = desk.post(client, interrupt, form)
+        assert response.status_code == 422
+        field = response.content.decode().partition('id="arguments-amount--wrong"')[2]
+        assert told in field[:400]
+        assert f'value="{typed}"' in field[:700]
+        assert not Decision.objects.exists()
+
+    def test_the_fields_have_the_words_of_the_owner_and_the_names_beside_them(self, client: Client):
+        interrupt = desk.an_order()
+        html = client.get(f"/interrupts/{interrupt.public_id}").content.decode()
+        label = html.partition('<label for="arguments-amount">')[2].partition("</label>")[0]
+        assert re.sub(r"<[^>]*>", "", label).strip() == "Amount in EUR amount"
+
     def test_the_schema_of_the_proposal_is_kept(self, client: Client):
         call = {
             "name": "issue_purchase_order",

@@ -61,6 +61,8 @@ class Field:
     may_be_empty: bool = False  # a required text that may be sent as ""
     input_type: str = "text"
     input_mode: str = ""
+    owner_label: str = ""  # the word of the agent's owner for an argument of a call
+    unit: str = ""  # with one, the value is an amount: what is typed instead must be a number
 
 
 @dataclass(frozen=True, kw_only=True)

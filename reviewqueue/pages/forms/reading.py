@@ -38,6 +38,7 @@ from runs import schemas
 from runs.schemas.answerable import has_type
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_AMOUNT = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?")  # as amounts are told from other texts where calls are drawn
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _PARSED = (JSON, NUMBER, INTEGER)
 _NOTHING: tuple[Any, bool] = (ABSENT, False)
@@ -205,6 +206,8 @@ class _Reader:
             return self.list_of(field.name, self.entries(field, text), required=field.required)
         if field.widget in _PARSED:
             return (_typed_value(field.widget, text), True) if text.strip() else _NOTHING
+        if field.unit and (text or field.required) and not _AMOUNT.fullmatch(text):
+            raise _Unreadable(_no_number(text))
         if text == "":
             return ("", False) if field.required and field.may_be_empty else _NOTHING
         return text, True
@@ -292,10 +295,7 @@ def _typed_value(kind: str, text: str) -> Any:
         return _parsed(text)
     lexeme = text.strip()
     if not _NUMBER.fullmatch(lexeme):
-        grouped = re.search(r"[0-9][,’' _][0-9]", lexeme)
-        raise _Unreadable(
-            "write it with a point and without groups, such as 1234.50" if grouped else "must be a number"
-        )
+        raise _Unreadable(_no_number(lexeme))
     try:
         number = _parsed(lexeme)
     except _Unreadable as fault:
@@ -303,6 +303,11 @@ def _typed_value(kind: str, text: str) -> Any:
     if kind == INTEGER and not has_type(number, "integer"):
         raise _Unreadable("must be a whole number")
     return number
+
+
+def _no_number(text: str) -> str:
+    grouped = re.search(r"[0-9][,’' _][0-9]", text)
+    return "write it with a point and without groups, such as 1234.50" if grouped else "must be a number"
 
 
 def _parsed(text: str) -> Any:

@@ -110,7 +110,8 @@ class _Showing:
             rest = f"entry {int(rest) + 1}"
         message = f"{rest}: {problem.message}" if rest else problem.message
         self.messages.setdefault(node.id, []).append(message)
-        return Wrong(id=node.id, label=node.label, message=message)
+        label = node.owner_label if isinstance(node, Field) and node.owner_label else node.label
+        return Wrong(id=node.id, label=label, message=message)
 
     def whole(self) -> ShownGroup:
         root = self.form.root
