@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sqlite3
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,35 @@ PAGE = (ROOT / "docs/operations.md").read_text()
 
 def section(title: str) -> str:
     return PAGE.split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+def commands(*words: str) -> str:
+    """The block of the page that begins with these words."""
+    [block] = [block for block in re.findall(r"```sh\n(.*?)```", PAGE, re.S) if block.startswith(words)]
+    return block
+
+
+def test_a_backup_of_sqlite_is_taken_and_put_back_as_the_page_says(tmp_path: Path):
+    (tmp_path / "var").mkdir()
+    path = tmp_path / "var/reviewqueue.sqlite3"
+
+    def run(block: str) -> None:
+        subprocess.run(["sh", "-ec", block], cwd=tmp_path, check=True, timeout=60)
+
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as lost:
+        lost.execute("PRAGMA journal_mode=WAL")
+        lost.execute("CREATE TABLE told (number INTEGER)")
+        lost.execute("INSERT INTO told VALUES (1)")
+        run(commands("# SQLite, while it runs"))
+        lost.execute("INSERT INTO told VALUES (2)")
+        left = {name: Path(f"{path}{name}").read_bytes() for name in ("-wal", "-shm")}
+    for name, sent in left.items():  # as a machine that went down leaves them
+        Path(f"{path}{name}").write_bytes(sent)
+
+    run(commands("# SQLite, with nothing running"))
+    with contextlib.closing(sqlite3.connect(path)) as restored:
+        assert restored.execute("SELECT number FROM told").fetchall() == [(1,)]
+        assert restored.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
 @pytest.mark.django_db

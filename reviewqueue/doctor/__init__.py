@@ -2,7 +2,7 @@
 
 Read-only: a doctor that repaired rows would hide what broke them. `rows` asks whether they bear each other out, `history`
 whether it was rewritten, `work` whether what is due is done, `setup` whether it is safe and somebody can act, `storage`
-whether files are where rows say.
+whether files are where rows say, `damage` whether the database file is whole.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, Iterator
 from django.db import DatabaseError
 
 from reviewqueue import health
-from reviewqueue.doctor import history, rows, setup, storage, work
+from reviewqueue.doctor import damage, history, rows, setup, storage, work
 from reviewqueue.doctor.findings import Finding, first_of
 
 
 def examine(*, newest: int | None = None, anchors: Iterable[history.Anchor] = ()) -> Iterator[Finding]:
     """Return everything found; ``newest`` bounds the timelines that are read, ``anchors`` are compared with all of them.
 
-    Without a database there is one finding.
+    Without a database there is one finding; of a damaged one nothing else is looked at.
     """
     try:
         if not health.is_migrated():
@@ -28,6 +28,10 @@ def examine(*, newest: int | None = None, anchors: Iterable[history.Anchor] = ()
             return
     except DatabaseError as problem:
         yield Finding(check="database", words=f"the database does not answer ({str(problem).strip()})")
+        return
+    damaged = list(first_of(damage.damage()))
+    if damaged:
+        yield from damaged
         return
     checks: list[Callable[[], Iterable[Finding]]] = [
         work.workers,

@@ -10,6 +10,7 @@ from django.core.management.base import CommandParser
 from ledger import clock
 from ledger.errors import Refusal
 from reviewqueue import high_water
+from reviewqueue.doctor.damage import damage
 from reviewqueue.health import LONGEST_SILENCE, silence_of_workers
 from reviewqueue.management.adding import AddingCommand
 from reviewqueue.registering import NotAdded
@@ -32,7 +33,11 @@ class Command(AddingCommand):
         parser.add_argument("--reason", default="", help="what was found; kept in the timelines")
 
     def add(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """Hold, or let go on."""
+        """Hold, or let go on; neither in a file that was put together from two."""
+        for finding in damage():
+            raise NotAdded(
+                f"Nothing was changed: {finding.words}. Put the backup back anew, without a -wal and -shm beside it."
+            )
         return _let_go_on(options) if options["go_on"] else _hold()
 
 
