@@ -148,7 +148,9 @@ def go_on(claimed):
         return ask_certificate(work, key="certificate")
     if claimed["overtaken"]:
         return plan_again(work, claimed)
-    answer = claimed["answers"][work.state["asked"]]
+    answer = claimed["answers"].get(work.state["asked"])
+    if answer is None:
+        return ask_anew(work, claimed["checkpoint"]["step"])
     if claimed["checkpoint"]["step"] == "ask-certificate":
         if answer["verdict"] != "answer":
             return work.finish(ordered=False, why="no certificate", by=answer["decided_by"])
@@ -177,6 +179,17 @@ def plan_again(work, claimed):
     work.state.pop("certificate", None)
     why = f"The specification changed from version {change['value']} to {version}. "
     return ask_certificate(work, key=key, why=why)
+
+
+def ask_anew(work, step):
+    """A restart: nothing that was said since this checkpoint counts. Look at the world again, and ask the same question."""
+    before = work.state["specification"]
+    compare_offers(work)
+    if step == "ask-order" and work.state["specification"] == before:
+        return ask_order(work, key=work.state["asked"])
+    work.state.pop("certificate", None)
+    key = work.state["asked"] if step == "ask-certificate" else f"certificate-v{work.state['specification']}"
+    return ask_certificate(work, key=key)
 
 
 # --- two servers, by HTTP ---------------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@
 
 Its questions came by `POST asks` (a run with one wait and no worker): from a cron job, a ticket system, or curl. The
 environment is that of `purchase_agent`. An approval leaves a permit behind: the exact call, to be done once. The arguments
-come back from there, so nothing has to be written down anywhere else.
+come back from there, so nothing has to be written down anywhere else. The state that came with the ask is the question
+itself: after a restart nothing that was said before counts, and it is asked anew.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ PLACES = {"refund_order": "/refunds", "send_mail": "/mails", "pay_invoice": "/pa
 
 
 def go_on(claimed):
-    """Do the approved call once, or nothing, and end the run."""
+    """Do the approved call once, or nothing, and end the run; ask anew where nobody has answered yet."""
     run, lease = claimed["run"], {"Run-Lease": claimed["lease"]["token"]}
+    if not claimed["answers"]:
+        return ask_anew(claimed, lease)
     for permit in claimed["permits"]:
         key = f"{permit['name']}:{run['key']}"
         wanted = {"name": permit["name"], "permit": permit["id"], "repeat": "by_key"}
@@ -28,8 +31,31 @@ def go_on(claimed):
             report = {"attempt_token": effect["attempt_token"], "status": "applied", "receipt": receipt}
             ask_queue("POST", f"/runs/{run['id']}/effects/{key}/outcome", report)
     said = {key: answer["verdict"] for key, answer in claimed["answers"].items()}
-    ask_queue("POST", f"/runs/{run['id']}/complete", {"result": {"answers": said}}, lease)
-    print(f"agent {os.getpid()}: {run['title']}: {', '.join(map(str, said.values())) or 'settled'}", flush=True)  # noqa: T201
+    if "respond" in said.values():  # a question back, and whoever could answer it is long gone
+        end(run, lease, "/fail", {"error": "Somebody asked back, and this agent has no more to say."})
+    else:  # the call was done, or a person (or the end of their time) said no: the result tells which
+        end(run, lease, "/complete", {"result": {"answers": said, "done": [it["name"] for it in claimed["permits"]]}})
+    return say(run, ", ".join(map(str, said.values())))
+
+
+def ask_anew(claimed, lease):
+    """Ask what was asked, with its whole time again: the run was restarted, and there is no answer that counts."""
+    run, state = claimed["run"], claimed["checkpoint"]["state"]
+    if not state:
+        end(run, lease, "/fail", {"error": "It was started again, and its question was not kept."})
+        return say(run, "failed")
+    checkpoint = {"step": "ask", "state": state}
+    body = {"after": claimed["checkpoint"]["number"], "checkpoint": checkpoint, "interrupts": [state["wait"]]}
+    ask_queue("POST", f"/runs/{run['id']}/interrupts", body, lease)
+    return say(run, "asked anew")
+
+
+def end(run, lease, how, body):
+    ask_queue("POST", f"/runs/{run['id']}{how}", body, lease)
+
+
+def say(run, words):
+    print(f"agent {os.getpid()}: {run['title']}: {words}", flush=True)  # noqa: T201  a process speaks
 
 
 def ask_queue(method, path, body, headers=None):

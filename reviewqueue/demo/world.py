@@ -148,7 +148,7 @@ def ask_everything(kept: Kept, *, queue: str) -> None:
     if kept.all.get("asked"):
         return
     for wait in waits():
-        _ask(kept, queue, "POST", "/asks", wait)
+        _ask(kept, queue, "POST", "/asks", remembered(wait))
     _leave_an_unknown_outcome(kept, queue)
     _decide_one(kept, queue)
     _vote_once(kept, queue)
@@ -201,6 +201,11 @@ def waits() -> list[dict[str, Any]]:
         a_hostile_mail(),
         a_question(),
     ]
+
+
+def remembered(wait: dict[str, Any]) -> dict[str, Any]:
+    """Return the ask with its own words as its state, so that the agent can ask them anew after a restart."""
+    return wait | {"state": {"wait": wait}}
 
 
 def a_refund(order: str, amount: str, title: str, **more: Any) -> dict[str, Any]:
@@ -325,7 +330,7 @@ def _leave_an_unknown_outcome(kept: Kept, queue: str) -> None:
 
 def _decide_one(kept: Kept, queue: str) -> None:
     """Let the lead have approved a refund, so that there is something decided, done and finished to look at."""
-    asked = _ask(kept, queue, "POST", "/asks", a_refund("R-20410", "86.50", "Wrong colour delivered"))
+    asked = _ask(kept, queue, "POST", "/asks", remembered(a_refund("R-20410", "86.50", "Wrong colour delivered")))
     lead = {"Authorization": f"Bearer {kept.all['people']['leo@example.org']['token']}"}
     place = f"{queue}/api/v1/interrupts/{asked['interrupt']['id']}"
     shown = send("GET", place, None, lead)

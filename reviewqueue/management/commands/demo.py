@@ -28,8 +28,9 @@ from reviewqueue.demo import world
 from reviewqueue.demo.purchase_agent import CODE_VERSION
 from reviewqueue.management.ports import refuse_busy_port
 from reviewqueue.supervisor import Supervisor
-from runs.models import Agent
+from runs.models import Agent, Run
 from runs.resuming import any_ready
+from runs.states import FINAL
 
 GRACE = Supervisor.grace + 5
 SECONDS_TO_COME_UP = 60
@@ -146,8 +147,7 @@ class Command(BaseCommand):
         place = f"{self.records}/purchase-requests/{REQUEST}/specification"
         lines += [
             "",
-            f"  An agent waits for a certificate for {REQUEST}; it runs only when it may go on. Change the specification",
-            f"  before you answer:  curl -X PUT {place} -d '{{\"version\": 8}}'",
+            *where_the_purchase_stands(place),
             "",
         ]
         self.stdout.write("\n".join(lines))
@@ -160,6 +160,23 @@ class Command(BaseCommand):
                 child.terminate()  # all at once, then each in turn is waited for
         for child in self.children.values():
             processes.stop(child, grace=GRACE)
+
+
+def where_the_purchase_stands(place: str) -> list[str]:
+    """Say what the agent that buys waits for: on a later start that may be something else, or nothing."""
+    run = Run.objects.filter(agent__slug=world.BUYER, key=REQUEST).first()
+    open_keys = [] if run is None else list(run.interrupts.filter(status="waiting").values_list("key", flat=True))
+    if run is not None and run.status in FINAL:
+        return [
+            f"  The purchase of {REQUEST} has ended ({run.status}); its page tells how, and starts it again if it may."
+        ]
+    if run is not None and not any(key.startswith("certificate") for key in open_keys):
+        waits = f"An agent waits for your answer about {REQUEST}" if open_keys else f"{REQUEST} is {run.status}"
+        return [f"  {waits}; the agent runs only when it may go on."]
+    return [
+        f"  An agent waits for a certificate for {REQUEST}; it runs only when it may go on. Change the specification",
+        f"  before you answer:  curl -X PUT {place} -d '{{\"version\": 8}}'",
+    ]
 
 
 def _sign_in(address: str, known: dict[str, str]) -> str:

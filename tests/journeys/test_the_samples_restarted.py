@@ -1,0 +1,93 @@
+"""The demo's agents after a restart: nothing that was said before counts, so they ask anew, and do nothing unasked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from reviewqueue import tasks
+from reviewqueue.demo.world import BUYER, a_mail, remembered
+from reviewqueue.management.commands.demo import where_the_purchase_stands
+from runs.control import cancel_run, restart_run
+from runs.models import Interrupt, Run
+from tests import builders
+from tests.journeys.test_the_purchase_story import CERTIFICATE, DEMO, World, world
+
+__all__ = ["world"]
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def start_again() -> None:
+    """Cancel the run and restart it, as its owner does on its page."""
+    run = Run.objects.get()
+    owner = builders.a_person("own@example.org", "agent-owners")
+    if run.status == "waiting":
+        cancel_run(run_id=run.public_id, actor="person:own@example.org", reason="", check=lambda _: None)
+    restart_run(run_id=run.public_id, person=owner, reason="once more", check=lambda _: None)
+    tasks.sweep()
+
+
+def the_short_agent(world: World) -> str:
+    command = [sys.executable, str(DEMO / "support_agent.py")]
+    done = subprocess.run(command, env=world.environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def asked_for_a_mail(world: World) -> None:
+    key = {"Authorization": f"Bearer {world.environment['REVIEW_QUEUE_KEY']}"}
+    wait = a_mail() | {"queue": "purchasing"}
+    httpx.post(f"{world.queue}/api/v1/asks", headers=key, json=remembered(wait)).raise_for_status()
+
+
+def test_the_short_agent_asks_its_question_anew_and_a_no_ends_it(world):
+    asked_for_a_mail(world)
+    first = Interrupt.objects.get()
+    start_again()
+    assert "asked anew" in the_short_agent(world)
+    again = Interrupt.objects.get(status="waiting")
+    assert (again.key, again.title, again.proposal) == (first.key, first.title, first.proposal)
+    assert Run.objects.get().status == "waiting"
+    assert the_short_agent(world) == ""
+    world.answer("ben@example.org", "mail-delay-49", verdict="reject", message="Wrong date.")
+    assert "reject" in the_short_agent(world)
+    assert Run.objects.get().outcomes.get(epoch=2).result == {"answers": {"mail-delay-49": "reject"}, "done": []}
+
+
+def test_the_short_agent_says_that_it_failed_when_somebody_asks_back(world):
+    asked_for_a_mail(world)
+    world.answer("ben@example.org", "mail-delay-49", verdict="respond", message="Which Thursday?")
+    assert "respond" in the_short_agent(world)
+    assert Run.objects.get().status == "failed"
+
+
+def test_the_buying_agent_asks_its_question_anew_after_a_restart(world):
+    world.agent("start", "PR-4711")
+    start_again()
+    assert "asked for certificate" in world.agent("go-on")[-1]
+    world.answer("ana@example.org", "certificate", verdict="answer", input=CERTIFICATE)
+    assert "asked for order" in world.agent("go-on")[-1]
+    start_again()
+    assert "asked for order" in world.agent("go-on")[-1]
+    world.answer("ben@example.org", "order", verdict="approve")
+    assert "finished" in world.agent("go-on")[-1]
+    assert [order["asked"] for order in world.orders()] == [1]
+
+
+def test_a_later_start_of_the_demo_says_what_is_still_true():
+    def told() -> str:
+        return " ".join(where_the_purchase_stands("http://127.0.0.1:1/specification"))
+
+    assert "waits for a certificate for PR-4711" in told(), "before the agent has begun"
+    started = builders.a_running_run(key="PR-4711", agent=builders.an_agent(BUYER))
+    interrupt = builders.a_waiting_interrupt(builders.a_wait("certificate"), started=started)
+    assert "waits for a certificate for PR-4711" in told()
+    builders.decide(interrupt, builders.a_reviewer())
+    assert told().startswith("  PR-4711 is ready;")
+    cancel_run(run_id=started.run.public_id, actor="person:own@example.org", reason="", check=lambda _: None)
+    assert "has ended (cancelled)" in told()
+    assert "certificate" not in told()
