@@ -47,11 +47,15 @@ def moment(context: Context, at: datetime | None, short: bool = False, now: date
 
 @register.filter
 def in_words(duration: timedelta | int | float) -> str:
-    """Return a duration, or a number of seconds, in words: "1 h 05 min"."""
-    return times.in_words(duration if isinstance(duration, timedelta) else timedelta(seconds=duration))
+    """Return a duration, or a number of seconds, in words that stay on one line: "1 h 05 min"."""
+    return _on_one_line(duration if isinstance(duration, timedelta) else timedelta(seconds=duration))
 
 
 @register.filter
 def since(earlier: datetime, later: datetime) -> str:
-    """Return how long passed from one time to the other, in words."""
-    return times.in_words(later - earlier)
+    """Return how long passed from one time to the other, in words that stay on one line."""
+    return _on_one_line(later - earlier)
+
+
+def _on_one_line(duration: timedelta) -> str:
+    return times.in_words(duration).replace(" ", "\N{NO-BREAK SPACE}")
