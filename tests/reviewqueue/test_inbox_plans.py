@@ -52,7 +52,7 @@ def plans(ask: Callable[[], Any], *, of: str) -> str:
 
 def test_the_next_page_begins_at_its_place_in_the_index():
     ana, interrupt = two_waits()
-    after = inbox._place_of(interrupt, View.OPEN)
+    after = inbox.place_of(interrupt, View.OPEN)
     plan = plans(lambda: inbox.list_waits(ana, view=View.OPEN, after=after, now=clock.now()), of="ORDER BY")
     assert "the_inbox_in_its_order" in plan
     assert "Index Cond: (ROW(risk_rank, deadline, id) > ROW(" in plan
