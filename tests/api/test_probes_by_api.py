@@ -66,5 +66,5 @@ def test_an_unknown_outcome_is_looked_up_by_the_task_and_shown_at_the_desk(appli
         assert row["receipt"]["spec"] == {"version": 7}
     olga = at_desk(staff("olga@example.org", "agent-owners"))
     html = olga.get(reverse("admin:ledger_effect_change", args=[effect.pk])).content.decode()
-    assert re.search(r"data-label=\"Who\"[^>]*>this server<", html)
+    assert re.search(r"data-label=.Who.><bdi[^>]*>this server<", html)
     assert ("looked up" in html) == (status == "unknown")
