@@ -1,8 +1,9 @@
 """Who may see, who may decide, and why not: rights are judged here and nowhere else.
 
 Rows reach a person only through ``visible_interrupts`` and ``visible_runs``. ``why_not_decide`` is asked by pages and API
-before an answer (to show it), by the gateway inside the deciding transaction, and once more inside the claim
-(``still_may_decide``). Rights come from Django's groups, read each time, never cached: a removed role takes effect at once.
+before an answer (to show it), by the gateway inside the deciding transaction, and once more inside the claim and when an
+effect begins (``still_may_decide``). Rights come from Django's groups, read each time, never cached: a removed role takes
+effect at once.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from runs.errors import NoDecider, NotPermitted, SelfReview
 from runs.lineage import policy_for
 from runs.models import Agent, Assignee, Decision, Event, Interrupt, Policy, Queue, Run
 from runs.settling import OPERATORS, may_settle
+from runs.states import APPROVING, Cause
 
 _NAMED = 5
 
@@ -133,15 +135,18 @@ _STANDS = Compiled(_stands)
 
 
 def still_may_decide(decision: Decision) -> bool:
-    """Tell whether the person behind an accepted decision might still give it; the product's own always stands.
+    """Tell whether an accepted decision is still authorised: by its person, or by the policy where the deadline approved.
 
-    Person, queue and policy come with the decision, which the claim read under the run's lock.
+    Person, queue and policy come with the decision, which the claim or the begin of an effect read under the run's lock.
+    Timers, signals and answers by default that allow no call rest on nobody's permission.
     """
+    interrupt = decision.interrupt
     if decision.by is None:
-        return True
-    if decision.interrupt.quorum > 1:
+        approved_by_default = decision.cause == Cause.EXPIRY and decision.verdict in APPROVING
+        return not approved_by_default or _default_may_approve(interrupt)
+    if interrupt.quorum > 1:
         return vote_stands(decision)
-    return why_not_decide(decision.by, decision.interrupt) is None
+    return why_not_decide(decision.by, interrupt) is None
 
 
 def vote_stands(vote: Decision) -> bool:
@@ -318,4 +323,12 @@ def check_assignees(
 
 
 def _self_review_allowed(interrupt: Interrupt) -> bool:
-    return interrupt.policy.self_review and policy_for(interrupt.run, interrupt.agent, interrupt.reason).self_review
+    return interrupt.policy.self_review and _policy_now(interrupt).self_review
+
+
+def _default_may_approve(interrupt: Interrupt) -> bool:
+    return interrupt.policy.default_may_approve and _policy_now(interrupt).default_may_approve
+
+
+def _policy_now(interrupt: Interrupt) -> Policy:
+    return policy_for(interrupt.run, interrupt.agent, interrupt.reason)

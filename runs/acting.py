@@ -25,6 +25,7 @@ from runs.approvals import Asked, approval_required, find_approval, rule_for
 from runs.continuations import count_skipped_effect
 from runs.endings import finish_ending, hold_for_effect
 from runs.errors import (
+    ApprovalLost,
     ApprovalRequired,
     CallNotApproved,
     FactsChanged,
@@ -40,6 +41,7 @@ from runs.leases import check_lease
 from runs.models import Agent, Fact, FactCheck, Run
 from runs.permits import find_permit, replace_permit
 from runs.renewing import FACT_CHANGED
+from runs.revocation import AUTHORITY_LOST, LostApproval, StillMayDecide, refuse_lost_approval
 from runs.settling import go_on_after
 from runs.standing import store
 from runs.states import FINAL, HoldKind
@@ -73,11 +75,13 @@ def begin_effect(
     repeat: str = Repeat.NEVER,
     request_key: str = "",
     declared: Declared = UNDECLARED,
+    still_may_decide: StillMayDecide,
 ) -> Begun | Refusal:
     """Say whether the effect ``key`` is to be performed now, and record that it was begun.
 
-    ``arguments`` may be left out where a permit, or the effect itself, has them. Raises the refusals of a run that may not
-    act (finished, cancelled, paused, lease lost), ``FactsUnchecked``, those of permits, and the ledger's.
+    ``arguments`` may be left out where a permit, or the effect itself, has them. ``still_may_decide`` judges every decision
+    behind the permit, at this moment. Raises the refusals of a run that may not act (finished, cancelled, paused, lease
+    lost), ``FactsUnchecked``, ``ApprovalLost``, those of permits, and the ledger's.
     """
     run = _own_run(agent, run_id)
     undone = compensation.find_undone(run.public_id, key)
@@ -98,8 +102,10 @@ def begin_effect(
                     "/key", f"may not begin with {compensation.UNDO}, unless it takes something back now"
                 )
             _check_declared(run, declared, undone=undone)
-        guard = _check_new_attempt if undone is None else _check_new_undo
-        refusal = guard(run, asked, known=known, now=now)
+        if undone is None:
+            refusal = _check_new_attempt(run, asked, known=known, still_may_decide=still_may_decide, now=now)
+        else:
+            refusal = _check_new_undo(run, asked, known=known, now=now)
         if isinstance(refusal, Refusal):
             return refusal  # the use case commits the note of it, then raises it
         asked = refusal
@@ -212,13 +218,16 @@ def _check_flags(run: Run) -> None:
 
 
 def _check_still_its_turn(run: Run, token: str, *, now: datetime) -> None:
-    """Refuse who does not hold the run; one whose own reported facts sent it back is told that, and why it has to stop."""
+    """Refuse a worker that does not hold the run; one whose facts or whose approval sent it back hears why it must stop."""
     try:
         check_lease(run, token, now=now)
     except LeaseLost:
         fence = tokens.read("lse", token, run.public_id)
-        if run.continuations.filter(fence=fence, void_reason=FACT_CHANGED).exists():
+        sent_back = set(run.continuations.filter(fence=fence).values_list("void_reason", flat=True))
+        if FACT_CHANGED in sent_back:
             raise FactsChanged from None
+        if AUTHORITY_LOST in sent_back:
+            raise ApprovalLost from None
         raise
 
 
@@ -286,25 +295,33 @@ def _check_new_undo(run: Run, asked: Asked, *, known: Effect | None, now: dateti
     return approval_required(rule.reason)
 
 
-def _check_new_attempt(run: Run, asked: Asked, *, known: Effect | None, now: datetime) -> Asked | Refusal:
+def _check_new_attempt(
+    run: Run, asked: Asked, *, known: Effect | None, still_may_decide: StillMayDecide, now: datetime
+) -> Asked | Refusal:
     """Judge what guards a new try: facts that the worker has to check, and the approval where a rule asks for one.
 
-    Returns the call with the permit it rests on. A call that differs from the approved one is noted for operators, so
-    its refusal is returned.
+    Returns the call with the permit it rests on. A call that differs from the approved one is noted for operators, and an
+    approval whose approver lost the permission is revoked, so the refusals of both are returned.
     """
     if known is not None and known.call_digest != asked.digest:
         return asked  # the ledger refuses it: the key was used for another call
     _check_facts(run)
     try:
-        permit = find_approval(run, asked, known=known, now=now)
+        permit = find_approval(run, asked, known=known, still_may_decide=still_may_decide, now=now)
     except CallNotApproved as refusal:
-        actor = by_agent(run.agent.slug)
-        note(run, "effect.refused", actor=actor, at=now, effect=asked.key, code=refusal.code, **refusal.extra)
-        store(run, now)
-        return refusal
+        return _refuse_noted(run, asked, refusal, now=now)
+    if isinstance(permit, LostApproval):
+        return _refuse_noted(run, asked, refuse_lost_approval(run, permit, now=now), now=now)
     if permit and known and known.permit_ref and known.permit_ref != permit.public_id:
         replace_permit(run, known.permit_ref, by=permit, now=now)
     return Asked(key=asked.key, call=asked.call, digest=asked.digest, permit=permit)
+
+
+def _refuse_noted(run: Run, asked: Asked, refusal: Refusal, *, now: datetime) -> Refusal:
+    actor = by_agent(run.agent.slug)
+    note(run, "effect.refused", actor=actor, at=now, effect=asked.key, code=refusal.code, **refusal.extra)
+    store(run, now)
+    return refusal
 
 
 def _check_facts(run: Run) -> None:

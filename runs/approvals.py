@@ -1,7 +1,8 @@
 """Which effects need a person's approval, and which permit of the run is one for this very call.
 
 Effect rules know a call by its name, and the agent chooses the name: they read it as a person would. Called by ``acting``
-before a try begins, under the run's lock; the permits themselves are ``permits``'. Nothing is written here.
+before a try begins, under the run's lock; the permits themselves are ``permits``', and the people behind them are judged by
+``revocation``. Nothing is written here.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Any
 from ledger.models import Effect
 from runs.errors import ApprovalRequired, CallNotApproved, PermitExpired
 from runs.models import Agent, EffectRule, Permit, Run
-from runs.permits import approved_otherwise, approves_for, check_permit, find_permit, standing_permit
+from runs.permits import approved_otherwise, approves_for, check_permit, find_permit, standing_permits
+from runs.revocation import AUTHORITY_LOST, LostApproval, StillMayDecide, judge_permit, revoked_approval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +30,12 @@ class Asked:
     permit: Permit | None
 
 
-def find_approval(run: Run, asked: Asked, *, known: Effect | None, now: datetime) -> Permit | None:
+def find_approval(
+    run: Run, asked: Asked, *, known: Effect | None, still_may_decide: StillMayDecide, now: datetime
+) -> Permit | LostApproval | None:
     """Return the permit that lets the effect begin; ``None`` where none is needed and none was named.
+
+    ``LostApproval``: a permit would allow it, but a person behind it may no longer decide; there is no other one.
 
     The one that was named counts alone. Without a name it is the one the key was begun with, else any good one of the
     same call. Under a rule only an approval for the rule's own reason counts: the agent chose under which reason, and so
@@ -38,26 +44,42 @@ def find_approval(run: Run, asked: Asked, *, known: Effect | None, now: datetime
     rule = rule_for(run.agent, asked.call["name"])
     reason = rule.reason if rule else ""
     if asked.permit is not None:
+        _refuse_revoked(asked.permit)
         check_permit(run, asked.permit, key=asked.key, call_digest=asked.digest, now=now)
         if not approves_for(asked.permit, reason):
             raise approval_required(reason)
-        return asked.permit
+        return judge_permit(asked.permit, still_may_decide) or asked.permit
     spent_on_it = find_permit(run, known.permit_ref) if known and known.permit_ref else None
     if rule is None and spent_on_it is None:
         return None
     if spent_on_it is not None and not approves_for(spent_on_it, reason):
         spent_on_it = None
+    lost: LostApproval | None = None
     if spent_on_it is not None and spent_on_it.void_at is None and spent_on_it.valid_until > now:
-        return spent_on_it
-    good = standing_permit(run, key=asked.key, call_digest=asked.digest, reason=reason, now=now)
-    if good is not None:
-        return good
+        lost = judge_permit(spent_on_it, still_may_decide)
+        if lost is None:
+            return spent_on_it
+    for permit in standing_permits(run, key=asked.key, call_digest=asked.digest, reason=reason, now=now):
+        if lost is not None and permit.pk == lost.permit.pk:
+            continue
+        found = judge_permit(permit, still_may_decide)
+        if found is None:
+            return permit
+        lost = lost or found
+    if lost is not None:
+        return lost
     if spent_on_it is not None:
+        _refuse_revoked(spent_on_it)
         raise PermitExpired(permit=spent_on_it.public_id)
     otherwise = approved_otherwise(run, name=asked.call["name"], reason=reason, now=now)
     if otherwise is not None:
         raise CallNotApproved(permit=otherwise.public_id, approved=otherwise.digest, asked=asked.digest)
     raise approval_required(reason)
+
+
+def _refuse_revoked(permit: Permit) -> None:
+    if permit.void_reason == AUTHORITY_LOST:
+        raise revoked_approval(permit.decision.interrupt.reason)
 
 
 def approval_required(reason: str) -> ApprovalRequired:

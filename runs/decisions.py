@@ -6,7 +6,7 @@ how it reads in a claim's reply. Nothing here decides who may answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -217,6 +217,14 @@ class Said:
     accepted: list[Decision]
     votes: list[Decision]
     overtaken: list[Decision]
+
+    def without(self, interrupt_pks: set[int]) -> Said:
+        """Return the same without the answers and votes of these interrupts."""
+        return replace(
+            self,
+            accepted=[decision for decision in self.accepted if decision.interrupt_id not in interrupt_pks],
+            votes=[decision for decision in self.votes if decision.interrupt_id not in interrupt_pks],
+        )
 
     @property
     def permits(self) -> list[Permit]:

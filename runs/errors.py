@@ -161,6 +161,12 @@ class ApprovalRequired(Refusal):
     code = "approval_required"
 
 
+class ApprovalLost(Refusal):
+    """The person who approved this may no longer approve it. The request is open again, and this lease has ended."""
+
+    code = "approval_lost"
+
+
 class CallNotApproved(Refusal):
     """This is not the call that was approved."""
 

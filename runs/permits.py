@@ -1,6 +1,7 @@
 """Permits: what an accepted approval leaves behind. One permit, one exact call, one effect, until its end.
 
-Made by ``interrupts`` with the answer and taken back by the same; ``acting`` finds the one that lets an effect begin.
+Made by ``interrupts`` with the answer and taken back by the same; ``acting`` finds the one that lets an effect begin, and
+``revocation`` judges whether the people behind it may still decide.
 That a permit is spent is told by the ledger (``Effect.permit_ref``), in one place: a retry of the same key keeps it.
 """
 
@@ -13,7 +14,7 @@ from django.db.models import QuerySet
 
 from ledger import compiled
 from ledger.canonical import digest
-from ledger.compiled import CompiledUpdate
+from ledger.compiled import Compiled, CompiledUpdate
 from ledger.models import Effect
 from ledger.public_ids import new_id
 from ledger.transactions import assert_open
@@ -61,8 +62,21 @@ def replace_permit(run: Run, public_id: str, *, by: Permit, now: datetime) -> No
 
 
 def find_permit(run: Run, public_id: str) -> Permit | None:
-    """Return the run's permit of this id, good or not."""
-    return Permit.objects.filter(run=run, public_id=public_id).first()
+    """Return the run's permit of this id, valid or not, with the decision that it rests on."""
+    permit = _BY_ID.first(run=run.pk, id=public_id)
+    return None if permit is None else _of_run(permit, run)
+
+
+#: With what the judgement of its decision needs: the person, and the queue as it is now.
+_RESTS_ON = ("decision__by", "decision__queue", "decision__interrupt__queue", "decision__interrupt__policy")
+_BY_ID = Compiled(
+    lambda: Permit.objects.filter(run=compiled.number("run"), public_id=compiled.text("id")).select_related(*_RESTS_ON)
+)
+
+
+def _of_run(permit: Permit, run: Run) -> Permit:
+    permit.decision.interrupt.run = run
+    return permit
 
 
 def approves_for(permit: Permit, reason: str) -> bool:
@@ -70,14 +84,16 @@ def approves_for(permit: Permit, reason: str) -> bool:
     return not reason or permit.decision.interrupt.reason == reason
 
 
-def standing_permit(run: Run, *, key: str, call_digest: str, reason: str, now: datetime) -> Permit | None:
-    """Return a permit of the run that lets the effect ``key`` begin with exactly this call, the one that ends first.
+def standing_permits(run: Run, *, key: str, call_digest: str, reason: str, now: datetime) -> list[Permit]:
+    """Return the permits of the run that let the effect ``key`` begin with exactly this call; first the one that ends first.
 
-    ``reason``: what it has to be given for; empty: anything.
+    ``reason``: the reason that they must be given for; empty: any. Nobody has judged yet whether the people behind them
+    may still decide.
     """
     good = _good_permits(run, reason=reason, now=now).filter(digest=call_digest)
     spent_elsewhere = _spent(run).exclude(key=key).values("permit_ref")
-    return good.exclude(public_id__in=spent_elsewhere).order_by("valid_until", "id").first()
+    found = good.exclude(public_id__in=spent_elsewhere).select_related(*_RESTS_ON).order_by("valid_until", "id")
+    return [_of_run(permit, run) for permit in found]
 
 
 def approved_otherwise(run: Run, *, name: str, reason: str, now: datetime) -> Permit | None:

@@ -1,15 +1,13 @@
 """Going on: a worker claims a continuation.
 
-The claim is the last gate of an answer: under the run's lock the authority of whoever gave it is judged once more
-(``still_may_decide``, from the layer that knows people); failing it, the wait is reopened and nothing is leased. How a run
-comes back from its worker is ``returning``'s.
+Under the run's lock, the claim judges again whether the people behind its answers may still decide (``revocation``); if one
+of them may not, the request is reopened and nothing is leased. How a run comes back from its worker is ``returning``'s.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.db.models import Exists, OuterRef, Q
@@ -26,24 +24,20 @@ from runs.continuations import (
     recheck,
 )
 from runs.decisions import Said, decisions_at
-from runs.endings import end_run
 from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady
 from runs.facts import differs
 from runs.halting import is_halted, refuse_halted
 from runs.hand_backs import was_handed_back_by
 from runs.holds import is_held_by_others, lift_holds, open_hold
-from runs.interrupts import reopen_interrupt
 from runs.leases import Lease, grant_lease, lease_of
-from runs.models import Agent, Checkpoint, Continuation, Decision, Fact, HandBack, Hold, Interrupt, Permit, Run
+from runs.models import Agent, Checkpoint, Continuation, Decision, Fact, HandBack, Hold, Permit, Run
+from runs.revocation import StillMayDecide, judge_permit, revoke_lost_answers
 from runs.standing import store
-from runs.states import ContinuationKind, ContinuationStatus, HoldKind, InterruptStatus, RunStatus
+from runs.states import ContinuationKind, ContinuationStatus, HoldKind, RunStatus
 from runs.timeline import note
 from runs.undoing import due_now
 
 SYSTEM = "system:leases"
-
-#: Asks the layer that knows people whether the person behind an accepted decision may still decide that.
-StillMayDecide = Callable[[Decision], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +83,7 @@ def claim_continuations(
     ``code_version`` is the worker's own, ``code_versions`` are all whose checkpoints it reads. What a worker of its own
     version handed back, since it cannot read it, is not offered to it again.
     """
-    claimed = _claimed_before(agent, request_key) if request_key else []
+    claimed = _claimed_before(agent, request_key, still_may_decide) if request_key else []
     while not claimed or len(claimed) < most:
         outcome = _claim_next(
             agent=agent,
@@ -124,7 +118,7 @@ def claim_one(
     now = clock.now()
     continuation = Continuation.objects.select_related("checkpoint__file").get(public_id=continuation_id)
     if continuation.status == ContinuationStatus.LEASED and request_key and continuation.request_key == request_key:
-        return _what_is_claimed(run, continuation, _said_for(run, continuation))
+        return _claimed_again(run, continuation, still_may_decide, now=now)
     if continuation.status in {ContinuationStatus.LEASED, ContinuationStatus.ACKNOWLEDGED}:
         raise AlreadyClaimed
     compensating = continuation.kind == ContinuationKind.COMPENSATE
@@ -245,8 +239,17 @@ def _claim(
         recheck(run, continuation, now=now)
         store(run, now)
         return None
-    said = _said_for(run, continuation)
-    if _reopen_unauthorised(run, continuation, [*said.accepted, *said.votes], still_may_decide, now=now):
+    effects, said = consulting.consult(run.public_id), _said_for(run, continuation)
+    reopened, said = revoke_lost_answers(
+        run,
+        said,
+        checkpoint_id=continuation.checkpoint_id,
+        effects=effects,
+        still_may_decide=still_may_decide,
+        now=now,
+    )
+    if reopened:
+        store(run, now)
         return None
     if continuation.kind == ContinuationKind.RESUME and not is_intact(continuation.checkpoint):
         _hold_spoilt(run, continuation, now=now)
@@ -266,7 +269,7 @@ def _claim(
         code_version=code_version,
     )
     store(run, now)
-    return _what_is_claimed(run, continuation, said)
+    return _what_is_claimed(run, continuation, said, effects, now=now)
 
 
 def _hold_spoilt(run: Run, continuation: Continuation, *, now: datetime) -> None:
@@ -279,57 +282,28 @@ def _hold_spoilt(run: Run, continuation: Continuation, *, now: datetime) -> None
     store(run, now)
 
 
-def _reopen_unauthorised(
-    run: Run,
-    continuation: Continuation,
-    accepted: list[Decision],
-    still_may_decide: StillMayDecide,
-    *,
-    now: datetime,
-) -> bool:
-    """Reopen the waits whose answers came from somebody who may no longer give them; an answer is not a grant."""
-    lost = [
-        decision
-        for decision in accepted
-        if decision.by is not None
-        and decision.interrupt.checkpoint_id == continuation.checkpoint_id
-        and decision.interrupt.status == InterruptStatus.ANSWERED
-        and not still_may_decide(decision)
-    ]
-    if not lost:
-        return False
-    waits = list(dict.fromkeys(decision.interrupt_id for decision in lost))
-    for interrupt in Interrupt.objects.select_related("policy").filter(pk__in=waits).order_by("id"):
-        gone = [decision for decision in lost if decision.interrupt_id == interrupt.pk]
-        if interrupt.round >= interrupt.policy.max_rounds:
-            end_run(run, RunStatus.EXPIRED, reason="The review was renewed too often.", actor=SYSTEM, now=now)
-            break
-        reopen_interrupt(run, interrupt, verb="revoke", reason="authority was lost", now=now, only=gone)
-        note(
-            run,
-            "resume.denied",
-            actor="system:authority",
-            at=now,
-            decision=gone[0].public_id,
-            decisions=[decision.public_id for decision in gone],
-            interrupt=interrupt.public_id,
-        )
-    store(run, now)
-    return True
-
-
-def _claimed_before(agent: Agent, request_key: str) -> list[Claimed]:
+def _claimed_before(agent: Agent, request_key: str, still_may_decide: StillMayDecide) -> list[Claimed]:
     """Return what this very request claimed already, when its reply was lost."""
     leased = Continuation.objects.filter(agent=agent, request_key=request_key, status=ContinuationStatus.LEASED)
-    claimed = []
+    claimed, now = [], clock.now()
     for continuation in leased.select_related("run", "checkpoint__file").order_by("id"):
         run = continuation.run
-        if run.lease_until and run.lease_until > clock.now() and run.fence == continuation.fence:
-            claimed.append(_what_is_claimed(run, continuation, _said_for(run, continuation)))
+        if run.lease_until and run.lease_until > now and run.fence == continuation.fence:
+            claimed.append(_claimed_again(run, continuation, still_may_decide, now=now))
     return claimed
 
 
-def _what_is_claimed(run: Run, continuation: Continuation, said: Said) -> Claimed:
+def _claimed_again(run: Run, continuation: Continuation, still_may_decide: StillMayDecide, *, now: datetime) -> Claimed:
+    """Return what the same request claimed before, without the permits that have ended or lost their authority since."""
+    said, effects = _said_for(run, continuation), consulting.consult(run.public_id)
+    lost = [permit.decision.interrupt_id for permit in said.permits if judge_permit(permit, still_may_decide)]
+    claimed = _what_is_claimed(run, continuation, said, effects, now=now)
+    return replace(claimed, permits=[it for it in claimed.permits if it.decision.interrupt_id not in lost])
+
+
+def _what_is_claimed(
+    run: Run, continuation: Continuation, said: Said, effects: list[Effect], *, now: datetime
+) -> Claimed:
     checkpoint = continuation.checkpoint
     return Claimed(
         run=run,
@@ -339,8 +313,8 @@ def _what_is_claimed(run: Run, continuation: Continuation, said: Said) -> Claime
         answers=said.accepted,
         overtaken=said.overtaken,
         facts=_FACTS.all(checkpoint=checkpoint.pk),
-        effects=consulting.consult(run.public_id),
-        permits=said.permits,
+        effects=effects,
+        permits=[permit for permit in said.permits if permit.valid_until > now],
         compensated_since=_compensated_since(run, checkpoint),
         undone=due_now(run),
     )

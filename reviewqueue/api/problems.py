@@ -74,6 +74,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "already_decided": (409, "Already decided"),
     "already_voted": (409, "Already voted"),
     "already_settled": (409, "Already settled"),
+    "approval_lost": (409, "Approval lost"),
     "approval_required": (409, "Approval required"),
     "busy": (503, "Busy"),
     "call_not_approved": (409, "Call not approved"),

@@ -37,6 +37,7 @@ TYPES = {
     READY: "A run may go on: any worker of the agent may claim the continuation.",
     "continuation.claimed": "A worker went on.",
     "resume.denied": "Whoever answered may no longer decide that; the interrupt is open again.",
+    "approval.revoked": "Whoever approved may no longer decide that; the permit is void, and the agent must ask again.",
     "review.renewed": "A fact changed; the interrupts are asked again.",
     "run.replanned": "A fact changed; the agent has to plan again.",
     "facts.reported": "A worker told the facts that it checks itself.",

@@ -379,6 +379,7 @@ _TOLD: dict[str, Callable[[Event, _Known], _Told]] = {
     "decision.refused": _refused,
     "review.renewed": _renewed,
     "resume.denied": _denied,
+    "approval.revoked": _acted("An approval ended: its approver may no longer decide", "lock", "warn"),
     "facts.reported": _reported,
     "continuation.ready": _ready,
     "continuation.claimed": _continued,

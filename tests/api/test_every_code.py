@@ -87,6 +87,12 @@ def agent_halted(worker: Caller) -> Reply:
     return worker.post("runs", {"key": "k", "title": "A"})
 
 
+def approval_lost(worker: Caller) -> Reply:
+    run, headers, permit = approved(worker)
+    builders.a_reviewer().groups.clear()
+    return intend(worker, run, headers, permit=permit)
+
+
 def approval_required(worker: Caller) -> Reply:
     EffectRule.objects.create(agent=builders.an_agent(), name_pattern="issue_*", reason="approval.action")
     run, lease = a_started_run(worker)

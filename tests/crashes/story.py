@@ -119,6 +119,7 @@ def go_on(story: Story) -> bool:
 
 def order_once(story: Story, lease: str) -> None:
     begun = acting.begin_effect(
+        still_may_decide=authority.still_may_decide,
         agent=story.agent,
         run_id=story.run.public_id,
         token=lease,

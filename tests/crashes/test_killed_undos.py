@@ -12,7 +12,7 @@ from ledger import clock, compensation
 from ledger.effects import Declared
 from ledger.models import Effect
 from ledger.states import On
-from reviewqueue import tasks
+from reviewqueue import authority, tasks
 from runs import acting, control, resuming, returning, settling
 from runs.models import Hold, Run
 from tests import builders, figures
@@ -91,7 +91,14 @@ def a_run_that_acted(receiver: Receiver) -> Undone:
     for key in KEYS:
         words = {"agent": run.agent, "run_id": run.public_id, "key": key}
         declared = Declared(compensation={"name": "undo_it", "arguments": key}, compensate_on=tuple(On.values))
-        begun = acting.begin_effect(**words, token=lease.token, name="do_it", arguments=key, declared=declared)
+        begun = acting.begin_effect(
+            still_may_decide=authority.still_may_decide,
+            **words,
+            token=lease.token,
+            name="do_it",
+            arguments=key,
+            declared=declared,
+        )
         assert begun.attempt_token is not None
         acting.report_effect(**words, attempt_token=begun.attempt_token, status="applied")
     words = {"agent": run.agent, "run_id": run.public_id, "token": lease.token}
@@ -121,7 +128,9 @@ def take_all_back(told: Undone) -> None:
     )
     for undone in claimed[0].undone if claimed else []:
         words = {"agent": told.run.agent, "run_id": told.run.public_id, "key": compensation.undo_key(undone)}
-        begun = acting.begin_effect(**words, token=claimed[0].lease.token, name="undo_it")
+        begun = acting.begin_effect(
+            still_may_decide=authority.still_may_decide, **words, token=claimed[0].lease.token, name="undo_it"
+        )
         if begun.perform:
             send(told, undone.key)
             assert begun.attempt_token is not None

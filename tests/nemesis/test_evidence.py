@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 
 from ledger.models import Effect
+from reviewqueue import authority
 from runs import acting, lifecycle
 from tests import builders
 from tests.nemesis import checking
@@ -29,7 +30,9 @@ def a_story() -> Database:
     [claimed] = builders.claim(interrupt.agent)
     words = {"agent": interrupt.agent, "run_id": claimed.run.public_id}
     call = {"name": builders.CALL["name"], "arguments": builders.CALL["arguments"]}
-    begun = acting.begin_effect(**words, token=claimed.lease.token, key="order", **call)
+    begun = acting.begin_effect(
+        still_may_decide=authority.still_may_decide, **words, token=claimed.lease.token, key="order", **call
+    )
     acting.report_effect(**words, key="order", attempt_token=begun.attempt_token, status="applied")
     lifecycle.complete_run(**words, token=claimed.lease.token, result=None)
     return gather(rows)

@@ -18,7 +18,7 @@ from django.db import transaction
 
 from ledger import compensation, effects
 from ledger.effects import Next
-from reviewqueue import gateway, tasks
+from reviewqueue import authority, gateway, tasks
 from runs import (
     acting,
     approvals,
@@ -30,6 +30,7 @@ from runs import (
     permits,
     renewing,
     resuming,
+    revocation,
     signals,
 )
 from runs.models import FactStatus, Permit
@@ -165,7 +166,31 @@ def a_checkpoint_is_not_compared_with_its_digest() -> None:
     costs=(13,),
 )
 def authority_is_not_asked_again_in_the_claim() -> None:
-    resuming._reopen_unauthorised = lambda *_, **__: False
+    resuming.revoke_lost_answers = lambda run, said, **_: (False, said)
+
+
+@fault(
+    seen_by=test_permits_taken_back.test_a_permit_of_an_earlier_boundary_ends_with_its_approvers_permission, costs=(13,)
+)
+def authority_is_not_asked_again_when_an_effect_begins() -> None:
+    approvals.judge_permit = nothing
+
+
+@fault(seen_by=test_permits_taken_back.test_a_lost_vote_of_an_earlier_boundary_ends_the_permit, costs=(13,))
+def only_the_vote_that_closed_is_judged_when_an_effect_begins() -> None:
+    revocation._decisions_behind = lambda permit: [permit.decision]
+
+
+@fault(
+    seen_by=test_permits_taken_back.test_a_claim_hands_out_no_permit_of_an_earlier_boundary_that_was_lost, costs=(13,)
+)
+def a_claim_judges_its_own_boundary_only() -> None:
+    revocation._still_allowing = lambda *_, **__: set()
+
+
+@fault(seen_by=test_permits_taken_back.test_an_approval_by_default_ends_when_the_policy_forbids_it, costs=(13,))
+def an_approval_by_default_rests_on_nothing() -> None:
+    authority._default_may_approve = lambda interrupt: True
 
 
 @fault(
@@ -193,7 +218,7 @@ def an_overtaken_answer_stays_accepted() -> None:
 @fault(seen_by=test_permits.test_another_call_than_the_approved_one_is_refused_and_shown, costs=(12,))
 def the_call_is_not_compared_with_the_approved_one() -> None:
     approvals.check_permit = nothing
-    approvals.standing_permit = lambda run, **_: Permit.objects.filter(run=run).first()
+    approvals.standing_permits = lambda run, **_: list(Permit.objects.filter(run=run))
 
 
 @fault(seen_by=test_permits.test_a_permit_begins_one_effect_only, costs=(5, 12))

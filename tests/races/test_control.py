@@ -220,7 +220,13 @@ EFFECTS = 6
 def begin(agent: Agent, run_id: str, token: str, key: str) -> acting.Begun:
     call = builders.CALL
     return acting.begin_effect(
-        agent=agent, run_id=run_id, token=token, key=key, name=call["name"], arguments=call["arguments"]
+        still_may_decide=authority.still_may_decide,
+        agent=agent,
+        run_id=run_id,
+        token=token,
+        key=key,
+        name=call["name"],
+        arguments=call["arguments"],
     )
 
 

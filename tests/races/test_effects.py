@@ -30,7 +30,13 @@ TENSION = 0.04
 def begin(agent: Agent, run_id: str, token: str) -> acting.Begun:
     call = builders.CALL
     return acting.begin_effect(
-        agent=agent, run_id=run_id, token=token, key=KEY, name=call["name"], arguments=call["arguments"]
+        still_may_decide=authority.still_may_decide,
+        agent=agent,
+        run_id=run_id,
+        token=token,
+        key=KEY,
+        name=call["name"],
+        arguments=call["arguments"],
     )
 
 

@@ -101,7 +101,13 @@ def a_run_with_an_effect() -> tuple[Run, str]:
 def begin(run: Run, token: str, key: str = KEY) -> bool:
     call = builders.CALL
     begun = acting.begin_effect(
-        agent=run.agent, run_id=run.public_id, token=token, key=key, name=call["name"], arguments=call["arguments"]
+        still_may_decide=authority.still_may_decide,
+        agent=run.agent,
+        run_id=run.public_id,
+        token=token,
+        key=key,
+        name=call["name"],
+        arguments=call["arguments"],
     )
     return begun.perform
 

@@ -13,6 +13,7 @@ from ledger.attempts import attempt_token
 from ledger.canonical import digest
 from ledger.public_ids import new_id
 from ledger.states import EffectStatus
+from reviewqueue import authority
 from runs import acting, continuations, leases, permits, standing
 from runs.models import Agent, Checkpoint, Decision, EffectRule, Fact, FactCheck, Interrupt, Permit, Policy, Queue, Run
 from runs.states import DecisionStatus, InterruptStatus, RunStatus
@@ -136,7 +137,7 @@ def a_permit(
         interrupt=interrupt,
         round=1,
         state_version=1,
-        by=a_person("reviewer@example.org"),
+        by=a_person("reviewer@example.org", "desk"),
         cause="person",
         verdict="approve",
         status=DecisionStatus.ACCEPTED,
@@ -152,7 +153,8 @@ def lease_token(run: Run, fence: int | None = None) -> str:
 
 def begin(run: Run, **overrides: Any) -> acting.Begun:
     words: dict[str, Any] = {"key": KEY, "name": ORDER, "arguments": ARGUMENTS, "token": lease_token(run)}
-    return acting.begin_effect(**{"agent": run.agent, "run_id": run.public_id, **words, **overrides})
+    words |= {"agent": run.agent, "run_id": run.public_id, "still_may_decide": authority.still_may_decide}
+    return acting.begin_effect(**{**words, **overrides})
 
 
 def report(run: Run, status: str = "applied", **overrides: Any) -> Any:

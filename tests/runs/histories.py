@@ -19,7 +19,7 @@ from ledger.effects import Declared
 from ledger.errors import Refusal
 from ledger.models import Effect, Order
 from ledger.states import On
-from reviewqueue import desk
+from reviewqueue import authority, desk
 from runs import (
     acting,
     amending,
@@ -188,7 +188,9 @@ class Story:
         permit = before.permits.filter(void_at=None).order_by("-id").first() if key == "order" else None
         words |= {"arguments": {"about": key}} if permit is None else {"permit": permit.public_id}
         declared = Declared(compensation={"name": "undo_it", "arguments": key}, compensate_on=tuple(On.values))
-        begun = acting.begin_effect(**self._by(lease), **words, declared=declared)
+        begun = acting.begin_effect(
+            still_may_decide=authority.still_may_decide, **self._by(lease), **words, declared=declared
+        )
         if not begun.perform:
             return
         self._refuse_stale(lease, before)
@@ -204,7 +206,13 @@ class Story:
         if due:
             self.requests += 1
             key, request_key = compensation.undo_key(due[0]), f"r-{self.requests}"
-            begun = acting.begin_effect(**self._by(lease), key=key, name="undo_it", request_key=request_key)
+            begun = acting.begin_effect(
+                still_may_decide=authority.still_may_decide,
+                **self._by(lease),
+                key=key,
+                name="undo_it",
+                request_key=request_key,
+            )
             if begun.perform:
                 self._take_up(begun, lost=lost)
 

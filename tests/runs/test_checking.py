@@ -658,6 +658,7 @@ def report(claimed, **values):
 
 def begin(claimed):
     return acting.begin_effect(
+        still_may_decide=authority.still_may_decide,
         agent=claimed.run.agent,
         run_id=claimed.run.public_id,
         token=claimed.lease.token,
@@ -747,6 +748,7 @@ def test_two_waits_may_have_a_fact_of_the_same_name_each():
 def with_an_effect_under_way(**facts):
     started = builders.a_running_run()
     acting.begin_effect(
+        still_may_decide=authority.still_may_decide,
         agent=started.run.agent,
         run_id=started.run.public_id,
         token=started.lease.token,

@@ -12,6 +12,7 @@ from ledger.attempts import attempt_token
 from ledger.effects import Declared
 from ledger.errors import InDoubt, KeyReused, PayloadInvalid
 from ledger.models import Effect
+from reviewqueue import authority
 from runs import acting, control, expiry, halting, leases, lifecycle, returning, safe_points, settling
 from runs.checkpoints import Snapshot
 from runs.errors import AgentHalted, ApprovalRequired, NotPermitted, NotReady, RunCancelled, RunFinished
@@ -76,7 +77,11 @@ def undo_key(run: Run, key: str, attempt: int = 1) -> str:
 def begin_undo(claimed: Claimed, key: str, **overrides: Any) -> acting.Begun:
     run = claimed.run
     words = {"agent": run.agent, "run_id": run.public_id, "token": claimed.lease.token, "name": "cancel_purchase_order"}
-    return acting.begin_effect(key=overrides.pop("undo", None) or undo_key(run, key), **{**words, **overrides})
+    return acting.begin_effect(
+        still_may_decide=authority.still_may_decide,
+        key=overrides.pop("undo", None) or undo_key(run, key),
+        **{**words, **overrides},
+    )
 
 
 def report_undo(run: Run, key: str, status: str = "applied", *, attempt: int = 1, **overrides: Any) -> Any:

@@ -7,6 +7,7 @@ import pytest
 from ledger import clock
 from ledger.errors import PayloadInvalid
 from ledger.models import Effect
+from reviewqueue import authority
 from runs import control, expiry, halting
 from runs.acting import begin_effect, report_effect
 from runs.checkpoints import Snapshot
@@ -67,6 +68,7 @@ def commit(started, after=0, token=""):
 
 def begin(started, key="order", **wanted):
     return begin_effect(
+        still_may_decide=authority.still_may_decide,
         agent=started.run.agent,
         run_id=started.run.public_id,
         token=started.lease.token,
@@ -273,6 +275,7 @@ def test_a_restart_names_every_failed_effect():
         builders.check(continuation_id)
     [claimed] = builders.claim(started.run.agent)
     again = begin_effect(
+        still_may_decide=authority.still_may_decide,
         agent=started.run.agent,
         run_id=started.run.public_id,
         token=claimed.lease.token,

@@ -151,7 +151,14 @@ class Walk:
         run, key = self.run(), f"act-{self.acts}"
         declared = Declared(compensation={"name": "undo_it", "arguments": key}, compensate_on=tuple(On.values))
         words = {"agent": self.agent, "run_id": run.public_id, "key": key}
-        begun = begin_effect(**words, token=self.token, name="do_it", arguments=key, declared=declared)
+        begun = begin_effect(
+            still_may_decide=authority.still_may_decide,
+            **words,
+            token=self.token,
+            name="do_it",
+            arguments=key,
+            declared=declared,
+        )
         report_effect(**words, attempt_token=begun.attempt_token, status=status, **said)
 
     def act_unsure(self) -> None:
@@ -163,7 +170,7 @@ class Walk:
         due = compensation.due_undos(run.public_id, on=run.ending_on)
         if due:
             words = {"agent": self.agent, "run_id": run.public_id, "key": compensation.undo_key(due[0])}
-            begun = begin_effect(**words, token=self.token, name="undo_it")
+            begun = begin_effect(still_may_decide=authority.still_may_decide, **words, token=self.token, name="undo_it")
             if begun.perform:
                 report_effect(**words, attempt_token=begun.attempt_token, status=status)
 

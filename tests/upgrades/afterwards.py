@@ -17,7 +17,7 @@ from django.contrib.auth.models import User  # noqa: E402  Django first
 
 from ledger import tokens  # noqa: E402
 from ledger.models import Effect  # noqa: E402
-from reviewqueue import tasks  # noqa: E402
+from reviewqueue import authority, tasks  # noqa: E402
 from reviewqueue.doctor import rows  # noqa: E402
 from runs import acting, settling  # noqa: E402
 from runs.lifecycle import complete_run  # noqa: E402
@@ -56,7 +56,9 @@ def finish(key: str) -> list[Any]:
 
 def act(claimed: Claimed, permit: str) -> None:
     words = {"agent": claimed.run.agent, "run_id": claimed.run.public_id, "key": "order:PR-4711"}
-    begun = acting.begin_effect(token=claimed.lease.token, permit=permit, **builders.CALL, **words)
+    begun = acting.begin_effect(
+        still_may_decide=authority.still_may_decide, token=claimed.lease.token, permit=permit, **builders.CALL, **words
+    )
     acting.report_effect(attempt_token=begun.attempt_token, status="applied", **words)
 
 
@@ -67,7 +69,9 @@ def go_on_taking_back(key: str) -> dict[str, str]:
     token = tokens.mint("lse", run.fence, run.public_id)
     undo = undoing.undo_key(run, "first")
     words = {"agent": run.agent, "run_id": run.public_id, "key": undo, "name": "cancel_purchase_order"}
-    begun = acting.begin_effect(token=token, arguments={"of": "first"}, **words)
+    begun = acting.begin_effect(
+        still_may_decide=authority.still_may_decide, token=token, arguments={"of": "first"}, **words
+    )
     undoing.report_undo(run, "first", attempt_token=begun.attempt_token)
     return undoing.statuses(run)
 

@@ -225,6 +225,7 @@ WORKERS: dict[tuple[str, str], Operation] = {
             "was_compensated",
             "facts_unchecked",
             "facts_changed",
+            "approval_lost",
             "approval_required",
             "call_not_approved",
             "permit_used",

@@ -6,6 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ledger.exact import ABSENT
+from reviewqueue import authority
 from reviewqueue.api import replies, serializers
 from reviewqueue.api.authentication import worker_of
 from reviewqueue.api.fields import read
@@ -32,6 +33,7 @@ class OneEffect(ApiView):
             repeat=asked["repeat"],
             request_key=request_key(request),
             declared=serializers.declared(asked),
+            still_may_decide=authority.still_may_decide,
         )
         return Response(replies.begun(outcome), status=201 if outcome.new else 200)
 

@@ -1,0 +1,182 @@
+"""Revocation: an answer and its permit end when a person behind them loses the permission to decide.
+
+``StillMayDecide`` comes from the layer that knows people. The claim judges every answer that the run is about to continue
+on, and the begin of an effect judges every decision behind its permit, both under the run's lock. A lost answer of the
+newest boundary is asked again in a new round. An older one cannot be reopened, because the run is past it: its permit is
+void, its key is free, and the agent asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from ledger import consulting
+from ledger.errors import Refusal
+from ledger.models import Effect
+from ledger.states import EffectStatus
+from ledger.transactions import assert_open
+from runs.decisions import Said, move_decisions
+from runs.endings import end_run
+from runs.errors import ApprovalLost, ApprovalRequired
+from runs.interrupts import free_keys, reopen_interrupt, siblings_of
+from runs.leases import end_lease
+from runs.models import Decision, Interrupt, Permit, Run
+from runs.permits import void_permits
+from runs.states import DecisionStatus, InterruptStatus, RunStatus
+from runs.timeline import note
+
+#: Why a permit or a continuation was voided; the worker that asks with it is told so (``approval_lost``).
+AUTHORITY_LOST = "authority was lost"
+SYSTEM = "system:authority"
+#: An effect in one of these is done: its permit has nothing left to allow.
+DONE = frozenset({EffectStatus.APPLIED, EffectStatus.COMPENSATED})
+
+#: Tells whether the person behind an accepted decision may still give it, at this moment.
+StillMayDecide = Callable[[Decision], bool]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LostApproval:
+    """A permit that allows nothing any more, and those of the decisions behind it whose people may no longer decide."""
+
+    permit: Permit
+    decisions: list[Decision]
+
+    @property
+    def interrupt(self) -> Interrupt:
+        return self.permit.decision.interrupt
+
+
+def judge_permit(permit: Permit, still_may_decide: StillMayDecide) -> LostApproval | None:
+    """Judge every decision that the permit rests on; ``None``: it is good. With a quorum, each vote counts."""
+    lost = [decision for decision in _decisions_behind(permit) if not still_may_decide(decision)]
+    return LostApproval(permit=permit, decisions=lost) if lost else None
+
+
+def _decisions_behind(permit: Permit) -> list[Decision]:
+    closing = permit.decision
+    interrupt = closing.interrupt
+    if interrupt.quorum == 1:
+        return [closing]
+    votes = Decision.objects.filter(interrupt=interrupt, status=DecisionStatus.ACCEPTED, closes=False)
+    others = list(votes.select_related("by", "queue").order_by("created_at", "id"))
+    for vote in others:
+        vote.interrupt = interrupt
+    return [closing, *others]
+
+
+# --- an effect begins -------------------------------------------------------------------------------------------------
+
+
+def refuse_lost_approval(run: Run, lost: LostApproval, *, now: datetime) -> Refusal:
+    """Void the approval under the run's lock, ask for a new one, and return the refusal for the worker that wanted to act.
+
+    ``ApprovalLost``: the request is open again and the lease has ended, as after a changed fact. ``ApprovalRequired``: the
+    lease goes on and the agent must ask again, since the run is past the request, or this lease has begun an effect.
+    """
+    assert_open()
+    [interrupt] = _locked([lost.interrupt.pk])
+    reason = interrupt.reason
+    if _is_at_the_newest_boundary(run, interrupt) and not consulting.begun_under(scope=run.public_id, fence=run.fence):
+        end_lease(run)
+        run.fence += 1
+        _ask_again(run, interrupt, lost.decisions, now=now)
+        return ApprovalLost(interrupt=interrupt.public_id, reason=reason)
+    _retire(run, interrupt, lost.decisions, now=now)
+    return revoked_approval(reason)
+
+
+def revoked_approval(reason: str) -> ApprovalRequired:
+    """Return the refusal for a call whose approval was revoked, and whose request is not open again."""
+    words = "The person who approved this may no longer approve it. Ask again, for the reason"
+    return ApprovalRequired(f"{words} {reason}.", reason=reason)
+
+
+def _is_at_the_newest_boundary(run: Run, interrupt: Interrupt) -> bool:
+    return (
+        interrupt.status == InterruptStatus.ANSWERED
+        and not interrupt.renewed
+        and interrupt.epoch == run.epoch
+        and interrupt.checkpoint.number == run.checkpoint_number
+    )
+
+
+# --- a worker claims --------------------------------------------------------------------------------------------------
+
+
+def revoke_lost_answers(
+    run: Run,
+    said: Said,
+    *,
+    checkpoint_id: int,
+    effects: Iterable[Effect],
+    still_may_decide: StillMayDecide,
+    now: datetime,
+) -> tuple[bool, Said]:
+    """Judge what a claim continues on: the answers of its boundary, and older ones that may still allow an effect.
+
+    Returns whether a request is open again, in which case nothing may be leased, and what remains of ``said``.
+    """
+    allowing = _still_allowing(said, effects, now=now)
+    lost: dict[int, list[Decision]] = {}
+    for decision in [*said.accepted, *said.votes]:
+        interrupt = decision.interrupt
+        judged = interrupt.pk in allowing or (decision.by_id is not None and _is_of(interrupt, checkpoint_id))
+        if judged and not still_may_decide(decision):
+            lost.setdefault(interrupt.pk, []).append(decision)
+    if not lost:
+        return False, said
+    reopened = False
+    for interrupt in _locked(lost):
+        if run.ending:
+            break
+        if _is_of(interrupt, checkpoint_id):
+            _ask_again(run, interrupt, lost[interrupt.pk], now=now)
+            reopened = True
+        else:
+            _retire(run, interrupt, lost[interrupt.pk], now=now)
+    return reopened, said.without(set(lost))
+
+
+def _is_of(interrupt: Interrupt, checkpoint_id: int) -> bool:
+    is_answered = interrupt.status == InterruptStatus.ANSWERED and not interrupt.renewed
+    return is_answered and interrupt.checkpoint_id == checkpoint_id
+
+
+def _still_allowing(said: Said, effects: Iterable[Effect], *, now: datetime) -> set[int]:
+    """Return the interrupts whose permit may still let an effect begin: not void, not past its end, not used up."""
+    used_up = {effect.permit_ref for effect in effects if effect.status in DONE}
+    good = [permit for permit in said.permits if permit.valid_until > now and permit.public_id not in used_up]
+    return {permit.decision.interrupt_id for permit in good}
+
+
+# --- both -------------------------------------------------------------------------------------------------------------
+
+
+def _locked(interrupt_pks: Iterable[int]) -> list[Interrupt]:
+    rows = Interrupt.objects.select_for_update(of=("self",), no_key=True).select_related("policy", "checkpoint")
+    return list(rows.defer("checkpoint__state").filter(pk__in=list(interrupt_pks)).order_by("id"))
+
+
+def _ask_again(run: Run, interrupt: Interrupt, lost: list[Decision], *, now: datetime) -> None:
+    """Open the same request in a new round; after ``max_rounds`` the run ends."""
+    if interrupt.round >= interrupt.policy.max_rounds:
+        end_run(run, RunStatus.EXPIRED, reason="The review was renewed too often.", actor=SYSTEM, now=now)
+        return
+    reopen_interrupt(run, interrupt, verb="revoke", reason=AUTHORITY_LOST, now=now, only=lost)
+    _note_lost(run, "resume.denied", interrupt, lost, now=now)
+
+
+def _retire(run: Run, interrupt: Interrupt, lost: list[Decision], *, now: datetime) -> None:
+    """End an approval whose request cannot be reopened: no permit, and the key is free, so the agent may ask again."""
+    move_decisions(interrupt, "revoke", only=lost)
+    free_keys([interrupt, *siblings_of(interrupt, InterruptStatus.SUPERSEDED)])
+    void_permits(run, reason=AUTHORITY_LOST, now=now, interrupt=interrupt)
+    _note_lost(run, "approval.revoked", interrupt, lost, now=now)
+
+
+def _note_lost(run: Run, move: str, interrupt: Interrupt, lost: list[Decision], *, now: datetime) -> None:
+    ids = [decision.public_id for decision in lost]
+    note(run, move, actor=SYSTEM, at=now, decision=ids[0], decisions=ids, interrupt=interrupt.public_id)
