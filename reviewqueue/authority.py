@@ -9,6 +9,7 @@ effect at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -18,11 +19,12 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from ledger import compiled
 from ledger.compiled import Compiled
 from ledger.errors import NotFound, PayloadInvalid, Refusal
+from runs.claims import is_claimed_by_other
 from runs.errors import NoDecider, NotPermitted, SelfReview
 from runs.lineage import policy_for
 from runs.models import Agent, Assignee, Decision, Event, Interrupt, Policy, Queue, Run
 from runs.settling import OPERATORS, may_settle
-from runs.states import APPROVING, Cause
+from runs.states import APPROVING, Cause, DecisionStatus
 
 _NAMED = 5
 
@@ -99,8 +101,14 @@ def why_not_decide(person: AbstractUser, interrupt: Interrupt) -> Refusal | None
     """Return why this person may not decide this interrupt (claims apart), or ``None``.
 
     The rules of the wait's own policy and of today's both have to allow it: a policy that was made stricter holds at
-    once, one that was made looser does not weaken an open wait.
+    once, one that was made looser does not weaken an open wait. A request whose every assignee has lost the permission is
+    for the leads of its queue.
     """
+    return _why_not(person, interrupt, has_decided=False)
+
+
+def _why_not(person: AbstractUser, interrupt: Interrupt, *, has_decided: bool) -> Refusal | None:
+    """``has_decided``: a lead's own decision stays good whoever is assigned since, as a lead assigns."""
     queue = interrupt.queue
     if not person.is_active:
         return NotPermitted("Your account is disabled.")
@@ -111,7 +119,9 @@ def why_not_decide(person: AbstractUser, interrupt: Interrupt) -> Refusal | None
     if not is_member:
         return NotPermitted(f"You are not a reviewer of {queue.slug}.", who_can=who_can_decide(interrupt))
     if is_assigned and not is_theirs:
-        return NotPermitted("This was assigned to somebody else.", who_can=who_can_decide(interrupt))
+        may_lead = leads(person, queue)
+        if not (may_lead and (has_decided or not _able_assignees(interrupt).exists())):
+            return NotPermitted("This was assigned to somebody else.", who_can=who_can_decide(interrupt))
     if interrupt.run.initiator_id == person.pk and not _self_review_allowed(interrupt):
         return SelfReview(who_can=who_can_decide(interrupt))
     return None
@@ -119,13 +129,14 @@ def why_not_decide(person: AbstractUser, interrupt: Interrupt) -> Refusal | None
 
 def _membership() -> QuerySet[Group]:
     of_queue = Q(pk=compiled.number("reviewers")) | Q(pk=compiled.number("leads"))
-    return Group.objects.filter(of_queue, user=compiled.number("person"))
+    # Active as the row says now: the person may have been deactivated since this request read them.
+    return Group.objects.filter(of_queue, user=compiled.number("person"), user__is_active=True)
 
 
 def _stands() -> QuerySet[Any, tuple[Any, ...]]:
     """Return, in one statement: is the person in the queue, is the wait anybody's, is it theirs?"""
     assigned = Assignee.objects.filter(interrupt=OuterRef("pk"))
-    theirs = assigned.filter(person=compiled.number("person"))
+    theirs = assigned.filter(person=compiled.number("person"), released_at=None)
     wait = Interrupt.objects.filter(pk=compiled.number("interrupt"))
     return wait.values_list(Exists(_membership()), Exists(assigned), Exists(theirs))
 
@@ -146,7 +157,7 @@ def still_may_decide(decision: Decision) -> bool:
         return not approved_by_default or _default_may_approve(interrupt)
     if interrupt.quorum > 1:
         return vote_stands(decision)
-    return why_not_decide(decision.by, interrupt) is None
+    return _why_not(decision.by, interrupt, has_decided=True) is None
 
 
 def vote_stands(vote: Decision) -> bool:
@@ -166,13 +177,23 @@ def _is_member(person: AbstractUser, queue: Queue) -> bool:
 
 def who_can_decide(interrupt: Interrupt) -> list[str]:
     """Return the addresses of the people who may decide this interrupt, at most twenty."""
-    able = deciders_of(interrupt.queue)
-    assigned = list(interrupt.assignees.values_list("person_id", flat=True))
-    if assigned:
-        able = able.filter(pk__in=assigned)
-    if interrupt.run.initiator_id and not _self_review_allowed(interrupt):
-        able = able.exclude(pk=interrupt.run.initiator_id)
+    able = _not_barred(deciders_of(interrupt.queue), interrupt)
+    if interrupt.queue is not None and interrupt.assignees.exists():
+        assigned = _able_assignees(interrupt)
+        able = assigned if assigned.exists() else able.filter(groups=interrupt.queue.leads_id)
     return list(able.values_list("username", flat=True)[:20])
+
+
+def _able_assignees(interrupt: Interrupt) -> QuerySet[AbstractUser]:
+    """Return the people whom this is assigned to and who may decide it."""
+    assigned = interrupt.assignees.filter(released_at=None).values("person")
+    return _not_barred(deciders_of(interrupt.queue).filter(pk__in=assigned), interrupt)
+
+
+def _not_barred(people: QuerySet[AbstractUser], interrupt: Interrupt) -> QuerySet[AbstractUser]:
+    initiator = interrupt.run.initiator_id
+    barred = initiator is not None and not _self_review_allowed(interrupt)
+    return people.exclude(pk=initiator) if barred else people
 
 
 def deciders_of(queue: Queue | None) -> QuerySet[AbstractUser]:
@@ -288,6 +309,48 @@ def may_waive_fact(person: AbstractUser, run: Run) -> bool:
     """Tell whether the person may let the run go on without a fact: one of the agent's owners or an operator, who did not
     start it."""
     return answers_for(person, run.agent) and run.initiator_id != person.pk
+
+
+def is_held_by_other(interrupt: Interrupt, person: AbstractUser, *, now: datetime) -> bool:
+    """Tell whether another person's claim keeps this one out. The claim of a person who may no longer decide does not."""
+    return is_claimed_by_other(interrupt, person, now=now) and holder_may_decide(interrupt)
+
+
+def holder_may_decide(interrupt: Interrupt) -> bool:
+    """Tell whether the person who claimed this may decide it now."""
+    holder = interrupt.claimed_by
+    return holder is not None and why_not_decide(holder, interrupt) is None
+
+
+def lost_claims() -> Q:
+    """Return the filter for interrupts claimed by a person who is inactive, or no longer in the queue."""
+    return Q(claimed_by__isnull=False) & ~Q(Exists(_members(OuterRef("claimed_by"), to="")))
+
+
+def lost_assignments() -> QuerySet[Assignee]:
+    """Return, inside a query of interrupts, the assignments of each to people who may no longer decide it."""
+    assigned = Assignee.objects.filter(interrupt=OuterRef("pk"), released_at=None)
+    return assigned.filter(~Exists(_members(OuterRef("person"), to="interrupt__")))
+
+
+def lost_votes() -> QuerySet[Decision]:
+    """Return, inside a query of interrupts, the votes of each that wait for others and count no more."""
+    counted = Decision.objects.filter(interrupt=OuterRef("pk"), status=DecisionStatus.COUNTED)
+    now, then = _members(OuterRef("by"), to="interrupt__"), _members(OuterRef("by"), to="", of="queue")
+    return counted.filter(~Exists(now), ~Exists(then))
+
+
+def is_stuck() -> Q:
+    """Return the filter for interrupts that are assigned, and to nobody who may decide: their leads have to act."""
+    assigned = Assignee.objects.filter(interrupt=OuterRef("pk"))
+    able = assigned.filter(Exists(_members(OuterRef("person"), to="interrupt__")), released_at=None)
+    return Q(Exists(assigned)) & ~Q(Exists(able))
+
+
+def _members(person: OuterRef, *, to: str, of: str = "queue") -> QuerySet[AbstractUser]:
+    """Return the person, inside a query of rows that lead by ``to`` and ``of`` to a queue, if active and a decider in it."""
+    active = get_user_model().objects.filter(pk=person, is_active=True)
+    return active.filter(Q(groups=OuterRef(f"{to}{of}__reviewers")) | Q(groups=OuterRef(f"{to}{of}__leads")))
 
 
 def leads(person: AbstractUser, queue: Queue | None) -> bool:

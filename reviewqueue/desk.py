@@ -38,7 +38,9 @@ def claim(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
     refusal = authority.why_not_decide(responder, interrupt) or _closed(interrupt, now=now)
     if refusal is not None:
         raise refusal
-    take_over = authority.leads(responder, interrupt.queue)
+    take_over = authority.leads(responder, interrupt.queue) or not authority.is_held_by_other(
+        interrupt, responder, now=now
+    )
     claims.claim_interrupt(interrupt, responder, take_over=take_over, now=now)
     _note(run, "interrupt.claimed", responder, interrupt, now=now)
     return interrupt
@@ -48,7 +50,7 @@ def claim(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
 def release(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
     """Let the interrupt go; a lead may end another's claim."""
     run, interrupt, now = _lock(responder, interrupt_id)
-    if claims.is_claimed_by_other(interrupt, responder, now=now) and not authority.leads(responder, interrupt.queue):
+    if authority.is_held_by_other(interrupt, responder, now=now) and not authority.leads(responder, interrupt.queue):
         raise claims.refuse_claimed(interrupt)
     if interrupt.claimed_by_id is None or (interrupt.quorum > 1 and interrupt.claimed_by_id != responder.pk):
         return interrupt

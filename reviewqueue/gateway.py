@@ -215,7 +215,7 @@ def _find_refusal(
         return StaleVersion(detail, state_version=interrupt.state_version, content_digest=interrupt.content_digest)
     if seen.content_digest and seen.content_digest != interrupt.content_digest:
         return StaleVersion(state_version=interrupt.state_version, content_digest=interrupt.content_digest)
-    if claims.is_claimed_by_other(interrupt, responder, now=now):
+    if authority.is_held_by_other(interrupt, responder, now=now):
         return claims.refuse_claimed(interrupt)
     return None if vote is None else refuse_second(interrupt, vote)
 

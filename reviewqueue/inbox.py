@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from django.contrib.auth.models import AbstractUser
-from django.db.models import Exists, Func, OuterRef, Q, QuerySet, TextField, Value
+from django.db.models import BooleanField, Exists, ExpressionWrapper, Func, OuterRef, Q, QuerySet, TextField, Value
 from django.db.models.lookups import GreaterThan, LessThan
 from django.utils.dateparse import parse_datetime
 
@@ -56,13 +56,17 @@ _NOT_IN_ROWS = ("message", "evidence", "metadata")
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One line of a list: the wait, how many facts changed, who decided it, who may decide it, whether somebody holds it."""
+    """One line of a list: the wait, how many facts changed, who decided it, who may decide it, whether somebody holds it.
+
+    ``is_stuck``: it is assigned only to people who may no longer decide, so a lead of its queue has to act.
+    """
 
     interrupt: Interrupt
     changed_facts: int
     decision: Decision | None
     may_decide: bool
     is_held: bool
+    is_stuck: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +162,7 @@ def _decidable(person: AbstractUser) -> Q:
     """Return the filter for waits of the person's own desks, that are theirs to decide as far as a row can tell."""
     groups = list(person.groups.values_list("pk", flat=True))
     desks = Queue.objects.filter(Q(reviewers__in=groups) | Q(leads__in=groups))
+    led = Queue.objects.filter(leads__in=groups)
     assigned = Assignee.objects.filter(interrupt=OuterRef("pk"))
     started = Run.objects.filter(pk=OuterRef("run"), initiator=person.pk)
     voted = Decision.objects.filter(
@@ -166,7 +171,8 @@ def _decidable(person: AbstractUser) -> Q:
         status=DecisionStatus.COUNTED,
         content_digest=OuterRef("content_digest"),
     )
-    is_ours = Q(~Exists(assigned)) | Q(Exists(assigned.filter(person=person.pk)))
+    is_ours = Q(~Exists(assigned)) | Q(Exists(assigned.filter(person=person.pk, released_at=None)))
+    is_ours |= Q(queue__in=led) & authority.is_stuck()
     return Q(queue__in=desks) & is_ours & Q(~Exists(voted)) & (Q(policy__self_review=True) | Q(~Exists(started)))
 
 
@@ -206,13 +212,13 @@ def is_mine(person: AbstractUser, *, now: datetime) -> Q:
     """Return the filter for what a person holds, or was given."""
     # One list of ids, not two conditions: joined by "or" they would be asked of every wait there is.
     held = Interrupt.objects.filter(status=InterruptStatus.WAITING, claimed_by=person.pk, claimed_until__gt=now)
-    assigned = Assignee.objects.filter(person=person.pk).values_list("interrupt")
+    assigned = Assignee.objects.filter(person=person.pk, released_at=None).values_list("interrupt")
     return Q(pk__in=held.values_list("pk").union(assigned))
 
 
 def is_unclaimed(*, now: datetime) -> Q:
-    """Return the filter for what nobody holds."""
-    return Q(claimed_by=None) | Q(claimed_until__lte=now)
+    """Return the filter for what nobody holds; the claim of a person who may no longer decide does not count."""
+    return Q(claimed_by=None) | Q(claimed_until__lte=now) | authority.lost_claims()
 
 
 class _Together(Func):
@@ -265,19 +271,32 @@ def _rows(
     ids = [it.pk for it in shown]
     changed = _changed_facts(shown) if are_open else {}
     decisions = _decisions(shown) if are_closed else {}
-    theirs: set[int] = set()
+    theirs, stuck, lost = set[int](), set[int](), set[int]()
     if are_open and shown:
         theirs = set(Interrupt.objects.filter(_decidable(person), pk__in=ids).values_list("pk", flat=True))
+        stuck, lost = _without_permission(ids)
     return [
         Row(
             interrupt=it,
             changed_facts=changed.get(it.pk, 0),
             decision=decisions.get(it.pk),
             may_decide=it.pk in theirs and it.status == InterruptStatus.WAITING,
-            is_held=it.claimed_by_id is not None and it.claimed_until is not None and it.claimed_until > now,
+            is_held=it.pk not in lost
+            and it.claimed_by_id is not None
+            and it.claimed_until is not None
+            and it.claimed_until > now,
+            is_stuck=it.pk in stuck and it.status == InterruptStatus.WAITING,
         )
         for it in shown
     ]
+
+
+def _without_permission(ids: list[int]) -> tuple[set[int], set[int]]:
+    """Return which of these are assigned to nobody who may decide, and which are claimed by a person who may not."""
+    marks = (authority.is_stuck(), authority.lost_claims())
+    columns = [ExpressionWrapper(mark, output_field=BooleanField()) for mark in marks]
+    found = list(Interrupt.objects.filter(pk__in=ids).values_list("pk", *columns))
+    return {pk for pk, is_stuck, _ in found if is_stuck}, {pk for pk, _, is_lost in found if is_lost}
 
 
 def _changed_facts(shown: Iterable[Interrupt]) -> dict[int, int]:

@@ -16,7 +16,7 @@ from ledger import clock, consulting
 from ledger.errors import NotFound, Refusal
 from ledger.models import Effect
 from reviewqueue import authority, gateway
-from runs import claims, lineage
+from runs import lineage
 from runs.decisions import winner_of
 from runs.halting import open_halts
 from runs.models import Checkpoint, Continuation, Decision, Event, Fact, Halt, Hold, Interrupt, Outcome, Permit, Run
@@ -48,6 +48,7 @@ class WaitScreen:
     held_by_other: bool
     halt: Halt | None
     is_lead: bool
+    is_stuck: bool
 
     @property
     def is_open(self) -> bool:
@@ -87,7 +88,8 @@ def read_wait(person: AbstractUser, interrupt_id: str, *, now: datetime) -> Wait
         parents=lineage.ancestors(run)[::-1],
         duplicates=list(lineage.asked_elsewhere(interrupt).filter(pk__in=authority.visible_interrupts(person))[:20]),
         halt=open_halts().filter(agent=interrupt.agent_id).first(),
-        held_by_other=claims.is_claimed_by_other(interrupt, person, now=now),
+        held_by_other=authority.is_held_by_other(interrupt, person, now=now),
+        is_stuck=Interrupt.objects.filter(authority.is_stuck(), pk=interrupt.pk).exists(),
         is_lead=authority.leads(person, interrupt.queue),
     )
 

@@ -19,7 +19,7 @@ from django_q.models import OrmQ, Schedule
 from django_q.tasks import async_task
 
 from ledger import clock
-from reviewqueue import typed_answers
+from reviewqueue import permission_sweep, typed_answers
 from reviewqueue.delivery import announcing, deliveries, outbound, sending
 from reviewqueue.models import Heartbeat
 from runs import checking, expiry, feed, files, nesting, probing, retention, signals
@@ -36,7 +36,9 @@ LOOKED_THROUGH = 100  # newest tasks, for one that waits already; behind so many
 SECONDS_FOR_CHECKS = 10  # a check may take forty: with the last one begun in time, still within the task's time-out
 SECONDS_OF_ANNOUNCING = 10
 SECONDS_OF_DELIVERING = 20  # and ten for the last calls to come home: well under that time-out too
+SECONDS_BETWEEN_LOOKS = 15  # for lost permissions
 _last_beat = 0.0
+_last_look = 0.0
 
 
 def entry_point(task: Callable[P, T]) -> Callable[P, T]:
@@ -77,6 +79,8 @@ def enqueue_due_sweeps() -> None:
         or files.anything_to_delete()
     ):
         _enqueue_once("reviewqueue.tasks.sweep")
+    if _looks_for_lost_permissions() and permission_sweep.anything_to_release():
+        _enqueue_once("reviewqueue.tasks.release_lost_permissions")
     if probing.anything_to_probe():
         _enqueue_once("reviewqueue.tasks.probe")
     if feed.anything_to_number():
@@ -96,6 +100,15 @@ def _enqueue_once(task: str) -> None:
     waiting = OrmQ.objects.filter(lock__lte=now, lock__gt=lately).order_by("-pk")[:LOOKED_THROUGH]
     if not any(row.task.get("func") == task for row in waiting):
         async_task(task)
+
+
+def _looks_for_lost_permissions() -> bool:
+    """Tell whether it is time to look: it reads every open request, and what was lost has stopped counting already."""
+    global _last_look
+    if time.monotonic() - _last_look < SECONDS_BETWEEN_LOOKS:
+        return False
+    _last_look = time.monotonic()
+    return True
 
 
 def anything_to_erase() -> bool:
@@ -135,6 +148,12 @@ def _expire_due_waits() -> None:
     while expiry.expire_due_interrupts(limit=SWEPT_AT_ONCE):
         if time.monotonic() - began > SECONDS_OF_EXPIRING:
             break
+
+
+@entry_point
+def release_lost_permissions() -> None:
+    """Record that claims, assignments and votes ended with the permission of their person."""
+    permission_sweep.release_lost_permissions(limit=SWEPT_AT_ONCE)
 
 
 @entry_point

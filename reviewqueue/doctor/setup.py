@@ -11,7 +11,7 @@ from django.core import checks
 
 from ledger.models import Effect
 from ledger.states import EffectStatus
-from reviewqueue.authority import deciders_of
+from reviewqueue.authority import deciders_of, is_stuck
 from reviewqueue.doctor.findings import Finding
 from runs.models import Hold, Interrupt, Policy, Queue
 from runs.states import InterruptStatus
@@ -48,12 +48,17 @@ def policies() -> Iterator[Finding]:
 
 
 def nobody_there() -> Iterator[Finding]:
-    """Find queues that nobody may decide in, and doubts whose owner group has no member."""
+    """Find queues that nobody may decide in, requests assigned to nobody who may, and doubts whose owners have no member."""
     for queue in Queue.objects.order_by("slug"):
         if not deciders_of(queue).exists():
             waiting = Interrupt.objects.filter(queue=queue, status=InterruptStatus.WAITING).count()
             words = f"nobody may decide in {queue.slug}, where {waiting} wait"
             yield Finding(check="queues", words=words, is_wrong=waiting > 0)
+    stuck = Interrupt.objects.filter(is_stuck(), status=InterruptStatus.WAITING).select_related("queue")
+    for interrupt in stuck.order_by("id"):
+        slug = "its queue" if interrupt.queue is None else interrupt.queue.slug
+        words = f"{interrupt.public_id} is assigned only to people who may not decide; a lead of {slug} must act"
+        yield Finding(check="queues", words=words)
     empty = Group.objects.exclude(user__is_active=True).order_by("name")
     for group in empty:
         holds = Hold.objects.filter(owner=group, lifted_at=None).count()

@@ -46,6 +46,7 @@ class ShownRow:
     changed_facts: int
     warnings: Warnings
     is_held: bool
+    is_stuck: bool
     is_mine: bool
     is_open: bool
     may_claim: bool
@@ -161,6 +162,7 @@ def _row(row: inbox.Row, labels: Labels, votes: Tally | None, *, reader: Abstrac
         changed_facts=row.changed_facts,
         warnings=warnings_in([it.title, it.proposal]),
         is_held=row.is_held,
+        is_stuck=row.is_stuck,
         is_mine=is_mine,
         is_open=it.closed_at is None,
         may_claim=row.may_decide and (is_mine or not row.is_held),

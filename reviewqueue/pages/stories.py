@@ -209,7 +209,21 @@ def _claimed(event: Event, known: _Known) -> _Told:
 
 
 def _released(event: Event, known: _Known) -> _Told:
-    return _Told(words="let it go")
+    return _lost_by(event, "A claim ended") if event.refs.get("people") else _Told(words="let it go")
+
+
+def _unassigned(event: Event, known: _Known) -> _Told:
+    return _lost_by(event, "An assignment ended")
+
+
+def _vote_revoked(event: Event, known: _Known) -> _Told:
+    return _lost_by(event, "A vote counts no more")
+
+
+def _lost_by(event: Event, words: str) -> _Told:
+    """Say what ended with the permission of the people whom the event names."""
+    people = seen(", ".join(map(str, event.refs.get("people") or ())), one_line=True)
+    return _Told(words=words, sub=format_html("{} may no longer decide", people), icon="lock", tone="warn")
 
 
 def _expired(event: Event, known: _Known) -> _Told:
@@ -370,6 +384,8 @@ _TOLD: dict[str, Callable[[Event, _Known], _Told]] = {
     "decision.undone": _acted("took the answer back", "undo", "warn"),
     "interrupt.claimed": _claimed,
     "interrupt.released": _released,
+    "interrupt.unassigned": _unassigned,
+    "vote.revoked": _vote_revoked,
     "interrupt.expired": _expired,
     "interrupt.escalated": _escalated,
     "decision.counted": _counted,

@@ -119,9 +119,12 @@ def wait_context(screen: WaitScreen, *, reader: AbstractUser, now: datetime, edi
         "why": why_not_now(screen, now=now),
         "who_can": who_can_in_words(screen.why_not),
         "queue_name": phrases.queue_name(interrupt.queue),
-        "held": interrupt.claimed_by is not None
-        and interrupt.claimed_until is not None
-        and interrupt.claimed_until > now,
+        "held": screen.held_by_other
+        or (
+            interrupt.claimed_by_id == reader.pk
+            and interrupt.claimed_until is not None
+            and interrupt.claimed_until > now
+        ),
         "is_mine": interrupt.claimed_by_id == reader.pk,
         "who": mark_of(reader),
     }

@@ -150,6 +150,9 @@ class Assignee(models.Model):
 
     interrupt = models.ForeignKey(Interrupt, on_delete=models.PROTECT, related_name="assignees", db_index=False)
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    released_at = models.DateTimeField(
+        null=True, help_text="when it ended because the person may no longer decide; a lead assigns anew"
+    )
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["interrupt", "person"], name="a_person_is_assigned_once")]

@@ -18,7 +18,7 @@ from django.db import transaction
 
 from ledger import compensation, effects
 from ledger.effects import Next
-from reviewqueue import authority, gateway, tasks
+from reviewqueue import authority, gateway, permission_sweep, tasks
 from runs import (
     acting,
     approvals,
@@ -34,7 +34,7 @@ from runs import (
     signals,
 )
 from runs.models import FactStatus, Permit
-from tests.reviewqueue import test_gateway
+from tests.reviewqueue import test_gateway, test_lost_permissions
 from tests.runs import (
     test_acting,
     test_checking,
@@ -191,6 +191,30 @@ def a_claim_judges_its_own_boundary_only() -> None:
 @fault(seen_by=test_permits_taken_back.test_an_approval_by_default_ends_when_the_policy_forbids_it, costs=(13,))
 def an_approval_by_default_rests_on_nothing() -> None:
     authority._default_may_approve = lambda interrupt: True
+
+
+@fault(
+    seen_by=test_lost_permissions.test_an_answer_is_not_refused_for_the_claim_of_a_person_who_may_no_longer_decide,
+    costs=(13,),
+)
+def a_claim_keeps_others_out_whoever_holds_it() -> None:
+    authority.holder_may_decide = lambda interrupt: True
+
+
+@fault(
+    seen_by=test_lost_permissions.test_what_is_assigned_to_nobody_who_may_decide_is_for_the_leads,
+    costs=(13,),
+)
+def an_assignment_shuts_the_leads_out_whoever_has_it() -> None:
+    authority._able_assignees = lambda interrupt: authority.deciders_of(interrupt.queue)
+
+
+@fault(
+    seen_by=test_lost_permissions.test_the_sweep_releases_claims_assignments_and_votes_once_and_says_so,
+    costs=(13,),
+)
+def what_rests_on_a_lost_permission_is_never_released() -> None:
+    permission_sweep._release_claim = permission_sweep._release_assignments = nothing
 
 
 @fault(

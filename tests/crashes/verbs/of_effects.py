@@ -52,6 +52,15 @@ def an_effect_is_begun_under_its_permit() -> Act:
     return lambda: begin(claimed.run, **builders.CALL, **words)
 
 
+@verb("runs.acting.begin_effect", says="approval_lost")
+def an_effect_is_refused_whose_approver_lost_the_permission() -> Act:
+    interrupt = an_answered_wait()
+    [claimed] = builders.claim(interrupt.agent)
+    [permit] = claimed.permits
+    builders.a_reviewer().groups.clear()
+    return lambda: begin(claimed.run, **builders.CALL, token=claimed.lease.token, permit=permit.public_id)
+
+
 @verb("runs.acting.begin_effect", says="in_doubt")
 def an_effect_under_way_is_asked_for_again_and_in_doubt() -> Act:
     run = a_leased_run()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from ledger import clock
-from reviewqueue import dead_letters, desk, typed_answers
+from reviewqueue import dead_letters, desk, permission_sweep, typed_answers
 from runs import amending, expiry, signals
 from runs.amending import Amendment
 from runs.models import Interrupt, Signal
@@ -158,6 +158,17 @@ def a_timer_fires() -> Act:
 def people_are_reminded() -> Act:
     due_now(a_reminded_wait(3600, 600))
     return lambda: expiry.remind_due(limit=10)
+
+
+@verb("reviewqueue.permission_sweep.release_lost")
+def what_rests_on_a_lost_permission_is_released() -> Act:
+    ana, ben, _ = three_people()
+    names = [person.get_username() for person in (ana, ben)]
+    interrupt = a_payment(2, assignees=names)
+    builders.decide(interrupt, ana)
+    desk.claim(responder=ana, interrupt_id=interrupt.public_id)
+    ana.groups.clear()
+    return lambda: permission_sweep.release_lost_permissions(limit=10)
 
 
 @verb("runs.expiry.expire_run_if_due")
