@@ -81,7 +81,7 @@ def read_wait(person: AbstractUser, interrupt_id: str, *, now: datetime) -> Wait
         events=list(events)[::-1],
         waits=list(waits.defer("message", "proposal", "evidence").order_by("id")),
         winner=winner_of(interrupt),
-        assignees=[assignee.person for assignee in interrupt.assignees.select_related("person")],
+        assignees=[it.person for it in interrupt.assignees.filter(released_at=None).select_related("person")],
         why_not=authority.why_not_decide(person, interrupt) or _second_vote(person, interrupt),
         tally=so_far,
         has_voted=so_far.includes(person),

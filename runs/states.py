@@ -29,7 +29,10 @@ FINAL = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, R
 
 
 class InterruptStatus(models.TextChoices):
-    """ANSWERED is final only once its continuation is leased: renewal and lost authority reopen it before that."""
+    """ANSWERED is final only once its lease has begun an effect, or reached the next boundary.
+
+    Renewal and lost authority reopen it before that.
+    """
 
     WAITING = "waiting"
     ANSWERED = "answered"

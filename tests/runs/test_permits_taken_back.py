@@ -10,7 +10,7 @@ from ledger import clock
 from reviewqueue import desk
 from runs import expiry
 from runs.errors import ApprovalLost, ApprovalRequired, LeaseLost, PermitExpired
-from runs.models import Continuation, Decision, Event, Interrupt, Permit, Policy, Run
+from runs.models import Assignee, Continuation, Decision, Event, Interrupt, Permit, Policy, Run
 from tests import builders
 from tests.runs.acting_builders import a_rule, begin, report
 
@@ -319,3 +319,21 @@ def test_an_approval_by_default_ends_when_the_policy_forbids_it(when):
     assert Permit.objects.get().void_at is not None
     [again] = builders.suspend_by(Run.objects.get(), token, builders.a_wait()).interrupts
     assert (again.key, again.round) == (interrupt.key, 2)
+
+
+@pytest.mark.proves(13)
+@pytest.mark.parametrize("to", ["another person", "nobody"])
+def test_an_assignment_that_moved_after_the_answer_ends_the_permit(to):
+    """No verb moves it then; if the row says so all the same, the effect does not begin."""
+    ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org")
+    interrupt = builders.a_waiting_interrupt(builders.a_wait(assignees=["ana@example.org"]))
+    a_rule(agent=interrupt.agent)
+    builders.decide(interrupt, ana)
+    token = claimed_token(interrupt.run)
+    if to == "nobody":
+        Assignee.objects.all().delete()
+        assert order(interrupt.run, token).perform
+        return
+    Assignee.objects.update(person=ben)
+    with pytest.raises(ApprovalLost):
+        order(interrupt.run, token)

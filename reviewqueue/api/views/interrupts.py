@@ -68,7 +68,9 @@ class OneInterrupt(ApiView):
         shown = replies.interrupt_whole(
             interrupt,
             facts=interrupt.facts.order_by("id"),
-            assignees=list(interrupt.assignees.order_by("id").values_list("person__username", flat=True)),
+            assignees=list(
+                interrupt.assignees.filter(released_at=None).order_by("id").values_list("person__username", flat=True)
+            ),
             so_far=so_far,
             parents=lineage.ancestors(interrupt.run)[::-1],
             duplicates=lineage.asked_elsewhere(interrupt)
