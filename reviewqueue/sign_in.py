@@ -14,3 +14,7 @@ class ClosedAccountAdapter(DefaultAccountAdapter):
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return False
+
+    def is_ajax(self, request: HttpRequest) -> bool:
+        """Return False always: the JSON answer of a form holds its values, passwords too, and no page asks for it."""
+        return False
