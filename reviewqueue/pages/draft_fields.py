@@ -20,13 +20,29 @@ _STATE = re.compile(rf"verdict|since|state_version|content_digest|request_key|wh
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _SECRET_WORDS = frozenset(
-    "apikey credential credentials cvc cvv otp passcode passphrase passwd password passwords pin pwd secret secrets token totp".split()
+    {
+        *("apikey", "credential", "credentials", "cvc", "cvv", "otp", "passcode", "passphrase", "passwd", "password"),
+        *("passwords", "pin", "pwd", "secret", "secrets", "token", "totp"),
+    }
 )
 #: "key" and "code" are secrets alone, or after one of these.
 _SECRET_ALONE = frozenset({"key", "code"})
 _BEFORE_SECRET = frozenset(
-    "access api auth authentication authorization backup encryption login mfa private recovery secret security signing ssh"
-    " time verification".split()
+    {
+        *(
+            "access",
+            "api",
+            "auth",
+            "authentication",
+            "authorization",
+            "backup",
+            "encryption",
+            "login",
+            "mfa",
+            "private",
+        ),
+        *("recovery", "secret", "security", "signing", "ssh", "time", "verification"),
+    }
 )
 
 
