@@ -151,6 +151,14 @@ ACCOUNT_LOGOUT_ON_GET = False
 ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
 ACCOUNT_LOGOUT_ON_PASSWORD_CHANGE = True
 ACCOUNT_PREVENT_ENUMERATION = True
+ACCOUNT_RATE_LIMITS = {
+    # Wrong passwords, as `sign_in` counts them. "key" is the client's address (IPv6: its /64) with the person.
+    "login_failed": "10/m/ip,5/5m/key,20/h/key",
+    "login_failed_of_person": "100/h/key",  # from all addresses together: five of them have to work at it
+    "login_failed_on_known_device": "10/5m/key,40/h/key",
+    # Allauth's own count of all sign-ins of an address would let one visitor of an office lock out the others.
+    "login": None,
+}
 ACCOUNT_SESSION_REMEMBER = None  # the person ticks it, for SESSION_COOKIE_AGE
 
 SESSION_ENGINE = "django.contrib.sessions.backends.db"
