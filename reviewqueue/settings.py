@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from reviewqueue import environment, log_lines
+from reviewqueue import environment, file_permissions, log_lines
 
 ROOT = Path(__file__).resolve().parent.parent
 VAR = ROOT / "var"
+
+file_permissions.keep_new_files_private()
 
 MODE = environment.one_of("REVIEWQUEUE_MODE", environment.MODES, "production")
 PROCESS = environment.one_of("REVIEWQUEUE_PROCESS", environment.PROCESSES, "command")
@@ -95,11 +97,14 @@ WEB_PROCESSES = environment.number("WEB_PROCESSES", os.cpu_count() or 1)
 WEB_THREADS = environment.number(
     "WEB_THREADS", 12
 )  # of each process: four for pages and calls, the rest for long polls
-_DATABASE = environment.text("DATABASE_URL") or environment.own_database(
-    VAR, "demo.sqlite3" if MODE == "demo" else "reviewqueue.sqlite3"
-)
 DATABASES: dict[str, dict[str, Any]] = {
-    "default": environment.database(_DATABASE, process=PROCESS, pool_size=WEB_THREADS)
+    # The address holds a password: no setting of its own, which an error report or `diffsettings` would print.
+    "default": environment.database(
+        environment.text("DATABASE_URL")
+        or environment.own_database(VAR, "demo.sqlite3" if MODE == "demo" else "reviewqueue.sqlite3"),
+        process=PROCESS,
+        pool_size=WEB_THREADS,
+    )
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
