@@ -276,6 +276,8 @@ TIME_ZONE = "UTC"
 USE_I18N = True
 LANGUAGE_CODE = "en"
 
+DEFAULT_EXCEPTION_REPORTER = "reviewqueue.error_reports.ErrorReporter"
+DEFAULT_EXCEPTION_REPORTER_FILTER = "reviewqueue.error_reports.ErrorReportFilter"
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -286,10 +288,12 @@ LOGGING = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": environment.text("LOG_LEVEL", "INFO").upper()},
     "loggers": {
-        "django": {"handlers": [], "propagate": True},
+        # Not below INFO: at DEBUG a template tells its whole context, what somebody typed among it.
+        "django": {"handlers": [], "propagate": True, "level": "INFO"},
         "django.request": {"filters": ["refusals"]},
         "django.server": {"handlers": [], "propagate": True},
         "httpx": {"level": "WARNING"},
+        "httpcore": {"level": "WARNING"},  # at DEBUG it tells every header of a reply
         "django-q": {"level": "WARNING"},  # it tells of every task, twice
     },
 }

@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -44,13 +45,14 @@ def test_a_command_makes_its_database_and_what_lies_beside_it_for_its_user_alone
     assert found == {"queue.sqlite3": 0o600, "queue.sqlite3-wal": 0o600, "queue.sqlite3-shm": 0o600}
 
 
-def test_the_folder_of_its_own_is_made_for_its_user_alone(tmp_path: Path):
+def test_the_folder_of_its_own_is_made_for_its_user_alone():
     before = os.umask(0)
     try:
-        environment.own_database(tmp_path / "var", "x.sqlite3")
+        with tempfile.TemporaryDirectory() as folder:
+            environment.own_database(Path(folder) / "var", "x.sqlite3")
+            assert mode_of(Path(folder) / "var") == 0o700
     finally:
         os.umask(before)
-    assert mode_of(tmp_path / "var") == 0o700
 
 
 def test_a_narrower_umask_is_kept_and_children_inherit_it():
