@@ -6,10 +6,12 @@ query and the local variables of every frame. Here names are reported, and value
 
 from __future__ import annotations
 
+from collections.abc import ItemsView
 from types import FrameType
 from typing import Any
 
-from django.http import HttpRequest, QueryDict
+from django.http import HttpRequest
+from django.utils.datastructures import MultiValueDict
 from django.views.debug import ExceptionReporter, SafeExceptionReporterFilter
 
 #: Request metadata that is reported with its value.
@@ -38,10 +40,10 @@ class ErrorReportFilter(SafeExceptionReporterFilter):
     def get_post_parameters(self, request: HttpRequest | None) -> dict[str, Any]:
         return {} if request is None else self.without_values(request.POST)
 
-    def get_traceback_frame_variables(self, request: HttpRequest, tb_frame: FrameType) -> list[tuple[str, Any]]:
-        return [(name, f"<{type(value).__name__}>") for name, value in tb_frame.f_locals.items()]
+    def get_traceback_frame_variables(self, request: HttpRequest, tb_frame: FrameType) -> ItemsView[str, Any]:
+        return {name: f"<{type(value).__name__}>" for name, value in tb_frame.f_locals.items()}.items()
 
-    def without_values(self, fields: QueryDict) -> dict[str, Any]:
+    def without_values(self, fields: MultiValueDict[str, Any]) -> dict[str, Any]:
         """Return the names of these fields."""
         return dict.fromkeys(fields, self.cleansed_substitute)
 
@@ -57,4 +59,4 @@ class ErrorReporter(ExceptionReporter):
         return data
 
     def _get_raw_insecure_uri(self) -> str:
-        return f"{self.request.scheme}://{self.request._get_raw_host()}{self.request.path}"
+        return str(super()._get_raw_insecure_uri()).partition("?")[0]  # type: ignore[misc]  # the stubs leave it out
