@@ -26,9 +26,15 @@ OLDEST_PYTHON = (3, 11)
 
 
 def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["help"] and arguments[1:2] in (["lock"], ["test"]):
+        arguments = [arguments[1], "--help"]  # Django has a "test" of its own, and no "lock"
     command = arguments[0] if arguments else "help"
     if sys.version_info < OLDEST_PYTHON:
         return refuse(f"Review Queue needs Python 3.11 or newer; this is {sys.version.split()[0]} ({sys.executable}).")
+    if command == "lock":
+        from reviewqueue.locks import read_arguments
+
+        read_arguments(arguments[1:])  # help, or an unknown argument, ends here: nothing is installed or written
     if os.environ.get("REVIEWQUEUE_ENVIRONMENT") != "own":  # "own": a container or a distribution has made it
         enter_environment("test" if command in ("test", "lock") else "run", arguments)
     if command == "lock":

@@ -22,6 +22,7 @@ from reviewqueue import authority
 from reviewqueue.delivery.deliveries import given_up, order_again
 from reviewqueue.delivery.models import Delivery
 from reviewqueue.models import SignalAct
+from reviewqueue.pagination import older_than
 from runs import signals
 from runs.errors import NotPermitted
 from runs.models import Signal
@@ -30,7 +31,6 @@ from runs.signals import match_signals, signal_status, standing_so
 PAGE = 20
 COUNTED = 1_000
 SMALL = 4_000  # characters of a body that a list shows; a larger one stands on a page of its own
-_LARGEST_ID = 10**18
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ def list_dead_signals(person: AbstractUser, *, after: str = "") -> Letters:
         signals=shown,
         signal_count=_counted(_dead_signals(person)),
         message_count=_counted(_dead_messages(person)),
-        next=str(found[PAGE - 1].pk) if len(found) > PAGE else "",
+        next=found[PAGE - 1].public_id if len(found) > PAGE else "",
     )
 
 
@@ -87,7 +87,7 @@ def list_dead_messages(person: AbstractUser, *, after: str = "") -> Letters:
         messages=found[:PAGE],
         signal_count=_counted(_dead_signals(person)),
         message_count=_counted(_dead_messages(person)),
-        next=str(found[PAGE - 1].pk) if len(found) > PAGE else "",
+        next=found[PAGE - 1].public_id if len(found) > PAGE else "",
     )
 
 
@@ -121,9 +121,7 @@ def _dead_messages(person: AbstractUser) -> QuerySet[Delivery]:
 
 def _from(rows: QuerySet[Any], after: str) -> list[Any]:
     """Return one page and one row more; a place that a browser made up begins at the start."""
-    if after.isascii() and after.isdigit() and len(after) < len(str(_LARGEST_ID)):
-        rows = rows.filter(pk__lt=int(after))
-    return list(rows.order_by("-pk")[: PAGE + 1])
+    return list(older_than(rows, after).order_by("-pk")[: PAGE + 1])
 
 
 def _counted(rows: QuerySet[Any]) -> int:

@@ -15,6 +15,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from reviewqueue.file_permissions import make_folder
+
 MODES = ("production", "demo", "test")
 PROCESSES = ("web", "worker", "command")
 SECONDS_IDLE = 30  # between two statements of one transaction
@@ -85,7 +87,7 @@ def secret_key(*, mode: str, var: Path) -> str:
 
 
 def _kept_key(path: Path) -> str:
-    path.parent.mkdir(exist_ok=True)
+    make_folder(path.parent)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -97,7 +99,7 @@ def _kept_key(path: Path) -> str:
 
 def own_database(var: Path, name: str) -> str:
     """The address of the database that is used where none is given, in `var/`, which the first start makes."""
-    var.mkdir(exist_ok=True)
+    make_folder(var)
     return f"sqlite:///{var / name}"
 
 

@@ -17,7 +17,7 @@ from ledger.errors import NotFound, Refusal
 from ledger.states import OPEN, EffectStatus
 from reviewqueue import authority
 from reviewqueue.filtering import Filters, narrow
-from reviewqueue.inbox import PAGE, View, after_closed, order_of, place_of, read_place
+from reviewqueue.inbox import PAGE, View, after_closed, find_place, order_of, place_of
 from runs import control
 from runs.errors import RunActive
 from runs.halting import open_halts
@@ -92,7 +92,7 @@ def list_expired(person: AbstractUser, *, filters: Filters, to_restart: bool = F
     waits = narrow(every, filters, order=order)
     if to_restart:
         waits = waits.filter(run__status__in=sorted(REVIVABLE), run__epoch=F("epoch"))
-    place = read_place(after)
+    place = find_place(after)
     if place is not None:
         waits = waits.filter(after_closed(*place))
     ids = list(waits.order_by(*order).values_list("pk", flat=True)[: PAGE + 1])

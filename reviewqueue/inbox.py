@@ -19,15 +19,15 @@ from django.utils.dateparse import parse_datetime
 
 from reviewqueue import authority
 from reviewqueue.filtering import Filters, narrow
+from reviewqueue.pagination import PUBLIC_ID, find_primary_key
 from runs.halting import open_halts
-from runs.models import Assignee, Decision, Event, Fact, FactStatus, Halt, Interrupt, Queue, Run
+from runs.models import Assignee, Decision, Fact, FactStatus, Halt, Interrupt, Queue, Run
 from runs.states import DecisionStatus, InterruptStatus
 
 PAGE = 50
 COUNTED = 10_000  # beyond it a count is "10000+": nobody works such a list through, and counting must stay cheap
 CLOSED_COUNTED = 1_000
 EVERYTHING = Filters()
-RECENT = 64  # events
 
 
 class View(StrEnum):
@@ -51,6 +51,8 @@ ENDED = {
     ),
 }
 _RELATED = ("queue", "policy__escalate_to", "agent", "claimed_by", "schema")
+#: What tells of a row's moves: each of them is an event of its run, but for the end of a claim.
+_TRACED = ("pk", "run__timeline_seq", "claimed_by", "claimed_until")
 _NOT_IN_ROWS = ("message", "evidence", "metadata")
 
 
@@ -84,7 +86,7 @@ def list_waits(
     """Return one page of a view. ``after`` is the ``next`` of the page before; a broken one begins at the start."""
     order = order_of(view)
     waits = narrow(of_view(authority.visible_interrupts(person), view, person, now=now), filters, order=order)
-    place = read_place(after)
+    place = find_place(after)
     if place is not None:
         waits = waits.filter(_after_open(*place) if view in OPEN_VIEWS else after_closed(*place))
     # First which ones, by the narrow index; then those rows alone with all that belongs to them.
@@ -107,14 +109,25 @@ def count_open(person: AbstractUser) -> int:
     return waiting.order_by()[: COUNTED + 1].count()
 
 
-def trace_of_moves(*, now: datetime) -> str:
-    """Return a text that changes whenever anything moves, and when a claim ends by itself.
+def trace_of_list(
+    person: AbstractUser, *, view: View, filters: Filters = EVERYTHING, after: str = "", now: datetime
+) -> str:
+    """Return a text that changes when a row of this page of a list does, and when a claim ends by itself.
 
-    Not the newest event alone: of two transactions the one that began first may be seen last, with the smaller number.
+    It is made of rows that the person may see and of nothing else: what moves elsewhere must not be readable from it. The
+    last event of each row's run stands for what is not in the row. With words it is made of the list without them, since a
+    search costs more than the page.
     """
-    events = Event.objects.order_by("-id").values_list("pk", flat=True)[:RECENT]
-    claimed = Interrupt.objects.filter(status=InterruptStatus.WAITING, claimed_by__isnull=False, claimed_until__gt=now)
-    return f"{list(events)} {claimed.count()}"
+    order = order_of(view)
+    waits = narrow(
+        of_view(authority.visible_interrupts(person), view, person, now=now), filters.but(text=""), order=order
+    )
+    place = find_place(after)
+    if place is not None:
+        waits = waits.filter(_after_open(*place) if view in OPEN_VIEWS else after_closed(*place))
+    first = waits.order_by(*order).values("pk")[: PAGE + 1]
+    rows = Interrupt.objects.filter(pk__in=first).order_by("pk").values_list(*_TRACED)
+    return " ".join(f"{pk}.{last}.{by if until is not None and until > now else 0}" for pk, last, by, until in rows)
 
 
 def neighbours(
@@ -247,22 +260,32 @@ def after_closed(_: int, at: datetime, pk: int) -> Q:
 
 
 def place_of(interrupt: Interrupt, view: View) -> str:
+    """Return where a page ended. The row is named by its public id: its number would tell how many rows others have."""
     at = interrupt.deadline if view in OPEN_VIEWS else interrupt.closed_at
-    return f"{interrupt.risk_rank}~{at.isoformat() if at else ''}~{interrupt.pk}"
+    return f"{interrupt.risk_rank}~{at.isoformat() if at else ''}~{interrupt.public_id}"
 
 
-def read_place(text: str) -> tuple[int, datetime, int] | None:
-    """Return the place that a page ended at; ``None`` for a first page, and for what a browser made up."""
+def read_place(text: str) -> tuple[int, datetime, str] | None:
+    """Return what a place says; ``None`` for a first page, and for what a browser made up."""
     rank, _, rest = text.partition("~")
-    moment, _, pk = rest.partition("~")
-    if not (rank.isascii() and rank.isdigit() and pk.isascii() and pk.isdigit() and len(rank) < 5 and len(pk) < 19):
+    moment, _, public_id = rest.partition("~")
+    if not (rank.isascii() and rank.isdigit() and len(rank) < 5 and PUBLIC_ID.fullmatch(public_id)):
         return None
     try:
         at = parse_datetime(moment)
         # As we wrote it: PostgreSQL takes no offset past 15:59, SQLite no time that leaves the calendar in UTC.
-        return None if at is None or at.tzinfo is None else (int(rank), at.astimezone(UTC), int(pk))
+        return None if at is None or at.tzinfo is None else (int(rank), at.astimezone(UTC), public_id)
     except (ValueError, OverflowError):
         return None
+
+
+def find_place(text: str) -> tuple[int, datetime, int] | None:
+    """Return the place that a page ended at, with its row's primary key; ``None`` where there is no such place."""
+    place = read_place(text)
+    if place is None:
+        return None
+    pk = find_primary_key(Interrupt, place[2])
+    return None if pk is None else (place[0], place[1], pk)
 
 
 def _rows(

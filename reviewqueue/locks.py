@@ -5,6 +5,7 @@ Standard library only: `manage.py` calls it before Django. The files name no reg
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -12,6 +13,12 @@ import sys
 from pathlib import Path
 
 OLDEST_PYTHON = "3.11"
+
+
+def read_arguments(arguments: list[str]) -> None:
+    """Exit with status 0 after printing the help, or with 2 for an argument: the command takes none."""
+    described = "Write bootstrap.lock, requirements.lock and requirements-test.lock from pyproject.toml."
+    argparse.ArgumentParser(prog="manage.py lock", description=described, allow_abbrev=False).parse_args(arguments)
 
 
 def write_locks(*, root: Path, uv: Path) -> int:

@@ -16,6 +16,7 @@ from ledger import clock, consulting
 from ledger.errors import NotFound, Refusal
 from ledger.models import Effect
 from reviewqueue import authority, gateway
+from reviewqueue.pagination import older_than
 from runs import lineage
 from runs.decisions import winner_of
 from runs.halting import open_halts
@@ -189,10 +190,8 @@ def list_runs(person: AbstractUser, asked: RunsAsked, *, after: str = "") -> Run
         runs = runs.filter(status=asked.status)
     if asked.agent:
         runs = runs.filter(agent__slug=asked.agent)
-    if after.isascii() and after.isdigit() and len(after) < 19:
-        runs = runs.filter(pk__lt=int(after))
-    found = list(runs[: RUNS + 1])
-    return RunsPage(runs=found[:RUNS], next=str(found[RUNS - 1].pk) if len(found) > RUNS else "")
+    found = list(older_than(runs, after)[: RUNS + 1])
+    return RunsPage(runs=found[:RUNS], next=found[RUNS - 1].public_id if len(found) > RUNS else "")
 
 
 @dataclass(frozen=True, kw_only=True)

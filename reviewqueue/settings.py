@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from reviewqueue import environment, log_lines
+from reviewqueue import environment, file_permissions, log_lines
 
 ROOT = Path(__file__).resolve().parent.parent
 VAR = ROOT / "var"
+
+file_permissions.keep_new_files_private()
 
 MODE = environment.one_of("REVIEWQUEUE_MODE", environment.MODES, "production")
 PROCESS = environment.one_of("REVIEWQUEUE_PROCESS", environment.PROCESSES, "command")
@@ -95,11 +97,14 @@ WEB_PROCESSES = environment.number("WEB_PROCESSES", os.cpu_count() or 1)
 WEB_THREADS = environment.number(
     "WEB_THREADS", 12
 )  # of each process: four for pages and calls, the rest for long polls
-_DATABASE = environment.text("DATABASE_URL") or environment.own_database(
-    VAR, "demo.sqlite3" if MODE == "demo" else "reviewqueue.sqlite3"
-)
 DATABASES: dict[str, dict[str, Any]] = {
-    "default": environment.database(_DATABASE, process=PROCESS, pool_size=WEB_THREADS)
+    # The address holds a password: no setting of its own, which an error report or `diffsettings` would print.
+    "default": environment.database(
+        environment.text("DATABASE_URL")
+        or environment.own_database(VAR, "demo.sqlite3" if MODE == "demo" else "reviewqueue.sqlite3"),
+        process=PROCESS,
+        pool_size=WEB_THREADS,
+    )
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -151,6 +156,14 @@ ACCOUNT_LOGOUT_ON_GET = False
 ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
 ACCOUNT_LOGOUT_ON_PASSWORD_CHANGE = True
 ACCOUNT_PREVENT_ENUMERATION = True
+ACCOUNT_RATE_LIMITS = {
+    # Wrong passwords, as `sign_in` counts them. "key" is the client's address (IPv6: its /64) with the person.
+    "login_failed": "10/m/ip,5/5m/key,20/h/key",
+    "login_failed_of_person": "100/h/key",  # from all addresses together: five of them have to work at it
+    "login_failed_on_known_device": "10/5m/key,40/h/key",
+    # Allauth's own count of all sign-ins of an address would let one visitor of an office lock out the others.
+    "login": None,
+}
 ACCOUNT_SESSION_REMEMBER = None  # the person ticks it, for SESSION_COOKIE_AGE
 
 SESSION_ENGINE = "django.contrib.sessions.backends.db"
@@ -263,6 +276,8 @@ TIME_ZONE = "UTC"
 USE_I18N = True
 LANGUAGE_CODE = "en"
 
+DEFAULT_EXCEPTION_REPORTER = "reviewqueue.error_reports.ErrorReporter"
+DEFAULT_EXCEPTION_REPORTER_FILTER = "reviewqueue.error_reports.ErrorReportFilter"
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -273,10 +288,12 @@ LOGGING = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": environment.text("LOG_LEVEL", "INFO").upper()},
     "loggers": {
-        "django": {"handlers": [], "propagate": True},
+        # Not below INFO: at DEBUG a template tells its whole context, what somebody typed among it.
+        "django": {"handlers": [], "propagate": True, "level": "INFO"},
         "django.request": {"filters": ["refusals"]},
         "django.server": {"handlers": [], "propagate": True},
         "httpx": {"level": "WARNING"},
+        "httpcore": {"level": "WARNING"},  # at DEBUG it tells every header of a reply
         "django-q": {"level": "WARNING"},  # it tells of every task, twice
     },
 }

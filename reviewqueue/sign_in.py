@@ -1,12 +1,25 @@
-"""How people sign in: by e-mail address and password, and nobody signs up.
+"""How people sign in: by e-mail address and password; an operator adds people with `manage.py add_person`.
 
-django-allauth calls the adapter here; operators add people with `manage.py add_person`.
+Wrong passwords are counted by client address and person together, so that a stranger cannot lock a reviewer out. A guess
+from many addresses is slowed by a count of the person alone, from which a browser that has signed in before is exempt: it
+carries a signed cookie and has a count of its own. The limits are `ACCOUNT_RATE_LIMITS` in `settings`.
 """
 
 from __future__ import annotations
 
+import secrets
+from typing import Any
+
 from allauth.account.adapter import DefaultAccountAdapter
-from django.http import HttpRequest
+from allauth.core.internal import ratelimit
+from django.conf import settings
+from django.contrib.auth.models import AbstractUser
+from django.http import HttpRequest, HttpResponse
+from django.utils.crypto import constant_time_compare, salted_hmac
+
+KNOWN_DEVICE = "known_device"
+KNOWN_DEVICE_AGE = 180 * 24 * 3600  # seconds
+_SALT = "reviewqueue.sign_in.known_device"
 
 
 class ClosedAccountAdapter(DefaultAccountAdapter):
@@ -14,3 +27,53 @@ class ClosedAccountAdapter(DefaultAccountAdapter):
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return False
+
+    def is_ajax(self, request: HttpRequest) -> bool:
+        """Return False always: the JSON answer of a form holds its values, passwords too, and no page asks for it."""
+        return False
+
+    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
+        """Count a try before the password is compared; a right one is taken from the counts again.
+
+        Raises a validation error where a count is full. A try that one count refuses is not added to the next.
+        """
+        login = str(credentials.get("email", credentials.get("username", ""))).lower()
+        device = known_device_of(request, login)
+        if device:
+            counts = [("login_failed_on_known_device", f"{device} {login}")]
+        else:
+            counts = [("login_failed", f"{ratelimit.get_ip(request)} {login}"), ("login_failed_of_person", login)]
+        self._login_failed_rl_usage = ratelimit.RateLimitUsage(usage=[])
+        for action, key in counts:
+            usage = ratelimit.consume(request, app="allauth.account", action=action, key=key)
+            if usage is None:
+                raise self.validation_error("too_many_login_attempts")
+            self._login_failed_rl_usage.usage += usage.usage
+
+    def post_login(self, request: HttpRequest, user: AbstractUser, **more: Any) -> HttpResponse:
+        """Let this browser be known as one in which the person has signed in."""
+        response: HttpResponse = super().post_login(request, user, **more)
+        login = user.email.lower()
+        device = known_device_of(request, login) or secrets.token_urlsafe(12)
+        response.set_signed_cookie(
+            KNOWN_DEVICE,
+            f"{device}.{_mark_of(login)}",
+            salt=_SALT,
+            max_age=KNOWN_DEVICE_AGE,
+            secure=settings.SESSION_COOKIE_SECURE,
+            httponly=True,
+            samesite="Lax",
+        )
+        return response
+
+
+def known_device_of(request: HttpRequest, login: str) -> str:
+    """Return the name of a browser in which this person has signed in before, or an empty text."""
+    cookie = request.get_signed_cookie(KNOWN_DEVICE, default="", salt=_SALT, max_age=KNOWN_DEVICE_AGE) or ""
+    device, _, mark = cookie.partition(".")
+    return device if constant_time_compare(mark, _mark_of(login)) else ""
+
+
+def _mark_of(login: str) -> str:
+    """Return what names the person in the cookie; the address itself is not in it."""
+    return salted_hmac(_SALT, login, algorithm="sha256").hexdigest()[:24]

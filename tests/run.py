@@ -29,7 +29,11 @@ from tests import figures, postgresql, promises
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 PROCESSES = "2"
-NOTHING_COLLECTED = 5
+USAGE_ERROR, NOTHING_COLLECTED = 4, 5  # pytest's exit statuses
+
+
+class UnknownArguments(Exception):
+    """pytest refused its arguments: no test has run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +59,10 @@ class Run:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="manage.py test", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        prog="manage.py test",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
+        allow_abbrev=False,  # "--rec" must not write a page
     )
     parser.add_argument("--on", choices=("sqlite", "postgresql"), help="one database only (default: both)")
     parser.add_argument("--long", action="store_true", help="the long tests too, and races and kills by the thousand")
@@ -79,6 +86,8 @@ def main(arguments: list[str]) -> int:
             if not chosen.checks:
                 test(run, on=chosen.on, pytest_arguments=pytest_arguments)
                 show_promises(figures.kept(seen), chosen, write=_is_to_write(chosen, pytest_arguments))
+        except UnknownArguments:
+            return 2
         except KeyboardInterrupt:
             run.endings.append(Ending(part="everything after", good=False, words="interrupted", seconds=0))
     return close(run)
@@ -181,6 +190,8 @@ def pytest(run: Run, part: str, addressed: dict[str, str], arguments: list[str],
         command.append("--color=yes")
     began = time.monotonic()
     status, last_line = run_and_show(command, run.environment | addressed)
+    if status == USAGE_ERROR:
+        raise UnknownArguments
     good = status in (0, NOTHING_COLLECTED)
     run.note(part, good, last_line or f"pytest ended with status {status}", began)
 

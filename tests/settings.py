@@ -6,6 +6,7 @@ import os
 
 os.environ["REVIEWQUEUE_MODE"] = "test"
 
+from reviewqueue.file_permissions import make_folder, narrow
 from reviewqueue.settings import *  # noqa: F403  the mode has to be set before the settings are read
 from reviewqueue.settings import DATABASES, VAR
 
@@ -13,9 +14,10 @@ PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 MEDIA_ROOT = VAR / f"test-files-{os.getpid()}"  # a folder in it for each test (`conftest`)
 EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
 
+narrow([VAR, *VAR.glob("demo*"), *VAR.glob("*.json")])  # left by an earlier version; the doctor would tell of it
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # A file, since SQLite in memory locks otherwise than the SQLite people use; nothing in it outlives the run.
-    VAR.mkdir(exist_ok=True)
+    make_folder(VAR)
     DATABASES["default"]["TEST"] = {"NAME": str(VAR / f"test-{os.getpid()}.sqlite3")}
     DATABASES["default"]["OPTIONS"]["init_command"] = "PRAGMA journal_mode=WAL;PRAGMA synchronous=OFF;"
 else:

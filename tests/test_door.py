@@ -165,3 +165,38 @@ def test_help_needs_no_secret_key():
     told = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stderr
     assert "--owner" in told.stdout
+
+
+def by_hand(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `manage.py` in this environment, so that nothing is installed."""
+    environment = os.environ | {"REVIEWQUEUE_ENVIRONMENT": "own"}
+    command = [sys.executable, str(ROOT / "manage.py"), *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+LOCKS = ("bootstrap.lock", "requirements.lock", "requirements-test.lock")
+
+
+@pytest.mark.parametrize("command", ["lock", "test"])
+@pytest.mark.parametrize("asked", [["--help"], ["-h"], ["help"]])
+def test_help_of_a_command_that_django_does_not_know_is_printed_and_nothing_is_done(command: str, asked: list[str]):
+    before = [(ROOT / lock).stat().st_mtime_ns for lock in LOCKS]
+    told = by_hand("help", command) if asked == ["help"] else by_hand(command, *asked)
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.startswith(f"usage: manage.py {command}")
+    assert [(ROOT / lock).stat().st_mtime_ns for lock in LOCKS] == before
+
+
+@pytest.mark.parametrize("arguments", [["lock", "--upgrade"], ["lock", "now"], ["test", "--no-such-option"]])
+def test_an_unknown_argument_is_a_usage_error_and_nothing_is_done(arguments: list[str]):
+    before = [(ROOT / lock).stat().st_mtime_ns for lock in LOCKS]
+    told = by_hand(*arguments)
+    assert told.returncode == 2, told.stdout + told.stderr
+    assert arguments[1] in told.stdout + told.stderr
+    assert [(ROOT / lock).stat().st_mtime_ns for lock in LOCKS] == before
+
+
+def test_an_abbreviated_option_of_the_test_command_writes_no_page():
+    told = by_hand("test", "--promis")
+    assert told.returncode == 2
+    assert "--promis" in told.stdout + told.stderr

@@ -43,6 +43,7 @@ def examine(*, newest: int | None = None, anchors: Iterable[history.Anchor] = ()
         setup.policies,
         setup.nobody_there,
         storage.stored_files,
+        storage.open_files,
         rows.orphans,
         functools.partial(rows.wrong_runs, newest=newest),
         history.feed_gaps,

@@ -7,6 +7,7 @@ doctor writes is an empty file that it deletes at once, since nothing else tells
 from __future__ import annotations
 
 import secrets
+import stat
 from collections.abc import Iterator
 
 from django.conf import settings
@@ -14,6 +15,7 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 
 from reviewqueue.doctor.findings import Finding
+from reviewqueue.file_permissions import private_paths, too_open
 from runs.models import CheckpointFile
 from runs.states import FileStatus
 from runs.storing import is_in_storage
@@ -39,3 +41,12 @@ def stored_files() -> Iterator[Finding]:
             problem_in_words = f"cannot be looked for ({problem})"
         words = f"the file {file.name} of {file.run.public_id}, checkpoint {file.number}, {problem_in_words}"
         yield Finding(check="storage", words=words)
+
+
+def open_files() -> Iterator[Finding]:
+    """Find files and folders of the product on this machine that its other users can read or write."""
+    for path in too_open(private_paths()):
+        mode = stat.S_IMODE(path.lstat().st_mode)
+        right = 0o700 if path.is_dir() else 0o600
+        words = f"other users of this machine can use {path} (mode {mode:04o}): chmod {right:04o} {path}"
+        yield Finding(check="files", words=words)

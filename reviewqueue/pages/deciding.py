@@ -21,6 +21,7 @@ from ledger.errors import NotFound, PayloadInvalid, Refusal
 from reviewqueue import desk, gateway, typed_answers
 from reviewqueue.pages import kept
 from reviewqueue.pages.changes import changes_between
+from reviewqueue.pages.draft_fields import submitted_fields
 from reviewqueue.pages.drafting import new_draft, read_draft
 from reviewqueue.pages.drafts import Draft, told
 from reviewqueue.pages.following import address_after
@@ -124,15 +125,9 @@ def _review_edit(request: PageRequest, screen: WaitScreen, draft: Draft, *, now:
     if all(change.is_same for change in changes):
         words = "You changed nothing. Approve it as it is, or change something."
         return _show_wait(request, screen, told(draft, words), now=now, status=422)
-    sent = [
-        (name, text)
-        for name, texts in request.POST.lists()
-        for text in texts
-        if name not in ("csrfmiddlewaretoken", "act", "edited", "reshape")
-    ]
     arguments = draft.answer().arguments
     context = wait_context(screen, reader=request.user, now=now, edited=arguments)
-    context |= {"draft": draft, "changes": changes, "sent": sent, "edited": digest(arguments)}
+    context |= {"draft": draft, "changes": changes, "sent": submitted_fields(request.POST), "edited": digest(arguments)}
     return show(request, "interrupt/review.html", context)
 
 

@@ -10,6 +10,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 from ledger.canonical import digest
@@ -45,6 +46,12 @@ def new_draft(screen: WaitScreen) -> Draft:
 def read_draft(screen: WaitScreen, post: Post, *, judge: bool) -> Draft:
     """Return the form with what was typed. ``judge`` False: only shown again, nothing is said about faults."""
     return _Drafting(screen, post, judge=judge).draft()
+
+
+def mark_of_fact(fact: Fact) -> str:
+    """Return what names a fact in the form of its wait; its primary key would tell how many facts others have."""
+    scope = "checkpoint" if fact.interrupt_id is None else "wait"
+    return sha256(f"{scope} {fact.name}".encode()).hexdigest()[:16]
 
 
 class _Drafting:
@@ -173,7 +180,7 @@ class _Drafting:
             for fact in self.screen.changed:
                 words = "Confirm that you have seen this change."
                 ticks.append(
-                    self.tick(str(fact.pk), verdict, digest(fact.last_value), words=words, judge=judge, fact=fact)
+                    self.tick(mark_of_fact(fact), verdict, digest(fact.last_value), words=words, judge=judge, fact=fact)
                 )
         return tuple(ticks)
 

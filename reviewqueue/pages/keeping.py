@@ -17,9 +17,8 @@ from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid
 from reviewqueue import gateway, typed_answers
 from reviewqueue.pages import kept
+from reviewqueue.pages.draft_fields import draft_of
 from reviewqueue.pages.showing import PageRequest, foreign_is_missing, go_to, show
-
-_NOT_TYPED = ("csrfmiddlewaretoken", "act", "edited", "reshape", "list")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,11 +63,8 @@ def discard(request: PageRequest, interrupt_id: str) -> HttpResponse:
 
 
 def typed_form(request: PageRequest) -> str:
-    """Return the form as it came, without what only its sending needs."""
-    posted = request.POST.copy()
-    for name in _NOT_TYPED:
-        posted.pop(name, None)
-    return posted.urlencode()
+    """Return what of the submitted form is stored, as a query string."""
+    return draft_of(request.POST).urlencode()
 
 
 def keep_what_is_drawn_again(request: PageRequest, interrupt_id: str) -> None:

@@ -9,18 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import cast
 from urllib.parse import urlencode
 
+from allauth.account.forms import LoginForm
+from allauth.account.utils import get_next_redirect_url
 from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import REDIRECT_FIELD_NAME
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.auth.models import AbstractUser
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
-from django.shortcuts import render, resolve_url
+from django.shortcuts import redirect, render, resolve_url
 from django.utils.crypto import constant_time_compare, salted_hmac
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django_htmx.http import HttpResponseClientRedirect
 
 from ledger import clock
+from reviewqueue.pages.draft_fields import draft_of, typed_texts
 from reviewqueue.pages.showing import PageRequest
 
 KEY = "kept"
@@ -29,9 +37,8 @@ QUIET = "leads_nobody_away"
 _NOT_SIGNED_IN = "Your session has ended: what you type is not kept now. It comes along when you send it and sign in."
 LIMIT = 200_000  # characters; a form beyond it comes back as a page that shows it
 KEPT_FOR = timedelta(hours=12)
-_NOT_WORDS = frozenset(
-    {"csrfmiddlewaretoken", "act", "who", "request_key", "state_version", "content_digest", "since", "list"}
-)
+_PAGES_WITH_FORMS = frozenset({"account_logout", "account_change_password", "account_reauthenticate", "together"})
+_SIGN_IN_VIEWS = frozenset({"account_login", "admin:login"})
 
 
 def keeps_what_was_typed(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
@@ -73,9 +80,7 @@ def keep(request: HttpRequest) -> bool:
     who = request.POST.get("who", "")[:60]
     if not _is_of_a_form_of_ours(who):
         return False
-    posted = request.POST.copy()
-    posted.pop("csrfmiddlewaretoken", None)
-    text = posted.urlencode()
+    text = draft_of(request.POST).urlencode()
     if len(text) > LIMIT:
         return False
     request.session[KEY] = {"path": request.path, "who": who, "post": text, "at": clock.now().isoformat()}
@@ -120,14 +125,42 @@ class KeepWhatWasTyped(LoginRequiredMiddleware):
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Say that a form came from an older sign-in, and show what was typed: as text to copy, never filled in again.
+    """Refuse a form whose CSRF token is not the one of this session, in the words of its own page.
 
-    Another site could have made this request, so it may fill nothing in that a person might then send.
+    A sign-in gets a new form, or the inbox where another tab has signed in meanwhile. A decision form gets its texts back,
+    as text to copy: another site could have made this request, so it fills no form. Nothing else is shown again.
     """
-    typed = [
-        (name, text[:20_000])
-        for name, texts in request.POST.lists()
-        for text in texts
-        if name not in _NOT_WORDS and text.strip()
-    ]
-    return render(request, "403_csrf.html", {"typed": typed[:50], "reason": reason, "back": request.path}, status=403)
+    match = request.resolver_match
+    if match is not None and match.view_name in _SIGN_IN_VIEWS:
+        return _sign_in_again(request)
+    is_decision = match is not None and getattr(match.func, MARK, False)
+    typed: list[tuple[str, str]] = []
+    if is_decision and not _is_signed_in_as_another(request):
+        typed = [(name, text[:20_000]) for name, text in typed_texts(request.POST)][:50]
+    context = {"typed": typed, "is_decision": is_decision, "back": _page_of(request)}
+    return render(request, "403_csrf.html", context, status=403)
+
+
+def _sign_in_again(request: HttpRequest) -> HttpResponse:
+    onward = get_next_redirect_url(request) or resolve_url(settings.LOGIN_REDIRECT_URL)
+    if request.user.is_authenticated:
+        words = f"You are signed in already, as {request.user.get_username()}. The form in the other tab was not used."
+        messages.info(request, words)
+        return redirect(onward)
+    context = {"form": LoginForm(request=request), "redirect_field": _redirect_field(onward), "is_stale": True}
+    return render(request, "account/login.html", context, status=403)
+
+
+def _redirect_field(onward: str) -> SafeString:
+    return format_html('<input type="hidden" name="{}" value="{}">', REDIRECT_FIELD_NAME, onward)
+
+
+def _is_signed_in_as_another(request: HttpRequest) -> bool:
+    return request.user.is_authenticated and is_drawn_for_another(cast(PageRequest, request))
+
+
+def _page_of(request: HttpRequest) -> str:
+    """Return the page that has the form: its own address, or the inbox where that address takes only a POST."""
+    match = request.resolver_match
+    has_page = match is not None and (getattr(match.func, MARK, False) or match.view_name in _PAGES_WITH_FORMS)
+    return request.path if has_page else resolve_url("inbox")

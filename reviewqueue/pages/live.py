@@ -1,7 +1,7 @@
 """Pages that notice by themselves what happens elsewhere: cheap answers to a browser that asks every two seconds.
 
-Called by htmx alone. A list answers 304 as long as nothing moved in the timeline, no claim ended and no quarter of a minute
-passed; else it is drawn, and still 304 if it reads the same. A wait answers with a notice where it stands otherwise than
+Called by htmx alone. A list answers 304 as long as no row on it moved, no claim ended and no quarter of a minute passed;
+else it is drawn, and still 304 if it reads the same. A wait answers with a notice where it stands otherwise than
 the page shows. Nothing is changed here, and nobody is led to sign in: the page says that, and keeps what was typed.
 """
 
@@ -37,7 +37,9 @@ _CLIMBED = "climbed"
 
 def answer_list(request: PageRequest, asked: ListAsked, *, now: datetime) -> HttpResponse:
     """Return the list as it stands, or 304 where the browser has it."""
-    moves = _digest(f"{inbox.trace_of_moves(now=now)} {request.user.pk} {int(now.timestamp() / REDRAWN_AFTER)}")
+    trace = inbox.trace_of_list(request.user, view=asked.view, filters=asked.filters, after=asked.after, now=now)
+    quarter = int(now.timestamp() / REDRAWN_AFTER)
+    moves = _digest(f"{request.user.pk} {quarter} {asked.query(with_place=True)} {trace}")
     had_moves, _, had_text = request.headers.get("If-None-Match", "").strip('"').partition(".")
     if had_moves == moves:
         return _answer(HttpResponse(status=304), f"{moves}.{had_text[:64]}")

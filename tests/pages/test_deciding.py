@@ -14,6 +14,7 @@ from ledger import clock
 from ledger.canonical import digest
 from reviewqueue import desk as acts
 from reviewqueue.gateway import Seen, submit_decision
+from reviewqueue.pages.drafting import mark_of_fact
 from runs.amending import Amendment, amend_wait
 from runs.decisions import Answer
 from runs.halting import halt_agents
@@ -131,10 +132,13 @@ class TestChangedFacts:
         assert response.status_code == 422
         assert "Confirm that you have seen this change." in response.content.decode()
         assert "kept" in response.content.decode()
-        stale = desk.post(client, interrupt, form | {f"seen-{fact.pk}-approve": digest("195000.00")})
+        stale = desk.post(client, interrupt, form | {f"seen-{mark_of_fact(fact)}-approve": digest("195000.00")})
         assert stale.status_code == 422
         assert not Decision.objects.exists()
-        assert desk.post(client, interrupt, form | {f"seen-{fact.pk}-approve": digest("190900.00")}).status_code == 302
+        assert (
+            desk.post(client, interrupt, form | {f"seen-{mark_of_fact(fact)}-approve": digest("190900.00")}).status_code
+            == 302
+        )
 
     def test_rejecting_needs_none(self, client: Client):
         interrupt = desk.an_order()

@@ -14,11 +14,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from allauth.account.adapter import DefaultAccountAdapter
 from django.db import transaction
+from django.views.debug import SafeExceptionReporterFilter
 
 from ledger import compensation, effects
 from ledger.effects import Next
-from reviewqueue import authority, gateway, permission_sweep, tasks
+from reviewqueue import authority, error_reports, file_permissions, gateway, inbox, permission_sweep, tasks
+from reviewqueue.pages import draft_fields
+from reviewqueue.sign_in import ClosedAccountAdapter
 from runs import (
     acting,
     approvals,
@@ -33,8 +37,16 @@ from runs import (
     revocation,
     signals,
 )
-from runs.models import FactStatus, Permit
-from tests.reviewqueue import test_gateway, test_lost_permissions
+from runs.models import Event, FactStatus, Permit
+from tests.attack import test_activity_of_others
+from tests.pages import test_csrf_failure
+from tests.reviewqueue import (
+    test_error_reports,
+    test_file_permissions,
+    test_gateway,
+    test_lost_permissions,
+    test_sign_in_limits,
+)
 from tests.runs import (
     test_acting,
     test_checking,
@@ -51,7 +63,10 @@ from tests.runs import (
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One breakage: what it breaks, how, which test sees it, and which promises of `tests/promises.py` it would cost."""
+    """One breakage: what it breaks, how, which test sees it, and which promises of `tests/promises.py` it would cost.
+
+    What keeps secrets costs none of them: they are about faults.
+    """
 
     words: str
     plant: Callable[[], None]
@@ -303,3 +318,56 @@ def what_was_done_first_is_taken_back_first() -> None:
     sound = compensation.due_undos
     compensation.due_undos = lambda scope, *, on: list(reversed(sound(scope, on=on)))
     compensation.newest_due_undo = lambda scope, *, on: next(iter(compensation.due_undos(scope, on=on)), None)
+
+
+# --- secrets ----------------------------------------------------------------------------------------------------------
+
+
+@fault(
+    seen_by=test_csrf_failure.test_a_decision_form_shows_what_was_typed_and_no_field_that_is_not_its_own,
+    costs=(),
+)
+def a_stale_form_shows_every_field_that_came_with_it() -> None:
+    every = lambda post: [(name, text) for name, texts in post.lists() for text in texts]  # noqa: E731
+    everywhere(draft_fields.typed_texts, every)
+
+
+@fault(
+    seen_by=test_csrf_failure.test_a_field_named_like_a_secret_is_sent_with_the_decision_and_in_no_draft,
+    costs=(),
+)
+def a_draft_holds_a_field_that_is_named_like_a_secret() -> None:
+    everywhere(draft_fields.is_named_like_a_secret, lambda name: False)
+
+
+@fault(seen_by=test_csrf_failure.test_a_wrong_password_is_in_no_answer_to_a_script, costs=())
+def a_sign_in_by_script_is_answered_with_its_password() -> None:
+    ClosedAccountAdapter.is_ajax = DefaultAccountAdapter.is_ajax  # type: ignore[method-assign]
+
+
+@fault(
+    seen_by=test_sign_in_limits.test_a_guesser_is_stopped_and_the_right_person_signs_in_from_elsewhere,
+    costs=(),
+)
+def wrong_passwords_are_counted_by_person_alone() -> None:
+    ClosedAccountAdapter.pre_authenticate = DefaultAccountAdapter.pre_authenticate  # type: ignore[method-assign]
+
+
+@fault(
+    seen_by=test_activity_of_others.test_the_tag_of_a_live_list_is_the_same_whatever_happens_elsewhere,
+    costs=(),
+)
+def a_live_list_is_compared_by_the_newest_events_of_everybody() -> None:
+    newest = Event.objects.order_by("-id").values_list("pk", flat=True)
+    inbox.trace_of_list = lambda person, **_: str(list(newest[:64]))
+
+
+@fault(seen_by=test_error_reports.test_a_report_holds_names_and_no_value_that_was_sent, costs=())
+def an_error_report_holds_the_headers_that_no_deny_list_knows() -> None:
+    sound = SafeExceptionReporterFilter.get_safe_request_meta
+    error_reports.ErrorReportFilter.get_safe_request_meta = sound  # type: ignore[method-assign]
+
+
+@fault(seen_by=test_file_permissions.test_the_folder_of_its_own_is_made_for_its_user_alone, costs=())
+def the_folder_of_the_database_is_open_to_others() -> None:
+    everywhere(file_permissions.make_folder, lambda folder: folder.mkdir(exist_ok=True))

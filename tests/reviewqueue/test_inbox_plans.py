@@ -58,6 +58,13 @@ def test_the_next_page_begins_at_its_place_in_the_index():
     assert "Index Cond: (ROW(risk_rank, deadline, id) > ROW(" in plan
 
 
+def test_what_a_live_list_is_compared_by_is_read_from_the_index_and_no_further_than_the_page():
+    ana, _ = two_waits()
+    plan = plans(lambda: inbox.trace_of_list(ana, view=View.OPEN, now=clock.now()), of="timeline_seq")
+    assert "the_inbox_in_its_order" in plan
+    assert "Limit" in plan
+
+
 def test_the_neighbours_are_read_from_the_place_between_them():
     ana, interrupt = two_waits()
     plan = plans(lambda: inbox.neighbours(ana, interrupt, view=View.OPEN, now=clock.now()), of="ORDER BY")

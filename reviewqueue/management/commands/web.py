@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
 from reviewqueue import high_water
+from reviewqueue.file_permissions import narrow_old_files
 from reviewqueue.management.ports import refuse_busy_port
 
 BACKLOG = 1024
@@ -21,6 +22,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         refuse_busy_port(settings.HOST, settings.PORT, "PORT=8080 python3 manage.py web")
+        narrow_old_files()
         self._refuse_a_restored_backup()
         self.stdout.write(f"Serving {settings.BASE_URL} (listening on {settings.HOST}:{settings.PORT})")
         self.stdout.flush()

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
+from reviewqueue.file_permissions import narrow_old_files
 from reviewqueue.processes import StopAsked
 from reviewqueue.supervisor import Supervisor
 
@@ -19,5 +20,6 @@ class Command(BaseCommand):
         parser.add_argument("--grace", type=float, default=Supervisor.grace, help="seconds (%(default)s)")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        narrow_old_files()
         seconds = {name: options[name] for name in ("beat_every", "old_after", "grace")}
         Supervisor(stop_asked=StopAsked(), **seconds).run()

@@ -1,0 +1,62 @@
+"""Error reports (mail to ADMINS, a debug page) without any value that a person typed or a program sent.
+
+Named by `settings`. Django's own filter is a deny-list: it lets through headers such as `Run-Lease`, posted fields, the
+query and the local variables of every frame. Here names are reported, and values only of an allow-list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView
+from types import FrameType
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils.datastructures import MultiValueDict
+from django.views.debug import ExceptionReporter, SafeExceptionReporterFilter
+
+#: Request metadata that is reported with its value.
+REPORTED = frozenset(
+    {
+        *("CONTENT_LENGTH", "CONTENT_TYPE", "HTTP_ACCEPT", "HTTP_HOST", "HTTP_USER_AGENT", "HTTP_X_FORWARDED_PROTO"),
+        *("HTTP_X_REQUEST_ID", "PATH_INFO", "REMOTE_ADDR", "REQUEST_METHOD", "SCRIPT_NAME", "SERVER_NAME"),
+        *("SERVER_PORT", "SERVER_PROTOCOL"),
+    }
+)
+
+
+class ErrorReportFilter(SafeExceptionReporterFilter):
+    """Reports names; values only where `REPORTED` has the name. Local variables are reported by their type."""
+
+    def get_safe_settings(self) -> dict[str, Any]:
+        return {}
+
+    def get_safe_request_meta(self, request: HttpRequest) -> dict[str, Any]:
+        meta = getattr(request, "META", {})
+        return {name: value if name in REPORTED else self.cleansed_substitute for name, value in meta.items()}
+
+    def get_safe_cookies(self, request: HttpRequest) -> dict[str, Any]:
+        return dict.fromkeys(getattr(request, "COOKIES", {}), self.cleansed_substitute)
+
+    def get_post_parameters(self, request: HttpRequest | None) -> dict[str, Any]:
+        return {} if request is None else self.without_values(request.POST)
+
+    def get_traceback_frame_variables(self, request: HttpRequest, tb_frame: FrameType) -> ItemsView[str, Any]:
+        return {name: f"<{type(value).__name__}>" for name, value in tb_frame.f_locals.items()}.items()
+
+    def without_values(self, fields: MultiValueDict[str, Any]) -> dict[str, Any]:
+        """Return the names of these fields."""
+        return dict.fromkeys(fields, self.cleansed_substitute)
+
+
+class ErrorReporter(ExceptionReporter):
+    """Leaves out the values of the query too, which Django's filter is not asked about."""
+
+    def get_traceback_data(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().get_traceback_data()
+        if self.request is not None:
+            data["request_GET_items"] = ErrorReportFilter().without_values(self.request.GET).items()
+            data["request_FILES_items"] = ErrorReportFilter().without_values(self.request.FILES).items()
+        return data
+
+    def _get_raw_insecure_uri(self) -> str:
+        return str(super()._get_raw_insecure_uri()).partition("?")[0]  # type: ignore[misc]  # the stubs leave it out

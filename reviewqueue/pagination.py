@@ -1,0 +1,29 @@
+"""Where a page of a list ended, by the public id of its last row.
+
+A primary key in an address would tell how many rows the whole installation has, and between two visits how busy it is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TypeVar
+
+from django.db.models import Model, QuerySet
+
+M = TypeVar("M", bound=Model)
+
+PUBLIC_ID = re.compile(r"[a-z]{1,8}_[0-9a-z]{1,40}")
+
+
+def find_primary_key(model: type[Model], public_id: str) -> int | None:
+    """Return the primary key of the row with this public id; ``None`` for an id that is malformed or unknown."""
+    if not PUBLIC_ID.fullmatch(public_id):
+        return None
+    found: int | None = model._default_manager.filter(public_id=public_id).values_list("pk", flat=True).first()
+    return found
+
+
+def older_than(rows: QuerySet[M], after: str) -> QuerySet[M]:
+    """Return the rows that are older than the one a page ended with; all of them where there is no such row."""
+    pk = find_primary_key(rows.model, after) if after else None
+    return rows if pk is None else rows.filter(pk__lt=pk)
