@@ -226,6 +226,7 @@ WORKERS: dict[tuple[str, str], Operation] = {
             "facts_unchecked",
             "facts_changed",
             "approval_required",
+            "effect_not_allowed",
             "call_not_approved",
             "permit_used",
             "permit_expired",
