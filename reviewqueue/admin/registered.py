@@ -10,6 +10,7 @@ from django.http import HttpRequest
 
 from reviewqueue.admin.desks import Desk
 from reviewqueue.models import ApiKey
+from runs.errors import PolicyRefuses
 from runs.models import Agent, CallLabel, Connection, EffectRule, Policy, Queue
 from runs.policies import allowed_queues, current_policy, rules_with_open_policies
 from runs.states import RuleAction
@@ -33,7 +34,10 @@ class EffectRuleDesk(Desk):
     def approved_in(self, rule: EffectRule) -> str:
         if rule.action == RuleAction.ALLOW:
             return "-"
-        policy = current_policy(rule.agent, rule.reason)
+        try:
+            policy = current_policy(rule.agent, rule.reason)
+        except PolicyRefuses:
+            return "no policy has this reason"
         return ANY_QUEUE if policy.any_queue else ", ".join(allowed_queues(policy))
 
 

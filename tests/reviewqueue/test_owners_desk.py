@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from ledger.models import Effect, EffectReport, Order
-from runs.models import Agent, Hold, Run
+from runs.models import Agent, EffectRule, Hold, Run
 from tests import builders
 from tests.runs.acting_builders import (
     KEY,
@@ -77,6 +77,8 @@ def test_the_pages_of_policies_and_rules_warn_of_an_open_policy():
     assert "Effect rules rest on it" in client.get(reverse("admin:runs_policy_change", args=[policy.pk])).text
     assert "Warning: any queue." in client.get(reverse("admin:runs_effectrule_changelist")).text
     builders.a_policy()
+    EffectRule.objects.create(agent=rule.agent, name_pattern="other", reason="no.such")
+    assert "no policy has this reason" in client.get(reverse("admin:runs_effectrule_changelist")).text
     for page in ("runs_policy", "runs_effectrule"):
         assert "Warning" not in client.get(reverse(f"admin:{page}_changelist")).text
     assert '"field-effect_mode">Any<' in client.get(reverse("admin:runs_agent_changelist")).text
