@@ -21,6 +21,7 @@ from ledger import compensation, effect_names, effects
 from ledger.effects import Next
 from ledger.errors import PayloadInvalid
 from reviewqueue import gateway, tasks
+from reviewqueue.pages import characters, drafting
 from runs import (
     acting,
     approvals,
@@ -37,6 +38,7 @@ from runs import (
     signals,
 )
 from runs.models import FactStatus, Permit, Queue
+from tests.pages import test_disguised_calls
 from tests.reviewqueue import test_gateway
 from tests.runs import (
     test_acting,
@@ -136,6 +138,21 @@ def a_compensation_is_allowed_by_no_rule() -> None:
     sound = acting._check_declared
     free = replace(effects.UNDECLARED)
     acting._check_declared = lambda run, declared, *, undone: sound(run, free, undone=undone)
+
+
+@fault(seen_by=test_disguised_calls.test_a_confirmation_of_another_version_counts_for_nothing, costs=(12,))
+def a_disguised_call_is_approved_without_a_confirmation() -> None:
+    everywhere(characters.warnings_in, lambda value: characters.Warnings(hidden=0, mixed=()))
+
+
+@fault(seen_by=test_disguised_calls.test_a_confirmation_of_another_version_counts_for_nothing, costs=(12,))
+def any_confirmation_of_a_disguise_counts() -> None:
+    sound = drafting._Drafting.tick
+
+    def lenient(self: Any, what: str, verdict: str, value: str, **named: Any) -> Any:
+        return sound(self, what, verdict, self.text(f"seen-{what}-{verdict}") or value, **named)
+
+    drafting._Drafting.tick = lenient  # type: ignore[method-assign]
 
 
 @fault(seen_by=test_effect_lists.test_of_two_equally_close_rules_the_stricter_holds, costs=(12,))
