@@ -7,8 +7,12 @@ Unicode's UTS 39: one script, or Latin beside the East Asian ones, and no whole 
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from fnmatch import fnmatchcase
+from functools import lru_cache
 
+from ledger.confusables import looks_latin, skeleton
 from ledger.errors import NameDisguised
 
 _EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"})
@@ -20,8 +24,6 @@ _EVERYDAY_WORDS = (
 _EVERYDAY = frozenset(_EVERYDAY_WORDS.split())
 #: Of these a letter with a mark is one character after composition; a mark left over is decoration, or nothing to the eye.
 _WITHOUT_LOOSE_MARKS = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "GEORGIAN"})
-#: Cyrillic, Greek and Armenian letters that a Latin one looks like.
-_LATIN_LOOKING = frozenset("аеорсухіѕјԁһԛԝӏѵАВЕКМНОРСТУХІЅЈԌοανρικυχωΑΒΕΖΗΙΚΜΝΟΡΤΥΧոսօհցզյ")
 #: Latin letters that are not one of a to z with a mark, and that no reader takes for one.
 _LATIN_OF_ITS_OWN = frozenset("ßæøœþðđłŋħẞÆØŒÞÐĐŁŊĦ")
 _LETTERS_AND_MARKS = frozenset({"Lu", "Ll", "Lo", "Mn", "Mc"})
@@ -54,12 +56,47 @@ def refuse_disguised(name: str) -> None:
         raise NameDisguised
 
 
+def matches(name: str, pattern: str) -> bool:
+    """Tell whether a name fits a rule's name or pattern. Case, blanks, full width and characters that nobody sees do not
+    count: a reader does not see them either."""
+    return fnmatchcase(_bare(name), _bare(pattern))
+
+
+def is_near(name: str, pattern: str) -> bool:
+    """Tell whether a name could be taken for one that fits: look-alike characters, marks and separators do not count."""
+    if is_exact(pattern):
+        return skeleton(name).replace("_", "") == skeleton(pattern).replace("_", "")
+    wanted = _skeleton_of_pattern(pattern)
+    # The second without words by changes of case: lssUe_order beside issue_*.
+    return fnmatchcase(skeleton(name), wanted) or fnmatchcase(skeleton(name.casefold()), wanted)
+
+
+def is_exact(pattern: str) -> bool:
+    """Tell whether a rule is for one name, not for all that fit a pattern."""
+    return not any(sign in pattern for sign in "*?[")
+
+
+@lru_cache(maxsize=4096)
+def _skeleton_of_pattern(pattern: str) -> str:
+    return skeleton(_BRACKETS.sub("?", pattern))
+
+
+_BRACKETS = re.compile(r"\[!?\]?[^\]]*\]")
+
+
+@lru_cache(maxsize=4096)
+def _bare(name: str) -> str:
+    """Return a name without what two spellings of it may differ in and still look the same."""
+    plain = unicodedata.normalize("NFKC", name).casefold()
+    return "".join(sign for sign in plain if unicodedata.category(sign)[0] not in "CZ")
+
+
 def _words(name: str) -> list[str]:
     return "".join(sign if sign.isalpha() else " " for sign in name).split()
 
 
 def _looks_latin(word: str) -> bool:
-    return not word.isascii() and all(sign in _LATIN_LOOKING for sign in word)
+    return not word.isascii() and all(looks_latin(sign) for sign in word)
 
 
 def _is_blank(sign: str) -> bool:

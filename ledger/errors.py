@@ -70,7 +70,7 @@ class KeyInvalid(Refusal):
 
 
 class NameDisguised(Refusal):
-    """This name mixes alphabets, or has letters that pose as others, so that two readers would see two names."""
+    """This name can be taken for another: it mixes alphabets, has look-alike letters, or is nearly a name that is set."""
 
     code = "name_disguised"
 

@@ -8,7 +8,7 @@ effect at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +21,7 @@ from ledger.compiled import Compiled
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from runs.claims import is_claimed_by_other
 from runs.errors import NoDecider, NotPermitted, SelfReview
-from runs.lineage import policy_for
+from runs.lineage import applying_policies
 from runs.models import Agent, Assignee, Decision, Event, Interrupt, Policy, Queue, Run
 from runs.settling import OPERATORS, may_settle
 from runs.states import APPROVING, Cause, DecisionStatus
@@ -359,7 +359,7 @@ def leads(person: AbstractUser, queue: Queue | None) -> bool:
 
 
 def check_assignees(
-    people: list[AbstractUser],
+    people: Sequence[AbstractUser | None],
     *,
     queue: Queue | None,
     policy: Policy,
@@ -369,29 +369,34 @@ def check_assignees(
 ) -> None:
     """Refuse assignees of a new wait who could never decide it, and a quorum that so many people could never reach.
 
-    ``at`` is the assignees' JSON Pointer in the request.
+    ``at`` is the assignees' JSON Pointer in the request. ``None`` stands for an address of no known person: it gets the
+    answer of a person who could not decide, so that no refusal tells which addresses are known.
     """
     if queue is None or (not people and quorum == 1):
         return
     able = set(deciders_of(queue).values_list("pk", flat=True))
+    assigned = {person.pk for person in people if person is not None}
     for place, person in enumerate(people):
-        if person.pk not in able:
+        if person is None or person.pk not in able:
             raise PayloadInvalid.at(f"{at}/{place}", f"is no reviewer of {queue.slug}, and could not decide this")
-    if not policy.self_review and {person.pk for person in people} == {initiator_id}:
+    if not policy.self_review and assigned == {initiator_id}:
         raise NoDecider("The only assignee started the run, and may not review it.")
-    could = {person.pk for person in people} or able
+    could = assigned or able
     could -= set() if policy.self_review else {initiator_id}
     if len(could) < quorum:
         raise NoDecider(f"{quorum} people have to approve this, and only {len(could)} could.")
 
 
 def _self_review_allowed(interrupt: Interrupt) -> bool:
-    return interrupt.policy.self_review and _policy_now(interrupt).self_review
+    return interrupt.policy.self_review and all(policy.self_review for policy in _policies_now(interrupt))
 
 
 def _default_may_approve(interrupt: Interrupt) -> bool:
-    return interrupt.policy.default_may_approve and _policy_now(interrupt).default_may_approve
+    return interrupt.policy.default_may_approve and all(
+        policy.default_may_approve for policy in _policies_now(interrupt)
+    )
 
 
-def _policy_now(interrupt: Interrupt) -> Policy:
-    return policy_for(interrupt.run, interrupt.agent, interrupt.reason)
+def _policies_now(interrupt: Interrupt) -> list[Policy]:
+    found = applying_policies(interrupt.run, interrupt.agent, interrupt.reason)
+    return [policy for policy in found if policy is not None]

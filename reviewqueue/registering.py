@@ -22,7 +22,8 @@ from reviewqueue.authority import OPERATORS
 from reviewqueue.delivery.addresses import AddressRefused, check_base_url
 from reviewqueue.keys import NewKey, make_agent_key, make_personal_token
 from runs.models import Agent, CallLabel, Connection, EffectRule, Policy, Queue
-from runs.states import OnExpiry, OnReject, Risk
+from runs.policies import BUILT_IN
+from runs.states import EffectMode, OnExpiry, OnReject, Risk, RuleAction
 
 STAFF_ROLES = {"owner", "operator"}
 QUEUE_ROLES = {"reviewer": "reviewers", "lead": "leads", "auditor": "auditors"}
@@ -33,6 +34,7 @@ ROLES = (*QUEUE_ROLES, "owner", "operator")
 POLICY_RULES = (
     "queue",
     "queues",
+    "any_queue",
     "deadline_min",
     "deadline_default",
     "deadline_max",
@@ -55,6 +57,8 @@ POLICY_RULES = (
     "max_rounds",
 )
 
+MODE_LABELS = {EffectMode.LISTED: "only effects that a rule names", EffectMode.ANY: "any effect"}
+
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
@@ -73,15 +77,27 @@ class AddedPerson:
 
 
 @transaction.atomic
-def add_agent(name: str, *, owner: str) -> tuple[Agent, NewKey]:
-    """Add an agent with its first key."""
+def add_agent(name: str, *, owner: str, effects: str = EffectMode.LISTED) -> tuple[Agent, NewKey]:
+    """Add an agent with its first key. ``effects``: may it begin only effects that a rule names, or any?"""
     _check_name(name)
     if name == kill_switch.EVERY:
         raise NotAdded(f"No agent is called {name}: the kill switch means every agent by it.")
     if Agent.objects.filter(slug=name).exists():
         raise NotAdded(f"There is an agent {name} already. A new key for it: manage.py rotate_key")
-    agent = Agent.objects.create(slug=name, owner=_group(owner))
+    agent = Agent.objects.create(slug=name, owner=_group(owner), effect_mode=EffectMode(effects))
     return agent, make_agent_key(agent, name="first key")
+
+
+@transaction.atomic
+def set_effect_mode(agent: str, *, effects: str) -> Agent:
+    """Let an agent begin only effects that a rule names (``listed``), or ``any``; effects under way are not touched."""
+    of = _find_agent(agent)
+    mode = EffectMode(effects)
+    if of.effect_mode == mode:
+        raise NotAdded(f"{agent} may begin {MODE_LABELS[mode]} already.")
+    of.effect_mode = mode
+    of.save(update_fields=["effect_mode"])
+    return of
 
 
 @transaction.atomic
@@ -134,12 +150,18 @@ def add_queue(name: str, *, owner: str) -> Queue:
 
 @transaction.atomic
 def add_policy(reason: str, *, agent: str = "", **rules: Any) -> Policy:
-    """Add the next version of a reason's policy: as the last one, but for ``rules`` (names of queues are looked up)."""
+    """Add the next version of a reason's policy: as the last one, but for ``rules`` (names of queues are looked up).
+
+    The policy binds its queues: a request may name its own and ``queues``. Any queue has to be asked for (``any_queue``);
+    that the built-in version allows any is not taken over.
+    """
     if not reason.strip() or len(reason) > 60:
         raise NotAdded("A reason has 1 to 60 characters.")
     of = _find_agent(agent) if agent else None
     last = Policy.objects.filter(reason=reason, agent=of).order_by("-version").first()
     kept = {} if last is None else {name: getattr(last, name) for name in POLICY_RULES}
+    if last is not None and (is_built_in(last) or rules.get("queues")):
+        rules.setdefault("any_queue", False)
     for name in ("queue", "escalate_to"):
         if isinstance(rules.get(name), str):
             rules[name] = _find_queue(rules[name])
@@ -154,9 +176,16 @@ def add_policy(reason: str, *, agent: str = "", **rules: Any) -> Policy:
     return policy
 
 
+def is_built_in(policy: Policy) -> bool:
+    """Tell whether the policy came with the installation."""
+    return policy.agent_id is None and policy.version == 1 and policy.queue_id is None and policy.reason in BUILT_IN
+
+
 def _check_policy(policy: Policy) -> None:
     if policy.queue is None:
         raise NotAdded("A policy names the queue where its questions wait: --queue NAME.")
+    if policy.any_queue and policy.queues:
+        raise NotAdded("Any queue, or a list of queues: --any-queue does not go with --queues.")
     if not policy.deadline_min <= policy.deadline_default <= policy.deadline_max:
         raise NotAdded("The deadlines have to be in order: deadline_min, deadline_default, deadline_max.")
     unknown = sorted({*policy.on_expiry_allowed, policy.on_expiry} - {*OnExpiry.values})
@@ -205,14 +234,15 @@ def add_connection(name: str, *, agent: str, url: str, secret: str = "") -> Conn
 
 
 @transaction.atomic
-def add_effect_rule(pattern: str, *, agent: str, reason: str) -> EffectRule:
-    """Let the agent's effects whose name fits ``pattern`` begin only with an approval for ``reason``."""
+def add_effect_rule(pattern: str, *, agent: str, reason: str = "") -> EffectRule:
+    """Say of the agent's effects whose name fits ``pattern`` that they need an approval for ``reason``, or (empty) none."""
     of = _find_agent(agent)
     if EffectRule.objects.filter(agent=of, name_pattern=pattern).exists():
         raise NotAdded(f"{agent} has a rule for {pattern} already.")
-    if not Policy.objects.filter(reason=reason).exists():
+    if reason and not Policy.objects.filter(reason=reason).exists():
         raise NotAdded(f"There is no policy for {reason}: add it first, with manage.py add_policy.")
-    return EffectRule.objects.create(agent=of, name_pattern=pattern, reason=reason)
+    action = RuleAction.APPROVAL if reason else RuleAction.ALLOW
+    return EffectRule.objects.create(agent=of, name_pattern=pattern, action=action, reason=reason)
 
 
 @transaction.atomic

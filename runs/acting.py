@@ -16,18 +16,19 @@ from ledger.actors import by_agent
 from ledger.canonical import digest
 from ledger.effect_names import refuse_disguised
 from ledger.effects import UNDECLARED, Declared, Next
-from ledger.errors import InDoubt, KeyReused, NotFound, PayloadInvalid, Refusal
+from ledger.errors import InDoubt, KeyReused, NameDisguised, NotFound, PayloadInvalid, Refusal
 from ledger.exact import ABSENT
 from ledger.models import Effect
 from ledger.states import EffectStatus, Repeat
 from ledger.transactions import use_case
-from runs.approvals import Asked, approval_required, find_approval, rule_for
+from runs.approvals import Asked, approval_required, approval_rule, find_approval
 from runs.continuations import count_skipped_effect
 from runs.endings import finish_ending, hold_for_effect
 from runs.errors import (
     ApprovalLost,
     ApprovalRequired,
     CallNotApproved,
+    EffectNotAllowed,
     FactsChanged,
     FactsUnchecked,
     LeaseLost,
@@ -259,7 +260,7 @@ def _complete(
 
 def _check_declared(run: Run, declared: Declared, *, undone: Effect | None) -> None:
     """Refuse a probe that leads nowhere, and a compensation that would get past an effect rule: nobody is asked before
-    something is taken back."""
+    something is taken back, so it must be an effect that may begin without an approval."""
     if declared.probe is not None and not run.agent.connections.filter(name=declared.probe["connection"]).exists():
         raise PayloadInvalid.at("/probe/connection", "is not a connection of this agent")
     if declared.compensation is None:
@@ -267,7 +268,7 @@ def _check_declared(run: Run, declared: Declared, *, undone: Effect | None) -> N
     if undone is not None:
         raise PayloadInvalid.at("/compensation", "is not for an undo: what takes back is not taken back")
     refuse_disguised(declared.compensation["name"])
-    rule = rule_for(run.agent, declared.compensation["name"])
+    rule = approval_rule(run.agent, declared.compensation["name"])
     if rule is not None:
         raise ApprovalRequired(
             "A compensation needs no approval of its own, so it cannot be a call for which a rule asks for one.",
@@ -282,17 +283,23 @@ def _check_new_undo(run: Run, asked: Asked, *, known: Effect | None, now: dateti
     if asked.permit is not None:
         raise PayloadInvalid.at("/permit", "is spent on no undo")
     check_its_turn(run, undone)
-    rule = rule_for(run.agent, asked.call["name"])
-    if rule is None or (known is not None and compensation.is_ordered(known)):
+    refusal = _why_no_undo(run.agent, asked.call["name"])
+    if refusal is None or (known is not None and compensation.is_ordered(known)):
         return asked
-    actor, reason = (
-        by_agent(run.agent.slug),
-        f"An effect rule asks for an approval first, for the reason {rule.reason}.",
-    )
-    ask_owner_of_undo(run, undone, asked.key, reason=reason, actor=actor, now=now)
+    actor = by_agent(run.agent.slug)
+    ask_owner_of_undo(run, undone, asked.key, reason=refusal.detail, actor=actor, now=now)
     finish_ending(run, actor=actor, now=now)
     store(run, now)
-    return approval_required(rule.reason)
+    return refusal
+
+
+def _why_no_undo(agent: Agent, name: str) -> Refusal | None:
+    """Return why the rules of today do not let the undo's call begin by itself."""
+    try:
+        rule = approval_rule(agent, name)
+    except (EffectNotAllowed, NameDisguised) as refusal:
+        return refusal
+    return None if rule is None else approval_required(rule.reason)
 
 
 def _check_new_attempt(

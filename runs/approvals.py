@@ -7,17 +7,22 @@ before a try begins, under the run's lock; the permits themselves are ``permits`
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass
 from datetime import datetime
-from fnmatch import fnmatchcase
 from typing import Any
 
+from django.db.models import Value
+
+from ledger import compiled
+from ledger.compiled import Compiled
+from ledger.effect_names import is_exact, is_near, matches
+from ledger.errors import NameDisguised
 from ledger.models import Effect
-from runs.errors import ApprovalRequired, CallNotApproved, PermitExpired
-from runs.models import Agent, EffectRule, Permit, Run
+from runs.errors import ApprovalRequired, CallNotApproved, EffectNotAllowed, PermitExpired
+from runs.models import Agent, CallLabel, EffectRule, Permit, Run
 from runs.permits import approved_otherwise, approves_for, check_permit, find_permit, standing_permits
 from runs.revocation import AUTHORITY_LOST, LostApproval, StillMayDecide, judge_permit, revoked_approval
+from runs.states import EffectMode, RuleAction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +46,7 @@ def find_approval(
     same call. Under a rule only an approval for the rule's own reason counts: the agent chose under which reason, and so
     by whose policy, it asked.
     """
-    rule = rule_for(run.agent, asked.call["name"])
+    rule = approval_rule(run.agent, asked.call["name"])
     reason = rule.reason if rule else ""
     if asked.permit is not None:
         _refuse_revoked(asked.permit)
@@ -87,22 +92,70 @@ def approval_required(reason: str) -> ApprovalRequired:
     return ApprovalRequired(f"This effect needs a person's approval first, for the reason {reason}.", reason=reason)
 
 
-def rule_for(agent: Agent, name: str) -> EffectRule | None:
-    """Return the rule of this name; of several the closest: a bare name, then the longest pattern.
+def approval_rule(agent: Agent, name: str) -> Rule | None:
+    """Return the rule by which this effect needs an approval; ``None`` where it may begin without one.
 
-    The agent chooses the name, so case, blanks, full width and characters that nobody sees do not lead past a rule; letters
-    of another alphabet that look the same are refused (``name_disguised``).
+    Raises ``EffectNotAllowed`` where the agent is limited to listed effects and no rule names this one, and
+    ``NameDisguised`` for a near spelling of a name that a rule or a call label has.
     """
-    bare = _bare(name)
-    fitting = [rule for rule in EffectRule.objects.filter(agent=agent) if fnmatchcase(bare, _bare(rule.name_pattern))]
-    return max(fitting, key=lambda rule: _closeness(rule.name_pattern), default=None)
+    rule = rule_for(agent, name)
+    if rule is None and agent.effect_mode == EffectMode.LISTED:
+        raise EffectNotAllowed(f"No effect rule of {agent.slug} names {name}. Its owner can add one.", name=name)
+    return rule if rule is not None and rule.action == RuleAction.APPROVAL else None
 
 
-def _bare(name: str) -> str:
-    """Return a name without what two spellings of it may differ in and still look the same."""
-    plain = unicodedata.normalize("NFKC", name).casefold()
-    return "".join(sign for sign in plain if unicodedata.category(sign)[0] not in "CZ")
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """What the agent's owner says about a name: an effect rule, or (action ``LABEL``) that a call label has this name."""
+
+    pattern: str
+    action: str
+    reason: str
+
+    @property
+    def is_exact(self) -> bool:
+        return self.action == LABEL or is_exact(self.pattern)
 
 
-def _closeness(pattern: str) -> tuple[bool, int, str]:
-    return not any(sign in pattern for sign in "*?["), len(pattern), pattern
+def rule_for(agent: Agent, name: str) -> Rule | None:
+    """Return the rule of this name; of several the closest: a bare name, then the longest pattern, then the stricter.
+
+    The agent chooses the name, so case, blanks, full width and characters that nobody sees do not lead past a rule. A name
+    that is only near a closer rule (``issue-order`` beside ``issue_order``) raises ``NameDisguised``.
+    """
+    named = [
+        Rule(pattern=pattern, action=action, reason=reason) for pattern, action, reason in _NAMED.all(agent=agent.pk)
+    ]
+    fitting = [rule for rule in named if matches(name, rule.pattern)]
+    found = max((rule for rule in fitting if rule.action != LABEL), key=_closeness, default=None)
+    if found is not None and found.is_exact:
+        return found
+    near = [rule for rule in named if rule not in fitting and is_near(name, rule.pattern)]
+    closest = max(near, key=_closeness, default=None)
+    if closest is not None and (found is None or _closeness(closest) >= _closeness(found)):
+        raise NameDisguised(
+            f"{name} can be taken for {closest.pattern}, which the owner of {agent.slug} has set. "
+            "Use exactly that name, or another one.",
+            rule=closest.pattern,
+        )
+    return found
+
+
+#: What a row of ``_NAMED`` is that only names a call.
+LABEL = "label"
+
+#: The effect rules and the call labels of an agent, in one statement.
+_NAMED = Compiled(
+    lambda: (
+        EffectRule.objects.filter(agent=compiled.number("agent"))
+        .values_list("name_pattern", "action", "reason")
+        .union(
+            CallLabel.objects.filter(agent=compiled.number("agent")).values_list("name", Value(LABEL), Value("")),
+            all=True,
+        )
+    )
+)
+
+
+def _closeness(rule: Rule) -> tuple[bool, int, bool, str]:
+    return rule.is_exact, len(rule.pattern), rule.action == RuleAction.APPROVAL, rule.pattern

@@ -167,6 +167,12 @@ class ApprovalLost(Refusal):
     code = "approval_lost"
 
 
+class EffectNotAllowed(Refusal):
+    """No effect rule of this agent names this effect, and the agent may begin only effects that a rule names."""
+
+    code = "effect_not_allowed"
+
+
 class CallNotApproved(Refusal):
     """This is not the call that was approved."""
 

@@ -15,9 +15,9 @@ from django.db.models import Q, QuerySet
 from ledger import compiled
 from ledger.compiled import Compiled
 from ledger.errors import PayloadInvalid
-from runs.errors import RunCancelled, RunFinished, TooDeep
+from runs.errors import PolicyRefuses, RunCancelled, RunFinished, TooDeep
 from runs.models import Agent, Interrupt, Policy, Run
-from runs.policies import current_policy, own_policy
+from runs.policies import current_policy, is_as_strict, own_policy
 from runs.signals import OWN, OWN_IDS, Told, keep_signal
 from runs.states import FINAL, InterruptStatus
 
@@ -80,13 +80,32 @@ def asked_elsewhere(interrupt: Interrupt) -> QuerySet[Interrupt]:
 
 def policy_for(run: Run, agent: Agent, reason: str, *, at: str = "") -> Policy:
     """Return the policy of ``reason`` for a wait of this run: its agent's own, else the nearest one above that has one of
-    its own, else everybody's. Rules of a parent hold for what it hands on to others, too (CASES C194)."""
+    its own, else everybody's. Rules of a parent hold for what it hands on to others, too (CASES C194).
+
+    The agent chooses its parent, so an inherited policy never loosens who approves: of it and everybody's the stricter
+    one holds, and where neither is stricter the request is refused.
+    """
+    inherited, general = applying_policies(run, agent, reason, at=at)
+    if inherited is None or inherited.pk == general.pk or is_as_strict(general, inherited):
+        return general
+    if is_as_strict(inherited, general):
+        return inherited
+    raise PolicyRefuses(
+        f"The policy of {reason} that the parent's agent has, and the one of every agent, let different people approve. "
+        f"Add a policy of {reason} for {agent.slug}.",
+        rule="parent",
+    )
+
+
+def applying_policies(run: Run, agent: Agent, reason: str, *, at: str = "") -> tuple[Policy | None, Policy]:
+    """Return the policy that a child run inherits, if any, and its agent's own or everybody's; newest versions."""
+    inherited = None
     if run.parent_id is not None and own_policy(agent.pk, reason) is None:
-        for parent in ancestors(run):
-            inherited = own_policy(parent.agent_id, reason)
-            if inherited is not None:
-                return inherited
-    return current_policy(agent, reason, at=at)
+        own = (own_policy(parent.agent_id, reason) for parent in ancestors(run))
+        inherited = next((policy for policy in own if policy is not None), None)
+    if inherited is not None and not Policy.objects.filter(reason=reason, agent=None).exists():
+        return inherited, inherited
+    return inherited, current_policy(agent, reason, at=at)
 
 
 def has_live_children(run: Run) -> bool:

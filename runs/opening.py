@@ -86,7 +86,7 @@ def _open_wait(
     terms = settle_terms(policy, wait.wish, kind=wait.kind, verdicts=verdicts, schema=schema_value, now=now, at=at)
     if terms.quorum > 1 and wait.input_schema is not None:
         raise PayloadInvalid.at(f"{at}/input_schema", "does not go with a quorum: whose answer would count?")
-    people = people_named(wait.assignees, at)
+    people = people_named(wait.assignees)
     check_assignees(
         people,
         queue=terms.queue,
@@ -143,7 +143,7 @@ def _open_wait(
             created_at=now,
         )
     )
-    Assignee.objects.bulk_create(Assignee(interrupt=interrupt, person_id=person.pk) for person in people)
+    Assignee.objects.bulk_create(Assignee(interrupt=interrupt, person_id=person.pk) for person in people if person)
     record_facts(wait.facts, agent=agent, checkpoint=checkpoint, interrupt=interrupt, at=f"{at}/facts")
     return interrupt
 

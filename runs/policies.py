@@ -17,8 +17,18 @@ from ledger.compiled import Compiled
 from ledger.errors import PayloadInvalid, Problem
 from runs import schemas
 from runs.errors import PolicyRefuses
-from runs.models import Agent, Policy, Queue
-from runs.states import APPROVING, RISK_RANK, Kind, OnExpiry, Risk, Verdict
+from runs.models import Agent, EffectRule, Policy, Queue
+from runs.states import APPROVING, RISK_RANK, Kind, OnExpiry, Risk, RuleAction, Verdict
+
+#: The reasons that every installation knows, whose version 1 has no queue, and what each is for.
+BUILT_IN = {
+    "approval.action": "approve one exact call",
+    "question": "answer a question",
+    "evidence.missing": "bring evidence that the agent lacks",
+    "repair": "repair something that the agent cannot",
+    "event": "wait for a signal of another program",
+    "timer": "wait for a time",
+}
 
 #: A deadline further off is a mistake, not a plan; it also keeps every database's arithmetic in range.
 FURTHEST = timedelta(days=36525)
@@ -56,6 +66,22 @@ def current_policy(agent: Agent, reason: str, *, at: str = "") -> Policy:
         return found[-1]
     known = sorted({*Policy.objects.values_list("reason", flat=True)})
     raise _refused(f"{at}/reason", f"is not known; known reasons: {', '.join(known)}", rule="reason")
+
+
+def rules_with_open_policies(*, reason: str = "") -> list[tuple[EffectRule, Policy]]:
+    """Return the effect rules whose approval an agent may ask of any queue, with the policy that lets it.
+
+    ``reason`` limits them to one reason. Policies that a child run inherits come from other agents' rows, which are judged
+    with those agents.
+    """
+    rules = EffectRule.objects.filter(action=RuleAction.APPROVAL).select_related("agent")
+    rules = rules.filter(reason=reason) if reason else rules
+    newest = {(policy.reason, policy.agent_id): policy for policy in Policy.objects.order_by("version")}
+    found = [
+        (rule, newest.get((rule.reason, rule.agent_id)) or newest.get((rule.reason, None)))
+        for rule in rules.order_by("agent__slug", "name_pattern")
+    ]
+    return [(rule, policy) for rule, policy in found if policy is not None and policy.any_queue]
 
 
 _OF_A_REASON = Compiled(
@@ -121,14 +147,37 @@ def _queue(policy: Policy, slug: str | None, at: str) -> Queue:
         if policy.queue is None:
             raise _refused(f"{at}/queue", f"is needed: {policy.reason} has no queue of its own", rule="queue")
         return policy.queue
-    if policy.queues and slug not in policy.queues and slug != getattr(policy.queue, "slug", None):
-        raise _refused(f"{at}/queue", f"is not one of: {', '.join(policy.queues)}", rule="queues")
+    # Judged before the queue is looked for: a queue that is not allowed and one that does not exist get the same answer.
+    if not policy.any_queue and slug not in allowed_queues(policy):
+        raise _refused(f"{at}/queue", f"may be {', '.join(allowed_queues(policy))}", rule="queues")
     queue = _QUEUE.first(slug=slug)
     if queue is None:
-        raise PayloadInvalid.at(f"{at}/queue", "is not a queue here")
+        raise _refused(f"{at}/queue", "is not a queue that a request may name", rule="queues")
     if not queue.accepts_new:
         raise _refused(f"{at}/queue", "takes nothing new at present", rule="accepts_new")
     return queue
+
+
+def allowed_queues(policy: Policy) -> list[str]:
+    """Return the slugs of the queues that a request under a policy may name, its own first; not asked where any may be."""
+    own = [] if policy.queue is None else [policy.queue.slug]
+    return list(dict.fromkeys([*own, *policy.queues]))
+
+
+def is_as_strict(policy: Policy, other: Policy) -> bool:
+    """Tell whether nobody, and no smaller number of people, can approve under ``policy`` who could not under ``other``."""
+    return (
+        (other.any_queue or (not policy.any_queue and _deciding_queues(policy) <= _deciding_queues(other)))
+        and policy.quorum >= other.quorum
+        and policy.self_review <= other.self_review
+        and policy.default_may_approve <= other.default_may_approve
+    )
+
+
+def _deciding_queues(policy: Policy) -> set[str]:
+    """Return the slugs of all queues whose people may come to decide: those that a request may name, and the escalation."""
+    escalated = [] if policy.escalate_to is None else [policy.escalate_to.slug]
+    return {*allowed_queues(policy), *escalated, *(step["queue"] for step in policy.escalate_further)}
 
 
 _QUEUE = Compiled(lambda: Queue.objects.filter(slug=compiled.text("slug")))

@@ -164,15 +164,12 @@ def _check_schema(body: Any, at: str) -> None:
         raise SchemaUnsupported(refused.detail, errors=errors) from None
 
 
-def people_named(addresses: list[str], at: str) -> list[AbstractBaseUser]:
-    """Return the people of these addresses; refuse an address that is nobody's."""
+def people_named(addresses: list[str]) -> list[AbstractBaseUser | None]:
+    """Return the person of each address, once, in the order of the addresses; ``None`` for an address that is not known."""
     if not addresses:
         return []
     people = {person.get_username(): person for person in get_user_model().objects.filter(username__in=addresses)}
-    for place, address in enumerate(addresses):
-        if address not in people:
-            raise PayloadInvalid.at(f"{at}/assignees/{place}", "is nobody here")
-    return list(people.values())
+    return [people.get(address) for address in dict.fromkeys(addresses)]
 
 
 def stored_schema(body: Any) -> Schema:

@@ -193,6 +193,20 @@ class OnReject(models.TextChoices):
     CANCEL = "cancel"
 
 
+class EffectMode(models.TextChoices):
+    """Which effects an agent may begin: those that its effect rules name, or any (the rules then only ask for approvals)."""
+
+    LISTED = "listed"
+    ANY = "any"
+
+
+class RuleAction(models.TextChoices):
+    """What an effect rule says of the effects that it names: they may begin freely, or need an approval."""
+
+    ALLOW = "allow"
+    APPROVAL = "approval"
+
+
 class ResumeWhen(models.TextChoices):
     """When a run with several waits goes on: all answered, or the first."""
 

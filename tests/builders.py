@@ -38,7 +38,7 @@ def a_person(address: str = "ana@example.org", *groups: str) -> User:
 
 
 def an_agent(slug: str = "purchase-requests", owner: str = "agent-owners") -> Agent:
-    return Agent.objects.get_or_create(slug=slug, defaults={"owner": a_group(owner)})[0]
+    return Agent.objects.get_or_create(slug=slug, defaults={"owner": a_group(owner), "effect_mode": "any"})[0]
 
 
 def a_queue(slug: str = "engineering") -> Queue:

@@ -17,13 +17,17 @@ from typing import Any
 
 from tests import own_processes
 
-#: The world of the README and of the guides.
+#: A world whose agent may begin any effect.
 WORLD = [
     "add_queue purchasing --owner purchasing-leads",
     "add_policy approval.action --queue purchasing",
     "add_person ana@example.org --role reviewer --queue purchasing",
-    "add_agent buyer --owner platform",
+    "add_agent buyer --owner platform --effects any",
 ]
+
+
+#: The world of the guides, whose agent may begin only effects that its rules name.
+WORLD_OF_THE_GUIDES = [*WORLD[:-1], "add_agent buyer --owner platform"]
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "claimed_by_other": (409, "Claimed by somebody else"),
     "correlation_taken": (409, "Correlation taken"),
     "digest_mismatch": (422, "Not what its digest says"),
+    "effect_not_allowed": (403, "Effect not allowed"),
     "expired": (410, "Expired"),
     "facts_changed": (409, "Facts changed"),
     "facts_unchecked": (409, "Facts unchecked"),

@@ -79,7 +79,7 @@ LABELS: dict[str, dict[str, tuple[str, dict[str, dict[str, str]]]]] = {
     },
 }
 
-FREE = {"ask_offer", "book_credit"}  # effects that need nobody's approval
+FREE = {"ask_offer", "book_credit"}  # effects that need no approval; what is not named here is refused
 
 
 class Kept:
@@ -119,9 +119,8 @@ def add_people_and_rules(kept: Kept, *, records: str) -> None:
     for agent, labels in LABELS.items():
         for call, (sentence, arguments) in labels.items():
             _unless_there(add_call_label, call, agent=agent, sentence=sentence, arguments=arguments)
-            if call not in FREE:
-                reason = "payment.out" if call == "pay_invoice" else "approval.action"
-                _unless_there(add_effect_rule, call, agent=agent, reason=reason)
+            reason = "payment.out" if call == "pay_invoice" else "approval.action"
+            _unless_there(add_effect_rule, call, agent=agent, reason="" if call in FREE else reason)
 
 
 def _add_agent(kept: Kept, name: str, *, owner: str) -> None:

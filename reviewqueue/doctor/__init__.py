@@ -41,6 +41,7 @@ def examine(*, newest: int | None = None, anchors: Iterable[history.Anchor] = ()
         work.undelivered,
         setup.unsafe_settings,
         setup.policies,
+        setup.effects,
         setup.nobody_there,
         storage.stored_files,
         storage.open_files,

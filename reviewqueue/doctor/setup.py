@@ -13,8 +13,9 @@ from ledger.models import Effect
 from ledger.states import EffectStatus
 from reviewqueue.authority import deciders_of, is_stuck
 from reviewqueue.doctor.findings import Finding
-from runs.models import Hold, Interrupt, Policy, Queue
-from runs.states import InterruptStatus
+from runs.models import Agent, EffectRule, Hold, Interrupt, Policy, Queue
+from runs.policies import rules_with_open_policies
+from runs.states import EffectMode, InterruptStatus, RuleAction
 
 SHORTEST_TOKEN = 16
 HERE = {"localhost", "127.0.0.1", "::1"}
@@ -39,12 +40,36 @@ def unsafe_settings() -> Iterator[Finding]:
 
 
 def policies() -> Iterator[Finding]:
-    """Find the newest policies that leave the queue to the agent."""
+    """Find the newest policies that leave the queue to the agent; it is wrong where an effect rule relies on them."""
     newest = {(policy.reason, policy.agent_id): policy for policy in Policy.objects.order_by("version")}
     for policy in newest.values():
         if policy.queue_id is None:
             words = f"{policy.reason} {policy.version} has no queue of its own: an agent has to name one"
             yield Finding(check="policies", words=words, is_wrong=False)
+        elif policy.any_queue:
+            words = f"{policy.reason} {policy.version} lets an agent name any queue"
+            yield Finding(check="policies", words=words, is_wrong=False)
+    for rule, policy in rules_with_open_policies():
+        yield Finding(
+            check="policies",
+            words=f"{rule.agent.slug} may ask any queue to approve {rule.name_pattern}: "
+            f"{policy.reason} {policy.version} does not bind its queues",
+        )
+
+
+def effects() -> Iterator[Finding]:
+    """Find agents that may begin effects that no rule names."""
+    for agent in Agent.objects.filter(effect_mode=EffectMode.ANY).order_by("slug"):
+        words = f"{agent.slug} may begin any effect: manage.py set_effects {agent.slug} listed"
+        yield Finding(check="effects", words=words, is_wrong=False)
+    all_of_them = EffectRule.objects.filter(action=RuleAction.ALLOW, agent__effect_mode=EffectMode.LISTED)
+    for rule in all_of_them.select_related("agent").order_by("agent__slug"):
+        if not rule.name_pattern.strip("*"):
+            yield Finding(
+                check="effects",
+                words=f"{rule.agent.slug} may begin any effect: its rule {rule.name_pattern} allows every name",
+                is_wrong=False,
+            )
 
 
 def nobody_there() -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from django.db import DatabaseError
 from reviewqueue import health
 from reviewqueue.api.times import NotATime, parse_duration
 from reviewqueue.registering import NotAdded
+from runs.policies import rules_with_open_policies
 
 
 class AddingCommand(BaseCommand):
@@ -33,6 +34,18 @@ class AddingCommand(BaseCommand):
         except DatabaseError as fault:
             raise CommandError(_what_ails_the_database(fault)) from None
         self.stdout.write(simplejson.dumps(told, ensure_ascii=False) if options["json"] else "\n".join(lines))
+
+
+def open_policy_warnings(reason: str, *, agent: str = "") -> list[str]:
+    """Return a warning for each effect rule of this reason whose approval may be given in any queue."""
+    found = [
+        (rule, policy) for rule, policy in rules_with_open_policies(reason=reason) if agent in ("", rule.agent.slug)
+    ]
+    return [
+        f"Warning: {rule.agent.slug} may ask any queue to approve {rule.name_pattern}: version {policy.version} of the "
+        f"policy of {policy.reason} does not bind its queues. To bind them: add_policy {policy.reason} --no-any-queue"
+        for rule, policy in found
+    ]
 
 
 def _what_ails_the_database(fault: DatabaseError) -> str:

@@ -11,13 +11,13 @@ import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 
+from ledger.confusables import looks_latin
+
 # Greek letters that no Latin letter looks like: "kΩ" and "μm" are units, not a disguise.
 _GREEK_OF_ITS_OWN = frozenset("ΩμΔλπσςθβΣφψΦΨΛΘΠΞξδζΓ")
 _ALPHABETS = frozenset(
     ["LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU", "FULLWIDTH", "MATHEMATICAL"]
 )
-# A word made of these alone reads as Latin from end to end.
-_LATIN_LOOKING = frozenset("аеорсухіѕјԁһԛԝӏАВЕКМНОРСТУХІЅЈԌοανρικυχΑΒΕΖΗΙΚΜΝΟΡΤΥΧ")
 _TOKEN = re.compile(r"\S+")
 _WORD = re.compile(r"\w+")
 
@@ -52,7 +52,7 @@ def _disguise(word: re.Match[str], address: str) -> Iterator[tuple[str, list[int
         # The rarer alphabet is the disguise; of two equally frequent ones Latin is taken for the real one.
         main = max(present, key=lambda name: (alphabets.count(name), name == "LATIN", name))
         yield word[0], [word.start() + at for at, name in enumerate(alphabets) if name not in ("", main)]
-    elif address and all(char in _LATIN_LOOKING or not char.isalpha() for char in word[0]):
+    elif address and all(looks_latin(char) or not char.isalpha() for char in word[0]):
         yield address, [word.start() + at for at, name in enumerate(alphabets) if name]
 
 

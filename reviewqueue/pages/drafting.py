@@ -17,8 +17,10 @@ from ledger.canonical import digest
 from reviewqueue.gateway import Seen
 from reviewqueue.pages.amended import amended_since
 from reviewqueue.pages.calls import describe_call, labelled, labels_of
+from reviewqueue.pages.characters import Warnings, warnings_in
 from reviewqueue.pages.drafts import Draft, Part, Tick
 from reviewqueue.pages.forms import (
+    Absent,
     Form,
     Reading,
     Shape,
@@ -118,6 +120,7 @@ class _Drafting:
         message = self.text(f"message-{verdict}")
         form = self.answer_form(verdict)
         edit_form = self.edit_form() if verdict == Verdict.EDIT else None
+        edit_reading = self.reading(edit_form, judge=judge)
         return Part(
             verdict=verdict,
             words=offer_of(self.interrupt, verdict),
@@ -127,8 +130,8 @@ class _Drafting:
             form=form,
             reading=self.reading(form, judge=judge),
             edit_form=edit_form,
-            edit_reading=self.reading(edit_form, judge=judge),
-            ticks=self.ticks(verdict, judge=judge),
+            edit_reading=edit_reading,
+            ticks=self.ticks(verdict, edit_reading, judge=judge),
         )
 
     def answer_form(self, verdict: str) -> Form | None:
@@ -167,15 +170,20 @@ class _Drafting:
             return f"This is longer than {MESSAGE_LIMIT} characters."
         return "This holds a character that cannot be stored." if "\x00" in message else ""
 
-    def ticks(self, verdict: str, *, judge: bool) -> tuple[Tick, ...]:
+    def ticks(self, verdict: str, edit_reading: Reading | None, *, judge: bool) -> tuple[Tick, ...]:
         ticks = []
+        # An answer to the version before is the gateway's to refuse: its sender could not tick this.
+        judge_this = judge and self.version("state_version") == self.interrupt.state_version
         if self.amended is not None and verdict in {*APPROVING, Verdict.ANSWER}:
             value = self.interrupt.content_digest
-            # An answer to the version before is the gateway's to refuse: its sender could not tick this.
-            judge_this = judge and self.version("state_version") == self.interrupt.state_version
             ticks.append(
                 self.tick("amended", verdict, value, words="Confirm that you have read what changed.", judge=judge_this)
             )
+        warnings = self.disguise(edit_reading) if verdict in APPROVING else None
+        if warnings:
+            words = "Confirm that you have seen the characters that hide or look like others."
+            tick = self.tick("disguise", verdict, self.interrupt.content_digest, words=words, judge=judge_this)
+            ticks.append(replace(tick, warnings=warnings))
         if verdict in APPROVING:
             for fact in self.screen.changed:
                 words = "Confirm that you have seen this change."
@@ -183,6 +191,15 @@ class _Drafting:
                     self.tick(mark_of_fact(fact), verdict, digest(fact.last_value), words=words, judge=judge, fact=fact)
                 )
         return tuple(ticks)
+
+    def disguise(self, edit_reading: Reading | None) -> Warnings | None:
+        """Return what hides in the exact values that would be approved: the proposed call, or the call as it was edited."""
+        proposal = self.interrupt.proposal
+        if proposal is None:
+            return None
+        edited = None if edit_reading is None else edit_reading.value
+        arguments = proposal["arguments"] if edited is None or isinstance(edited, Absent) else edited
+        return warnings_in([proposal["name"], arguments])
 
     def tick(self, what: str, verdict: str, value: str, *, words: str, judge: bool, fact: Fact | None = None) -> Tick:
         """Return one change to confirm, and whether it was."""

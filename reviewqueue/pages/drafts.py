@@ -13,6 +13,7 @@ from ledger import exact
 from ledger.errors import Problem
 from reviewqueue.gateway import Seen
 from reviewqueue.pages.amended import Amended
+from reviewqueue.pages.characters import Warnings
 from reviewqueue.pages.forms import Absent, Form, Reading
 from reviewqueue.pages.offers import Offer
 from runs.decisions import Answer
@@ -21,7 +22,8 @@ from runs.models import Fact, Interrupt
 
 @dataclass(frozen=True, kw_only=True)
 class Tick:
-    """A change that has to be confirmed: of a fact, or (no ``fact``) of the question since it was opened.
+    """What has to be confirmed: a changed ``fact``, a disguise in the call (``warnings``), or (neither) that the question
+    was amended since it was opened.
 
     The value sent names what was seen, so that an older tick confirms nothing.
     """
@@ -32,6 +34,7 @@ class Tick:
     value: str
     is_ticked: bool
     problem: str = ""
+    warnings: Warnings | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

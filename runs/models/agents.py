@@ -5,6 +5,8 @@ from __future__ import annotations
 from django.contrib.auth.models import Group
 from django.db import models
 
+from runs.states import EffectMode, RuleAction
+
 
 class Agent(models.Model):
     """A registered program that starts runs. Its owner group answers for what it does."""
@@ -12,6 +14,12 @@ class Agent(models.Model):
     slug = models.SlugField(max_length=60, unique=True)
     owner = models.ForeignKey(Group, on_delete=models.PROTECT, related_name="+")
     max_attempts = models.PositiveSmallIntegerField(default=5, help_text="claims without a boundary before gave_up")
+    effect_mode = models.CharField(
+        max_length=6,
+        choices=EffectMode.choices,
+        default=EffectMode.LISTED,
+        help_text="listed: only effects that an effect rule names may begin; any: all, and rules ask for approvals",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:
@@ -56,17 +64,26 @@ class Connection(models.Model):
 
 
 class EffectRule(models.Model):
-    """Effects whose name matches need an approval: intending one without its permit is ``approval_required``."""
+    """What the agent may do under names that match: begin freely (``allow``), or with an approval for ``reason``."""
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="effect_rules")
     name_pattern = models.CharField(max_length=200, help_text="a name, or a pattern with * and ?")
-    reason = models.CharField(max_length=60, help_text="the reason of the approval that it needs")
+    action = models.CharField(max_length=8, choices=RuleAction.choices, default=RuleAction.APPROVAL)
+    reason = models.CharField(
+        max_length=60, blank=True, help_text="the reason of the approval that it needs; empty where it is allowed"
+    )
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["agent", "name_pattern"], name="one_rule_per_pattern")]
+        constraints = [
+            models.UniqueConstraint(fields=["agent", "name_pattern"], name="one_rule_per_pattern"),
+            models.CheckConstraint(
+                condition=models.Q(action=RuleAction.APPROVAL) | models.Q(action=RuleAction.ALLOW, reason=""),
+                name="a_rule_allows_or_asks_for_an_approval",
+            ),
+        ]
 
     def __str__(self) -> str:
-        return f"{self.name_pattern} needs {self.reason}"
+        return f"{self.name_pattern} needs {self.reason}" if self.reason else f"{self.name_pattern} is allowed"
 
 
 class CallLabel(models.Model):

@@ -256,7 +256,7 @@ def test_a_fact_is_looked_up_below_its_connection_alone(worker, path):
     ("members", "pointer", "code"),
     [
         ({"reason": "whim"}, "/reason", "policy_refuses"),
-        ({"queue": "nowhere"}, "/queue", "payload_invalid"),
+        ({"queue": "nowhere"}, "/queue", "policy_refuses"),
         ({"assignees": ["nobody@example.org"]}, "/assignees/0", "payload_invalid"),
         ({"assignees": ["Ana@example.org"]}, "/assignees/0", "payload_invalid"),
         ({"initiator": "nobody@example.org"}, "/initiator", "payload_invalid"),

@@ -11,7 +11,7 @@ from django.core.files.storage import default_storage
 from reviewqueue.api.problems import PROBLEMS
 from reviewqueue.authority import OPERATORS
 from runs import lineage, retention
-from runs.models import CheckpointFile, Continuation, EffectRule, Interrupt, Permit, Run
+from runs.models import Agent, CheckpointFile, Continuation, EffectRule, Interrupt, Permit, Run
 from tests import builders
 from tests.api.calls import (
     Caller,
@@ -172,6 +172,12 @@ def name_disguised(worker: Caller) -> Reply:
     run, lease = a_started_run(worker)
     wanted = {"name": "\N{CYRILLIC SMALL LETTER BYELORUSSIAN-UKRAINIAN I}ssue_order", "arguments": 1}
     return worker.put(f"runs/{run}/effects/k", wanted, Run_Lease=lease)
+
+
+def effect_not_allowed(worker: Caller) -> Reply:
+    run, lease = a_started_run(worker)
+    Agent.objects.update(effect_mode="listed")
+    return worker.put(f"runs/{run}/effects/k", {"name": "send_mail", "arguments": 1}, Run_Lease=lease)
 
 
 def key_invalid(worker: Caller) -> Reply:

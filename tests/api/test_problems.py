@@ -13,9 +13,26 @@ from ledger.errors import Refusal
 from reviewqueue.api import problems
 from reviewqueue.api.problems import PROBLEMS, explained
 from reviewqueue.api.views import callers
+from runs.models import EffectRule
+from tests import builders
 from tests.api.calls import Caller, a_worker
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "refusals.md"
+
+
+@pytest.mark.django_db
+def test_an_agent_is_told_its_mode_and_its_effect_rules():
+    worker, agent = a_worker(), builders.an_agent()
+    EffectRule.objects.create(agent=agent, name_pattern="issue_*", reason="approval.action")
+    EffectRule.objects.create(agent=agent, name_pattern="ask_offer", action="allow")
+    EffectRule.objects.create(agent=builders.an_agent("another"), name_pattern="pay", action="allow")
+    assert worker.get("agents/me")["agent"]["effects"] == {
+        "mode": "any",
+        "rules": [
+            {"name": "ask_offer", "action": "allow", "reason": None},
+            {"name": "issue_*", "action": "approval", "reason": "approval.action"},
+        ],
+    }
 
 
 def every_refusal() -> set[type[Refusal]]:

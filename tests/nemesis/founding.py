@@ -40,6 +40,8 @@ def found(receiver: str) -> None:
     registering.add_person("olga@example.org", role="owner", agent="buyer")
     registering.add_connection("erp", agent="buyer", url=receiver)
     registering.add_effect_rule("issue_*", agent="buyer", reason="approval.action")
+    for name in ("reserve", "release"):
+        registering.add_effect_rule(name, agent="buyer")
     print(json.dumps({"agent": key.text, **people}))  # noqa: T201  read by the world
 
 

@@ -10,18 +10,20 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
 from django.db import transaction
 from django.views.debug import SafeExceptionReporterFilter
 
-from ledger import compensation, effects
+from ledger import compensation, effect_names, effects
 from ledger.effects import Next
+from ledger.errors import PayloadInvalid
 from reviewqueue import authority, error_reports, file_permissions, gateway, inbox, permission_sweep, tasks
-from reviewqueue.pages import draft_fields
+from reviewqueue.pages import characters, draft_fields, drafting
 from reviewqueue.sign_in import ClosedAccountAdapter
 from runs import (
     acting,
@@ -32,14 +34,16 @@ from runs import (
     interrupts,
     leases,
     permits,
+    policies,
+    questions,
     renewing,
     resuming,
     revocation,
     signals,
 )
-from runs.models import Event, FactStatus, Permit
+from runs.models import Event, FactStatus, Permit, Queue
 from tests.attack import test_activity_of_others
-from tests.pages import test_csrf_failure
+from tests.pages import test_csrf_failure, test_disguised_calls
 from tests.reviewqueue import (
     test_error_reports,
     test_file_permissions,
@@ -52,9 +56,11 @@ from tests.runs import (
     test_checking,
     test_compensation,
     test_control,
+    test_effect_lists,
     test_ladders,
     test_permits,
     test_permits_taken_back,
+    test_policies,
     test_probing,
     test_resuming,
     test_signals,
@@ -98,6 +104,74 @@ def everywhere(sound: Any, broken: Any) -> None:
 
 def nothing(*_: Any, **__: Any) -> None:
     """Do not do it."""
+
+
+# --- what the agent may choose ----------------------------------------------------------------------------------------
+
+
+@fault(
+    seen_by=test_policies.test_a_queue_that_the_policy_does_not_name_is_refused_and_so_is_one_that_does_not_exist,
+    costs=(13,),
+)
+def a_policy_without_a_list_lets_the_agent_choose_any_queue() -> None:
+    everywhere(
+        policies.allowed_queues, lambda policy: policy.queues or list(Queue.objects.values_list("slug", flat=True))
+    )
+
+
+@fault(seen_by=test_policies.test_a_child_does_not_get_a_looser_policy_through_its_parent, costs=(13,))
+def a_child_takes_the_policy_of_its_parent_whatever_it_says() -> None:
+    everywhere(policies.is_as_strict, lambda policy, other: policy.agent_id is not None)
+
+
+@fault(seen_by=test_policies.test_a_person_who_may_not_decide_and_one_who_is_not_known_get_the_same_answer, costs=(13,))
+def a_refusal_tells_who_is_known() -> None:
+    sound = questions.people_named
+
+    def telling(addresses: list[str]) -> list[Any]:
+        people = sound(addresses)
+        if None in people:
+            raise PayloadInvalid.at(f"/interrupts/0/assignees/{people.index(None)}", "is not known")
+        return people
+
+    everywhere(sound, telling)
+
+
+@fault(seen_by=test_effect_lists.test_what_no_rule_names_is_refused_where_effects_are_listed, costs=(12,))
+def an_effect_that_no_rule_names_may_begin() -> None:
+    approvals.EffectMode = SimpleNamespace(LISTED="never")
+
+
+@fault(seen_by=test_effect_lists.test_a_near_spelling_of_a_rules_name_is_refused_and_names_the_rule, costs=(12,))
+def a_near_spelling_is_another_name() -> None:
+    everywhere(effect_names.is_near, lambda name, pattern: False)
+
+
+@fault(seen_by=test_effect_lists.test_a_compensation_has_to_be_an_effect_that_is_allowed, costs=(12,))
+def a_compensation_is_allowed_by_no_rule() -> None:
+    sound = acting._check_declared
+    free = replace(effects.UNDECLARED)
+    acting._check_declared = lambda run, declared, *, undone: sound(run, free, undone=undone)
+
+
+@fault(seen_by=test_disguised_calls.test_a_confirmation_of_another_version_counts_for_nothing, costs=(12,))
+def a_disguised_call_is_approved_without_a_confirmation() -> None:
+    everywhere(characters.warnings_in, lambda value: characters.Warnings(hidden=0, mixed=()))
+
+
+@fault(seen_by=test_disguised_calls.test_a_confirmation_of_another_version_counts_for_nothing, costs=(12,))
+def any_confirmation_of_a_disguise_counts() -> None:
+    sound = drafting._Drafting.tick
+
+    def lenient(self: Any, what: str, verdict: str, value: str, **named: Any) -> Any:
+        return sound(self, what, verdict, self.text(f"seen-{what}-{verdict}") or value, **named)
+
+    drafting._Drafting.tick = lenient  # type: ignore[method-assign]
+
+
+@fault(seen_by=test_effect_lists.test_of_two_equally_close_rules_the_stricter_holds, costs=(12,))
+def of_two_equally_close_rules_the_first_by_its_letters_holds() -> None:
+    approvals._closeness = lambda rule: (rule.is_exact, len(rule.pattern), rule.action == "allow", rule.pattern)
 
 
 # --- answers and deadlines --------------------------------------------------------------------------------------------

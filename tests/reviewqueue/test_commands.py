@@ -6,12 +6,14 @@ import io
 import json
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError, call_command, load_command_class
 
 from reviewqueue.keys import verify_key
 from reviewqueue.models import ApiKey
 from runs.models import CallLabel, Connection, EffectRule, Policy, Queue
+from runs.policies import BUILT_IN
 from tests import own_processes
 
 pytestmark = pytest.mark.django_db
@@ -150,6 +152,65 @@ def test_a_policy_is_the_next_version_of_the_last_with_what_was_given(world):
     assert (second["version"], second["deadline_max"], second["queue"]) == (3, "P20D", "engineering")
     assert (second["self_review"], second["risk_floor"], second["on_expiry"]) == (False, "high", "resume")
     assert Policy.objects.filter(reason="question").count() == 3
+
+
+def test_a_policy_binds_its_queues_unless_any_queue_is_asked_for(world):
+    said("add_queue", "support", "--owner", "desk-owners")
+    first = told("add_policy", "question", "--queue", "engineering")
+    assert (first["queues"], first["any_queue"]) == ([], False), (
+        "that the built-in version has no queue is not taken over"
+    )
+    opened = told("add_policy", "question", "--any-queue")
+    assert opened["any_queue"] is True
+    assert told("add_policy", "question", "--freshness", "PT5M")["any_queue"] is True, "asked for once, it stays"
+    assert told("add_policy", "question", "--queues", "support")["any_queue"] is False
+    with pytest.raises(CommandError, match="Any queue, or a list"):
+        said("add_policy", "question", "--any-queue")
+    assert told("add_policy", "question", "--any-queue", "--queues")["any_queue"] is True
+    assert told("add_policy", "question", "--no-any-queue")["any_queue"] is False
+
+
+def test_the_first_policy_of_a_built_in_reason_says_what_it_replaces(world):
+    """FAULTS D7."""
+    assert "version 2; it replaces the built-in version 1." in said("add_policy", "question", "--queue", "engineering")
+    again = said("add_policy", "question", "--freshness", "PT5M")
+    assert "version 3; it replaces version 2." in again
+    new = said("add_policy", "payment", "--queue", "engineering")
+    assert "Policy of payment: version 1. Waits" in new
+    own = said("add_policy", "question", "--agent", "purchase-requests", "--queue", "engineering")
+    assert "of purchase-requests: version 1. Waits" in own
+
+
+def test_the_help_and_the_owners_guide_list_the_built_in_reasons():
+    helped = " ".join(load_command_class("reviewqueue", "add_policy").help.split())
+    guide = (settings.ROOT / "docs/owners.md").read_text()
+    for reason, meaning in BUILT_IN.items():
+        assert reason in helped
+        assert f"| `{reason}` | {meaning} |" in guide
+
+
+def test_an_open_policy_under_an_effect_rule_is_warned_of_whichever_comes_last(world):
+    rule = ["add_effect_rule", "order_*", "--agent", "purchase-requests", "--reason"]
+    assert "Warning: purchase-requests may ask any queue to approve order_*" in said(*rule, "approval.action")
+    assert "Warning" not in said("add_policy", "approval.action", "--queue", "engineering")
+    assert "Warning: purchase-requests may ask any queue" in said("add_policy", "approval.action", "--any-queue")
+
+
+def test_a_new_agent_may_begin_only_listed_effects_unless_any_is_asked_for(world):
+    assert told("add_agent", "one", "--owner", "x")["effects"] == "listed"
+    assert told("add_agent", "two", "--owner", "x", "--effects", "any")["effects"] == "any"
+    assert told("set_effects", "one", "any") == {"agent": "one", "effects": "any"}
+    assert "one may begin only effects that a rule names." in said("set_effects", "one", "listed")
+    with pytest.raises(CommandError, match="already"):
+        said("set_effects", "one", "listed")
+
+
+def test_an_effect_rule_allows_or_names_a_reason(world):
+    allowed = told("add_effect_rule", "read_*", "--agent", "purchase-requests", "--allow")
+    assert (allowed["action"], allowed["reason"]) == ("allow", "")
+    for words in ([], ["--allow", "--reason", "approval.action"]):
+        with pytest.raises(CommandError):
+            said("add_effect_rule", "order_*", "--agent", "purchase-requests", *words)
 
 
 def test_a_policy_may_be_one_agents_own(world):

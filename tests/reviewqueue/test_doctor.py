@@ -27,14 +27,14 @@ from runs.feed import number_events
 from runs.halting import halt_agents
 from runs.holds import open_hold
 from runs.lifecycle import complete_run
-from runs.models import CheckpointFile, Continuation, Event, HandBack, Interrupt, Permit, Run
+from runs.models import CheckpointFile, Continuation, EffectRule, Event, HandBack, Interrupt, Permit, Run
 from runs.restoring import hold_after_restore
 from runs.standing import store
 from runs.states import HoldKind
 from runs.timeline import find_break
 from tests import builders
 from tests.ledger.effect_builders import an_effect
-from tests.runs.acting_builders import a_leased_run, a_permit, begin, report
+from tests.runs.acting_builders import a_leased_run, a_permit, a_rule, begin, report
 
 pytestmark = pytest.mark.django_db
 
@@ -407,6 +407,25 @@ def test_a_weak_key_is_wrong_everywhere(settings):
 def test_a_token_that_can_be_guessed_is_found(settings):
     settings.METRICS_TOKEN = "metrics"
     one("METRICS_TOKEN has fewer than 16 characters")
+
+
+def test_an_effect_rule_that_any_queue_may_approve_is_wrong():
+    builders.a_policy()
+    rule = a_rule()
+    assert found() == []
+    builders.a_policy(any_queue=True)
+    one(f"{rule.agent.slug} may ask any queue to approve issue_*: approval.action 3 does not bind its queues")
+    assert "policies: approval.action 3 lets an agent name any queue" in noted()
+
+
+def test_agents_that_may_begin_any_effect_are_told():
+    agent = builders.an_agent()
+    assert f"effects: {agent.slug} may begin any effect: manage.py set_effects {agent.slug} listed" in noted()
+    agent.effect_mode = "listed"
+    agent.save()
+    assert not [words for words in noted() if words.startswith("effects")]
+    EffectRule.objects.create(agent=agent, name_pattern="*", action="allow")
+    assert f"effects: {agent.slug} may begin any effect: its rule * allows every name" in noted()
 
 
 def test_policies_without_a_queue_and_mail_that_goes_nowhere_are_told(settings):

@@ -9,8 +9,20 @@ from django.test import Client
 from django.urls import reverse
 
 from ledger.models import Effect, EffectReport, Order
-from runs.models import Agent, Hold, Run
-from tests.runs.acting_builders import KEY, OWNERS, a_group, a_leased_run, a_person, an_agent, begin, let_go, report
+from runs.models import Agent, EffectRule, Hold, Run
+from tests import builders
+from tests.runs.acting_builders import (
+    KEY,
+    OWNERS,
+    a_group,
+    a_leased_run,
+    a_person,
+    a_rule,
+    an_agent,
+    begin,
+    let_go,
+    report,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -55,6 +67,21 @@ def test_a_filter_does_not_name_the_agents_of_others(rows):
         Agent.objects.create(slug=slug, owner=others)
     html = at_desk(staff("olga@example.org", "other-owners")).get(reverse(f"admin:{rows}_changelist")).content.decode()
     assert "secret-takeover" not in html
+
+
+def test_the_pages_of_policies_and_rules_warn_of_an_open_policy():
+    client = at_desk(staff("otto@example.org", "operators"))
+    policy, rule = builders.a_policy(any_queue=True), a_rule()
+    policies = client.get(reverse("admin:runs_policy_changelist")).text
+    assert f"Warning: any queue. Effect rules rest on it: issue_* of {rule.agent.slug}." in policies
+    assert "Effect rules rest on it" in client.get(reverse("admin:runs_policy_change", args=[policy.pk])).text
+    assert "Warning: any queue." in client.get(reverse("admin:runs_effectrule_changelist")).text
+    builders.a_policy()
+    EffectRule.objects.create(agent=rule.agent, name_pattern="other", reason="no.such")
+    assert "no policy has this reason" in client.get(reverse("admin:runs_effectrule_changelist")).text
+    for page in ("runs_policy", "runs_effectrule"):
+        assert "Warning" not in client.get(reverse(f"admin:{page}_changelist")).text
+    assert '"field-effect_mode">Any<' in client.get(reverse("admin:runs_agent_changelist")).text
 
 
 @pytest.mark.parametrize("group", [OWNERS, "operators"])

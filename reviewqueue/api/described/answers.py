@@ -35,12 +35,14 @@ from runs.states import (
     ContinuationKind,
     Control,
     DecisionStatus,
+    EffectMode,
     HoldKind,
     InterruptStatus,
     Kind,
     OnChange,
     OnExpiry,
     Risk,
+    RuleAction,
     RunStatus,
     Verdict,
 )
@@ -70,7 +72,9 @@ def _extend(name: str, base: str, members: dict[str, Any], **sometimes: Schema) 
 
 # --- who am I ---------------------------------------------------------------------------------------------------------
 
-_add("MeAgent", {"slug": TEXT, "owner": TEXT})
+_add("MeRule", {"name": TEXT, "action": one_of(RuleAction.values), "reason": or_null(TEXT)})
+_add("MeEffects", {"mode": one_of(EffectMode.values), "rules": many(ref("MeRule"))})
+_add("MeAgent", {"slug": TEXT, "owner": TEXT, "effects": ref("MeEffects")})
 _add("MeKey", {"prefix": TEXT, "name": TEXT, "scopes": many(TEXT), "expires_at": or_null(MOMENT)})
 _add("Bounds", {"least": WHOLE, "most": WHOLE, "default": WHOLE})
 _limits = dict.fromkeys(["body_bytes", "file_bytes", "depth", "wait_seconds", "claim", "checks", "page"], WHOLE)

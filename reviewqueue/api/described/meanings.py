@@ -10,6 +10,12 @@ MEANINGS: dict[str, str] = {
     # --- who, which -------------------------------------------------------------------------------------------------------
     "id": "Its id, an opaque text.",
     "key": "Your key: what makes the same request known again. Lives as long as what it names.",
+    "MeAgent.effects": "Which effects the agent may begin, as its owner has set it.",
+    "mode": "`listed`: only effects that a rule names may begin; `any`: all, and rules say which need an approval.",
+    "rules": "The agent's effect rules. The closest counts: an exact name, then the longest pattern.",
+    "MeRule.name": "A name of effects, or a pattern with `*` and `?`.",
+    "MeRule.action": "`allow`: it may begin freely; `approval`: it needs an approval for the reason.",
+    "MeRule.reason": "The reason of the approval; null where none is needed.",
     "MeKey.name": "The name it was given.",
     "Me.key": "The key that this call came with.",
     "prefix": "Its beginning, as lists show it; never the secret.",

@@ -227,6 +227,7 @@ WORKERS: dict[tuple[str, str], Operation] = {
             "facts_changed",
             "approval_lost",
             "approval_required",
+            "effect_not_allowed",
             "call_not_approved",
             "permit_used",
             "permit_expired",

@@ -14,6 +14,7 @@ from reviewqueue.api.parsing import BODY_LIMIT
 from reviewqueue.api.views.base import ApiView
 from runs.facts import MOST_CHECKS
 from runs.leases import LONGEST, SHORTEST
+from runs.models import Agent
 
 LIMITS = {
     "body_bytes": BODY_LIMIT,
@@ -24,6 +25,14 @@ LIMITS = {
     "checks": MOST_CHECKS,
     "page": MOST,
 }
+
+
+def _effects(agent: Agent) -> replies.Reply:
+    rules = agent.effect_rules.order_by("name_pattern")
+    return {
+        "mode": agent.effect_mode,
+        "rules": [{"name": rule.name_pattern, "action": rule.action, "reason": rule.reason or None} for rule in rules],
+    }
 
 
 class Me(ApiView):
@@ -38,7 +47,7 @@ class Me(ApiView):
             {
                 "agent": None
                 if caller.agent is None
-                else {"slug": caller.agent.slug, "owner": caller.agent.owner.name},
+                else {"slug": caller.agent.slug, "owner": caller.agent.owner.name, "effects": _effects(caller.agent)},
                 "person": None if caller.person is None else caller.person.get_username(),
                 "key": key | {"expires_at": replies.moment(caller.key.expires_at)},
                 "limits": LIMITS | {"file_bytes": settings.CHECKPOINT_FILE_BYTES},

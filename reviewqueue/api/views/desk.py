@@ -50,7 +50,8 @@ class Assign(ApiView):
 
 
 def _people(addresses: list[str]) -> list[AbstractUser]:
-    known = {person.get_username(): person for person in get_user_model().objects.filter(username__in=addresses)}
+    found = {person.get_username(): person for person in get_user_model().objects.filter(username__in=addresses)}
+    known = {address: found[address] for address in addresses if address in found}
     for place, address in enumerate(addresses):
         if address not in known:
             raise PayloadInvalid.at(f"/people/{place}", "is nobody here")

@@ -9,9 +9,10 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from reviewqueue.api.times import duration_text
-from reviewqueue.management.adding import AddingCommand, duration
-from reviewqueue.registering import POLICY_RULES, add_policy
+from reviewqueue.management.adding import AddingCommand, duration, open_policy_warnings
+from reviewqueue.registering import POLICY_RULES, add_policy, is_built_in
 from runs.models import Policy, Queue
+from runs.policies import BUILT_IN
 from runs.states import OnExpiry, OnReject, Risk
 
 DURATIONS = {
@@ -28,7 +29,9 @@ DURATIONS = {
 class Command(AddingCommand):
     help = (
         "Add the next version of a reason's policy: what is not given stays as it was in the last version. "
-        "Durations are ISO 8601: PT15M, P2D."
+        "Requests wait in its own queue; others have to be named by --queues. "
+        f"Every installation has version 1 for the reasons {', '.join(BUILT_IN)}; these have no queue, so a request names "
+        "any. Durations are ISO 8601: PT15M, P2D."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -36,7 +39,10 @@ class Command(AddingCommand):
         parser.add_argument("reason")
         parser.add_argument("--agent", default="", metavar="NAME", help="for this agent only")
         parser.add_argument("--queue", metavar="NAME", help="where its questions wait if the request names no queue")
-        parser.add_argument("--queues", nargs="*", metavar="NAME", help="what a request may name; none: any")
+        parser.add_argument("--queues", nargs="*", metavar="NAME", help="what else a request may name; none: no other")
+        parser.add_argument(
+            "--any-queue", action=BooleanOptionalAction, help="may a request name any queue, and so choose who decides?"
+        )
         for name, words in DURATIONS.items():
             parser.add_argument(_option(name), type=duration, metavar="DURATION", help=words)
         parser.add_argument("--on-expiry", choices=OnExpiry.values, help="at the deadline, if the request does not say")
@@ -73,11 +79,20 @@ class Command(AddingCommand):
         told: dict[str, Any] = {"reason": policy.reason, "version": policy.version, "agent": options["agent"] or None}
         told |= {name: _told(getattr(policy, name)) for name in POLICY_RULES}
         of = f" of {options['agent']}" if options["agent"] else ""
-        said = [f"Policy of {policy.reason}{of}: version {policy.version}. Waits that are open keep theirs."]
+        said = [
+            f"Policy of {policy.reason}{of}: version {policy.version}{_replaces(policy)}. Waits that are open keep theirs."
+        ]
         before = sorted({*Policy.objects.exclude(pk=policy.pk).values_list("reason", flat=True)})
         if policy.reason not in before:
             said.append(f"That is a new reason; known before: {', '.join(before)}.")
-        return told, said
+        return told, [*said, *open_policy_warnings(policy.reason)]
+
+
+def _replaces(policy: Policy) -> str:
+    last = Policy.objects.filter(reason=policy.reason, agent=policy.agent_id, version=policy.version - 1).first()
+    if last is None:
+        return ""
+    return f"; it replaces {'the built-in ' if is_built_in(last) else ''}version {last.version}"
 
 
 def _step(text: str) -> dict[str, Any]:

@@ -1,0 +1,63 @@
+"""Look-alike characters after Unicode's UTS 39: two names with one skeleton can be taken for each other.
+
+The data (``confusables.txt``) is Unicode's own selection of look-alikes. On top of the standard, names are compared without
+case, marks and kinds of separators, which a reader does not tell apart. A skeleton is for comparing only; it is never shown.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache, lru_cache
+from pathlib import Path
+
+#: Letters that a reader takes for Latin in most typefaces, although the data has no Latin prototype for them.
+_ALSO_LATIN = frozenset("κχωյ")
+_CASE_CHANGE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+#: Unicode's blocks of combining marks that belong to no script of their own.
+_ACCENTS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f]")
+_WILDCARDS = "*?"
+
+
+@cache
+def prototypes() -> dict[str, str]:
+    """Return the look-alike that UTS 39 chose for each character; characters that look like nothing else are missing."""
+    found: dict[str, str] = {}
+    for line in Path(__file__).with_suffix(".txt").read_text(encoding="ascii").splitlines():
+        if not line.startswith("#"):
+            prototype, _, characters = line.partition(" : ")
+            found |= dict.fromkeys(map(_character, characters.split()), "".join(map(_character, prototype.split())))
+    return found
+
+
+def _character(code_point: str) -> str:
+    return chr(int(code_point, 16))
+
+
+def looks_latin(letter: str) -> bool:
+    """Tell whether a letter, in the case in which it is written, can be taken for one of a to z."""
+    prototype = prototypes().get(letter, letter)
+    return letter in _ALSO_LATIN or (prototype.isascii() and prototype.isalpha())
+
+
+@lru_cache(maxsize=4096)
+def skeleton(name: str) -> str:
+    """Return the skeleton of a name, or of a pattern, whose ``*`` and ``?`` stay; words are joined by single ``_``.
+
+    Two names with the same skeleton differ at most in case, marks, separators and look-alike characters. ``issueOrder`` is
+    two words, as ``issue_order`` is.
+    """
+    plain = unicodedata.normalize("NFKC", _CASE_CHANGE.sub("_", unicodedata.normalize("NFKC", name)).casefold())
+    mapped = "".join(prototypes().get(letter, letter) for letter in _without_marks(plain))
+    letters = _without_marks(mapped.casefold())
+    # Case is ignored, so what looks like a capital I (l, 1, |) looks like an i. The data writes m as rn.
+    letters = letters.replace("i", "l").replace("rn", "m")
+    return re.sub("_+", "_", "".join(sign if sign.isalnum() or sign in _WILDCARDS else "_" for sign in letters)).strip(
+        "_"
+    )
+
+
+def _without_marks(text: str) -> str:
+    """Return the text decomposed, without accents and characters that are not drawn. Vowel signs of other scripts stay."""
+    decomposed = _ACCENTS.sub("", unicodedata.normalize("NFD", text))
+    return "".join(sign for sign in decomposed if unicodedata.category(sign)[0] != "C")
