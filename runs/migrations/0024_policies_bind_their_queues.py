@@ -15,7 +15,7 @@ def keep_what_agents_may_do(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("runs", "0022_unread_checkpoints_go_back")]
+    dependencies = [("runs", "0023_assignments_are_released")]
 
     operations = [
         migrations.AddField(
