@@ -22,7 +22,7 @@ os.environ |= {"DJANGO_SETTINGS_MODULE": "tests.settings", "REVIEWQUEUE_MODE": "
 os.environ.pop("DATABASE_URL", None)
 
 from tests.mutation.forks import Forks, Outcome, all_of, as_json
-from tests.mutation.line_coverage import ARGUMENTS, KEPT, ROOT, TESTS, core, read_or_record
+from tests.mutation.line_coverage import ARGUMENTS, KEPT, ROOT, core, read_or_record, test_files
 from tests.mutation.mutants import Module, Mutant
 
 SURVIVORS = Path(__file__).parent / "survivors.toml"
@@ -59,7 +59,7 @@ def main() -> int:
     forks = Forks(
         modules, sample, coverage, processes=chosen.processes, seconds=chosen.seconds, show=Progress(len(sample)).show
     )
-    pytest.main([*ARGUMENTS, *TESTS], plugins=[forks])
+    pytest.main([*ARGUMENTS, *test_files()], plugins=[forks])
     (KEPT.parent / "outcomes.json").write_text(as_json(forks.outcomes))
     return judge(forks.outcomes, listed, ids={it.id for _, it in everything}, whole=not chosen.modules)
 

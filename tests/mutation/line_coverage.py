@@ -15,12 +15,18 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-TESTS = ["tests/ledger", "tests/runs", "tests/reviewqueue", "tests/api", "tests/pages"]
+FOLDERS = ["tests/ledger", "tests/runs", "tests/reviewqueue", "tests/api"]
 ARGUMENTS = [
     *["-q", "--no-header", "-s", "-p", "no:cacheprovider", "-p", "no:xdist"],
     *["-m", "not benchmark and not long and not postgresql and not browser"],
 ]
 KEPT = ROOT / "var" / "mutation" / "line_coverage.json"
+
+
+def test_files() -> list[str]:
+    """Return the test files of the core, without those that start processes: their lines run in another process."""
+    paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("test_*.py"))]
+    return [str(path.relative_to(ROOT)) for path in paths if "own_processes" not in path.read_text()]
 
 
 def core() -> list[Path]:
@@ -107,8 +113,7 @@ def _digest_of_shared() -> str:
 
 
 def _digests_of_tests() -> dict[str, str]:
-    paths = [path for folder in TESTS for path in (ROOT / folder).rglob("test_*.py")]
-    return {str(path.relative_to(ROOT)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+    return {name: hashlib.sha256((ROOT / name).read_bytes()).hexdigest() for name in test_files()}
 
 
 def _record(kept: Kept, changed: list[str]) -> int:

@@ -263,7 +263,7 @@ def _changed_statement(node: ast.stmt) -> Iterator[tuple[str, ast.AST]]:
         yield "remove guard", ast.Pass()
     elif _does_something(node):
         yield "remove statement", ast.Pass()
-    elif isinstance(node, ast.Return) and node.value is not None and not _is_none(node.value):
+    elif isinstance(node, ast.Return) and node.value is not None and not _is_falsy(node.value):
         yield "return nothing", ast.Return(ast.Constant(None))
 
 
@@ -293,8 +293,8 @@ def _called(node: ast.Call) -> str:
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _is_falsy(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value in (None, False)
 
 
 def _assigned(statement: ast.stmt | None) -> str:
