@@ -416,6 +416,14 @@ def test_an_effect_is_ordered_once_at_a_time():
         order(effect, person=a_person("ben@example.org"))
 
 
+def test_an_open_order_for_one_effect_does_not_block_another():
+    order(an_effect("unknown"))
+    other = an_effect("unknown", key="order:PR-4712")
+    order(other)
+    assert Order.objects.filter(used_by_attempt=None).count() == 2
+    assert intend(fence=2, key="order:PR-4712").perform
+
+
 def test_the_second_owner_learns_who_settled_it_and_how():
     effect = an_effect("unknown")
     settle(effect, "failed")

@@ -164,6 +164,18 @@ def test_an_answer_that_does_not_fit_is_kept_and_the_wait_stays_open(ana):
     assert builders.decide(interrupt, ana, "answer", input={"certificate_no": "LT-1"}).resume == "ready"
 
 
+def test_an_answer_that_does_not_fit_is_kept_only_of_a_person_who_could_decide_while_the_wait_is_open(ana):
+    interrupt = builders.a_waiting_interrupt(builders.an_input_wait())
+    auditor = builders.a_person("eve@example.org", "engineering-auditors")
+    with pytest.raises(InputInvalid):
+        builders.decide(interrupt, auditor, "answer", input={})
+    assert refused_rows() == []
+    builders.decide(interrupt, ana, "answer", input={"certificate_no": "LT-1"})
+    with pytest.raises(InputInvalid):
+        builders.decide(interrupt, ana, "answer", input={})
+    assert refused_rows() == []
+
+
 @pytest.mark.parametrize("value", [None, False, 0, "", [], {}])
 def test_falsy_answers_are_answers(ana, value):
     """CASES C098."""

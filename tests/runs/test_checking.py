@@ -16,8 +16,9 @@ from reviewqueue.delivery import outbound
 from runs import acting, checking, expiry
 from runs.checking import Found, begin_check, check_continuation, finish_check, report_facts, waive_fact
 from runs.continuations import open_continuation
+from runs.control import cancel_run
 from runs.decisions import Answer
-from runs.errors import FactsChanged, FactsUnchecked, NotPermitted
+from runs.errors import FactsChanged, FactsUnchecked, LeaseLost, NotPermitted
 from runs.facts import AskedFact
 from runs.lifecycle import Started, complete_run
 from runs.models import Connection, Continuation, Fact, Hold, Interrupt, Permit, Run, Signal
@@ -211,6 +212,19 @@ def test_an_answer_that_was_overtaken_is_not_told_as_an_answer_ever_again():
     [claimed] = claim()
     complete_run(agent=claimed.run.agent, run_id=claimed.run.public_id, token=claimed.lease.token, result=None)
     assert list(order.decisions.values_list("status", flat=True)) == ["overtaken"]
+
+
+def test_an_answer_overtaken_at_an_earlier_boundary_is_not_sent_again_at_the_next():
+    [order] = waits(builders.a_wait(), facts=[a_fact()])
+    answer(order)
+    check(World(specification=8))
+    [claimed] = claim()
+    assert [decision.interrupt for decision in claimed.overtaken] == [order]
+    again = Started(run=claimed.run, lease=claimed.lease, created=False)
+    [next_order] = builders.suspend_run(again, builders.a_wait("next")).interrupts
+    answer(next_order)
+    [resumed] = claim()
+    assert ([decision.interrupt for decision in resumed.answers], resumed.overtaken) == ([next_order], [])
 
 
 def test_a_fact_of_the_boundary_overtakes_every_answer_given_there():
@@ -562,6 +576,18 @@ def test_a_fact_is_waived_once():
         waive(olga)
 
 
+def test_a_fact_of_an_ended_run_or_one_that_is_never_checked_cannot_be_waived():
+    olga = builders.a_person("olga@example.org", "agent-owners")
+    waits(builders.a_wait(), facts=[AskedFact(name="specification", value=7)])
+    with pytest.raises(NotFound):
+        waive(olga)
+    cancel_run(run_id=the_run().public_id, actor="person:olga", reason="", check=lambda _: None)
+    Fact.objects.update(check_by="worker")
+    with pytest.raises(NotFound):
+        waive(olga)
+    assert Fact.objects.get().waived_by is None
+
+
 def test_a_fact_waived_while_it_was_fetched_no_longer_counts():
     [order] = waits(builders.a_wait(), facts=[a_fact()])
     begun = begin_check(continuation_id=answer(order).continuation.public_id)
@@ -630,6 +656,17 @@ def test_the_policy_says_how_long_a_check_holds():
     builders.a_policy(freshness=timedelta(minutes=2))
     [order] = waits(builders.a_wait(), facts=[a_fact()])
     answer(order)
+    check(World(specification=7))
+    left = open_continuation(the_run()).checked_until - clock.now()
+    assert timedelta(seconds=110) < left <= timedelta(minutes=2)
+
+
+def test_of_two_waits_at_one_boundary_the_shorter_freshness_counts():
+    builders.a_policy("approval.action", freshness=timedelta(minutes=10))
+    builders.a_policy("evidence.missing", freshness=timedelta(minutes=2))
+    order, certificate = waits(builders.a_wait(), builders.an_input_wait(), facts=[a_fact()])
+    answer(order)
+    answer(certificate, "answer", input={"certificate_no": "LT-1"})
     check(World(specification=7))
     left = open_continuation(the_run()).checked_until - clock.now()
     assert timedelta(seconds=110) < left <= timedelta(minutes=2)
@@ -717,6 +754,18 @@ def test_after_the_first_effect_a_change_is_only_told():
     judged = report(claimed, stock=0)
     assert (judged.control, len(judged.changed)) == ("continue", 1)
     assert the_run().status == "running"
+
+
+def test_facts_reported_under_a_lost_lease_are_refused_and_not_stored():
+    _, claimed = resumed_with(a_worker_fact())
+    builders.end_lease_now(claimed.run, clock.now())
+    assert expiry.release_lapsed_leases(limit=9) == 1
+    [second] = claim()
+    with pytest.raises(LeaseLost):
+        report(claimed, stock=3)
+    assert (Fact.objects.get().last_status, Fact.objects.get().last_value) == ("unchecked", None)
+    assert the_run().status == "running"
+    assert report(second, stock=7).control == "continue"
 
 
 def test_a_fact_of_the_server_is_not_the_workers_to_report():

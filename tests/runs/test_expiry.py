@@ -9,12 +9,15 @@ import pytest
 from django_q.models import OrmQ
 
 from ledger import clock
+from ledger.canonical import digest
 from ledger.errors import Busy, PayloadInvalid
 from reviewqueue import tasks
 from runs import deadlines, expiry, interrupts
+from runs.control import cancel_run
 from runs.errors import PolicyRefuses
-from runs.models import Continuation, Decision, Event, Interrupt, Run
+from runs.models import Continuation, Decision, Event, Interrupt, Permit, Run
 from tests import builders
+from tests.runs import acting_builders
 
 pytestmark = pytest.mark.django_db
 
@@ -82,6 +85,24 @@ def test_a_default_that_approves_is_off_unless_the_policy_allows_it():
 
     builders.a_policy(default_may_approve=True)
     assert builders.a_waiting_interrupt(wait).status == "waiting"
+
+
+def test_an_approval_by_default_permits_exactly_the_proposed_call_for_the_time_of_its_policy():
+    """PROMISES 12: the same permit as after a person's approval, from the deadline's sweep on."""
+    builders.a_policy(default_may_approve=True, permit_ttl=timedelta(minutes=90))
+    expire(interrupt := a_due_interrupt(wish={"on_expiry": {"do": "default", "verdict": "approve"}}))
+    permit = Permit.objects.get()
+    assert (permit.call, permit.digest) == (builders.CALL, digest(builders.CALL))
+    assert permit.valid_until == interrupt.closed_at + timedelta(minutes=90)
+    [claimed] = builders.claim(interrupt.agent)
+    assert claimed.permits == [permit]
+
+
+@pytest.mark.parametrize("said", [{"do": "default", "verdict": "reject"}, {"do": "resume"}])
+def test_an_end_that_approves_nothing_leaves_no_permit(said):
+    builders.a_policy(default_may_approve=True)
+    expire(a_due_interrupt(wish={"on_expiry": said}))
+    assert not Permit.objects.exists()
 
 
 def test_escalation_hands_the_wait_to_the_next_queue_once_and_then_ends_it():
@@ -185,6 +206,58 @@ def test_a_run_that_nobody_picks_up_ends():
     assert expiry.expire_due_runs(limit=10) == 1
     run.refresh_from_db()
     assert (run.status, run.open_continuation) == ("expired", "")
+
+
+def test_a_run_that_a_worker_claimed_since_the_sweep_listed_it_is_not_expired():
+    """The second look, under the run's lock: another transaction may have committed between the two."""
+    late = clock.now() - timedelta(hours=1)
+    for lease_seconds in (0, 60):
+        run = builders.a_running_run(lease_seconds=lease_seconds).run
+        Run.objects.filter(pk=run.pk).update(expires_at=late)
+        if lease_seconds == 0:
+            builders.claim(run.agent)
+        assert not expiry.expire_run_if_due(run_pk=run.pk)
+        run.refresh_from_db()
+        assert run.status == "running"
+
+
+def test_a_run_that_ended_or_is_ending_since_the_sweep_listed_it_is_not_expired():
+    late = clock.now() - timedelta(hours=1)
+    ended = builders.a_running_run(lease_seconds=0).run
+    cancel_run(run_id=ended.public_id, actor="person:olga", reason="", check=lambda _: None)
+    ending = builders.a_running_run().run
+    acting_builders.begin(ending)  # nobody knows its outcome: its owner is asked before the run has ended
+    cancel_run(run_id=ending.public_id, actor="person:olga", reason="", check=lambda _: None)
+    builders.end_lease_now(ending, clock.now())
+    assert expiry.release_lapsed_leases(limit=9) == 1
+    for run, status in ((ended, "cancelled"), (ending, "cancelling")):
+        Run.objects.filter(pk=run.pk).update(expires_at=late)
+        assert not expiry.expire_run_if_due(run_pk=run.pk)
+        run.refresh_from_db()
+        assert (run.status, run.ending, run.lease_until) == (status, "cancelled", None)
+
+
+def test_a_run_whose_end_was_moved_since_the_sweep_listed_it_is_not_expired():
+    run = builders.a_running_run(lease_seconds=0).run
+    assert not expiry.expire_run_if_due(run_pk=run.pk)
+    Run.objects.filter(pk=run.pk).update(expires_at=None)
+    assert not expiry.expire_run_if_due(run_pk=run.pk)
+    Run.objects.filter(pk=run.pk).update(expires_at=clock.now())
+    assert expiry.expire_run_if_due(run_pk=run.pk)
+    assert not expiry.expire_run_if_due(run_pk=run.pk)
+    assert Event.objects.filter(run=run, type="run.expired").count() == 1
+
+
+def test_a_lease_that_was_extended_or_given_back_since_the_sweep_listed_it_is_not_ended():
+    started = builders.a_running_run()
+    run = started.run
+    assert not expiry.end_lease_if_lapsed(run_pk=run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.fence) == ("running", started.lease.fence)
+    builders.suspend_run(started, builders.a_wait())
+    assert not expiry.end_lease_if_lapsed(run_pk=run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.open_continuation) == ("waiting", "")
 
 
 def test_the_sweep_task_ends_every_kind_of_due_row():

@@ -65,6 +65,17 @@ def test_each_level_of_a_chain_is_asked_once_with_its_own_time():
     ]
 
 
+def test_a_run_lives_as_long_as_the_deadline_of_the_level_that_is_asked():
+    """Without it, a level longer than the one before would be cut off by the end of the run."""
+    builders.a_reviewer()
+    a_ladder(escalate_wait=timedelta(days=30))
+    wait = builders.a_waiting_interrupt()
+    let_pass(wait)
+    run = Run.objects.get()
+    assert run.expires_at == wait.deadline + timedelta(days=1)
+    assert run.expires_at > clock.now() + timedelta(days=30)
+
+
 @pytest.mark.proves(8)
 def test_after_a_downtime_a_chain_is_climbed_one_level_at_a_time():
     """CASES C199: not all levels at once."""
@@ -126,6 +137,16 @@ def test_people_are_reminded_once_for_each_time_of_the_policy():
     wait.refresh_from_db()
     assert (reminders(), wait.remind_at) == (1, wait.deadline - timedelta(seconds=600))
     assert not expiry.anything_due()
+
+
+def test_a_reminder_says_how_many_seconds_are_left_and_in_which_queue():
+    wait = a_reminded_wait(3600)
+    builders.move_deadline(wait, clock.now() + timedelta(seconds=1800))
+    due_now(wait)
+    assert expiry.remind_due(limit=9) == 1
+    refs = Event.objects.get(type="interrupt.reminded").refs
+    assert (refs["interrupt"], refs["queue"], refs["level"]) == (wait.public_id, "engineering", 0)
+    assert 1700 < refs["seconds_left"] <= 1800
 
 
 def test_reminders_missed_in_a_downtime_are_made_up_for_once():

@@ -7,12 +7,13 @@ from datetime import timedelta
 import pytest
 
 from ledger import clock
+from ledger.attempts import attempt_token
 from reviewqueue import desk
 from runs import expiry
 from runs.errors import ApprovalLost, ApprovalRequired, LeaseLost, PermitExpired
 from runs.models import Assignee, Continuation, Decision, Event, Interrupt, Permit, Policy, Run
 from tests import builders
-from tests.runs.acting_builders import a_rule, begin, report
+from tests.runs.acting_builders import KEY, a_rule, begin, report
 
 pytestmark = pytest.mark.django_db
 
@@ -73,6 +74,28 @@ def test_an_answer_of_somebody_who_lost_the_right_permits_nothing():
     assert builders.claim(run.agent) == []  # the claim looks again, and asks again
     assert Permit.objects.get().void_at is not None
     assert Interrupt.objects.get(pk=interrupt.pk).status == "waiting"
+
+
+def test_a_claim_hands_over_the_permits_that_are_good_and_none_that_a_later_approval_replaced():
+    run, interrupt = an_approved_run()
+    [claimed] = builders.claim(run.agent)
+    old = Permit.objects.get()
+    assert claimed.permits == [old]
+    order(run, claimed.lease.token)
+    report(run, "failed", retryable=True)
+    Permit.objects.update(valid_until=clock.now())
+    [again] = builders.suspend_by(claimed.run, claimed.lease.token, builders.a_wait("again")).interrupts
+    builders.decide(again, builders.a_reviewer())
+    order(run, claimed_token(run))  # takes the new permit, and the old one is void
+    report(run, "failed", retryable=True, attempt_token=attempt_token(run.public_id, KEY, 2))
+    builders.end_lease_now(run, clock.now())
+    assert expiry.release_lapsed_leases(limit=9) == 1
+
+    [resumed] = builders.claim(run.agent)
+
+    assert {answer.interrupt for answer in resumed.answers} == {interrupt, again}
+    assert resumed.permits == [Permit.objects.get(void_at=None)]
+    assert old not in resumed.permits
 
 
 def test_a_permit_is_good_for_its_time_and_for_one_effect():

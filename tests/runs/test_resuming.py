@@ -173,6 +173,17 @@ def test_claiming_by_id_says_why_not():
         builders.claim_by_id(builders.an_agent("another"), continuation.public_id)
 
 
+def test_a_continuation_that_was_finished_is_claimed_already():
+    started = builders.a_running_run(lease_seconds=0)
+    continuation = Continuation.objects.get()
+    claimed = builders.claim_by_id(started.run.agent, continuation.public_id)
+    commit(started.run, claimed.lease.token, 0)
+    continuation.refresh_from_db()
+    assert continuation.status == "acknowledged"
+    with pytest.raises(AlreadyClaimed):
+        builders.claim_by_id(started.run.agent, continuation.public_id)
+
+
 def test_a_continuation_under_check_is_not_ready():
     started = builders.a_running_run(lease_seconds=0)
     Continuation.objects.update(status="checking", check_due_at=clock.now() + timedelta(hours=1))

@@ -15,6 +15,7 @@ from runs.errors import AlreadyDecided, Expired, PolicyRefuses, StaleVersion, Su
 from runs.facts import AskedFact
 from runs.models import Continuation, Interrupt, Run
 from tests import builders
+from tests.runs.test_signals import an_event
 
 pytestmark = pytest.mark.django_db
 
@@ -57,6 +58,36 @@ def test_lost_authority_under_any_brings_the_superseded_waits_back():
     assert list(Interrupt.objects.order_by("id").values_list("status", "round")) == [("waiting", 2), ("waiting", 1)]
     assert Run.objects.get().open_waits == 2
     assert builders.decide(second, builders.a_reviewer("ben@example.org")).resume == "ready"
+
+
+def test_lost_authority_brings_an_event_back_unless_another_run_took_its_correlation_over():
+    ana = builders.a_reviewer()
+    first, event = builders.suspend_run(
+        builders.a_running_run(), builders.a_wait(), an_event(), resume_when="any"
+    ).interrupts
+    builders.decide(first, ana)
+    taker = builders.a_waiting_interrupt(an_event("other"))
+    ana.groups.clear()
+    assert builders.claim(first.agent) == []
+    for wait in (first, event, taker):
+        wait.refresh_from_db()
+    assert [wait.status for wait in (first, event, taker)] == ["waiting", "superseded", "waiting"]
+    assert Run.objects.get(pk=first.run_id).open_waits == 1
+
+
+def test_lost_authority_in_the_last_round_of_the_policy_ends_the_run():
+    ana = builders.a_reviewer()
+    builders.a_policy(max_rounds=2)
+    wait = builders.a_waiting_interrupt()
+    builders.decide(wait, ana)
+    ana.groups.clear()
+    assert builders.claim(wait.agent) == []
+    ana.groups.add(wait.queue.reviewers)
+    builders.decide(wait, ana, version=2)
+    ana.groups.clear()
+    assert builders.claim(wait.agent) == []
+    run = Run.objects.get()
+    assert (run.status, run.ending_reason) == ("expired", "The review was renewed too often.")
 
 
 def test_under_any_a_wait_that_ends_closes_only_itself_until_the_last_does():

@@ -73,6 +73,16 @@ def test_one_person_cannot_fill_two_places():
     assert Run.objects.get().status == "waiting"
 
 
+def test_a_second_vote_is_refused_with_the_first_and_the_count():
+    ana, *_ = three_people()
+    wait = a_payment(3)
+    first = builders.decide(wait, ana).decision
+    with pytest.raises(AlreadyVoted, match="1 of 3") as refused:
+        builders.decide(wait, ana, "reject")
+    assert refused.value.extra["approvals"] == {"needed": 3, "counted": 1}
+    assert refused.value.extra["vote"] == {"decision": first.public_id, "decided_at": first.created_at}
+
+
 def test_the_same_request_of_a_voter_is_one_vote():
     ana, _, _ = three_people()
     wait = a_payment()

@@ -1,0 +1,77 @@
+"""Permissions of people over time: disabled, not a member, the initiator; leads count, and an escalation hides a wait."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger import clock
+from reviewqueue import authority
+from runs import expiry
+from runs.errors import NoDecider, NotPermitted, SelfReview
+from runs.models import Decision, Permit
+from tests import builders
+
+pytestmark = pytest.mark.django_db
+
+
+def disable(person):
+    person.is_active = False
+    person.save()
+
+
+def test_an_approver_disabled_between_answer_and_claim_lets_no_worker_continue():
+    ana = builders.a_reviewer()
+    wait = builders.a_waiting_interrupt()
+    builders.decide(wait, ana)
+    disable(ana)
+
+    assert builders.claim(wait.agent) == []
+
+    wait.refresh_from_db()
+    assert (wait.status, wait.round, Decision.objects.get().status) == ("waiting", 2, "revoked")
+    assert Permit.objects.get().void_at is not None
+    assert builders.decide(wait, builders.a_reviewer("ben@example.org"), version=2).resume == "ready"
+
+
+def test_a_lead_can_be_assigned_and_decide():
+    lead = builders.a_person("lea@example.org", "engineering-leads")
+    wait = builders.a_waiting_interrupt(builders.a_wait(assignees=["lea@example.org"]))
+    assert authority.who_can_decide(wait) == ["lea@example.org"]
+    assert builders.decide(wait, lead).resume == "ready"
+
+
+def test_leads_count_for_a_quorum():
+    ana, lead = builders.a_reviewer(), builders.a_person("lea@example.org", "engineering-leads")
+    wait = builders.a_waiting_interrupt(builders.a_wait(wish={"quorum": 2}))
+    builders.decide(wait, lead)
+    assert builders.decide(wait, ana).resume == "ready"
+    with pytest.raises(NoDecider, match="only 2 could"):
+        builders.a_waiting_interrupt(builders.a_wait(wish={"quorum": 3}))
+
+
+def test_a_refusal_does_not_name_the_initiator_among_those_who_can_decide():
+    ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org")
+    auditor = builders.a_person("eve@example.org", "engineering-auditors")
+    wait = builders.a_waiting_interrupt(started=builders.a_running_run(initiator=ana))
+    for person, refusal in ((ana, SelfReview), (auditor, NotPermitted)):
+        with pytest.raises(refusal) as refused:
+            builders.decide(wait, person)
+        assert refused.value.extra["who_can"] == ["ben@example.org"]
+    builders.a_policy(self_review=True)
+    other = builders.a_waiting_interrupt(started=builders.a_running_run(initiator=ana))
+    assert authority.who_can_decide(other) == ["ana@example.org", "ben@example.org"]
+    disable(ben)
+    assert authority.who_can_decide(other) == ["ana@example.org"]
+
+
+def test_only_an_active_person_of_the_queue_before_learns_that_a_wait_was_escalated():
+    ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org", "sales")
+    builders.a_policy(on_expiry="escalate", escalate_to=builders.a_queue("leads"))
+    wait = builders.a_waiting_interrupt()
+    assert authority.climbed_away_from(ana, wait.public_id) is None
+    builders.move_deadline(wait, clock.now())
+    assert expiry.expire_due_interrupts(limit=9) == 1
+    assert authority.climbed_away_from(ana, wait.public_id) == wait
+    assert authority.climbed_away_from(ben, wait.public_id) is None
+    disable(ana)
+    assert authority.climbed_away_from(ana, wait.public_id) is None
