@@ -17,14 +17,14 @@ from ledger.transactions import use_case
 from reviewqueue import authority
 from reviewqueue.gateway import find_visible, lock_interrupt
 from runs import claims
-from runs.continuations import open_continuation
 from runs.deadlines import is_over
 from runs.decisions import closed_refusal, winner_of
+from runs.endings import would_end_run
 from runs.errors import Expired, NotPermitted, UndoTooLate
 from runs.interrupts import extend_interrupt, reopen_interrupt, take_back_vote
 from runs.models import Assignee, Comment, Decision, Interrupt, Run
 from runs.standing import store
-from runs.states import ContinuationStatus, InterruptStatus
+from runs.states import DecisionStatus, InterruptStatus
 from runs.timeline import note
 from runs.votes import own_vote
 
@@ -112,10 +112,11 @@ def comment(*, responder: AbstractUser, interrupt_id: str, text: str) -> Comment
 
 @use_case
 def undo(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
-    """Take one's own answer back, within the policy's time and before a worker has it: the question is open again.
+    """Undo one's own answer, within the policy's time and before a claim gave it to a worker: the request is open again.
 
-    Against a claim there is no race: both lock the run, and no claim is given before the time to undo is over. A vote that
-    still waits for others let nothing begin, so it may be taken back as long as the wait is open, through either door.
+    A claim and an undo both lock the run. A worker can have the answer within the time to undo, where a later answer by
+    API let both continue. A vote that still waits for others let nothing begin, so it can be undone as long as the
+    request is open, by page and by API.
     """
     run, interrupt, now = _lock(responder, interrupt_id)
     vote = own_vote(interrupt, responder)
@@ -124,15 +125,26 @@ def undo(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
     winner = winner_of(interrupt)
     if winner is None or winner.by_id != responder.pk or interrupt.status != InterruptStatus.ANSWERED:
         raise NotPermitted("Only who gave an answer may take it back.")
-    leased = open_continuation(run)
-    gone = leased is not None and leased.status == ContinuationStatus.LEASED
-    too_late = winner.door != "page" or now >= winner.created_at + interrupt.policy.undo
-    if gone or too_late or is_over(interrupt, now=now) or run.ending:
+    winner.interrupt = interrupt
+    until = undo_deadline(winner)
+    restarted = interrupt.epoch != run.epoch
+    if until is None or now >= until or is_over(interrupt, now=now) or run.ending or restarted:
         raise UndoTooLate
     deadline = interrupt.deadline
     reopen_interrupt(run, interrupt, verb="revoke", reason="taken back", now=now, deadline=deadline, only=[winner])
     _note(run, "decision.undone", responder, interrupt, now=now, waits_end=deadline, decision=winner.public_id)
     return interrupt
+
+
+def undo_deadline(decision: Decision) -> datetime | None:
+    """Return until when its person can undo an answer; ``None`` where it cannot be undone (any more).
+
+    Judged by what is recorded: an answer that was given to a worker stays given, whatever became of that worker.
+    """
+    can_be_undone = decision.door == "page" and decision.status == DecisionStatus.ACCEPTED and decision.closes
+    if not can_be_undone or decision.delivered_at is not None or would_end_run(decision.interrupt, decision.verdict):
+        return None
+    return decision.created_at + decision.interrupt.policy.undo
 
 
 def _undo_vote(run: Run, interrupt: Interrupt, vote: Decision, responder: AbstractUser, *, now: datetime) -> Interrupt:

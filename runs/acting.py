@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.db.models import F
+
 from ledger import attempts, clock, compensation, effects, tokens
 from ledger.actors import by_agent
 from ledger.canonical import digest
@@ -36,6 +38,7 @@ from runs.errors import (
     RunFinished,
     RunPaused,
 )
+from runs.facts import guards_effects, holds
 from runs.halting import refuse_halted
 from runs.holds import open_hold
 from runs.leases import check_lease
@@ -312,7 +315,7 @@ def _check_new_attempt(
     """
     if known is not None and known.call_digest != asked.digest:
         return asked  # the ledger refuses it: the key was used for another call
-    _check_facts(run)
+    _check_facts(run, now=now)
     try:
         permit = find_approval(run, asked, known=known, still_may_decide=still_may_decide, now=now)
     except CallNotApproved as refusal:
@@ -331,12 +334,27 @@ def _refuse_noted(run: Run, asked: Asked, refusal: Refusal, *, now: datetime) ->
     return refusal
 
 
-def _check_facts(run: Run) -> None:
-    """A fact that the worker checks holds for one lease: the one that stated it, or that reported it since."""
-    unchecked = Fact.objects.filter(
+def _check_facts(run: Run, *, now: datetime) -> None:
+    """A fact that the worker checks holds for one lease: the one that stated it, or that reported it since.
+
+    A credential must besides be valid at this moment: it can have ended since.
+    """
+    facts = Fact.objects.filter(
         checkpoint__run=run, checkpoint__number=run.checkpoint_number, check_by=FactCheck.WORKER, waived_by=None
-    ).exclude(last_fence=run.fence)
-    names = sorted({*unchecked.exclude(checkpoint__fence=run.fence).values_list("name", flat=True)})
+    ).annotate(stated_under=F("checkpoint__fence"))
+    unchecked, not_valid = set(), set()
+    for fact in facts:
+        if run.fence not in {fact.last_fence, fact.stated_under}:
+            unchecked.add(fact.name)
+        elif guards_effects(fact):
+            value = fact.last_value if fact.last_fence == run.fence else fact.value
+            if not holds(fact, value, now=now):
+                not_valid.add(fact.name)
+    names = sorted(unchecked | not_valid)
+    if not_valid and not unchecked:
+        raise FactsUnchecked(
+            f"Renew these credentials and report them before an effect begins: {', '.join(names)}.", facts=names
+        )
     if names:
         raise FactsUnchecked(facts=names)
 

@@ -15,7 +15,7 @@ from django.db.models import Q, QuerySet
 
 from ledger import compiled
 from ledger.canonical import digest
-from ledger.compiled import Compiled
+from ledger.compiled import Compiled, CompiledUpdate
 from ledger.errors import PayloadInvalid, Problem, Refusal
 from ledger.exact import ABSENT
 from ledger.public_ids import new_id
@@ -172,6 +172,24 @@ def move_decisions(interrupt: Interrupt, verb: str, *, only: list[Decision] | No
     closes = {"closes": False} if to == DecisionStatus.COUNTED else {}
     Decision.objects.filter(pk__in=[decision.pk for decision in moved]).update(status=to, **closes)
     return moved
+
+
+def record_delivery(run: Run, *, now: datetime) -> None:
+    """Record that a worker has the accepted answers of this epoch from now on.
+
+    Whether an answer can still be undone is judged by this record: the worker may be gone a moment later.
+    """
+    assert_open()
+    _DELIVERY.write(run=run.pk, epoch=run.epoch, delivered_at=now)
+
+
+def _undelivered() -> QuerySet[Decision]:
+    asked = Interrupt.objects.filter(run=compiled.number("run"), epoch=compiled.number("epoch"))
+    accepted = Decision.objects.filter(status=DecisionStatus.ACCEPTED, delivered_at=None)
+    return accepted.filter(interrupt__in=asked.values("pk"))
+
+
+_DELIVERY = CompiledUpdate(_undelivered, ["delivered_at"])
 
 
 def winner_of(interrupt: Interrupt) -> Decision | None:

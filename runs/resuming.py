@@ -23,7 +23,7 @@ from runs.continuations import (
     lease_continuation,
     recheck,
 )
-from runs.decisions import Said, decisions_at
+from runs.decisions import Said, decisions_at, record_delivery
 from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady
 from runs.facts import differs
 from runs.halting import is_halted, refuse_halted
@@ -258,6 +258,8 @@ def _claim(
     grant_lease(run, seconds=lease_seconds, now=now)
     run.attempts += 1
     lease_continuation(run, continuation, request_key=request_key, code_version=code_version, now=now)
+    if any(decision.delivered_at is None for decision in [*said.accepted, *said.votes]):
+        record_delivery(run, now=now)
     note(
         run,
         "continuation.claimed",

@@ -8,6 +8,7 @@ import importlib
 import ipaddress
 import itertools
 import os
+import random
 import shutil
 import socket
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from ledger.transactions import assert_none_open
 from tests import figures
@@ -28,6 +30,22 @@ class OutsideNetwork(Exception):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--only-with-database", action="store_true", help="leave out tests that touch no database")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Let one seed decide what is drawn (``figures.SEED``), and no test fail for the speed of its machine."""
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(figures.SEED)
+    health = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    settings.register_profile("reviewqueue", database=None, deadline=None, suppress_health_check=health)
+    settings.load_profile("reviewqueue")
+
+
+@pytest.fixture(autouse=True)
+def chance(request: pytest.FixtureRequest) -> None:
+    """What a test draws by ``random`` itself is its own, whichever tests ran before it in this process."""
+    random.seed(f"{figures.SEED} {request.node.nodeid}")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,9 +1,11 @@
-"""`python3 manage.py test [--on sqlite|postgresql] [--long] [--promises] [pytest arguments]`: one command checks everything.
+"""`python3 manage.py test [--on sqlite|postgresql] [--all] [--long] [pytest arguments]`: one command checks everything.
 
 Cheapest first: format, lint, layers, Django's checks, migrations, types, templates; then the suite on SQLite, then on
 a PostgreSQL started for the run, then what only PostgreSQL can show (races, kills), then the browser. Every part runs
 even if one before it failed, and the last lines say how each ended. With pytest arguments (a path, `-k`, `-x` ...) only
 those tests run, without the checks. `--long` adds the long tests and raises the counts of races and kills.
+What tests draw by chance comes from one seed. It is fixed, so that the run is the same each time; `--all` draws a new one,
+and a run that fails prints how to repeat it. `--seed N` always wins.
 `--promises` runs only what proves a promise of reliability, and writes `docs/reliability.md`; `--record` writes it after
 everything.
 """
@@ -15,6 +17,7 @@ import datetime
 import os
 import platform
 import random
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -51,6 +54,7 @@ class Run:
     long: bool
     environment: dict[str, str]
     only: str = ""
+    repeated_by: str = ""
     endings: list[Ending] = field(default_factory=list)
 
     def note(self, part: str, good: bool, words: str, began: float) -> None:
@@ -71,15 +75,20 @@ def main(arguments: list[str]) -> int:
         "--promises", action="store_true", help="only what proves a promise; writes docs/reliability.md"
     )
     parser.add_argument("--record", action="store_true", help="everything, and writes docs/reliability.md")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 1_000_000), help="of all chance")
+    parser.add_argument("--all", action="store_true", help="everything, with a new random seed (CI)")
+    parser.add_argument("--seed", type=int, help="of all that tests draw by chance (default: a fixed one)")
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="the random histories by N seeds in a row")
     chosen, pytest_arguments = parser.parse_known_args(arguments)
+    chosen.seed = choose_seed(chosen)
     environment = os.environ | {"DJANGO_SETTINGS_MODULE": "tests.settings", "REVIEWQUEUE_MODE": "test"}
     environment |= {"REVIEWQUEUE_LONG": "1"} if chosen.long else {}
     environment.pop("DATABASE_URL", None)  # a suite never runs in a database that somebody uses
     with tempfile.TemporaryDirectory(prefix="reviewqueue-figures-") as folder:
         seen = Path(folder) / "figures"
         environment |= {"REVIEWQUEUE_SEED": str(chosen.seed), "REVIEWQUEUE_FIGURES": str(seen)}
+        environment |= {"REVIEWQUEUE_SEEDS": str(chosen.seeds), "PYTHONHASHSEED": str(chosen.seed % 2**32)}
         run = Run(long=chosen.long, environment=environment, only="proves" if chosen.promises else "")
+        run.repeated_by = command_that_repeats(chosen, pytest_arguments)
         try:
             if not pytest_arguments and not chosen.promises:
                 check(run)
@@ -91,6 +100,22 @@ def main(arguments: list[str]) -> int:
         except KeyboardInterrupt:
             run.endings.append(Ending(part="everything after", good=False, words="interrupted", seconds=0))
     return close(run)
+
+
+def choose_seed(chosen: argparse.Namespace) -> int:
+    """Return the seed that was named, a random one for `--all`, `--promises` and `--record`, or else the fixed one."""
+    if chosen.seed is not None:
+        return int(chosen.seed)
+    if chosen.all or chosen.promises or chosen.record:
+        return random.SystemRandom().randrange(1, 1_000_000)
+    return figures.FIXED_SEED
+
+
+def command_that_repeats(chosen: argparse.Namespace, pytest_arguments: list[str]) -> str:
+    flags = [f"--{name}" for name in ("all", "long", "promises", "record") if getattr(chosen, name)]
+    flags += [f"--on {chosen.on}"] if chosen.on else []
+    flags += [f"--seeds {chosen.seeds}"] if chosen.seeds > 1 else []
+    return " ".join(["python3 manage.py test", *flags, f"--seed {chosen.seed}", shlex.join(pytest_arguments)]).strip()
 
 
 def _is_to_write(chosen: argparse.Namespace, pytest_arguments: list[str]) -> bool:
@@ -296,4 +321,6 @@ def close(run: Run) -> int:
         print(f"{'ok  ' if ending.good else 'FAIL'} {ending.part:22} {ending.seconds:6.1f} s  {ending.words}")
     failed = [ending.part for ending in run.endings if not ending.good]
     print(f"\nFailed: {', '.join(failed)}" if failed else "\nAll good.", flush=True)
+    if failed and run.repeated_by:
+        print(f"To repeat it: {run.repeated_by}", flush=True)
     return 1 if failed else 0

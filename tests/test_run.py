@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 import pytest
 
-from tests import postgresql, run
+from tests import figures, postgresql, run
 
 
 @pytest.fixture
@@ -48,6 +49,34 @@ def test_a_missing_browser_is_loud_and_an_error_only_in_ci(
     monkeypatch.setenv("CI", "true")
     assert not run.find_browser(a_run)
     assert run.close(a_run) == 1
+
+
+def chosen(**options: object) -> argparse.Namespace:
+    defaults = {"all": False, "promises": False, "record": False, "long": False, "on": None, "seed": None, "seeds": 1}
+    return argparse.Namespace(**defaults | options)
+
+
+def test_a_run_without_options_has_the_same_seed_each_time():
+    assert {run.choose_seed(chosen()) for _ in range(3)} == {figures.FIXED_SEED}
+    assert run.choose_seed(chosen(long=True)) == figures.FIXED_SEED
+
+
+@pytest.mark.parametrize("option", ["all", "promises", "record"])
+def test_a_run_of_everything_draws_a_seed_unless_one_is_named(option: str):
+    assert len({run.choose_seed(chosen(**{option: True})) for _ in range(5)}) > 1
+    assert run.choose_seed(chosen(**{option: True, "seed": 7})) == 7
+
+
+def test_a_run_that_fails_prints_how_to_repeat_it(a_run: run.Run, capsys: pytest.CaptureFixture[str]):
+    words = chosen(all=True, on="sqlite", seed=736761)
+    a_run.repeated_by = run.command_that_repeats(words, ["tests/runs", "-k", "no history"])
+    a_run.note("suite on SQLite", True, "7 passed in 2.00s", 0)
+    run.close(a_run)
+    assert "To repeat it" not in capsys.readouterr().out
+    a_run.note("browser", False, "1 failed in 2.00s", 0)
+    run.close(a_run)
+    by = "To repeat it: python3 manage.py test --all --on sqlite --seed 736761 tests/runs -k 'no history'\n"
+    assert by in capsys.readouterr().out
 
 
 def test_no_postgresql_fails_with_advice(a_run: run.Run, monkeypatch: pytest.MonkeyPatch, tmp_path):

@@ -15,16 +15,15 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from ledger import clock
-from reviewqueue import inbox
+from reviewqueue import desk, inbox
 from reviewqueue.gateway import Receipt
 from reviewqueue.pages import phrases
 from reviewqueue.pages.calls import labels_of
 from reviewqueue.pages.filters import ListAsked, address, read_list
 from reviewqueue.pages.showing import PageRequest
 from reviewqueue.pages.waits import asked
-from runs.endings import would_end_run
 from runs.models import Decision, Interrupt
-from runs.states import STANDING_DECISIONS, DecisionStatus
+from runs.states import STANDING_DECISIONS
 
 LONGEST_LIST = 1_000
 SETTING, AT_ONCE = "next", "at-once"  # a cookie, like the theme and the keys
@@ -86,12 +85,10 @@ def just_done(request: PageRequest, *, now: datetime) -> JustDone | None:
     if decision is None:
         return None
     it = decision.interrupt
-    until = decision.created_at + it.policy.undo
-    stands = decision.status == DecisionStatus.ACCEPTED and not would_end_run(it, decision.verdict)
-    may_undo = stands and decision.door == "page" and now < until
+    until = desk.undo_deadline(decision)
     return JustDone(
         decision=decision,
         words=phrases.VERDICT_DONE.get(decision.verdict, "answered"),
         plain=asked(it, labels_of([(it.agent_id, it.proposal)]))[1],
-        undo_until=until if may_undo else None,
+        undo_until=until if until is not None and now < until else None,
     )

@@ -12,6 +12,7 @@ from typing import Any
 from django.contrib.auth.models import AbstractUser
 
 from ledger.canonical import digest
+from reviewqueue import desk
 from reviewqueue.pages import phrases
 from reviewqueue.pages.calls import describe_call, labels_of
 from reviewqueue.pages.carrying_out import carried_out, permit_state
@@ -24,7 +25,6 @@ from reviewqueue.pages.waits import asked
 from reviewqueue.screens import ReceiptScreen
 from runs.decisions import who_decided
 from runs.edits import arguments_seen
-from runs.endings import would_end_run
 from runs.models import Decision, Interrupt
 from runs.states import APPROVING, ContinuationStatus, DecisionStatus, InterruptStatus, Verdict
 from runs.unclaimed import Unclaimed, find_unclaimed
@@ -113,9 +113,8 @@ def _may_be_undone(screen: ReceiptScreen, *, reader: AbstractUser, now: datetime
     decision, interrupt = screen.decision, screen.interrupt
     if decision.by_id == reader.pk and decision.status == DecisionStatus.COUNTED:
         return interrupt.status == InterruptStatus.WAITING and now < interrupt.deadline
-    is_own = decision.by_id == reader.pk and decision.door == "page" and decision.status == DecisionStatus.ACCEPTED
-    stands = decision.closes and not would_end_run(interrupt, decision.verdict)
-    return is_own and stands and now < decision.created_at + interrupt.policy.undo
+    until = desk.undo_deadline(decision)
+    return decision.by_id == reader.pk and until is not None and now < until
 
 
 def _unclaimed(screen: ReceiptScreen, *, now: datetime) -> Unclaimed | None:

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods
 
 from ledger import clock
 from ledger.errors import Refusal
-from reviewqueue import gateway, inbox
+from reviewqueue import desk, gateway, inbox
 from reviewqueue.gateway import Seen
 from reviewqueue.pages import phrases
 from reviewqueue.pages.filters import address, read_list
@@ -159,10 +159,8 @@ def _told(one: Picked, decision: Decision) -> Told:
     done = phrases.VERDICT_DONE.get(decision.verdict, "answered").capitalize()
     if decision.status == DecisionStatus.COUNTED:
         return Told(picked=one, words=f"{done}: your vote counts, others have to join.", decision=decision)
-    policy = decision.interrupt.policy
-    stands = decision.status == DecisionStatus.ACCEPTED and not would_end_run(decision.interrupt, decision.verdict)
-    until = decision.created_at + policy.undo
-    undo_until = until if stands and clock.now() < until else None
+    until = desk.undo_deadline(decision)
+    undo_until = until if until is not None and clock.now() < until else None
     since = " A change has overtaken it since." if decision.status == DecisionStatus.OVERTAKEN else ""
     return Told(picked=one, words=f"{done}.{since}", decision=decision, undo_until=undo_until)
 

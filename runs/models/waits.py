@@ -221,6 +221,7 @@ class Decision(models.Model):
     closes = models.BooleanField(default=False)
     request_key = models.CharField(max_length=200, blank=True)
     created_at = models.DateTimeField()
+    delivered_at = models.DateTimeField(null=True, help_text="when a claim first gave the answer to a worker")
 
     class Meta:
         constraints = [

@@ -501,7 +501,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(arguments=values)
 def test_any_arguments_left_alone_come_back_exactly(arguments: Any) -> None:
     arguments = exact.parse(exact.dumps(arguments))
@@ -529,7 +529,7 @@ schemas_of_forms = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(schema=schemas_of_forms, proposed=values)
 def test_any_proposed_value_left_alone_is_what_is_sent(schema: Any, proposed: Any) -> None:
     """Unless a constant was proposed otherwise, or a required member was missing: the form shows those, and sends them."""
@@ -541,7 +541,7 @@ def test_any_proposed_value_left_alone_is_what_is_sent(schema: Any, proposed: An
     assert same(reading.value, proposed)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     schema=schemas_of_forms, typed=st.dictionaries(st.sampled_from(["input", "input.a", "input.a.b", "input.b"]), texts)
 )

@@ -9,6 +9,8 @@ import pytest
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid
 from reviewqueue import desk
+from runs import control, expiry, lifecycle, returning, safe_points
+from runs.checkpoints import Snapshot
 from runs.errors import AlreadyDecided, NotPermitted, UndoTooLate
 from runs.models import Comment, Continuation, Decision, Permit, Run
 from tests import builders
@@ -55,6 +57,70 @@ def test_an_answer_by_api_goes_on_at_once_and_is_not_taken_back(ana):
     builders.decide(interrupt, ana)
     with pytest.raises(UndoTooLate):
         desk.undo(responder=ana, interrupt_id=interrupt.public_id)
+
+
+def claimed_within_the_time_to_undo(interrupt):
+    """Let a worker claim the answer before the time to undo is over."""
+    Continuation.objects.filter(run=interrupt.run).update(not_before=clock.now())
+    [claimed] = builders.claim(interrupt.agent)
+    return {"agent": interrupt.agent, "run_id": claimed.run.public_id, "token": claimed.lease.token}
+
+
+def handed_back(worker):
+    returning.hand_back(**worker, reason="retry", detail="")
+
+
+def committed_and_handed_back(worker):
+    safe_points.commit_checkpoint(**worker, after=1, snapshot=Snapshot(step="ordered", state={}), facts=[])
+    handed_back(worker)
+
+
+def lost(worker):
+    builders.end_lease_now(Run.objects.get(), clock.now())
+    expiry.release_lapsed_leases(limit=1)
+
+
+def completed(worker):
+    lifecycle.complete_run(**worker, result=None)
+
+
+@pytest.mark.parametrize("then", [handed_back, committed_and_handed_back, lost, completed])
+def test_an_answer_that_a_worker_was_given_is_not_undone_whatever_became_of_the_worker(ana, then):
+    builders.a_policy(undo=timedelta(hours=1))
+    interrupt = builders.a_waiting_interrupt()
+    builders.decide(interrupt, ana, door="page")
+    then(claimed_within_the_time_to_undo(interrupt))
+    before = (Run.objects.get().status, Run.objects.get().open_continuation)
+    with pytest.raises(UndoTooLate):
+        desk.undo(responder=ana, interrupt_id=interrupt.public_id)
+    assert (Run.objects.get().status, Run.objects.get().open_continuation) == before
+    assert Decision.objects.get().status == "accepted"
+
+
+def test_an_answer_by_page_is_not_undone_after_one_by_api_let_a_worker_claim_both(ana):
+    """No clock or row is moved: within the seconds of the policy a worker claims and hands back."""
+    builders.a_policy(undo=timedelta(hours=1))
+    started = builders.a_running_run()
+    first, second = builders.suspend_run(started, builders.a_wait("first"), builders.a_wait("second")).interrupts
+    builders.decide(first, ana, door="page")
+    builders.decide(second, ana)
+    [claimed] = builders.claim(first.agent)
+    handed_back({"agent": first.agent, "run_id": claimed.run.public_id, "token": claimed.lease.token})
+    with pytest.raises(UndoTooLate):
+        desk.undo(responder=ana, interrupt_id=first.public_id)
+    assert {decision.status for decision in Decision.objects.all()} == {"accepted"}
+
+
+def test_an_answer_of_before_a_restart_is_not_undone(ana):
+    builders.a_policy(undo=timedelta(hours=1))
+    interrupt = builders.a_waiting_interrupt()
+    builders.decide(interrupt, ana, door="page")
+    run_id, words = interrupt.run.public_id, {"reason": "again", "check": lambda run: None}
+    control.cancel_run(run_id=run_id, actor="person:ops@example.org", **words)
+    control.restart_run(run_id=run_id, person=ana, **words)
+    with pytest.raises(UndoTooLate):
+        desk.undo(responder=ana, interrupt_id=interrupt.public_id)
+    assert (Run.objects.get().status, Decision.objects.get().status) == ("revalidating", "accepted")
 
 
 def test_only_who_answered_takes_it_back(ana, lea):

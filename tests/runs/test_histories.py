@@ -1,7 +1,8 @@
 """Whatever everybody does in whatever order: the invariants hold after each move, and every history comes to an end.
 
 Chance makes the moves of ``histories.Story``; what the rows say is judged as after a race, and what they cannot know by what
-really happened outside. `manage.py test --seed N` gives chance its seed, `--long` more and longer histories.
+really happened outside. `manage.py test --seed N` gives chance its seed, `--seeds M` so many seeds in a row, `--long` more
+and longer histories.
 """
 
 from __future__ import annotations
@@ -295,14 +296,13 @@ class Histories(RuleBasedStateMachine):
             story.lease_lapses()
 
 
-def test_no_history_breaks_a_promise():
+@pytest.mark.parametrize("of", figures.SEEDS)
+def test_no_history_breaks_a_promise(of: int):
     run_state_machine_as_test(
-        seed(figures.SEED)(Histories),
+        seed(of)(Histories),
         settings=settings(
             max_examples=HISTORIES,
             stateful_step_count=MOVES,
-            deadline=None,
-            database=None,
             phases=[Phase.generate, Phase.shrink] if LONG else [Phase.generate],  # shrinking one takes minutes
             suppress_health_check=list(HealthCheck),
         ),

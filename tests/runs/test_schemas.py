@@ -352,7 +352,7 @@ anything = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(schema=anything, value=values)
 @example(schema={"pattern": "\ud800"}, value="\ud800")
 @example(schema={"$ref": "#/%FF"}, value=1)
@@ -411,7 +411,7 @@ usable = st.recursive(
 )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(schema=usable, value=values)
 def test_the_words_agree_with_the_judge(schema: Any, value: Any) -> None:
     """The engine alone decides; if its verdict and the explanation differ, one of the two is wrong."""
