@@ -13,6 +13,9 @@ PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 MEDIA_ROOT = VAR / f"test-files-{os.getpid()}"  # a folder in it for each test (`conftest`)
 EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
 
+# The suite calls faster than anyone may; tests of the limits set their own.
+API_CALLS_PER_MINUTE = FAILED_KEYS_PER_MINUTE = PAGES_PER_MINUTE = SIGNED_OUT_PAGES_PER_MINUTE = 0
+
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # A file, since SQLite in memory locks otherwise than the SQLite people use; nothing in it outlives the run.
     VAR.mkdir(exist_ok=True)
