@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from django.conf import settings
@@ -22,8 +24,8 @@ pytestmark = pytest.mark.django_db
 MADE = re.compile(r"req_[0-9a-f]{20}")
 
 
-@pytest.fixture
-def lines():
+@contextmanager
+def written_lines() -> Iterator[list[str]]:
     """What the log's own handler would write of every record."""
     written: list[str] = []
     handler = logging.StreamHandler()
@@ -33,8 +35,16 @@ def lines():
         assert settings.LOGGING["filters"][name]["()"] == "reviewqueue.request_ids.AddRequestId"
         handler.addFilter(AddRequestId())
     logging.getLogger().addHandler(handler)
-    yield written
-    logging.getLogger().removeHandler(handler)
+    try:
+        yield written
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
+@pytest.fixture
+def lines() -> Iterator[list[str]]:
+    with written_lines() as written:
+        yield written
 
 
 @pytest.mark.parametrize("sent", ["a", "req_1", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "A" * 64])
@@ -132,12 +142,14 @@ def test_a_line_outside_of_every_request_has_a_dash(lines):
     assert current_request_id() == request_ids.NONE
 
 
-def test_another_threads_line_does_not_carry_this_requests_id(lines):
-    with request_ids.using_id("mine"):
+def test_another_threads_line_does_not_carry_this_requests_id_and_its_own_does():
+    with written_lines() as lines, request_ids.using_id("mine"):
         thread = threading.Thread(target=logging.getLogger("reviewqueue.x").warning, args=["beside"])
         thread.start()
         thread.join()
-    assert "[-]: beside" in lines[-1]
+        logging.getLogger("reviewqueue.x").warning("here")
+    assert "[-]: beside" in lines[0]
+    assert "[mine]: here" in lines[1]
 
 
 def test_the_lines_of_a_task_carry_an_id_of_that_task(lines):

@@ -100,7 +100,7 @@ def test_slow_bodies_hold_no_thread():
         assert {(await it)[0] for it in waiting} == {408}
         assert app.shares.in_use == 0
 
-    asyncio.run(asyncio.wait_for(test(), 30))
+    asyncio.run(asyncio.wait_for(test(), 15))
 
 
 def test_a_slow_body_of_the_api_is_a_problem_with_its_request_id():

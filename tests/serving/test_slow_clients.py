@@ -110,7 +110,7 @@ def slowest_answer(desk: Desk) -> float:
     return max(took)
 
 
-@pytest.mark.proves(11)
+@pytest.mark.proves(20)
 @pytest.mark.parametrize(("count", "kind"), [(30, "two bytes of a body"), *((200, kind) for kind in BEGINNINGS)])
 def test_slow_clients_lock_nobody_out(desk: Desk, kind: str, count: int):
     with slow_clients(desk, BEGINNINGS[kind], count) as opened:
