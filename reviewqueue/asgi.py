@@ -1,12 +1,23 @@
-"""The same application for ASGI servers. WSGI is the measured choice (`manage.py web`); this is for other hosts."""
+"""The entry of `manage.py web`: the product with time limits for request bodies and fair shares of its threads."""
 
 from __future__ import annotations
 
 import os
 
-from django.core.asgi import get_asgi_application
-
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reviewqueue.settings")
 os.environ.setdefault("REVIEWQUEUE_PROCESS", "web")
 
-application = get_asgi_application()
+from django.conf import settings
+
+from reviewqueue.wsgi import application as wsgi_application  # the applications are loaded before what needs them
+
+from reviewqueue.serving.asgi_bridge import BoundedApplication  # isort: skip
+from reviewqueue.serving.request_bodies import BodyLimits  # isort: skip
+
+application = BoundedApplication(
+    wsgi=wsgi_application,
+    threads=settings.WEB_THREADS,
+    long_polls=settings.LONG_POLLS,
+    limits=BodyLimits(seconds=settings.REQUEST_BODY_SECONDS, rate=settings.REQUEST_BODY_RATE),
+    whole_body=max(1024 * 1024, settings.DATA_UPLOAD_MAX_MEMORY_SIZE),
+)

@@ -26,10 +26,11 @@ def text(name: str, default: str = "") -> str:
     return os.environ.get(name, "").strip() or default
 
 
-def number(name: str, default: int, *, most: int = 1_000_000) -> int:
+def number(name: str, default: int, *, least: int = 0, most: int = 1_000_000) -> int:
     given = text(name, str(default))
-    if not given.isdecimal() or len(given) > 9 or int(given) > most:
-        raise ImproperlyConfigured(f"{name} must be a whole number up to {most}, not {given!r}.")
+    if not given.isdecimal() or len(given) > 9 or not least <= int(given) <= most:
+        bounds = f"from {least} to {most}" if least else f"up to {most}"
+        raise ImproperlyConfigured(f"{name} must be a whole number {bounds}, not {given!r}.")
     return int(given)
 
 

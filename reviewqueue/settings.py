@@ -57,6 +57,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "reviewqueue.request_ids.identify_requests",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -66,6 +67,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "reviewqueue.rate_limits.limit_pages",
     "reviewqueue.pages.kept.KeepWhatWasTyped",  # closed by default; a test lists the open paths
     "django.contrib.messages.middleware.MessageMiddleware",
     "reviewqueue.pages.times.in_the_readers_zone",
@@ -94,9 +96,8 @@ TEMPLATES = [
 # --- where things are kept --------------------------------------------------------------------------------------------
 
 WEB_PROCESSES = environment.number("WEB_PROCESSES", os.cpu_count() or 1)
-WEB_THREADS = environment.number(
-    "WEB_THREADS", 12
-)  # of each process: four for pages and calls, the rest for long polls
+WEB_THREADS = environment.number("WEB_THREADS", 12)  # of each process
+LONG_POLLS = environment.number("LONG_POLLS", 32)  # of each process; one that waits holds none of WEB_THREADS
 DATABASES: dict[str, dict[str, Any]] = {
     # The address holds a password: no setting of its own, which an error report or `diffsettings` would print.
     "default": environment.database(
@@ -207,6 +208,7 @@ CONTENT_SECURITY_POLICY = {
 REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["reviewqueue.api.authentication.BearerKey"],  # a session is no authority here
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_THROTTLE_CLASSES": ["reviewqueue.api.throttling.CallsPerMinute"],
     "DEFAULT_PARSER_CLASSES": ["reviewqueue.api.parsing.ExactParser"],
     "DEFAULT_RENDERER_CLASSES": ["reviewqueue.api.parsing.ExactRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "reviewqueue.api.parsing.JsonAlways",
@@ -219,6 +221,17 @@ REST_FRAMEWORK: dict[str, Any] = {
 }
 
 SPECTACULAR_SETTINGS: dict[str, Any] = {"OAS_VERSION": "3.1.1", "POSTPROCESSING_HOOKS": []}
+
+# --- limits of requests -----------------------------------------------------------------------------------------------
+
+# The reasons: docs/decisions/2026-11-30-limits-without-a-proxy.md.
+REQUEST_HEADER_SECONDS = environment.number("REQUEST_HEADER_SECONDS", 30, least=1, most=60)
+REQUEST_BODY_SECONDS = environment.number("REQUEST_BODY_SECONDS", 30, least=1)
+REQUEST_BODY_RATE = environment.number("REQUEST_BODY_RATE", 1024, least=1)
+API_CALLS_PER_MINUTE = environment.number("API_CALLS_PER_MINUTE", 12_000)
+FAILED_KEYS_PER_MINUTE = environment.number("FAILED_KEYS_PER_MINUTE", 60)
+PAGES_PER_MINUTE = environment.number("PAGES_PER_MINUTE", 1200)
+SIGNED_OUT_PAGES_PER_MINUTE = environment.number("SIGNED_OUT_PAGES_PER_MINUTE", 600)
 
 # --- outbound calls ---------------------------------------------------------------------------------------------------
 
@@ -281,11 +294,12 @@ DEFAULT_EXCEPTION_REPORTER_FILTER = "reviewqueue.error_reports.ErrorReportFilter
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "formatters": {"line": {"format": "{asctime} {levelname} {name} [{request_id}]: {message}", "style": "{"}},
     "filters": {
-        "refusals": {"()": "django.utils.log.CallbackFilter", "callback": log_lines.without_traceback_of_refusals}
+        "request_id": {"()": "reviewqueue.request_ids.AddRequestId"},
+        "refusals": {"()": "django.utils.log.CallbackFilter", "callback": log_lines.without_traceback_of_refusals},
     },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]}},
     "root": {"handlers": ["stderr"], "level": environment.text("LOG_LEVEL", "INFO").upper()},
     "loggers": {
         # Not below INFO: at DEBUG a template tells its whole context, what somebody typed among it.

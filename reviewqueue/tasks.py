@@ -22,6 +22,7 @@ from ledger import clock
 from reviewqueue import permission_sweep, typed_answers
 from reviewqueue.delivery import announcing, deliveries, outbound, sending
 from reviewqueue.models import Heartbeat
+from reviewqueue.request_ids import new_id, using_id
 from runs import checking, expiry, feed, files, nesting, probing, retention, signals
 
 P = ParamSpec("P")
@@ -42,7 +43,10 @@ _last_look = 0.0
 
 
 def entry_point(task: Callable[P, T]) -> Callable[P, T]:
-    """Note that this worker's cluster runs tasks, then run this one. Any task will do, so that a backlog is no alarm."""
+    """Note that this worker's cluster runs tasks, then run this one. Any task will do, so that a backlog is no alarm.
+
+    Its log lines carry an id of their own, as those of a request do.
+    """
 
     @functools.wraps(task)
     def begun(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -50,7 +54,8 @@ def entry_point(task: Callable[P, T]) -> Callable[P, T]:
         if time.monotonic() - _last_beat > SECONDS_BETWEEN_BEATS:
             _note_alive()
             _last_beat = time.monotonic()
-        return task(*args, **kwargs)
+        with using_id(new_id("task")):
+            return task(*args, **kwargs)
 
     return begun
 

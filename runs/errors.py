@@ -240,6 +240,6 @@ class RunActive(Refusal):
 
 
 class RateLimited(Refusal):
-    """Too many refused attempts in the last hour. Wait a while."""
+    """Too many calls, or too many refused attempts. Wait as long as Retry-After says."""
 
     code = "rate_limited"

@@ -15,6 +15,9 @@ MEDIA_ROOT = VAR / f"test-files-{os.getpid()}"  # a folder in it for each test (
 EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
 
 narrow([VAR, *VAR.glob("demo*"), *VAR.glob("*.json")])  # left by an earlier version; the doctor would tell of it
+# The suite calls faster than anyone may; tests of the limits set their own.
+API_CALLS_PER_MINUTE = FAILED_KEYS_PER_MINUTE = PAGES_PER_MINUTE = SIGNED_OUT_PAGES_PER_MINUTE = 0
+
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # A file, since SQLite in memory locks otherwise than the SQLite people use; nothing in it outlives the run.
     make_folder(VAR)

@@ -13,9 +13,11 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from ledger.actors import by_agent, by_person
-from reviewqueue.api.problems import Unauthenticated
+from reviewqueue.api.problems import TooManyCalls, Unauthenticated
+from reviewqueue.client_address import client_network
 from reviewqueue.keys import is_still_good, verify_key
 from reviewqueue.models import ApiKey
+from reviewqueue.rate_limits import failed_keys_of_address
 from runs.errors import NotPermitted
 from runs.models import Agent
 
@@ -49,12 +51,18 @@ class BearerKey(BaseAuthentication):
         scheme, _, text = request.headers.get("Authorization", "").partition(" ")
         key = verify_key(text.strip()) if scheme.lower() == "bearer" else None
         if key is None:
-            raise Unauthenticated
+            raise _refuse_key(request)
         return Caller(key=key, agent=key.agent, person=key.person), key
 
     def authenticate_header(self, request: Request) -> str:
         """Return what a 401 asks for."""
         return REALM
+
+
+def _refuse_key(request: Request) -> Unauthenticated | TooManyCalls:
+    """Count a call without a good key against its address. A good key from the same address is never refused for it."""
+    seconds = failed_keys_of_address.take(client_network(request.META))
+    return TooManyCalls(seconds=seconds) if seconds else Unauthenticated()
 
 
 def caller_of(request: Request) -> Caller:

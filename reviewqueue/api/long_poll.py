@@ -1,14 +1,15 @@
 """Waiting for news without holding a connection: a long poll looks, sleeps until the bell rings for it, and looks again.
 
-While it sleeps its connection is back in the pool; it holds one thread of its process and nothing else. Only so many wait
-in a process that four threads stay free; whoever comes beyond is answered at once with what there is, and told to come
-back. Where no bell is heard (SQLite, a lost connection) everybody looks a few times a second. Called by the views.
+While it sleeps its connection is back in the pool, and its share of the threads is given back, so that no page waits for
+it. At most `LONG_POLLS` wait in a process, three quarters of them for one agent; one beyond that is answered at once with
+what there is, and told to come back. Where no bell is heard (SQLite, a lost connection) each looks a few times a second.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -17,15 +18,19 @@ from django.conf import settings
 from django.db import connection
 
 from reviewqueue.api.listening import Bell, bell_of_this_process
+from reviewqueue.serving.thread_shares import give_back_while_waiting, has_share
 
 T = TypeVar("T")
 
-MOST_WAITERS = max(1, min(32, settings.WEB_THREADS - 4))
+MOST_OF_AN_AGENT = max(1, settings.LONG_POLLS * 3 // 4)
+#: Under another server than ours a long poll holds one of its threads: four of them stay free.
+MOST_WITH_A_THREAD_EACH = max(1, min(settings.LONG_POLLS, settings.WEB_THREADS - 4))
 SECONDS_BETWEEN_LOOKS = 0.2
 #: Also where the bell is heard: it is a hint, and a look too many costs one statement.
 SECONDS_BETWEEN_LOOKS_BESIDE_A_BELL = 1.0
 
-_places = threading.BoundedSemaphore(MOST_WAITERS)
+_waiting: Counter[int] = Counter()
+_lock = threading.Lock()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +53,9 @@ def look_until(
     found = look()
     if seconds <= 0 or enough(found):
         return Polled(found=found, headers={})
-    if not _places.acquire(blocking=False):
+    if not _begin_waiting(agent_id, most=settings.LONG_POLLS if has_share() else MOST_WITH_A_THREAD_EACH):
         return Polled(found=found, headers={"Retry-After": "1"})
+    give_back_while_waiting()
     try:
         ends_at = time.monotonic() + seconds
         while not enough(found) and (left := ends_at - time.monotonic()) > 0:
@@ -59,8 +65,23 @@ def look_until(
             heard = bell.rings(agent_id) if bell else 0
             found = look()
     finally:
-        _places.release()
+        _end_waiting(agent_id)
     return Polled(found=found, headers={})
+
+
+def _begin_waiting(agent_id: int, *, most: int) -> bool:
+    with _lock:
+        if _waiting.total() >= most or _waiting[agent_id] >= MOST_OF_AN_AGENT:
+            return False
+        _waiting[agent_id] += 1
+        return True
+
+
+def _end_waiting(agent_id: int) -> None:
+    with _lock:
+        _waiting[agent_id] -= 1
+        if not _waiting[agent_id]:
+            del _waiting[agent_id]
 
 
 def _sleep(bell: Bell | None, agent_id: int, heard: int, left: float, *, alone: bool) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 from datetime import datetime
 from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
+from django.template import loader
 from django.views import defaults
 from rest_framework import exceptions
 from rest_framework.response import Response
@@ -21,7 +23,9 @@ from rest_framework.response import Response
 from ledger.errors import Busy, NotFound, PayloadInvalid, Refusal
 from ledger.exact import dumps
 from reviewqueue.api.times import moment_text
-from runs.errors import NotPermitted
+from reviewqueue.request_ids import current_request_id
+from reviewqueue.serving.request_bodies import BodyTooSlow
+from runs.errors import NotPermitted, RateLimited
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +56,21 @@ class LengthUnknown(PayloadInvalid):
 
 class MalformedRequest(PayloadInvalid):
     """This is not a request that can be answered: its host, its headers or its address are not in order."""
+
+
+class RequestTooSlow(Refusal):
+    """The body of this request did not arrive in time. Send it again, faster."""
+
+    code = "request_too_slow"
+    retryable = True
+
+
+class TooManyCalls(RateLimited):
+    """Too many calls in a minute; ``seconds`` until the next one is allowed. Wait as long as Retry-After says."""
+
+    def __init__(self, *, seconds: int) -> None:
+        super().__init__()
+        self.seconds = seconds
 
 
 class MethodNotAllowed(Refusal):
@@ -107,6 +126,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "permit_used": (409, "Approval was spent"),
     "policy_refuses": (422, "The policy refuses"),
     "rate_limited": (429, "Too many attempts"),
+    "request_too_slow": (408, "Request too slow"),
     "run_active": (409, "Run still going on"),
     "run_cancelled": (409, "Run is being ended"),
     "run_finished": (409, "Run has ended"),
@@ -163,6 +183,7 @@ def body_of(refusal: Refusal) -> dict[str, Any]:
         "status": STATUS_OF.get(type(refusal), status),
         "code": refusal.code,
         "detail": refusal.detail,
+        "request_id": current_request_id(),
         "retryable": refusal.retryable,
         "errors": [{"pointer": problem.pointer, "message": problem.message} for problem in refusal.errors],
     }
@@ -174,7 +195,14 @@ def answer_refusal(error: Exception, context: dict[str, Any]) -> Response:
     if isinstance(refusal, InternalError):
         log.error("%s %s failed", *_place(context.get("request")), exc_info=error)
     body = body_of(refusal)
-    return _told_only(Response(body, status=body["status"], content_type=MEDIA_TYPE, headers=HEADERS.get(refusal.code)))
+    return _told_only(Response(body, status=body["status"], content_type=MEDIA_TYPE, headers=headers_of(refusal)))
+
+
+def headers_of(refusal: Refusal) -> dict[str, str]:
+    """Return what clients of HTTP itself go by."""
+    if isinstance(refusal, TooManyCalls):
+        return {"Retry-After": str(refusal.seconds)}
+    return HEADERS.get(refusal.code, {})
 
 
 def _told_only(response: R) -> R:
@@ -190,6 +218,10 @@ def _refusal_for(error: Exception) -> Refusal:
         return NotFound()
     if isinstance(error, exceptions.MethodNotAllowed):
         return MethodNotAllowed()
+    if isinstance(error, exceptions.Throttled):
+        return TooManyCalls(seconds=math.ceil(getattr(error, "wait", None) or 1))
+    if isinstance(error, BodyTooSlow):
+        return RequestTooSlow()
     if isinstance(error, exceptions.NotAuthenticated | exceptions.AuthenticationFailed):
         return Unauthenticated()
     if isinstance(error, OperationalError | InterfaceError):
@@ -220,7 +252,7 @@ def plain_response(refusal: Refusal) -> HttpResponse:
     """Return the problem as a response that needs nothing of DRF."""
     body = body_of(refusal)
     return _told_only(
-        HttpResponse(dumps(body), status=body["status"], content_type=MEDIA_TYPE, headers=HEADERS.get(refusal.code, {}))
+        HttpResponse(dumps(body), status=body["status"], content_type=MEDIA_TYPE, headers=headers_of(refusal))
     )
 
 
@@ -236,7 +268,10 @@ def not_found(request: HttpRequest, exception: Exception, **named: Any) -> HttpR
 
 def server_error(request: HttpRequest, **named: Any) -> HttpResponse:
     """Answer an error that came from outside a view (Django has logged it)."""
-    return plain_response(InternalError()) if is_of_api(request) else defaults.server_error(request, **named)
+    if is_of_api(request):
+        return plain_response(InternalError())
+    page = loader.get_template("500.html").render({"request_id": current_request_id()})
+    return HttpResponse(page, status=500)
 
 
 def bad_request(request: HttpRequest, exception: Exception, **named: Any) -> HttpResponse:

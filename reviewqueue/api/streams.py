@@ -20,6 +20,7 @@ from rest_framework.request import Request
 from ledger.errors import Busy, PayloadInvalid, Problem
 from reviewqueue.api.parsing import MOST_THROWN_AWAY, content_length
 from reviewqueue.api.problems import LengthUnknown, MediaUnsupported, PayloadTooLarge
+from reviewqueue.serving.request_bodies import BodyTooSlow
 from runs.storing import PIECE
 
 MEDIA_TYPE = "application/octet-stream"
@@ -118,7 +119,7 @@ def let_rest_arrive(request: Request) -> None:
     if request.headers.get("Expect"):
         return
     stream, left = _stream_of(request), MOST_THROWN_AWAY
-    with suppress(OSError, Busy), a_place():  # its sender is gone, or all places are taken
+    with suppress(OSError, Busy, BodyTooSlow), a_place():  # its sender is gone or too slow, or all places are taken
         while left > 0 and (read := len(stream.read(min(left, PIECE)))):
             left -= read
 

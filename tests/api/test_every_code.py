@@ -32,8 +32,8 @@ APPROVE = {"state_version": 1, "verdict": "approve"}
 ORDER = builders.CALL
 WORKER_FACT = {"name": "stock", "value": 3, "check": "worker"}
 
-#: Told elsewhere: by the owners' desk, by faults (`test_problems`).
-NOT_BY_A_CALL = {"already_settled", "internal_error", "busy"}
+#: Told elsewhere: by the owners' desk, by faults (`test_problems`), by the server (`tests/serving/test_asgi_bridge.py`).
+NOT_BY_A_CALL = {"already_settled", "internal_error", "busy", "request_too_slow"}
 
 
 def ended_long_ago() -> datetime:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 from django.conf import settings
@@ -16,6 +18,7 @@ from reviewqueue.api import listening, long_poll
 from reviewqueue.api.listening import Bell
 from reviewqueue.keys import revoke_key
 from reviewqueue.models import ApiKey
+from reviewqueue.serving.thread_shares import Share, ThreadShares, current_share
 from runs.bell import ring
 from runs.models import Continuation
 from tests.api.calls import Reply, a_waiting_interrupt, a_worker, somebody
@@ -79,9 +82,7 @@ def test_a_poll_for_nothing_ends_with_its_time():
 def test_one_too_many_is_answered_at_once(monkeypatch):
     worker = a_worker()
     interrupt, _ = a_waiting_interrupt(worker)
-    full = threading.BoundedSemaphore(1)
-    full.acquire()
-    monkeypatch.setattr(long_poll, "_places", full)
+    monkeypatch.setattr(long_poll, "_waiting", Counter({0: long_poll.MOST_WITH_A_THREAD_EACH}))
     began = time.monotonic()
     polled = worker.get(f"interrupts/{interrupt}?wait=30")
     claimed = worker.post("continuations/claim", {"wait": 30})
@@ -91,9 +92,34 @@ def test_one_too_many_is_answered_at_once(monkeypatch):
 
 
 @pytest.mark.proves(11)
-def test_four_threads_stay_free():
-    assert long_poll.MOST_WAITERS <= 32
-    assert settings.WEB_THREADS - long_poll.MOST_WAITERS >= 4
+def test_one_agent_cannot_have_every_long_poll(monkeypatch):
+    worker = a_worker()
+    agent = ApiKey.objects.get(agent__isnull=False).agent_id
+    monkeypatch.setattr(long_poll, "_waiting", Counter({agent: 2}))
+    monkeypatch.setattr(long_poll, "MOST_OF_AN_AGENT", 2)
+    claimed = worker.post("continuations/claim", {"wait": 30})
+    assert (claimed.status, claimed.body, claimed.headers["Retry-After"]) == (200, [], "1")
+    assert long_poll.MOST_OF_AN_AGENT < settings.LONG_POLLS
+
+
+@pytest.mark.proves(11)
+def test_under_another_server_four_threads_stay_free():
+    assert settings.WEB_THREADS - long_poll.MOST_WITH_A_THREAD_EACH >= 4
+
+
+@pytest.mark.proves(11)
+def test_a_poll_that_sleeps_gives_its_share_of_the_threads_back(monkeypatch):
+    """Under ``manage.py web`` a request holds a share; the event loop of this test is a list of what is asked of it."""
+    worker, asked = a_worker(), []
+    shares = ThreadShares(threads=1)
+    loop = SimpleNamespace(call_soon_threadsafe=asked.append)
+    share = Share(shares=shares, holders=("a", "b"), loop=loop)
+    token = current_share.set(share)
+    try:
+        worker.post("continuations/claim", {"wait": 1})
+    finally:
+        current_share.reset(token)
+    assert asked == [share.give_back]
 
 
 @pytest.mark.proves(11)

@@ -118,6 +118,6 @@ def test_the_problem_of_a_lost_race_names_the_winner():
     wait = worker.post("asks", the_approval())["interrupt"]["id"]
     ana.post(f"interrupts/{wait}/decisions", {"state_version": 1, "verdict": "approve"})
     lost = ana.post(f"interrupts/{wait}/decisions", {"state_version": 1, "verdict": "reject"})
-    members = "type title status code detail retryable errors winner"
+    members = "type title status code detail request_id retryable errors winner"
     assert set(lost.body) == set(members.split())
     assert set(lost["winner"]) == {"decision", "decided_by", "decided_at"}

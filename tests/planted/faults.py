@@ -7,6 +7,7 @@ or a kill shows are the ``test_without_...`` in ``tests.races`` and ``tests.cras
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from collections.abc import Callable
@@ -23,8 +24,24 @@ from ledger import compensation, effect_names, effects
 from ledger.canonical import digest
 from ledger.effects import Next
 from ledger.errors import PayloadInvalid
-from reviewqueue import authority, error_reports, file_permissions, gateway, inbox, permission_sweep, tasks
+from reviewqueue import (
+    authority,
+    error_reports,
+    file_permissions,
+    gateway,
+    inbox,
+    permission_sweep,
+    rate_limits,
+    request_ids,
+    tasks,
+)
+from reviewqueue.api import authentication
+from reviewqueue.api.problems import Unauthenticated
+from reviewqueue.api.throttling import CallsPerMinute
 from reviewqueue.pages import characters, draft_fields, drafting
+from reviewqueue.serving.asgi_bridge import BoundedApplication
+from reviewqueue.serving.request_bodies import BodyLimits
+from reviewqueue.serving.thread_shares import Share, ThreadShares
 from reviewqueue.sign_in import ClosedAccountAdapter
 from runs import (
     acting,
@@ -52,6 +69,8 @@ from tests.reviewqueue import (
     test_file_permissions,
     test_gateway,
     test_lost_permissions,
+    test_rate_limits,
+    test_request_ids,
     test_sign_in_limits,
 )
 from tests.runs import (
@@ -69,6 +88,7 @@ from tests.runs import (
     test_resuming,
     test_signals,
 )
+from tests.serving import test_asgi_bridge, test_thread_shares
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -481,3 +501,79 @@ def an_error_report_holds_the_headers_that_no_deny_list_knows() -> None:
 @fault(seen_by=test_file_permissions.test_the_folder_of_its_own_is_made_for_its_user_alone, costs=())
 def the_folder_of_the_database_is_open_to_others() -> None:
     everywhere(file_permissions.make_folder, lambda folder: folder.mkdir(exist_ok=True))
+
+
+@fault(seen_by=test_asgi_bridge.test_slow_bodies_hold_no_thread, costs=(11,))
+def a_body_has_all_the_time_it_wants() -> None:
+    BodyLimits.allowed = lambda self, received: 1e6
+
+
+@fault(seen_by=test_asgi_bridge.test_slow_bodies_hold_no_thread, costs=(11,))
+def a_request_takes_its_thread_before_its_body_is_there() -> None:
+    sound = BoundedApplication._work
+
+    async def early(self: Any, environ: Any, holders: Any, body: Any) -> Any:
+        share = await self._share(holders)
+        try:
+            return await sound(self, environ, holders, body)
+        finally:
+            share.give_back()
+
+    BoundedApplication._work = early
+
+
+@fault(seen_by=test_thread_shares.test_one_address_leaves_a_quarter_of_the_threads, costs=(11,))
+def one_address_may_have_every_thread() -> None:
+    ThreadShares._may_have_another = lambda self, holders: True
+
+
+@fault(seen_by=test_asgi_bridge.test_requests_that_only_wait_leave_their_threads_to_others, costs=(11,))
+def a_long_poll_keeps_its_share_while_it_waits() -> None:
+    Share.give_back_from_thread = lambda self: None
+
+
+@fault(seen_by=test_asgi_bridge.test_one_key_cannot_have_every_place_for_large_bodies, costs=(11,))
+def one_key_may_have_every_place_for_large_bodies() -> None:
+    BoundedApplication._stream_place = lambda self, holders: contextlib.nullcontext()
+
+
+@fault(seen_by=test_rate_limits.test_a_key_that_calls_too_often_is_refused_and_another_is_not, costs=(20,))
+def a_key_may_call_as_often_as_it_likes() -> None:
+    CallsPerMinute.allow_request = lambda self, request, view: True
+
+
+@fault(
+    seen_by=test_rate_limits.test_guessed_keys_are_refused_for_their_address_and_a_good_key_beside_them_is_not,
+    costs=(20,),
+)
+def keys_may_be_guessed_for_ever() -> None:
+    authentication._refuse_key = lambda request: Unauthenticated()
+
+
+@fault(seen_by=test_rate_limits.test_good_calls_never_count_as_guesses, costs=(20,))
+def a_good_key_is_counted_as_a_guess() -> None:
+    sound = authentication.verify_key
+
+    def counts(text: str) -> Any:
+        return None if authentication.failed_keys_of_address.take("") else sound(text)
+
+    authentication.verify_key = counts
+
+
+@fault(
+    seen_by=test_rate_limits.test_an_address_without_a_sign_in_that_asks_for_too_many_pages_is_refused,
+    costs=(20,),
+)
+def pages_without_a_sign_in_have_no_limit() -> None:
+    rate_limits.client_network = lambda environ: str(id(environ))
+
+
+@fault(seen_by=test_request_ids.test_an_id_that_could_forge_a_log_line_is_replaced, costs=(20,))
+def any_request_id_is_taken() -> None:
+    everywhere(request_ids.choose_request_id, lambda sent: sent)
+    test_request_ids.choose_request_id = lambda sent: sent
+
+
+@fault(seen_by=test_request_ids.test_another_threads_line_does_not_carry_this_requests_id_and_its_own_does, costs=(20,))
+def log_lines_do_not_know_their_request() -> None:
+    request_ids.AddRequestId.filter = lambda self, record: setattr(record, "request_id", "-") or True

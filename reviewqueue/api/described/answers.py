@@ -384,7 +384,7 @@ _add("Feed", {"events": many(ref("FeedEvent")), "next": WHOLE, "more": YES_NO})
 
 _add("Wrong", {"pointer": TEXT, "message": TEXT})
 _standard = {"type": TEXT, "title": TEXT, "status": WHOLE, "code": TEXT, "detail": TEXT, "retryable": YES_NO}
-_add("Problem", _standard | {"errors": many(ref("Wrong"))})
+_add("Problem", _standard | {"request_id": TEXT, "errors": many(ref("Wrong"))})
 ANSWERS["Problem"]["additionalProperties"] = True  # what a refusal tells besides: winner, who_can, rule, effects ...
 
 ANSWERS |= MEASURES

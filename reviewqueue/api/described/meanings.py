@@ -341,6 +341,7 @@ MEANINGS: dict[str, str] = {
     "Problem.title": "The code in words.",
     "Problem.status": "The HTTP status.",
     "Problem.detail": "One sentence for people; may change.",
+    "Problem.request_id": "The id of this request, as in the header X-Request-ID: operators find it in the log.",
     "Problem.retryable": "Whether the same request with the same key may be sent again.",
     "Wrong.message": "What is wrong there.",
     "Wrong.pointer": "A JSON Pointer (RFC 6901) into the request's body; empty for the whole, the query or a header.",

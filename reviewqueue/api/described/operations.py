@@ -27,7 +27,16 @@ WHO = {
     BOTH: "With an agent's key, which sees its own, or a personal token, which sees what its person may.",
 }
 
-EVERYWHERE = ("unauthenticated", "not_permitted", "payload_invalid", "payload_too_large", "busy", "internal_error")
+EVERYWHERE = (
+    "unauthenticated",
+    "not_permitted",
+    "payload_invalid",
+    "payload_too_large",
+    "request_too_slow",
+    "rate_limited",
+    "busy",
+    "internal_error",
+)
 WITH_KEY = ("key_invalid", "key_reused")
 #: What a call under a lease may meet.
 UNDER_LEASE = ("not_found", "lease_lost", "run_finished")
@@ -44,7 +53,6 @@ DECIDING = (
     "claimed_by_other",
     "stale_version",
     "input_invalid",
-    "rate_limited",
     *WITH_KEY,
 )
 

@@ -320,7 +320,7 @@ WORKERS: dict[tuple[str, str], Operation] = {
         who=AGENT,
         takes=serializers.NothingShape,
         replies={200: "WebhookMade"},
-        refusals=("not_found", "rate_limited"),
+        refusals=("not_found",),
     ),
     ("GET", "deliveries"): Operation(
         id="list_deliveries",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 from typing import Any
 
@@ -15,6 +16,8 @@ from reviewqueue.file_permissions import narrow_old_files
 from reviewqueue.management.ports import refuse_busy_port
 
 BACKLOG = 1024
+#: Connections a process accepts at once; more wait in the backlog. Idle and slow ones count, so they are many.
+MOST_CONNECTIONS = 4096
 
 
 class Command(BaseCommand):
@@ -28,14 +31,15 @@ class Command(BaseCommand):
         self.stdout.flush()
         os.environ["REVIEWQUEUE_PROCESS"] = "web"
         os.chdir(settings.ROOT)
+        _allow_many_connections()
         command = [
-            *(sys.executable, "-m", "granian", "--interface", "wsgi", "--no-ws"),
+            *(sys.executable, "-m", "granian", "--interface", "asgi", "--no-ws", "--http", "1", "--loop", "asyncio"),
             *("--host", settings.HOST, "--port", str(settings.PORT)),
-            *("--workers", str(settings.WEB_PROCESSES), "--blocking-threads", str(settings.WEB_THREADS)),
+            *("--workers", str(settings.WEB_PROCESSES), "--backpressure", str(MOST_CONNECTIONS)),
+            *("--http1-header-read-timeout", str(1000 * settings.REQUEST_HEADER_SECONDS)),
             # One that dies comes back; one that will not stop is killed, long polls and all.
             *("--respawn-failed-workers", "--workers-kill-timeout", "10", "--backlog", str(BACKLOG)),
-            # Its one warning is that our threads are many: most of them wait in a long poll.
-            *("--log-level", "error", "reviewqueue.wsgi:application"),
+            *("--log-level", "error", "reviewqueue.asgi:application"),
         ]
         connection.close()
         os.execv(sys.executable, command)  # noqa: S606  the same Python, no shell
@@ -48,3 +52,11 @@ class Command(BaseCommand):
             return
         if gone_back is not None:
             raise CommandError(f"Not served: {gone_back.words}")
+
+
+def _allow_many_connections() -> None:
+    """Raise this process's own limit of open files as far as it may, for connections and files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_CONNECTIONS + 1024 if hard == resource.RLIM_INFINITY else min(MOST_CONNECTIONS + 1024, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

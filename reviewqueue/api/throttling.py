@@ -1,0 +1,28 @@
+"""The rate limit of the API: so many calls a minute for each key, and for each person over all their tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
+
+from reviewqueue.api.authentication import Caller
+from reviewqueue.rate_limits import calls_of_key
+
+
+class CallsPerMinute(BaseThrottle):
+    """DRF asks it after the key was verified, so that no call with a wrong key counts against its owner."""
+
+    seconds = 0
+
+    def allow_request(self, request: Request, view: Any) -> bool:
+        caller = request.user
+        if not isinstance(caller, Caller):
+            return True
+        holder = f"key:{caller.key.pk}" if caller.person is None else f"person:{caller.person.pk}"
+        self.seconds = calls_of_key.take(holder)
+        return not self.seconds
+
+    def wait(self) -> float:
+        return self.seconds

@@ -1,0 +1,31 @@
+"""The address that a request comes from, for limits: the connection's, or what trusted proxies of ours say."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+
+
+def client_network(environ: Mapping[str, Any]) -> str:
+    """Return the client's IPv4 address, or the /64 network of its IPv6 address: one customer owns all of a /64.
+
+    ``TRUSTED_PROXY_COUNT`` says how many entries at the end of ``X-Forwarded-For`` were written by proxies of ours. A
+    header with fewer entries did not come through them: then the connection's own address counts.
+    """
+    text = str(environ.get("REMOTE_ADDR") or "")
+    if settings.TRUSTED_PROXY_COUNT:
+        forwarded = str(environ.get("HTTP_X_FORWARDED_FOR") or "").split(",")
+        if len(forwarded) >= settings.TRUSTED_PROXY_COUNT:
+            text = forwarded[-settings.TRUSTED_PROXY_COUNT].strip() or text
+    try:
+        address = ipaddress.ip_address(text.strip("[]"))
+    except ValueError:
+        return text[:64]
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped:
+            return str(address.ipv4_mapped)
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return str(address)

@@ -1,0 +1,278 @@
+"""Runs the WSGI application behind an ASGI server: the event loop waits for the network, threads only work.
+
+A thread that reads a body from the network waits as long as the sender likes; thirty slow senders would hold every thread.
+So the event loop reads the body first, within limits, and sends what is streamed. What was tried before this was written by
+hand: docs/decisions/2026-11-30-limits-without-a-proxy.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import io
+import logging
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from django.db import close_old_connections
+from django.http import HttpResponse
+
+from ledger.errors import Busy, Refusal
+from reviewqueue.api.problems import HEADERS, PROBLEMS, PayloadTooLarge, RequestTooSlow, plain_response
+from reviewqueue.client_address import client_network
+from reviewqueue.request_ids import ENVIRON, HEADER, choose_request_id, using_id
+from reviewqueue.serving.request_bodies import BodyLimits, BodyTooSlow, ClientGone, Receive, StreamedBody, TimedBody
+from reviewqueue.serving.thread_shares import Holders, Share, ThreadShares, current_share
+
+log = logging.getLogger(__name__)
+
+Environ = dict[str, Any]
+Headers = list[tuple[str, str]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+#: Answered beside all shares, so that a probe hears from a process whose threads are all busy.
+LIVENESS = "/healthz"
+MOST_PROBES = 2
+#: A streamed response up to this length is made whole in its thread.
+WHOLE_RESPONSE = 1024 * 1024
+LONGEST_WAIT_FOR_A_THREAD = 30.0
+#: The next piece of a streamed response has to be taken by the client within this time.
+LONGEST_WAIT_FOR_A_READER = 30.0
+
+
+@dataclass(kw_only=True)
+class Answer:
+    """What the application answered: ``body``, or pieces of ``stream`` that have yet to be read."""
+
+    status: int = 500
+    headers: Headers = field(default_factory=list)
+    body: bytes = b""
+    stream: Any = None
+
+
+@dataclass(kw_only=True)
+class BoundedApplication:
+    """An ASGI application. ``threads`` requests are worked on at once; ``long_polls`` more may only wait."""
+
+    wsgi: Callable[..., Any]
+    threads: int
+    long_polls: int
+    limits: BodyLimits
+    whole_body: int
+    shares: ThreadShares = field(init=False)
+    pool: ThreadPoolExecutor = field(init=False)
+    streams: Counter[str] = field(default_factory=Counter)
+    probes: int = 0
+
+    def __post_init__(self) -> None:
+        self.shares = ThreadShares(threads=self.threads)
+        self.pool = ThreadPoolExecutor(
+            self.threads + self.long_polls + self.most_streams + MOST_PROBES, thread_name_prefix="request"
+        )
+
+    @property
+    def most_streams(self) -> int:
+        """Return how many large bodies may be on their way at once."""
+        return max(2, self.threads // 2)
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _run_lifespan(receive, send)
+        elif scope["type"] == "http":
+            await self._answer(_environ_of(scope), receive, send)
+
+    async def _answer(self, environ: Environ, receive: Receive, send: Send) -> None:
+        environ[ENVIRON] = choose_request_id(environ.get("HTTP_X_REQUEST_ID", ""))
+        holders = holders_of(environ)
+        try:
+            if environ["PATH_INFO"] == LIVENESS and self.probes < MOST_PROBES:
+                answer = await self._probe(environ)
+            else:
+                answer = await self._work(environ, holders, TimedBody(receive=receive, limits=self.limits))
+        except BodyTooSlow as slow:
+            answer = _refused(environ, RequestTooSlow())
+            with using_id(environ[ENVIRON]):
+                log.info("A request body from %s came too slowly: %s", holders[0], slow)
+        except ClientGone:
+            answer = Answer(status=400)
+        except Refusal as refusal:
+            answer = _refused(environ, refusal)
+        await self._send(environ, answer, send)
+
+    async def _probe(self, environ: Environ) -> Answer:
+        environ["wsgi.input"] = io.BytesIO()
+        self.probes += 1
+        try:
+            return await self._run(environ, None)
+        finally:
+            self.probes -= 1
+
+    async def _work(self, environ: Environ, holders: Holders, body: TimedBody) -> Answer:
+        """Read the body, wait for a share, run the application in a thread."""
+        length = environ.get("CONTENT_LENGTH", "")
+        is_api = environ["PATH_INFO"].startswith("/api/")
+        if environ.get("HTTP_TRANSFER_ENCODING") or (length.isdecimal() and int(length) > self.whole_body):
+            if not is_api:
+                raise PayloadTooLarge(f"A request body on a page has at most {self.whole_body} bytes and a length.")
+            with self._stream_place(holders):
+                share = await self._share(holders)
+                streamed = StreamedBody(body, asyncio.get_running_loop(), before_first=share.give_back_from_thread)
+                environ["wsgi.input"] = io.BufferedReader(streamed, buffer_size=64 * 1024)
+                return await self._run(environ, share)
+        environ["wsgi.input"] = io.BytesIO(await body.whole() if length not in ("", "0") else b"")
+        return await self._run(environ, await self._share(holders))
+
+    @contextmanager
+    def _stream_place(self, holders: Holders) -> Iterator[None]:
+        """Hold a place for a large body; one key or address has all but one of them. Raises ``Busy``."""
+        if self.streams.total() >= 2 * self.most_streams or any(
+            self.streams[holder] >= self.most_streams - 1 for holder in holders
+        ):
+            raise Busy("Too many large bodies are on their way here. Send it again in a moment.")
+        self.streams.update(holders)
+        try:
+            yield
+        finally:
+            self.streams.subtract(holders)
+            self.streams += Counter()  # drop the zeros
+
+    async def _share(self, holders: Holders) -> Share:
+        try:
+            return await self.shares.take(holders, seconds=LONGEST_WAIT_FOR_A_THREAD)
+        except TimeoutError:
+            raise Busy("Every thread is busy. Ask again with the same key: nothing is done twice.") from None
+
+    async def _run(self, environ: Environ, share: Share | None) -> Answer:
+        context = contextvars.copy_context()
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self.pool, context.run, self._in_thread, environ, share)
+        finally:
+            if share is not None:
+                share.give_back()
+
+    def _in_thread(self, environ: Environ, share: Share | None) -> Answer:
+        current_share.set(share)
+        answer = Answer()
+
+        def start_response(status: str, headers: Headers, exc_info: Any = None) -> None:
+            answer.status, answer.headers = int(status[:3]), headers
+
+        with using_id(environ[ENVIRON]):
+            try:
+                result = self.wsgi(environ, start_response)
+                if getattr(result, "streaming", False) and _length_of(answer.headers) > WHOLE_RESPONSE:
+                    close_old_connections()  # another thread ends the response: this one's goes back to the pool now
+                    answer.stream = result
+                else:
+                    answer.body = b"".join(result)
+                    result.close()
+            except Exception:
+                log.exception("%s failed outside of Django", environ["REQUEST_METHOD"])
+                return Answer()
+        return answer
+
+    async def _send(self, environ: Environ, answer: Answer, send: Send) -> None:
+        named = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
+        if not any(name.lower() == HEADER.lower() for name, _ in answer.headers):
+            named.append((HEADER.encode(), environ[ENVIRON].encode()))
+        await send({"type": "http.response.start", "status": answer.status, "headers": named})
+        if answer.stream is not None:
+            await self._send_pieces(environ, answer.stream, send)
+        else:
+            await send({"type": "http.response.body", "body": answer.body})
+
+    async def _send_pieces(self, environ: Environ, stream: Any, send: Send) -> None:
+        """Send piece by piece: no thread waits for the reader. One that takes nothing for long is left."""
+        loop = asyncio.get_running_loop()
+        pieces = iter(stream)
+        try:
+            while environ["REQUEST_METHOD"] != "HEAD":
+                piece = await loop.run_in_executor(self.pool, next, pieces, b"")
+                if not piece:
+                    break
+                async with asyncio.timeout(LONGEST_WAIT_FOR_A_READER):
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        except TimeoutError:
+            with using_id(environ[ENVIRON]):
+                log.info("A response was not read for %.0f s and is broken off.", LONGEST_WAIT_FOR_A_READER)
+        finally:
+            await loop.run_in_executor(self.pool, stream.close)
+
+
+def holders_of(environ: Environ) -> Holders:
+    """Return the address, and the public part of the key or the session, that the request comes with."""
+    address = client_network(environ)
+    scheme, _, key = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    if scheme.lower() == "bearer" and key.startswith("rq_"):
+        return address, f"key {key[:15]}"
+    _, _, session = environ.get("HTTP_COOKIE", "").partition("sessionid=")
+    return address, f"session {session[:32]}" if session else f"address {address}"
+
+
+def _environ_of(scope: dict[str, Any]) -> Environ:
+    """Return what PEP 3333 asks for. A header with ``_`` in its name is dropped: it could pose as one with ``-``."""
+    server, client = scope.get("server") or ("", 0), scope.get("client") or ("", 0)
+    environ: Environ = {
+        "REQUEST_METHOD": scope["method"],
+        "SCRIPT_NAME": "",
+        "PATH_INFO": unquote_to_bytes(scope.get("raw_path") or scope["path"].encode()).decode("latin-1"),
+        "QUERY_STRING": scope["query_string"].decode("latin-1"),
+        "SERVER_NAME": server[0],
+        "SERVER_PORT": str(server[1]),
+        "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}",
+        "REMOTE_ADDR": client[0],
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": scope["scheme"],
+        "wsgi.errors": sys.stderr,
+        "wsgi.input_terminated": True,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": True,
+        "wsgi.run_once": False,
+    }
+    for raw_name, raw_value in scope["headers"]:
+        name, value = raw_name.decode("latin-1").upper(), raw_value.decode("latin-1")
+        if "_" in name:
+            continue
+        name = name.replace("-", "_")
+        name = name if name in {"CONTENT_TYPE", "CONTENT_LENGTH"} else f"HTTP_{name}"
+        joint = "; " if name == "HTTP_COOKIE" else ","
+        environ[name] = f"{environ[name]}{joint}{value}" if name in environ else value
+    return environ
+
+
+def _refused(environ: Environ, refusal: Refusal) -> Answer:
+    """Answer without a thread: a problem to a program, a sentence to a person. What is left of the body is not read."""
+    with using_id(environ[ENVIRON]):
+        if environ["PATH_INFO"].startswith("/api/"):
+            response = plain_response(refusal)
+        else:
+            response = HttpResponse(
+                f"{refusal.detail}\n",
+                status=PROBLEMS[refusal.code][0],
+                content_type="text/plain; charset=utf-8",
+                headers=HEADERS.get(refusal.code, {}),
+            )
+    headers = [*response.items(), ("Connection", "close"), ("Cache-Control", "no-store")]
+    return Answer(status=response.status_code, headers=headers, body=response.content)
+
+
+def _length_of(headers: Headers) -> int:
+    """Return the stated length of a streamed response; one that states none is long."""
+    stated = [value for name, value in headers if name.lower() == "content-length"]
+    return int(stated[0]) if stated and stated[0].isdecimal() else sys.maxsize
+
+
+async def _run_lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

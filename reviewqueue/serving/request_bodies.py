@@ -1,0 +1,101 @@
+"""Request bodies with a time limit and a minimum rate. A slow one costs a connection, not a thread.
+
+Small bodies are whole before a thread hears of the request. Large ones, files of checkpoints, are read by the thread piece
+by piece, under the same limits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+MIB = 1024 * 1024
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+
+
+class BodyTooSlow(Exception):
+    """The body did not arrive in time. It is not an ``OSError``, so that no reader takes it for a broken disk."""
+
+
+class ClientGone(OSError):
+    """The connection was closed before the body was whole."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BodyLimits:
+    """A body has ``seconds`` for each MiB begun, and after ``grace`` seconds at least ``rate`` bytes per second."""
+
+    seconds: float
+    rate: float
+    grace: float = 5
+
+    def allowed(self, received: int) -> float:
+        """Return the seconds after the start within which the next byte has to arrive."""
+        return min(self.seconds * (1 + received // MIB), self.grace + received / self.rate)
+
+
+@dataclass(kw_only=True)
+class TimedBody:
+    """The body of one ASGI request."""
+
+    receive: Receive
+    limits: BodyLimits
+    received: int = 0
+    is_whole: bool = False
+    began: float = field(default_factory=time.monotonic)
+
+    async def next_piece(self) -> bytes:
+        """Return what arrives next, empty at the end. Raises ``BodyTooSlow`` or ``ClientGone``."""
+        while not self.is_whole:
+            left = self.began + self.limits.allowed(self.received) - time.monotonic()
+            try:
+                async with asyncio.timeout(left):
+                    message = await self.receive()
+            except TimeoutError:
+                self.is_whole = True
+                raise BodyTooSlow(f"{self.received} bytes in {time.monotonic() - self.began:.1f} s") from None
+            if message["type"] != "http.request":
+                self.is_whole = True
+                raise ClientGone("the client closed the connection")
+            piece: bytes = message.get("body", b"")
+            self.received += len(piece)
+            self.is_whole = not message.get("more_body", False)
+            if piece:
+                return piece
+        return b""
+
+    async def whole(self) -> bytes:
+        pieces = []
+        while piece := await self.next_piece():
+            pieces.append(piece)
+        return b"".join(pieces)
+
+
+class StreamedBody(io.RawIOBase):
+    """What a thread reads a large body from. ``before_first`` runs before the first wait for the network."""
+
+    def __init__(self, body: TimedBody, loop: asyncio.AbstractEventLoop, *, before_first: Callable[[], object]) -> None:
+        super().__init__()
+        self._body, self._loop, self._before_first = body, loop, before_first
+        self._piece = memoryview(b"")
+        self._has_begun = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._has_begun:
+            self._has_begun = True
+            self._before_first()
+        if not self._piece:
+            waiting = asyncio.run_coroutine_threadsafe(self._body.next_piece(), self._loop)
+            self._piece = memoryview(waiting.result())
+        count = min(len(buffer), len(self._piece))
+        buffer[:count] = self._piece[:count]
+        self._piece = self._piece[count:]
+        return count

@@ -1,0 +1,116 @@
+"""Who gets the next thread. Threads are few; a request asks for a share of them when its body has arrived.
+
+No key and no address holds more than three quarters of them. Of the requests that wait, the next is from whoever holds the
+fewest, so that a flood from one place delays only itself. Everything here happens on the event loop, without locks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+#: An address, and the key or session that the request shows.
+Holders = tuple[str, str]
+
+
+@dataclass(kw_only=True, eq=False)
+class Share:
+    """One thread's worth of work, held by a request until it is given back; giving it back twice does nothing."""
+
+    shares: ThreadShares
+    holders: Holders
+    loop: asyncio.AbstractEventLoop
+    is_held: bool = True
+
+    def give_back(self) -> None:
+        """Let the next request begin. On the event loop only."""
+        if self.is_held:
+            self.is_held = False
+            self.shares.return_share(self.holders)
+
+    def give_back_from_thread(self) -> None:
+        self.loop.call_soon_threadsafe(self.give_back)
+
+
+current_share: ContextVar[Share | None] = ContextVar("current_share", default=None)
+
+
+def has_share() -> bool:
+    """Tell whether this request runs under ``ThreadShares``: another server's threads are its own affair."""
+    return current_share.get() is not None
+
+
+def give_back_while_waiting() -> None:
+    """Give this request's share back, because from now on it only waits."""
+    share = current_share.get()
+    if share is not None:
+        share.give_back_from_thread()
+
+
+@dataclass(kw_only=True)
+class ThreadShares:
+    """``threads`` shares."""
+
+    threads: int
+    held: Counter[str] = field(default_factory=Counter)
+    in_use: int = 0
+    _waiting: dict[Holders, deque[asyncio.Future[None]]] = field(default_factory=dict)
+
+    @property
+    def most_of_one(self) -> int:
+        """Return how many shares one address, or one key, may hold."""
+        return max(1, self.threads - max(1, self.threads // 4))
+
+    async def take(self, holders: Holders, *, seconds: float) -> Share:
+        """Wait for a share. Raises ``TimeoutError`` after ``seconds``."""
+        loop = asyncio.get_running_loop()
+        if self.in_use < self.threads and self._may_have_another(holders):
+            self._lend(holders)
+        else:
+            await self._wait(holders, loop.create_future(), seconds=seconds)
+        return Share(shares=self, holders=holders, loop=loop)
+
+    async def _wait(self, holders: Holders, turn: asyncio.Future[None], *, seconds: float) -> None:
+        self._waiting.setdefault(holders, deque()).append(turn)
+        try:
+            async with asyncio.timeout(seconds):
+                await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():  # it was lent in the same moment
+                self.return_share(holders)
+            else:
+                self._forget(holders, turn)
+            raise
+
+    def return_share(self, holders: Holders) -> None:
+        """Take a share back, and lend it to the request whose address and key hold the fewest."""
+        self.in_use -= 1
+        for holder in holders:
+            self.held[holder] -= 1
+            if not self.held[holder]:
+                del self.held[holder]
+        while self.in_use < self.threads and (allowed := [it for it in self._waiting if self._may_have_another(it)]):
+            chosen = min(allowed, key=lambda it: (self.held[it[0]], self.held[it[1]]))
+            turn = self._waiting[chosen].popleft()
+            # To the end of the list: where two hold as many, they take turns.
+            if rest := self._waiting.pop(chosen):
+                self._waiting[chosen] = rest
+            if not turn.done():
+                self._lend(chosen)
+                turn.set_result(None)
+
+    def _may_have_another(self, holders: Holders) -> bool:
+        return all(self.held[holder] < self.most_of_one for holder in holders)
+
+    def _lend(self, holders: Holders) -> None:
+        self.in_use += 1
+        self.held.update(holders)
+
+    def _forget(self, holders: Holders, turn: asyncio.Future[None]) -> None:
+        waiting = self._waiting.get(holders, deque())
+        if turn in waiting:
+            waiting.remove(turn)
+        if not waiting:
+            self._waiting.pop(holders, None)
