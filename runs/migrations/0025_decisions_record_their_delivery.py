@@ -14,7 +14,7 @@ def record_deliveries(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("runs", "0022_unread_checkpoints_go_back")]
+    dependencies = [("runs", "0024_policies_bind_their_queues")]
 
     operations = [
         migrations.AddField(
