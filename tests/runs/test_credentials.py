@@ -9,6 +9,7 @@ import pytest
 
 from ledger import clock
 from ledger.errors import PayloadInvalid
+from reviewqueue import authority
 from runs import acting, checking
 from runs.checking import Found
 from runs.continuations import open_continuation
@@ -197,9 +198,13 @@ def test_an_effect_of_the_lease_that_stated_a_credential_needs_it_valid_too():
     builders.commit(started, facts=[a_token(LONG_AGO)])
     words = {"agent": started.run.agent, "run_id": started.run.public_id, "token": started.lease.token}
     with pytest.raises(FactsUnchecked, match="Renew"):
-        acting.begin_effect(**words, key="k", name="read_offers", arguments={})
+        acting.begin_effect(
+            still_may_decide=authority.still_may_decide, **words, key="k", name="read_offers", arguments={}
+        )
     assert checking.report_facts(**words, values={"token": FAR}).control == "continue"
-    assert acting.begin_effect(**words, key="k", name="read_offers", arguments={}).perform
+    assert acting.begin_effect(
+        still_may_decide=authority.still_may_decide, **words, key="k", name="read_offers", arguments={}
+    ).perform
 
 
 def test_a_credential_that_ends_after_the_first_effect_guards_the_next_one():
@@ -209,7 +214,9 @@ def test_a_credential_that_ends_after_the_first_effect_guards_the_next_one():
     assert report(claimed, token=LONG_AGO).control == "refresh", "too late for another review"
     words = {"agent": claimed.run.agent, "run_id": claimed.run.public_id, "token": claimed.lease.token}
     with pytest.raises(FactsUnchecked):
-        acting.begin_effect(**words, key="letter", name="send_letter", arguments={})
+        acting.begin_effect(
+            still_may_decide=authority.still_may_decide, **words, key="letter", name="send_letter", arguments={}
+        )
     assert the_run().status == "running"
 
 
