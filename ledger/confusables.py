@@ -16,7 +16,6 @@ _ALSO_LATIN = frozenset("κχωյ")
 _CASE_CHANGE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 #: Unicode's blocks of combining marks that belong to no script of their own.
 _ACCENTS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f]")
-_WILDCARDS = "*?"
 
 
 @cache
@@ -41,20 +40,18 @@ def looks_latin(letter: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def skeleton(name: str) -> str:
-    """Return the skeleton of a name, or of a pattern, whose ``*`` and ``?`` stay; words are joined by single ``_``.
+def skeleton(name: str, *, wildcards: str = "") -> str:
+    """Return the skeleton of a name, whose words are joined by single ``_``; of a pattern, whose ``wildcards`` stay.
 
     Two names with the same skeleton differ at most in case, marks, separators and look-alike characters. ``issueOrder`` is
     two words, as ``issue_order`` is.
     """
     plain = unicodedata.normalize("NFKC", _CASE_CHANGE.sub("_", unicodedata.normalize("NFKC", name)).casefold())
     mapped = "".join(prototypes().get(letter, letter) for letter in _without_marks(plain))
-    letters = _without_marks(mapped.casefold())
     # Case is ignored, so what looks like a capital I (l, 1, |) looks like an i. The data writes m as rn.
-    letters = letters.replace("i", "l").replace("rn", "m")
-    return re.sub("_+", "_", "".join(sign if sign.isalnum() or sign in _WILDCARDS else "_" for sign in letters)).strip(
-        "_"
-    )
+    letters = _without_marks(mapped.casefold()).replace("i", "l").replace("rn", "m")
+    words = "".join(sign if sign.isalnum() or sign in wildcards else "_" for sign in letters)
+    return re.sub("_+", "_", words).strip("_")
 
 
 def _without_marks(text: str) -> str:

@@ -78,7 +78,7 @@ def is_exact(pattern: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _skeleton_of_pattern(pattern: str) -> str:
-    return skeleton(_BRACKETS.sub("?", pattern))
+    return skeleton(_BRACKETS.sub("?", pattern), wildcards="*?")
 
 
 _BRACKETS = re.compile(r"\[!?\]?[^\]]*\]")
