@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.db.models import F
+
 from ledger import attempts, clock, compensation, effects, tokens
 from ledger.actors import by_agent
 from ledger.canonical import digest
@@ -34,6 +36,7 @@ from runs.errors import (
     RunFinished,
     RunPaused,
 )
+from runs.facts import guards_effects, holds
 from runs.halting import refuse_halted
 from runs.holds import open_hold
 from runs.leases import check_lease
@@ -294,7 +297,7 @@ def _check_new_attempt(run: Run, asked: Asked, *, known: Effect | None, now: dat
     """
     if known is not None and known.call_digest != asked.digest:
         return asked  # the ledger refuses it: the key was used for another call
-    _check_facts(run)
+    _check_facts(run, now=now)
     try:
         permit = find_approval(run, asked, known=known, now=now)
     except CallNotApproved as refusal:
@@ -307,12 +310,27 @@ def _check_new_attempt(run: Run, asked: Asked, *, known: Effect | None, now: dat
     return Asked(key=asked.key, call=asked.call, digest=asked.digest, permit=permit)
 
 
-def _check_facts(run: Run) -> None:
-    """A fact that the worker checks holds for one lease: the one that stated it, or that reported it since."""
-    unchecked = Fact.objects.filter(
+def _check_facts(run: Run, *, now: datetime) -> None:
+    """A fact that the worker checks holds for one lease: the one that stated it, or that reported it since.
+
+    A credential must besides be valid at this moment: it can have ended since.
+    """
+    facts = Fact.objects.filter(
         checkpoint__run=run, checkpoint__number=run.checkpoint_number, check_by=FactCheck.WORKER, waived_by=None
-    ).exclude(last_fence=run.fence)
-    names = sorted({*unchecked.exclude(checkpoint__fence=run.fence).values_list("name", flat=True)})
+    ).annotate(stated_under=F("checkpoint__fence"))
+    unchecked, not_valid = set(), set()
+    for fact in facts:
+        if run.fence not in {fact.last_fence, fact.stated_under}:
+            unchecked.add(fact.name)
+        elif guards_effects(fact):
+            value = fact.last_value if fact.last_fence == run.fence else fact.value
+            if not holds(fact, value, now=now):
+                not_valid.add(fact.name)
+    names = sorted(unchecked | not_valid)
+    if not_valid and not unchecked:
+        raise FactsUnchecked(
+            f"Renew these credentials and report them before an effect begins: {', '.join(names)}.", facts=names
+        )
     if names:
         raise FactsUnchecked(facts=names)
 

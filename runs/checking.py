@@ -18,15 +18,16 @@ from django.db.models import QuerySet
 
 from ledger import clock, consulting, effects
 from ledger.actors import by_agent, by_person
-from ledger.canonical import digest
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.transactions import use_case
+from runs import credentials
 from runs.continuations import open_continuation, pass_check, postpone_check, told_of
 from runs.endings import hold_for_effect
 from runs.errors import NotPermitted
+from runs.facts import guards_effects, holds, must_be_refreshed
 from runs.holds import is_held_by_others, lift_holds, open_hold
 from runs.leases import check_lease, end_lease
-from runs.models import Agent, Checkpoint, Connection, Continuation, Fact, FactCheck, FactStatus, Run
+from runs.models import Agent, Checkpoint, Connection, Continuation, Fact, FactCheck, FactKind, FactStatus, Run
 from runs.renewing import answered_at, find_overtaken, overtake
 from runs.standing import store
 from runs.states import FINAL, ContinuationStatus, HoldKind
@@ -134,33 +135,50 @@ def finish_check(*, check: Check, found: dict[int, Found]) -> None:
         record_value(fact, found[fact.pk], now=now)
     for effect in effects.doubt_overdue(scope=run.public_id, now=now, by=SYSTEM):
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
-    untold = [fact for fact in facts if fact.last_status == FactStatus.UNAVAILABLE]
+    untold = [fact for fact in facts if fact.last_status == FactStatus.UNAVAILABLE or must_be_refreshed(fact)]
     for name in sorted({fact.name for fact in facts} - {fact.name for fact in untold}):
         if lift_holds(run, HoldKind.FACT_UNAVAILABLE, subject=name, by=SYSTEM, now=now):
             note(run, "hold.lifted", actor=SYSTEM, at=now, kind=HoldKind.FACT_UNAVAILABLE, subject=name)
     if untold:
-        _look_again_later(run, continuation, untold, troubles={pk: it.trouble for pk, it in found.items()}, now=now)
+        troubles = {fact.pk: _trouble_of(fact, found[fact.pk]) for fact in untold}
+        _look_again_later(run, continuation, untold, troubles=troubles, now=now)
     else:
-        _decide(run, continuation, [fact for fact in facts if fact.last_status == FactStatus.CHANGED], now=now)
+        _decide(run, continuation, facts, now=now)
     store(run, now)
 
 
 def record_value(fact: Fact, result: Found, *, now: datetime, fence: int = 0) -> None:
     """Store what a check found; a value that cannot be told keeps the one that was told last."""
-    if result.trouble:
+    if result.trouble or not _states_validity(fact, result.value):
         fact.last_status = FactStatus.UNAVAILABLE
     else:
-        same = digest(result.value) == digest(fact.relied_on)
-        fact.last_status = FactStatus.SAME if same else FactStatus.CHANGED
+        fact.last_status = FactStatus.SAME if holds(fact, result.value, now=now) else FactStatus.CHANGED
         fact.last_value = result.value
     fact.checked_at, fact.last_fence = now, fence
     fact.save(update_fields=["last_value", "last_status", "checked_at", "last_fence"])
 
 
+def _states_validity(fact: Fact, value: Any) -> bool:
+    if fact.kind != FactKind.CREDENTIAL:
+        return True
+    try:
+        credentials.find_end_of_validity(value)
+    except PayloadInvalid:
+        return False
+    return True
+
+
+def _trouble_of(fact: Fact, result: Found) -> str:
+    return result.trouble or credentials.explain_invalid(result.value)
+
+
 def _look_again_later(
     run: Run, continuation: Continuation, untold: list[Fact], *, troubles: dict[int, str], now: datetime
 ) -> None:
-    """Fail closed: nobody goes on with a fact that cannot be told. After some tries its owner is asked."""
+    """Fail closed: no worker continues with a fact that is unknown, or with a credential that has to be renewed first.
+
+    After some tries the agent's owner is asked; the answer is kept.
+    """
     tries = continuation.check_attempts
     postpone_check(run, continuation, due_at=now + _pause_after(tries - 1))
     if tries >= TRIES_BEFORE_HOLD:
@@ -179,8 +197,9 @@ def _pause_after(tries: int) -> timedelta:
     return BACK_OFF[min(tries, len(BACK_OFF) - 1)]
 
 
-def _decide(run: Run, continuation: Continuation, changed: list[Fact], *, now: datetime) -> None:
+def _decide(run: Run, continuation: Continuation, facts: list[Fact], *, now: datetime) -> None:
     """Every fact could be told: overtake answers, wait for an outcome or an owner, or let the run go on."""
+    changed = [fact for fact in facts if fact.last_status == FactStatus.CHANGED]
     overtaken = find_overtaken(run, continuation.checkpoint, changed)
     if overtaken is not None:
         overtake(run, continuation.checkpoint, overtaken, of=continuation, actor=SYSTEM, now=now)
@@ -194,7 +213,7 @@ def _decide(run: Run, continuation: Continuation, changed: list[Fact], *, now: d
         # lifting the last hold makes the check due again; until then there is nothing to look at.
         postpone_check(run, continuation, due_at=now + BACK_OFF[-1])
     else:
-        pass_check(run, continuation, checked_until=now + _freshness(continuation.checkpoint))
+        pass_check(run, continuation, checked_until=_checked_until(continuation.checkpoint, facts, now=now))
         waits = [wait.public_id for wait in answered_at(run, continuation.checkpoint)]
         names = [fact.name for fact in changed]
         note(
@@ -208,6 +227,12 @@ def _decide(run: Run, continuation: Continuation, changed: list[Fact], *, now: d
         )
 
 
+def _checked_until(checkpoint: Checkpoint, facts: list[Fact], *, now: datetime) -> datetime:
+    """Return when the check grows old: after the policy's freshness, or when a credential ends before."""
+    ends = [credentials.find_end_of_validity(fact.last_value) for fact in facts if guards_effects(fact)]
+    return min([now + _freshness(checkpoint), *(end for end in ends if end > now)])
+
+
 def _freshness(checkpoint: Checkpoint) -> timedelta:
     spans = [wait.policy.freshness for wait in checkpoint.interrupts.select_related("policy")]
     return min(spans, default=FRESHNESS)
@@ -215,7 +240,7 @@ def _freshness(checkpoint: Checkpoint) -> timedelta:
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """What the facts that a worker reported mean: continue, renew or replan, and which changed."""
+    """What the facts that a worker reported mean: continue, refresh, renew or replan, and which changed."""
 
     control: str
     changed: list[Fact]
@@ -226,7 +251,9 @@ def report_facts(*, agent: Agent, run_id: str, token: str, values: dict[str, Any
     """Take the values of worker-checked facts from the lease's holder, before its first effect.
 
     A changed fact takes the lease back: the review is renewed, or the run goes to its agent to plan again. After the
-    first effect of the lease it is too late for both, and what changed is only told.
+    first effect of the lease it is too late for both, and what changed is only told. A credential that is not valid leaves
+    lease and answer as they are (``refresh``); no effect begins before the worker has renewed it and reported that. Only
+    where its ``on_change`` is ``renew`` the review is renewed.
     """
     run = Run.objects.locked().select_related("agent").filter(agent=agent, public_id=run_id).first()
     if run is None:
@@ -240,13 +267,20 @@ def report_facts(*, agent: Agent, run_id: str, token: str, values: dict[str, Any
         raise PayloadInvalid.at("/facts", f"name what the worker does not check: {', '.join(unknown)}")
     reported = [fact for fact in facts if fact.name in values]
     for fact in reported:
+        if fact.kind == FactKind.CREDENTIAL:
+            place = list(values).index(fact.name)
+            credentials.find_end_of_validity(values[fact.name], at=f"/facts/{place}/value")
+    for fact in reported:
         record_value(fact, Found(value=values[fact.name]), now=now, fence=run.fence)
     changed = [fact for fact in reported if fact.last_status == FactStatus.CHANGED and fact.waived_by_id is None]
     actor = by_agent(agent.slug)
-    overtaken = find_overtaken(run, checkpoint, changed)
+    overtaken = find_overtaken(run, checkpoint, [fact for fact in changed if not must_be_refreshed(fact)])
     if run.ending or overtaken is None or consulting.begun_under(scope=run.public_id, fence=run.fence):
         overtaken = None
-    control = "continue" if overtaken is None else overtaken.how
+    if overtaken is not None:
+        control = overtaken.how
+    else:
+        control = "refresh" if not run.ending and any(guards_effects(fact) for fact in changed) else "continue"
     note(run, "facts.reported", actor=actor, at=now, facts=sorted(values), control=control)
     if overtaken is not None:
         leased = open_continuation(run)

@@ -1,13 +1,15 @@
 """Facts: the assumptions that the rest of a run depends on, and what is done when one changed.
 
 Recorded with a checkpoint or with an interrupt; checked again before the run goes on (``checking.check_continuation``)
-and by the worker after its claim (``checking.report_facts``). Equality is digest equality. No call goes out from here:
-the check gets its ``fetch`` from above.
+and by the worker after its claim (``checking.report_facts``). A fact of kind ``value`` holds while its value is equal, by
+digest; one of kind ``credential`` while it is valid (``credentials``). No call goes out from here: the check gets its
+``fetch`` from above.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
@@ -17,6 +19,7 @@ from ledger.canonical import digest
 from ledger.compiled import Compiled
 from ledger.errors import PayloadInvalid
 from ledger.transactions import assert_open
+from runs import credentials
 from runs.models import Agent, Checkpoint, Connection, Fact, FactCheck, FactKind, FactStatus, Interrupt, Run
 from runs.states import OnChange
 
@@ -55,6 +58,8 @@ def record_facts(
     for place, fact in enumerate(asked):
         if fact.connection and fact.connection not in connections:
             raise PayloadInvalid.at(f"{at}/{place}/check/connection", "is not a connection of this agent")
+        if fact.kind == FactKind.CREDENTIAL:
+            credentials.find_end_of_validity(fact.value, at=f"{at}/{place}/value")
         rows.append(
             Fact(
                 checkpoint=checkpoint,
@@ -88,10 +93,49 @@ def _what_to_check() -> QuerySet[Fact, tuple[int]]:
 _TO_CHECK = Compiled(_what_to_check)
 
 
+def holds(fact: Fact, value: Any, *, now: datetime) -> bool:
+    """Tell whether the value found now lets the run rely on the fact: an equal one, or for a credential a valid one.
+
+    What a renewed review has seen since is relied on, also a credential that is not valid: its reviewer knew.
+    """
+    is_same = digest(value) == digest(fact.relied_on)
+    if fact.kind != FactKind.CREDENTIAL:
+        return is_same
+    return credentials.is_valid(value, now=now) or (fact.was_reviewed and is_same)
+
+
+def must_be_refreshed(fact: Fact) -> bool:
+    """Tell whether the fact is a credential that was found not valid, and that the run waits for to be renewed.
+
+    The person's answer is kept meanwhile. Those of ``renew`` go back to review instead, those of ``note`` are only told.
+    """
+    is_awaited = fact.kind == FactKind.CREDENTIAL and fact.on_change == OnChange.REPLAN
+    return is_awaited and fact.last_status == FactStatus.CHANGED and fact.waived_by_id is None
+
+
+def guards_effects(fact: Fact) -> bool:
+    """Tell whether no effect begins while the fact is not valid: a credential of the worker, unless it is only noted."""
+    return fact.kind == FactKind.CREDENTIAL and fact.on_change != OnChange.NOTE
+
+
+def is_known(fact: Fact) -> bool:
+    """Tell whether a check found a value; it is then ``last_value``."""
+    return fact.last_status in {FactStatus.SAME, FactStatus.CHANGED}
+
+
+def is_valid_credential(fact: Fact, *, now: datetime) -> bool | None:
+    """Tell whether the newest value known of a credential is valid; ``None`` for any other fact."""
+    if fact.kind != FactKind.CREDENTIAL:
+        return None
+    return credentials.is_valid(fact.last_value if is_known(fact) else fact.value, now=now)
+
+
 def differs(fact: Fact) -> bool:
-    """Tell whether the value that was told last differs from what the agent relied on.
+    """Tell whether the value found last differs from what the agent relied on, or a credential was found not valid.
 
     Also where a renewed review has seen it since: the agent has not, and the reviewer of the next round wants to.
     """
-    told = fact.last_status in {FactStatus.SAME, FactStatus.CHANGED}
-    return told and digest(fact.last_value) != digest(fact.value)
+    if fact.kind == FactKind.CREDENTIAL:
+        reviewed = fact.was_reviewed and digest(fact.last_value) == digest(fact.reviewed_value)
+        return fact.last_status == FactStatus.CHANGED or (is_known(fact) and reviewed)
+    return is_known(fact) and digest(fact.last_value) != digest(fact.value)

@@ -190,8 +190,8 @@ def fact_on_change(fact: Fact) -> str:
     """Return what a change of the fact does after an answer."""
     if fact.check_by == FactCheck.NONE:
         return "nobody looks again"
-    if fact.kind == FactKind.CREDENTIAL:
-        return "the worker renews it"
+    if fact.kind == FactKind.CREDENTIAL and fact.on_change == OnChange.REPLAN:
+        return "the worker renews it" if fact.check_by == FactCheck.WORKER else "the run waits until it is valid again"
     return {
         OnChange.REPLAN: "the agent redoes what is affected, then asks again",
         OnChange.RENEW: "straight back to review",

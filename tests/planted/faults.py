@@ -17,6 +17,7 @@ from typing import Any
 from django.db import transaction
 
 from ledger import compensation, effects
+from ledger.canonical import digest
 from ledger.effects import Next
 from reviewqueue import gateway, tasks
 from runs import (
@@ -25,6 +26,7 @@ from runs import (
     checking,
     deadlines,
     expiry,
+    facts,
     interrupts,
     leases,
     permits,
@@ -33,12 +35,13 @@ from runs import (
     signals,
 )
 from runs.models import FactStatus, Permit
-from tests.reviewqueue import test_gateway
+from tests.reviewqueue import test_desk, test_gateway
 from tests.runs import (
     test_acting,
     test_checking,
     test_compensation,
     test_control,
+    test_credentials,
     test_ladders,
     test_permits,
     test_permits_taken_back,
@@ -185,6 +188,38 @@ def a_fact_is_taken_as_it_was() -> None:
 @fault(seen_by=test_checking.test_an_answer_that_was_overtaken_is_not_told_as_an_answer_ever_again, costs=(14,))
 def an_overtaken_answer_stays_accepted() -> None:
     renewing.free_keys = nothing
+
+
+@fault(
+    seen_by=test_credentials.test_a_credential_that_was_renewed_continues_and_keeps_the_answer,
+    costs=(14,),
+)
+def a_credential_is_compared_like_a_value() -> None:
+    everywhere(facts.holds, lambda fact, value, *, now: digest(value) == digest(fact.relied_on))
+
+
+@fault(
+    seen_by=test_credentials.test_an_expired_credential_asks_the_worker_for_its_renewal_and_keeps_lease_and_answer,
+    costs=(14,),
+)
+def an_expired_credential_overtakes_the_answer() -> None:
+    everywhere(facts.must_be_refreshed, lambda fact: False)
+
+
+@fault(
+    seen_by=test_credentials.test_no_effect_begins_under_a_credential_that_ended_since_it_was_reported,
+    costs=(14,),
+)
+def an_effect_begins_under_a_credential_that_has_ended() -> None:
+    acting.guards_effects = lambda fact: False
+
+
+@fault(
+    seen_by=test_desk.test_an_answer_by_page_is_not_undone_after_one_by_api_let_a_worker_claim_both,
+    costs=(3, 4),
+)
+def a_claim_does_not_record_that_a_worker_has_the_answer() -> None:
+    resuming.record_delivery = nothing
 
 
 # --- effects ----------------------------------------------------------------------------------------------------------

@@ -150,7 +150,11 @@ _extend("Reached", "CheckpointMark", {"control": one_of(Control.values)}, **_sto
 _add("Beat", {"expires_at": MOMENT, "control": one_of(Control.values)}, **_stop)
 _add("FactNow", {"name": TEXT, "value": EXACT, "now": EXACT})
 _extend("Fact", "FactNow", {"checked_at": or_null(MOMENT), "on_change": one_of(OnChange.values)})
-_extend("FactClaimed", "FactNow", {"check": one_of(FactCheck.values), "kind": one_of(FactKind.values)})
+_extend(
+    "FactClaimed",
+    "FactNow",
+    {"check": one_of(FactCheck.values), "kind": one_of(FactKind.values), "valid": or_null(YES_NO)},
+)
 _words = {"step": TEXT, "replay_from": TEXT, "state": EXACT, "format": TEXT}
 _digest = {"digest": DIGEST, "code_version": TEXT}
 _add("CheckpointClaimed", {"number": WHOLE} | _words | _digest, compensated_since=many(TEXT), file=ref("File"))
@@ -166,7 +170,7 @@ _of_version = {"agent": TEXT, "code_version": TEXT, "runs": WHOLE, "taking_back"
 _add("UnclaimedOfVersion", _of_version | {"handed_back_by": many(TEXT)})
 _stranded = {"stranded": many(ref("LeftBehind")), "unclaimed": many(ref("UnclaimedOfVersion"))}
 _add("Stranded", {"code_version": TEXT, "accepts": many(TEXT), "runs": WHOLE} | _stranded)
-_add("Judged", {"control": one_of(["continue", "replan", "renew"]), "changed": many(ref("FactNow"))})
+_add("Judged", {"control": one_of(["continue", "refresh", "replan", "renew"]), "changed": many(ref("FactNow"))})
 _add("UnderWay", {"run": RUN, "key": TEXT, "name": TEXT})
 _add("Halted", {"agents": many(TEXT), "halted": YES_NO, "effects_under_way": many(ref("UnderWay"))})
 

@@ -77,7 +77,8 @@ MEANINGS: dict[str, str] = {
     "pause_asked_at": "When the pause was asked for.",
     "stop_by": "Until when the worker has to reach a safe point; then its lease is taken.",
     "control": "What the worker is to do: continue, pause, cancel.",
-    "Judged.control": "continue; replan or renew where the run went back and this turn is over.",
+    "Judged.control": "continue; refresh: a credential is not valid, renew and report it before an effect begins; "
+    "replan or renew: the run went back and this lease is over.",
     "holds": "Why the run may not go on, each with its owner.",
     "progress": "What the worker said last; for people.",
     "done": "Steps done.",
@@ -142,9 +143,12 @@ MEANINGS: dict[str, str] = {
     "FileOffered.number": "The number of the checkpoint that it goes with.",
     "size": "How many bytes it has.",
     "facts": "What the remainder relies on.",
-    "FactSent.kind": "value, or credential: something that has to be valid, not equal.",
+    "FactSent.kind": "value: must be equal when checked again. credential: must be valid then, which its value states: "
+    "an RFC 3339 date (valid until its end in UTC) or date-time; true, false or null; or an object with valid_until, valid "
+    "or both.",
     "kind": "Which kind it is.",
     "FactClaimed.kind": "value or credential.",
+    "FactClaimed.valid": "Whether a credential was valid at the claim; false: renew and report it first. Null for a value.",
     "Claimed.kind": "resume: go on.",
     "name": "Its name.",
     "value": "The value that was relied on, exactly as it was sent.",

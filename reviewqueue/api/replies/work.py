@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from ledger import compensation
 from ledger.models import Effect
 from ledger.states import EffectStatus
@@ -9,6 +11,7 @@ from reviewqueue.api.replies.common import Reply, moment
 from reviewqueue.api.replies.runs import checkpoint_whole, lease
 from reviewqueue.api.replies.waits import answer
 from runs.acting import Begun
+from runs.facts import is_valid_credential
 from runs.models import (
     Fact,
     Permit,
@@ -42,7 +45,7 @@ def claimed(taken: Claimed) -> Reply:
         },
         "overtaken": {decision.interrupt.key: answer(decision) for decision in taken.overtaken},
         "changed": [changed_fact(fact) for fact in taken.changed],
-        "facts": [{**fact_now(fact), "check": fact.check_by, "kind": fact.kind} for fact in taken.facts],
+        "facts": [fact_claimed(fact, at=continuation.leased_at) for fact in taken.facts],
         "effects": [effect_row(effect) for effect in taken.effects],
         "permits": [permit_row(permit) for permit in taken.permits],
         "compensations": [compensation_row(effect) for effect in taken.undone],
@@ -62,6 +65,12 @@ def compensation_row(effect: Effect) -> Reply:
 def fact_now(fact: Fact) -> Reply:
     """Return a fact with its present value; `null` while nobody looked."""
     return {"name": fact.name, "value": fact.value, "now": fact.last_value}
+
+
+def fact_claimed(fact: Fact, *, at: datetime | None) -> Reply:
+    """Return a fact as a claim at ``at`` shows it: who checks it, and whether a credential is valid."""
+    valid = None if at is None else is_valid_credential(fact, now=at)
+    return {**fact_now(fact), "check": fact.check_by, "kind": fact.kind, "valid": valid}
 
 
 def changed_fact(fact: Fact) -> Reply:
