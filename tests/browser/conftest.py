@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 from django.core.signals import request_finished, request_started
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 HERE = Path(__file__).parent
-SECONDS_TO_APPEAR = 10
+#: How long something that has to appear may take: a generous limit, since a slow machine is no fault of a page.
+SECONDS_TO_APPEAR = 30
+expect.set_options(timeout=SECONDS_TO_APPEAR * 1000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -32,7 +32,7 @@ def delivered(endpoint):
 
 @pytest.mark.proves(20)
 def test_a_dead_endpoint_with_a_backlog_holds_up_nobody(at_home, monkeypatch):
-    monkeypatch.setattr(sending, "SECONDS_OF_A_CALL", 4.0)
+    monkeypatch.setattr(sending, "SECONDS_OF_A_CALL", 10.0)
     well, ill = builders.an_agent("well"), builders.an_agent("ill")
     with receiver() as dead:
         dead.will("silent")
@@ -42,7 +42,7 @@ def test_a_dead_endpoint_with_a_backlog_holds_up_nobody(at_home, monkeypatch):
         some_runs(well, 20)
         announce()
         began = time.monotonic()
-        send(seconds=3)
+        send(seconds=9)
         others = [got.at - began for got in at_home.got]
         assert delivered(healthy) == 20
         assert len(dead.got) <= 2, "one call at a time, then it rests"

@@ -57,7 +57,7 @@ def stop(process: psutil.Process, demo: Demo) -> list[psutil.Process]:
     """Press Ctrl-C; returns every process that was there."""
     there = [process, *process.children(recursive=True)]
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=40) == 0, demo.said()
+    assert process.wait(timeout=120) == 0, demo.said()
     return there
 
 

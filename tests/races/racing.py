@@ -20,6 +20,7 @@ from typing import Any
 from django.db import connection, connections
 
 from ledger.errors import Refusal
+from tests import figures
 
 #: Rounds of one race, and rounds in which a race without its guard has to have shown itself.
 ROUNDS = 1000 if os.environ.get("REVIEWQUEUE_LONG") else 50
@@ -114,7 +115,8 @@ def first_wrong(
 def _race(pipe: Connection, barrier: Barrier, name: str, move: Move, without: Callable[[], None] | None) -> None:
     if without is not None:
         without()
-    random.seed()  # a fork has the numbers of its parent: all racers would hesitate equally long
+    # A fork has the numbers of its parent: all racers would hesitate equally long.
+    random.seed(f"{figures.SEED} {name}")
     connection.ensure_connection()
     while (what := pipe.recv()) is not None:
         barrier.wait(SECONDS)
