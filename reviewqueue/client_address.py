@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from collections.abc import Mapping
 from typing import Any
@@ -20,10 +21,15 @@ def client_network(environ: Mapping[str, Any]) -> str:
         forwarded = str(environ.get("HTTP_X_FORWARDED_FOR") or "").split(",")
         if len(forwarded) >= settings.TRUSTED_PROXY_COUNT:
             text = forwarded[-settings.TRUSTED_PROXY_COUNT].strip() or text
+    return _network_of(text[:64])
+
+
+@functools.lru_cache(maxsize=4096)
+def _network_of(text: str) -> str:
     try:
         address = ipaddress.ip_address(text.strip("[]"))
     except ValueError:
-        return text[:64]
+        return text
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped:
             return str(address.ipv4_mapped)

@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -39,6 +39,9 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 #: Answered beside all shares, so that a probe hears from a process whose threads are all busy.
 LIVENESS = "/healthz"
 MOST_PROBES = 2
+#: Bytes of whole bodies in memory, of those that are larger than a small one.
+ROOM_FOR_BODIES = 64 * 1024 * 1024
+SMALL_BODY = 64 * 1024
 #: A streamed response up to this length is made whole in its thread.
 WHOLE_RESPONSE = 1024 * 1024
 LONGEST_WAIT_FOR_A_THREAD = 30.0
@@ -68,6 +71,7 @@ class BoundedApplication:
     shares: ThreadShares = field(init=False)
     pool: ThreadPoolExecutor = field(init=False)
     streams: Counter[str] = field(default_factory=Counter)
+    room: Counter[str] = field(default_factory=Counter)
     probes: int = 0
 
     def __post_init__(self) -> None:
@@ -125,8 +129,23 @@ class BoundedApplication:
                 streamed = StreamedBody(body, asyncio.get_running_loop(), before_first=share.give_back_from_thread)
                 environ["wsgi.input"] = io.BufferedReader(streamed, buffer_size=64 * 1024)
                 return await self._run(environ, share)
-        environ["wsgi.input"] = io.BytesIO(await body.whole() if length not in ("", "0") else b"")
-        return await self._run(environ, await self._share(holders))
+        size = int(length) if length.isdecimal() else 0
+        with self._room(size, holders[0]) if size > SMALL_BODY else nullcontext():
+            environ["wsgi.input"] = io.BytesIO(await body.whole() if length not in ("", "0") else b"")
+            return await self._run(environ, await self._share(holders))
+
+    @contextmanager
+    def _room(self, size: int, address: str) -> Iterator[None]:
+        """Hold room in memory for a whole body; one address has half of it. Raises ``Busy``."""
+        if self.room.total() + size > ROOM_FOR_BODIES or self.room[address] + size > ROOM_FOR_BODIES // 2:
+            raise Busy("Too many request bodies are on their way here. Send it again in a moment.")
+        self.room[address] += size
+        try:
+            yield
+        finally:
+            self.room[address] -= size
+            if not self.room[address]:
+                del self.room[address]
 
     @contextmanager
     def _stream_place(self, holders: Holders) -> Iterator[None]:

@@ -156,6 +156,24 @@ def test_one_key_cannot_have_every_place_for_large_bodies():
     asyncio.run(asyncio.wait_for(test(), 20))
 
 
+def test_bodies_in_memory_are_bounded_and_one_address_has_half_of_the_room(monkeypatch):
+    monkeypatch.setattr(asgi_bridge, "ROOM_FOR_BODIES", 4000)
+    monkeypatch.setattr(asgi_bridge, "SMALL_BODY", 100)
+
+    async def test() -> None:
+        app = application(echo, limits=IMPATIENT)
+        of_one = [asyncio.ensure_future(call(app, a_scope("/", "POST", Content_Length="900"), 0.1)) for _ in range(9)]
+        await asyncio.sleep(0.05)
+        assert [it.done() for it in of_one] == [False, False] + [True] * 7
+        small, other = a_scope("/", "POST", Content_Length="2"), {"client": "192.0.2.2", "Content_Length": "900"}
+        assert (await call(app, small, piece(b"hi", more=False)))[0] == 201
+        assert (await call(app, a_scope("/", "POST", **other), piece(b"you", more=False)))[0] == 201
+        assert [(await it)[0] for it in of_one] == [408, 408] + [503] * 7
+        assert not app.room
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
 def test_requests_that_only_wait_leave_their_threads_to_others():
     over = threading.Event()
 

@@ -94,7 +94,10 @@ def _described(operation: Operation, path: str) -> dict[str, Any]:
         "description": operation.described,
         "tags": [path.removeprefix(PREFIX).partition("/")[0]],
         "parameters": _parameters(operation, path),
-        "responses": _replies(operation) | _refusals(operation),
+        "responses": {
+            status: reply | {"headers": reply.get("headers", {}) | _REQUEST_ID}
+            for status, reply in (_replies(operation) | _refusals(operation)).items()
+        },
     }
     if operation.takes is not None:
         described["requestBody"] = _body(operation)
@@ -160,6 +163,9 @@ def _header(words: str) -> dict[str, Any]:
     return {"schema": {"type": "string"}, "description": words}
 
 
+_REQUEST_ID = {
+    "X-Request-ID": _header("The id of this request in the server's log: yours, if you sent one, else a new one.")
+}
 _OF_BYTES = {
     "Content-Digest": _header("`sha-256=:...:` (RFC 9530): the digest of the bytes."),
     "ETag": _header("The same digest, as the checkpoint has it."),
