@@ -21,7 +21,6 @@ from django.db import transaction
 from django.views.debug import SafeExceptionReporterFilter
 
 from ledger import compensation, effect_names, effects
-from ledger import compensation, effects
 from ledger.canonical import digest
 from ledger.effects import Next
 from ledger.errors import PayloadInvalid
@@ -74,8 +73,6 @@ from tests.reviewqueue import (
     test_request_ids,
     test_sign_in_limits,
 )
-from runs.models import FactStatus, Permit
-from tests.reviewqueue import test_desk, test_gateway
 from tests.runs import (
     test_acting,
     test_checking,
