@@ -11,12 +11,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.db.models import Exists, Func, OuterRef, Q, QuerySet, TextField, Value
+from django.db.models.functions import Length
 from django.db.models.lookups import GreaterThan, LessThan
 from django.utils.dateparse import parse_datetime
 
+from ledger.exact import unless_longer
 from reviewqueue import authority
 from reviewqueue.filtering import Filters, narrow
 from runs.halting import open_halts
@@ -27,6 +30,11 @@ PAGE = 50
 COUNTED = 10_000  # beyond it a count is "10000+": nobody works such a list through, and counting must stay cheap
 CLOSED_COUNTED = 1_000
 EVERYTHING = Filters()
+LONGEST_IN_A_ROW = 16_000  # characters of a call
+IN_A_ROW: dict[str, Any] = {
+    "row_proposal": unless_longer("proposal", LONGEST_IN_A_ROW),
+    "proposal_length": Length("proposal"),
+}
 RECENT = 64  # events
 
 
@@ -56,13 +64,18 @@ _NOT_IN_ROWS = ("message", "evidence", "metadata")
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One line of a list: the wait, how many facts changed, who decided it, who may decide it, whether somebody holds it."""
+    """One line of a list: the wait, how many facts changed, who decided it, who may decide it, whether somebody holds it.
+
+    ``proposal`` is the call; ``is_large``: it is too long to be read for a list, and ``None`` here.
+    """
 
     interrupt: Interrupt
     changed_facts: int
     decision: Decision | None
     may_decide: bool
     is_held: bool
+    proposal: Any
+    is_large: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +190,8 @@ def last_decision_of(person: AbstractUser) -> Decision | None:
 
 def _in_order(ids: list[int]) -> list[Interrupt]:
     """Return these waits with what their rows show, in this order."""
-    found = Interrupt.objects.select_related(*_RELATED).defer(*_NOT_IN_ROWS).in_bulk(ids)
+    rows = Interrupt.objects.select_related(*_RELATED).defer(*_NOT_IN_ROWS, "proposal", "as_proposed")
+    found = rows.annotate(**IN_A_ROW).in_bulk(ids)
     return [found[pk] for pk in ids]
 
 
@@ -274,6 +288,8 @@ def _rows(
             changed_facts=changed.get(it.pk, 0),
             decision=decisions.get(it.pk),
             may_decide=it.pk in theirs and it.status == InterruptStatus.WAITING,
+            proposal=it.row_proposal,
+            is_large=it.proposal_length is not None and it.row_proposal is None,
             is_held=it.claimed_by_id is not None and it.claimed_until is not None and it.claimed_until > now,
         )
         for it in shown
@@ -298,5 +314,8 @@ def _decisions(shown: Iterable[Interrupt]) -> dict[int, Decision]:
         closes=True,
         status__in=(DecisionStatus.ACCEPTED, DecisionStatus.OVERTAKEN),
     )
-    found = sorted(closing.select_related("by"), key=lambda it: (it.status == DecisionStatus.ACCEPTED, it.pk))
+    found = sorted(
+        closing.select_related("by").defer("input", "arguments"),
+        key=lambda it: (it.status == DecisionStatus.ACCEPTED, it.pk),
+    )
     return {decision.interrupt_id: decision for decision in found}

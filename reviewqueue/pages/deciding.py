@@ -20,7 +20,7 @@ from ledger.canonical import digest
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from reviewqueue import desk, gateway, typed_answers
 from reviewqueue.pages import kept
-from reviewqueue.pages.changes import changes_between
+from reviewqueue.pages.changes import changes_between, changes_to_show
 from reviewqueue.pages.drafting import new_draft, read_draft
 from reviewqueue.pages.drafts import Draft, told
 from reviewqueue.pages.following import address_after
@@ -132,7 +132,7 @@ def _review_edit(request: PageRequest, screen: WaitScreen, draft: Draft, *, now:
     ]
     arguments = draft.answer().arguments
     context = wait_context(screen, reader=request.user, now=now, edited=arguments)
-    context |= {"draft": draft, "changes": changes, "sent": sent, "edited": digest(arguments)}
+    context |= {"draft": draft, "changes": changes_to_show(changes), "sent": sent, "edited": digest(arguments)}
     return show(request, "interrupt/review.html", context)
 
 

@@ -21,7 +21,9 @@ from runs.models import Fact, Interrupt
 
 @dataclass(frozen=True, kw_only=True)
 class Tick:
-    """A change that has to be confirmed: of a fact, or (no ``fact``) of the question since it was opened.
+    """What has to be confirmed: a change of a fact, or (no ``fact``) of the question since it was opened.
+
+    With ``is_of_rest`` it is instead that the part of the call was read that the page does not show.
 
     The value sent names what was seen, so that an older tick confirms nothing.
     """
@@ -32,6 +34,7 @@ class Tick:
     value: str
     is_ticked: bool
     problem: str = ""
+    is_of_rest: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

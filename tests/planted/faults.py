@@ -19,6 +19,7 @@ from django.db import transaction
 from ledger import compensation, effects
 from ledger.effects import Next
 from reviewqueue import gateway, tasks
+from reviewqueue.pages import values
 from runs import (
     acting,
     approvals,
@@ -33,6 +34,7 @@ from runs import (
     signals,
 )
 from runs.models import FactStatus, Permit
+from tests.pages import test_large_values
 from tests.reviewqueue import test_gateway
 from tests.runs import (
     test_acting,
@@ -254,3 +256,19 @@ def what_was_done_first_is_taken_back_first() -> None:
     sound = compensation.due_undos
     compensation.due_undos = lambda scope, *, on: list(reversed(sound(scope, on=on)))
     compensation.newest_due_undo = lambda scope, *, on: next(iter(compensation.due_undos(scope, on=on)), None)
+
+
+# --- pages ------------------------------------------------------------------------------------------------------------
+
+
+@fault(
+    seen_by=test_large_values.test_a_call_that_is_not_shown_whole_is_approved_only_with_a_confirmation,
+    costs=(12,),
+)
+def a_call_that_is_not_shown_whole_is_approved_unread() -> None:
+    values.is_shown_whole = lambda arguments: True
+
+
+@fault(seen_by=test_large_values.test_a_call_that_is_not_shown_whole_is_no_part_of_a_bulk, costs=(12,))
+def a_call_that_is_not_shown_whole_is_decided_in_a_bulk() -> None:
+    everywhere(values.fits_in_a_bulk, lambda arguments: True)
