@@ -38,7 +38,7 @@ _CLIMBED = "climbed"
 def answer_list(request: PageRequest, asked: ListAsked, *, now: datetime) -> HttpResponse:
     """Return the list as it stands, or 304 where the browser has it."""
     moves = _digest(f"{inbox.trace_of_moves(now=now)} {request.user.pk} {int(now.timestamp() / REDRAWN_AFTER)}")
-    had_moves, _, had_text = request.headers.get("If-None-Match", "").strip('"').partition(".")
+    had_moves, _, had_text = _had(request).partition(".")
     if had_moves == moves:
         return _answer(HttpResponse(status=304), f"{moves}.{had_text[:64]}")
     drawn = render(request, "inbox/_live.html", inbox_context(request.user, asked, now=now))
@@ -54,11 +54,16 @@ def standing(request: PageRequest, interrupt_id: str) -> HttpResponse:
         return _climbed_away(request, interrupt_id)
     now = clock.now()
     stands = standing_of(interrupt, now=now)
-    if request.headers.get("If-None-Match", "").strip('"') == stands:
+    if _had(request) == stands:
         return _answer(HttpResponse(status=304), stands)
     moved = _moved(interrupt, request.GET.get("seen", ""), reader=request.user, now=now)
     context = {"moved": moved, "interrupt": interrupt, "now": now}
     return _answer(render(request, "interrupt/_standing.html", context), stands)
+
+
+def _had(request: PageRequest) -> str:
+    """Return the tag of what the browser has; a compressed answer's is marked as weak."""
+    return request.headers.get("If-None-Match", "").removeprefix("W/").strip('"')
 
 
 def _climbed_away(request: PageRequest, interrupt_id: str) -> HttpResponse:
@@ -66,7 +71,7 @@ def _climbed_away(request: PageRequest, interrupt_id: str) -> HttpResponse:
     interrupt = authority.climbed_away_from(request.user, interrupt_id)
     if interrupt is None:
         raise Http404
-    if request.headers.get("If-None-Match", "").strip('"') == _CLIMBED:
+    if _had(request) == _CLIMBED:
         return _answer(HttpResponse(status=304), _CLIMBED)
     words = "Another queue was asked then, and this is not yours to see any more. What you typed stays on this page."
     moved = Moved(strong="Nobody answered in time.", words=words, is_inert=True)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from typing import Any
 
 import pytest
+from django.http import HttpResponse, StreamingHttpResponse
+from django.test import RequestFactory
 
 from ledger import exact
+from reviewqueue.headers import Compressed
 from reviewqueue.pages import values
 from reviewqueue.pages.forms import build_edit_form, build_form
 from runs.models import Decision
@@ -176,3 +180,26 @@ def test_the_work_of_a_form_and_a_panel_does_not_grow_with_the_square_of_the_mem
         found.append(calls["drawn"])
         assert build_edit_form(arguments).root is not None
     assert found[0] == found[1] <= 2 * values.MEMBERS_DRAWN
+
+
+def test_pages_are_compressed_and_a_compressed_list_is_still_asked_for_by_its_tag():
+    interrupt = desk.an_order()
+    client = desk.signed_in(desk.lena())
+    plain = client.get(f"/interrupts/{interrupt.public_id}")
+    packed = client.get(f"/interrupts/{interrupt.public_id}", headers={"accept-encoding": "gzip"})
+    assert packed["Content-Encoding"] == "gzip"
+    assert len(packed.content) < len(plain.content) / 3
+    assert b"What will happen if you approve" in gzip.decompress(packed.content)
+    asked = {"hx-request": "true", "hx-target": "list", "accept-encoding": "gzip"}
+    first = client.get("/", headers=asked)
+    assert first["Content-Encoding"] == "gzip"
+    assert first["ETag"].startswith("W/")
+    assert client.get("/", headers=asked | {"if-none-match": first["ETag"]}).status_code == 304
+
+
+def test_what_is_streamed_is_not_compressed():
+    request = RequestFactory().get("/", headers={"accept-encoding": "gzip"})
+    streamed = StreamingHttpResponse([b"x" * 100_000], content_type="text/plain")
+    bytes_of_a_file = HttpResponse(b"x" * 100_000, content_type="application/octet-stream")
+    for response in (streamed, bytes_of_a_file):
+        assert not Compressed(lambda _, of=response: of)(request).has_header("Content-Encoding")
