@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import Length
 
 from ledger import compiled
 from ledger.compiled import Compiled, Given
+from ledger.exact import unless_longer
 from ledger.models import Effect, Order
 from ledger.states import OPEN, EffectStatus, InFlight, Repeat
 
@@ -24,6 +27,41 @@ def consult(scope: str) -> list[Effect]:
 _OF_A_RUN = Compiled(
     lambda: Effect.objects.filter(scope=compiled.text("scope")).select_related("owner", "undoes").order_by("id")
 )
+
+
+LONGEST_IN_A_ROW = 16_000  # characters of a call or a receipt
+
+
+def newest_effects(scope: str, *, limit: int, before: int | None = None) -> list[Effect]:
+    """Return a run's newest effects, or the newest before one, newest first, for a page.
+
+    A call or receipt that is too long for a row is left out: ``row_call`` and ``row_receipt`` are ``None`` there.
+    """
+    found = Effect.objects.filter(scope=scope).select_related("owner", "undoes")
+    found = found.defer("call", "receipt", "probe", "compensation", "undoes__call", "undoes__receipt", "undoes__probe")
+    if before is not None:
+        found = found.filter(pk__lt=before)
+    return list(found.annotate(**_IN_A_ROW).order_by("-id")[:limit])
+
+
+_IN_A_ROW: dict[str, Any] = {
+    "row_call": unless_longer("call", LONGEST_IN_A_ROW),
+    "row_receipt": unless_longer("receipt", LONGEST_IN_A_ROW),
+    "receipt_length": Length("receipt"),
+}
+
+
+def effects_in_outline(scope: str) -> list[Effect]:
+    """Return a run's effects without what was sent and received, to count them by their state; oldest first.
+
+    A compensation that is there is an empty object.
+    """
+    found = Effect.objects.filter(scope=scope).defer("call", "receipt", "probe", "error", "compensation")
+    found = found.annotate(has_compensation=Q(compensation__isnull=False)).order_by("id")
+    outlined: list[Any] = list(found)
+    for effect in outlined:
+        effect.compensation = {} if effect.has_compensation else None
+    return outlined
 
 
 def open_effects(scope: str) -> list[Effect]:

@@ -6,7 +6,8 @@ not. Nothing is drawn here, and nothing is read from the database.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import islice
@@ -17,6 +18,8 @@ from ledger.canonical import digest
 
 MOST_DIFFERENCES = 100
 MOST_ENTRIES = 500  # of lists compared entry by entry
+MOST_LISTS_INSIDE = 8  # lists in one another that are: each level reads everything below it
+MOST_PAIRS = 50_000  # equal entries of two lists, over the whole comparison: aligning them costs at least that much
 
 Path = tuple[str | int, ...]
 
@@ -50,7 +53,7 @@ class Difference:
 
 def differences_between(before: Any, after: Any, *, most: int = MOST_DIFFERENCES) -> list[Difference]:
     """Return the places that differ, at most ``most``: who shows fewer than there are asks for one more, and says so."""
-    return list(islice(_differences((), before, after, old_path=()), most))
+    return list(islice(_Comparison().differences((), before, after, old_path=(), lists=0), most))
 
 
 def is_same(old: Any, new: Any) -> bool:
@@ -58,29 +61,51 @@ def is_same(old: Any, new: Any) -> bool:
     return exact.ABSENT not in (old, new) and digest(old) == digest(new)
 
 
-def _differences(path: Path, old: Any, new: Any, *, old_path: Path) -> Iterator[Difference]:
-    """Yield what differs; ``old_path`` is the way to the old value, which may stand at another place of a list."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for name in [*old, *(name for name in new if name not in old)]:
-            before, after = old.get(name, exact.ABSENT), new.get(name, exact.ABSENT)
-            yield from _differences((*path, name), before, after, old_path=(*old_path, name))
-    elif isinstance(old, list) and isinstance(new, list) and max(len(old), len(new)) <= MOST_ENTRIES:
-        yield from _in_lists(path, old, new, old_path=old_path)
-    elif not is_same(old, new):
-        yield Difference(path=old_path if new is exact.ABSENT else path, old=old, new=new)
+class _Comparison:
+    """One comparison; counts the pairs that it aligns, so that no two values take more than their size."""
+
+    def __init__(self) -> None:
+        self.pairs_left = MOST_PAIRS
+
+    def differences(self, path: Path, old: Any, new: Any, *, old_path: Path, lists: int) -> Iterator[Difference]:
+        """Yield what differs; ``old_path`` is the way to the old value, which may stand at another place of a list."""
+        if isinstance(old, dict) and isinstance(new, dict):
+            for name in [*old, *(name for name in new if name not in old)]:
+                before, after = old.get(name, exact.ABSENT), new.get(name, exact.ABSENT)
+                yield from self.differences((*path, name), before, after, old_path=(*old_path, name), lists=lists)
+        elif isinstance(old, list) and isinstance(new, list) and _is_compared(old, new, lists):
+            yield from self.in_lists(path, old, new, old_path=old_path, lists=lists + 1)
+        elif not is_same(old, new):
+            yield Difference(path=old_path if new is exact.ABSENT else path, old=old, new=new)
+
+    def in_lists(
+        self, path: Path, old: list[Any], new: list[Any], *, old_path: Path, lists: int
+    ) -> Iterator[Difference]:
+        """Yield what differs in two lists; an entry that was put in or taken out does not make all after it differ."""
+        for verb, first_old, end_old, first_new, end_new in self.aligned(old, new):
+            if verb == "equal":
+                continue
+            paired = min(end_old - first_old, end_new - first_new)
+            for step in range(paired):
+                at_old, at_new = first_old + step, first_new + step
+                yield from self.differences(
+                    (*path, at_new), old[at_old], new[at_new], old_path=(*old_path, at_old), lists=lists
+                )
+            for at in range(first_old + paired, end_old):
+                yield Difference(path=(*old_path, at), old=old[at], new=exact.ABSENT)
+            for at in range(first_new + paired, end_new):
+                yield Difference(path=(*path, at), old=exact.ABSENT, new=new[at])
+
+    def aligned(self, old: list[Any], new: list[Any]) -> Sequence[tuple[str, int, int, int, int]]:
+        """Return which entries belong together; place by place where too many are alike to be aligned."""
+        before, after = [digest(entry) for entry in old], [digest(entry) for entry in new]
+        counted, others = Counter(before), Counter(after)
+        pairs = sum(number * others[mark] for mark, number in counted.items())
+        if pairs > self.pairs_left:
+            return [("replace", 0, len(old), 0, len(new))]
+        self.pairs_left -= pairs
+        return SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes()
 
 
-def _in_lists(path: Path, old: list[Any], new: list[Any], *, old_path: Path) -> Iterator[Difference]:
-    """Yield what differs in two lists; an entry that was put in or taken out does not make all after it differ."""
-    matched = SequenceMatcher(a=[digest(entry) for entry in old], b=[digest(entry) for entry in new], autojunk=False)
-    for verb, first_old, end_old, first_new, end_new in matched.get_opcodes():
-        if verb == "equal":
-            continue
-        paired = min(end_old - first_old, end_new - first_new)
-        for step in range(paired):
-            at_old, at_new = first_old + step, first_new + step
-            yield from _differences((*path, at_new), old[at_old], new[at_new], old_path=(*old_path, at_old))
-        for at in range(first_old + paired, end_old):
-            yield Difference(path=(*old_path, at), old=old[at], new=exact.ABSENT)
-        for at in range(first_new + paired, end_new):
-            yield Difference(path=(*path, at), old=exact.ABSENT, new=new[at])
+def _is_compared(old: list[Any], new: list[Any], lists: int) -> bool:
+    return max(len(old), len(new)) <= MOST_ENTRIES and lists < MOST_LISTS_INSIDE

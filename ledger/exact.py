@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import simplejson
 from django.db import models
+from django.db.models import Case, F, Value, When
+from django.db.models.functions import Length
+from django.db.models.lookups import LessThanOrEqual
 
 from ledger.errors import PayloadInvalid, Problem
 
@@ -162,6 +165,15 @@ def _place(error: ValueError) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg.lower()} at line {error.lineno}, column {error.colno}"
     return str(error)
+
+
+def unless_longer(column: str, most: int) -> Case:
+    """Return the expression for a column of exact JSON that is NULL where its text has more than ``most`` characters.
+
+    For lists: a row of a page must not cost what an agent stored in it.
+    """
+    fits = When(LessThanOrEqual(Length(column), most), then=F(column))
+    return Case(fits, default=Value(None), output_field=ExactJSONField(null=True))
 
 
 class ExactJSONField(models.TextField):  # type: ignore[type-arg]  # not subscriptable without a monkey patch

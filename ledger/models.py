@@ -5,6 +5,8 @@ Foreign keys point only at Django's own users and groups: the ledger does not kn
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import models
@@ -15,6 +17,10 @@ from ledger.states import EffectStatus, InFlight, Repeat
 
 class Effect(models.Model):
     """One outside action. ``attempt`` numbers its tries under the one key; ``fence`` is the lease that began the last."""
+
+    row_call: Any  # these three only from a query for a list, where long texts are left out
+    row_receipt: Any
+    receipt_length: int
 
     public_id = models.CharField(max_length=40, unique=True)
     scope = models.CharField(max_length=40)

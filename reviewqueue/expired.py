@@ -17,7 +17,7 @@ from ledger.errors import NotFound, Refusal
 from ledger.states import OPEN, EffectStatus
 from reviewqueue import authority
 from reviewqueue.filtering import Filters, narrow
-from reviewqueue.inbox import PAGE, View, after_closed, find_place, order_of, place_of
+from reviewqueue.inbox import IN_A_ROW, PAGE, View, after_closed, find_place, order_of, place_of
 from runs import control
 from runs.errors import RunActive
 from runs.halting import open_halts
@@ -96,7 +96,12 @@ def list_expired(person: AbstractUser, *, filters: Filters, to_restart: bool = F
     if place is not None:
         waits = waits.filter(after_closed(*place))
     ids = list(waits.order_by(*order).values_list("pk", flat=True)[: PAGE + 1])
-    found = Interrupt.objects.select_related(*_RELATED).defer("message", "evidence", "metadata").in_bulk(ids[:PAGE])
+    found = (
+        Interrupt.objects.select_related(*_RELATED)
+        .defer("message", "evidence", "metadata", "proposal", "as_proposed")
+        .annotate(**IN_A_ROW)
+        .in_bulk(ids[:PAGE])
+    )
     shown = [found[pk] for pk in ids[:PAGE]]
     queues, agents = _choices(every, order)
     return ExpiredPage(

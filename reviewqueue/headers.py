@@ -1,4 +1,5 @@
-"""What every request and answer of the product goes through, beyond Django's own: caches, and what no database stores.
+"""What every request and answer of the product goes through, beyond Django's own: compression, caches, and what no database
+stores.
 
 Called by the middleware list in `settings`. Static files are answered before this and may be cached.
 """
@@ -10,6 +11,23 @@ from collections.abc import Callable
 
 from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.middleware.gzip import GZipMiddleware
+
+
+class Compressed(GZipMiddleware):
+    """Compress pages and JSON where the client takes it; never what is streamed, such as a checkpoint's file.
+
+    Length alone can betray a secret beside chosen text (BREACH): Django masks the CSRF token anew for each response, and
+    a random number of bytes is added to each.
+    """
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """Return the response, compressed where that helps."""
+        kind = response.get("Content-Type", "").partition(";")[0]
+        if response.streaming or not (kind.startswith("text/") or kind.endswith("json")):
+            return response
+        return super().process_response(request, response)
 
 
 def keep_out_of_caches(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:

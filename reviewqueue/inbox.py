@@ -11,12 +11,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.db.models import BooleanField, Exists, ExpressionWrapper, Func, OuterRef, Q, QuerySet, TextField, Value
+from django.db.models.functions import Length
 from django.db.models.lookups import GreaterThan, LessThan
 from django.utils.dateparse import parse_datetime
 
+from ledger.exact import unless_longer
 from reviewqueue import authority
 from reviewqueue.filtering import Filters, narrow
 from reviewqueue.pagination import PUBLIC_ID, find_primary_key
@@ -28,6 +31,11 @@ PAGE = 50
 COUNTED = 10_000  # beyond it a count is "10000+": nobody works such a list through, and counting must stay cheap
 CLOSED_COUNTED = 1_000
 EVERYTHING = Filters()
+LONGEST_IN_A_ROW = 16_000  # characters of a call
+IN_A_ROW: dict[str, Any] = {
+    "row_proposal": unless_longer("proposal", LONGEST_IN_A_ROW),
+    "proposal_length": Length("proposal"),
+}
 
 
 class View(StrEnum):
@@ -61,6 +69,7 @@ class Row:
     """One line of a list: the wait, how many facts changed, who decided it, who may decide it, whether somebody holds it.
 
     ``is_stuck``: it is assigned only to people who may no longer decide, so a lead of its queue has to act.
+    ``proposal`` is the call; ``is_large``: it is too long to be read for a list, and ``None`` here.
     """
 
     interrupt: Interrupt
@@ -69,6 +78,8 @@ class Row:
     may_decide: bool
     is_held: bool
     is_stuck: bool
+    proposal: Any
+    is_large: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +207,8 @@ def last_decision_of(person: AbstractUser) -> Decision | None:
 
 def _in_order(ids: list[int]) -> list[Interrupt]:
     """Return these waits with what their rows show, in this order."""
-    found = Interrupt.objects.select_related(*_RELATED).defer(*_NOT_IN_ROWS).in_bulk(ids)
+    rows = Interrupt.objects.select_related(*_RELATED).defer(*_NOT_IN_ROWS, "proposal", "as_proposed")
+    found = rows.annotate(**IN_A_ROW).in_bulk(ids)
     return [found[pk] for pk in ids]
 
 
@@ -309,6 +321,8 @@ def _rows(
             and it.claimed_until is not None
             and it.claimed_until > now,
             is_stuck=it.pk in stuck and it.status == InterruptStatus.WAITING,
+            proposal=it.row_proposal,
+            is_large=it.proposal_length is not None and it.row_proposal is None,
         )
         for it in shown
     ]
@@ -340,5 +354,8 @@ def _decisions(shown: Iterable[Interrupt]) -> dict[int, Decision]:
         closes=True,
         status__in=(DecisionStatus.ACCEPTED, DecisionStatus.OVERTAKEN),
     )
-    found = sorted(closing.select_related("by"), key=lambda it: (it.status == DecisionStatus.ACCEPTED, it.pk))
+    found = sorted(
+        closing.select_related("by").defer("input", "arguments"),
+        key=lambda it: (it.status == DecisionStatus.ACCEPTED, it.pk),
+    )
     return {decision.interrupt_id: decision for decision in found}

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from django.contrib.auth.models import AbstractUser
-from django.db.models import Exists, OuterRef, Q, Subquery
+from django.db.models import Exists, Model, OuterRef, Q, QuerySet, Subquery
 
 from ledger import clock, consulting
 from ledger.errors import NotFound, Refusal
 from ledger.models import Effect
-from reviewqueue import authority, gateway
+from reviewqueue import authority, gateway, inbox
 from reviewqueue.pagination import older_than
 from runs import lineage
 from runs.decisions import winner_of
@@ -25,9 +26,14 @@ from runs.states import DecisionStatus, HoldKind, InterruptStatus
 from runs.unclaimed import unclaimed_runs
 from runs.votes import Tally, own_vote, refuse_second, tally
 
+M = TypeVar("M", bound=Model)
+
+MOST_TOLD = 500  # requests of one run whose titles its story can name
 STORY = 40  # events on the page of one wait; the run's own page has them all
 RUNS = 50
-EVENTS = 500
+EVENTS = 200
+EFFECTS = 50
+WAITS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +43,7 @@ class WaitScreen:
     interrupt: Interrupt
     facts: list[Fact]
     effects: list[Effect]
+    effect_count: int
     events: list[Event]
     waits: list[Interrupt]
     winner: Decision | None
@@ -78,9 +85,10 @@ def read_wait(person: AbstractUser, interrupt_id: str, *, now: datetime) -> Wait
     return WaitScreen(
         interrupt=interrupt,
         facts=list(facts.select_related("connection").order_by("id")),
-        effects=consulting.consult(run.public_id),
+        effects=consulting.newest_effects(run.public_id, limit=EFFECTS)[::-1],
+        effect_count=Effect.objects.filter(scope=run.public_id).count(),
         events=list(events)[::-1],
-        waits=list(waits.defer("message", "proposal", "evidence").order_by("id")),
+        waits=list(waits.defer("message", "proposal", "evidence").order_by("-id")[:MOST_TOLD])[::-1],
         winner=winner_of(interrupt),
         assignees=[it.person for it in interrupt.assignees.filter(released_at=None).select_related("person")],
         why_not=authority.why_not_decide(person, interrupt) or _second_vote(person, interrupt),
@@ -202,7 +210,11 @@ class RunScreen:
     children: list[Run]
     checkpoints: list[Checkpoint]
     effects: list[Effect]
+    outlined: list[Effect]
+    next_effects: str
     waits: list[Interrupt]
+    next_waits: str
+    told: list[Interrupt]
     decisions: list[Decision]
     continuation: Continuation | None
     holds: list[Hold]
@@ -210,15 +222,19 @@ class RunScreen:
     outcome: Outcome | None
     leases: int
     events: list[Event]
-    is_cut: bool
-
-    @property
-    def open_waits(self) -> list[Interrupt]:
-        """Return the waits that are open."""
-        return [wait for wait in self.waits if wait.status == InterruptStatus.WAITING]
+    next_events: str
 
 
-def read_run(person: AbstractUser, run_id: str) -> RunScreen:
+@dataclass(frozen=True, kw_only=True)
+class RunPlaces:
+    """Where the lists of a run's page begin: before which effect, request and record; empty for the newest."""
+
+    effects: str = ""
+    waits: str = ""
+    events: str = ""
+
+
+def read_run(person: AbstractUser, run_id: str, places: RunPlaces = RunPlaces()) -> RunScreen:
     """Return the screen of one run. Raises ``NotFound``."""
     runs = authority.visible_runs(person).select_related("agent__owner", "initiator", "parent__agent", "progress")
     run = runs.filter(public_id=run_id).first()
@@ -226,14 +242,24 @@ def read_run(person: AbstractUser, run_id: str) -> RunScreen:
         raise NotFound
     waits = Interrupt.objects.filter(run=run).select_related("queue", "policy__escalate_to", "claimed_by", "agent")
     seen = authority.visible_interrupts(person).filter(run=run).values("pk")
-    events = list(Event.objects.filter(run=run).order_by("-seq")[: EVENTS + 1])
-    decisions = Decision.objects.filter(interrupt__in=waits.filter(pk__in=seen)).select_related("by")
+    events = list(_before(Event.objects.filter(run=run), places.events, by="seq")[: EVENTS + 1])
+    effects = consulting.newest_effects(run.public_id, limit=EFFECTS + 1, before=_place(places.effects))
+    asked = _before(waits.filter(pk__in=seen).defer("message", "evidence", "proposal", "as_proposed"), places.waits)
+    asked = asked.annotate(**inbox.IN_A_ROW)
+    shown: list[Interrupt] = [*asked[: WAITS + 1]]
+    told = waits.filter(pk__in=seen).defer("message", "evidence", "proposal", "as_proposed")
+    decisions = Decision.objects.filter(interrupt__in=[wait.pk for wait in shown]).select_related("by")
+    decisions = decisions.defer("input", "arguments")
     return RunScreen(
         run=run,
         children=list(authority.visible_runs(person).filter(parent=run).select_related("agent").order_by("id")[:50]),
         checkpoints=list(Checkpoint.objects.filter(run=run).defer("state").order_by("-number")[:100]),
-        effects=consulting.consult(run.public_id),
-        waits=list(waits.filter(pk__in=seen).defer("message", "evidence").order_by("id")),
+        effects=effects[:EFFECTS][::-1],
+        outlined=consulting.effects_in_outline(run.public_id),
+        next_effects=str(effects[EFFECTS - 1].pk) if len(effects) > EFFECTS else "",
+        waits=shown[:WAITS][::-1],
+        next_waits=str(shown[WAITS - 1].pk) if len(shown) > WAITS else "",
+        told=list(told.order_by("-id")[:MOST_TOLD]),
         decisions=list(decisions.filter(status=DecisionStatus.ACCEPTED).order_by("id")),
         continuation=Continuation.objects.filter(run=run).order_by("-id").first(),
         holds=_open_holds(run),
@@ -241,8 +267,36 @@ def read_run(person: AbstractUser, run_id: str) -> RunScreen:
         outcome=Outcome.objects.filter(run=run).order_by("-epoch").first(),
         leases=_count_leases(run),
         events=events[:EVENTS][::-1],
-        is_cut=len(events) > EVENTS,
+        next_events=str(events[EVENTS - 1].seq) if len(events) > EVENTS else "",
     )
+
+
+def _before(rows: QuerySet[M], place: str, *, by: str = "id") -> QuerySet[M]:
+    """Return the rows before a place, the newest first."""
+    at = _place(place)
+    return rows.order_by(f"-{by}") if at is None else rows.filter(**{f"{by}__lt": at}).order_by(f"-{by}")
+
+
+def _place(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
+def read_effect(person: AbstractUser, run_id: str, effect_id: str) -> Effect:
+    """Return an effect of a run that the person may see. Raises ``NotFound``."""
+    seen = authority.visible_runs(person).filter(public_id=run_id).exists()
+    found = Effect.objects.filter(scope=run_id, public_id=effect_id).first() if seen else None
+    if found is None:
+        raise NotFound
+    return found
+
+
+def read_outcome(person: AbstractUser, run_id: str) -> Outcome:
+    """Return what a run ended with last. Raises ``NotFound``."""
+    runs = authority.visible_runs(person).filter(public_id=run_id)
+    found = Outcome.objects.filter(run__in=runs.values("pk")).order_by("-epoch").first()
+    if found is None:
+        raise NotFound
+    return found
 
 
 def _count_leases(run: Run) -> int:

@@ -61,6 +61,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "reviewqueue.headers.Compressed",
     "reviewqueue.headers.keep_out_of_caches",
     "reviewqueue.headers.refuse_unstorable",
     "django.contrib.sessions.middleware.SessionMiddleware",

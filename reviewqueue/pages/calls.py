@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import Any
 
 from django.utils.html import escape, format_html
@@ -19,6 +18,7 @@ from django.utils.safestring import SafeString, mark_safe
 from reviewqueue.pages import characters
 from reviewqueue.pages.forms import Field, Form
 from reviewqueue.pages.forms.fields import Group, Node
+from reviewqueue.pages.values import Argument, is_amount
 from reviewqueue.pages.words import num
 from runs.models import CallLabel
 
@@ -27,27 +27,11 @@ SHOWN_IN_A_TITLE = 30
 ARGUMENTS_IN_A_TITLE = 3
 
 _PLACE = re.compile(r"\{([^{}]+)\}")
-_AMOUNT = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?")
 _MARK_AFTER = re.compile(r"[:,.;!?)]+")
 _UNIT_AFTER = re.compile(r"\s?(?:[A-Z]{3}\b|%|[€$£])")
 
 #: The labels of some calls, by agent and call name.
 Labels = Mapping[tuple[int, str], CallLabel]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Argument:
-    """One argument of a call: its name as sent, the owner's word and unit for it, and the exact value."""
-
-    name: str
-    label: str
-    unit: str
-    value: Any
-
-    @property
-    def is_amount(self) -> bool:
-        """Say whether it is drawn as a quantity with its unit."""
-        return bool(self.unit) and _is_amount(self.value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +71,16 @@ def describe_call(call: Mapping[str, Any], label: CallLabel | None) -> CallWords
     return CallWords(name=name, sentence=sentence, short=short, plain=plain, arguments=arguments, is_labelled=True)
 
 
+def describe_in_a_row(name: str, call: Mapping[str, Any] | None, labels: Labels, *, agent_id: int) -> CallWords:
+    """Return the words for a call in a list; of one that is too long to be read for a row (``None``) only the name."""
+    if call is not None:
+        return describe_call(call, labels.get((agent_id, name)))
+    called = format_html("<code>{}</code>", characters.seen(name, one_line=True)) if name else "A call"
+    sentence = format_html("{}, too long for a list", called)
+    plain = f"{characters.seen_plain(name) or 'A call'}, too long for a list"
+    return CallWords(name=name, sentence=sentence, short=sentence, plain=plain, arguments=(), is_labelled=False)
+
+
 def labelled(form: Form, call: CallWords) -> Form:
     """Return the form of a call's arguments with the owner's words beside the fields; a field of an amount stays one."""
     if not isinstance(form.root, Group):
@@ -114,8 +108,7 @@ def _unlabelled(name: str, arguments: tuple[Argument, ...]) -> CallWords:
     more = len(arguments) > ARGUMENTS_IN_A_TITLE
     marks = ["," if more or at + 1 < len(first) else "" for at in range(len(first))]
     shown = [
-        f"<code>{characters.seen(it.name, one_line=True)}</code>"
-        f" {_glued(_in_words(it, at_most=SHOWN_IN_A_TITLE), mark)}"
+        f"<code>{_short_name(it.name)}</code> {_glued(_in_words(it, at_most=SHOWN_IN_A_TITLE), mark)}"
         for it, mark in zip(first, marks, strict=True)
     ]
     told = mark_safe(" ".join([*shown, *(["…"] if more else [])]))  # noqa: S308  each part was escaped when it was drawn
@@ -127,6 +120,11 @@ def _unlabelled(name: str, arguments: tuple[Argument, ...]) -> CallWords:
         arguments=arguments,
         is_labelled=False,
     )
+
+
+def _short_name(name: str) -> SafeString:
+    cut = name[:SHOWN_IN_A_SENTENCE]
+    return characters.seen(cut + ("…" if cut != name else ""), one_line=True)
 
 
 def _beginning(sentence: str) -> str:
@@ -167,7 +165,7 @@ def _missing(name: str) -> SafeString:
 def _in_words(argument: Argument, *, at_most: int = SHOWN_IN_A_SENTENCE) -> SafeString:
     """Return the value for a sentence: short, marked off, whole below in the list of arguments."""
     value = argument.value
-    if _is_amount(value) and (argument.unit or not isinstance(value, str)):
+    if is_amount(value) and (argument.unit or not isinstance(value, str)):
         return format_html('<span class="arg">{}</span>', num(value))
     text = value if isinstance(value, str) else _amount_of_parts(value)
     cut = text[:at_most]
@@ -178,12 +176,6 @@ def _in_words(argument: Argument, *, at_most: int = SHOWN_IN_A_SENTENCE) -> Safe
 def _in_plain_words(argument: Argument) -> str:
     text = argument.value if isinstance(argument.value, str) else _amount_of_parts(argument.value)
     return characters.seen_plain(text[:SHOWN_IN_A_SENTENCE]) + ("…" if len(text) > SHOWN_IN_A_SENTENCE else "")
-
-
-def _is_amount(value: Any) -> bool:
-    if isinstance(value, str):
-        return bool(_AMOUNT.fullmatch(value))
-    return isinstance(value, int | Decimal) and not isinstance(value, bool)
 
 
 def _amount_of_parts(value: Any) -> str:

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cached_property
 from typing import Any
 
 from ledger import differences, exact
 from ledger.differences import MOST_DIFFERENCES
 
-MOST_LINES = 400
+MOST_LINES = 200
+LONGEST_IN_LINES = 10_000  # characters of both texts; longer ones are shown whole, one after the other
+MOST_CHANGES = 100  # changed members, and as many that stayed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,10 +37,12 @@ class ShownDifference(differences.Difference):
         """Return the way to it as text; people count entries from 1."""
         return " / ".join(str(step + 1) if isinstance(step, int) else step for step in self.path)
 
-    @property
+    @cached_property
     def lines(self) -> tuple[Line, ...]:
         """Return the lines of a text of several, with what stayed; nothing where it is shown whole instead."""
         if not (isinstance(self.old, str) and isinstance(self.new, str) and "\n" in self.old + self.new):
+            return ()
+        if len(self.old) + len(self.new) > LONGEST_IN_LINES:
             return ()
         before, after = self.old.split("\n"), self.new.split("\n")
         return () if len(before) + len(after) > MOST_LINES else tuple(_lines(before, after))
@@ -59,6 +64,27 @@ def changes_between(before: Any, after: Any) -> list[Change]:
     new_members = after if isinstance(after, dict) else {"": after}
     names = [*old_members, *(name for name in new_members if name not in old_members)]
     return [_change(name, old_members.get(name, exact.ABSENT), new_members.get(name, exact.ABSENT)) for name in names]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownChanges:
+    """The changes of a call that a page draws, and how many more there are of either kind."""
+
+    changes: tuple[Change, ...]
+    more_changed: int
+    more_same: int
+
+
+def changes_to_show(changes: list[Change]) -> ShownChanges:
+    """Return what a page draws of these: the changed ones first in number, all in their order."""
+    changed = [place for place, change in enumerate(changes) if not change.is_same]
+    same = [place for place, change in enumerate(changes) if change.is_same]
+    shown = sorted([*changed[:MOST_CHANGES], *same[:MOST_CHANGES]])
+    return ShownChanges(
+        changes=tuple(changes[place] for place in shown),
+        more_changed=max(0, len(changed) - MOST_CHANGES),
+        more_same=max(0, len(same) - MOST_CHANGES),
+    )
 
 
 def shown_differences(before: Any, after: Any, *, most: int = MOST_DIFFERENCES) -> list[ShownDifference]:

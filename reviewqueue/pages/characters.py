@@ -43,6 +43,7 @@ _EMOJI_STYLES = frozenset("\ufe0e\ufe0f")
 _KEYCAP = "\u20e3"
 _MARKS_IN_A_ROW = 3
 _NAMES_IN_A_TITLE = 4
+_LONGEST_WORD = 200  # characters that are searched for the end of a word
 
 # What may have to be drawn. Each alternative is bounded or anchored, so that no text makes the search slower than its
 # length. `ends` are line ends where there is one line only.
@@ -101,6 +102,30 @@ def drawn(text: str, *, one_line: bool = False, inside: bool = False) -> str:
         pieces += [escape(text[at : mark.start]), f"\n{span}\n" if keeps_lines else span]
         at = mark.end
     return "".join([*pieces, escape(text[at:])])
+
+
+def fitting(text: str, size: int) -> tuple[str, int]:
+    """Return the beginning of a text as HTML of at most ``size`` bytes, and how many characters of it that is."""
+    end = _end_of_word(text, min(len(text), max(size, 0)))
+    while end:
+        html = drawn(text[:end], inside=True)
+        if html_size(html) <= size:
+            return html, end
+        end = _end_of_word(text, end // 2)
+    return "", 0
+
+
+def _end_of_word(text: str, end: int) -> int:
+    """Return the last place before ``end`` where a word ends: in one that is cut in two a foreign letter is not marked."""
+    if end >= len(text) or end <= _LONGEST_WORD:
+        return min(end, len(text))
+    since = end - _LONGEST_WORD
+    return max(text.rfind(" ", since, end), text.rfind("\n", since, end)) + 1 or end
+
+
+def html_size(html: str) -> int:
+    """Return the bytes of a piece of HTML."""
+    return len(html) if html.isascii() else len(html.encode("utf-8", "surrogatepass"))
 
 
 def count_hidden(text: str) -> int:

@@ -20,7 +20,7 @@ from ledger.canonical import digest
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from reviewqueue import desk, gateway, typed_answers
 from reviewqueue.pages import kept
-from reviewqueue.pages.changes import changes_between
+from reviewqueue.pages.changes import changes_between, changes_to_show
 from reviewqueue.pages.draft_fields import submitted_fields
 from reviewqueue.pages.drafting import new_draft, read_draft
 from reviewqueue.pages.drafts import Draft, told
@@ -127,7 +127,12 @@ def _review_edit(request: PageRequest, screen: WaitScreen, draft: Draft, *, now:
         return _show_wait(request, screen, told(draft, words), now=now, status=422)
     arguments = draft.answer().arguments
     context = wait_context(screen, reader=request.user, now=now, edited=arguments)
-    context |= {"draft": draft, "changes": changes, "sent": submitted_fields(request.POST), "edited": digest(arguments)}
+    context |= {
+        "draft": draft,
+        "changes": changes_to_show(changes),
+        "sent": submitted_fields(request.POST),
+        "edited": digest(arguments),
+    }
     return show(request, "interrupt/review.html", context)
 
 

@@ -10,11 +10,13 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
 from ledger.canonical import digest
 from reviewqueue.gateway import Seen
+from reviewqueue.pages import values
 from reviewqueue.pages.amended import amended_since
 from reviewqueue.pages.calls import describe_call, labelled, labels_of
 from reviewqueue.pages.characters import Warnings, warnings_in
@@ -97,6 +99,12 @@ class _Drafting:
         if not self.judge:
             return Seen(state_version=self.interrupt.state_version, content_digest=self.interrupt.content_digest)
         return Seen(state_version=self.version("state_version"), content_digest=self.text("content_digest")[:80])
+
+    @cached_property
+    def is_cut(self) -> bool:
+        """Say whether the page leaves out a part of the call that an approval would allow."""
+        proposal = self.interrupt.proposal
+        return proposal is not None and not values.is_shown_whole(proposal["arguments"])
 
     def version(self, name: str) -> int:
         """Return the version that a control names, or ``NO_VERSION``."""
@@ -184,6 +192,10 @@ class _Drafting:
             words = "Confirm that you have seen the characters that hide or look like others."
             tick = self.tick("disguise", verdict, self.interrupt.content_digest, words=words, judge=judge_this)
             ticks.append(replace(tick, warnings=warnings))
+        if verdict in APPROVING and self.is_cut:
+            words = "Confirm that you have read the part of the call that this page does not show."
+            value = self.interrupt.content_digest
+            ticks.append(replace(self.tick("rest", verdict, value, words=words, judge=judge), is_of_rest=True))
         if verdict in APPROVING:
             for fact in self.screen.changed:
                 words = "Confirm that you have seen this change."

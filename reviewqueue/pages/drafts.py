@@ -22,8 +22,8 @@ from runs.models import Fact, Interrupt
 
 @dataclass(frozen=True, kw_only=True)
 class Tick:
-    """What has to be confirmed: a changed ``fact``, a disguise in the call (``warnings``), or (neither) that the question
-    was amended since it was opened.
+    """What must be confirmed: a changed ``fact``, a disguise in the call (``warnings``), the part of the call that the page
+    does not show (``is_of_rest``), or (none of these) that the question was amended since it was opened.
 
     The value sent names what was seen, so that an older tick confirms nothing.
     """
@@ -35,6 +35,7 @@ class Tick:
     is_ticked: bool
     problem: str = ""
     warnings: Warnings | None = None
+    is_of_rest: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@ from reviewqueue.pages.calls import Labels, labels_of
 from reviewqueue.pages.filters import ListAsked, read_list
 from reviewqueue.pages.levers import LONGEST_REASON
 from reviewqueue.pages.showing import PageRequest, foreign_is_missing, go_to, show
-from reviewqueue.pages.waits import asked
+from reviewqueue.pages.waits import asked_in_a_row
 from runs.states import OnExpiry
 
 PRESET = "Nobody answered; ask again"
@@ -105,7 +105,7 @@ def expired(request: PageRequest) -> HttpResponse:
 
 def expired_context(found: ExpiredPage, wanted: ExpiredAsked, *, now: datetime) -> dict[str, Any]:
     """Return everything the page shows."""
-    labels = labels_of((row.interrupt.agent_id, row.interrupt.proposal) for row in found.rows)
+    labels = labels_of((row.interrupt.agent_id, row.interrupt.row_proposal) for row in found.rows)
     return {
         "section": "inbox",
         "now": now,
@@ -133,7 +133,7 @@ def _also(chosen: str, found: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def shown_lapse(row: Lapse, labels: Labels) -> ShownLapse:
     """Return one of them in words."""
-    title, plain = asked(row.interrupt, labels)
+    title, plain = asked_in_a_row(row.interrupt, row.interrupt.row_proposal, labels)
     word, icon, tone, _ = phrases.RUN_WORDS[row.run.status]
     return ShownLapse(
         lapse=row,

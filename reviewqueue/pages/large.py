@@ -1,6 +1,8 @@
-"""A large call value by value: each with the way to it, searched by way or words, page by page. Works without JavaScript.
+"""Everything stored of a large value, page by page: each part with its path, searched on the server, without JavaScript.
 
-Called by ``urls`` and, for the size and the link, by ``waits``. What the panel folds stands here in full.
+The page of a request, a receipt or a run draws large values only in part and links here. A page of this view has at most
+``ROWS`` parts and ``BYTES`` bytes of HTML; a text that is longer than a page goes on where the page before ended. The same
+address with ``?as=json`` returns the exact JSON text as a download.
 """
 
 from __future__ import annotations
@@ -9,32 +11,69 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import Http404, HttpResponse
+from django.urls import reverse
+from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
 from ledger import exact
-from reviewqueue import gateway
+from reviewqueue import gateway, screens
+from reviewqueue.pages.characters import fitting
 from reviewqueue.pages.showing import PageRequest, foreign_is_missing, show
-from reviewqueue.pages.values import size_in_words
+from reviewqueue.pages.values import Budget, draw, size_in_words
+from runs.models import Comment, Fact, Interrupt
 from runs.schemas.walking import join_pointer
 
 LARGE_FROM = 8_000  # bytes of JSON text
 ROWS = 100
+BYTES = 192 * 1024
 LONGEST_SEARCH = 200
+LONGEST_PATH = 500
+_SMALL_TEXT = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Leaf:
-    """One value without parts and the way to it, a JSON Pointer (RFC 6901)."""
+    """One value without parts and its path, a JSON Pointer (RFC 6901)."""
 
     pointer: str
     value: Any
 
     def holds(self, words: str) -> bool:
-        """Say whether the way or the value has these words in it, whatever their case."""
+        """Say whether the path or the value contains these characters, whatever their case."""
         text = self.value if isinstance(self.value, str) else exact.dumps(self.value)
         return words in self.pointer.casefold() or words in text.casefold()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One row of the page: a leaf, or the piece of a long text. ``piece``: which characters, where it is not all."""
+
+    pointer: str
+    path: str
+    html: SafeString
+    piece: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """The parts from one place on. ``next``: where the page after begins, as (leaf, character); ``None`` at the end."""
+
+    parts: list[Part]
+    next: tuple[int, int] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A stored value with the words around it: what it is, and the page that it belongs to."""
+
+    value: Any
+    title: str
+    name: str
+    back: str
+    back_words: str
 
 
 def size_of(proposal: Any) -> int:
@@ -45,28 +84,152 @@ def size_of(proposal: Any) -> int:
 @require_safe
 @foreign_is_missing
 def call(request: PageRequest, interrupt_id: str) -> HttpResponse:
-    """Show the arguments of a wait's call value by value."""
+    """Show the arguments of a request's call."""
     interrupt = gateway.find_visible(request.user, interrupt_id)
     if interrupt.proposal is None:
         raise Http404
-    arguments = interrupt.proposal["arguments"]
+    return _show(request, _of_request(interrupt, interrupt.proposal["arguments"], "", str(interrupt.proposal["name"])))
+
+
+@require_safe
+@foreign_is_missing
+def of_request(request: PageRequest, interrupt_id: str, part: str) -> HttpResponse:
+    """Show the evidence, the facts, the message or the comments of a request."""
+    interrupt = gateway.find_visible(request.user, interrupt_id)
+    readers = {"evidence": _evidence, "facts": _facts, "message": _message, "comments": _comments}
+    if part not in readers:
+        raise Http404
+    return _show(request, _of_request(interrupt, readers[part](interrupt), f"{part} of", "the request"))
+
+
+@require_safe
+@foreign_is_missing
+def of_decision(request: PageRequest, decision_id: str, part: str) -> HttpResponse:
+    """Show the call or the answer of a decision."""
+    screen = screens.read_receipt(request.user, decision_id)
+    decision, permit = screen.decision, screen.permit
+    allowed = permit.call if permit is not None else screen.interrupt.proposal
+    values = {"answer": decision.input, "edit": decision.arguments, "call": (allowed or {}).get("arguments")}
+    if values.get(part) is None:
+        raise Http404
+    back = reverse("decision", args=[decision.public_id])
+    return _show(
+        request, Source(value=values[part], title=part + " of", name="the decision", back=back, back_words="Receipt")
+    )
+
+
+@require_safe
+@foreign_is_missing
+def of_effect(request: PageRequest, run_id: str, effect_id: str) -> HttpResponse:
+    """Show the call of an effect, its receipt and its error."""
+    effect = screens.read_effect(request.user, run_id, effect_id)
+    value = {"call": effect.call, "receipt": effect.receipt, "error": effect.error}
+    back = reverse("run", args=[run_id])
+    return _show(request, Source(value=value, title="effect", name=effect.key, back=back, back_words="The run"))
+
+
+@require_safe
+@foreign_is_missing
+def of_result(request: PageRequest, run_id: str) -> HttpResponse:
+    """Show what a run ended with."""
+    outcome = screens.read_outcome(request.user, run_id)
+    back = reverse("run", args=[run_id])
+    return _show(
+        request, Source(value=outcome.result, title="result of", name="the run", back=back, back_words="The run")
+    )
+
+
+def _of_request(interrupt: Interrupt, value: Any, title: str, name: str) -> Source:
+    back = reverse("interrupt", args=[interrupt.public_id])
+    return Source(value=value, title=title, name=name, back=back, back_words="The wait")
+
+
+def _evidence(interrupt: Interrupt) -> Any:
+    return interrupt.evidence
+
+
+def _message(interrupt: Interrupt) -> Any:
+    return interrupt.message
+
+
+def _facts(interrupt: Interrupt) -> Any:
+    facts = Fact.objects.filter(checkpoint=interrupt.checkpoint_id, interrupt__in=[interrupt.pk]).order_by("id")
+    shared = Fact.objects.filter(checkpoint=interrupt.checkpoint_id, interrupt=None).order_by("id")
+    return [{"name": fact.name, "value": fact.value, "found": fact.last_value} for fact in [*shared, *facts]]
+
+
+def _comments(interrupt: Interrupt) -> Any:
+    said = Comment.objects.filter(interrupt=interrupt).select_related("person").order_by("id")
+    return [
+        {"at": it.created_at.isoformat(), "by": it.person.get_username(), "text": it.text} for it in said.iterator()
+    ]
+
+
+def _show(request: PageRequest, source: Source) -> HttpResponse:
+    """Return one page of the value, or the whole of it as a download."""
+    if request.GET.get("as") == "json":
+        return _download(source)
     words = request.GET.get("find", "")[:LONGEST_SEARCH]
-    first = _first(request.GET.get("from", ""))
-    found = [leaf for leaf in leaves(arguments) if not words or leaf.holds(words.casefold())]
+    at = request.GET.get("at", "")[:LONGEST_PATH]
+    found = list(enumerate(leaves(source.value)))
+    if words:
+        wanted = words.casefold()
+        found = [(place, leaf) for place, leaf in found if leaf.holds(wanted)]
+    first, character = _number(request.GET.get("from", "")), _number(request.GET.get("character", ""))
+    if at:
+        first = next((row for row, (_, leaf) in enumerate(found) if _is_at(leaf.pointer, at)), 0)
+    page = _page([leaf for _, leaf in found], first, character)
     context = {
         "section": "inbox",
-        "interrupt": interrupt,
-        "name": interrupt.proposal["name"],
-        "size": size_in_words(arguments),
+        "source": source,
+        "size": size_in_words(source.value),
         "find": words,
         "number": len(found),
-        "rows": list(islice(found, first, first + ROWS)),
-        "first": first,
-        "last": min(first + ROWS, len(found)),
-        "before": max(0, first - ROWS) if first else None,
-        "after": first + ROWS if len(found) > first + ROWS else None,
+        "page": page,
+        "first_words": f"{first + 1:,}",
+        "last_words": f"{min(first + len(page.parts), len(found)):,}",
+        "number_words": f"{len(found):,}",
+        "is_later": bool(first or character),
+        "start": _address(words),
+        "after": "" if page.next is None else _address(words, *page.next),
+        "before": _address(words, max(0, first - ROWS)) if first else "",
     }
     return show(request, "interrupt/call.html", context)
+
+
+def _page(found: list[Leaf], first: int, character: int) -> Page:
+    """Return the parts from a leaf and a character of it on, as many as fit on one page."""
+    parts: list[Part] = []
+    left = BYTES
+    for row, leaf in islice(enumerate(found), first, first + ROWS):
+        start = character if row == first and isinstance(leaf.value, str) else 0
+        path = leaf.pointer if len(leaf.pointer) <= LONGEST_PATH else f"{leaf.pointer[:LONGEST_PATH]}…"
+        if not (isinstance(leaf.value, str) and (start or len(leaf.value) > _SMALL_TEXT)):
+            html = draw(leaf.value, budget=Budget(members=0, size=left))
+            parts.append(Part(pointer=leaf.pointer[:LONGEST_PATH], path=path, html=html))
+            left -= len(html) + 2 * len(path) + 200
+        else:
+            text, length = fitting(leaf.value[start:], max(left, 2_000))
+            if length == 0 and start < len(leaf.value):
+                length = 1
+                text, _ = fitting(leaf.value[start : start + 1], 2_000)
+            end, whole = start + length, len(leaf.value)
+            piece = "" if not start and end == whole else f"characters {start + 1:,} to {end:,} of {whole:,}"
+            html = mark_safe(f'<span class="value text"><bdi class="exact">{text}</bdi></span>')  # noqa: S308  drawn
+            parts.append(Part(pointer=leaf.pointer[:LONGEST_PATH], path=path, html=html, piece=piece))
+            left -= len(html) + 2 * len(path) + 200
+            if end < whole:
+                return Page(parts=parts, next=(row, end))
+        if left <= 0:
+            return Page(parts=parts, next=(row + 1, 0) if row + 1 < len(found) else None)
+    after = first + len(parts)
+    return Page(parts=parts, next=(after, 0) if parts and after < len(found) else None)
+
+
+def _download(source: Source) -> HttpResponse:
+    response = HttpResponse(exact.dumps(source.value), content_type="application/json; charset=utf-8")
+    response["Content-Disposition"] = 'attachment; filename="value.json"'
+    return response
 
 
 def leaves(value: Any, pointer: str = "") -> Iterator[Leaf]:
@@ -82,5 +245,14 @@ def leaves(value: Any, pointer: str = "") -> Iterator[Leaf]:
             yield Leaf(pointer=at, value=found)
 
 
-def _first(text: str) -> int:
+def _is_at(pointer: str, at: str) -> bool:
+    return pointer == at or pointer.startswith(at + "/")
+
+
+def _address(words: str, first: int = 0, character: int = 0) -> str:
+    asked = {"find": words, "from": first or "", "character": character or ""}
+    return "?" + urlencode({name: value for name, value in asked.items() if value != ""})
+
+
+def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else 0

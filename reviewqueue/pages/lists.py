@@ -5,6 +5,7 @@ Called by ``views``. A row's title is made by us from the stored call; the agent
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -18,12 +19,13 @@ from reviewqueue import inbox
 from reviewqueue.filtering import Filters
 from reviewqueue.inbox import OPEN_VIEWS, Slice
 from reviewqueue.pages import phrases
-from reviewqueue.pages.calls import Argument, Labels, describe_call, labels_of
+from reviewqueue.pages.calls import Labels, describe_call, labels_of
 from reviewqueue.pages.characters import Warnings, warnings_in
 from reviewqueue.pages.filters import ListAsked, address
 from reviewqueue.pages.nothing import VIEW_NAMES, empty_list
 from reviewqueue.pages.picking import why_alone
-from reviewqueue.pages.waits import asked
+from reviewqueue.pages.values import Argument
+from reviewqueue.pages.waits import asked_in_a_row
 from reviewqueue.tallies import Counts, count_waits
 from runs.models import Decision, Interrupt
 from runs.states import DecisionStatus, Kind, Risk
@@ -40,6 +42,7 @@ class ShownRow:
     title: SafeString
     plain: str
     arguments: tuple[Argument, ...]
+    call_arguments: Mapping[str, Any]
     amount: Argument | None
     is_in_title: bool
     then: str
@@ -132,7 +135,7 @@ def inbox_groups(
 
 def shown_rows(rows: list[inbox.Row], *, reader: AbstractUser, now: datetime) -> list[ShownRow]:
     """Return rows in words."""
-    labels = labels_of((row.interrupt.agent_id, row.interrupt.proposal) for row in rows)
+    labels = labels_of((row.interrupt.agent_id, row.proposal) for row in rows)
     votes = tallies(row.interrupt for row in rows if row.interrupt.closed_at is None)
     return [_row(row, labels, votes.get(row.interrupt.pk), reader=reader, now=now) for row in rows]
 
@@ -142,10 +145,10 @@ def _row(row: inbox.Row, labels: Labels, votes: Tally | None, *, reader: Abstrac
     decision = row.decision
     by = decision.by if decision is not None else None
     label, call = None, None
-    if it.kind == Kind.APPROVAL and it.proposal is not None:
-        label = labels.get((it.agent_id, str(it.proposal["name"])))
-        call = describe_call(it.proposal, label)
-    title, plain = asked(it, labels) if call is None else (call.sentence, call.plain)
+    if it.kind == Kind.APPROVAL and row.proposal is not None:
+        label = labels.get((it.agent_id, str(row.proposal["name"])))
+        call = describe_call(row.proposal, label)
+    title, plain = asked_in_a_row(it, None, labels) if call is None else (call.sentence, call.plain)
     arguments = call.arguments if call is not None else ()
     # The first argument that the owner's label gives a unit is the one for the column of amounts.
     amount = next((argument for argument in arguments if argument.is_amount), None) if label is not None else None
@@ -156,11 +159,12 @@ def _row(row: inbox.Row, labels: Labels, votes: Tally | None, *, reader: Abstrac
         title=title,
         plain=plain,
         arguments=arguments,
+        call_arguments={} if row.proposal is None else row.proposal["arguments"],
         amount=amount,
         is_in_title=amount is not None and label is not None and f"{{{amount.name}}}" in label.sentence,
         then=phrases.then_what(it),
         changed_facts=row.changed_facts,
-        warnings=warnings_in([it.title, it.proposal]),
+        warnings=warnings_in([it.title, row.proposal]),
         is_held=row.is_held,
         is_stuck=row.is_stuck,
         is_mine=is_mine,

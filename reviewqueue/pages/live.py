@@ -40,7 +40,7 @@ def answer_list(request: PageRequest, asked: ListAsked, *, now: datetime) -> Htt
     trace = inbox.trace_of_list(request.user, view=asked.view, filters=asked.filters, after=asked.after, now=now)
     quarter = int(now.timestamp() / REDRAWN_AFTER)
     moves = _digest(f"{request.user.pk} {quarter} {asked.query(with_place=True)} {trace}")
-    had_moves, _, had_text = request.headers.get("If-None-Match", "").strip('"').partition(".")
+    had_moves, _, had_text = _had(request).partition(".")
     if had_moves == moves:
         return _answer(HttpResponse(status=304), f"{moves}.{had_text[:64]}")
     drawn = render(request, "inbox/_live.html", inbox_context(request.user, asked, now=now))
@@ -56,11 +56,16 @@ def standing(request: PageRequest, interrupt_id: str) -> HttpResponse:
         return _climbed_away(request, interrupt_id)
     now = clock.now()
     stands = standing_of(interrupt, now=now)
-    if request.headers.get("If-None-Match", "").strip('"') == stands:
+    if _had(request) == stands:
         return _answer(HttpResponse(status=304), stands)
     moved = _moved(interrupt, request.GET.get("seen", ""), reader=request.user, now=now)
     context = {"moved": moved, "interrupt": interrupt, "now": now}
     return _answer(render(request, "interrupt/_standing.html", context), stands)
+
+
+def _had(request: PageRequest) -> str:
+    """Return the tag of what the browser has; a compressed answer's is marked as weak."""
+    return request.headers.get("If-None-Match", "").removeprefix("W/").strip('"')
 
 
 def _climbed_away(request: PageRequest, interrupt_id: str) -> HttpResponse:
@@ -68,7 +73,7 @@ def _climbed_away(request: PageRequest, interrupt_id: str) -> HttpResponse:
     interrupt = authority.climbed_away_from(request.user, interrupt_id)
     if interrupt is None:
         raise Http404
-    if request.headers.get("If-None-Match", "").strip('"') == _CLIMBED:
+    if _had(request) == _CLIMBED:
         return _answer(HttpResponse(status=304), _CLIMBED)
     words = "Another queue was asked then, and this is not yours to see any more. What you typed stays on this page."
     moved = Moved(strong="Nobody answered in time.", words=words, is_inert=True)

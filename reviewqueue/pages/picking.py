@@ -14,6 +14,7 @@ from reviewqueue.inbox import Row
 from reviewqueue.pages import phrases
 from reviewqueue.pages.characters import warnings_in
 from reviewqueue.pages.times import moment_in_words
+from reviewqueue.pages.values import fits_in_a_bulk
 from runs.states import DecisionStatus, InterruptStatus, Kind, Risk, Verdict
 
 #: What several waits can be answered with at once.
@@ -36,8 +37,10 @@ def why_alone(row: Row, reader: AbstractUser, *, now: datetime) -> str:
         return "It asks for a typed answer."
     if row.changed_facts:
         return "A fact it relies on has changed: read it on its own page."
-    if warnings_in([it.title, it.proposal]):
+    if warnings_in([it.title, row.proposal]):
         return "It holds hidden characters: read it on its own page."
+    if row.is_large or (row.proposal is not None and not fits_in_a_bulk(row.proposal["arguments"])):
+        return "Its call is too long to be read among others: read it on its own page."
     if not any(verdict in it.verdicts for verdict in TOGETHER):
         return "It can be neither approved nor rejected."
     return ""

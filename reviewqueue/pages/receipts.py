@@ -16,7 +16,7 @@ from reviewqueue import desk
 from reviewqueue.pages import phrases
 from reviewqueue.pages.calls import describe_call, labels_of
 from reviewqueue.pages.carrying_out import carried_out, permit_state
-from reviewqueue.pages.changes import Change, changes_between
+from reviewqueue.pages.changes import ShownChanges, changes_between, changes_to_show
 from reviewqueue.pages.earlier import next_round, overtaking_facts
 from reviewqueue.pages.tellings import tellings_of
 from reviewqueue.pages.times import in_words
@@ -101,11 +101,12 @@ def receipt_context(
     }
 
 
-def _edited(decision: Decision) -> list[Change]:
+def _edited(decision: Decision) -> ShownChanges | None:
     """Return what the person changed in the call, against the proposal that they saw."""
     if decision.verdict != Verdict.EDIT or decision.arguments is None:
-        return []
-    return changes_between(arguments_seen(decision.interrupt, decision.state_version), decision.arguments)
+        return None
+    changes = changes_between(arguments_seen(decision.interrupt, decision.state_version), decision.arguments)
+    return changes_to_show([change for change in changes if not change.is_same])
 
 
 def _may_be_undone(screen: ReceiptScreen, *, reader: AbstractUser, now: datetime) -> bool:

@@ -20,7 +20,7 @@ from reviewqueue.pages.calls import labels_of
 from reviewqueue.pages.levers import levers_for
 from reviewqueue.pages.stories import tell
 from reviewqueue.pages.unclaimed import told_in_short, unread_in_words
-from reviewqueue.pages.waits import asked, shown_effects
+from reviewqueue.pages.waits import asked_in_a_row, shown_effects
 from reviewqueue.screens import RunsAsked, RunScreen, RunsPage
 from runs.hand_backs import handed_back_by
 from runs.models import Run
@@ -103,8 +103,8 @@ def _shown(run: Run) -> ShownRun:
 def run_context(screen: RunScreen, *, reader: AbstractUser, now: datetime) -> dict[str, Any]:
     """Return everything the page of a run shows."""
     run = screen.run
-    calls = [(run.agent_id, effect.call) for effect in screen.effects]
-    labels = labels_of([*calls, *((wait.agent_id, wait.proposal) for wait in screen.waits)])
+    calls = [(run.agent_id, effect.row_call) for effect in screen.effects]
+    labels = labels_of([*calls, *((wait.agent_id, wait.row_proposal) for wait in screen.waits)])
     decisions = {decision.interrupt_id: decision for decision in screen.decisions}
     waits = []
     for wait in screen.waits:
@@ -113,7 +113,7 @@ def run_context(screen: RunScreen, *, reader: AbstractUser, now: datetime) -> di
         waits.append(
             {
                 "wait": wait,
-                "title": asked(wait, labels)[0],
+                "title": asked_in_a_row(wait, wait.row_proposal, labels)[0],
                 "queue": phrases.queue_name(wait.queue),
                 "then": phrases.then_what(wait),
                 "is_open": wait.status == InterruptStatus.WAITING,
@@ -124,7 +124,7 @@ def run_context(screen: RunScreen, *, reader: AbstractUser, now: datetime) -> di
         )
     continuation = screen.continuation
     unread = handed_back_by([run]).get(run.pk, [])
-    levers = levers_for(reader, run, screen.effects, screen.checkpoints)
+    levers = levers_for(reader, run, screen.outlined, screen.checkpoints)
     return {
         "section": "runs",
         "now": now,
@@ -139,10 +139,10 @@ def run_context(screen: RunScreen, *, reader: AbstractUser, now: datetime) -> di
         "may_halt": screen.halt is None and run.ended_at is None and authority.why_not_halt(reader, run.agent) is None,
         "may_lift": screen.halt is not None and authority.why_not_lift(reader, run.agent) is None,
         "effects": shown_effects(screen.effects, run.agent, labels)[::-1],
-        "unknown": sum(effect.status == "unknown" for effect in screen.effects),
+        "unknown": sum(effect.status == "unknown" for effect in screen.outlined),
         "waits": waits[::-1],
         "holds": [(phrases.HOLD_WORDS.get(hold.kind, hold.kind), hold) for hold in screen.holds],
-        "story": tell(screen.events, reader=reader, waits=screen.waits),
+        "story": tell(screen.events, reader=reader, waits=screen.told),
         "continuation_words": "" if continuation is None else _CONTINUATION_WORDS[continuation.status],
         "last_checkpoint": screen.checkpoints[0] if screen.checkpoints else None,
     }

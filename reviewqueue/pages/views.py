@@ -67,5 +67,6 @@ def runs(request: PageRequest) -> HttpResponse:
 def run(request: PageRequest, run_id: str) -> HttpResponse:
     """Show one run from its start to where it stands."""
     now = clock.now()
-    screen = screens.read_run(request.user, run_id)
+    asked = {name: request.GET.get(name, "") for name in ("effects", "waits", "events")}
+    screen = screens.read_run(request.user, run_id, screens.RunPlaces(**asked))
     return show(request, "run/page.html", run_context(screen, reader=request.user, now=now))

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import AbstractUser
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -19,7 +20,7 @@ from ledger.canonical import digest
 from ledger.models import Effect
 from reviewqueue.pages import phrases
 from reviewqueue.pages.acts import acts_around
-from reviewqueue.pages.calls import CallWords, Labels, describe_call, labels_of
+from reviewqueue.pages.calls import CallWords, Labels, describe_call, describe_in_a_row, labels_of
 from reviewqueue.pages.characters import warnings_in
 from reviewqueue.pages.earlier import earlier_answers
 from reviewqueue.pages.kept import mark_of
@@ -27,7 +28,7 @@ from reviewqueue.pages.large import LARGE_FROM, size_of
 from reviewqueue.pages.outcomes import who_can_in_words
 from reviewqueue.pages.reasons import why_not_now
 from reviewqueue.pages.stories import tell
-from reviewqueue.pages.values import size_in_words
+from reviewqueue.pages.values import Drawn, count_members, draw_arguments, size_in_words
 from reviewqueue.screens import WaitScreen
 from runs.deadlines import is_over
 from runs.models import Agent, Fact, FactStatus, Interrupt
@@ -55,6 +56,15 @@ class ShownEffect:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LargeCall:
+    """How large a call is, and how many of its members the page shows, in words."""
+
+    size: str
+    shown: str
+    members: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Gauge:
     """How much of the time has gone, in hundredths of the bar."""
 
@@ -73,6 +83,16 @@ def asked(interrupt: Interrupt, labels: Labels) -> tuple[SafeString, str]:
     return format_html("{}", told), told
 
 
+def asked_in_a_row(interrupt: Interrupt, proposal: Any, labels: Labels) -> tuple[SafeString, str]:
+    """Return the same for a list. ``proposal``: the stored one; ``None`` where it is too long for a row."""
+    if interrupt.kind != Kind.APPROVAL:
+        told = phrases.asked_words(interrupt.kind, interrupt.reason, _count_fields(interrupt))
+        return format_html("{}", told), told
+    name = "" if proposal is None else str(proposal["name"])
+    words = describe_in_a_row(name, proposal, labels, agent_id=interrupt.agent_id)
+    return words.sentence, words.plain
+
+
 def _count_fields(interrupt: Interrupt) -> int:
     body = None if interrupt.schema is None else interrupt.schema.body
     properties = body.get("properties") if isinstance(body, Mapping) else None
@@ -83,7 +103,7 @@ def wait_context(screen: WaitScreen, *, reader: AbstractUser, now: datetime, edi
     """Return everything the page of a wait shows. ``edited``: the arguments that would be approved instead."""
     interrupt = screen.interrupt
     proposal = interrupt.proposal
-    calls = [(interrupt.agent_id, effect.call) for effect in screen.effects]
+    calls = [(interrupt.agent_id, effect.row_call) for effect in screen.effects]
     labels = labels_of([*calls, (interrupt.agent_id, proposal)])
     call = None
     if proposal is not None:
@@ -92,6 +112,8 @@ def wait_context(screen: WaitScreen, *, reader: AbstractUser, now: datetime, edi
     heading, plain = asked(interrupt, labels)
     if call is not None and interrupt.kind == Kind.APPROVAL:
         heading = call.short
+    # With an edit only what it changes is drawn, not the call's own panel.
+    panel = None if call is None or edited is not None else draw_arguments(call.arguments, more=every_value(interrupt))
     return {
         "section": "inbox",
         "now": now,
@@ -114,7 +136,8 @@ def wait_context(screen: WaitScreen, *, reader: AbstractUser, now: datetime, edi
         "gauge": _gauge(interrupt, now=now),
         "winner_done": "" if screen.winner is None else phrases.VERDICT_DONE.get(screen.winner.verdict, "answered"),
         "closed": phrases.closed_words(interrupt),
-        "large": size_in_words(proposal["arguments"]) if size_of(proposal) >= LARGE_FROM else "",
+        "drawn_call": panel,
+        "large": None if panel is None else _large_call(proposal, panel),
         "may_decide": screen.may_decide and not is_over(interrupt, now=now),
         "why": why_not_now(screen, now=now),
         "who_can": who_can_in_words(screen.why_not),
@@ -128,6 +151,20 @@ def wait_context(screen: WaitScreen, *, reader: AbstractUser, now: datetime, edi
         "is_mine": interrupt.claimed_by_id == reader.pk,
         "who": mark_of(reader),
     }
+
+
+def every_value(interrupt: Interrupt) -> str:
+    """Return the address of the page with every value of the call."""
+    return reverse("call", args=[interrupt.public_id])
+
+
+def _large_call(proposal: Any, panel: Drawn) -> LargeCall | None:
+    """Return the size of a call that is long, or longer than its panel."""
+    if panel.is_whole and size_of(proposal) < LARGE_FROM:
+        return None
+    arguments = proposal["arguments"]
+    shown, members = f"{panel.members:,}", f"{count_members(arguments):,}"
+    return LargeCall(size=size_in_words(arguments), shown=shown, members=members)
 
 
 def _arguments(proposal: Any, edited: Any) -> Any:
@@ -153,7 +190,7 @@ def shown_fact(fact: Fact) -> ShownFact:
 def shown_effects(effects: list[Effect], agent: Agent, labels: Labels) -> list[ShownEffect]:
     """Return effects with their calls in words."""
     return [
-        ShownEffect(effect=effect, words=describe_call(effect.call, labels.get((agent.pk, effect.name))))
+        ShownEffect(effect=effect, words=describe_in_a_row(effect.name, effect.row_call, labels, agent_id=agent.pk))
         for effect in effects
     ]
 

@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from reviewqueue.pages.alphabets import mixes_scripts
-from reviewqueue.pages.characters import Warnings, count_hidden, drawn, seen, seen_plain, warnings_in
+from reviewqueue.pages.characters import Warnings, count_hidden, drawn, fitting, seen, seen_plain, warnings_in
 
 __all__ = [
     "Warnings",
@@ -35,6 +35,7 @@ __all__ = [
 LINES_SHOWN = 40
 CHARACTERS_SHOWN = 4_000
 LINES_IN_ONE_BLOCK = 120
+BYTES_SHOWN = 96 * 1024  # of HTML; the rest is on a page of its own
 MARKDOWN_UP_TO = 20_000  # characters; the parser's worst texts stay well under a second
 _NESTING = 20  # the parser drops what is nested deeper without a word, so that such a text is shown as written
 _TINY_REST = 5  # lines and a tenth of the characters: folding so little would cost more than it saves
@@ -75,7 +76,7 @@ def render_markdown(text: str) -> SafeString:
         shown = _blocks(text) if len(text) <= MARKDOWN_UP_TO else None
     except Exception:  # noqa: BLE001  whatever the parser trips over, the words are shown, as written
         shown = None
-    html = cleaned(shown if shown is not None else _as_written(text))
+    html = cleaned(shown if shown is not None and len(shown) <= BYTES_SHOWN else _as_written(text))
     return mark_safe(html)  # noqa: S308  nh3 has the last word
 
 
@@ -134,8 +135,13 @@ def _as_written(text: str) -> str:
     shown = f'<p class="plain">{drawn(head, inside=True)}</p>'
     if not tail:
         return shown
-    rest = f'<p class="plain">{drawn(tail, inside=True)}</p>'
-    return shown + folding(rest, lines=tail.count("\n") + 1, characters=len(tail))
+    rest, end = fitting(tail, BYTES_SHOWN - len(shown))
+    html = shown
+    if end:
+        html += folding(f'<p class="plain">{rest}</p>', lines=tail.count("\n", 0, end) + 1, characters=end)
+    if end < len(tail):
+        html += f"<p>Showing 1 to {cut + end:,} of {len(text):,} characters.</p>"
+    return html
 
 
 def _blocks(text: str) -> str | None:

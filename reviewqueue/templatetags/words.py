@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import template
+from django.template.context import Context
 from django.utils.safestring import SafeString
 
 from ledger.actors import in_words
@@ -54,16 +55,42 @@ def num(value: Any) -> SafeString:
     return words.num(value)
 
 
-@register.simple_tag
-def exact(value: Any) -> SafeString:
-    """Return any JSON value, drawn exactly."""
-    return values.draw(value)
+@register.simple_tag(takes_context=True)
+def exact(context: Context, value: Any, more: str = "") -> SafeString:
+    """Return any JSON value, drawn exactly. ``more``: the address of the page with every part of it."""
+    return _drawn(context, value, more=more, stated=False)
 
 
-@register.simple_tag
-def stated(value: Any) -> SafeString:
+@register.simple_tag(takes_context=True)
+def stated(context: Context, value: Any, more: str = "") -> SafeString:
     """Return a value of a fact or of evidence, amounts as amounts."""
-    return values.draw_stated(value)
+    return _drawn(context, value, more=more, stated=True)
+
+
+def _drawn(context: Context, value: Any, *, more: str, stated: bool) -> SafeString:
+    """Draw a value within its own limits and within what all values of the response may still use."""
+    request = getattr(context, "request", None)
+    page = getattr(request, "budget", None) or values.Budget(members=values.PAGE_MEMBERS, size=values.PAGE_BYTES)
+    if request is not None:
+        request.budget = page
+    own = values.Budget(members=min(values.MEMBERS_DRAWN, page.members), size=min(values.BYTES_DRAWN, page.size))
+    whole = values.Budget(members=own.members, size=own.size)
+    html = values.draw_within(value, budget=own, more=more, stated=stated).html
+    page.spend(whole, own)
+    return html
+
+
+@register.simple_tag
+def call_rows(arguments: Mapping[str, Any]) -> SafeString:
+    """Return every argument of a call that is drawn among others, within the limits of a bulk."""
+    return values.draw_mapping(arguments, budget=values.bulk_budget()).html
+
+
+@register.simple_tag
+def long_text(text: str, more: str = "") -> SafeString:
+    """Return a text that people wrote; one that is too large for the page with its beginning."""
+    html, end = characters.fitting(str(text), values.BYTES_OF_A_TEXT)
+    return values.text_in_part(html, end, len(text), more=more)
 
 
 @register.filter

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -34,6 +36,9 @@ class Interrupt(models.Model):
 
     ``state_version`` names what a reviewer saw; ``content_digest`` covers it. The group of one suspend is its checkpoint.
     """
+
+    row_proposal: Any  # these two only from a query for a list, where a long call is left out
+    proposal_length: int | None
 
     public_id = models.CharField(max_length=40, unique=True)
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="interrupts", db_index=False)

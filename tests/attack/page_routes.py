@@ -14,6 +14,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from ledger import clock
+from ledger.models import Effect
 from reviewqueue.delivery.models import Delivery, DeliveryStatus, WebhookEndpoint
 from runs.expiry import expire_due_interrupts
 from runs.lifecycle import fail_run
@@ -34,6 +35,7 @@ class PageWorld:
     wait: Interrupt
     receipt: Decision
     ended: Run
+    effect: Effect
     expired: Interrupt
     signal: Signal
     message: Delivery
@@ -76,6 +78,7 @@ def a_page_world() -> PageWorld:
         wait=wait,
         receipt=Decision.objects.get(),
         ended=lost.run,
+        effect=_an_effect(wait.run),
         expired=expired,
         signal=_a_dead_signal(wait.agent),
         message=_a_dead_message(wait),
@@ -99,6 +102,14 @@ def _a_dead_message(wait: Interrupt) -> Delivery:
     event = Event.objects.filter(run=wait.run).earliest("seq")
     ended = {"status": DeliveryStatus.DEAD, "give_up_at": now, "ended_at": now, "created_at": now, "body": "{}"}
     return Delivery.objects.create(public_id="dlv_1", endpoint=endpoint, event=event, type=event.type, **ended)
+
+
+def _an_effect(run: Run) -> Effect:
+    now, call = clock.now(), {"name": "notify", "arguments": {}}
+    words = {"name": "notify", "call": call, "call_digest": "rq1:call", "status": "applied", "fence": 1}
+    return Effect.objects.create(
+        public_id="eff_1", scope=run.public_id, key="k", owner=run.agent.owner, created_at=now, changed_at=now, **words
+    )
 
 
 @dataclass
@@ -158,6 +169,7 @@ PAGES: dict[str, Page] = {
     "interrupts/<slug:interrupt_id>": Page(_wait(), SEES, _rejection, WHO_DECIDE),
     "interrupts/<slug:interrupt_id>/standing": Page(_wait("/standing"), SEES),
     "interrupts/<slug:interrupt_id>/call": Page(_wait("/call"), SEES),
+    "interrupts/<slug:interrupt_id>/values/<slug:part>": Page(_wait("/values/evidence"), SEES),
     "interrupts/<slug:interrupt_id>/claim": Page(_wait("/claim"), None, _with(), WHO_DECIDE),
     "interrupts/<slug:interrupt_id>/release": Page(_wait("/release"), None, _with()),
     "interrupts/<slug:interrupt_id>/comment": Page(_wait("/comment"), None, _with(comment="Who knows?"), WHO_SEE),
@@ -171,6 +183,9 @@ PAGES: dict[str, Page] = {
     "together": Page(lambda _: "/together", ALL_READ, _approved_together, WHO_DECIDE),
     "interrupts/<slug:interrupt_id>/undo": Page(_wait("/undo"), None, _with()),
     "decisions/<slug:decision_id>": Page(lambda world: f"/decisions/{world.receipt.public_id}", SEES),
+    "decisions/<slug:decision_id>/values/<slug:part>": Page(
+        lambda world: f"/decisions/{world.receipt.public_id}/values/call", SEES
+    ),
     "dead-letters": Page(lambda _: "/dead-letters", ALL_READ),
     "dead-letters/messages/<slug:delivery_id>": Page(
         lambda world: f"/dead-letters/messages/{world.message.public_id}", None, _with(), WHO_ANSWER
@@ -197,6 +212,13 @@ PAGES: dict[str, Page] = {
     ),
     "runs": Page(lambda _: "/runs", ALL_READ),
     "runs/<slug:run_id>": Page(_run(), SEES),
+    "runs/<slug:run_id>/result": Page(
+        lambda world: f"/runs/{world.ended.public_id}/result",
+        dict.fromkeys(SIGNED_IN, 404) | dict.fromkeys(("initiator", "owner", "operator"), 200),
+    ),
+    "runs/<slug:run_id>/effects/<slug:effect_id>": Page(
+        lambda world: f"/runs/{world.wait.run.public_id}/effects/{world.effect.public_id}", SEES
+    ),
     "runs/<slug:run_id>/<slug:verb>": Page(
         _run("/cancel"), None, _with(reason="not needed"), frozenset({"initiator", "owner", "operator"})
     ),

@@ -181,7 +181,7 @@ def test_row_23_a_large_call_is_searched_by_keyboard_and_a_path_is_copied(lenas:
     link.focus()
     lenas.keyboard.press("Enter")
     expect(lenas.get_by_role("heading", level=1)).to_contain_text("Every value of order")
-    lenas.get_by_role("searchbox", name="Find in ways and values").fill("part 1999")
+    lenas.get_by_role("searchbox", name="Find in paths and values").fill("part 1999")
     lenas.keyboard.press("Enter")
     expect(lenas.get_by_text("/lines/1999/part")).to_be_visible()
     lenas.get_by_role("button", name="Copy path").click()

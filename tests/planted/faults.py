@@ -38,7 +38,7 @@ from reviewqueue import (
 from reviewqueue.api import authentication
 from reviewqueue.api.problems import Unauthenticated
 from reviewqueue.api.throttling import CallsPerMinute
-from reviewqueue.pages import characters, draft_fields, drafting
+from reviewqueue.pages import characters, draft_fields, drafting, values
 from reviewqueue.serving.asgi_bridge import BoundedApplication
 from reviewqueue.serving.request_bodies import BodyLimits
 from reviewqueue.serving.thread_shares import Share, ThreadShares
@@ -62,7 +62,7 @@ from runs import (
 )
 from runs.models import Event, FactStatus, Permit, Queue
 from tests.attack import test_activity_of_others
-from tests.pages import test_csrf_failure, test_disguised_calls
+from tests.pages import test_csrf_failure, test_disguised_calls, test_large_values
 from tests.reviewqueue import (
     test_desk,
     test_error_reports,
@@ -577,3 +577,19 @@ def any_request_id_is_taken() -> None:
 @fault(seen_by=test_request_ids.test_another_threads_line_does_not_carry_this_requests_id_and_its_own_does, costs=(20,))
 def log_lines_do_not_know_their_request() -> None:
     request_ids.AddRequestId.filter = lambda self, record: setattr(record, "request_id", "-") or True
+
+
+# --- pages ------------------------------------------------------------------------------------------------------------
+
+
+@fault(
+    seen_by=test_large_values.test_a_call_that_is_not_shown_whole_is_approved_only_with_a_confirmation,
+    costs=(12,),
+)
+def a_call_that_is_not_shown_whole_is_approved_unread() -> None:
+    values.is_shown_whole = lambda arguments: True
+
+
+@fault(seen_by=test_large_values.test_a_call_that_is_not_shown_whole_is_no_part_of_a_bulk, costs=(12,))
+def a_call_that_is_not_shown_whole_is_decided_in_a_bulk() -> None:
+    everywhere(values.fits_in_a_bulk, lambda arguments: True)

@@ -23,6 +23,7 @@ from reviewqueue.pages.forms.fields import (
     DATE,
     FIXED,
     JSON,
+    KEPT,
     LINE,
     LINES,
     LIST,
@@ -35,12 +36,14 @@ from reviewqueue.pages.forms.fields import (
 )
 from reviewqueue.pages.forms.kinds import (
     can_show,
+    count_options,
     members_shown,
     option_key,
     options_of,
     plain_schema_of,
     takes_an_empty_object,
     widget_for,
+    widget_without_options,
 )
 from reviewqueue.pages.forms.merging import overlaid
 from reviewqueue.pages.forms.places import Place, TooLarge
@@ -53,6 +56,8 @@ MAX_FIELDS = 200
 MAX_FIELDS_ASKED = 3_000  # with the entries that somebody added by hand: what is typed is not taken away
 MAX_LOOKS = 8_000
 MAX_GROUPS_INSIDE = 6
+MAX_OPTIONS = 2_000  # listed values of all choices together; a choice beyond it is typed
+MAX_TEXT = 192 * 1024  # bytes of HTML of all values shown in fields together
 SEVERAL_LINES_FROM = 200  # characters allowed
 ONE_LINE_UP_TO = 80  # characters shown
 
@@ -76,7 +81,9 @@ def build_form(
     root = Place(
         path=(prefix,), pointer="", label="Answer", is_name=False, by_agent=False, required=not free, proposed=proposed
     )
-    return Form(prefix=prefix, root=Builder(schema, shape or Shape()).whole(root), schema=schema)
+    return Form(
+        prefix=prefix, root=Builder(schema, shape or Shape(), edits=proposed is not ABSENT).whole(root), schema=schema
+    )
 
 
 def build_edit_form(arguments: Any, *, prefix: str = "arguments", shape: Shape | None = None) -> Form:
@@ -102,12 +109,15 @@ def _schema_of(value: Any) -> Any:
 class Builder:
     """One form being made; counts its fields, so that no schema makes an endless page."""
 
-    def __init__(self, root: Any, shape: Shape, *, as_given: bool = False) -> None:
+    def __init__(self, root: Any, shape: Shape, *, as_given: bool = False, edits: bool = False) -> None:
         self.root = root
         self.shape = shape
         self.as_given = as_given  # members in the order of the value: there is no schema to give another
         self.fields = 0
         self.looks = 0
+        self.options_left = MAX_OPTIONS
+        self.text_left = MAX_TEXT
+        self.edits = edits or as_given
         self.most = MAX_FIELDS if shape.post is None else MAX_FIELDS_ASKED
 
     def whole(self, place: Place) -> Node:
@@ -116,6 +126,7 @@ class Builder:
             return self.node(self.root, place)
         except TooLarge:
             schema = self.resolved(self.root)
+            self.text_left = MAX_TEXT
             return self.json(schema, self.with_first_value(schema, self.labelled(schema, place)), words.TOO_MANY)
 
     def node(self, schema: Any, place: Place) -> Node:
@@ -128,21 +139,30 @@ class Builder:
         kind = widget_for(schema)
         if place.depth > MAX_GROUPS_INSIDE and kind in (OBJECT, LIST, ALTERNATIVES):
             return self.counted(lambda: self.json(schema, place, words.TOO_DEEP))
+        if kind == CHOICE and not self.takes_options(count_options(schema)):
+            kind = widget_without_options(schema)
         if not can_show(kind, schema, place.proposed):
             return self.counted(lambda: self.json(schema, place, words.OTHER_KIND))
         makers: dict[str, Callable[[Any, Place], Node]] = {OBJECT: self.group}
         makers |= {LIST: self.list, ALTERNATIVES: self.alternatives}
         if kind not in makers:
             return self.counted(lambda: self.single(kind, schema, place))
-        before = self.fields
+        before, text_left = self.fields, self.text_left
         try:
             return makers[kind](schema, place)
         except TooLarge:
             # Only this part becomes JSON; but not the outermost, and not when every look has been spent.
             if place.depth == 0 or self.looks > MAX_LOOKS or before >= self.most:
                 raise
-            self.fields = before
+            self.fields, self.text_left = before, text_left
             return self.counted(lambda: self.json(schema, place, words.TOO_MANY))
+
+    def takes_options(self, number: int) -> bool:
+        """Say whether so many more listed values can be drawn; they are counted if so."""
+        if number > self.options_left:
+            return False
+        self.options_left -= number
+        return True
 
     def counted(self, make: Callable[[], Node]) -> Node:
         """Return one more control."""
@@ -283,7 +303,17 @@ class Builder:
         return self.field(schema, place, widget=JSON, initial=initial, why_json=why)
 
     def field(self, schema: Any, place: Place, *, widget: str, why_json: str = "", **more: Any) -> Field:
-        """Return a control with all that is said about it."""
+        """Return a control with all that is said about it.
+
+        A value of a call that is too large for a control stays as it is; a default that is too large is not filled in.
+        """
+        size = _drawn_size(more.get("initial", ""))
+        if size > self.text_left and self.edits:
+            more, widget = {"initial": words.size(place.proposed)}, KEPT
+        elif size > self.text_left:
+            more, place = {**more, "initial": ""}, replace(place, proposed=ABSENT)
+        else:
+            self.text_left -= size
         return Field(
             name=place.name,
             id=place.id,
@@ -302,7 +332,7 @@ class Builder:
 
 
 def _can_be_filled(node: Node) -> bool:
-    return not isinstance(node, Group) and not (isinstance(node, Field) and node.widget == FIXED)
+    return not isinstance(node, Group) and not (isinstance(node, Field) and node.widget in (FIXED, KEPT))
 
 
 def _why_json(schema: Any) -> str:
@@ -314,6 +344,11 @@ def _why_json(schema: Any) -> str:
     if schema.get("type") == "array":
         return words.ANY_ENTRIES
     return words.FREE_RULES if schema.keys() & {"anyOf", "oneOf", "not", "if"} else words.ANYTHING
+
+
+def _drawn_size(text: str) -> int:
+    """Return about how many bytes of HTML a text takes inside a control."""
+    return len(text) + (5 * sum(map(text.count, "\"'&<>")) if len(text) > ONE_LINE_UP_TO else 0)
 
 
 def _text_of(value: Any) -> str:

@@ -23,6 +23,7 @@ ABSENT: Final = Absent.ABSENT
 LINE, LINES, NUMBER, INTEGER, DATE, CHOICE, FIXED, JSON = (
     "line", "lines", "number", "integer", "date", "choice", "fixed", "json",
 )  # fmt: skip
+KEPT = "kept"  # a value that is too large to be changed on a page
 ENTRIES, CHECKS = "entries", "checks"  # a list as one entry a line, and as choices to tick
 OBJECT, LIST, ALTERNATIVES = "object", "list", "alternatives"  # what has further nodes inside
 

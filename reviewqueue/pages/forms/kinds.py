@@ -128,9 +128,11 @@ def widget_of_entries(schema: dict[str, Any], inner: Any, proposed: Any) -> str:
     entries = proposed if isinstance(proposed, list) else []
     kind = widget_for(inner)
     if kind == CHOICE and ("enum" in inner or titled_constants(inner)):
-        chosen = [option_key(options_of(inner), entry) for entry in entries]
-        told_apart = None not in chosen and len(set(chosen)) == len(chosen)
-        return CHECKS if told_apart and len(options_of(inner)) <= _MANY_CHOICES else LIST
+        options = options_of(inner)
+        if len(options) > _MANY_CHOICES or len(entries) > len(options):
+            return LIST  # before every entry is compared with every option
+        chosen = [option_key(options, entry) for entry in entries]
+        return CHECKS if None not in chosen and len(set(chosen)) == len(chosen) else LIST
     if kind in (NUMBER, INTEGER):
         return ENTRIES if all(has_type(entry, kind) for entry in entries) else LIST
     is_short = kind == LINE and inner.get("maxLength", 0) <= _LONG_ENTRY and "description" not in inner
@@ -177,7 +179,7 @@ def members_shown(schema: dict[str, Any], proposed: Any) -> list[tuple[str, Any,
     properties = dict(schema.get("properties", {}))
     properties |= {name: inner for name, inner in _conditional_members(schema).items() if name not in properties}
     others = schema.get("additionalProperties", True)
-    required = schema.get("required", [])
+    required = dict.fromkeys(schema.get("required", []))  # a set in its order
     found = {name: inner for name, inner in properties.items() if inner is not False or name in required}
     found.update({name: others for name in required if name not in properties})
     if isinstance(proposed, dict):
@@ -221,6 +223,19 @@ def options_of(schema: dict[str, Any]) -> list[Option]:
         for index, value in enumerate(schema["enum"])
         if types is None or has_type(value, types)
     ]
+
+
+def count_options(schema: dict[str, Any]) -> int:
+    """Return how many listed values a choice offers."""
+    return len(titled_constants(schema) or schema.get("enum", ()))
+
+
+def widget_without_options(schema: dict[str, Any]) -> str:
+    """Return the widget for a choice of more values than a page can list: a text or a number to type, else JSON."""
+    listed = [branch["const"] for branch in titled_constants(schema) or ()] or schema["enum"]
+    if all(_is_one_line(value) for value in listed):
+        return LINE
+    return NUMBER if all(has_type(value, "number") for value in listed) else JSON
 
 
 def titled_constants(schema: dict[str, Any]) -> list[dict[str, Any]] | None:

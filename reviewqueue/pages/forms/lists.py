@@ -19,7 +19,7 @@ from reviewqueue.pages.forms.fields import (
     Row,
     Rows,
 )
-from reviewqueue.pages.forms.kinds import option_key, options_of, widget_of_entries
+from reviewqueue.pages.forms.kinds import count_options, option_key, options_of, widget_of_entries
 from reviewqueue.pages.forms.places import Place, TooLarge
 from reviewqueue.pages.forms.shapes import MAX_ROWS
 
@@ -33,6 +33,8 @@ def build_list(builder: Builder, schema: dict[str, Any], place: Place) -> Node:
     """Return the node of a list. Raises ``TooLarge``."""
     inner = builder.resolved(schema.get("items", True))
     kind = widget_of_entries(schema, inner, place.proposed)
+    if kind == CHECKS and not builder.takes_options(count_options(inner)):
+        return builder.counted(lambda: builder.json(schema, place, words.TOO_MANY))
     if kind == CHECKS:
         return builder.counted(lambda: _checks(builder, schema, inner, place))
     if kind == ENTRIES:

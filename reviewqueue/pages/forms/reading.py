@@ -21,6 +21,7 @@ from reviewqueue.pages.forms.fields import (
     FIXED,
     INTEGER,
     JSON,
+    KEPT,
     NUMBER,
     Alternatives,
     Field,
@@ -195,6 +196,8 @@ class _Reader:
     def field(self, field: Field) -> tuple[Any, bool]:
         if field.widget == FIXED:
             return field.original, False
+        if field.widget == KEPT:
+            return field.original, True
         if field.widget == CHECKS:
             return self.checks(field)
         text = self.one(field.name, initial=field.initial)
@@ -273,7 +276,7 @@ def _showed_nothing(node: Node) -> bool:
         return not node.was_given
     if isinstance(node, Alternatives):
         return not node.initial
-    return node.original is ABSENT or node.widget == FIXED
+    return node.original is ABSENT or node.widget in (FIXED, KEPT)
 
 
 def _line_ends(text: str) -> str:

@@ -19,6 +19,7 @@ from reviewqueue.pages.forms.fields import (
     ENTRIES,
     FIXED,
     JSON,
+    KEPT,
     LINES,
     Alternatives,
     Field,
@@ -236,6 +237,7 @@ def _template(field: Field) -> str:
         CHECKS: "forms/_checks.html",
         JSON: "forms/_json.html",
         FIXED: "forms/_fixed.html",
+        KEPT: "forms/_kept.html",
     }.get(field.widget, "forms/_line.html")
 
 

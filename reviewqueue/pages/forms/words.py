@@ -9,7 +9,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from ledger import exact
-from reviewqueue.pages.forms.fields import ABSENT, CHECKS, CHOICE, DATE, ENTRIES, FIXED, INTEGER, JSON, LIST
+from reviewqueue.pages.forms.fields import (
+    ABSENT,
+    CHECKS,
+    CHOICE,
+    DATE,
+    ENTRIES,
+    FIXED,
+    INTEGER,
+    JSON,
+    KEPT,
+    LINE,
+    LIST,
+    NUMBER,
+)
 from runs.schemas.explaining import FORMAT_WORDS
 
 _MAX_LABEL = 200
@@ -70,6 +83,11 @@ def shape_label(schema: Any, *, kind: str, number: int) -> tuple[str, bool]:
     return _SHAPES.get(shape, "One of several values" if kind == CHOICE else f"Shape {number}"), True
 
 
+def size(value: Any) -> str:
+    """Return how large a value is that no control shows."""
+    return f"{len(exact.dumps(value)):,} characters"
+
+
 def remark(schema: Any, proposed: Any, shown: Any) -> str:
     """Return whose value a field shows, where there could be a doubt: the proposal's or the default's."""
     if not isinstance(schema, dict) or "default" not in schema:
@@ -82,9 +100,11 @@ def remark(schema: Any, proposed: Any, shown: Any) -> str:
 
 def rule(schema: Any, widget: str, *, why_json: str = "") -> str:
     """Return what a field asks for beyond its type, in a few words."""
+    if isinstance(schema, dict) and "enum" in schema and widget in (LINE, NUMBER):
+        return f"one of {len(schema['enum']):,} listed values"
     if widget == JSON:
         return f"JSON, because {why_json or ANYTHING}"
-    if not isinstance(schema, dict) or widget in (CHOICE, FIXED):
+    if not isinstance(schema, dict) or widget in (CHOICE, FIXED, KEPT):
         return ""
     if widget in (LIST, ENTRIES, CHECKS):
         return _list_rule(schema, widget)
