@@ -233,8 +233,12 @@ def not_found(request: HttpRequest, exception: Exception, **named: Any) -> HttpR
 
 
 def server_error(request: HttpRequest, **named: Any) -> HttpResponse:
-    """Answer an error that came from outside a view (Django has logged it)."""
-    return plain_response(InternalError()) if is_of_api(request) else defaults.server_error(request, **named)
+    """Answer an error that came from outside a view. Django logs it with its traceback after this, unless told not to."""
+    if not is_of_api(request):
+        return defaults.server_error(request, **named)
+    response = plain_response(InternalError())
+    del response._has_been_logged  # type: ignore[attr-defined]
+    return response
 
 
 def bad_request(request: HttpRequest, exception: Exception, **named: Any) -> HttpResponse:
