@@ -33,7 +33,9 @@ class ClosedAccountAdapter(DefaultAccountAdapter):
         return False
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
-        """Count a try before the password is compared; a right one is taken from the counts again.
+        """Count a try before the password is compared; allauth takes a right one from the counts again.
+
+        By allauth's internal module: its public one tells neither the address that it counts by nor what to take back.
 
         Raises a validation error where a count is full. A try that one count refuses is not added to the next.
         """

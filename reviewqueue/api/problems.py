@@ -267,11 +267,13 @@ def not_found(request: HttpRequest, exception: Exception, **named: Any) -> HttpR
 
 
 def server_error(request: HttpRequest, **named: Any) -> HttpResponse:
-    """Answer an error that came from outside a view (Django has logged it)."""
-    if is_of_api(request):
-        return plain_response(InternalError())
-    page = loader.get_template("500.html").render({"request_id": current_request_id()})
-    return HttpResponse(page, status=500)
+    """Answer an error that came from outside a view. Django logs it with its traceback after this, unless told not to."""
+    if not is_of_api(request):
+        page = loader.get_template("500.html").render({"request_id": current_request_id()})
+        return HttpResponse(page, status=500)
+    response = plain_response(InternalError())
+    del response._has_been_logged  # type: ignore[attr-defined]
+    return response
 
 
 def bad_request(request: HttpRequest, exception: Exception, **named: Any) -> HttpResponse:

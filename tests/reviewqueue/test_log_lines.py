@@ -25,11 +25,12 @@ def test_a_person_without_the_owners_desk_is_one_line(caplog):
     assert "\n" not in logging.Formatter().format(told)
 
 
-def test_what_nobody_foresaw_keeps_its_traceback(caplog, monkeypatch):
+@pytest.mark.parametrize("address", ["/account/login/", "/api/docs/", "/api/v1/runs"])
+def test_what_nobody_foresaw_keeps_its_traceback(address, caplog, monkeypatch):
     def breaks(_: object) -> None:
         raise RuntimeError("nobody foresaw this")
 
     monkeypatch.setattr("reviewqueue.headers.keep_out_of_caches", lambda get_response: breaks)
-    assert Client(raise_request_exception=False).get("/account/login/").status_code == 500
+    assert Client(raise_request_exception=False).get(address).status_code == 500
     [told] = [record for record in caplog.records if record.name == "django.request"]
     assert "RuntimeError: nobody foresaw this" in logging.Formatter().format(told)
