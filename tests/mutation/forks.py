@@ -71,7 +71,6 @@ class Forks:
         from django.db import connections
 
         connections.close_all()
-        self._between = first
         self._caches = Caches()
         self._live = _live_functions({str(module.path) for module in self.modules})
         gc.collect()
@@ -140,12 +139,13 @@ class Forks:
             return
         self._caches.clear()
         ends_at = time.monotonic() + self.seconds
-        for test in tests:
+        items = [self._items[test] for test in tests]
+        items[0].session._setupstate.teardown_exact(items[0])  # what the parent's test left set up of its own module
+        for item, test, following in zip(items, tests, [*items[1:], None], strict=True):
             if time.monotonic() > ends_at:
                 return
-            item = self._items[test]
             signal.setitimer(signal.ITIMER_REAL, max(SECONDS_FOR_A_TEST, 10 * self.coverage.seconds[test]))
-            reports = runtestprotocol(item, log=False, nextitem=self._between)
+            reports = runtestprotocol(item, log=False, nextitem=following or item)
             signal.setitimer(signal.ITIMER_REAL, 0)
             failed = any(report.failed for report in reports)
             yield f"{'failed' if failed else PASSED}\t{test}\n"

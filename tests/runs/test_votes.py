@@ -332,6 +332,25 @@ def test_votes_of_many_waits_are_read_at_once(django_assert_num_queries):
     }
 
 
+def test_a_tally_counts_the_votes_of_its_own_wait_that_were_not_taken_back():
+    ana, ben, _ = three_people()
+    one, other = a_payment(3), a_payment(3)
+    builders.decide(one, ana)
+    builders.decide(one, ben)
+    builders.decide(other, ana)
+    desk.undo(responder=ben, interrupt_id=one.public_id)
+    assert [vote.by for vote in tally(one).votes] == [ana]
+    assert (tally(one).missing, tally(other).missing) == (2, 2)
+    assert {pk: it.counted for pk, it in tallies([one, other]).items()} == {one.pk: 1, other.pk: 1}
+    builders.decide(one, ben, "reject")
+    assert [vote.by for vote in tally(one).votes] == [ana]
+
+
+def test_where_no_wait_needs_several_people_there_are_no_tallies():
+    three_people()
+    assert tallies([a_payment(1)]) == {}
+
+
 def test_a_counted_vote_stops_no_deadline():
     ana, *_ = three_people()
     wait = a_payment()
