@@ -28,7 +28,7 @@ from runs.schemas.walking import join_pointer
 
 LARGE_FROM = 8_000  # bytes of JSON text
 ROWS = 100
-BYTES = 192 * 1024
+BYTES = 64 * 1024
 LONGEST_SEARCH = 200
 LONGEST_PATH = 500
 _SMALL_TEXT = 1_000
