@@ -21,9 +21,12 @@ from reviewqueue import kill_switch
 from reviewqueue.authority import OPERATORS
 from reviewqueue.delivery.addresses import AddressRefused, check_base_url
 from reviewqueue.keys import NewKey, make_agent_key, make_personal_token
+from runs.configuration import record_configuration
 from runs.models import Agent, CallLabel, Connection, EffectRule, Policy, Queue
 from runs.states import OnExpiry, OnReject, Risk
 
+#: Who configures: a command of this machine.
+SYSTEM = "system:command"
 STAFF_ROLES = {"owner", "operator"}
 QUEUE_ROLES = {"reviewer": "reviewers", "lead": "leads", "auditor": "auditors"}
 MOST_VOTES = 20
@@ -151,6 +154,7 @@ def add_policy(reason: str, *, agent: str = "", **rules: Any) -> Policy:
     if last is not None and all(getattr(policy, name) == kept[name] for name in POLICY_RULES):
         raise NotAdded(f"Version {last.version} of the policy of {reason} says exactly that already.")
     policy.save(force_insert=True)
+    record_configuration(policy, actor=SYSTEM)
     return policy
 
 
@@ -212,7 +216,9 @@ def add_effect_rule(pattern: str, *, agent: str, reason: str) -> EffectRule:
         raise NotAdded(f"{agent} has a rule for {pattern} already.")
     if not Policy.objects.filter(reason=reason).exists():
         raise NotAdded(f"There is no policy for {reason}: add it first, with manage.py add_policy.")
-    return EffectRule.objects.create(agent=of, name_pattern=pattern, reason=reason)
+    rule = EffectRule.objects.create(agent=of, name_pattern=pattern, reason=reason)
+    record_configuration(rule, actor=SYSTEM)
+    return rule
 
 
 @transaction.atomic

@@ -30,6 +30,7 @@ from runs.errors import (
     FactsChanged,
     FactsUnchecked,
     LeaseLost,
+    RecordChanged,
     RunCancelled,
     RunFinished,
     RunPaused,
@@ -45,6 +46,7 @@ from runs.standing import store
 from runs.states import FINAL, HoldKind
 from runs.timeline import note
 from runs.undoing import ask_owner_of_undo, check_its_turn, check_may_undo
+from runs.verification import find_changed, find_changed_permit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +91,10 @@ def begin_effect(
     now = clock.now()
     _check_still_its_turn(run, token, now=now)
     known = effects.find_effect(scope=run.public_id, key=key)
+    if known is not None:
+        changed = find_changed(run, [known])
+        if changed:
+            return _refuse_changed(run, key, changed, now=now)
     asked = _complete(run, key=key, name=name, arguments=arguments, permit=permit, known=known, undone=undone)
     if known is None or effects.foresee(known, fence=run.fence, request_key=request_key) == Next.NEXT_ATTEMPT:
         if known is None:
@@ -302,9 +308,21 @@ def _check_new_attempt(run: Run, asked: Asked, *, known: Effect | None, now: dat
         note(run, "effect.refused", actor=actor, at=now, effect=asked.key, code=refusal.code, **refusal.extra)
         store(run, now)
         return refusal
+    new_effect = asked.key if known is None else ""
+    changed = find_changed_permit(run, permit, new_effect=new_effect) if permit else ""
+    if changed:
+        return _refuse_changed(run, asked.key, changed, now=now)
     if permit and known and known.permit_ref and known.permit_ref != permit.public_id:
         replace_permit(run, known.permit_ref, by=permit, now=now)
     return Asked(key=asked.key, call=asked.call, digest=asked.digest, permit=permit)
+
+
+def _refuse_changed(run: Run, key: str, changed: str, *, now: datetime) -> RecordChanged:
+    """Record that an effect was refused because of a row that is not as its events recorded it."""
+    refusal = RecordChanged(record=changed)
+    note(run, "effect.refused", actor=by_agent(run.agent.slug), at=now, effect=key, code=refusal.code, record=changed)
+    store(run, now)
+    return refusal
 
 
 def _check_facts(run: Run) -> None:

@@ -104,6 +104,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "permit_expired": (410, "Approval has ended"),
     "permit_used": (409, "Approval was spent"),
     "policy_refuses": (422, "The policy refuses"),
+    "record_changed": (409, "Record changed"),
     "rate_limited": (429, "Too many attempts"),
     "run_active": (409, "Run still going on"),
     "run_cancelled": (409, "Run is being ended"),

@@ -49,7 +49,7 @@ def test_a_decision():
     interrupt, _ = a_waiting_interrupt(worker, the_approval())
     body = {"state_version": 1, "verdict": "approve"}
     found = statements(ana, "POST", f"interrupts/{interrupt}/decisions", body, 201)
-    assert len(found) <= 13 + clocks() + bells(), show(found)
+    assert len(found) <= 14 + clocks() + bells(), show(found)
 
 
 def test_a_claim():
@@ -57,7 +57,7 @@ def test_a_claim():
     interrupt, _ = a_waiting_interrupt(worker, the_approval())
     ana.post(f"interrupts/{interrupt}/decisions", {"state_version": 1, "verdict": "approve"})
     found = statements(worker, "POST", "continuations/claim", {}, 200)
-    assert len(found) <= 13 + clocks(), show(found)
+    assert len(found) <= 14 + clocks(), show(found)
 
 
 def test_a_claim_that_finds_nothing_opens_no_transaction():
