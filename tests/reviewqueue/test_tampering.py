@@ -455,11 +455,10 @@ def test_a_changed_policy_is_named_by_the_doctor():
 def test_the_database_itself_refuses_to_change_what_is_append_only(table: str, how: str):
     if how == "TRUNCATE" and connection.vendor == "sqlite":
         pytest.skip("SQLite has no TRUNCATE")
-    a_story()
-    if table == "ledger_order":
-        pytest.skip("no row") if how != "TRUNCATE" else None
     if table in {"runs_revision", "runs_schema", "ledger_order"} and how != "TRUNCATE":
-        pytest.skip("no row of this kind in the story")
+        pytest.skip("the story has no row of this kind")
+    if how != "TRUNCATE":
+        a_story()
     statement = {
         "UPDATE": f'UPDATE "{table}" SET id = id + 1000000',  # noqa: S608  our own names
         "DELETE": f'DELETE FROM "{table}"',  # noqa: S608  our own names
