@@ -37,7 +37,7 @@ def find_changed_permit(run: Run, permit: Permit, *, new_effect: str = "") -> st
         return permit.covered_as
     if not is_what_was_said(decision):
         return decision.covered_as
-    if interrupt.call_digest != call_digest(interrupt.proposal):
+    if not has_its_call_digest(interrupt):
         return f"{interrupt.covered_as}.content"
     return find_changed(run, [permit, decision, interrupt], new_effect=new_effect)
 
@@ -70,7 +70,12 @@ def is_what_was_said(decision: Decision) -> bool:
 
 def is_what_was_shown(interrupt: Interrupt) -> bool:
     """Tell whether what a request shows has its content digest, and its proposal the digest of the call."""
-    return interrupt.content_digest == digest_of(interrupt) and interrupt.call_digest == call_digest(interrupt.proposal)
+    return interrupt.content_digest == digest_of(interrupt) and has_its_call_digest(interrupt)
+
+
+def has_its_call_digest(interrupt: Interrupt) -> bool:
+    """Tell whether a proposal has the digest of its call; earlier versions stored none."""
+    return interrupt.call_digest in {"", call_digest(interrupt.proposal)}
 
 
 def find_changed(run: Run, rows: Iterable[CoveredRow], *, new_effect: str = "") -> str:
