@@ -18,10 +18,12 @@ from django.contrib.auth.models import Group
 from django.db import IntegrityError
 from django.db.models import QuerySet
 
+from ledger import row_digests
 from ledger.canonical import digest
 from ledger.errors import InDoubt, KeyReused, NotFound, WasCompensated
 from ledger.models import Effect, EffectReport, Order
 from ledger.public_ids import new_id
+from ledger.row_digests import STATE
 from ledger.states import MOVES, OPEN, SETTLED, EffectStatus, InFlight, Repeat
 from ledger.transactions import assert_open
 
@@ -197,6 +199,8 @@ def _insert(first: Effect) -> Effect:
     """
     Effect.objects.bulk_create([first], ignore_conflicts=True)
     effect = find_effect(scope=first.scope, key=first.key)
+    if effect is not None and effect.public_id == first.public_id:
+        row_digests.collect(effect.scope, effect)
     if effect is None:
         raise IntegrityError("a_permit_is_spent_once: the permit began an effect under another key")
     return effect
@@ -266,6 +270,7 @@ def _add_missing_receipt(effect: Effect, *, attempt: int, status: str, receipt: 
     if attempt == effect.attempt and effect.receipt is None and receipt is not None and status == effect.status:
         effect.receipt = receipt
         effect.save(update_fields=["receipt"])
+        row_digests.collect(effect.scope, effect, STATE)
 
 
 # --- doubting and settling --------------------------------------------------------------------------------------------
@@ -367,9 +372,11 @@ def _doubt(effect: Effect, *, by: str, why: str, now: datetime) -> None:
 
 def keep_word(effect: Effect, *, status: str, by: str, body: Any, now: datetime, attempt: int | None = None) -> None:
     """Keep for ever what somebody said of a try of the effect, the last unless it is named."""
-    EffectReport.objects.create(
+    report = EffectReport(
         effect=effect, attempt=attempt or effect.attempt, status=status, by=by[:300], at=now, body=body
     )
+    report.save(force_insert=True)
+    row_digests.collect(effect.scope, report)
 
 
 def _open_orders(effect: Effect) -> QuerySet[Order]:
@@ -389,3 +396,4 @@ def _move(effect: Effect, verb: str, *, status: str, **fields: Any) -> None:
         raise RuntimeError(f"{verb} found the effect {effect.public_id} in another state")
     for name, value in fields.items():
         setattr(effect, name, value)
+    row_digests.collect(effect.scope, effect, STATE)

@@ -5,13 +5,15 @@ Foreign keys point only at Django's own users and groups: the ledger does not kn
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import models
 
 from ledger.exact import ExactJSONField
+from ledger.row_digests import FIXED, STATE, row_digest
 from ledger.states import EffectStatus, InFlight, Repeat
 
 
@@ -102,6 +104,41 @@ class Effect(models.Model):
     def __str__(self) -> str:
         return f"{self.name} {self.key} ({self.status})"
 
+    #: Never change a tuple: the events of earlier versions cover exactly these columns.
+    covered_parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        FIXED: (
+            "public_id",
+            "scope",
+            "key",
+            "name",
+            "call_digest",
+            "repeat",
+            "stable_key",
+            "compensation",
+            "compensate_on",
+            "undoes_id",
+            "undoes_attempt",
+            "probe",
+            "owner_id",
+            "created_at",
+        ),
+        STATE: (
+            "status",
+            "attempt",
+            "scope_epoch",
+            "fence",
+            "request_key",
+            "permit_ref",
+            "receipt",
+            "error",
+            "retryable",
+        ),
+    }
+
+    @property
+    def covered_as(self) -> str:
+        return f"effect:{self.public_id}"
+
 
 class EffectReport(models.Model):
     """One thing somebody said about an effect, kept for ever: a worker's report, a settlement, a contradiction."""
@@ -115,6 +152,12 @@ class EffectReport(models.Model):
 
     def __str__(self) -> str:
         return f"{self.status} by {self.by}"
+
+    covered_parts: ClassVar[Mapping[str, tuple[str, ...]]] = {FIXED: ("attempt", "status", "by", "at", "body")}
+
+    @property
+    def covered_as(self) -> str:
+        return f"report:{self.effect.public_id}:{row_digest(self, FIXED)}"
 
 
 class Order(models.Model):

@@ -15,6 +15,7 @@ from typing import ParamSpec, TypeVar
 
 from django.db import OperationalError, connection, transaction
 
+from ledger import row_digests
 from ledger.errors import Busy, Refusal
 
 P = ParamSpec("P")
@@ -38,9 +39,11 @@ def use_case(verb: Callable[P, T | Refusal]) -> Callable[P, T]:
     @functools.wraps(verb)
     def inside(*args: P.args, **kwargs: P.kwargs) -> T:
         for attempt in range(1, TRIES + 1):
+            row_digests.forget()
             try:
                 with transaction.atomic(durable=True):
                     outcome = verb(*args, **kwargs)
+                    _refuse_unrecorded()
                 break
             except OperationalError as error:
                 if not _worth_another_try(error):
@@ -53,6 +56,13 @@ def use_case(verb: Callable[P, T | Refusal]) -> Callable[P, T]:
         return outcome
 
     return inside
+
+
+def _refuse_unrecorded() -> None:
+    """Stop a verb that wrote a covered row and no event after it: the row would look changed by somebody else."""
+    left = row_digests.not_taken()
+    if left:
+        raise RuntimeError(f"No event records these rows: {', '.join(left)}")
 
 
 def assert_open() -> None:

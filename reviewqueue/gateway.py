@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.contrib.auth.models import AbstractUser
+from django.db.models import OuterRef
 
 from ledger import clock, compiled
 from ledger.actors import by_person
@@ -21,6 +22,7 @@ from ledger.transactions import assert_open, use_case
 from reviewqueue import authority, tasks
 from reviewqueue.voting import tell_vote, weigh
 from runs import claims
+from runs.configuration import is_as_recorded, recorded_policy
 from runs.continuations import told_of
 from runs.deadlines import is_over
 from runs.decisions import Answer, check_answer, closed_refusal, record_decision, winner_of
@@ -31,6 +33,7 @@ from runs.errors import (
     Expired,
     InputInvalid,
     RateLimited,
+    RecordChanged,
     StaleVersion,
     Superseded,
     WaitCancelled,
@@ -42,6 +45,7 @@ from runs.models import Continuation, Decision, Interrupt, Permit, Run
 from runs.standing import store
 from runs.states import APPROVING, ContinuationKind, ContinuationStatus, DecisionStatus, InterruptStatus
 from runs.timeline import note
+from runs.verification import find_changed_request
 from runs.votes import own_vote, refuse_second
 
 #: Refused attempts without the right that are kept for one person; more are a nuisance, not evidence.
@@ -116,7 +120,7 @@ def _decide(
     vote = own_vote(interrupt, responder) if winner is None else None
     if vote is not None and not request_key and _is_same(vote, answer, seen):
         return _receipt_again(run, interrupt, vote)
-    refusal = _find_refusal(responder, interrupt, seen, winner, vote, now=now)
+    refusal = _find_refusal(responder, interrupt, seen, winner, vote, now=now) or _find_change(run, interrupt)
     if refusal is not None:
         status = _REFUSED_AS.get(refusal.code, DecisionStatus.DENIED)
         return _keep_refused(run, interrupt, responder, answer, seen, door, status, refusal, now=now)
@@ -158,6 +162,15 @@ def _decide(
     return Receipt(decision=decision, interrupt=interrupt, permit=permit, continuation=continuation, resume=resume)
 
 
+def _find_change(run: Run, interrupt: Interrupt) -> RecordChanged | None:
+    """Refuse an answer to a request, or under a policy, that is not as it was recorded."""
+    changed = find_changed_request(run, interrupt)
+    recorded = interrupt.recorded_policy  # type: ignore[attr-defined]  # an annotation of the query that locks it
+    if not changed and not is_as_recorded(interrupt.policy, recorded):
+        changed = f"policy:{interrupt.policy_id}"
+    return RecordChanged(record=changed) if changed else None
+
+
 def _is_same(before: Decision, answer: Answer, seen: Seen) -> bool:
     """Tell whether this was said before. The version is part of it: in a renewed review the same words are a new answer."""
     return before.digest == answer.digest() and before.state_version == seen.state_version
@@ -177,7 +190,8 @@ _RUN_TO_LOCK = Compiled(lambda: Run.objects.locked().filter(interrupts=compiled.
 _INTERRUPT_TO_LOCK = Compiled(
     lambda: (
         Interrupt.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("queue", "policy")
+        .select_related("queue", "policy", "schema")
+        .annotate(recorded_policy=recorded_policy(OuterRef("policy_id")))
         .filter(pk=compiled.number("pk"))
     )
 )
@@ -192,6 +206,7 @@ _REFUSED_AS: dict[str, DecisionStatus] = {
     WaitCancelled.code: DecisionStatus.LATE,
     StaleVersion.code: DecisionStatus.STALE,
     InputInvalid.code: DecisionStatus.INVALID,
+    RecordChanged.code: DecisionStatus.INVALID,
 }
 
 

@@ -21,10 +21,13 @@ from reviewqueue import kill_switch
 from reviewqueue.authority import OPERATORS
 from reviewqueue.delivery.addresses import AddressRefused, check_base_url
 from reviewqueue.keys import NewKey, make_agent_key, make_personal_token
+from runs.configuration import record_configuration
 from runs.models import Agent, CallLabel, Connection, EffectRule, Policy, Queue
 from runs.policies import BUILT_IN
 from runs.states import EffectMode, OnExpiry, OnReject, Risk, RuleAction
 
+#: Who configures: a command of this machine.
+SYSTEM = "system:command"
 STAFF_ROLES = {"owner", "operator"}
 QUEUE_ROLES = {"reviewer": "reviewers", "lead": "leads", "auditor": "auditors"}
 MOST_VOTES = 20
@@ -173,6 +176,7 @@ def add_policy(reason: str, *, agent: str = "", **rules: Any) -> Policy:
     if last is not None and all(getattr(policy, name) == kept[name] for name in POLICY_RULES):
         raise NotAdded(f"Version {last.version} of the policy of {reason} says exactly that already.")
     policy.save(force_insert=True)
+    record_configuration(policy, actor=SYSTEM)
     return policy
 
 
@@ -242,7 +246,9 @@ def add_effect_rule(pattern: str, *, agent: str, reason: str = "") -> EffectRule
     if reason and not Policy.objects.filter(reason=reason).exists():
         raise NotAdded(f"There is no policy for {reason}: add it first, with manage.py add_policy.")
     action = RuleAction.APPROVAL if reason else RuleAction.ALLOW
-    return EffectRule.objects.create(agent=of, name_pattern=pattern, action=action, reason=reason)
+    rule = EffectRule.objects.create(agent=of, name_pattern=pattern, action=action, reason=reason)
+    record_configuration(rule, actor=SYSTEM)
+    return rule
 
 
 @transaction.atomic

@@ -34,6 +34,7 @@ from runs.errors import (
     FactsChanged,
     FactsUnchecked,
     LeaseLost,
+    RecordChanged,
     RunCancelled,
     RunFinished,
     RunPaused,
@@ -51,6 +52,7 @@ from runs.standing import store
 from runs.states import FINAL, HoldKind
 from runs.timeline import note
 from runs.undoing import ask_owner_of_undo, check_its_turn, check_may_undo
+from runs.verification import find_changed, find_changed_permit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +99,10 @@ def begin_effect(
     now = clock.now()
     _check_still_its_turn(run, token, now=now)
     known = effects.find_effect(scope=run.public_id, key=key)
+    if known is not None:
+        changed = find_changed(run, [known])
+        if changed:
+            return _refuse_changed(run, key, changed, now=now)
     asked = _complete(run, key=key, name=name, arguments=arguments, permit=permit, known=known, undone=undone)
     if known is None or effects.foresee(known, fence=run.fence, request_key=request_key) == Next.NEXT_ATTEMPT:
         if known is None:
@@ -322,6 +328,10 @@ def _check_new_attempt(
         return _refuse_noted(run, asked, refusal, now=now)
     if isinstance(permit, LostApproval):
         return _refuse_noted(run, asked, refuse_lost_approval(run, permit, now=now), now=now)
+    new_effect = asked.key if known is None else ""
+    changed = find_changed_permit(run, permit, new_effect=new_effect) if permit else ""
+    if changed:
+        return _refuse_changed(run, asked.key, changed, now=now)
     if permit and known and known.permit_ref and known.permit_ref != permit.public_id:
         replace_permit(run, known.permit_ref, by=permit, now=now)
     return Asked(key=asked.key, call=asked.call, digest=asked.digest, permit=permit)
@@ -330,6 +340,14 @@ def _check_new_attempt(
 def _refuse_noted(run: Run, asked: Asked, refusal: Refusal, *, now: datetime) -> Refusal:
     actor = by_agent(run.agent.slug)
     note(run, "effect.refused", actor=actor, at=now, effect=asked.key, code=refusal.code, **refusal.extra)
+    store(run, now)
+    return refusal
+
+
+def _refuse_changed(run: Run, key: str, changed: str, *, now: datetime) -> RecordChanged:
+    """Record that an effect was refused because of a row that is not as its events recorded it."""
+    refusal = RecordChanged(record=changed)
+    note(run, "effect.refused", actor=by_agent(run.agent.slug), at=now, effect=key, code=refusal.code, record=changed)
     store(run, now)
     return refusal
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ledger import compiled
+from ledger import compiled, row_digests
 from ledger.canonical import digest
 from ledger.transactions import assert_open
 from runs.errors import StaleVersion
@@ -41,7 +41,7 @@ def write_checkpoint(run: Run, snapshot: Snapshot, *, number: int, now: datetime
     run.checkpoint_number = number
     if snapshot.code_version:
         run.code_version = snapshot.code_version
-    return compiled.insert(
+    checkpoint = compiled.insert(
         Checkpoint(
             run=run,
             number=number,
@@ -59,6 +59,8 @@ def write_checkpoint(run: Run, snapshot: Snapshot, *, number: int, now: datetime
             created_at=now,
         )
     )
+    row_digests.collect(run.public_id, checkpoint)
+    return checkpoint
 
 
 def digests_of(checkpoint: Checkpoint) -> dict[str, str]:
@@ -86,6 +88,7 @@ def repeat_checkpoint(run: Run, source: Checkpoint, *, now: datetime) -> Checkpo
     run.code_version = source.code_version or run.code_version
     source._state.adding = True
     source.save(force_insert=True)
+    row_digests.collect(run.public_id, source)
     for fact in facts:
         fact.pk, fact.checkpoint, fact.last_status, fact.last_fence = None, source, FactStatus.UNCHECKED, 0
         fact.waived_by, fact.waived_reason = None, ""

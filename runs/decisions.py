@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, cast
 from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Q, QuerySet
 
-from ledger import compiled
+from ledger import compiled, row_digests
 from ledger.canonical import digest
 from ledger.compiled import Compiled, CompiledUpdate
 from ledger.errors import PayloadInvalid, Problem, Refusal
 from ledger.exact import ABSENT
 from ledger.public_ids import new_id
+from ledger.row_digests import STATE
 from ledger.transactions import assert_open
 from runs import schemas
 from runs.errors import AlreadyDecided, Expired, InputInvalid, Superseded, WaitCancelled, Withdrawn
@@ -132,7 +133,7 @@ def record_decision(
     ``state_version`` is what the person answered, where that is not the version that waits.
     """
     assert_open()
-    return compiled.insert(
+    decision = compiled.insert(
         Decision(
             public_id=new_id("dec"),
             interrupt=interrupt,
@@ -156,6 +157,8 @@ def record_decision(
             created_at=now,
         )
     )
+    row_digests.collect(interrupt.run.public_id, decision)
+    return decision
 
 
 def move_decisions(interrupt: Interrupt, verb: str, *, only: list[Decision] | None = None) -> list[Decision]:
@@ -171,6 +174,9 @@ def move_decisions(interrupt: Interrupt, verb: str, *, only: list[Decision] | No
     moved = list(standing.select_related("by"))
     closes = {"closes": False} if to == DecisionStatus.COUNTED else {}
     Decision.objects.filter(pk__in=[decision.pk for decision in moved]).update(status=to, **closes)
+    for decision in moved:
+        decision.status, decision.closes = to, closes.get("closes", decision.closes)
+        row_digests.collect(interrupt.run.public_id, decision, STATE)
     return moved
 
 

@@ -77,6 +77,12 @@ class SchemaUnsupported(Refusal):
     code = "schema_unsupported"
 
 
+class RecordChanged(Refusal):
+    """A stored record is not what its history recorded. Nothing was done; an operator has to look at it (doctor)."""
+
+    code = "record_changed"
+
+
 class PolicyRefuses(Refusal):
     """The policy of this reason does not allow that."""
 

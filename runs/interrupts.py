@@ -11,8 +11,9 @@ import functools
 from datetime import datetime, timedelta
 from typing import Any
 
-from ledger import clock, compiled
+from ledger import clock, compiled, row_digests
 from ledger.compiled import CompiledUpdate
+from ledger.row_digests import CONTENT, STATE
 from ledger.transactions import assert_open
 from runs.continuations import make_continuation, void_continuation
 from runs.deadlines import next_reminder
@@ -260,8 +261,19 @@ def _compare_and_set(interrupt: Interrupt, allowed: frozenset[InterruptStatus], 
     before = {"pk": interrupt.pk, "version": interrupt.state_version, "at_level": interrupt.level}
     if write.write(**before, **plain) != 1:
         raise RuntimeError(f"the interrupt {interrupt.public_id} moved under its lock")
+    changed = {name for name, value in fields.items() if getattr(interrupt, name) != value}
     for name, value in fields.items():
         setattr(interrupt, name, value)
+    written = [part for part in (CONTENT, STATE) if not _COLUMNS[part].isdisjoint(changed)]
+    if written:
+        row_digests.collect(interrupt.run.public_id, interrupt, *written)
+
+
+#: Of each part that may change: the fields that write it.
+_COLUMNS = {
+    part: frozenset(name.removesuffix("_id") if name != "public_id" else name for name in columns)
+    for part, columns in Interrupt.covered_parts.items()
+}
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from django.db import IntegrityError, transaction
 
-from ledger import compiled
+from ledger import compiled, row_digests
 from ledger.actors import by_agent
 from ledger.compiled import Compiled
 from ledger.errors import PayloadInvalid
@@ -143,6 +143,7 @@ def _open_wait(
             created_at=now,
         )
     )
+    row_digests.collect(run.public_id, interrupt)
     Assignee.objects.bulk_create(Assignee(interrupt=interrupt, person_id=person.pk) for person in people if person)
     record_facts(wait.facts, agent=agent, checkpoint=checkpoint, interrupt=interrupt, at=f"{at}/facts")
     return interrupt

@@ -7,16 +7,18 @@ That a permit is spent is told by the ledger (``Effect.permit_ref``), in one pla
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
 
-from ledger import compiled
+from ledger import compiled, row_digests
 from ledger.canonical import digest
-from ledger.compiled import Compiled, CompiledUpdate
+from ledger.compiled import Compiled
 from ledger.models import Effect
 from ledger.public_ids import new_id
+from ledger.row_digests import STATE
 from ledger.transactions import assert_open
 from runs.errors import CallNotApproved, PermitExpired, PermitUsed
 from runs.models import Decision, Interrupt, Permit, Run
@@ -25,7 +27,7 @@ from runs.models import Decision, Interrupt, Permit, Run
 def make_permit(decision: Decision, *, run: Run, call: dict[str, Any], valid_until: datetime) -> Permit:
     """Make the permit of an accepted approval, for the exact call that was approved or edited."""
     assert_open()
-    return compiled.insert(
+    permit = compiled.insert(
         Permit(
             public_id=new_id("per"),
             decision=decision,
@@ -35,6 +37,8 @@ def make_permit(decision: Decision, *, run: Run, call: dict[str, Any], valid_unt
             valid_until=valid_until,
         )
     )
+    row_digests.collect(run.public_id, permit)
+    return permit
 
 
 def void_permits(run: Run, *, reason: str, now: datetime, interrupt: Interrupt | None = None) -> int:
@@ -44,21 +48,34 @@ def void_permits(run: Run, *, reason: str, now: datetime, interrupt: Interrupt |
     """
     assert_open()
     if interrupt is None:
-        return _VOIDED.write(run=run.pk, void_at=now, void_reason=reason[:300])
-    standing = Permit.objects.filter(run=run, void_at=None, decision__interrupt=interrupt)
-    return standing.update(void_at=now, void_reason=reason[:300])
+        return _void(run, _NOT_VOID.all(run=run.pk), reason=reason, now=now)
+    return _void(
+        run,
+        Permit.objects.filter(run=run, void_at=None, decision__interrupt=interrupt).order_by("id"),
+        reason=reason,
+        now=now,
+    )
 
 
-_VOIDED = CompiledUpdate(
-    lambda: Permit.objects.filter(run=compiled.number("run"), void_at=None), ("void_at", "void_reason")
-)
+_NOT_VOID = Compiled(lambda: Permit.objects.filter(run=compiled.number("run"), void_at=None).order_by("id"))
+
+
+def _void(run: Run, permits: Iterable[Permit], *, reason: str, now: datetime) -> int:
+    voided = list(permits)
+    for permit in voided:
+        permit.void_at, permit.void_reason = now, reason[:300]
+        row_digests.collect(run.public_id, permit, STATE)
+    if not voided:
+        return 0
+    rows = Permit.objects.filter(pk__in=[permit.pk for permit in voided], void_at=None)
+    return rows.update(void_at=now, void_reason=reason[:300])
 
 
 def replace_permit(run: Run, public_id: str, *, by: Permit, now: datetime) -> None:
     """A new approval lets the same effect be tried again: the spent one dies, since the ledger no longer names it."""
     assert_open()
     spent = Permit.objects.filter(run=run, public_id=public_id, void_at=None)
-    spent.update(void_at=now, void_reason=f"spent; the effect was approved again by {by.public_id}")
+    _void(run, spent, reason=f"spent; the effect was approved again by {by.public_id}", now=now)
 
 
 def find_permit(run: Run, public_id: str) -> Permit | None:
@@ -119,7 +136,7 @@ def check_permit(run: Run, permit: Permit, *, key: str, call_digest: str, now: d
 
 
 def _good_permits(run: Run, *, reason: str, now: datetime) -> QuerySet[Permit]:
-    good = Permit.objects.filter(run=run, void_at=None, valid_until__gt=now)
+    good = Permit.objects.select_related("decision__interrupt").filter(run=run, void_at=None, valid_until__gt=now)
     return good.filter(decision__interrupt__reason=reason) if reason else good
 
 

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import OuterRef, Q
 
 from ledger import compiled
 from ledger.compiled import Compiled
 from ledger.errors import PayloadInvalid, Problem
 from runs import schemas
-from runs.errors import PolicyRefuses
+from runs.configuration import is_as_recorded, recorded_policy
+from runs.errors import PolicyRefuses, RecordChanged
 from runs.models import Agent, EffectRule, Policy, Queue
 from runs.states import APPROVING, RISK_RANK, Kind, OnExpiry, Risk, RuleAction, Verdict
 
@@ -63,6 +64,7 @@ def current_policy(agent: Agent, reason: str, *, at: str = "") -> Policy:
     own_or_common = _OF_A_REASON.all(agent=agent.pk, reason=reason)
     found = sorted(own_or_common, key=lambda policy: (policy.agent_id is not None, policy.version))
     if found:
+        refuse_changed_policy(found[-1], found[-1].recorded)
         return found[-1]
     known = sorted({*Policy.objects.values_list("reason", flat=True)})
     raise _refused(f"{at}/reason", f"is not known; known reasons: {', '.join(known)}", rule="reason")
@@ -85,13 +87,25 @@ def rules_with_open_policies(*, reason: str = "") -> list[tuple[EffectRule, Poli
 
 
 _OF_A_REASON = Compiled(
-    lambda: Policy.objects.filter(Q(agent=compiled.number("agent")) | Q(agent=None), reason=compiled.text("reason"))
+    lambda: Policy.objects.filter(
+        Q(agent=compiled.number("agent")) | Q(agent=None), reason=compiled.text("reason")
+    ).annotate(recorded=recorded_policy(OuterRef("pk")))
 )
+
+
+def refuse_changed_policy(policy: Policy, recorded: dict[str, Any] | None) -> None:
+    """Refuse a policy version that was changed or inserted without a record of it (``runs.configuration``)."""
+    if not is_as_recorded(policy, recorded):
+        raise RecordChanged(f"The policy {policy} is not as it was recorded.", record=f"policy:{policy.pk}")
 
 
 def own_policy(agent_id: int, reason: str) -> Policy | None:
     """Return the newest policy that an agent has of its own for ``reason``."""
-    return Policy.objects.filter(agent=agent_id, reason=reason).order_by("-version").first()
+    own = Policy.objects.filter(agent=agent_id, reason=reason).annotate(recorded=recorded_policy(OuterRef("pk")))
+    policy = own.order_by("-version").first()
+    if policy is not None:
+        refuse_changed_policy(policy, policy.recorded)
+    return policy
 
 
 def settle_terms(

@@ -96,7 +96,10 @@ def finish_probe(*, probe: Probe, looked: Looked) -> bool:
         return False
     now = clock.now()
     verdict = probes.conclude(effect, token=probe.token, looked=looked, now=now)
-    if verdict is None or not verdict.outcome:
+    if verdict is None:
+        return False
+    if not verdict.outcome:
+        store(run, now)
         return False
     note(
         run,

@@ -36,6 +36,7 @@ from runs.standing import store
 from runs.states import ContinuationKind, ContinuationStatus, HoldKind, RunStatus
 from runs.timeline import note
 from runs.undoing import due_now
+from runs.verification import find_changed, is_what_was_said
 
 SYSTEM = "system:leases"
 
@@ -83,8 +84,8 @@ def claim_continuations(
     ``code_version`` is the worker's own, ``code_versions`` are all whose checkpoints it reads. What a worker of its own
     version handed back, since it cannot read it, is not offered to it again.
     """
-    claimed = _claimed_before(agent, request_key, still_may_decide) if request_key else []
-    while not claimed or len(claimed) < most:
+    claimed, fruitless = _claimed_before(agent, request_key, still_may_decide) if request_key else [], 0
+    while (not claimed or len(claimed) < most) and fruitless < MOST_FRUITLESS:
         outcome = _claim_next(
             agent=agent,
             code_version=code_version,
@@ -97,7 +98,13 @@ def claim_continuations(
             break
         if isinstance(outcome, Claimed):
             claimed.append(outcome)
+        else:
+            fruitless += 1
     return claimed
+
+
+#: Tries of one call that found a run and no continuation to claim: a run whose checkpoint is gone is found each time.
+MOST_FRUITLESS = 100
 
 
 @use_case
@@ -251,9 +258,11 @@ def _claim(
     if reopened:
         store(run, now)
         return None
-    if continuation.kind == ContinuationKind.RESUME and not is_intact(continuation.checkpoint):
-        _hold_spoilt(run, continuation, now=now)
-        return None
+    if continuation.kind == ContinuationKind.RESUME:
+        changed = _find_changed(run, continuation.checkpoint, said)
+        if changed:
+            _hold_spoilt(run, continuation, changed, now=now)
+            return None
     lift_holds(run, HoldKind.STRANDED, by="system:claim", now=now)
     grant_lease(run, seconds=lease_seconds, now=now)
     run.attempts += 1
@@ -274,10 +283,21 @@ def _claim(
     return _what_is_claimed(run, continuation, said, effects, now=now)
 
 
-def _hold_spoilt(run: Run, continuation: Continuation, *, now: datetime) -> None:
+def _find_changed(run: Run, checkpoint: Checkpoint, said: Said) -> str:
+    """Compare the checkpoint, and the decisions given at it, with their digests and the events that recorded them."""
+    if not is_intact(checkpoint):
+        return checkpoint.covered_as
+    given = [decision for decision in said.accepted if decision.interrupt.checkpoint_id == checkpoint.pk]
+    unlike = next((decision for decision in given if not is_what_was_said(decision)), None)
+    return unlike.covered_as if unlike else find_changed(run, [checkpoint, *given])
+
+
+def _hold_spoilt(run: Run, continuation: Continuation, changed: str, *, now: datetime) -> None:
     """No worker gets a state that is not what was approved from: its owner restores the row, or starts the run again."""
     number, owner_id = continuation.checkpoint.number, continuation.agent.owner_id
     reason = f"Checkpoint {number} was changed after it was written, or its storage is damaged."
+    if not changed.startswith("checkpoint:"):
+        reason = f"A record that checkpoint {number} is resumed with was changed after it was written: {changed}."
     open_hold(run, HoldKind.CHECKPOINT_SPOILT, owner_id=owner_id, reason=reason, now=now)
     note(run, "hold.opened", actor=SYSTEM, at=now, kind=HoldKind.CHECKPOINT_SPOILT, reason=reason)
     recheck(run, continuation, now=now)

@@ -11,7 +11,8 @@ from datetime import datetime
 
 from django.db.models import Q
 
-from ledger import clock
+from ledger import clock, row_digests
+from ledger.row_digests import STATE
 from ledger.transactions import use_case
 from runs.files import give_up_files
 from runs.models import Checkpoint, Run, StepResult
@@ -41,7 +42,11 @@ def _erase(*, run_pk: int, ended_before: datetime) -> bool:
     if run is None:  # restarted meanwhile, or another sweep was here
         return False
     now = clock.now()
-    erased = Checkpoint.objects.filter(run=run, erased_at=None).update(state=None, erased_at=now)
+    kept = Checkpoint.objects.filter(run=run, erased_at=None)
+    for checkpoint in kept.only("number").order_by("number"):
+        checkpoint.erased_at = now
+        row_digests.collect(run.public_id, checkpoint, STATE)
+    erased = kept.update(state=None, erased_at=now)
     StepResult.objects.filter(run=run).delete()
     give_up_files(run)  # the sweep takes their bytes, outside of any transaction
     note(run, "snapshots.erased", actor=SYSTEM, at=now, checkpoints=erased)

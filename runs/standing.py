@@ -9,12 +9,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from ledger import compiled
+from ledger import compiled, row_digests
 from ledger.compiled import CompiledUpdate
 from ledger.transactions import assert_open
 from runs import bell
 from runs.models import Run
 from runs.states import ContinuationStatus, RunStatus
+from runs.timeline import note
 
 
 class Truths(Protocol):
@@ -92,6 +93,9 @@ def store(run: Run, now: datetime, *, waits_end: datetime | None = None) -> None
     elif run.status != before or run.expires_at is None:
         run.expires_at = _end_of(run, now)
     run.ready_since = (run.ready_since or now) if is_offered(run) else None
+    if row_digests.any_written(run.public_id):
+        # Rows that the move wrote after its last event, or without one, are still covered by the chain.
+        note(run, "records.written", actor="system:record", at=now)
     if _STORED.write(pk=run.pk, **{name: getattr(run, name) for name in STORED}) != 1:
         raise RuntimeError(f"the run {run.public_id} is gone")
     # A worker may have something to go on with, or whoever polls a question an answer.

@@ -10,16 +10,20 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from ledger import compiled
+from ledger import compiled, row_digests
 from ledger.canonical import digest
 from runs.models import Event, Run
 
 
 def note(run: Run, type: str, *, actor: str, at: datetime, **refs: Any) -> Event:  # noqa: A002  the event's type is its word
-    """Append one event to the locked run's timeline. ``refs`` are JSON values: ids, keys, numbers, digests."""
+    """Append one event to the locked run's timeline. ``refs`` are JSON values: ids, keys, numbers, digests.
+
+    The event takes the digests of all rows that were written for the run since the last one.
+    """
     run.timeline_seq += 1
     place = {"run": run, "agent_id": run.agent_id, "seq": run.timeline_seq, "prev": run.timeline_head}
-    event = Event(**place, type=type, actor=actor[:300], at=at, refs=refs)
+    written = row_digests.take(run.public_id)
+    event = Event(**place, type=type, actor=actor[:300], at=at, refs=refs, row_digests=written)
     event.digest = digest(event.covered())
     compiled.insert(event)
     run.timeline_head = event.digest

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import itertools
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from django.contrib.auth.models import Group, User
+from django.db import transaction
 
 from ledger.canonical import digest
 from reviewqueue import authority, gateway
 from runs.checking import Found, check_continuation
 from runs.checkpoints import Snapshot
+from runs.configuration import record_configuration
 from runs.decisions import Answer
 from runs.facts import AskedFact
 from runs.lifecycle import RunRequest, Started, start_run
-from runs.models import Agent, Connection, Interrupt, Policy, Queue, Run
+from runs.models import Agent, Connection, EffectRule, Interrupt, Policy, Queue, Run
 from runs.policies import Wish
 from runs.questions import AskedWait
 from runs.resuming import Claimed, claim_continuations, claim_one
 from runs.safe_points import Reached, commit_checkpoint
 from runs.suspending import Suspended, suspend
+from tests.unguarded import without_guards
 
 _numbers = itertools.count(1)
+
+T = TypeVar("T", Policy, EffectRule)
 
 CALL = {"name": "issue_purchase_order", "arguments": {"supplier": "S-17", "amount": "184000.00"}}
 
@@ -59,7 +64,29 @@ def a_reviewer(address: str = "ana@example.org", queue: str = "engineering") -> 
 def a_policy(reason: str = "approval.action", **rules: Any) -> Policy:
     last = Policy.objects.filter(reason=reason, agent=None).order_by("-version").first()
     version = 1 if last is None else last.version + 1
-    return Policy.objects.create(**{"reason": reason, "version": version, "queue": a_queue(), **rules})
+    return recorded(Policy(**{"reason": reason, "version": version, "queue": a_queue(), **rules}))
+
+
+def a_rule(pattern: str = "issue_*", agent: Agent | None = None, reason: str = "approval.action") -> EffectRule:
+    of = agent or an_agent()
+    known = EffectRule.objects.filter(agent=of, name_pattern=pattern).first()
+    return known or recorded(EffectRule(agent=of, name_pattern=pattern, reason=reason))
+
+
+def change_policies(**rules: Any) -> None:
+    """Change every policy in place, and its record with it: a new version would leave open requests under the old one."""
+    with transaction.atomic(), without_guards():
+        Policy.objects.update(**rules)
+        for policy in Policy.objects.order_by("pk"):
+            record_configuration(policy, actor="system:test")
+
+
+@transaction.atomic
+def recorded(row: T) -> T:
+    """Store a new policy or effect rule with its record, as the commands do."""
+    row.save(force_insert=True)
+    record_configuration(row, actor="system:test")
+    return row
 
 
 def a_running_run(agent: Agent | None = None, *, lease_seconds: int = 60, **request: Any) -> Started:

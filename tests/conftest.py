@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db.backends.base.operations import BaseDatabaseOperations
 from hypothesis import HealthCheck, settings
 
 from ledger.transactions import assert_none_open
 from tests import figures
+from tests.unguarded import without_guards
 
 _numbers = itertools.count(1)
 
@@ -56,6 +58,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in set(left_out)]
 
 
+@pytest.fixture(autouse=True, scope="session")
+def flush_without_guards() -> Iterator[None]:
+    """The flush after a transactional test empties append-only tables too, with their triggers out of the way."""
+    flush = BaseDatabaseOperations.execute_sql_flush
+
+    def unguarded(self: BaseDatabaseOperations, sql_list: Any) -> None:
+        with without_guards():
+            flush(self, sql_list)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BaseDatabaseOperations, "execute_sql_flush", unguarded)
+        yield
+
+
 def touches_database(item: pytest.Item) -> bool:
     marked = item.get_closest_marker("django_db") is not None
     return marked or bool({"db", "transactional_db", "live_server"} & set(getattr(item, "fixturenames", ())))
@@ -73,6 +89,8 @@ def known_reasons(request: pytest.FixtureRequest, _django_db_marker: None) -> No
     if not apps.get_model("runs", "Policy").objects.exists():
         for migration in ("0002_policies_of_the_known_reasons", "0017_policies_of_events_and_timers"):
             importlib.import_module(f"runs.migrations.{migration}").bring(apps, None)
+        migration = importlib.import_module("runs.migrations.0026_records_are_covered_and_guarded")
+        migration.record_what_is_configured(apps, None)
 
 
 @pytest.fixture(autouse=True)

@@ -69,6 +69,8 @@ def test_every_alert_names_a_metric_of_the_table():
 
 def test_every_check_of_the_doctor_has_its_line():
     source = "".join(path.read_text() for path in (ROOT / "reviewqueue/doctor").glob("*.py"))
-    named = set(re.findall(r'check="(\w+)"', source)) | set(re.findall(r'\("(status|counters|timeline)",', source))
+    named = set(re.findall(r'check="(\w+)"', source)) | set(
+        re.findall(r'\("(status|counters|timeline|records)",', source)
+    )
     told = re.findall(r"^\| (`[^|]+`) \|", section("What is wrong?"), re.M)
     assert set(re.findall(r"`(\w+)`", " ".join(told))) == named

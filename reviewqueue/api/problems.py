@@ -125,6 +125,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "permit_expired": (410, "Approval has ended"),
     "permit_used": (409, "Approval was spent"),
     "policy_refuses": (422, "The policy refuses"),
+    "record_changed": (409, "Record changed"),
     "rate_limited": (429, "Too many attempts"),
     "request_too_slow": (408, "Request too slow"),
     "run_active": (409, "Run still going on"),

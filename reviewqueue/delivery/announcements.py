@@ -46,6 +46,7 @@ TYPES = {
     "fact.waived": "A fact that could not be told was waived by name.",
     "hold.opened": "A run is held back.",
     "hold.lifted": "What held a run back is settled.",
+    "records.written": "Rows were stored that no other event covers, such as a report that changed nothing.",
     "snapshots.erased": "The states of an ended run are past their time and were erased.",
     "run.restored": "A backup was restored; the run is held until its owner has compared it with the world.",
     "lease.lost": "A worker was silent too long.",

@@ -1,8 +1,9 @@
 """What is wrong here? Every check, in the order in which one would want to know. `manage.py doctor` says it in words.
 
-Read-only: a doctor that repaired rows would hide what broke them. `rows` asks whether they bear each other out, `history`
-whether it was rewritten, `work` whether what is due is done, `setup` whether it is safe and somebody can act, `storage`
-whether files are where rows say, `damage` whether the database file is whole.
+Read-only: a doctor that repaired rows would hide what broke them. `rows` asks whether they bear each other out, `records`
+whether they are as history recorded them, `history` whether it was rewritten, `work` whether what is due is done, `setup`
+whether it is safe and somebody can act, `storage` whether files are where rows say, `damage` whether the database file is
+whole.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from django.db import DatabaseError
 
 from reviewqueue import health
-from reviewqueue.doctor import damage, history, rows, setup, storage, work
+from reviewqueue.doctor import damage, history, records, rows, setup, storage, work
 from reviewqueue.doctor.findings import Finding, first_of
 
 
@@ -46,6 +47,8 @@ def examine(*, newest: int | None = None, anchors: Iterable[history.Anchor] = ()
         storage.stored_files,
         storage.open_files,
         rows.orphans,
+        records.triggers,
+        records.configuration,
         functools.partial(rows.wrong_runs, newest=newest),
         history.feed_gaps,
         functools.partial(history.missed_anchors, anchors),

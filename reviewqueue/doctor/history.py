@@ -16,15 +16,17 @@ from django.db.models import F, Max, OuterRef, Q, Subquery, Value, Window
 from django.db.models.functions import Coalesce, Lag, Mod
 
 from reviewqueue.doctor.findings import Finding
-from runs.models import Event, Feed, Run
+from runs.models import ConfigurationRecord, Event, Feed, Run
 from runs.restoring import LEAP
 
-_RUN = re.compile("[a-z]{3}_[0-9a-z]{1,36}")
+#: The chain of configuration records, among the anchors of runs.
+CONFIGURATION = "configuration"
+_RUN = re.compile(f"[a-z]{{3}}_[0-9a-z]{{1,36}}|{CONFIGURATION}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Anchor:
-    """Where a run's timeline stood once: its last event then, and that event's digest."""
+    """Where a run's timeline, or the configuration's chain, ended once: its last number then, and that record's digest."""
 
     run: str
     seq: int
@@ -36,6 +38,9 @@ def anchors() -> Iterator[Anchor]:
     rows = Run.objects.order_by("pk").values_list("public_id", "timeline_seq", "timeline_head")
     for run, seq, head in rows.iterator():
         yield Anchor(run=run, seq=seq, head=head)
+    newest = ConfigurationRecord.objects.order_by("-seq").first()
+    if newest is not None:
+        yield Anchor(run=CONFIGURATION, seq=newest.seq, head=newest.digest)
 
 
 def read_anchors(lines: Iterable[str]) -> Iterator[Anchor]:
@@ -55,11 +60,19 @@ def read_anchors(lines: Iterable[str]) -> Iterator[Anchor]:
 def missed_anchors(kept: Iterable[Anchor]) -> Iterator[Finding]:
     """Find runs whose timeline does not go through where it once stood."""
     for anchor in kept:
-        there = Event.objects.filter(run__public_id=anchor.run, seq=anchor.seq).values_list("digest", flat=True).first()
+        there = _digest_at(anchor)
         if there != anchor.head:
             what = "is missing" if there is None else "is another one"
             words = f"{anchor.run}: event {anchor.seq} {what}, by its anchor: the timeline was rewritten"
             yield Finding(check="anchors", words=words)
+
+
+def _digest_at(anchor: Anchor) -> str | None:
+    if anchor.run == CONFIGURATION:
+        records = ConfigurationRecord.objects.filter(seq=anchor.seq)
+        return records.values_list("digest", flat=True).first()
+    events = Event.objects.filter(run__public_id=anchor.run, seq=anchor.seq)
+    return events.values_list("digest", flat=True).first()
 
 
 def feed_gaps() -> Iterator[Finding]:

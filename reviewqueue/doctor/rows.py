@@ -15,6 +15,7 @@ from django.db.models.functions import Coalesce
 
 from ledger.models import Effect
 from reviewqueue.doctor.findings import Finding
+from reviewqueue.doctor.records import find_changed_records
 from runs.models import Continuation, HandBack, Hold, Interrupt, Permit, Run
 from runs.standing import Impossible, is_offered, standing
 from runs.states import OPEN_CONTINUATIONS, ContinuationStatus, DecisionStatus, InterruptStatus
@@ -29,7 +30,8 @@ def wrong_runs(*, newest: int | None) -> Iterator[Finding]:
     looked_at = Run.objects.order_by("-pk")
     suspects = {run.pk for run in looked_at.iterator() if _misstands(run)}
     suspects |= set(_miscounted().values_list("pk", flat=True))
-    suspects |= {run.pk for run in (looked_at if newest is None else looked_at[:newest]) if find_break(run)}
+    read = looked_at if newest is None else looked_at[:newest]
+    suspects |= {run.pk for run in read if find_break(run) or find_changed_records(run)}
     for pk in sorted(suspects):
         for check, words in _look_again(pk):
             yield Finding(check=check, words=words)
@@ -39,6 +41,7 @@ def _look_again(pk: int) -> list[tuple[str, str]]:
     with transaction.atomic():
         run = Run.objects.locked().get(pk=pk)
         found = [("status", _misstands(run)), ("counters", _miscounts(run)), ("timeline", find_break(run))]
+        found.append(("records", find_changed_records(run)))
     return [(check, f"{run.public_id}: {words}") for check, words in found if words]
 
 

@@ -403,6 +403,7 @@ _TOLD: dict[str, Callable[[Event, _Known], _Told]] = {
     "lease.handed_back": _handed_back,
     "hold.opened": _held,
     "run.restored": _restored,
+    "records.written": _acted("Records were stored that no other entry covers", "clock"),
     "snapshots.erased": _acted("Its states are past their time and were erased; the record stays", "clock"),
     "effect.begun": _effect("An outside effect began", "bolt"),
     "effect.applied": _effect("An outside effect happened", "check"),

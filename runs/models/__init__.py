@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runs.models.agents import Agent, CallLabel, Connection, EffectRule, Halt
+from runs.models.configuration import ConfigurationHead, ConfigurationRecord
 from runs.models.continuations import Continuation, HandBack, Hold
 from runs.models.facts import Fact, FactCheck, FactKind, FactStatus
 from runs.models.rules import Policy, Queue
@@ -19,6 +20,8 @@ __all__ = [
     "Checkpoint",
     "CheckpointFile",
     "Comment",
+    "ConfigurationHead",
+    "ConfigurationRecord",
     "Connection",
     "Continuation",
     "Decision",

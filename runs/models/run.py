@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Mapping
+from typing import ClassVar, Self
 
 from django.conf import settings
 from django.db import models
 
 from ledger.exact import ExactJSONField
+from ledger.row_digests import FIXED, STATE
 from ledger.transactions import assert_open
 from runs.models.agents import Agent
 from runs.states import ContinuationStatus, FileStatus, RunStatus
@@ -216,3 +218,27 @@ class Checkpoint(models.Model):
 
     def __str__(self) -> str:
         return f"{self.number} {self.step}"
+
+    #: Never change a tuple: the events of earlier versions cover exactly these columns.
+    covered_parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        FIXED: (
+            "number",
+            "epoch",
+            "fence",
+            "step",
+            "replay_from",
+            "digest",
+            "format",
+            "file_id",
+            "code_version",
+            "request_digest",
+            "resume_when",
+            "taken_at",
+            "created_at",
+        ),
+        STATE: ("erased_at",),
+    }
+
+    @property
+    def covered_as(self) -> str:
+        return f"checkpoint:{self.number}"

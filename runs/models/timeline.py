@@ -27,6 +27,9 @@ class Event(models.Model):
     actor = models.CharField(max_length=300)
     at = models.DateTimeField()
     refs = ExactJSONField(help_text="ids and digests, never the bodies: those can be erased, this cannot")
+    row_digests = ExactJSONField(
+        null=True, help_text="digests of the rows that the move wrote; null: of a version that recorded none"
+    )
     prev = models.CharField(max_length=68, blank=True)
     digest = models.CharField(max_length=68)
     announced_at = models.DateTimeField(null=True)
@@ -52,7 +55,7 @@ class Event(models.Model):
 
     def covered(self) -> dict[str, Any]:
         """Return what the digest covers."""
-        return {
+        covered = {
             "seq": self.seq,
             "type": self.type,
             "actor": self.actor,
@@ -60,6 +63,7 @@ class Event(models.Model):
             "refs": self.refs,
             "prev": self.prev,
         }
+        return covered if self.row_digests is None else covered | {"row_digests": self.row_digests}
 
 
 class Feed(models.Model):

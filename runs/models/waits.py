@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
 from ledger.exact import ExactJSONField
+from ledger.row_digests import CONTENT, FIXED, STATE
 from runs.models.agents import Agent
 from runs.models.rules import Policy, Queue
 from runs.models.run import Checkpoint, Run
@@ -149,6 +151,35 @@ class Interrupt(models.Model):
     def __str__(self) -> str:
         return self.public_id
 
+    #: Never change a tuple: the events of earlier versions cover exactly these columns.
+    covered_parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        FIXED: (
+            "public_id",
+            "run_id",
+            "agent_id",
+            "checkpoint_id",
+            "epoch",
+            "key",
+            "request_digest",
+            "kind",
+            "reason",
+            "correlation",
+            "policy_id",
+            "quorum",
+            "verdicts",
+            "on_expiry",
+            "risk",
+            "external_id",
+            "renews_id",
+        ),
+        CONTENT: ("title", "content_digest", "call_digest", "as_proposed"),
+        STATE: ("status", "state_version", "round", "level", "queue_id"),
+    }
+
+    @property
+    def covered_as(self) -> str:
+        return f"interrupt:{self.public_id}"
+
 
 class Assignee(models.Model):
     """One of the people who may decide an interrupt; without any, everybody of its queue may."""
@@ -251,6 +282,32 @@ class Decision(models.Model):
     def __str__(self) -> str:
         return f"{self.verdict} ({self.status})"
 
+    #: Never change a tuple: the events of earlier versions cover exactly these columns.
+    covered_parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        FIXED: (
+            "public_id",
+            "interrupt_id",
+            "round",
+            "state_version",
+            "content_digest",
+            "by_id",
+            "queue_id",
+            "cause",
+            "door",
+            "signal_id",
+            "verdict",
+            "digest",
+            "code",
+            "request_key",
+            "created_at",
+        ),
+        STATE: ("status", "closes"),
+    }
+
+    @property
+    def covered_as(self) -> str:
+        return f"decision:{self.public_id}"
+
 
 class Permit(models.Model):
     """What an accepted approval leaves behind: the digest of the exact call, spent once, with an end.
@@ -269,3 +326,13 @@ class Permit(models.Model):
 
     def __str__(self) -> str:
         return self.public_id
+
+    #: Never change a tuple: the events of earlier versions cover exactly these columns.
+    covered_parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        FIXED: ("public_id", "decision_id", "run_id", "digest", "valid_until"),
+        STATE: ("void_at", "void_reason"),
+    }
+
+    @property
+    def covered_as(self) -> str:
+        return f"permit:{self.public_id}"

@@ -11,7 +11,7 @@ from django.core.files.storage import default_storage
 from reviewqueue.api.problems import PROBLEMS
 from reviewqueue.authority import OPERATORS
 from runs import lineage, retention
-from runs.models import Agent, CheckpointFile, Continuation, EffectRule, Interrupt, Permit, Run
+from runs.models import Agent, CheckpointFile, Continuation, Interrupt, Permit, Run
 from tests import builders
 from tests.api.calls import (
     Caller,
@@ -24,6 +24,7 @@ from tests.api.calls import (
     the_suspend,
     the_wait,
 )
+from tests.unguarded import without_guards
 
 pytestmark = pytest.mark.django_db
 
@@ -49,7 +50,7 @@ def answered(worker: Caller, *waits) -> tuple[str, str]:
 
 def approved(worker: Caller, **members) -> tuple[str, dict[str, str], str]:
     """Return a run that goes on with an approval, its lease, and the permit."""
-    EffectRule.objects.create(agent=builders.an_agent(), name_pattern="issue_*", reason="approval.action")
+    builders.a_rule()
     answered(worker, the_approval(**members))
     [taken] = worker.post("continuations/claim").body
     return taken["run"]["id"], {"Run_Lease": taken["lease"]["token"]}, taken["permits"][0]["id"]
@@ -94,7 +95,7 @@ def approval_lost(worker: Caller) -> Reply:
 
 
 def approval_required(worker: Caller) -> Reply:
-    EffectRule.objects.create(agent=builders.an_agent(), name_pattern="issue_*", reason="approval.action")
+    builders.a_rule()
     run, lease = a_started_run(worker)
     return intend(worker, run, {"Run_Lease": lease})
 
@@ -235,7 +236,8 @@ def payload_too_large(worker: Caller) -> Reply:
 
 def permit_expired(worker: Caller) -> Reply:
     run, headers, permit = approved(worker)
-    Permit.objects.update(valid_until=ended_long_ago())
+    with without_guards():
+        Permit.objects.update(valid_until=ended_long_ago())
     return intend(worker, run, headers, permit=permit)
 
 
@@ -247,6 +249,13 @@ def permit_used(worker: Caller) -> Reply:
 
 def policy_refuses(worker: Caller) -> Reply:
     return worker.post("asks", the_wait(reason="whim"))
+
+
+def record_changed(worker: Caller) -> Reply:
+    interrupt, _ = a_waiting_interrupt(worker)
+    with without_guards():
+        Interrupt.objects.update(title="Another title")
+    return somebody().post(f"interrupts/{interrupt}/decisions", ANSWER)
 
 
 def rate_limited(worker: Caller) -> Reply:

@@ -49,7 +49,7 @@ def test_a_decision():
     interrupt, _ = a_waiting_interrupt(worker, the_approval())
     body = {"state_version": 1, "verdict": "approve"}
     found = statements(ana, "POST", f"interrupts/{interrupt}/decisions", body, 201)
-    assert len(found) <= 13 + clocks() + bells(), show(found)
+    assert len(found) <= 14 + clocks() + bells(), show(found)
 
 
 def test_a_claim():

@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from ledger import clock
 from reviewqueue import inbox
-from runs.models import Checkpoint, Interrupt, Run
+from runs.models import Checkpoint, Event, Interrupt, Run
 from tests import builders
 from tests.benchmarks.desk import Desk
 
@@ -43,6 +43,15 @@ def fill_up(desk: Desk, *, to: int) -> None:
         columns |= {"deadline": "t.deadline + n.n * interval '1 second'"}
         columns |= {"risk_rank": "n.n % 3", "risk": "(array['high', 'medium', 'low'])[1 + n.n % 3]"}
         cursor.execute(copy_rows(Interrupt, template.pk, columns, numbers))
+        # As if of a version that recorded no digests of rows: the copies are not those that the template's events recorded.
+        columns = {
+            "run_id": "r.id",
+            "row_digests": "NULL",
+            "announced_seq": "NULL",
+            "announced_at": "clock_timestamp()",
+        }
+        first = Event.objects.filter(run=template.run_id).earliest("seq")
+        cursor.execute(copy_rows(Event, first.pk, columns | {"at": "clock_timestamp()"}, numbers))
         cursor.execute("VACUUM ANALYZE")
 
 

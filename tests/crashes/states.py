@@ -18,6 +18,8 @@ OWN = ("runs_", "ledger_", "reviewqueue_", "django_q_ormq")
 STAYS = {
     "runs_agent",
     "runs_calllabel",
+    "runs_configurationhead",
+    "runs_configurationrecord",
     "runs_connection",
     "runs_effectrule",
     "runs_policy",

@@ -20,7 +20,7 @@ from runs import acting, lifecycle, resuming, safe_points, settling
 from runs.checkpoints import Snapshot
 from runs.decisions import Answer
 from runs.facts import AskedFact
-from runs.models import Agent, Connection, EffectRule, Interrupt, Run
+from runs.models import Agent, Connection, Interrupt, Run
 from tests import builders
 from tests.crashes.receiver import SPECIFICATION, Receiver
 
@@ -51,7 +51,7 @@ def begin(receiver: Receiver) -> Story:
     agent, reviewer = builders.an_agent(), builders.a_reviewer()
     Connection.objects.get_or_create(agent=agent, name="erp", defaults={"base_url": receiver.address})
     Connection.objects.filter(agent=agent).update(base_url=receiver.address)
-    EffectRule.objects.get_or_create(agent=agent, name_pattern="issue_*", defaults={"reason": "approval.action"})
+    builders.a_rule(agent=agent)
     checked = {"check_by": "connection", "connection": "erp", "path": "/pr/4711", "pointer": "/specification"}
     fact = AskedFact(name="specification", value=SPECIFICATION, **checked)
     return Story(

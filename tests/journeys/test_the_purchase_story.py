@@ -16,7 +16,7 @@ import pytest
 
 from reviewqueue import tasks
 from reviewqueue.keys import make_agent_key, make_personal_token
-from runs.models import Connection, EffectRule, Interrupt, Run
+from runs.models import Connection, Interrupt, Run
 from runs.timeline import find_break
 from tests import builders
 from tests.own_processes import eventually, free_port
@@ -103,7 +103,7 @@ def answers(address: str) -> bool:
 def a_world(queue: str, records: str) -> World:
     agent = builders.an_agent()
     Connection.objects.create(agent=agent, name="erp", base_url=records)
-    EffectRule.objects.create(agent=agent, name_pattern="issue_*", reason="approval.action")
+    builders.a_rule(agent=agent)
     builders.a_policy("evidence.missing")
     builders.a_policy("approval.action")
     world = World(queue, records, make_agent_key(agent).text)

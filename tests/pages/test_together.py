@@ -11,7 +11,7 @@ from django.test import Client
 from ledger import clock
 from reviewqueue import desk as acts
 from runs.amending import Amendment, amend_wait
-from runs.models import Decision, Event, Interrupt, Policy
+from runs.models import Decision, Event, Interrupt
 from tests import builders
 from tests.pages import desk
 from tests.pages.test_inbox import decide
@@ -176,7 +176,7 @@ def test_a_rejection_that_ends_the_run_says_so_first_and_offers_no_undo():
     """A page promised that the agent "gets your reason and goes on", and that the no could be taken back."""
     client = desk.signed_in(desk.lena())
     waits = [desk.a_refund(1)]
-    Policy.objects.update(on_reject="cancel")
+    builders.change_policies(on_reject="cancel")
     waits += [desk.a_refund(2)]
     alone = client.get(f"/interrupts/{waits[0].public_id}").content.decode()
     assert "the run is cancelled, and what it did is taken back" in alone
@@ -206,7 +206,7 @@ def test_the_sum_on_the_button_is_exact_however_large():
 def test_what_was_decided_is_told_by_its_verdict_and_undo_says_until_when():
     client = desk.signed_in(desk.lena())
     waits = [desk.a_refund(number) for number in range(2)]
-    Policy.objects.update(undo=timedelta(minutes=5))
+    builders.change_policies(undo=timedelta(minutes=5))
     told = press(client, form_of(page_of(client, waits)), "reject")
     until = Decision.objects.order_by("id").first().created_at + timedelta(minutes=5)
     for interrupt in waits:

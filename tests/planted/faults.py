@@ -38,6 +38,7 @@ from reviewqueue import (
 from reviewqueue.api import authentication
 from reviewqueue.api.problems import Unauthenticated
 from reviewqueue.api.throttling import CallsPerMinute
+from reviewqueue.doctor import records, rows
 from reviewqueue.pages import characters, draft_fields, drafting, values
 from reviewqueue.serving.asgi_bridge import BoundedApplication
 from reviewqueue.serving.request_bodies import BodyLimits
@@ -59,6 +60,7 @@ from runs import (
     resuming,
     revocation,
     signals,
+    verification,
 )
 from runs.models import Event, FactStatus, Permit, Queue
 from tests.attack import test_activity_of_others
@@ -72,6 +74,7 @@ from tests.reviewqueue import (
     test_rate_limits,
     test_request_ids,
     test_sign_in_limits,
+    test_tampering,
 )
 from tests.runs import (
     test_acting,
@@ -401,6 +404,51 @@ def a_spent_permit_begins_another_effect() -> None:
 )
 def an_answer_taken_back_leaves_its_permit() -> None:
     interrupts.void_permits = nothing
+
+
+@fault(seen_by=test_tampering.test_a_permit_changed_past_the_triggers_begins_no_effect, costs=(12, 24))
+def a_permit_is_not_compared_with_its_decision() -> None:
+    acting.find_changed_permit = lambda *_, **__: ""
+
+
+@fault(seen_by=test_tampering.test_a_permit_whose_end_was_moved_begins_no_effect, costs=(24,))
+def a_permit_is_not_compared_with_its_event() -> None:
+    verification.find_changed = lambda *_, **__: ""
+
+
+@fault(seen_by=test_tampering.test_an_effect_whose_outcome_was_changed_is_not_begun_again, costs=(5, 24))
+def an_effect_is_not_compared_with_its_event() -> None:
+    acting.find_changed = lambda *_, **__: ""
+
+
+@fault(seen_by=test_tampering.test_a_changed_request_is_not_decided, costs=(12, 24))
+def a_request_is_not_compared_with_what_was_recorded() -> None:
+    gateway.find_changed_request = lambda *_: ""
+
+
+@fault(seen_by=test_tampering.test_a_policy_changed_in_place_opens_and_decides_nothing, costs=(24,))
+def a_policy_is_not_compared_at_a_decision() -> None:
+    gateway.is_as_recorded = lambda *_: True
+
+
+@fault(seen_by=test_tampering.test_a_policy_changed_in_place_opens_and_decides_nothing, costs=(24,))
+def a_policy_is_not_compared_when_a_request_is_opened() -> None:
+    policies.refuse_changed_policy = nothing
+
+
+@fault(seen_by=test_tampering.test_a_checkpoint_changed_with_its_digest_goes_to_no_worker, costs=(24,))
+def a_checkpoint_is_not_compared_with_its_event() -> None:
+    resuming.find_changed = lambda *_: ""
+
+
+@fault(seen_by=test_tampering.test_a_changed_record_is_named_by_the_doctor, costs=(24,))
+def the_doctor_does_not_compare_records_with_events() -> None:
+    rows.find_changed_records = lambda _: ""
+
+
+@fault(seen_by=test_tampering.test_a_changed_policy_is_named_by_the_doctor, costs=(24,))
+def the_doctor_does_not_compare_the_configuration() -> None:
+    records.changed_configuration = lambda: iter(())
 
 
 @fault(

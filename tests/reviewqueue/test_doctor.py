@@ -35,6 +35,7 @@ from runs.timeline import find_break
 from tests import builders
 from tests.ledger.effect_builders import an_effect
 from tests.runs.acting_builders import a_leased_run, a_permit, a_rule, begin, report
+from tests.unguarded import without_guards
 
 pytestmark = pytest.mark.django_db
 
@@ -62,6 +63,14 @@ def noted() -> list[str]:
 def one(words: str, **wanted: Any) -> str:
     """The one wrong thing, which has these words."""
     wrong = found(**wanted)
+    assert len(wrong) == 1, wrong
+    assert words in wrong[0]
+    return wrong[0]
+
+
+def among(words: str) -> str:
+    """The one wrong thing with these words, beside the record that the test changed to bring it about."""
+    wrong = [it for it in found() if not it.startswith("records:")]
     assert len(wrong) == 1, wrong
     assert words in wrong[0]
     return wrong[0]
@@ -104,8 +113,9 @@ def test_a_house_in_order_is_told_so():
 )
 def test_a_broken_timeline_is_found(breaking: Callable[[Run], object], words: str):
     run = lives()[0]
-    breaking(run)
-    assert run.public_id in one(words)
+    with without_guards():
+        breaking(run)
+    assert [it for it in found() if run.public_id in it and words in it]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +136,7 @@ def test_a_run_that_nobody_can_move_is_found():
     run = lives()[0]
     Run.objects.filter(pk=run.pk).update(open_waits=0)
     Interrupt.objects.filter(run=run).update(status="expired")
-    one("nobody holds it, nothing waits and nothing may go on")
+    among("nobody holds it, nothing waits and nothing may go on")
 
 
 def test_a_continuation_that_the_run_does_not_know_is_found():
@@ -146,13 +156,15 @@ def a_told_run() -> Run:
 def recut(run: Run, *, keep: int, **changed: Any) -> None:
     """What somebody does who can write every row: cut the end of a timeline, or change an event, and make all behind fit."""
     prev = ""
-    Event.objects.filter(run=run, seq__gt=keep).delete()
+    with without_guards():
+        Event.objects.filter(run=run, seq__gt=keep).delete()
     for event in Event.objects.filter(run=run).order_by("seq"):
         for name, value in changed.items():
             setattr(event, name, value)
         event.prev = prev
         event.digest = prev = digest(event.covered())
-        Event.objects.filter(pk=event.pk).update(prev=event.prev, digest=event.digest, **changed)
+        with without_guards():
+            Event.objects.filter(pk=event.pk).update(prev=event.prev, digest=event.digest, **changed)
     Run.objects.filter(pk=run.pk).update(timeline_seq=keep, timeline_head=prev)
 
 
@@ -160,10 +172,11 @@ def recut(run: Run, *, keep: int, **changed: Any) -> None:
 def test_two_events_that_changed_places_are_found():
     run = lives()[1]
     first, second = Event.objects.filter(run=run, seq__in=(2, 3)).order_by("seq")
-    Event.objects.filter(pk=first.pk).update(seq=99)
-    Event.objects.filter(pk=second.pk).update(seq=2)
-    Event.objects.filter(pk=first.pk).update(seq=3)
-    assert run.public_id in one("event 2 does not follow event 1")
+    with without_guards():
+        Event.objects.filter(pk=first.pk).update(seq=99)
+        Event.objects.filter(pk=second.pk).update(seq=2)
+        Event.objects.filter(pk=first.pk).update(seq=3)
+    assert run.public_id in among("event 2 does not follow event 1")
 
 
 @pytest.mark.proves(24)
@@ -171,7 +184,8 @@ def test_two_events_that_changed_places_are_found():
 def test_a_flip_in_any_column_of_an_event_is_found(column: str):
     run = lives()[1]
     other = {"at": clock.now() + AGES_AGO, "refs": {"interrupt": "int_other"}}.get(column, "other")
-    Event.objects.filter(run=run, seq=2).update(**{column: other})
+    with without_guards():
+        Event.objects.filter(run=run, seq=2).update(**{column: other})
     one(f"{run.public_id}: event ")
 
 
@@ -180,7 +194,7 @@ def test_a_tail_cut_off_with_its_head_made_to_fit_leaves_a_gap_in_the_feed():
     run = a_told_run()
     recut(run, keep=3)
     assert find_break(Run.objects.get(pk=run.pk)) == ""
-    one("feed: the feed of purchase-requests lacks ")
+    among("feed: the feed of purchase-requests lacks ")
 
 
 @pytest.mark.proves(24)
@@ -189,7 +203,7 @@ def test_the_newest_event_of_a_feed_cut_off_is_found():
     newest = Event.objects.exclude(announced_seq=None).order_by("-announced_seq")[0].run
     assert find_break(newest) == ""
     recut(newest, keep=newest.timeline_seq - 1)
-    one("feed: the feed of purchase-requests lacks its last 1, up to number ")
+    among("feed: the feed of purchase-requests lacks its last 1, up to number ")
 
 
 @pytest.mark.proves(24)
@@ -261,7 +275,8 @@ def test_a_run_that_moved_meanwhile_is_looked_at_again(monkeypatch: pytest.Monke
 
 def test_the_newest_timelines_alone_may_be_read():
     older, newer = builders.a_waiting_interrupt().run, builders.a_waiting_interrupt().run
-    Event.objects.filter(run=older, seq=1).update(actor="x")
+    with without_guards():
+        Event.objects.filter(run=older, seq=1).update(actor="x")
     assert found(newest=1) == []
     assert newer.pk > older.pk
     one("event 1 was changed", newest=2)
@@ -281,9 +296,9 @@ def test_a_permit_without_its_decision_is_found():
     permit = a_permit(a_leased_run())
     permit.decision.status = "revoked"
     permit.decision.save(update_fields=["status"])
-    one(f"permit {permit.public_id} is good, though its decision is revoked")
+    among(f"permit {permit.public_id} is good, though its decision is revoked")
     Permit.objects.update(void_at=clock.now())
-    assert found() == []
+    assert [it for it in found() if it.startswith("orphans")] == []
 
 
 # --- work -------------------------------------------------------------------------------------------------------------
@@ -442,7 +457,7 @@ def test_a_queue_that_nobody_may_decide_in_is_wrong_once_somebody_waits_there():
     assert any("nobody may decide in night-shift" in words for words in noted())
     interrupt = builders.a_waiting_interrupt()
     Interrupt.objects.filter(pk=interrupt.pk).update(queue=queue)
-    one("nobody may decide in night-shift, where 1 wait")
+    among("nobody may decide in night-shift, where 1 wait")
 
 
 def test_a_doubt_that_nobody_owns_is_found():

@@ -8,15 +8,18 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.db import transaction
 
-from ledger import clock, tokens
+from ledger import clock, row_digests, tokens
 from ledger.attempts import attempt_token
 from ledger.canonical import digest
 from ledger.public_ids import new_id
 from ledger.states import EffectStatus
 from reviewqueue import authority
-from runs import acting, continuations, leases, permits, standing
+from runs import acting, continuations, leases, permits, questions, standing
+from runs.decisions import Answer
 from runs.models import Agent, Checkpoint, Decision, EffectRule, Fact, FactCheck, Interrupt, Permit, Policy, Queue, Run
 from runs.states import DecisionStatus, InterruptStatus, RunStatus
+from runs.timeline import note
+from tests.builders import recorded
 
 KEY = "order:PR-4711"
 ORDER = "issue_purchase_order"
@@ -39,7 +42,7 @@ def an_agent(slug: str = "purchasing") -> Agent:
 
 
 def a_rule(pattern: str = "issue_*", agent: Agent | None = None) -> EffectRule:
-    return EffectRule.objects.create(agent=agent or an_agent(), name_pattern=pattern, reason="approval.action")
+    return recorded(EffectRule(agent=agent or an_agent(), name_pattern=pattern, reason="approval.action"))
 
 
 @transaction.atomic
@@ -51,6 +54,7 @@ def a_leased_run(agent: Agent | None = None, **columns: Any) -> Run:
     run.lease_until = now
     run.save(force_insert=True)
     a_checkpoint(run)
+    note(run, "run.started", actor="system:test", at=now)
     leases.grant_lease(run, seconds=60, now=now)
     standing.store(run, now)
     return run
@@ -58,7 +62,7 @@ def a_leased_run(agent: Agent | None = None, **columns: Any) -> Run:
 
 def a_checkpoint(run: Run, number: int = 0) -> Checkpoint:
     run.checkpoint_number = number
-    return Checkpoint.objects.create(
+    checkpoint = Checkpoint.objects.create(
         run=run,
         number=number,
         epoch=run.epoch,
@@ -68,6 +72,8 @@ def a_checkpoint(run: Run, number: int = 0) -> Checkpoint:
         digest=digest({}),
         created_at=clock.now(),
     )
+    row_digests.collect(run.public_id, checkpoint)
+    return checkpoint
 
 
 def a_worker_fact(run: Run, name: str = "stock", **columns: Any) -> Fact:
@@ -122,9 +128,13 @@ def a_permit(
         kind="approval",
         reason=reason,
         queue=queue,
-        policy=Policy.objects.filter(reason=reason).first() or Policy.objects.create(reason=reason),
+        policy=Policy.objects.filter(reason=reason).first() or recorded(Policy(reason=reason)),
         title="Order?",
         proposal=call,
+        call_digest=questions.call_digest(call),
+        content_digest=questions.content_digest(
+            title="Order?", message="", proposal=call, evidence=[], input_schema=True, facts={}
+        ),
         risk="high",
         risk_rank=0,
         status=InterruptStatus.ANSWERED,
@@ -137,6 +147,8 @@ def a_permit(
         interrupt=interrupt,
         round=1,
         state_version=1,
+        content_digest=interrupt.content_digest,
+        digest=Answer(verdict="approve").digest(),
         by=a_person("reviewer@example.org", "desk"),
         cause="person",
         verdict="approve",
@@ -144,7 +156,13 @@ def a_permit(
         closes=True,
         created_at=now,
     )
-    return permits.make_permit(decision, run=run, call=call, valid_until=now + ttl)
+    locked = Run.objects.locked().get(pk=run.pk)
+    permit = permits.make_permit(decision, run=locked, call=call, valid_until=now + ttl)
+    for row in (interrupt, decision):
+        row_digests.collect(locked.public_id, row)
+    note(locked, "interrupt.answered", actor="system:test", at=now, interrupt=interrupt.public_id)
+    standing.store(locked, now)
+    return permit
 
 
 def lease_token(run: Run, fence: int | None = None) -> str:

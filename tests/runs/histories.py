@@ -38,7 +38,7 @@ from runs.checking import Found
 from runs.checkpoints import Snapshot
 from runs.continuations import open_continuation
 from runs.facts import AskedFact
-from runs.models import Continuation, EffectRule, Hold, Interrupt, Run
+from runs.models import Continuation, Hold, Interrupt, Run
 from runs.questions import AskedWait
 from runs.resuming import Claimed
 from runs.settling import RETRIED
@@ -70,7 +70,7 @@ class Story:
     def __init__(self) -> None:
         number = next(_numbers)
         self.agent = builders.an_agent(f"agent-{number}")
-        EffectRule.objects.create(agent=self.agent, name_pattern="issue_*", reason="approval.action")
+        builders.a_rule(agent=self.agent)
         builders.a_connection("erp", self.agent)
         self.people = [builders.a_reviewer("ana@example.org"), builders.a_reviewer("ben@example.org")]
         self.olga = builders.a_person("olga@example.org", "agent-owners")

@@ -44,6 +44,7 @@ from tests.runs.acting_builders import (
     let_go,
     report,
 )
+from tests.unguarded import without_guards
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -58,7 +59,8 @@ def open_holds(run: Run) -> list[tuple[str, str]]:
 
 def timeline(run: Run) -> list[str]:
     assert find_break(Run.objects.get(pk=run.pk)) == ""
-    return list(Event.objects.filter(run=run).order_by("seq").values_list("type", flat=True))
+    by_verbs = Event.objects.filter(run=run).exclude(actor="system:test")
+    return list(by_verbs.order_by("seq").values_list("type", flat=True))
 
 
 def an_unknown_effect(run: Run) -> Effect:
@@ -84,7 +86,7 @@ def test_a_worker_with_a_lease_begins_an_effect_and_gets_its_token():
 def test_the_timeline_names_the_call_by_its_digest_and_not_its_content():
     run = a_leased_run()
     begin(run)
-    refs = Event.objects.get(run=run).refs
+    refs = Event.objects.get(run=run, type="effect.begun").refs
     assert refs["digest"].startswith("rq1:")
     assert "184000.00" not in str(refs)
 
@@ -245,7 +247,8 @@ def test_a_fact_that_this_very_lease_stated_is_fresh():
     checkpoint = run.checkpoints.get()
     a_worker_fact(run)
     checkpoint.fence = run.fence
-    checkpoint.save()
+    with without_guards():
+        checkpoint.save()
     assert begin(run).perform
 
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from ledger.models import Effect
+from reviewqueue.doctor.records import find_changed_records
 from runs import control, halting
 from runs.models import Run
 from runs.standing import standing
@@ -266,6 +267,7 @@ class Histories(RuleBasedStateMachine):
         assert self.run.ended_at, f"it never ends: {self.run.status}"
         self.rows_keep_the_promises()
         self.nothing_was_done_twice_without_a_reason()
+        assert find_changed_records(self.run) == "", "its events record every row as it is"
         figures.count("random histories", "every invariant held after each move, and each came to an end")
 
     def lend_a_hand(self) -> None:

@@ -16,6 +16,7 @@ from ledger.exact import ABSENT
 from ledger.models import Effect
 from ledger.states import On
 from reviewqueue import authority, gateway
+from reviewqueue.doctor.records import find_changed_records
 from runs import expiry
 from runs.acting import begin_effect, report_effect
 from runs.checkpoints import Snapshot
@@ -329,3 +330,4 @@ def walk_along_the_table(walk: Walk, *, steps: int) -> None:
         assert run.expires_at or run.lease_until or run.ended_at or run.ending, f"{verb}: no end"
         before = after
     assert find_break(walk.run()) == ""
+    assert find_changed_records(walk.run()) == ""

@@ -43,7 +43,15 @@ UNDER_LEASE = ("not_found", "lease_lost", "run_finished")
 #: What a new run may meet that names a parent.
 UNDER_A_PARENT = ("too_deep", "run_finished", "run_cancelled")
 #: What a new wait may meet.
-ASKING = ("policy_refuses", "correlation_taken", "no_decider", "schema_unsupported", "key_invalid", "key_reused")
+ASKING = (
+    "policy_refuses",
+    "record_changed",
+    "correlation_taken",
+    "no_decider",
+    "schema_unsupported",
+    "key_invalid",
+    "key_reused",
+)
 #: What closed a wait.
 CLOSED = ("already_decided", "withdrawn", "expired", "superseded", "cancelled")
 DECIDING = (
@@ -53,6 +61,7 @@ DECIDING = (
     "claimed_by_other",
     "stale_version",
     "input_invalid",
+    "record_changed",
     *WITH_KEY,
 )
 

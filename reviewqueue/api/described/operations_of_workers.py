@@ -231,6 +231,7 @@ WORKERS: dict[tuple[str, str], Operation] = {
             "call_not_approved",
             "permit_used",
             "permit_expired",
+            "record_changed",
             "name_disguised",
             "not_ready",
         ),

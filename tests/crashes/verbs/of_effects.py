@@ -8,7 +8,7 @@ from ledger import clock
 from ledger.models import Effect
 from ledger.probes import Looked
 from runs import expiry, probing, settling, suspending
-from runs.models import EffectRule, Hold, Run
+from runs.models import Hold, Run
 from tests import builders
 from tests.crashes.verbs import Act, verb
 from tests.crashes.verbs.of_workers import an_answered_wait
@@ -45,7 +45,7 @@ def lost_with_an_effect(key: str = "order") -> Run:
 @verb("runs.acting.begin_effect")
 def an_effect_is_begun_under_its_permit() -> Act:
     interrupt = an_answered_wait()
-    EffectRule.objects.get_or_create(agent=interrupt.agent, name_pattern="issue_*", reason="approval.action")
+    builders.a_rule(agent=interrupt.agent)
     [claimed] = builders.claim(interrupt.agent)
     [permit] = claimed.permits
     words = {"token": claimed.lease.token, "permit": permit.public_id, "request_key": "the-intent"}

@@ -1,0 +1,33 @@
+from django.db import migrations
+
+from ledger.guards import GuardTable
+
+
+class Migration(migrations.Migration):
+    dependencies = [("ledger", "0006_unknown_outcomes_are_looked_up")]
+
+    operations = [
+        GuardTable(
+            "ledger_effect",
+            [
+                "id",
+                "public_id",
+                "scope",
+                "key",
+                "name",
+                "call",
+                "call_digest",
+                "repeat",
+                "stable_key",
+                "compensation",
+                "compensate_on",
+                "undoes_id",
+                "undoes_attempt",
+                "probe",
+                "owner_id",
+                "created_at",
+            ],
+        ),
+        GuardTable("ledger_effectreport", ["id", "effect_id", "attempt", "status", "by", "at", "body"]),
+        GuardTable("ledger_order", ["id", "effect_id", "person_id", "reason", "ordered_at"]),
+    ]

@@ -1,0 +1,97 @@
+"""Digests of the rows that a transaction writes, collected until an event of their run takes them into its chain.
+
+A model that the chain covers has ``covered_as`` (the row's name in events, such as ``decision:dec_...``) and
+``covered_parts``: which columns the digest of each part covers. A part is digested again only when it is written, so
+columns that never change are compared with what was recorded when the row was created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar, Protocol
+
+from django.db import DEFAULT_DB_ALIAS, connections
+
+from ledger.canonical import digest
+
+#: The name of the part whose columns never change.
+FIXED = ""
+CONTENT = "content"
+STATE = "state"
+
+
+class CoveredRow(Protocol):
+    """A row that the chain of its run covers."""
+
+    covered_parts: ClassVar[Mapping[str, tuple[str, ...]]]
+
+    @property
+    def covered_as(self) -> str: ...
+
+
+def name_of(row: CoveredRow, part: str) -> str:
+    """Return the name of a part in an event: ``effect:eff_...`` or ``effect:eff_....state``."""
+    return f"{row.covered_as}.{part}" if part else row.covered_as
+
+
+def row_digest(row: CoveredRow, part: str) -> str:
+    """Return the digest of one part of a row as it is in memory."""
+    return digest({column: plain(getattr(row, column)) for column in row.covered_parts[part]})
+
+
+def plain(value: Any) -> Any:
+    """Return a column's value as JSON: times in UTC with microseconds, durations in seconds."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="microseconds")
+    if isinstance(value, timedelta):
+        return str(value.total_seconds())
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: plain(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(member) for member in value]
+    return value
+
+
+# --- collecting -------------------------------------------------------------------------------------------------------
+
+
+def collect(scope: str, row: CoveredRow, *parts: str) -> None:
+    """Note that parts of a row of the run ``scope`` were written (all parts unless some are named)."""
+    written = _written().setdefault(scope, {})
+    for part in parts or row.covered_parts:
+        written[name_of(row, part)] = (row, part)
+
+
+def take(scope: str) -> dict[str, str]:
+    """Return the digests of what was written for the run since its last event, as the rows are now."""
+    written = _written().pop(scope, {})
+    return {name: row_digest(row, part) for name, (row, part) in written.items()}
+
+
+def any_written(scope: str) -> bool:
+    """Tell whether rows of the run were written since its last event."""
+    return bool(_written().get(scope))
+
+
+def forget() -> None:
+    """Forget what a transaction that was rolled back had written."""
+    _written().clear()
+
+
+def not_taken() -> list[str]:
+    """Return the names of written rows that no event has taken."""
+    return sorted(name for written in _written().values() for name in written)
+
+
+def _written() -> dict[str, dict[str, tuple[CoveredRow, str]]]:
+    """Return what this thread's connection has written."""
+    here = connections[DEFAULT_DB_ALIAS]
+    found: dict[str, dict[str, tuple[CoveredRow, str]]] | None = getattr(here, "_written_rows", None)
+    if found is None:
+        found = here._written_rows = {}  # type: ignore[attr-defined]  # a place of ours beside Django's
+    return found

@@ -1,0 +1,52 @@
+"""What was configured: a chain of digests over the policies and effect rules of the whole installation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+
+from ledger.exact import ExactJSONField
+
+
+class ConfigurationRecord(models.Model):
+    """One policy version or effect rule that was created or removed, append-only; ``digest`` covers it and ``prev``."""
+
+    seq = models.PositiveIntegerField(unique=True)
+    kind = models.CharField(max_length=20, help_text="policy or effect_rule")
+    subject = models.BigIntegerField(help_text="the id of the row")
+    action = models.CharField(max_length=8, help_text="created or removed")
+    content = ExactJSONField(help_text="the row's columns")
+    actor = models.CharField(max_length=300)
+    at = models.DateTimeField()
+    prev = models.CharField(max_length=68, blank=True)
+    digest = models.CharField(max_length=68)
+
+    class Meta:
+        indexes = [models.Index(fields=["kind", "subject", "-seq"], name="records_of_a_configured_row")]
+
+    def __str__(self) -> str:
+        return f"{self.seq} {self.kind} {self.subject} {self.action}"
+
+    def covered(self) -> dict[str, Any]:
+        """Return what the digest covers."""
+        return {
+            "seq": self.seq,
+            "kind": self.kind,
+            "subject": self.subject,
+            "action": self.action,
+            "content": self.content,
+            "actor": self.actor,
+            "at": self.at.isoformat(timespec="microseconds"),
+            "prev": self.prev,
+        }
+
+
+class ConfigurationHead(models.Model):
+    """The end of the chain of configuration records: one row, whose lock orders those who add to it."""
+
+    seq = models.PositiveIntegerField(default=0)
+    digest = models.CharField(max_length=68, blank=True)
+
+    def __str__(self) -> str:
+        return f"{self.seq} {self.digest}"

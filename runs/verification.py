@@ -1,0 +1,143 @@
+"""Compares stored rows with the digests that the events of their run recorded, where an effect, a decision or a claim
+relies on them.
+
+Each function returns the name of what was changed, as ``Event.row_digests`` names it, and an empty text when nothing was.
+Runs that began in a version that recorded no digests: their rows of that time are compared with each other only.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Q
+from django.db.models.functions import StrIndex
+
+from ledger import compiled
+from ledger.canonical import digest
+from ledger.compiled import Compiled
+from ledger.exact import ABSENT, dumps
+from ledger.row_digests import CoveredRow, name_of, row_digest
+from runs.decisions import Answer
+from runs.models import Decision, Event, Interrupt, Permit, Run
+from runs.questions import call_digest, digest_of
+
+
+def find_changed_permit(run: Run, permit: Permit, *, new_effect: str = "") -> str:
+    """Compare a permit with its call, its decision, its request and the events that recorded them.
+
+    ``new_effect`` is the key of the effect that it is to begin, where none of this key is stored: none may have begun.
+    """
+    decision = permit.decision
+    interrupt = decision.interrupt
+    if not is_what_was_decided(permit):
+        return permit.covered_as
+    if not is_what_was_said(decision):
+        return decision.covered_as
+    if not has_its_call_digest(interrupt):
+        return f"{interrupt.covered_as}.content"
+    return find_changed(run, [permit, decision, interrupt], new_effect=new_effect)
+
+
+def find_changed_request(run: Run, interrupt: Interrupt) -> str:
+    """Compare a request with its own digests and the events that recorded it."""
+    if not is_what_was_shown(interrupt):
+        return f"{interrupt.covered_as}.content"
+    return find_changed(run, [interrupt])
+
+
+def is_what_was_decided(permit: Permit) -> bool:
+    """Tell whether the permit's call is the one that its decision approved, or edited."""
+    decision, proposal = permit.decision, permit.decision.interrupt.proposal
+    if proposal is None or decision.content_digest != decision.interrupt.content_digest:
+        return False
+    arguments = proposal["arguments"] if decision.arguments is None else decision.arguments
+    approved = digest({"name": proposal["name"], "arguments": arguments})
+    return approved == permit.digest == digest(permit.call)
+
+
+def is_what_was_said(decision: Decision) -> bool:
+    """Tell whether a decision's verdict, input, arguments and message have its digest. NULL is no input, or JSON null."""
+    arguments = ABSENT if decision.arguments is None else decision.arguments
+    inputs = [ABSENT, None] if decision.input is None else [decision.input]
+    verdict, message = decision.verdict, decision.message
+    said = [Answer(verdict=verdict, arguments=arguments, message=message, input=given) for given in inputs]
+    return decision.digest in {answer.digest() for answer in said}
+
+
+def is_what_was_shown(interrupt: Interrupt) -> bool:
+    """Tell whether what a request shows has its content digest, and its proposal the digest of the call."""
+    return interrupt.content_digest == digest_of(interrupt) and has_its_call_digest(interrupt)
+
+
+def has_its_call_digest(interrupt: Interrupt) -> bool:
+    """Tell whether a proposal has the digest of its call; earlier versions stored none."""
+    return interrupt.call_digest in {"", call_digest(interrupt.proposal)}
+
+
+def find_changed(run: Run, rows: Iterable[CoveredRow], *, new_effect: str = "") -> str:
+    """Compare rows of the locked run with the last event that recorded each part of them."""
+    rows = list(rows)
+    if not rows:
+        return ""
+    names = {f"row_{place}": f'"{row.covered_as}' for place, row in enumerate(rows)}
+    recorded: dict[str, str] = {}
+    if new_effect:
+        names["begun"] = f'"effect":{dumps(new_effect)}'
+    for event in _naming(len(rows), new_effect=bool(new_effect)).all(run=run.pk, last=run.timeline_seq, **names):
+        if digest(event.covered()) != event.digest:
+            return f"event:{event.seq}"
+        if event.type == "effect.begun" and event.refs["effect"] == new_effect:
+            return f"effect:{new_effect}"
+        recorded |= event.row_digests or {}
+    return next(iter(changed_parts(rows, recorded, since=functools.partial(recorded_since, run))), "")
+
+
+def changed_parts(rows: Iterable[CoveredRow], recorded: dict[str, str], *, since: Any) -> Iterable[str]:
+    """Return the names of the parts that differ from what is recorded of them, or of which nothing is recorded.
+
+    ``since()`` is the time up to which the run's events recorded no digests; rows of that time need none.
+    """
+    for row in rows:
+        for part in row.covered_parts:
+            name = name_of(row, part)
+            kept = recorded.get(name)
+            if kept is None:
+                until = since()
+                if until is None or created_at(row) > until:
+                    yield name
+            elif kept != row_digest(row, part):
+                yield name
+
+
+def recorded_since(run: Run) -> datetime | None:
+    """Return the time of the run's last event that recorded no digests; ``None`` when all did."""
+    return run.events.filter(row_digests=None).order_by("-seq").values_list("at", flat=True).first()
+
+
+def created_at(row: Any) -> datetime:
+    """Return when a covered row was created."""
+    if isinstance(row, Permit):
+        row = row.decision
+    at: datetime = row.at if hasattr(row, "at") else row.created_at
+    return at
+
+
+@functools.cache
+def _naming(count: int, *, new_effect: bool) -> Compiled[Event]:
+    """Return the query of a run's events that recorded one of so many rows, or are about an effect."""
+
+    def events() -> Any:
+        places: dict[str, Any] = {
+            f"row_{place}": StrIndex("row_digests", compiled.text(f"row_{place}")) for place in range(count)
+        }
+        if new_effect:
+            places["begun"] = StrIndex("refs", compiled.text("begun"))
+        named = functools.reduce(operator.or_, [Q(**{f"at_{name}__gt": 0}) for name in places])
+        own = Event.objects.filter(run=compiled.number("run"), seq__lte=compiled.number("last"))
+        return own.alias(**{f"at_{name}": place for name, place in places.items()}).filter(named).order_by("seq")
+
+    return Compiled(events)

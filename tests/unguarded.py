@@ -1,0 +1,31 @@
+"""Writing to append-only tables in tests, as a superuser of the database could: with the triggers out of the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import connection
+
+
+@contextmanager
+def without_guards() -> Iterator[None]:
+    """Let everything be written that the triggers of append-only tables refuse."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET session_replication_role = replica")
+            try:
+                yield
+            finally:
+                if not connection.needs_rollback:
+                    cursor.execute("SET session_replication_role = DEFAULT")
+            return
+        cursor.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+        triggers = cursor.fetchall()
+        for name, _ in triggers:
+            cursor.execute(f'DROP TRIGGER "{name}"')
+        try:
+            yield
+        finally:
+            for _, sql in triggers:
+                cursor.execute(sql)
