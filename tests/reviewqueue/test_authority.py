@@ -75,3 +75,16 @@ def test_only_an_active_person_of_the_queue_before_learns_that_a_wait_was_escala
     assert authority.climbed_away_from(ben, wait.public_id) is None
     disable(ana)
     assert authority.climbed_away_from(ana, wait.public_id) is None
+
+
+def test_a_run_is_restarted_by_an_owner_who_did_not_start_it_or_by_an_operator():
+    owner, other = (builders.a_person(f"{name}@example.org", "agent-owners") for name in ("own", "two"))
+    operator, ana = builders.a_person("olga@example.org", "operators"), builders.a_reviewer()
+    run = builders.a_running_run(initiator=owner).run
+    may = {person: authority.why_not_restart(person, run) is None for person in (owner, other, operator, ana)}
+    assert may == {owner: False, other: True, operator: True, ana: False}
+    for person in may:
+        assert (authority.why_not_restart_each(person, [run])[run.pk] is None) == may[person]
+    assert authority.who_can_restart([run]) == {run.pk: ["two@example.org", "olga@example.org"]}
+    started_by_operator = builders.a_running_run(initiator=operator).run
+    assert authority.why_not_restart(operator, started_by_operator) is None

@@ -450,6 +450,13 @@ def test_after_some_tries_the_run_is_held_for_the_agents_owner():
     assert claim() == []
 
 
+def test_the_timeline_says_which_fact_holds_the_run_and_why():
+    run = held_for_a_fact()
+    refs = run.events.get(type="hold.opened").refs
+    assert (refs["kind"], refs["subject"]) == ("fact_unavailable", "specification")
+    assert refs["reason"]
+
+
 def test_the_hold_is_lifted_when_the_fact_can_be_told_again():
     [order] = waits(builders.a_wait(), facts=[a_fact()])
     answer(order)

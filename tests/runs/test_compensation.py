@@ -19,7 +19,7 @@ from runs.errors import AgentHalted, ApprovalRequired, NotPermitted, NotReady, R
 from runs.models import Continuation, EffectRule, Event, Hold, Run
 from runs.resuming import Claimed
 from tests import builders
-from tests.runs.acting_builders import OWNERS, a_leased_run, a_person, a_rule, begin, lease_token, report
+from tests.runs.acting_builders import OWNERS, a_leased_run, a_permit, a_person, a_rule, begin, lease_token, report
 from tests.unguarded import without_guards
 
 pytestmark = pytest.mark.django_db
@@ -109,6 +109,16 @@ def holds(run: Run) -> list[tuple[str, str]]:
 
 
 # --- the good path ----------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_takes_back_is_sent_no_answer_and_no_permit():
+    run = a_leased_run()
+    a_permit(run)
+    an_applied(run, "order")
+    cancel(run)
+    stop_worker(run)
+    claimed = claim(run)
+    assert (claimed.answers, claimed.permits, claimed.overtaken) == ([], [], [])
 
 
 @pytest.mark.proves(15)

@@ -133,6 +133,17 @@ def test_a_replaying_worker_gets_the_answers_and_waits_for_what_is_new():
         builders.suspend_by(run, token, builders.a_wait("step3:0", title="Another question"))
 
 
+def test_a_wait_may_name_the_queue_of_its_policy_though_the_list_of_others_does_not_have_it():
+    for slug in ("leads", "sales"):
+        builders.a_queue(slug)
+    builders.a_policy(queues=["leads"])
+    assert builders.a_waiting_interrupt(builders.a_wait(wish={"queue": "engineering"})).queue.slug == "engineering"
+    assert builders.a_waiting_interrupt(builders.a_wait(wish={"queue": "leads"})).queue.slug == "leads"
+    with pytest.raises(PolicyRefuses) as refused:
+        builders.a_waiting_interrupt(builders.a_wait(wish={"queue": "sales"}))
+    assert refused.value.extra["rule"] == "queues"
+
+
 def test_one_key_twice_in_a_request_is_refused():
     started = builders.a_running_run()
     with pytest.raises(PayloadInvalid):

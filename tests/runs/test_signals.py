@@ -121,6 +121,15 @@ def test_another_agent_has_correlations_of_its_own():
     assert wait.status == "waiting"
 
 
+def test_a_signal_that_was_kept_for_another_agent_wakes_no_wait():
+    other = builders.an_agent("another")
+    kept = signals.receive_signal(agent=other, told=told()).signal
+    wait = builders.a_waiting_interrupt(an_event())
+    kept.refresh_from_db()
+    wait.refresh_from_db()
+    assert (kept.used_by, wait.status) == (None, "waiting")
+
+
 def test_the_sweep_matches_what_a_process_left_unmatched_between_its_two_transactions():
     wait = builders.a_waiting_interrupt(an_event())
     signals._keep(agent=wait.agent, told=told())
