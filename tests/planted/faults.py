@@ -436,6 +436,19 @@ def a_policy_is_not_compared_when_a_request_is_opened() -> None:
     policies.refuse_changed_policy = nothing
 
 
+class _EqualToAnything:
+    def __ne__(self, other: object) -> bool:
+        return False
+
+
+@fault(
+    seen_by=test_tampering.test_effect_rules_or_a_mode_changed_past_the_triggers_begin_no_effect,
+    costs=(24,),
+)
+def effect_rules_are_not_compared_when_an_effect_begins() -> None:
+    approvals.json = SimpleNamespace(loads=lambda _: _EqualToAnything())
+
+
 @fault(seen_by=test_tampering.test_a_checkpoint_changed_with_its_digest_goes_to_no_worker, costs=(24,))
 def a_checkpoint_is_not_compared_with_its_event() -> None:
     resuming.find_changed = lambda *_: ""
