@@ -133,6 +133,15 @@ def nothing(*_: Any, **__: Any) -> None:
     """Do not do it."""
 
 
+@fault(
+    seen_by=test_desk.test_an_answer_by_page_can_be_undone_for_its_whole_time_whatever_closes_the_last_request,
+    costs=(),
+)
+def a_continuation_waits_for_no_time_to_undo() -> None:
+    find_obstacles = facts.find_obstacles
+    interrupts.find_obstacles = lambda *of: (find_obstacles(*of)[0], None)
+
+
 # --- what the agent may choose ----------------------------------------------------------------------------------------
 
 
@@ -377,7 +386,7 @@ def an_effect_begins_under_a_credential_that_has_ended() -> None:
 
 
 @fault(
-    seen_by=test_desk.test_an_answer_by_page_is_not_undone_after_one_by_api_let_a_worker_claim_both,
+    seen_by=test_desk.test_an_answer_that_a_worker_was_given_is_not_undone_whatever_became_of_the_worker,
     costs=(3, 4),
 )
 def a_claim_does_not_record_that_a_worker_has_the_answer() -> None:
