@@ -190,7 +190,7 @@ def reopen_interrupt(
     The new round has the policy's time, or keeps ``deadline``. ``only`` these decisions are lost: the votes of others for
     the same content count on.
 
-    Only before the continuation is leased, or while its lessee has begun no effect yet; the caller has checked that.
+    Only while no effect was begun on the answer; the caller has checked that.
     """
     move_decisions(interrupt, verb, only=only)
     if only is not None:
