@@ -22,6 +22,7 @@ from runs.endings import end_run
 from runs.errors import ApprovalLost, ApprovalRequired
 from runs.interrupts import free_keys, reopen_interrupt, siblings_of
 from runs.leases import end_lease
+from runs.lineage import is_queue_allowed
 from runs.models import Decision, Interrupt, Permit, Run
 from runs.permits import void_permits
 from runs.states import DecisionStatus, InterruptStatus, RunStatus
@@ -80,7 +81,7 @@ def refuse_lost_approval(run: Run, lost: LostApproval, *, now: datetime) -> Refu
     [interrupt] = _locked([lost.interrupt.pk])
     reason = interrupt.reason
     is_newest = _is_at_the_newest_boundary(run, interrupt)
-    if is_newest and not was_acted_on(run, [interrupt]):
+    if is_newest and is_queue_allowed(interrupt, interrupt.queue) and not was_acted_on(run, [interrupt]):
         end_lease(run)
         run.fence += 1
         _ask_again(run, interrupt, lost.decisions, now=now)
@@ -119,7 +120,8 @@ def revoke_lost_answers(
     """Judge what a claim continues on: the answers of its boundary, and older ones that may still allow an effect.
 
     Returns whether a request is open again, in which case nothing may be leased, and what remains of ``said``. Answers of
-    the boundary on which an effect was begun count as older ones.
+    the boundary on which an effect was begun count as older ones. A request in a queue that the policy does not allow any
+    more is not opened again: the agent asks again, in a queue that is allowed.
     """
     effects = list(effects)
     allowing = _still_allowing(said, effects, now=now)
@@ -140,7 +142,7 @@ def revoke_lost_answers(
     for interrupt in _locked(lost):
         if run.ending:
             break
-        if may_be_reopened(interrupt):
+        if may_be_reopened(interrupt) and is_queue_allowed(interrupt, interrupt.queue):
             _ask_again(run, interrupt, lost[interrupt.pk], now=now)
             reopened = True
         else:
@@ -174,7 +176,9 @@ def _still_allowing(said: Said, effects: Iterable[Effect], *, now: datetime) -> 
 
 
 def _locked(interrupt_pks: Iterable[int]) -> list[Interrupt]:
-    rows = Interrupt.objects.select_for_update(of=("self",), no_key=True).select_related("policy", "checkpoint")
+    rows = Interrupt.objects.select_for_update(of=("self",), no_key=True).select_related(
+        "policy", "checkpoint", "queue"
+    )
     return list(rows.defer("checkpoint__state").filter(pk__in=list(interrupt_pks)).order_by("id"))
 
 

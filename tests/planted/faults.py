@@ -66,6 +66,7 @@ from runs.models import Event, FactStatus, Permit, Queue
 from tests.attack import test_activity_of_others
 from tests.pages import test_csrf_failure, test_disguised_calls, test_large_values
 from tests.reviewqueue import (
+    test_authority,
     test_desk,
     test_error_reports,
     test_file_permissions,
@@ -443,6 +444,14 @@ def a_policy_is_not_compared_at_a_decision() -> None:
 @fault(seen_by=test_tampering.test_a_policy_changed_in_place_opens_and_decides_nothing, costs=(24,))
 def a_policy_is_not_compared_when_a_request_is_opened() -> None:
     policies.refuse_changed_policy = nothing
+
+
+@fault(
+    seen_by=test_authority.test_an_approval_ends_when_its_queue_is_not_allowed_any_more,
+    costs=(13,),
+)
+def a_queue_that_the_policy_excludes_decides_on() -> None:
+    authority.is_queue_allowed = lambda *_: True
 
 
 class _EqualToAnything:
