@@ -108,7 +108,7 @@ def why_not_decide(person: AbstractUser, interrupt: Interrupt) -> Refusal | None
 
 
 def _why_not(person: AbstractUser, interrupt: Interrupt, *, has_decided: bool) -> Refusal | None:
-    """``has_decided``: a lead's own decision stays good whoever is assigned since, as a lead assigns."""
+    """``has_decided``: a lead's own decision stays valid when others are assigned later, because leads assign."""
     queue = interrupt.queue
     if not person.is_active:
         return NotPermitted("Your account is disabled.")
@@ -154,7 +154,7 @@ def still_may_decide(decision: Decision) -> bool:
     """Tell whether an accepted decision is still authorised: by its person, or by the policy where the deadline approved.
 
     Person, queue and policy come with the decision, which the claim or the begin of an effect read under the run's lock.
-    Timers, signals and answers by default that allow no call rest on nobody's permission.
+    Timers, signals and answers by default that allow no call need no permission.
     """
     interrupt = decision.interrupt
     if decision.by is None:
