@@ -84,9 +84,11 @@ _UNDER_WAY = Compiled(
 )
 
 
-def begun_under(*, scope: str, fence: int) -> bool:
-    """Tell whether the lease of this fence began an effect, whatever became of it."""
-    return Effect.objects.filter(scope=scope, fence=fence).exists()
+def begun_since(effects: Iterable[Effect], moment: datetime) -> bool:
+    """Tell whether one of these effects was begun at that time or later, and may have happened."""
+    return any(
+        effect.status != EffectStatus.FAILED and (effect.begun_at or effect.created_at) >= moment for effect in effects
+    )
 
 
 def outcomes_of(scopes: Iterable[str]) -> dict[str, dict[str, int]]:

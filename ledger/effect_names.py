@@ -57,7 +57,7 @@ def refuse_disguised(name: str) -> None:
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Tell whether a name fits a rule's name or pattern. Case, blanks, full width and characters that nobody sees do not
+    """Tell whether a name fits a rule's name or pattern. Case, blanks, full width and invisible characters do not
     count: a reader does not see them either."""
     return fnmatchcase(_bare(name), _bare(pattern))
 

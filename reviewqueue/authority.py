@@ -21,7 +21,7 @@ from ledger.compiled import Compiled
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from runs.claims import is_claimed_by_other
 from runs.errors import NoDecider, NotPermitted, SelfReview
-from runs.lineage import applying_policies
+from runs.lineage import applying_policies, is_queue_allowed
 from runs.models import Agent, Assignee, Decision, Event, Interrupt, Policy, Queue, Run
 from runs.settling import OPERATORS, may_settle
 from runs.states import APPROVING, Cause, DecisionStatus
@@ -108,16 +108,20 @@ def why_not_decide(person: AbstractUser, interrupt: Interrupt) -> Refusal | None
 
 
 def _why_not(person: AbstractUser, interrupt: Interrupt, *, has_decided: bool) -> Refusal | None:
-    """``has_decided``: a lead's own decision stays good whoever is assigned since, as a lead assigns."""
+    """``has_decided``: a lead's own decision stays valid when others are assigned later, because leads assign."""
     queue = interrupt.queue
     if not person.is_active:
         return NotPermitted("Your account is disabled.")
     if queue is None:
         return NotPermitted("Nobody decides this: it waits for its time or for a signal.")
     groups = {"reviewers": queue.reviewers_id, "leads": queue.leads_id}
-    is_member, is_assigned, is_theirs = _STANDS.all(interrupt=interrupt.pk, person=person.pk, **groups)[0]
+    is_member, is_assigned, is_theirs, has_newer_policy = _STANDS.all(
+        interrupt=interrupt.pk, person=person.pk, **groups
+    )[0]
     if not is_member:
         return NotPermitted(f"You are not a reviewer of {queue.slug}.", who_can=who_can_decide(interrupt))
+    if has_newer_policy and not is_queue_allowed(interrupt, queue):
+        return NotPermitted(f"The policy of {interrupt.reason} no longer allows decisions in {queue.slug}.", who_can=[])
     if is_assigned and not is_theirs:
         may_lead = leads(person, queue)
         if not (may_lead and (has_decided or not _able_assignees(interrupt).exists())):
@@ -134,11 +138,12 @@ def _membership() -> QuerySet[Group]:
 
 
 def _stands() -> QuerySet[Any, tuple[Any, ...]]:
-    """Return, in one statement: is the person in the queue, is the wait anybody's, is it theirs?"""
+    """Return, in one statement: is the person in the queue, is the request assigned, to them, is there a newer policy?"""
     assigned = Assignee.objects.filter(interrupt=OuterRef("pk"))
     theirs = assigned.filter(person=compiled.number("person"), released_at=None)
     wait = Interrupt.objects.filter(pk=compiled.number("interrupt"))
-    return wait.values_list(Exists(_membership()), Exists(assigned), Exists(theirs))
+    newer = Policy.objects.filter(reason=OuterRef("reason"), pk__gt=OuterRef("policy"))
+    return wait.values_list(Exists(_membership()), Exists(assigned), Exists(theirs), Exists(newer))
 
 
 _MEMBERSHIP = Compiled(lambda: _membership().values_list("pk"))
@@ -149,7 +154,7 @@ def still_may_decide(decision: Decision) -> bool:
     """Tell whether an accepted decision is still authorised: by its person, or by the policy where the deadline approved.
 
     Person, queue and policy come with the decision, which the claim or the begin of an effect read under the run's lock.
-    Timers, signals and answers by default that allow no call rest on nobody's permission.
+    Timers, signals and answers by default that allow no call need no permission.
     """
     interrupt = decision.interrupt
     if decision.by is None:
@@ -167,6 +172,8 @@ def vote_stands(vote: Decision) -> bool:
     if person is None or not person.is_active:
         return False
     if interrupt.run.initiator_id == person.pk and not _self_review_allowed(interrupt):
+        return False
+    if not is_queue_allowed(interrupt, vote.queue or interrupt.queue):
         return False
     return any(queue is not None and _is_member(person, queue) for queue in (interrupt.queue, vote.queue))
 

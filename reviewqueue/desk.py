@@ -114,8 +114,8 @@ def comment(*, responder: AbstractUser, interrupt_id: str, text: str) -> Comment
 def undo(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
     """Undo one's own answer, within the policy's time and before a claim gave it to a worker: the request is open again.
 
-    A claim and an undo both lock the run. A worker can have the answer within the time to undo, where a later answer by
-    API let both continue. A vote that still waits for others let nothing begin, so it can be undone as long as the
+    A claim and an undo both lock the run, and no claim succeeds before the time to undo each answer of the checkpoint is
+    over. A vote that still waits for others let nothing begin, so it can be undone as long as the
     request is open, by page and by API.
     """
     run, interrupt, now = _lock(responder, interrupt_id)

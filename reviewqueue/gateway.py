@@ -138,8 +138,7 @@ def _decide(
     if weighed.status == DecisionStatus.COUNTED:
         tell_vote(run, interrupt, decision, weighed.overtaken, by=responder, now=now)
         return Receipt(decision=decision, interrupt=interrupt, permit=None, continuation=None, resume=None)
-    not_before = now + interrupt.policy.undo if door == "page" else now
-    continuation = answer_interrupt(run, interrupt, decision, answer, now=now, not_before=not_before)
+    continuation = answer_interrupt(run, interrupt, decision, answer, now=now)
     note(
         run,
         "interrupt.answered",

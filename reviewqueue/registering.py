@@ -21,7 +21,7 @@ from reviewqueue import kill_switch
 from reviewqueue.authority import OPERATORS
 from reviewqueue.delivery.addresses import AddressRefused, check_base_url
 from reviewqueue.keys import NewKey, make_agent_key, make_personal_token
-from runs.configuration import record_configuration
+from runs.configuration import CHANGED, REMOVED, record_configuration
 from runs.models import Agent, CallLabel, Connection, EffectRule, Policy, Queue
 from runs.policies import BUILT_IN
 from runs.states import EffectMode, OnExpiry, OnReject, Risk, RuleAction
@@ -88,6 +88,7 @@ def add_agent(name: str, *, owner: str, effects: str = EffectMode.LISTED) -> tup
     if Agent.objects.filter(slug=name).exists():
         raise NotAdded(f"There is an agent {name} already. A new key for it: manage.py rotate_key")
     agent = Agent.objects.create(slug=name, owner=_group(owner), effect_mode=EffectMode(effects))
+    record_configuration(agent, actor=SYSTEM)
     return agent, make_agent_key(agent, name="first key")
 
 
@@ -100,6 +101,7 @@ def set_effect_mode(agent: str, *, effects: str) -> Agent:
         raise NotAdded(f"{agent} may begin {MODE_LABELS[mode]} already.")
     of.effect_mode = mode
     of.save(update_fields=["effect_mode"])
+    record_configuration(of, actor=SYSTEM, action=CHANGED)
     return of
 
 
@@ -248,6 +250,17 @@ def add_effect_rule(pattern: str, *, agent: str, reason: str = "") -> EffectRule
     action = RuleAction.APPROVAL if reason else RuleAction.ALLOW
     rule = EffectRule.objects.create(agent=of, name_pattern=pattern, action=action, reason=reason)
     record_configuration(rule, actor=SYSTEM)
+    return rule
+
+
+@transaction.atomic
+def remove_effect_rule(pattern: str, *, agent: str) -> EffectRule:
+    """Remove the rule with exactly this pattern; effects under way are not touched."""
+    rule = EffectRule.objects.filter(agent=_find_agent(agent), name_pattern=pattern).select_related("agent").first()
+    if rule is None:
+        raise NotAdded(f"{agent} has no rule for {pattern}.")
+    record_configuration(rule, actor=SYSTEM, action=REMOVED)
+    rule.delete()
     return rule
 
 

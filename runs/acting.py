@@ -111,7 +111,10 @@ def begin_effect(
                 raise PayloadInvalid.at(
                     "/key", f"may not begin with {compensation.UNDO}, unless it takes something back now"
                 )
-            _check_declared(run, declared, undone=undone)
+            try:
+                _check_declared(run, declared, undone=undone)
+            except RecordChanged as unlike:
+                return _refuse_changed(run, key, unlike.extra["record"], now=now)
         if undone is None:
             refusal = _check_new_attempt(run, asked, known=known, still_may_decide=still_may_decide, now=now)
         else:
@@ -306,7 +309,7 @@ def _why_no_undo(agent: Agent, name: str) -> Refusal | None:
     """Return why the rules of today do not let the undo's call begin by itself."""
     try:
         rule = approval_rule(agent, name)
-    except (EffectNotAllowed, NameDisguised) as refusal:
+    except (EffectNotAllowed, NameDisguised, RecordChanged) as refusal:
         return refusal
     return None if rule is None else approval_required(rule.reason)
 
@@ -326,6 +329,8 @@ def _check_new_attempt(
         permit = find_approval(run, asked, known=known, still_may_decide=still_may_decide, now=now)
     except CallNotApproved as refusal:
         return _refuse_noted(run, asked, refusal, now=now)
+    except RecordChanged as refusal:
+        return _refuse_changed(run, asked.key, refusal.extra["record"], now=now)
     if isinstance(permit, LostApproval):
         return _refuse_noted(run, asked, refuse_lost_approval(run, permit, now=now), now=now)
     new_effect = asked.key if known is None else ""

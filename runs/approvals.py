@@ -7,18 +7,20 @@ before a try begins, under the run's lock; the permits themselves are ``permits`
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Value
+from django.db.models import OuterRef, Value
 
 from ledger import compiled
 from ledger.compiled import Compiled
 from ledger.effect_names import is_exact, is_near, matches
 from ledger.errors import NameDisguised
 from ledger.models import Effect
-from runs.errors import ApprovalRequired, CallNotApproved, EffectNotAllowed, PermitExpired
+from runs.configuration import effects_content, recorded_effects
+from runs.errors import ApprovalRequired, CallNotApproved, EffectNotAllowed, PermitExpired, RecordChanged
 from runs.models import Agent, CallLabel, EffectRule, Permit, Run
 from runs.permits import approved_otherwise, approves_for, check_permit, find_permit, standing_permits
 from runs.revocation import AUTHORITY_LOST, LostApproval, StillMayDecide, judge_permit, revoked_approval
@@ -95,11 +97,13 @@ def approval_required(reason: str) -> ApprovalRequired:
 def approval_rule(agent: Agent, name: str) -> Rule | None:
     """Return the rule by which this effect needs an approval; ``None`` where it may begin without one.
 
-    Raises ``EffectNotAllowed`` where the agent is limited to listed effects and no rule names this one, and
-    ``NameDisguised`` for a near spelling of a name that a rule or a call label has.
+    Raises ``EffectNotAllowed`` where the agent is limited to listed effects and no rule names this one,
+    ``NameDisguised`` for a near spelling of a name that a rule or a call label has, and ``RecordChanged`` where the
+    agent's rules or its mode are not as they were recorded.
     """
-    rule = rule_for(agent, name)
-    if rule is None and agent.effect_mode == EffectMode.LISTED:
+    mode, named = _mode_and_named(agent)
+    rule = _closest(agent, name, named)
+    if rule is None and mode == EffectMode.LISTED:
         raise EffectNotAllowed(f"No effect rule of {agent.slug} names {name}. Its owner can add one.", name=name)
     return rule if rule is not None and rule.action == RuleAction.APPROVAL else None
 
@@ -117,15 +121,26 @@ class Rule:
         return self.action == LABEL or is_exact(self.pattern)
 
 
-def rule_for(agent: Agent, name: str) -> Rule | None:
+def _mode_and_named(agent: Agent) -> tuple[str, list[Rule]]:
+    """Return the agent's effect mode, and its rules and labels, if mode and rules are as the newest record has them."""
+    mode, recorded, named = "", None, []
+    for pattern, action, reason in _NAMED.all(agent=agent.pk):
+        if action == MODE:
+            mode, recorded = pattern, reason
+        else:
+            named.append(Rule(pattern=pattern, action=action, reason=reason))
+    rules = [(rule.pattern, rule.action, rule.reason) for rule in named if rule.action != LABEL]
+    if recorded is None or json.loads(recorded) != effects_content(mode, rules):
+        raise RecordChanged(record=f"effect rules of {agent.slug}")
+    return mode, named
+
+
+def _closest(agent: Agent, name: str, named: list[Rule]) -> Rule | None:
     """Return the rule of this name; of several the closest: a bare name, then the longest pattern, then the stricter.
 
-    The agent chooses the name, so case, blanks, full width and characters that nobody sees do not lead past a rule. A name
+    The agent chooses the name, so case, blanks, full width and invisible characters do not lead past a rule. A name
     that is only near a closer rule (``issue-order`` beside ``issue_order``) raises ``NameDisguised``.
     """
-    named = [
-        Rule(pattern=pattern, action=action, reason=reason) for pattern, action, reason in _NAMED.all(agent=agent.pk)
-    ]
     fitting = [rule for rule in named if matches(name, rule.pattern)]
     found = max((rule for rule in fitting if rule.action != LABEL), key=_closeness, default=None)
     if found is not None and found.is_exact:
@@ -141,16 +156,19 @@ def rule_for(agent: Agent, name: str) -> Rule | None:
     return found
 
 
-#: What a row of ``_NAMED`` is that only names a call.
-LABEL = "label"
+#: What a row of ``_NAMED`` is that only names a call, and what the row is that has the agent's mode and its record.
+LABEL, MODE = "label", "mode"
 
-#: The effect rules and the call labels of an agent, in one statement.
+#: The effect rules and the call labels of an agent, its effect mode, and the record of rules and mode, in one statement.
 _NAMED = Compiled(
     lambda: (
         EffectRule.objects.filter(agent=compiled.number("agent"))
         .values_list("name_pattern", "action", "reason")
         .union(
             CallLabel.objects.filter(agent=compiled.number("agent")).values_list("name", Value(LABEL), Value("")),
+            Agent.objects.filter(pk=compiled.number("agent")).values_list(
+                "effect_mode", Value(MODE), recorded_effects(OuterRef("pk"))
+            ),
             all=True,
         )
     )

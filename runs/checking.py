@@ -22,13 +22,14 @@ from ledger.errors import NotFound, PayloadInvalid
 from ledger.transactions import use_case
 from runs import credentials
 from runs.continuations import open_continuation, pass_check, postpone_check, told_of
+from runs.decisions import was_acted_on
 from runs.endings import hold_for_effect
 from runs.errors import NotPermitted
 from runs.facts import guards_effects, holds, must_be_refreshed
 from runs.holds import is_held_by_others, lift_holds, open_hold
 from runs.leases import check_lease, end_lease
 from runs.models import Agent, Checkpoint, Connection, Continuation, Fact, FactCheck, FactKind, FactStatus, Run
-from runs.renewing import answered_at, find_overtaken, overtake
+from runs.renewing import Overtaken, answered_at, find_overtaken, overtake
 from runs.standing import store
 from runs.states import FINAL, ContinuationStatus, HoldKind
 from runs.timeline import note
@@ -200,7 +201,7 @@ def _pause_after(tries: int) -> timedelta:
 def _decide(run: Run, continuation: Continuation, facts: list[Fact], *, now: datetime) -> None:
     """Every fact could be told: overtake answers, wait for an outcome or an owner, or let the run go on."""
     changed = [fact for fact in facts if fact.last_status == FactStatus.CHANGED]
-    overtaken = find_overtaken(run, continuation.checkpoint, changed)
+    overtaken = _find_overtaken(run, continuation.checkpoint, changed)
     if overtaken is not None:
         overtake(run, continuation.checkpoint, overtaken, of=continuation, actor=SYSTEM, now=now)
         return
@@ -227,6 +228,14 @@ def _decide(run: Run, continuation: Continuation, facts: list[Fact], *, now: dat
         )
 
 
+def _find_overtaken(run: Run, checkpoint: Checkpoint, changed: list[Fact]) -> Overtaken | None:
+    """Return which answers the changed facts overtake; ``None`` also where an effect was begun on one of them."""
+    overtaken = find_overtaken(run, checkpoint, changed)
+    if overtaken is None or was_acted_on(run, overtaken.waits):
+        return None
+    return overtaken
+
+
 def _checked_until(checkpoint: Checkpoint, facts: list[Fact], *, now: datetime) -> datetime:
     """Return when the check grows old: after the policy's freshness, or when a credential ends before."""
     ends = [credentials.find_end_of_validity(fact.last_value) for fact in facts if guards_effects(fact)]
@@ -250,10 +259,10 @@ class Judged:
 def report_facts(*, agent: Agent, run_id: str, token: str, values: dict[str, Any]) -> Judged:
     """Take the values of worker-checked facts from the lease's holder, before its first effect.
 
-    A changed fact takes the lease back: the review is renewed, or the run goes to its agent to plan again. After the
-    first effect of the lease it is too late for both, and what changed is only told. A credential that is not valid leaves
-    lease and answer as they are (``refresh``); no effect begins before the worker has renewed it and reported that. Only
-    where its ``on_change`` is ``renew`` the review is renewed.
+    A changed fact ends the lease: the review is renewed, or the run goes to its agent to plan again. Once an effect was
+    begun on the answer, under this lease or an earlier one, neither happens, and the changes are only returned. A
+    credential that is not valid leaves lease and answer as they are (``refresh``); no effect begins before the worker has
+    renewed it and reported that. Only where its ``on_change`` is ``renew`` the review is renewed.
     """
     run = Run.objects.locked().select_related("agent").filter(agent=agent, public_id=run_id).first()
     if run is None:
@@ -274,8 +283,8 @@ def report_facts(*, agent: Agent, run_id: str, token: str, values: dict[str, Any
         record_value(fact, Found(value=values[fact.name]), now=now, fence=run.fence)
     changed = [fact for fact in reported if fact.last_status == FactStatus.CHANGED and fact.waived_by_id is None]
     actor = by_agent(agent.slug)
-    overtaken = find_overtaken(run, checkpoint, [fact for fact in changed if not must_be_refreshed(fact)])
-    if run.ending or overtaken is None or consulting.begun_under(scope=run.public_id, fence=run.fence):
+    overtaken = _find_overtaken(run, checkpoint, [fact for fact in changed if not must_be_refreshed(fact)])
+    if run.ending:
         overtaken = None
     if overtaken is not None:
         control = overtaken.how

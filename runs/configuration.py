@@ -1,58 +1,103 @@
-"""The history of the installation's configuration: each policy version and effect rule, chained by digests.
+"""The history of the installation's configuration: policy versions, effect rules and agents, chained by digests.
 
-``record_configuration`` is called in the transaction that creates or removes the row. A record keeps the row's columns, so
-that a column added by a later version does not make earlier records wrong.
+``record_configuration`` is called in the transaction that creates, changes or removes the row. A record keeps the row's
+columns, so that a column added by a later version does not make earlier records wrong. A record of an agent keeps its effect
+mode with all its effect rules, so that one record says what the agent may begin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import OuterRef, QuerySet, Subquery, TextField
+from django.db.models.functions import Cast
 
 from ledger import clock
 from ledger.canonical import digest
 from ledger.row_digests import plain
 from ledger.transactions import assert_open
-from runs.models import ConfigurationHead, ConfigurationRecord, EffectRule, Policy
+from runs.models import Agent, ConfigurationHead, ConfigurationRecord, EffectRule, Policy
 
-CREATED, REMOVED = "created", "removed"
-KINDS: dict[type[Policy | EffectRule], str] = {Policy: "policy", EffectRule: "effect_rule"}
+CREATED, CHANGED, REMOVED = "created", "changed", "removed"
+Configured = Policy | EffectRule | Agent
+KINDS: dict[type[Configured], str] = {Policy: "policy", EffectRule: "effect_rule", Agent: "agent"}
 HEAD = 1
 
 
-def record_configuration(row: Policy | EffectRule, *, actor: str, action: str = CREATED) -> ConfigurationRecord:
-    """Append one record to the chain."""
+def record_configuration(row: Configured, *, actor: str, action: str = CREATED) -> ConfigurationRecord:
+    """Append one record to the chain; for an effect rule also one of its agent.
+
+    What a record of an agent keeps is taken from the record before it, not from the rows, so that a change past this
+    program is not made good by the next recorded one.
+    """
     assert_open()
     ConfigurationHead.objects.get_or_create(pk=HEAD)
     head = ConfigurationHead.objects.select_for_update().get(pk=HEAD)
+    content = _next_of_agent(row) if isinstance(row, Agent) else content_of(row)
+    record = _append(head, row, content, action=action, actor=actor)
+    if isinstance(row, EffectRule):
+        permitted = _next_of_agent(row.agent, rule=row, action=action)
+        _append(head, row.agent, permitted, action=CHANGED, actor=actor)
+    ConfigurationHead.objects.filter(pk=HEAD).update(seq=head.seq, digest=head.digest)
+    return record
+
+
+def _append(
+    head: ConfigurationHead, row: Configured, content: dict[str, Any], *, action: str, actor: str
+) -> ConfigurationRecord:
     record = ConfigurationRecord(
         seq=head.seq + 1,
         kind=KINDS[type(row)],
         subject=row.pk,
         action=action,
-        content=content_of(row),
+        content=content,
         actor=actor[:300],
         at=clock.now(),
         prev=head.digest,
     )
     record.digest = digest(record.covered())
     record.save(force_insert=True)
-    ConfigurationHead.objects.filter(pk=HEAD).update(seq=record.seq, digest=record.digest)
+    head.seq, head.digest = record.seq, record.digest
     return record
 
 
-def content_of(row: Policy | EffectRule) -> dict[str, Any]:
-    """Return the columns of a configured row as JSON, without its id."""
+def _next_of_agent(agent: Agent, *, rule: EffectRule | None = None, action: str = CREATED) -> dict[str, Any]:
+    """Return the newest record of the agent with one rule added or removed, or (without a rule) with its mode of now."""
+    last = ConfigurationRecord.objects.filter(kind=KINDS[Agent], subject=agent.pk).order_by("-seq").first()
+    if last is None:
+        return content_of(agent)
+    if rule is None:
+        return {**last.content, "effect_mode": str(agent.effect_mode)}
+    others = [kept for kept in last.content["effect_rules"] if kept[0] != rule.name_pattern]
+    added = [] if action == REMOVED else [[rule.name_pattern, str(rule.action), rule.reason]]
+    return {**last.content, "effect_rules": sorted([*others, *added])}
+
+
+def content_of(row: Configured) -> dict[str, Any]:
+    """Return the columns of a configured row as JSON, without its id; of an agent what it may begin."""
+    if isinstance(row, Agent):
+        rules = row.effect_rules.values_list("name_pattern", "action", "reason")
+        return effects_content(str(row.effect_mode), rules)
     fields = [field for field in row._meta.concrete_fields if not field.primary_key]
     return {field.attname: plain(getattr(row, field.attname)) for field in fields}
 
 
-def changed_columns(row: Policy | EffectRule, content: dict[str, Any]) -> list[str]:
+def effects_content(mode: str, rules: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
+    """Return what a record of an agent keeps: its effect mode, and pattern, action and reason of each effect rule."""
+    return {"effect_mode": mode, "effect_rules": sorted([*rule] for rule in rules)}
+
+
+def changed_columns(row: Configured, content: dict[str, Any]) -> list[str]:
     """Return the columns that differ from what a record kept of the row."""
     now = content_of(row)
     return [name for name, value in content.items() if name not in now or digest(now[name]) != digest(value)]
+
+
+def recorded_effects(pk: OuterRef) -> Subquery:
+    """Return, for an annotation, the JSON text that the newest record kept of the agent with this id."""
+    records = ConfigurationRecord.objects.filter(kind=KINDS[Agent], subject=pk).order_by("-seq")
+    return Subquery(records.values_list(Cast("content", TextField()))[:1])
 
 
 def recorded_policy(pk: OuterRef) -> Subquery:
@@ -86,7 +131,7 @@ def find_configuration_break() -> str:
 
 
 def changed_configuration() -> Iterator[str]:
-    """Return a sentence for each policy and effect rule that is not as the chain has it."""
+    """Return a sentence for each policy, effect rule and agent that is not as the chain has it."""
     newest = {(record.kind, record.subject): record for record in ConfigurationRecord.objects.order_by("seq")}
     for model, kind in KINDS.items():
         rows: QuerySet[Any] = model._default_manager.order_by("pk")
@@ -99,7 +144,7 @@ def changed_configuration() -> Iterator[str]:
             if changed:
                 yield f"{_in_words(kind)} {row.pk} ({row}) was changed: {', '.join(changed)}"
     for (kind, subject), record in newest.items():
-        if record.action == CREATED:
+        if record.action != REMOVED:
             yield f"{_in_words(kind)} {subject} was deleted: no record of its removal"
 
 

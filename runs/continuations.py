@@ -35,7 +35,7 @@ def make_continuation(
 ) -> Continuation:
     """Make the run's continuation: ``checking``, or ``ready`` for good when there is nothing ``to_check``.
 
-    Nobody claims it before ``not_before``: until then a page's answer may be taken back.
+    A claim succeeds from ``not_before`` on: until then an answer given on a page can be undone.
 
     The partial unique constraint refuses a second open one; that would be a verb that forgot to void the first.
     """

@@ -6,14 +6,15 @@ how it reads in a claim's reply. Nothing here decides who may answer.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib.auth.models import AbstractBaseUser
-from django.db.models import Q, QuerySet
+from django.db.models import Min, Q, QuerySet
 
-from ledger import compiled, row_digests
+from ledger import compiled, consulting, row_digests
 from ledger.canonical import digest
 from ledger.compiled import Compiled, CompiledUpdate
 from ledger.errors import PayloadInvalid, Problem, Refusal
@@ -37,6 +38,7 @@ from runs.states import (
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
+
 
 MESSAGE_LIMIT = 20_000
 
@@ -196,6 +198,21 @@ def _undelivered() -> QuerySet[Decision]:
 
 
 _DELIVERY = CompiledUpdate(_undelivered, ["delivered_at"])
+
+
+def was_acted_on(run: Run, interrupts: Iterable[Interrupt]) -> bool:
+    """Tell whether an effect of the run was begun since an answer to these was first delivered to a worker.
+
+    Such an answer is not asked for again: what it let happen would be decided once more. Judged by what is recorded, so
+    a lease that was lost since changes nothing. A failed effect counts only under the present lease, whose worker is in
+    the middle of its work.
+    """
+    effects = consulting.consult(run.public_id)
+    if run.lease_until is not None and any(effect.fence == run.fence for effect in effects):
+        return True
+    accepted = Decision.objects.filter(interrupt__in=list(interrupts), status=DecisionStatus.ACCEPTED)
+    delivered = accepted.aggregate(first=Min("delivered_at"))["first"]
+    return delivered is not None and consulting.begun_since(effects, delivered)
 
 
 def winner_of(interrupt: Interrupt) -> Decision | None:

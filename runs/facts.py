@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import DateTimeField, ExpressionWrapper, F, QuerySet, Value
 
 from ledger import compiled, consulting
 from ledger.canonical import digest
@@ -20,8 +20,8 @@ from ledger.compiled import Compiled
 from ledger.errors import PayloadInvalid
 from ledger.transactions import assert_open
 from runs import credentials
-from runs.models import Agent, Checkpoint, Connection, Fact, FactCheck, FactKind, FactStatus, Interrupt, Run
-from runs.states import OnChange
+from runs.models import Agent, Checkpoint, Connection, Decision, Fact, FactCheck, FactKind, FactStatus, Interrupt, Run
+from runs.states import DecisionStatus, InterruptStatus, OnChange
 
 MOST_CHECKS = 8
 
@@ -82,15 +82,37 @@ def has_something_to_check(run: Run, checkpoint_id: int) -> bool:
 
     A fact that this server checks, an effect under way or in question, or a hold that is open already.
     """
-    return run.open_holds > 0 or bool(_TO_CHECK.all(checkpoint=checkpoint_id, scope=run.public_id))
+    return find_obstacles(run, checkpoint_id)[0]
 
 
-def _what_to_check() -> QuerySet[Fact, tuple[int]]:
+def find_obstacles(run: Run, checkpoint_id: int) -> tuple[bool, datetime | None]:
+    """Return whether there is something to check, and until when an answer at the checkpoint can be undone."""
+    found = _OBSTACLES.all(checkpoint=checkpoint_id, scope=run.public_id)
+    undo_ends = [until for until, pk in found if until is not None]
+    to_check = run.open_holds > 0 or len(found) > len(undo_ends)
+    return to_check, max(undo_ends, default=None)
+
+
+def _obstacles() -> QuerySet[Any, tuple[Any, ...]]:
+    """Return a row of each answer that may be undone, with the end of its time, and of each thing to check, without."""
+    answers = Decision.objects.filter(
+        interrupt__checkpoint=compiled.number("checkpoint"),
+        interrupt__status=InterruptStatus.ANSWERED,
+        status=DecisionStatus.ACCEPTED,
+        closes=True,
+        door="page",
+        delivered_at=None,
+    )
+    undo_end = ExpressionWrapper(F("created_at") + F("interrupt__policy__undo"), output_field=DateTimeField())
     facts = Fact.objects.filter(checkpoint=compiled.number("checkpoint"), check_by=FactCheck.CONNECTION)
-    return facts.values_list("pk").union(consulting.query_in_question(compiled.text("scope")), all=True)[:1]
+    effects = consulting.query_in_question(compiled.text("scope"))
+    never = Value(None, output_field=DateTimeField())
+    return answers.values_list(undo_end, "pk").union(
+        facts.values_list(never, "pk"), effects.values_list(never, "pk"), all=True
+    )
 
 
-_TO_CHECK = Compiled(_what_to_check)
+_OBSTACLES = Compiled(_obstacles)
 
 
 def holds(fact: Fact, value: Any, *, now: datetime) -> bool:

@@ -18,7 +18,7 @@ from ledger.transactions import assert_open
 from runs.continuations import make_continuation, void_continuation
 from runs.deadlines import next_reminder
 from runs.decisions import Answer, approved_call, move_decisions, record_decision
-from runs.facts import has_something_to_check
+from runs.facts import find_obstacles
 from runs.models import Assignee, Continuation, Decision, Interrupt, Queue, Run, Signal
 from runs.permits import make_permit, void_permits
 from runs.questions import call_digest, digest_of
@@ -33,14 +33,13 @@ def answer_interrupt(
     answer: Answer,
     *,
     now: datetime,
-    not_before: datetime | None = None,
 ) -> Continuation | None:
     """Close the wait with its accepted answer: permit, and the continuation when nothing else is awaited."""
     call = approved_call(interrupt, answer)
     if call is not None:
         make_permit(decision, run=run, call=call, valid_until=now + interrupt.policy.permit_ttl)
     _close(run, interrupt, "answer", now=now)
-    return _go_on(run, interrupt, cause=Cause.PERSON, now=now, not_before=not_before)
+    return _go_on(run, interrupt, cause=Cause.PERSON, now=now)
 
 
 def answer_at_expiry(
@@ -191,7 +190,7 @@ def reopen_interrupt(
     The new round has the policy's time, or keeps ``deadline``. ``only`` these decisions are lost: the votes of others for
     the same content count on.
 
-    Only before the continuation is leased, or while its lessee has begun no effect yet; the caller has checked that.
+    Only while no effect was begun on the answer; the caller has checked that.
     """
     move_decisions(interrupt, verb, only=only)
     if only is not None:
@@ -283,20 +282,20 @@ def _guarded_write(allowed: frozenset[InterruptStatus], columns: tuple[str, ...]
     return CompiledUpdate(rows, columns)
 
 
-def _go_on(
-    run: Run, interrupt: Interrupt, *, cause: str, now: datetime, not_before: datetime | None = None
-) -> Continuation | None:
+def _go_on(run: Run, interrupt: Interrupt, *, cause: str, now: datetime) -> Continuation | None:
+    """Make the continuation once nothing is awaited; it waits for the last end of the times to undo an answer."""
     if run.open_waits and interrupt.checkpoint.resume_when == ResumeWhen.ANY and cause != Cause.WITHDRAWN:
         for sibling in siblings_of(interrupt, InterruptStatus.WAITING):
             _close(run, sibling, "supersede", now=now)
     if run.open_waits:
         return None
+    to_check, undo_end = find_obstacles(run, interrupt.checkpoint_id)
     return make_continuation(
         run,
         interrupt.checkpoint_id,
         cause=cause,
         now=now,
-        to_check=has_something_to_check(run, interrupt.checkpoint_id),
+        to_check=to_check,
         priority=interrupt.priority,
-        not_before=not_before,
+        not_before=None if undo_end is None else max(undo_end, now),
     )

@@ -16,8 +16,8 @@ from ledger import compiled
 from ledger.compiled import Compiled
 from ledger.errors import PayloadInvalid
 from runs.errors import PolicyRefuses, RunCancelled, RunFinished, TooDeep
-from runs.models import Agent, Interrupt, Policy, Run
-from runs.policies import current_policy, is_as_strict, own_policy
+from runs.models import Agent, Interrupt, Policy, Queue, Run
+from runs.policies import current_policy, is_as_strict, lets_decide_in, own_policy
 from runs.signals import OWN, OWN_IDS, Told, keep_signal
 from runs.states import FINAL, InterruptStatus
 
@@ -106,6 +106,12 @@ def applying_policies(run: Run, agent: Agent, reason: str, *, at: str = "") -> t
     if inherited is not None and not Policy.objects.filter(reason=reason, agent=None).exists():
         return inherited, inherited
     return inherited, current_policy(agent, reason, at=at)
+
+
+def is_queue_allowed(interrupt: Interrupt, queue: Queue | None) -> bool:
+    """Tell whether the newest policies let requests of this reason be decided in the queue."""
+    policies = applying_policies(interrupt.run, interrupt.agent, interrupt.reason)
+    return queue is None or all(policy is None or lets_decide_in(policy, queue) for policy in policies)
 
 
 def has_live_children(run: Run) -> bool:

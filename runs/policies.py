@@ -178,6 +178,11 @@ def allowed_queues(policy: Policy) -> list[str]:
     return list(dict.fromkeys([*own, *policy.queues]))
 
 
+def lets_decide_in(policy: Policy, queue: Queue) -> bool:
+    """Tell whether a request under the policy may be decided in the queue: named, the policy's own, or by escalation."""
+    return policy.any_queue or queue.slug in _deciding_queues(policy)
+
+
 def is_as_strict(policy: Policy, other: Policy) -> bool:
     """Tell whether nobody, and no smaller number of people, can approve under ``policy`` who could not under ``other``."""
     return (

@@ -17,11 +17,12 @@ from ledger.errors import Refusal
 from ledger.models import Effect
 from ledger.states import EffectStatus
 from ledger.transactions import assert_open
-from runs.decisions import Said, move_decisions
+from runs.decisions import Said, move_decisions, was_acted_on
 from runs.endings import end_run
 from runs.errors import ApprovalLost, ApprovalRequired
 from runs.interrupts import free_keys, reopen_interrupt, siblings_of
 from runs.leases import end_lease
+from runs.lineage import is_queue_allowed
 from runs.models import Decision, Interrupt, Permit, Run
 from runs.permits import void_permits
 from runs.states import DecisionStatus, InterruptStatus, RunStatus
@@ -74,12 +75,13 @@ def refuse_lost_approval(run: Run, lost: LostApproval, *, now: datetime) -> Refu
     """Void the approval under the run's lock, ask for a new one, and return the refusal for the worker that wanted to act.
 
     ``ApprovalLost``: the request is open again and the lease has ended, as after a changed fact. ``ApprovalRequired``: the
-    lease goes on and the agent must ask again, since the run is past the request, or this lease has begun an effect.
+    lease continues and the agent must ask again, since the run is past the request, or an effect was begun on its answer.
     """
     assert_open()
     [interrupt] = _locked([lost.interrupt.pk])
     reason = interrupt.reason
-    if _is_at_the_newest_boundary(run, interrupt) and not consulting.begun_under(scope=run.public_id, fence=run.fence):
+    is_newest = _is_at_the_newest_boundary(run, interrupt)
+    if is_newest and is_queue_allowed(interrupt, interrupt.queue) and not was_acted_on(run, [interrupt]):
         end_lease(run)
         run.fence += 1
         _ask_again(run, interrupt, lost.decisions, now=now)
@@ -117,13 +119,21 @@ def revoke_lost_answers(
 ) -> tuple[bool, Said]:
     """Judge what a claim continues on: the answers of its boundary, and older ones that may still allow an effect.
 
-    Returns whether a request is open again, in which case nothing may be leased, and what remains of ``said``.
+    Returns whether a request is open again, in which case nothing may be leased, and what remains of ``said``. Answers of
+    the boundary on which an effect was begun count as older ones. A request in a queue that the policy does not allow any
+    more is not opened again: the agent asks again, in a queue that is allowed.
     """
+    effects = list(effects)
     allowing = _still_allowing(said, effects, now=now)
+    acted_on = _acted_on(said, effects)
     lost: dict[int, list[Decision]] = {}
+
+    def may_be_reopened(interrupt: Interrupt) -> bool:
+        return interrupt.pk not in acted_on and _is_of(interrupt, checkpoint_id)
+
     for decision in [*said.accepted, *said.votes]:
         interrupt = decision.interrupt
-        judged = interrupt.pk in allowing or (decision.by_id is not None and _is_of(interrupt, checkpoint_id))
+        judged = interrupt.pk in allowing or (decision.by_id is not None and may_be_reopened(interrupt))
         if judged and not still_may_decide(decision):
             lost.setdefault(interrupt.pk, []).append(decision)
     if not lost:
@@ -132,7 +142,7 @@ def revoke_lost_answers(
     for interrupt in _locked(lost):
         if run.ending:
             break
-        if _is_of(interrupt, checkpoint_id):
+        if may_be_reopened(interrupt) and is_queue_allowed(interrupt, interrupt.queue):
             _ask_again(run, interrupt, lost[interrupt.pk], now=now)
             reopened = True
         else:
@@ -143,6 +153,16 @@ def revoke_lost_answers(
 def _is_of(interrupt: Interrupt, checkpoint_id: int) -> bool:
     is_answered = interrupt.status == InterruptStatus.ANSWERED and not interrupt.renewed
     return is_answered and interrupt.checkpoint_id == checkpoint_id
+
+
+def _acted_on(said: Said, effects: list[Effect]) -> set[int]:
+    """Return the interrupts since whose delivery an effect was begun that may have happened."""
+    given = [*said.accepted, *said.votes]
+    return {
+        decision.interrupt_id
+        for decision in given
+        if decision.delivered_at is not None and consulting.begun_since(effects, decision.delivered_at)
+    }
 
 
 def _still_allowing(said: Said, effects: Iterable[Effect], *, now: datetime) -> set[int]:
@@ -156,7 +176,9 @@ def _still_allowing(said: Said, effects: Iterable[Effect], *, now: datetime) -> 
 
 
 def _locked(interrupt_pks: Iterable[int]) -> list[Interrupt]:
-    rows = Interrupt.objects.select_for_update(of=("self",), no_key=True).select_related("policy", "checkpoint")
+    rows = Interrupt.objects.select_for_update(of=("self",), no_key=True).select_related(
+        "policy", "checkpoint", "queue"
+    )
     return list(rows.defer("checkpoint__state").filter(pk__in=list(interrupt_pks)).order_by("id"))
 
 

@@ -27,7 +27,7 @@ from tests.unguarded import without_guards
 
 _numbers = itertools.count(1)
 
-T = TypeVar("T", Policy, EffectRule)
+T = TypeVar("T", Policy, EffectRule, Agent)
 
 CALL = {"name": "issue_purchase_order", "arguments": {"supplier": "S-17", "amount": "184000.00"}}
 
@@ -43,7 +43,21 @@ def a_person(address: str = "ana@example.org", *groups: str) -> User:
 
 
 def an_agent(slug: str = "purchase-requests", owner: str = "agent-owners") -> Agent:
-    return Agent.objects.get_or_create(slug=slug, defaults={"owner": a_group(owner), "effect_mode": "any"})[0]
+    known = Agent.objects.filter(slug=slug).first()
+    return known or recorded(Agent(slug=slug, owner=a_group(owner), effect_mode="any"))
+
+
+@transaction.atomic
+def remove_rule(rule: EffectRule) -> None:
+    record_configuration(rule, actor="system:test", action="removed")
+    rule.delete()
+
+
+@transaction.atomic
+def set_effect_mode(agent: Agent, mode: str) -> None:
+    agent.effect_mode = mode
+    agent.save(update_fields=["effect_mode"])
+    record_configuration(agent, actor="system:test", action="changed")
 
 
 def a_queue(slug: str = "engineering") -> Queue:
@@ -83,7 +97,7 @@ def change_policies(**rules: Any) -> None:
 
 @transaction.atomic
 def recorded(row: T) -> T:
-    """Store a new policy or effect rule with its record, as the commands do."""
+    """Store a new policy, effect rule or agent with its record, as the commands do."""
     row.save(force_insert=True)
     record_configuration(row, actor="system:test")
     return row

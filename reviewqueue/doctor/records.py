@@ -57,7 +57,7 @@ def configuration() -> Iterator[Finding]:
 
 
 def find_changed_records(run: Run) -> str:
-    """Return which records of a run are not as its events recorded them, in words; empty when all are."""
+    """Return a sentence naming the records of a run that differ from its events; empty when none does."""
     recorded: dict[str, str] = {}
     last_without = None
     for row_digests, at in run.events.order_by("seq").values_list("row_digests", "at").iterator():

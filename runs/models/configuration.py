@@ -1,4 +1,4 @@
-"""What was configured: a chain of digests over the policies and effect rules of the whole installation."""
+"""What was configured: a chain of digests over the policies, effect rules and agents of the whole installation."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ledger.exact import ExactJSONField
 
 
 class ConfigurationRecord(models.Model):
-    """One policy version or effect rule that was created or removed, append-only; ``digest`` covers it and ``prev``."""
+    """A policy version, effect rule or agent, created, changed or removed; append-only. The digest covers ``prev`` too."""
 
     seq = models.PositiveIntegerField(unique=True)
-    kind = models.CharField(max_length=20, help_text="policy or effect_rule")
+    kind = models.CharField(max_length=20, help_text="policy, effect_rule or agent")
     subject = models.BigIntegerField(help_text="the id of the row")
-    action = models.CharField(max_length=8, help_text="created or removed")
-    content = ExactJSONField(help_text="the row's columns")
+    action = models.CharField(max_length=8, help_text="created, changed or removed")
+    content = ExactJSONField(help_text="the row's columns; of an agent its mode and effect rules")
     actor = models.CharField(max_length=300)
     at = models.DateTimeField()
     prev = models.CharField(max_length=68, blank=True)

@@ -177,7 +177,7 @@ def name_disguised(worker: Caller) -> Reply:
 
 def effect_not_allowed(worker: Caller) -> Reply:
     run, lease = a_started_run(worker)
-    Agent.objects.update(effect_mode="listed")
+    builders.set_effect_mode(Agent.objects.get(), "listed")
     return worker.put(f"runs/{run}/effects/k", {"name": "send_mail", "arguments": 1}, Run_Lease=lease)
 
 

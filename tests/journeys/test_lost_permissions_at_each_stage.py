@@ -51,6 +51,7 @@ class Scene:
     initiated_by_ana: bool = False
     assigned_to_ana: bool = False
     by_default: bool = False
+    ask_in: str = "engineering"
     row: str = ""
     parent: Started | None = None
     facts: list[Any] = field(default_factory=list)
@@ -115,7 +116,8 @@ class Scene:
             assert self.permit.void_at is not None
             assert self.run.status == "running"
             if before is None:
-                [again] = builders.suspend_by(self.run, token, builders.a_wait()).interrupts
+                asked = builders.a_wait(wish={"queue": self.ask_in})
+                [again] = builders.suspend_by(self.run, token, asked).interrupts
                 assert (again.key, again.round) == (self.interrupt.key, 2)
             return ASKS_AGAIN
         assert begun.perform
@@ -185,6 +187,13 @@ def escalated(scene: Scene) -> None:
     assert expiry.expire_due_interrupts(limit=9) == 1
 
 
+def queue_is_not_allowed_any_more(scene: Scene) -> None:
+    """From now on only directors decide; the agent asks again there."""
+    builders.a_reviewer("cem@example.org", "directors")
+    builders.a_policy(queue=builders.a_queue("directors"))
+    scene.ask_in = "directors"
+
+
 def policy_is_changed(scene: Scene) -> None:
     """A child keeps to the policies of its parent's agent."""
     loss = ROWS[scene.row]
@@ -207,6 +216,7 @@ ROWS: dict[str, Loss] = {
         new_policy={"self_review": False},
     ),
     "policy: quorum raised": Loss(lose=policy_is_changed, new_policy={"quorum": 2}),
+    "policy: queue not allowed any more": Loss(lose=queue_is_not_allowed_any_more, policy={"any_queue": True}),
     "policy: approval by default forbidden": Loss(
         lose=policy_is_changed,
         scene={"by_default": True},
@@ -263,7 +273,11 @@ def quorum_half_complete(scene: Scene, lose: Callable[[Scene], None]) -> str:
     scene.open()
     builders.decide(scene.interrupt, scene.ana)
     lose(scene)
-    closing = builders.decide(scene.interrupt, scene.ben)
+    try:
+        closing = builders.decide(scene.interrupt, scene.ben)
+    except NotPermitted:
+        assert scene.run.status == "waiting"
+        return REFUSED
     if closing.decision.status == "counted":
         scene.interrupt.refresh_from_db()
         assert (tally(scene.interrupt).counted, scene.run.status) == (1, "waiting")

@@ -66,6 +66,7 @@ from runs.models import Event, FactStatus, Permit, Queue
 from tests.attack import test_activity_of_others
 from tests.pages import test_csrf_failure, test_disguised_calls, test_large_values
 from tests.reviewqueue import (
+    test_authority,
     test_desk,
     test_error_reports,
     test_file_permissions,
@@ -131,6 +132,15 @@ def everywhere(sound: Any, broken: Any) -> None:
 
 def nothing(*_: Any, **__: Any) -> None:
     """Do not do it."""
+
+
+@fault(
+    seen_by=test_desk.test_an_answer_by_page_can_be_undone_for_its_whole_time_whatever_closes_the_last_request,
+    costs=(),
+)
+def a_continuation_waits_for_no_time_to_undo() -> None:
+    find_obstacles = facts.find_obstacles
+    interrupts.find_obstacles = lambda *of: (find_obstacles(*of)[0], None)
 
 
 # --- what the agent may choose ----------------------------------------------------------------------------------------
@@ -377,7 +387,7 @@ def an_effect_begins_under_a_credential_that_has_ended() -> None:
 
 
 @fault(
-    seen_by=test_desk.test_an_answer_by_page_is_not_undone_after_one_by_api_let_a_worker_claim_both,
+    seen_by=test_desk.test_an_answer_that_a_worker_was_given_is_not_undone_whatever_became_of_the_worker,
     costs=(3, 4),
 )
 def a_claim_does_not_record_that_a_worker_has_the_answer() -> None:
@@ -434,6 +444,27 @@ def a_policy_is_not_compared_at_a_decision() -> None:
 @fault(seen_by=test_tampering.test_a_policy_changed_in_place_opens_and_decides_nothing, costs=(24,))
 def a_policy_is_not_compared_when_a_request_is_opened() -> None:
     policies.refuse_changed_policy = nothing
+
+
+@fault(
+    seen_by=test_authority.test_an_approval_ends_when_its_queue_is_not_allowed_any_more,
+    costs=(13,),
+)
+def a_queue_that_the_policy_excludes_decides_on() -> None:
+    authority.is_queue_allowed = lambda *_: True
+
+
+class _EqualToAnything:
+    def __ne__(self, other: object) -> bool:
+        return False
+
+
+@fault(
+    seen_by=test_tampering.test_effect_rules_or_a_mode_changed_past_the_triggers_begin_no_effect,
+    costs=(24,),
+)
+def effect_rules_are_not_compared_when_an_effect_begins() -> None:
+    approvals.json = SimpleNamespace(loads=lambda _: _EqualToAnything())
 
 
 @fault(seen_by=test_tampering.test_a_checkpoint_changed_with_its_digest_goes_to_no_worker, costs=(24,))

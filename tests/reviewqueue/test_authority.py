@@ -88,3 +88,31 @@ def test_a_run_is_restarted_by_an_owner_who_did_not_start_it_or_by_an_operator()
     assert authority.who_can_restart([run]) == {run.pk: ["two@example.org", "olga@example.org"]}
     started_by_operator = builders.a_running_run(initiator=operator).run
     assert authority.why_not_restart(operator, started_by_operator) is None
+
+
+def test_an_approval_ends_when_its_queue_is_not_allowed_any_more():
+    builders.a_policy(any_queue=True)
+    ana = builders.a_reviewer()
+    interrupt = builders.a_waiting_interrupt()
+    open_one = builders.a_waiting_interrupt()
+    builders.decide(interrupt, ana)
+    builders.a_policy(queue=builders.a_queue("directors"), queues=["engineering"])
+    assert authority.why_not_decide(ana, open_one) is None
+    builders.a_policy(queue=builders.a_queue("directors"))
+    with pytest.raises(NotPermitted, match="no longer allows decisions in engineering"):
+        builders.decide(open_one, ana)
+    [claimed] = builders.claim(interrupt.agent)
+    interrupt.refresh_from_db()
+    assert (claimed.permits, interrupt.status, interrupt.renewed) == ([], "answered", True)
+    assert Permit.objects.get().void_at is not None
+
+
+def test_a_looser_policy_and_one_of_another_reason_change_no_approval():
+    builders.a_policy(queue=builders.a_queue("engineering"))
+    ana = builders.a_reviewer()
+    interrupt = builders.a_waiting_interrupt()
+    builders.decide(interrupt, ana)
+    builders.a_policy(queue=builders.a_queue("directors"), any_queue=True)
+    builders.a_policy("evidence.missing", queue=builders.a_queue("directors"))
+    [claimed] = builders.claim(interrupt.agent)
+    assert len(claimed.permits) == 1

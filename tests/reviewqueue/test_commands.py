@@ -12,7 +12,8 @@ from django.core.management import CommandError, call_command, load_command_clas
 
 from reviewqueue.keys import verify_key
 from reviewqueue.models import ApiKey
-from runs.models import CallLabel, Connection, EffectRule, Policy, Queue
+from runs.configuration import changed_configuration, find_configuration_break
+from runs.models import Agent, CallLabel, ConfigurationRecord, Connection, EffectRule, Policy, Queue
 from runs.policies import BUILT_IN
 from tests import own_processes
 
@@ -211,6 +212,21 @@ def test_an_effect_rule_allows_or_names_a_reason(world):
     for words in ([], ["--allow", "--reason", "approval.action"]):
         with pytest.raises(CommandError):
             said("add_effect_rule", "order_*", "--agent", "purchase-requests", *words)
+
+
+def test_a_removed_effect_rule_and_a_changed_mode_are_recorded(world):
+    agent = Agent.objects.get(slug="purchase-requests")
+    told("add_effect_rule", "read_*", "--agent", "purchase-requests", "--allow")
+    told("set_effects", "purchase-requests", "any")
+    removed = told("remove_effect_rule", "read_*", "--agent", "purchase-requests")
+    assert removed == {"pattern": "read_*", "agent": "purchase-requests"}
+    assert not EffectRule.objects.exists()
+    with pytest.raises(CommandError, match=r"purchase-requests has no rule for read_\*\."):
+        told("remove_effect_rule", "read_*", "--agent", "purchase-requests")
+    last = ConfigurationRecord.objects.filter(kind="agent", subject=agent.pk).latest("seq")
+    assert last.content == {"effect_mode": "any", "effect_rules": []}
+    assert find_configuration_break() == ""
+    assert list(changed_configuration()) == []
 
 
 def test_a_policy_may_be_one_agents_own(world):

@@ -9,7 +9,7 @@ import pytest
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid
 from reviewqueue import desk
-from runs import control, expiry, lifecycle, returning, safe_points
+from runs import amending, control, expiry, lifecycle, returning, safe_points
 from runs.checkpoints import Snapshot
 from runs.errors import AlreadyDecided, NotPermitted, UndoTooLate
 from runs.models import Comment, Continuation, Decision, Permit, Run
@@ -97,18 +97,34 @@ def test_an_answer_that_a_worker_was_given_is_not_undone_whatever_became_of_the_
     assert Decision.objects.get().status == "accepted"
 
 
-def test_an_answer_by_page_is_not_undone_after_one_by_api_let_a_worker_claim_both(ana):
-    """No clock or row is moved: within the seconds of the policy a worker claims and hands back."""
+def answered_by_api(interrupt, ana):
+    builders.decide(interrupt, ana)
+
+
+def withdrawn_by_its_agent(interrupt, ana):
+    amending.withdraw_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, reason="")
+
+
+@pytest.mark.parametrize("then", [answered_by_api, withdrawn_by_its_agent])
+def test_an_answer_by_page_can_be_undone_for_its_whole_time_whatever_closes_the_last_request(ana, then):
+    builders.a_policy(undo=timedelta(hours=1))
+    started = builders.a_running_run()
+    first, second = builders.suspend_run(started, builders.a_wait("first"), builders.a_wait("second")).interrupts
+    until = builders.decide(first, ana, door="page").decision.created_at + timedelta(hours=1)
+    then(second, ana)
+    assert Continuation.objects.get().not_before == until
+    assert builders.claim(first.agent) == []
+    assert desk.undo(responder=ana, interrupt_id=first.public_id).status == "waiting"
+    assert Run.objects.get().status == "waiting"
+
+
+def test_a_continuation_waits_for_the_longest_time_to_undo_and_no_longer(ana):
     builders.a_policy(undo=timedelta(hours=1))
     started = builders.a_running_run()
     first, second = builders.suspend_run(started, builders.a_wait("first"), builders.a_wait("second")).interrupts
     builders.decide(first, ana, door="page")
-    builders.decide(second, ana)
-    [claimed] = builders.claim(first.agent)
-    handed_back({"agent": first.agent, "run_id": claimed.run.public_id, "token": claimed.lease.token})
-    with pytest.raises(UndoTooLate):
-        desk.undo(responder=ana, interrupt_id=first.public_id)
-    assert {decision.status for decision in Decision.objects.all()} == {"accepted"}
+    last = builders.decide(second, ana, door="page").decision
+    assert Continuation.objects.get().not_before == last.created_at + timedelta(hours=1)
 
 
 def test_an_answer_of_before_a_restart_is_not_undone(ana):

@@ -22,10 +22,12 @@ from ledger.canonical import digest
 from ledger.errors import Refusal
 from ledger.guards import KINDS, GuardTable, missing_guards
 from ledger.models import Effect, EffectReport
+from reviewqueue import authority
 from reviewqueue.doctor import history, records, rows
 from runs import acting
 from runs.errors import RecordChanged
 from runs.models import (
+    Agent,
     Checkpoint,
     ConfigurationRecord,
     Decision,
@@ -45,6 +47,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.proves(24)]
 PAGE = Path(settings.ROOT) / "docs" / "tampering.md"
 OTHER = {"supplier": "S-17", "amount": "999999.00"}
 NOTHING = "-"
+CALLED = str(builders.CALL["name"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +95,13 @@ def claimed(verdict: str) -> Claimed:
 
 def begin(by: Claimed, arguments: Any = None, permit: str | None = None) -> acting.Begun:
     given = arguments or builders.CALL["arguments"]
-    words = {"token": by.lease.token, "key": "order", "name": builders.CALL["name"], "arguments": given}
-    return acting.begin_effect(agent=by.run.agent, run_id=by.run.public_id, permit=permit, **words)
+    words = {"key": "order", "name": builders.CALL["name"], "arguments": given}
+    return begin_call(by, permit=permit, **words)
+
+
+def begin_call(by: Claimed, **words: Any) -> acting.Begun:
+    judged = {"still_may_decide": authority.still_may_decide}
+    return acting.begin_effect(agent=by.run.agent, run_id=by.run.public_id, token=by.lease.token, **words, **judged)
 
 
 # --- the ways to tamper -----------------------------------------------------------------------------------------------
@@ -177,6 +185,10 @@ def to_begin_another_call(story: Story) -> object:
 
 def to_begin_without_permit(story: Story) -> object:
     return begin(story.permitted)
+
+
+def to_begin_unapproved(story: Story) -> object:
+    return begin(story.rejected)
 
 
 def to_begin_with_inserted(story: Story) -> object:
@@ -267,9 +279,28 @@ CASES = [
     case("policy", "changed", lambda _: write(newest_policy(), permit_ttl=timedelta(days=365)), to_decide, DECIDE),
     case("policy", "deleted", lambda _: delete(newest_policy())),
     case("policy", "inserted", lambda _: insert(newest_policy(), version=99), to_open, OPEN),
-    case("effect rule", "changed", lambda _: write(EffectRule.objects.get(), name_pattern="nothing")),
-    case("effect rule", "deleted", lambda _: delete(EffectRule.objects.get())),
-    case("effect rule", "inserted", lambda _: insert(EffectRule.objects.get(), name_pattern="*")),
+    case(
+        "effect rule",
+        "changed",
+        lambda _: write(EffectRule.objects.get(), name_pattern="nothing"),
+        to_begin_unapproved,
+        BEGIN,
+    ),
+    case("effect rule", "deleted", lambda _: delete(EffectRule.objects.get()), to_begin_unapproved, BEGIN),
+    case(
+        "effect rule",
+        "inserted",
+        lambda _: insert(EffectRule.objects.get(), name_pattern=CALLED, action="allow", reason=""),
+        to_begin_unapproved,
+        BEGIN,
+    ),
+    case(
+        "effect mode of an agent",
+        "changed",
+        lambda _: write(Agent.objects.get(), effect_mode="listed"),
+        to_begin,
+        BEGIN,
+    ),
     case(
         "effect",
         "changed",
@@ -336,7 +367,7 @@ def test_every_change_past_the_triggers_is_found_as_the_page_says():
         if case.use is not None:
             with kept_apart():
                 is_its_own = case.use is to_begin_again or case.use is to_begin_with_inserted
-                known = case.use in {to_begin_another_call, to_begin_without_permit}
+                known = case.use in {to_begin_another_call, to_begin_without_permit, to_begin_unapproved}
                 assert is_its_own or known or not is_stopped(case.use, story), f"{case.record}: nothing to stop"
     seen: dict[str, dict[str, str]] = {}
     for case in CASES:
@@ -484,10 +515,59 @@ def test_a_trigger_that_is_gone_is_found():
 
 def test_a_recorded_removal_lets_an_effect_rule_go():
     rule = builders.a_rule()
-    with transaction.atomic():
-        builders.record_configuration(rule, actor="system:test", action="removed")
-        rule.delete()
+    builders.remove_rule(rule)
     assert list(records.configuration()) == []
+    assert begin(claimed("reject")).perform
+
+
+def changed_rule() -> None:
+    write(EffectRule.objects.get(), action="allow", reason="")
+
+
+def deleted_rule() -> None:
+    delete(EffectRule.objects.get())
+
+
+def inserted_rule() -> None:
+    insert(EffectRule.objects.get(), name_pattern=CALLED, action="allow", reason="")
+
+
+def changed_mode() -> None:
+    write(Agent.objects.get(), effect_mode="any")
+
+
+@pytest.mark.parametrize("tamper", [changed_rule, deleted_rule, inserted_rule, changed_mode])
+def test_effect_rules_or_a_mode_changed_past_the_triggers_begin_no_effect(tamper: Callable[[], None]):
+    builders.a_rule()
+    taken = claimed("reject")
+    builders.set_effect_mode(taken.run.agent, "listed")
+    with without_guards():
+        tamper()
+    for name in (CALLED, "send_mail"):
+        with pytest.raises(RecordChanged) as refused:
+            begin_call(taken, key=name, name=name, arguments=1)
+        assert refused.value.extra["record"] == f"effect rules of {taken.run.agent.slug}"
+    assert not Effect.objects.exists()
+    last = Event.objects.filter(run=taken.run).latest("seq")
+    assert (last.type, last.refs["code"]) == ("effect.refused", "record_changed")
+
+
+def test_a_changed_mode_is_named_by_the_doctor():
+    agent = builders.an_agent()
+    builders.set_effect_mode(agent, "listed")
+    assert list(records.configuration()) == []
+    write(agent, effect_mode="any")
+    [words] = found_by_the_doctor()
+    assert words == f"agent {agent.pk} ({agent}) was changed: effect_mode"
+
+
+def test_a_recorded_change_does_not_make_good_a_change_past_the_program():
+    agent = builders.an_agent()
+    builders.set_effect_mode(agent, "listed")
+    write(agent, effect_mode="any")
+    builders.a_rule()
+    [words] = found_by_the_doctor()
+    assert words == f"agent {agent.pk} ({agent}) was changed: effect_mode"
 
 
 def test_a_rewritten_configuration_is_found_by_its_anchor():

@@ -38,7 +38,8 @@ def a_person(address: str = "ana@example.org", *groups: str) -> User:
 
 
 def an_agent(slug: str = "purchasing") -> Agent:
-    return Agent.objects.get_or_create(slug=slug, defaults={"owner": a_group(), "effect_mode": "any"})[0]
+    known = Agent.objects.filter(slug=slug).first()
+    return known or recorded(Agent(slug=slug, owner=a_group(), effect_mode="any"))
 
 
 def a_rule(pattern: str = "issue_*", agent: Agent | None = None) -> EffectRule:

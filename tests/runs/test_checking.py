@@ -763,6 +763,61 @@ def test_after_the_first_effect_a_change_is_only_told():
     assert the_run().status == "running"
 
 
+def acted_and_lost(claimed, *, status="applied"):
+    """Begin an effect and report it, then let the worker's lease lapse."""
+    token = begin(claimed).attempt_token
+    words = {"agent": claimed.run.agent, "run_id": claimed.run.public_id, "key": "order:1"}
+    acting.report_effect(**words, attempt_token=token, status=status, retryable=status == "failed")
+    builders.end_lease_now(claimed.run, clock.now())
+    assert expiry.release_lapsed_leases(limit=9) == 1
+
+
+@pytest.mark.parametrize("on_change", ["renew", "replan"])
+def test_a_change_found_after_a_lost_lease_overtakes_no_answer_that_was_acted_on(on_change):
+    [order] = waits(builders.a_wait(), facts=[a_fact(on_change=on_change)])
+    answer(order)
+    check(World(specification=7))
+    [claimed] = claim()
+    acted_and_lost(claimed)
+    check(World(specification=8))
+    order.refresh_from_db()
+    assert (order.status, order.renewed, the_run().status) == ("answered", False, "ready")
+    [again] = claim()
+    assert [decision.interrupt_id for decision in again.answers] == [order.pk]
+    assert told(the_run()).count("effect.begun") == 1
+
+
+@pytest.mark.parametrize("on_change", ["renew", "replan"])
+def test_a_change_reported_after_a_lost_lease_overtakes_no_answer_that_was_acted_on(on_change):
+    order, claimed = resumed_with(a_worker_fact(on_change=on_change))
+    report(claimed, stock=7)
+    acted_and_lost(claimed)
+    [again] = claim()
+    judged = report(again, stock=0)
+    assert (judged.control, len(judged.changed)) == ("continue", 1)
+    order.refresh_from_db()
+    assert (order.status, order.renewed) == ("answered", False)
+
+
+def test_an_effect_that_failed_keeps_no_review_from_being_renewed():
+    [order] = waits(builders.a_wait(), facts=[a_fact(on_change="renew")])
+    answer(order)
+    check(World(specification=7))
+    [claimed] = claim()
+    acted_and_lost(claimed, status="failed")
+    check(World(specification=8))
+    order.refresh_from_db()
+    assert (order.status, order.round) == ("waiting", 2)
+
+
+def test_a_renewed_answer_is_judged_by_what_was_begun_since_its_own_delivery():
+    order, claimed = resumed_with(a_worker_fact(on_change="renew"))
+    assert report(claimed, stock=0).control == "renew"
+    answer(order, version=2)
+    [again] = claim()
+    assert report(again, stock=1).control == "renew"
+
+
 def test_facts_reported_under_a_lost_lease_are_refused_and_not_stored():
     _, claimed = resumed_with(a_worker_fact())
     builders.end_lease_now(claimed.run, clock.now())

@@ -20,7 +20,6 @@ from runs.models import Continuation, EffectRule, Event, Hold, Run
 from runs.resuming import Claimed
 from tests import builders
 from tests.runs.acting_builders import OWNERS, a_leased_run, a_permit, a_person, a_rule, begin, lease_token, report
-from tests.unguarded import without_guards
 
 pytestmark = pytest.mark.django_db
 
@@ -450,8 +449,7 @@ def test_a_rule_that_came_later_sends_the_undo_to_its_owner():
     with pytest.raises(ApprovalRequired):
         begin_undo(claim(run), "order")
     assert holds(run) == [("undo_failed", undo_key(run, "order"))]
-    with without_guards():
-        EffectRule.objects.all().delete()
+    builders.remove_rule(EffectRule.objects.get())
     ana = a_person("ana@example.org", OWNERS)
     settling.retry_held_run(hold_id=Hold.objects.get(run=run, lifted_at=None).pk, person=ana, reason="rule is gone")
     take_back(claim(run), "order")

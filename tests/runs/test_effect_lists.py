@@ -11,6 +11,7 @@ from ledger.models import Effect
 from runs.errors import ApprovalRequired, EffectNotAllowed
 from runs.models import CallLabel, EffectRule, Hold, Run
 from runs.states import EffectMode
+from tests.builders import recorded, set_effect_mode
 from tests.runs.acting_builders import ORDER, a_leased_run, a_permit, a_rule, an_agent, begin
 from tests.runs.test_compensation import a_cancelled_run, begin_undo, claim, holds, taken_back_by, undo_key
 
@@ -50,13 +51,12 @@ NEAR_A_PATTERN = [
 
 
 def allow(name: str, run: Run) -> EffectRule:
-    return EffectRule.objects.create(agent=run.agent, name_pattern=name, action="allow")
+    return recorded(EffectRule(agent=run.agent, name_pattern=name, action="allow"))
 
 
 def a_run_of_listed_effects() -> Run:
     agent = an_agent()
-    agent.effect_mode = EffectMode.LISTED
-    agent.save()
+    set_effect_mode(agent, EffectMode.LISTED)
     return a_leased_run(agent)
 
 
@@ -189,8 +189,7 @@ def test_a_compensation_has_to_be_an_effect_that_is_allowed():
 
 def test_an_undo_that_is_not_listed_any_more_goes_to_its_owner():
     run = a_cancelled_run("order")
-    run.agent.effect_mode = EffectMode.LISTED
-    run.agent.save()
+    set_effect_mode(run.agent, EffectMode.LISTED)
     with pytest.raises(EffectNotAllowed):
         begin_undo(claim(run), "order")
     assert holds(run) == [("undo_failed", undo_key(run, "order"))]

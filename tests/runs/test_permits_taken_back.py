@@ -256,6 +256,53 @@ def test_a_claim_hands_out_no_permit_of_an_earlier_boundary_that_was_lost():
     assert Permit.objects.get().void_at is not None
 
 
+def lose_lease(run: Run) -> None:
+    builders.end_lease_now(Run.objects.get(pk=run.pk), clock.now())
+    assert expiry.release_lapsed_leases(limit=9) == 1
+
+
+def test_after_a_lost_lease_an_approval_that_was_acted_on_is_not_asked_for_again():
+    """The order was placed under the lease that was lost; its approver left since."""
+    run, interrupt = an_approved_run()
+    order(run, claimed_token(run))
+    report(Run.objects.get())
+    lose_lease(run)
+    builders.a_reviewer().groups.clear()
+    [claimed] = builders.claim(run.agent)
+    interrupt.refresh_from_db()
+    assert (interrupt.status, interrupt.round, len(claimed.answers)) == ("answered", 1, 1)
+    assert order(run, claimed.lease.token).perform is False
+
+
+def test_after_a_lost_lease_a_permit_of_an_answer_that_was_acted_on_ends_and_the_agent_asks_again():
+    run, interrupt = an_approved_run()
+    token = claimed_token(run)
+    begin(Run.objects.get(), token=token, key="mail:1", name="send_mail", arguments={})
+    report(Run.objects.get(), key="mail:1")
+    lose_lease(run)
+    [claimed] = builders.claim(run.agent)
+    builders.a_reviewer().groups.clear()
+    with pytest.raises(ApprovalRequired):
+        order(run, claimed.lease.token)
+    interrupt.refresh_from_db()
+    assert (interrupt.status, interrupt.renewed, interrupt.round) == ("answered", True, 1)
+    lose_lease(run)
+    assert len(builders.claim(run.agent)) == 1
+
+
+def test_a_claim_ends_a_permit_of_an_answer_that_was_acted_on_and_leases_all_the_same():
+    run, interrupt = an_approved_run()
+    token = claimed_token(run)
+    begin(Run.objects.get(), token=token, key="mail:1", name="send_mail", arguments={})
+    report(Run.objects.get(), key="mail:1")
+    lose_lease(run)
+    builders.a_reviewer().groups.clear()
+    [claimed] = builders.claim(run.agent)
+    interrupt.refresh_from_db()
+    assert (interrupt.status, interrupt.renewed, claimed.permits) == ("answered", True, [])
+    assert Permit.objects.get().void_at is not None
+
+
 def test_a_claim_judges_no_approval_whose_effect_is_done():
     """The order was placed; that its approver left since changes nothing, and asks nobody again."""
     ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org")

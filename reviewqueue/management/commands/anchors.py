@@ -1,4 +1,4 @@
-"""`manage.py anchors`: where every timeline stands, a line each, to be kept where nobody of this database can write."""
+"""`manage.py anchors`: where every timeline ends, a line each, to be kept where no writer of this database can reach it."""
 
 from __future__ import annotations
 
