@@ -19,7 +19,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
 from ledger import exact
-from reviewqueue import gateway, screens
+from reviewqueue import dead_letters, gateway, screens
 from reviewqueue.pages.characters import fitting
 from reviewqueue.pages.showing import PageRequest, foreign_is_missing, show
 from reviewqueue.pages.values import Budget, draw, size_in_words
@@ -139,6 +139,16 @@ def of_result(request: PageRequest, run_id: str) -> HttpResponse:
     )
 
 
+@require_safe
+@foreign_is_missing
+def of_signal(request: PageRequest, signal_id: str) -> HttpResponse:
+    """Show the body of a signal."""
+    found = dead_letters.read_signal(request.user, signal_id)
+    back = reverse("dead-letter", args=[found.signal.public_id])
+    source = Source(value=found.body, title="body of", name=found.signal.type, back=back, back_words="The signal")
+    return _show(request, source, section="agents")
+
+
 def _of_request(interrupt: Interrupt, value: Any, title: str, name: str) -> Source:
     back = reverse("interrupt", args=[interrupt.public_id])
     return Source(value=value, title=title, name=name, back=back, back_words="The wait")
@@ -165,7 +175,7 @@ def _comments(interrupt: Interrupt) -> Any:
     ]
 
 
-def _show(request: PageRequest, source: Source) -> HttpResponse:
+def _show(request: PageRequest, source: Source, *, section: str = "inbox") -> HttpResponse:
     """Return one page of the value, or the whole of it as a download."""
     if request.GET.get("as") == "json":
         return _download(source)
@@ -180,7 +190,7 @@ def _show(request: PageRequest, source: Source) -> HttpResponse:
         first = next((row for row, (_, leaf) in enumerate(found) if _is_at(leaf.pointer, at)), 0)
     page = _page([leaf for _, leaf in found], first, character)
     context = {
-        "section": "inbox",
+        "section": section,
         "source": source,
         "size": size_in_words(source.value),
         "find": words,

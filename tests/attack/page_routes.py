@@ -194,6 +194,10 @@ PAGES: dict[str, Page] = {
         lambda world: f"/dead-letters/{world.signal.public_id}",
         dict.fromkeys(SIGNED_IN, 404) | dict.fromkeys(WHO_ANSWER, 200),
     ),
+    "dead-letters/<slug:signal_id>/body": Page(
+        lambda world: f"/dead-letters/{world.signal.public_id}/body",
+        dict.fromkeys(SIGNED_IN, 404) | dict.fromkeys(WHO_ANSWER, 200),
+    ),
     "dead-letters/<slug:signal_id>/<slug:verb>": Page(
         lambda world: f"/dead-letters/{world.signal.public_id}/dismiss", None, _with(reason="sent twice"), WHO_ANSWER
     ),
