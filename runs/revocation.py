@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ledger import consulting
+from ledger.consulting import Consulted
 from ledger.errors import Refusal
-from ledger.models import Effect
 from ledger.states import EffectStatus
 from ledger.transactions import assert_open
 from runs.decisions import Said, move_decisions
@@ -111,7 +111,7 @@ def revoke_lost_answers(
     said: Said,
     *,
     checkpoint_id: int,
-    effects: Iterable[Effect],
+    consulted: Consulted,
     still_may_decide: StillMayDecide,
     now: datetime,
 ) -> tuple[bool, Said]:
@@ -119,7 +119,7 @@ def revoke_lost_answers(
 
     Returns whether a request is open again, in which case nothing may be leased, and what remains of ``said``.
     """
-    allowing = _still_allowing(said, effects, now=now)
+    allowing = _still_allowing(said, consulted, now=now)
     lost: dict[int, list[Decision]] = {}
     for decision in [*said.accepted, *said.votes]:
         interrupt = decision.interrupt
@@ -145,11 +145,11 @@ def _is_of(interrupt: Interrupt, checkpoint_id: int) -> bool:
     return is_answered and interrupt.checkpoint_id == checkpoint_id
 
 
-def _still_allowing(said: Said, effects: Iterable[Effect], *, now: datetime) -> set[int]:
+def _still_allowing(said: Said, consulted: Consulted, *, now: datetime) -> set[int]:
     """Return the interrupts whose permit may still let an effect begin: not void, not past its end, not used up."""
-    used_up = {effect.permit_ref for effect in effects if effect.status in DONE}
-    good = [permit for permit in said.permits if permit.valid_until > now and permit.public_id not in used_up]
-    return {permit.decision.interrupt_id for permit in good}
+    good = [permit for permit in said.permits if permit.valid_until > now]
+    spent = consulting.spent_permits(consulted, [permit.public_id for permit in good], statuses=DONE) if good else set()
+    return {permit.decision.interrupt_id for permit in good if permit.public_id not in spent}
 
 
 # --- both -------------------------------------------------------------------------------------------------------------
