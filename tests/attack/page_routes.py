@@ -253,7 +253,9 @@ def admin_addresses() -> Iterator[str]:
         if route.startswith("admin/") and not route.startswith("admin/^"):
             yield "/" + route.replace("<path:object_id>", "1").replace("<int:content_type_id>", "1").replace(
                 "<path:url>", ""
-            ).replace("<path:app_label>", "runs").replace("<str:id>", "1")
+            ).replace("<path:app_label>", "runs").replace("<str:id>", "1").replace("<int:object_id>", "1").replace(
+                "<slug:part>", "call"
+            )
 
 
 def _walk(patterns: list[URLPattern | URLResolver], before: str) -> Iterator[str]:
