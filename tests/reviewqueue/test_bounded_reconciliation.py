@@ -76,6 +76,14 @@ def test_the_page_of_an_effect_does_not_grow_with_what_was_sent_and_received(kin
     assert len(whole.content) > 190_000
 
 
+def test_a_stored_value_is_escaped_once():
+    effect = an_unknown_effect({"note": "<b>5 & 6</b>"})
+    html = page(at_admin(), "ledger_effect", effect.pk)
+    assert "&quot;note&quot;: &quot;&lt;b&gt;5 &amp; 6&lt;/b&gt;&quot;" in html
+    assert "&amp;quot;" not in html
+    assert "<b>5" not in html
+
+
 def test_the_reports_of_an_effect_are_bounded_and_all_can_be_read():
     effect = an_unknown_effect({"day": 1})
     EffectReport.objects.bulk_create(
