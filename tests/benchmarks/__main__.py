@@ -262,7 +262,7 @@ class Benchmark:
         for name, look in waits.large_calls(self.desk).items():
             milliseconds, cpu, queries = look()
             figures = f"{milliseconds:6.1f} ms p50 of server time ({cpu:.1f} ms of CPU), {queries} queries"
-            say(f"a wait's page with a call of {name:14}: {figures}; target: under 500")
+            say(f"a wait's page with a call of {name:14}: {figures}; target: under 500 of CPU")
 
 
 def _shown(share: float) -> str:
