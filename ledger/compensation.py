@@ -37,11 +37,6 @@ def due_undos(scope: str, *, on: str) -> list[Effect]:
     return [effect for effect in _TO_TAKE_BACK.all(scope=scope) if on in effect.compensate_on]
 
 
-def would_be_undone(effect: Effect, *, on: str) -> bool:
-    """Tell whether this end of its run would take the applied effect back, of those that are no undo themselves."""
-    return effect.compensation is not None and effect.undo_waived_by_id is None and on in effect.compensate_on
-
-
 def newest_due_undo(scope: str, *, on: str) -> Effect | None:
     """Return the first of these without reading all of them: each undo asks for it anew."""
     return next((effect for effect in _newest_first(scope).iterator(chunk_size=20) if on in effect.compensate_on), None)

@@ -5,31 +5,85 @@ Called by ``runs`` and by the pages. Nothing here locks or changes a row; ``effe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
-from django.db.models.functions import Length
+from django.db.models import Case, Count, Exists, OuterRef, Q, QuerySet, Value, When
+from django.db.models.functions import Coalesce, Length
 
 from ledger import compiled
 from ledger.compiled import Compiled, Given
 from ledger.exact import unless_longer
 from ledger.models import Effect, Order
-from ledger.states import OPEN, EffectStatus, InFlight, Repeat
-
-
-def consult(scope: str) -> list[Effect]:
-    """Return every effect of a run in the order they were first begun: what a worker reads before it goes on."""
-    return _OF_A_RUN.all(scope=scope)
-
-
-_OF_A_RUN = Compiled(
-    lambda: Effect.objects.filter(scope=compiled.text("scope")).select_related("owner", "undoes").order_by("id")
-)
-
+from ledger.states import OPEN, EffectStatus, InFlight, On, Repeat
 
 LONGEST_IN_A_ROW = 16_000  # characters of a call or a receipt
+#: The limits of what a claim lists: effects, and characters of their receipts together.
+MOST_CONSULTED = 100
+RECEIPTS_CONSULTED = 256 * 1024
+
+
+def effects_of(scope: str) -> QuerySet[Effect]:
+    """Return the query for every effect of a run with what it takes back, for a list that is read page by page."""
+    found = Effect.objects.filter(scope=scope).select_related("undoes").defer("call", "probe", "compensation")
+    return found.defer(*_OF_THE_UNDONE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consulted:
+    """A run's effects in the order in which they were first begun. ``is_whole``: there are no others."""
+
+    effects: list[Effect]
+    is_whole: bool
+
+
+def consult(scope: str) -> Consulted:
+    """Return the effects that a worker reads before it continues, without their calls.
+
+    Open ones come first, then the newest, up to ``MOST_CONSULTED``. A settled one whose receipt is longer than
+    ``LONGEST_IN_A_ROW``, or has no room among ``RECEIPTS_CONSULTED``, is left out whole: an effect without its receipt
+    would look like one that got none.
+    """
+    found = _OF_A_RUN.all(scope=scope)
+    shown, room = [], RECEIPTS_CONSULTED
+    for effect in found[:MOST_CONSULTED]:
+        effect.receipt = effect.row_receipt
+        is_cut = effect.receipt_length > LONGEST_IN_A_ROW
+        if effect.status in OPEN or (not is_cut and effect.receipt_length <= room):
+            shown.append(effect)
+            room -= 0 if is_cut else effect.receipt_length
+    return Consulted(effects=sorted(shown, key=lambda effect: effect.pk), is_whole=len(shown) == len(found))
+
+
+def spent_permits(consulted: Consulted, permits: Iterable[str], *, statuses: Collection[str]) -> set[str]:
+    """Return which of these permits have begun an effect that is in one of these states."""
+    if consulted.is_whole:
+        return {str(effect.permit_ref) for effect in consulted.effects if effect.status in statuses}
+    spent = Effect.objects.filter(permit_ref__in=set(permits), status__in=statuses)
+    return {str(ref) for ref in spent.values_list("permit_ref", flat=True)}
+
+
+_OF_THE_UNDONE = ("undoes__call", "undoes__receipt", "undoes__probe", "undoes__compensation", "undoes__error")
+
+
+def _newest_of_a_run() -> QuerySet[Effect]:
+    settled = Case(When(status__in=sorted(OPEN), then=Value(0)), default=Value(1))
+    found = Effect.objects.filter(scope=compiled.text("scope")).select_related("undoes")
+    found = found.defer("call", "receipt", "probe", "compensation", *_OF_THE_UNDONE)
+    receipts = {name: _IN_A_ROW[name] for name in ("row_receipt", "receipt_length")}
+    return found.annotate(**receipts).order_by(settled, "-id")[: MOST_CONSULTED + 1]
+
+
+_OF_A_RUN = Compiled(_newest_of_a_run)
+
+
+def effects_to_choose(scope: str) -> list[Effect]:
+    """Return the run's effects that ended otherwise than applied, without what was sent and received."""
+    found = Effect.objects.filter(scope=scope, undoes=None, status__in=[EffectStatus.FAILED, EffectStatus.COMPENSATED])
+    return list(found.defer("call", "receipt", "probe", "error", "compensation").order_by("id"))
 
 
 def newest_effects(scope: str, *, limit: int, before: int | None = None) -> list[Effect]:
@@ -51,17 +105,38 @@ _IN_A_ROW: dict[str, Any] = {
 }
 
 
-def effects_in_outline(scope: str) -> list[Effect]:
-    """Return a run's effects without what was sent and received, to count them by their state; oldest first.
+@dataclass(frozen=True, kw_only=True)
+class EffectCounts:
+    """How many effects a run has by status; of the applied ones that undo nothing, how many a cancel compensates."""
 
-    A compensation that is there is an empty object.
-    """
-    found = Effect.objects.filter(scope=scope).defer("call", "receipt", "probe", "error", "compensation")
-    found = found.annotate(has_compensation=Q(compensation__isnull=False)).order_by("id")
-    outlined: list[Any] = list(found)
-    for effect in outlined:
-        effect.compensation = {} if effect.has_compensation else None
-    return outlined
+    statuses: dict[str, int]
+    applied: int  # that undo nothing themselves
+    compensated_on_cancel: int
+
+    @property
+    def total(self) -> int:
+        """The number of all effects."""
+        return sum(self.statuses.values())
+
+
+def count_effects(scope: str) -> EffectCounts:
+    """Count a run's effects in one statement, whose rows are few however many effects there are."""
+    grouped = (
+        Effect.objects.filter(scope=scope)
+        .order_by()
+        .annotate(
+            undoes_nothing=Q(undoes__isnull=True), may_undo=Q(compensation__isnull=False, undo_waived_by__isnull=True)
+        )
+    )
+    rows = grouped.values_list("status", "undoes_nothing", "may_undo", "compensate_on").annotate(number=Count("pk"))
+    statuses: Counter[str] = Counter()
+    applied = compensated = 0
+    for status, undoes_nothing, may_undo, ends, number in rows:
+        statuses[status] += number
+        if status == EffectStatus.APPLIED and undoes_nothing:
+            applied += number
+            compensated += number if may_undo and On.CANCEL in ends else 0
+    return EffectCounts(statuses=dict(statuses), applied=applied, compensated_on_cancel=compensated)
 
 
 def open_effects(scope: str) -> list[Effect]:
@@ -84,11 +159,23 @@ _UNDER_WAY = Compiled(
 )
 
 
-def begun_since(effects: Iterable[Effect], moment: datetime) -> bool:
-    """Tell whether one of these effects was begun at that time or later, and may have happened."""
-    return any(
-        effect.status != EffectStatus.FAILED and (effect.begun_at or effect.created_at) >= moment for effect in effects
-    )
+def begun_since(scope: str, moment: datetime, *, consulted: Consulted | None = None) -> bool:
+    """Tell whether an effect of the run was begun at that time or later, and may have happened.
+
+    ``consulted``: what was read of the run's effects already; if it is whole, nothing more is read.
+    """
+    if consulted is not None and consulted.is_whole:
+        return any(
+            effect.status != EffectStatus.FAILED and (effect.begun_at or effect.created_at) >= moment
+            for effect in consulted.effects
+        )
+    begun = Effect.objects.alias(begun=Coalesce("begun_at", "created_at")).filter(scope=scope, begun__gte=moment)
+    return begun.exclude(status=EffectStatus.FAILED).exists()
+
+
+def any_begun_under(scope: str, fence: int) -> bool:
+    """Tell whether an effect of the run was begun under the lease with this fence."""
+    return Effect.objects.filter(scope=scope, fence=fence).exists()
 
 
 def outcomes_of(scopes: Iterable[str]) -> dict[str, dict[str, int]]:

@@ -210,7 +210,7 @@ class RunScreen:
     children: list[Run]
     checkpoints: list[Checkpoint]
     effects: list[Effect]
-    outlined: list[Effect]
+    effect_counts: consulting.EffectCounts
     next_effects: str
     waits: list[Interrupt]
     next_waits: str
@@ -255,7 +255,7 @@ def read_run(person: AbstractUser, run_id: str, places: RunPlaces = RunPlaces())
         children=list(authority.visible_runs(person).filter(parent=run).select_related("agent").order_by("id")[:50]),
         checkpoints=list(Checkpoint.objects.filter(run=run).defer("state").order_by("-number")[:100]),
         effects=effects[:EFFECTS][::-1],
-        outlined=consulting.effects_in_outline(run.public_id),
+        effect_counts=consulting.count_effects(run.public_id),
         next_effects=str(effects[EFFECTS - 1].pk) if len(effects) > EFFECTS else "",
         waits=shown[:WAITS][::-1],
         next_waits=str(shown[WAITS - 1].pk) if len(shown) > WAITS else "",

@@ -15,7 +15,6 @@ from django.contrib.auth.models import AbstractUser
 from ledger import clock, consulting, effects, reconciliation
 from ledger.actors import by_person, in_words
 from ledger.errors import NotFound, PayloadInvalid
-from ledger.states import EffectStatus
 from ledger.transactions import use_case
 from runs.checkpoints import last_checkpoint, repeat_checkpoint
 from runs.continuations import make_continuation, offered_again, open_continuation, recheck
@@ -175,11 +174,7 @@ def _order_redone(
 ) -> None:
     """Every effect that ended otherwise than applied has to be named: silence about one is a mistake, not a choice."""
     choices = asked or {}
-    open_to_choice = {
-        effect.key: effect
-        for effect in consulting.consult(run.public_id)
-        if effect.undoes_id is None and effect.status in {EffectStatus.FAILED, EffectStatus.COMPENSATED}
-    }
+    open_to_choice = {effect.key: effect for effect in consulting.effects_to_choose(run.public_id)}
     for key in sorted(open_to_choice.keys() - choices.keys()):
         if keep_failed:
             break

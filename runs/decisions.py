@@ -207,12 +207,11 @@ def was_acted_on(run: Run, interrupts: Iterable[Interrupt]) -> bool:
     a lease that was lost since changes nothing. A failed effect counts only under the present lease, whose worker is in
     the middle of its work.
     """
-    effects = consulting.consult(run.public_id)
-    if run.lease_until is not None and any(effect.fence == run.fence for effect in effects):
+    if run.lease_until is not None and consulting.any_begun_under(run.public_id, run.fence):
         return True
     accepted = Decision.objects.filter(interrupt__in=list(interrupts), status=DecisionStatus.ACCEPTED)
     delivered = accepted.aggregate(first=Min("delivered_at"))["first"]
-    return delivered is not None and consulting.begun_since(effects, delivered)
+    return delivered is not None and consulting.begun_since(run.public_id, delivered)
 
 
 def winner_of(interrupt: Interrupt) -> Decision | None:

@@ -15,6 +15,7 @@ from django.db.models import Exists, OuterRef, Q
 from ledger import clock, compiled, consulting
 from ledger.actors import by_agent
 from ledger.compiled import Compiled
+from ledger.consulting import Consulted
 from ledger.errors import NotFound
 from ledger.models import Effect
 from ledger.transactions import assert_open, use_case
@@ -53,6 +54,7 @@ class Claimed:
     overtaken: list[Decision]
     facts: list[Fact]
     effects: list[Effect]
+    has_more_effects: bool  # than are listed: the others are read page by page
     permits: list[Permit]
     compensated_since: list[str]
     undone: list[Effect]  # what is to be taken back, newest first
@@ -246,12 +248,12 @@ def _claim(
         recheck(run, continuation, now=now)
         store(run, now)
         return None
-    effects, said = consulting.consult(run.public_id), _said_for(run, continuation)
+    consulted, said = consulting.consult(run.public_id), _said_for(run, continuation)
     reopened, said = revoke_lost_answers(
         run,
         said,
         checkpoint_id=continuation.checkpoint_id,
-        effects=effects,
+        consulted=consulted,
         still_may_decide=still_may_decide,
         now=now,
     )
@@ -280,7 +282,7 @@ def _claim(
         code_version=code_version,
     )
     store(run, now)
-    return _what_is_claimed(run, continuation, said, effects, now=now)
+    return _what_is_claimed(run, continuation, said, consulted, now=now)
 
 
 def _find_changed(run: Run, checkpoint: Checkpoint, said: Said) -> str:
@@ -317,14 +319,14 @@ def _claimed_before(agent: Agent, request_key: str, still_may_decide: StillMayDe
 
 def _claimed_again(run: Run, continuation: Continuation, still_may_decide: StillMayDecide, *, now: datetime) -> Claimed:
     """Return what the same request claimed before, without the permits that have ended or lost their authority since."""
-    said, effects = _said_for(run, continuation), consulting.consult(run.public_id)
+    said, consulted = _said_for(run, continuation), consulting.consult(run.public_id)
     lost = [permit.decision.interrupt_id for permit in said.permits if judge_permit(permit, still_may_decide)]
-    claimed = _what_is_claimed(run, continuation, said, effects, now=now)
+    claimed = _what_is_claimed(run, continuation, said, consulted, now=now)
     return replace(claimed, permits=[it for it in claimed.permits if it.decision.interrupt_id not in lost])
 
 
 def _what_is_claimed(
-    run: Run, continuation: Continuation, said: Said, effects: list[Effect], *, now: datetime
+    run: Run, continuation: Continuation, said: Said, consulted: Consulted, *, now: datetime
 ) -> Claimed:
     checkpoint = continuation.checkpoint
     return Claimed(
@@ -335,7 +337,8 @@ def _what_is_claimed(
         answers=said.accepted,
         overtaken=said.overtaken,
         facts=_FACTS.all(checkpoint=checkpoint.pk),
-        effects=effects,
+        effects=consulted.effects,
+        has_more_effects=not consulted.is_whole,
         permits=[permit for permit in said.permits if permit.valid_until > now],
         compensated_since=_compensated_since(run, checkpoint),
         undone=due_now(run),

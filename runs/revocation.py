@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ledger import consulting
+from ledger.consulting import Consulted
 from ledger.errors import Refusal
-from ledger.models import Effect
 from ledger.states import EffectStatus
 from ledger.transactions import assert_open
 from runs.decisions import Said, move_decisions, was_acted_on
@@ -113,7 +113,7 @@ def revoke_lost_answers(
     said: Said,
     *,
     checkpoint_id: int,
-    effects: Iterable[Effect],
+    consulted: Consulted,
     still_may_decide: StillMayDecide,
     now: datetime,
 ) -> tuple[bool, Said]:
@@ -123,9 +123,8 @@ def revoke_lost_answers(
     the boundary on which an effect was begun count as older ones. A request in a queue that the policy does not allow any
     more is not opened again: the agent asks again, in a queue that is allowed.
     """
-    effects = list(effects)
-    allowing = _still_allowing(said, effects, now=now)
-    acted_on = _acted_on(said, effects)
+    allowing = _still_allowing(said, consulted, now=now)
+    acted_on = _acted_on(run, said, consulted)
     lost: dict[int, list[Decision]] = {}
 
     def may_be_reopened(interrupt: Interrupt) -> bool:
@@ -155,21 +154,22 @@ def _is_of(interrupt: Interrupt, checkpoint_id: int) -> bool:
     return is_answered and interrupt.checkpoint_id == checkpoint_id
 
 
-def _acted_on(said: Said, effects: list[Effect]) -> set[int]:
+def _acted_on(run: Run, said: Said, consulted: Consulted) -> set[int]:
     """Return the interrupts since whose delivery an effect was begun that may have happened."""
     given = [*said.accepted, *said.votes]
     return {
         decision.interrupt_id
         for decision in given
-        if decision.delivered_at is not None and consulting.begun_since(effects, decision.delivered_at)
+        if decision.delivered_at is not None
+        and consulting.begun_since(run.public_id, decision.delivered_at, consulted=consulted)
     }
 
 
-def _still_allowing(said: Said, effects: Iterable[Effect], *, now: datetime) -> set[int]:
+def _still_allowing(said: Said, consulted: Consulted, *, now: datetime) -> set[int]:
     """Return the interrupts whose permit may still let an effect begin: not void, not past its end, not used up."""
-    used_up = {effect.permit_ref for effect in effects if effect.status in DONE}
-    good = [permit for permit in said.permits if permit.valid_until > now and permit.public_id not in used_up]
-    return {permit.decision.interrupt_id for permit in good}
+    good = [permit for permit in said.permits if permit.valid_until > now]
+    spent = consulting.spent_permits(consulted, [permit.public_id for permit in good], statuses=DONE) if good else set()
+    return {permit.decision.interrupt_id for permit in good if permit.public_id not in spent}
 
 
 # --- both -------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ Called by the desks of this package. An operator sees everything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -13,15 +13,23 @@ import simplejson
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import path, reverse
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 from ledger.actors import in_words
 from ledger.models import Effect
 from reviewqueue.authority import is_operator
+from reviewqueue.pages.characters import fitting
+from reviewqueue.pages.large import Source, show_values
+from reviewqueue.pages.showing import PageRequest
+from reviewqueue.pages.values import text_in_part
 from reviewqueue.pages.words import seen
 from runs.models import Agent
+
+#: Bytes of HTML of one stored value on a page of this site.
+BYTES_SHOWN = 32 * 1024
 
 
 def drawn(field: str, label: str = "") -> Callable[[Model], SafeString]:
@@ -49,14 +57,26 @@ def json_text(field: str) -> Callable[[Model], SafeString]:
 
     @admin.display(description=field)
     def shown(row: Model) -> SafeString:
-        return as_json(getattr(row, field))
+        return as_json(getattr(row, field), more=values_address(row, field))
 
     return shown
 
 
-def as_json(value: Any) -> SafeString:
-    """Return a JSON value as it is stored, one member a line."""
-    return format_html("<pre>{}</pre>", seen(simplejson.dumps(value, use_decimal=True, ensure_ascii=False, indent=2)))
+def as_json(value: Any, *, more: str, size: int = BYTES_SHOWN) -> SafeString:
+    """Return the first ``size`` bytes of a JSON value as it is stored, one member a line.
+
+    ``more``: the address of the page with every value of it.
+    """
+    text = simplejson.dumps(value, use_decimal=True, ensure_ascii=False, indent=2)
+    head, end = fitting(text, size)
+    shown = mark_safe(head)  # noqa: S308  ``fitting`` escapes
+    return format_html("<pre>{}</pre>{}", shown, text_in_part("", end, len(text), more=more))
+
+
+def values_address(row: Model, part: str) -> str:
+    """Return the address of the page with every value of a part of a row."""
+    meta = row._meta
+    return reverse(f"admin:{meta.app_label}_{meta.model_name}_values", args=[row.pk, part])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +125,8 @@ class Desk(admin.ModelAdmin):
 
     owner: str = ""
     shows: Sequence[Any] = ()
+    #: Parts of a row that may be large, each with how it is read from the row; each has a page with every value.
+    parts: Mapping[str, Callable[[Any], Any]] = {}
     actions = None
     list_per_page = 50
     show_full_result_count = False
@@ -118,6 +140,22 @@ class Desk(admin.ModelAdmin):
         if rights.sees_all:
             return rows
         return rows.filter(**{f"{self.owner}__in": rights.groups}) if self.owner else rows.none()
+
+    def get_urls(self) -> list[Any]:
+        """Return the addresses of the site, and that of every value of a part of a row."""
+        name = f"{self.opts.app_label}_{self.opts.model_name}_values"
+        own = path("<int:object_id>/values/<slug:part>/", self.admin_site.admin_view(self.values_view), name=name)
+        return [own, *super().get_urls()] if self.parts else super().get_urls()
+
+    def values_view(self, request: HttpRequest, object_id: int, part: str) -> HttpResponse:
+        """Show every value of a part of a row, page by page."""
+        row = self.get_queryset(request).filter(pk=object_id).first() if object_id < 2**63 else None
+        if row is None or part not in self.parts or not self.has_view_permission(request):
+            raise Http404
+        back = reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[row.pk])
+        title, name = f"{part} of", f"{self.opts.verbose_name} {getattr(row, 'public_id', row.pk)}"
+        source = Source(value=self.parts[part](row), title=title, name=name, back=back, back_words="Reconciliation")
+        return show_values(cast(PageRequest, request), source, section="")
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
         return self.shows or super().get_fields(request, obj)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 from django.contrib import admin, messages
@@ -15,7 +16,7 @@ from django.utils.safestring import SafeString
 from ledger.errors import Refusal
 from ledger.models import Effect
 from ledger.states import EffectStatus
-from reviewqueue.admin.desks import Desk, as_json, drawn, person_of, rights_of
+from reviewqueue.admin.desks import Desk, as_json, drawn, person_of, rights_of, values_address
 from reviewqueue.admin.saying import SettlingForm, say, words_for
 from reviewqueue.models import UnknownOutcome
 from reviewqueue.pages.words import seen
@@ -49,6 +50,19 @@ def since(effect: Effect) -> str:
     return f"{effect.changed_at:%Y-%m-%d %H:%M} UTC"
 
 
+#: Reports and orders on a page, and bytes of HTML of each report; the page of every report has the others.
+MOST_REPORTS = 50
+BYTES_OF_A_REPORT = 4 * 1024
+
+
+def _reports(effect: Effect) -> list[dict[str, Any]]:
+    reports = effect.reports.order_by("id")
+    return [
+        {"at": it.at.isoformat(), "by": it.by, "attempt": it.attempt, "status": it.status, "body": it.body}
+        for it in reports.iterator()
+    ]
+
+
 @admin.register(Effect)
 class EffectDesk(Desk):
     """The ledger. A row's page shows the exact call and every word said of it, and takes the owner's."""
@@ -59,6 +73,9 @@ class EffectDesk(Desk):
     search_fields = ["=public_id", "=key", "=name", "=scope"]
     list_select_related = ["owner"]
     ordering = ["-changed_at"]
+    parts = MappingProxyType(
+        {"call": lambda effect: effect.call, "receipt": lambda effect: effect.receipt, "reports": _reports}
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         runs = Run.objects.filter(public_id=OuterRef("scope"))
@@ -95,8 +112,9 @@ class EffectDesk(Desk):
     def shown(self, request: HttpRequest, effect: Effect, form: SettlingForm) -> dict[str, Any]:
         """Return what the page shows: the call, what was said, whom it holds, and what may be said now."""
         run = Run.objects.filter(public_id=effect.scope).first()
-        reports = effect.reports.order_by("id")
-        orders = effect.orders.select_related("person").order_by("id")
+        reports = list(effect.reports.order_by("-id")[: MOST_REPORTS + 1])
+        orders = list(effect.orders.select_related("person").order_by("-id")[:MOST_REPORTS])
+        every_report = values_address(effect, "reports")
         return {
             **self.admin_site.each_context(request),
             "opts": self.opts,
@@ -105,13 +123,17 @@ class EffectDesk(Desk):
             "name": seen(effect.name, one_line=True),
             "key": seen(effect.key, one_line=True),
             "error": seen(effect.error),
-            "arguments": as_json(effect.call["arguments"]),
-            "receipt": as_json(effect.receipt),
+            "arguments": as_json(effect.call["arguments"], more=values_address(effect, "call")),
+            "receipt": as_json(effect.receipt, more=values_address(effect, "receipt")),
             "run": run,
             "run_title": seen(run.title, one_line=True) if run else "",
-            "holds": run.holds.filter(lifted_at=None).order_by("id") if run else [],
-            "reports": [(report, as_json(report.body)) for report in reports],
-            "orders": [(order, seen(order.reason)) for order in orders],
+            "holds": run.holds.filter(lifted_at=None).order_by("id")[:MOST_REPORTS] if run else [],
+            "reports": [
+                (report, as_json(report.body, more=every_report, size=BYTES_OF_A_REPORT))
+                for report in reports[:MOST_REPORTS][::-1]
+            ],
+            "earlier_reports": every_report if len(reports) > MOST_REPORTS else "",
+            "orders": [(order, seen(order.reason)) for order in orders[::-1]],
             "form": form,
             "words": list(words_for(effect, run)),
         }

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from types import MappingProxyType
 from typing import Any
 
 from django.contrib import admin, messages
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 
 from ledger.errors import Refusal
-from reviewqueue.admin.desks import Desk, as_json, by_whom, drawn, person_of
+from reviewqueue.admin.desks import Desk, as_json, by_whom, drawn, person_of, values_address
 from reviewqueue.admin.saying import HoldForm, Word, lift, words_for_hold
 from reviewqueue.pages.words import seen
 from runs.models import Fact, Hold
 from runs.states import HoldKind
+
+MOST_FACTS = 50  # on the page of a hold
+
+
+def _facts_of(hold: Hold) -> QuerySet[Fact]:
+    checkpoint = {"checkpoint__run": hold.run, "checkpoint__number": hold.run.checkpoint_number}
+    return Fact.objects.filter(**checkpoint, name=hold.subject).select_related("connection", "waived_by").order_by("id")
+
+
+def _values_of(facts: Iterable[Fact]) -> list[dict[str, Any]]:
+    return [{"name": fact.name, "value": fact.value, "found": fact.last_value} for fact in facts]
 
 
 @admin.register(Hold)
@@ -23,6 +37,7 @@ class HoldDesk(Desk):
     list_filter = ["kind", ("lifted_at", admin.EmptyFieldListFilter)]
     list_select_related = ["run", "owner"]
     ordering = ["-opened_at"]
+    parts = MappingProxyType({"facts": lambda hold: _values_of(_facts_of(hold))})
     shows = ["run", "kind", drawn("subject"), drawn("reason"), "owner", "opened_at", "lifted_at", by_whom("lifted_by")]
 
     def change_view(
@@ -49,9 +64,7 @@ class HoldDesk(Desk):
 
     def shown(self, request: HttpRequest, hold: Hold, words: tuple[Word, ...], form: HoldForm) -> dict[str, Any]:
         """Return what the page shows: what is held and why, the fact if it is one, and what may be said."""
-        facts = Fact.objects.filter(
-            checkpoint__run=hold.run, checkpoint__number=hold.run.checkpoint_number, name=hold.subject
-        ).select_related("connection", "waived_by")
+        every_value = values_address(hold, "facts")
         return {
             **self.admin_site.each_context(request),
             "opts": self.opts,
@@ -61,8 +74,8 @@ class HoldDesk(Desk):
             "reason": seen(hold.reason),
             "run_title": seen(hold.run.title, one_line=True),
             "facts": [
-                (fact, as_json(fact.value), as_json(fact.last_value))
-                for fact in (facts if hold.kind == HoldKind.FACT_UNAVAILABLE else [])
+                (fact, as_json(fact.value, more=every_value), as_json(fact.last_value, more=every_value))
+                for fact in (_facts_of(hold)[:MOST_FACTS] if hold.kind == HoldKind.FACT_UNAVAILABLE else [])
             ],
             "form": form,
             "words": words,

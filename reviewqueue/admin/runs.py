@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
@@ -43,6 +45,7 @@ class EventDesk(Desk):
     search_fields = ["=run__public_id"]
     list_select_related = ["run"]
     ordering = ["-run_id", "seq"]
+    parts = MappingProxyType({"refs": lambda event: event.refs})
     shows = ["run", "seq", "type", drawn("actor"), "at", json_text("refs"), "prev", "digest"]
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:

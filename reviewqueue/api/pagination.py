@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from django.db.models import Model, QuerySet
+from django.db.models import Model, QuerySet, TextField
+from django.db.models.functions import Cast, Coalesce, Length
 from rest_framework.request import Request
 
 from ledger.errors import PayloadInvalid, Problem
 
 DEFAULT_LIMIT, MOST = 50, 100
+#: Characters of stored values on a page of which the rows have any size; a page has one row at least.
+STORED_CHARACTERS = 1_000_000
 LONGEST_VALUE = 500
 
 M = TypeVar("M", bound=Model)
@@ -43,18 +46,44 @@ def whole(query: dict[str, str], name: str, *, default: int, least: int, most: i
 
 
 def page(
-    rows: QuerySet[M], query: dict[str, str], *, name: str, row: Callable[[M], dict[str, Any]], by: str = "-id"
+    rows: QuerySet[M],
+    query: dict[str, str],
+    *,
+    name: str,
+    row: Callable[[M], dict[str, Any]],
+    by: str = "-id",
+    sized: str = "",
 ) -> dict[str, Any]:
-    """Return one page of ``rows`` under ``name``, and the cursor of the next; `null` after the last."""
+    """Return one page of ``rows`` under ``name``, and the cursor of the next; `null` after the last.
+
+    ``sized``: a text column that may be long. The page then ends before ``STORED_CHARACTERS`` of it are exceeded.
+    """
     limit = whole(query, "limit", default=DEFAULT_LIMIT, least=1, most=MOST)
     field = by.lstrip("-")
     if "next" in query:
         place = _place(rows.model, query["next"])
         rows = rows.filter(**{f"{field}__{'lt' if by.startswith('-') else 'gt'}": place})
-    found = list(rows.order_by(by)[: limit + 1])
-    more = len(found) > limit
-    shown = found[:limit]
+    rows = rows.order_by(by)
+    if sized:
+        fitting, more = _find_fitting(rows, sized, limit)
+        shown = list(rows.filter(pk__in=fitting))
+    else:
+        found = list(rows[: limit + 1])
+        shown, more = found[:limit], len(found) > limit
     return {name: [row(one) for one in shown], "next": _cursor(shown[-1], field) if more else None}
+
+
+def _find_fitting(rows: QuerySet[M], sized: str, limit: int) -> tuple[list[int], bool]:
+    """Return the primary keys of the first rows that fit on a page by their size, and whether there are more rows."""
+    sizes = list(rows.values_list("pk", Coalesce(Length(Cast(sized, TextField())), 0))[: limit + 1])
+    fitting: list[int] = []
+    room = STORED_CHARACTERS
+    for pk, size in sizes[:limit]:
+        room -= size
+        if fitting and room < 0:
+            break
+        fitting.append(pk)
+    return fitting, len(sizes) > len(fitting)
 
 
 def _cursor(last: Model, field: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from ledger.canonical import digest
 from reviewqueue.gateway import Seen
-from reviewqueue.pages import values
+from reviewqueue.pages import grounds, values
 from reviewqueue.pages.amended import amended_since
 from reviewqueue.pages.calls import describe_call, labelled, labels_of
 from reviewqueue.pages.characters import Warnings, warnings_in
@@ -101,10 +101,12 @@ class _Drafting:
         return Seen(state_version=self.version("state_version"), content_digest=self.text("content_digest")[:80])
 
     @cached_property
-    def is_cut(self) -> bool:
-        """Say whether the page leaves out a part of the call that an approval would allow."""
-        proposal = self.interrupt.proposal
-        return proposal is not None and not values.is_shown_whole(proposal["arguments"])
+    def left_out(self) -> tuple[str, ...]:
+        """Return what the page shows in part of that which an approval rests on: the call, the message, facts, evidence."""
+        proposal, wait = self.interrupt.proposal, self.interrupt
+        is_cut = proposal is not None and not values.is_shown_whole(proposal["arguments"])
+        parts = grounds.parts_left_out(message=wait.message, facts=self.screen.facts, evidence=wait.evidence)
+        return (grounds.CALL, *parts) if is_cut else tuple(parts)
 
     def version(self, name: str) -> int:
         """Return the version that a control names, or ``NO_VERSION``."""
@@ -192,10 +194,11 @@ class _Drafting:
             words = "Confirm that you have seen the characters that hide or look like others."
             tick = self.tick("disguise", verdict, self.interrupt.content_digest, words=words, judge=judge_this)
             ticks.append(replace(tick, warnings=warnings))
-        if verdict in APPROVING and self.is_cut:
-            words = "Confirm that you have read the part of the call that this page does not show."
+        if verdict in APPROVING and self.left_out:
+            parts = " and ".join(f"the {name}" for name in self.left_out)
+            words = f"Confirm that you have read the part of {parts} that this page does not show."
             value = self.interrupt.content_digest
-            ticks.append(replace(self.tick("rest", verdict, value, words=words, judge=judge), is_of_rest=True))
+            ticks.append(replace(self.tick("rest", verdict, value, words=words, judge=judge), left_out=self.left_out))
         if verdict in APPROVING:
             for fact in self.screen.changed:
                 words = "Confirm that you have seen this change."

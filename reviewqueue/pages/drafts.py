@@ -22,8 +22,8 @@ from runs.models import Fact, Interrupt
 
 @dataclass(frozen=True, kw_only=True)
 class Tick:
-    """What must be confirmed: a changed ``fact``, a disguise in the call (``warnings``), the part of the call that the page
-    does not show (``is_of_rest``), or (none of these) that the question was amended since it was opened.
+    """What must be confirmed: a changed ``fact``, a disguise in the call (``warnings``), the parts of the request that the
+    page does not show whole (``left_out``), or (none of these) that the question was amended since it was opened.
 
     The value sent names what was seen, so that an older tick confirms nothing.
     """
@@ -35,7 +35,7 @@ class Tick:
     is_ticked: bool
     problem: str = ""
     warnings: Warnings | None = None
-    is_of_rest: bool = False
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

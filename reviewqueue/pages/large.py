@@ -19,7 +19,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
 from ledger import exact
-from reviewqueue import gateway, screens
+from reviewqueue import dead_letters, gateway, screens
 from reviewqueue.pages.characters import fitting
 from reviewqueue.pages.showing import PageRequest, foreign_is_missing, show
 from reviewqueue.pages.values import Budget, draw, size_in_words
@@ -88,7 +88,9 @@ def call(request: PageRequest, interrupt_id: str) -> HttpResponse:
     interrupt = gateway.find_visible(request.user, interrupt_id)
     if interrupt.proposal is None:
         raise Http404
-    return _show(request, _of_request(interrupt, interrupt.proposal["arguments"], "", str(interrupt.proposal["name"])))
+    return show_values(
+        request, _of_request(interrupt, interrupt.proposal["arguments"], "", str(interrupt.proposal["name"]))
+    )
 
 
 @require_safe
@@ -99,7 +101,7 @@ def of_request(request: PageRequest, interrupt_id: str, part: str) -> HttpRespon
     readers = {"evidence": _evidence, "facts": _facts, "message": _message, "comments": _comments}
     if part not in readers:
         raise Http404
-    return _show(request, _of_request(interrupt, readers[part](interrupt), f"{part} of", "the request"))
+    return show_values(request, _of_request(interrupt, readers[part](interrupt), f"{part} of", "the request"))
 
 
 @require_safe
@@ -113,7 +115,7 @@ def of_decision(request: PageRequest, decision_id: str, part: str) -> HttpRespon
     if values.get(part) is None:
         raise Http404
     back = reverse("decision", args=[decision.public_id])
-    return _show(
+    return show_values(
         request, Source(value=values[part], title=part + " of", name="the decision", back=back, back_words="Receipt")
     )
 
@@ -125,7 +127,7 @@ def of_effect(request: PageRequest, run_id: str, effect_id: str) -> HttpResponse
     effect = screens.read_effect(request.user, run_id, effect_id)
     value = {"call": effect.call, "receipt": effect.receipt, "error": effect.error}
     back = reverse("run", args=[run_id])
-    return _show(request, Source(value=value, title="effect", name=effect.key, back=back, back_words="The run"))
+    return show_values(request, Source(value=value, title="effect", name=effect.key, back=back, back_words="The run"))
 
 
 @require_safe
@@ -134,9 +136,19 @@ def of_result(request: PageRequest, run_id: str) -> HttpResponse:
     """Show what a run ended with."""
     outcome = screens.read_outcome(request.user, run_id)
     back = reverse("run", args=[run_id])
-    return _show(
+    return show_values(
         request, Source(value=outcome.result, title="result of", name="the run", back=back, back_words="The run")
     )
+
+
+@require_safe
+@foreign_is_missing
+def of_signal(request: PageRequest, signal_id: str) -> HttpResponse:
+    """Show the body of a signal."""
+    found = dead_letters.read_signal(request.user, signal_id)
+    back = reverse("dead-letter", args=[found.signal.public_id])
+    source = Source(value=found.body, title="body of", name=found.signal.type, back=back, back_words="The signal")
+    return show_values(request, source, section="agents")
 
 
 def _of_request(interrupt: Interrupt, value: Any, title: str, name: str) -> Source:
@@ -165,7 +177,7 @@ def _comments(interrupt: Interrupt) -> Any:
     ]
 
 
-def _show(request: PageRequest, source: Source) -> HttpResponse:
+def show_values(request: PageRequest, source: Source, *, section: str = "inbox") -> HttpResponse:
     """Return one page of the value, or the whole of it as a download."""
     if request.GET.get("as") == "json":
         return _download(source)
@@ -180,7 +192,7 @@ def _show(request: PageRequest, source: Source) -> HttpResponse:
         first = next((row for row, (_, leaf) in enumerate(found) if _is_at(leaf.pointer, at)), 0)
     page = _page([leaf for _, leaf in found], first, character)
     context = {
-        "section": "inbox",
+        "section": section,
         "source": source,
         "size": size_in_words(source.value),
         "find": words,

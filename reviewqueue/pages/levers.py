@@ -16,11 +16,10 @@ from django.shortcuts import redirect, resolve_url
 from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
-from ledger import compensation
 from ledger.actors import by_person
+from ledger.consulting import EffectCounts
 from ledger.errors import NotFound, PayloadInvalid, Refusal
-from ledger.models import Effect
-from ledger.states import EffectStatus, On
+from ledger.states import OPEN, EffectStatus
 from reviewqueue import authority
 from reviewqueue.pages.characters import seen_plain
 from reviewqueue.pages.showing import PageRequest, foreign_is_missing
@@ -48,7 +47,7 @@ class Lever:
 
 
 def levers_for(
-    reader: AbstractUser, run: Run, effects: list[Effect], checkpoints: Sequence[Checkpoint] = ()
+    reader: AbstractUser, run: Run, effects: EffectCounts, checkpoints: Sequence[Checkpoint] = ()
 ) -> list[Lever]:
     """Return the levers of this run as they stand for its reader; none when the reader may pull none of them."""
     may_control = authority.why_not_control(reader, run) is None
@@ -100,19 +99,18 @@ def _resume(run: Run) -> Lever:
     return Lever(verb="resume", words="Resume", consequence=still, button="Resume this run")
 
 
-def _cancel(run: Run, effects: list[Effect]) -> Lever:
+def _cancel(run: Run, effects: EffectCounts) -> Lever:
     parts = ["Its open questions are closed now, and no effect begins any more."]
     if run.lease_until:
         parts.append("Its worker may still report what it did, and closes at its next safe point.")
-    unknown = sum(effect.status in {EffectStatus.UNKNOWN, EffectStatus.INTENDED} for effect in effects)
+    unknown = sum(effects.statuses.get(status, 0) for status in OPEN)
     if unknown:
         parts.append(f"What is not known goes to its owner first ({unknown}).")
-    applied = [effect for effect in effects if effect.status == EffectStatus.APPLIED and effect.undoes_id is None]
-    back = sum(compensation.would_be_undone(effect, on=On.CANCEL) for effect in applied)
+    back, stays = effects.compensated_on_cancel, effects.applied - effects.compensated_on_cancel
     if back:
         parts.append(f"What was done and says how is taken back by a worker, the newest first ({back}).")
-    if len(applied) > back:
-        parts.append(f"What{' else' if back else ''} was done stays done ({len(applied) - back}).")
+    if stays:
+        parts.append(f"What{' else' if back else ''} was done stays done ({stays}).")
     parts.append("It cannot be uncancelled, only restarted.")
     return Lever(
         verb="cancel",
@@ -124,9 +122,9 @@ def _cancel(run: Run, effects: list[Effect]) -> Lever:
     )
 
 
-def _restart(run: Run, effects: list[Effect], checkpoints: Sequence[Checkpoint]) -> Lever:
-    undecided = [effect for effect in effects if effect.status in {EffectStatus.FAILED, EffectStatus.COMPENSATED}]
-    kept = f" What failed stays as it is ({len(undecided)})." if undecided else ""
+def _restart(run: Run, effects: EffectCounts, checkpoints: Sequence[Checkpoint]) -> Lever:
+    undecided = sum(effects.statuses.get(status, 0) for status in (EffectStatus.FAILED, EffectStatus.COMPENSATED))
+    kept = f" What failed stays as it is ({undecided})." if undecided else ""
     return Lever(
         verb="restart",
         words="Restart",

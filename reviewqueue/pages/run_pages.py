@@ -124,7 +124,7 @@ def run_context(screen: RunScreen, *, reader: AbstractUser, now: datetime) -> di
         )
     continuation = screen.continuation
     unread = handed_back_by([run]).get(run.pk, [])
-    levers = levers_for(reader, run, screen.outlined, screen.checkpoints)
+    levers = levers_for(reader, run, screen.effect_counts, screen.checkpoints)
     return {
         "section": "runs",
         "now": now,
@@ -139,7 +139,7 @@ def run_context(screen: RunScreen, *, reader: AbstractUser, now: datetime) -> di
         "may_halt": screen.halt is None and run.ended_at is None and authority.why_not_halt(reader, run.agent) is None,
         "may_lift": screen.halt is not None and authority.why_not_lift(reader, run.agent) is None,
         "effects": shown_effects(screen.effects, run.agent, labels)[::-1],
-        "unknown": sum(effect.status == "unknown" for effect in screen.outlined),
+        "unknown": screen.effect_counts.statuses.get("unknown", 0),
         "waits": waits[::-1],
         "holds": [(phrases.HOLD_WORDS.get(hold.kind, hold.kind), hold) for hold in screen.holds],
         "story": tell(screen.events, reader=reader, waits=screen.told),

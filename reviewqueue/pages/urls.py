@@ -40,6 +40,7 @@ urlpatterns = [
     path("dead-letters", dead_letters.dead_letters, name="dead-letters"),
     path("dead-letters/messages/<slug:delivery_id>", dead_letters.send_again, name="send-again"),
     path("dead-letters/<slug:signal_id>", dead_letters.signal, name="dead-letter"),
+    path("dead-letters/<slug:signal_id>/body", large.of_signal, name="signal-body"),
     path("dead-letters/<slug:signal_id>/<slug:verb>", dead_letters.act, name="act-on-signal"),
     path("expired", expired.expired, name="expired"),
     path("expired/<slug:interrupt_id>/restart", expired.restart, name="restart-expired"),

@@ -23,6 +23,7 @@ from reviewqueue.pages.acts import acts_around
 from reviewqueue.pages.calls import CallWords, Labels, describe_call, describe_in_a_row, labels_of
 from reviewqueue.pages.characters import warnings_in
 from reviewqueue.pages.earlier import earlier_answers
+from reviewqueue.pages.grounds import budget_of_grounds, split_evidence
 from reviewqueue.pages.kept import mark_of
 from reviewqueue.pages.large import LARGE_FROM, size_of
 from reviewqueue.pages.outcomes import who_can_in_words
@@ -128,8 +129,9 @@ def wait_context(screen: WaitScreen, *, reader: AbstractUser, now: datetime, edi
         "acts": acts_around(screen, reader=reader, now=now),
         "earlier": earlier_answers(interrupt, reader=reader),
         "facts": [shown_fact(fact) for fact in screen.facts],
+        "grounds": budget_of_grounds(),
         "effects": shown_effects(screen.effects, interrupt.agent, labels),
-        "evidence": [_evidence(entry) for entry in interrupt.evidence],
+        "evidence": [split_evidence(entry) for entry in interrupt.evidence],
         "story": tell(screen.events, reader=reader, waits=screen.waits)[::-1],
         "ladder": phrases.ladder(interrupt),
         "then": phrases.then_what(interrupt),
@@ -193,21 +195,6 @@ def shown_effects(effects: list[Effect], agent: Agent, labels: Labels) -> list[S
         ShownEffect(effect=effect, words=describe_in_a_row(effect.name, effect.row_call, labels, agent_id=agent.pk))
         for effect in effects
     ]
-
-
-def _evidence(entry: Any) -> dict[str, Any]:
-    """Return one piece of evidence as label, value and source; whatever has no such shape is shown whole."""
-    if isinstance(entry, Mapping) and "label" in entry:
-        rest = {name: value for name, value in entry.items() if name not in ("label", "value", "source")}
-        has_value = "value" in entry
-        return {
-            "label": str(entry["label"]),
-            "has_value": has_value,
-            "value": entry.get("value"),
-            "source": str(entry.get("source") or ""),
-            "rest": rest,
-        }
-    return {"label": "", "has_value": True, "value": entry, "source": "", "rest": {}}
 
 
 def _gauge(interrupt: Interrupt, *, now: datetime) -> Gauge:

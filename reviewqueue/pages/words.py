@@ -72,12 +72,21 @@ _NUMBER = re.compile(r"(-?)([0-9]+)((?:\.[0-9]+)?)")
 
 def render_markdown(text: str) -> SafeString:
     """Return an agent's markdown as HTML that is inert: no links, no images, no HTML, no attribute of its own."""
+    return mark_safe(cleaned(_rendered(text)[0]))  # noqa: S308  nh3 has the last word
+
+
+def is_shown_whole(text: str) -> bool:
+    """Tell whether ``render_markdown`` draws the whole of this text."""
+    return _rendered(text)[1]
+
+
+def _rendered(text: str) -> tuple[str, bool]:
+    """Return the HTML of a text, not cleaned yet, and whether it is the whole text."""
     try:
         shown = _blocks(text) if len(text) <= MARKDOWN_UP_TO else None
     except Exception:  # noqa: BLE001  whatever the parser trips over, the words are shown, as written
         shown = None
-    html = cleaned(shown if shown is not None and len(shown) <= BYTES_SHOWN else _as_written(text))
-    return mark_safe(html)  # noqa: S308  nh3 has the last word
+    return (shown, True) if shown is not None and len(shown) <= BYTES_SHOWN else _as_written(text)
 
 
 def cleaned(html: str) -> str:
@@ -128,20 +137,20 @@ def cut_at(text: str, *, lines: int, characters: int) -> int:
     return max(last_end if last_end > 0 else last_blank, 0) + 1 or characters
 
 
-def _as_written(text: str) -> str:
-    """Return the text without markdown, its first part open and the rest folded."""
+def _as_written(text: str) -> tuple[str, bool]:
+    """Return the text without markdown, its first part open and the rest folded, and whether it is whole."""
     cut = cut_at(text, lines=LINES_SHOWN, characters=CHARACTERS_SHOWN)
     head, tail = text[:cut], text[cut:]
     shown = f'<p class="plain">{drawn(head, inside=True)}</p>'
     if not tail:
-        return shown
+        return shown, True
     rest, end = fitting(tail, BYTES_SHOWN - len(shown))
     html = shown
     if end:
         html += folding(f'<p class="plain">{rest}</p>', lines=tail.count("\n", 0, end) + 1, characters=end)
     if end < len(tail):
         html += f"<p>Showing 1 to {cut + end:,} of {len(text):,} characters.</p>"
-    return html
+    return html, end == len(tail)
 
 
 def _blocks(text: str) -> str | None:

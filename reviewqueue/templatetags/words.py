@@ -11,10 +11,11 @@ from typing import Any
 
 from django import template
 from django.template.context import Context
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 from ledger.actors import in_words
 from reviewqueue.pages import characters, values, words
+from reviewqueue.pages.grounds import draw_ground
 
 register = template.Library()
 
@@ -69,6 +70,8 @@ def stated(context: Context, value: Any, more: str = "") -> SafeString:
 
 def _drawn(context: Context, value: Any, *, more: str, stated: bool) -> SafeString:
     """Draw a value within its own limits and within what all values of the response may still use."""
+    if isinstance(grounds := context.get("within"), values.Budget):
+        return mark_safe(draw_ground(value, grounds, more=more, stated=stated)[0])  # noqa: S308  drawn
     request = getattr(context, "request", None)
     page = getattr(request, "budget", None) or values.Budget(members=values.PAGE_MEMBERS, size=values.PAGE_BYTES)
     if request is not None:

@@ -194,6 +194,10 @@ PAGES: dict[str, Page] = {
         lambda world: f"/dead-letters/{world.signal.public_id}",
         dict.fromkeys(SIGNED_IN, 404) | dict.fromkeys(WHO_ANSWER, 200),
     ),
+    "dead-letters/<slug:signal_id>/body": Page(
+        lambda world: f"/dead-letters/{world.signal.public_id}/body",
+        dict.fromkeys(SIGNED_IN, 404) | dict.fromkeys(WHO_ANSWER, 200),
+    ),
     "dead-letters/<slug:signal_id>/<slug:verb>": Page(
         lambda world: f"/dead-letters/{world.signal.public_id}/dismiss", None, _with(reason="sent twice"), WHO_ANSWER
     ),
@@ -249,7 +253,9 @@ def admin_addresses() -> Iterator[str]:
         if route.startswith("admin/") and not route.startswith("admin/^"):
             yield "/" + route.replace("<path:object_id>", "1").replace("<int:content_type_id>", "1").replace(
                 "<path:url>", ""
-            ).replace("<path:app_label>", "runs").replace("<str:id>", "1")
+            ).replace("<path:app_label>", "runs").replace("<str:id>", "1").replace("<int:object_id>", "1").replace(
+                "<slug:part>", "call"
+            )
 
 
 def _walk(patterns: list[URLPattern | URLResolver], before: str) -> Iterator[str]:

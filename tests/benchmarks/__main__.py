@@ -115,6 +115,7 @@ class Benchmark:
                 return
             self.show_waits(1000)
             self.show_wake(100)
+            self.show_large_calls()
             self.show_bad_nights(chosen)
         for waiting in (100, *chosen.waiting):
             self.show_beside_waits(waiting, chosen.rounds, chosen.calls)
@@ -253,6 +254,15 @@ class Benchmark:
             milliseconds, cpu, queries = look()
             figures = f"{milliseconds:6.1f} ms p50 of server time ({cpu:.1f} ms of CPU), {queries} queries"
             say(f"{name:17} at {waiting} waiting: {figures}; target: under 100, constant")
+
+    def show_large_calls(self) -> None:
+        """The page of a request with 10,000 members beside one with ten: bounded by what a page draws."""
+        from tests.benchmarks import waits
+
+        for name, look in waits.large_calls(self.desk).items():
+            milliseconds, cpu, queries = look()
+            figures = f"{milliseconds:6.1f} ms p50 of server time ({cpu:.1f} ms of CPU), {queries} queries"
+            say(f"a wait's page with a call of {name:14}: {figures}; target: under 500 of CPU")
 
 
 def _shown(share: float) -> str:

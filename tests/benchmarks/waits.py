@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from urllib.parse import urlencode
 
 import psutil
@@ -87,6 +88,20 @@ def looks(desk: Desk) -> dict[str, Callable[[], tuple[float, float, int]]]:
         "one wait's page": lambda: _look(person, reverse("interrupt", args=[middle.public_id])),
         "API's list": lambda: _look(program, "/api/v1/interrupts?status=waiting&limit=50"),
     }
+
+
+def large_calls(desk: Desk) -> dict[str, Callable[[], tuple[float, float, int]]]:
+    """Return the page of a request whose call has ten members, and of one whose call has 10,000."""
+    person = Client(SERVER_NAME="localhost")
+    person.force_login(desk.reviewer, backend="django.contrib.auth.backends.ModelBackend")
+    found = {}
+    for number in (10, 10_000):
+        call = {"name": "order", "arguments": {f"m{place}": "x" for place in range(number)}}
+        wait = builders.a_wait(proposal=call)
+        interrupt = builders.a_waiting_interrupt(wait, started=builders.a_running_run(desk.agent))
+        address = reverse("interrupt", args=[interrupt.public_id])
+        found[f"{number} members"] = partial(_look, person, address)
+    return found
 
 
 def _look(client: Client, address: str) -> tuple[float, float, int]:

@@ -380,7 +380,16 @@ def test_the_questions_are_what_is_unknown_and_not_ordered_again():
     order(ordered)
     assert [effect.pk for effect in consulting.effects_in_question(RUN)] == [asked.pk]
     assert [effect.key for effect in consulting.open_effects(RUN)] == ["a", "b", "c"]
-    assert [effect.key for effect in consulting.consult(RUN)] == ["a", "b", "c", "d"]
+    assert [effect.key for effect in consulting.consult(RUN).effects] == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_spent_permit_is_found_also_where_its_effect_is_not_listed(is_whole):
+    spent = an_effect("applied", key="a", permit_ref="pmt_spent")
+    an_effect("failed", key="b", permit_ref="pmt_failed")
+    consulted = consulting.consult(RUN) if is_whole else consulting.Consulted(effects=[], is_whole=False)
+    permits = ["pmt_spent", "pmt_failed", "pmt_new"]
+    assert consulting.spent_permits(consulted, permits, statuses={"applied"}) == {spent.permit_ref}
 
 
 # --- people -----------------------------------------------------------------------------------------------------------

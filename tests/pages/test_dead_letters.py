@@ -194,11 +194,23 @@ def test_a_message_that_was_given_up_is_sent_once_more(owner):
     assert message.public_id not in told
 
 
-def test_a_large_body_stands_on_a_page_of_its_own(owner):
+def test_every_entry_of_a_large_body_can_be_reached(owner):
     signal = a_dead_signal(body={"lines": [f"Part {number}" for number in range(900)]})
     client = desk.signed_in(owner)
     assert "Part 899" not in page(client)
-    assert "Part 899" in client.get(f"/dead-letters/{signal.public_id}").content.decode()
+    html = client.get(f"/dead-letters/{signal.public_id}").content.decode()
+    assert "Showing 1 to 499 of 900 entries." in html
+    address = re.search(r'href="([^"]+)">Show the rest', html)[1]
+    assert address == f"/dead-letters/{signal.public_id}/body?at=%2Flines"
+    seen, query = "", "?"
+    while query:
+        html = client.get(f"/dead-letters/{signal.public_id}/body{query}").content.decode()
+        seen += html
+        following = re.search(r'rel="next" href="([^"]+)"', html)
+        query = following[1].replace("&amp;", "&") if following else ""
+    assert [int(number) for number in re.findall(r">Part ([0-9]+)<", seen)] == list(range(900))
+    stranger = desk.signed_in(builders.a_reviewer("ben@example.org"))
+    assert stranger.get(f"/dead-letters/{signal.public_id}/body").status_code == 404
 
 
 def test_pages_follow_each_other_and_cost_the_same(owner, monkeypatch):

@@ -15,6 +15,7 @@ from ledger import exact
 from reviewqueue.headers import Compressed
 from reviewqueue.pages import values
 from reviewqueue.pages.forms import build_edit_form, build_form
+from runs.facts import AskedFact
 from runs.models import Decision
 from tests import builders
 from tests.pages import desk
@@ -70,6 +71,42 @@ def test_a_call_that_is_not_shown_whole_is_approved_only_with_a_confirmation():
     accepted = desk.post(client, interrupt, form | {TICK: interrupt.content_digest})
     assert accepted.status_code == 302
     assert Decision.objects.get().status == "accepted"
+
+
+@pytest.mark.parametrize("part", ["message", "facts", "evidence"])
+def test_what_an_approval_rests_on_is_confirmed_where_it_is_not_shown_whole(part: str):
+    asked = {
+        "message": {"message": "word " * 40_000},
+        "facts": {"facts": [AskedFact(name="stock", value=list(range(900)), on_change="note")]},
+        "evidence": {"evidence": [{"label": f"Rows {n}", "value": list(range(200)), "source": ""} for n in range(5)]},
+    }
+    interrupt = desk.an_order(**asked[part])
+    client = desk.signed_in(desk.lena())
+    html = client.get(f"/interrupts/{interrupt.public_id}").content.decode()
+    assert f'<a href="/interrupts/{interrupt.public_id}/values/{part}">the {part}</a>' in html
+    form = desk.form_of(client, interrupt, verdict="approve", act="approve")
+    refused = desk.post(client, interrupt, form)
+    assert refused.status_code == 422
+    said = f"Confirm that you have read the part of the {part} that this page does not show."
+    assert said in refused.content.decode()
+    assert not Decision.objects.exists()
+    assert desk.post(client, interrupt, form | {TICK: interrupt.content_digest}).status_code == 302
+
+
+def test_a_rejection_needs_no_confirmation_of_what_is_not_shown():
+    interrupt = desk.an_order(message="word " * 40_000)
+    client = desk.signed_in(desk.lena())
+    form = desk.form_of(client, interrupt, verdict="reject", act="reject", **{"message-reject": "Too dear."})
+    assert desk.post(client, interrupt, form).status_code == 302
+
+
+def test_what_a_page_draws_of_facts_and_evidence_is_what_its_confirmation_is_judged_by():
+    evidence = [{"label": f"Rows {n}", "value": list(range(187)), "source": ""} for n in range(4)]
+    for facts, is_whole in (([], True), ([AskedFact(name="stock", value=[1, 2, 3], on_change="note")], False)):
+        interrupt = desk.an_order(evidence=evidence, facts=facts)
+        html = desk.signed_in(desk.lena()).get(f"/interrupts/{interrupt.public_id}").content.decode()
+        assert ("not shown here" not in html and "Showing 1 to" not in html) is is_whole
+        assert (TICK not in html) is is_whole
 
 
 def test_a_call_that_is_shown_whole_asks_for_no_confirmation():

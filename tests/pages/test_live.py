@@ -211,7 +211,8 @@ class TestAWait:
         assert ask(client, f"/interrupts/{interrupt.public_id}/standing", WAIT).status_code == 404
 
     def test_who_saw_it_before_it_climbed_hears_that_another_queue_was_asked_and_nobody_else_does(self):
-        builders.a_policy("approval.action", escalate_to=builders.a_queue("leads-only"), on_expiry="escalate")
+        leads = builders.a_queue("leads-only")
+        builders.a_policy("approval.action", queues=["refunds"], escalate_to=leads, on_expiry="escalate")
         ben = builders.a_reviewer("ben@company.example", "refunds")
         stranger = desk.signed_in(builders.a_reviewer("zoe@company.example", "elsewhere"))
         interrupt = desk.a_refund(1, wish={"queue": "refunds", "on_expiry": {"do": "escalate"}})

@@ -39,7 +39,7 @@ from reviewqueue.api import authentication
 from reviewqueue.api.problems import Unauthenticated
 from reviewqueue.api.throttling import CallsPerMinute
 from reviewqueue.doctor import records, rows
-from reviewqueue.pages import characters, draft_fields, drafting, values
+from reviewqueue.pages import characters, draft_fields, drafting, grounds, values
 from reviewqueue.serving.asgi_bridge import BoundedApplication
 from reviewqueue.serving.request_bodies import BodyLimits
 from reviewqueue.serving.thread_shares import Share, ThreadShares
@@ -667,6 +667,14 @@ def log_lines_do_not_know_their_request() -> None:
 )
 def a_call_that_is_not_shown_whole_is_approved_unread() -> None:
     values.is_shown_whole = lambda arguments: True
+
+
+@fault(
+    seen_by=test_large_values.test_what_an_approval_rests_on_is_confirmed_where_it_is_not_shown_whole,
+    costs=(12,),
+)
+def evidence_that_is_not_shown_whole_is_approved_unread() -> None:
+    grounds.parts_left_out = lambda **parts: []
 
 
 @fault(seen_by=test_large_values.test_a_call_that_is_not_shown_whole_is_no_part_of_a_bulk, costs=(12,))

@@ -166,7 +166,7 @@ _add("CheckpointWhole", {"number": WHOLE} | _words | _digest, file=ref("File"))
 _extend("Checkpoint", "CheckpointWhole", {"created_at": MOMENT, "facts": many(ref("Fact"))})
 _step = {"name": TEXT, "place": WHOLE, "result": EXACT, "recorded_at": MOMENT}
 _add("Step", _step)
-_add("Steps", {"after": WHOLE, "steps": many(ref("Step"))})
+_add("Steps", {"after": WHOLE, "steps": many(ref("Step")), "next": or_null(TEXT)})
 _extend("StepRecorded", "Step", {"replayed": YES_NO, "control": one_of(Control.values)}, **_stop)
 _left = {"code_version": TEXT, "runs": WHOLE, "waiting": WHOLE, "oldest_at": MOMENT}
 _add("LeftBehind", _left)
@@ -315,7 +315,7 @@ _effect = {"key": TEXT, "name": TEXT, "status": one_of(EffectStatus.values), "at
 _told = {"receipt": EXACT, "error": or_null(TEXT), "retryable": YES_NO, "undoes": or_null(TEXT)}
 _add("Effect", _effect | _told)
 _add("Compensation", {"key": TEXT, "undoes": TEXT, "name": TEXT, "arguments": EXACT, "receipt": EXACT})
-_add("Effects", {"effects": many(ref("Effect"))})
+_add_page("Effects", "effects", "Effect")
 _begun = {"key": TEXT, "status": one_of(EffectStatus.values), "perform": YES_NO, "attempt": WHOLE}
 _perform = {"attempt_token": TEXT, "arguments": EXACT, "digest": DIGEST}
 _add("Begun", _begun, **_perform, receipt=EXACT, error=or_null(TEXT), retryable=YES_NO)
@@ -334,6 +334,7 @@ _add(
         "changed": many(ref("FactNow")),
         "facts": many(ref("FactClaimed")),
         "effects": many(ref("Effect")),
+        "more_effects": or_null(TEXT),
         "permits": many(ref("Permit")),
         "compensations": many(ref("Compensation")),
     },

@@ -272,7 +272,10 @@ MEANINGS: dict[str, str] = {
     "attempt": "Which try it is, from 1.",
     "Claimed.attempt": "How often the run was claimed since its last boundary.",
     "overtaken": "Answers that no longer count since a fact changed, by the interrupt's key.",
-    "effects": "The effect ledger of the run.",
+    "effects": "The effect ledger of the run, in the order in which they were begun.",
+    "Claimed.effects": "Effects of the run, in the order in which they were begun: open ones first of all, then the newest, "
+    "at most 100 with 256 KiB of receipts. One with a receipt of over 16,000 characters is not among them.",
+    "more_effects": "The address of the whole list, where `effects` does not have every effect of the run; else null.",
     "permits": "What was approved and is not spent.",
     "valid_until": "Until when it may be spent.",
     "repeat": "Whether an unknown outcome may be tried again: never (a person settles it), by_key (its receiver "

@@ -73,7 +73,13 @@ WORKERS: dict[tuple[str, str], Operation] = {
         query=("limit", "next"),
     ),
     ("GET", "runs/{run_id}/effects"): Operation(
-        id="list_effects", summary="A run's effect ledger", who=BOTH, replies={200: "Effects"}, refusals=("not_found",)
+        id="list_effects",
+        summary="A run's effect ledger, oldest first",
+        words="A page ends early, with a `next`, before its receipts exceed a million characters.",
+        who=BOTH,
+        replies={200: "Effects"},
+        refusals=("not_found",),
+        query=("limit", "next"),
     ),
     ("POST", "runs/{run_id}/checkpoints"): Operation(
         id="commit_checkpoint",
@@ -151,10 +157,12 @@ WORKERS: dict[tuple[str, str], Operation] = {
     ("GET", "runs/{run_id}/steps"): Operation(
         id="list_steps",
         summary="The steps recorded behind the last checkpoint",
-        words="In their order, at most a thousand: a worker that goes on looks here for what it need not do again.",
+        words="In their order, at most a thousand on all pages: a worker looks here for what it need not do again. "
+        "A page ends early, with a `next`, before its results exceed a million characters.",
         who=BOTH,
         replies={200: "Steps"},
         refusals=("not_found",),
+        query=("limit", "next"),
     ),
     ("PUT", "runs/{run_id}/steps/{name}"): Operation(
         id="record_step",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.conf import settings
+
 from ledger import compensation
 from ledger.models import Effect
 from ledger.states import EffectStatus
@@ -15,6 +17,7 @@ from runs.facts import is_valid_credential
 from runs.models import (
     Fact,
     Permit,
+    Run,
 )
 from runs.resuming import Claimed
 
@@ -47,9 +50,15 @@ def claimed(taken: Claimed) -> Reply:
         "changed": [changed_fact(fact) for fact in taken.changed],
         "facts": [fact_claimed(fact, at=continuation.leased_at) for fact in taken.facts],
         "effects": [effect_row(effect) for effect in taken.effects],
+        "more_effects": effects_address(run) if taken.has_more_effects else None,
         "permits": [permit_row(permit) for permit in taken.permits],
         "compensations": [compensation_row(effect) for effect in taken.undone],
     }
+
+
+def effects_address(run: Run) -> str:
+    """Return the address of the list of a run's effects."""
+    return f"{settings.BASE_URL}/api/v1/runs/{run.public_id}/effects"
 
 
 def compensation_row(effect: Effect) -> Reply:

@@ -85,7 +85,9 @@ class Comments(ApiView):
         """List it, newest first."""
         query = query_of(request, "limit", "next")
         interrupt = gateway.find_visible(person_of(request), interrupt_id)
-        return Response(page(interrupt.comments.select_related("person"), query, name="comments", row=replies.comment))
+        return Response(
+            page(interrupt.comments.select_related("person"), query, name="comments", row=replies.comment, sized="text")
+        )
 
     def post(self, request: Request, interrupt_id: str) -> Response:
         """Say something."""

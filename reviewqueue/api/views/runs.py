@@ -54,7 +54,7 @@ class Runs(ApiView):
         query = query_of(request, "status", "key", "limit", "next")
         rows = runs_of(caller_of(request)).select_related("agent", "initiator", "parent")
         rows = rows.filter(**{name: query[name] for name in ("status", "key") if name in query})
-        return Response(page(rows, query, name="runs", row=replies.run_row))
+        return Response(page(rows, query, name="runs", row=replies.run_row, sized="metadata"))
 
     def post(self, request: Request) -> Response:
         """Start one; the caller holds its first lease, unless it wants none."""
@@ -118,10 +118,10 @@ class RunEffects(ApiView):
     """The effect ledger of a run."""
 
     def get(self, request: Request, run_id: str) -> Response:
-        """List every effect, in the order in which they were begun."""
-        query_of(request)
-        run = find_run(caller_of(request), run_id)
-        return Response({"effects": [replies.effect_row(effect) for effect in consulting.consult(run.public_id)]})
+        """List the effects, in the order in which they were begun."""
+        query = query_of(request, "limit", "next")
+        rows = consulting.effects_of(find_run(caller_of(request), run_id).public_id)
+        return Response(page(rows, query, name="effects", row=replies.effect_row, by="id", sized="receipt"))
 
 
 class Checkpoints(ApiView):

@@ -8,6 +8,7 @@ from rest_framework.response import Response
 from reviewqueue.api import replies, serializers
 from reviewqueue.api.authentication import caller_of, worker_of
 from reviewqueue.api.fields import read
+from reviewqueue.api.pagination import page, query_of
 from reviewqueue.api.rows import find_run
 from reviewqueue.api.views.base import ApiView, body_of, check_key, lease_token
 from runs import steps
@@ -17,10 +18,12 @@ class RunSteps(ApiView):
     """The steps behind the last checkpoint."""
 
     def get(self, request: Request, run_id: str) -> Response:
-        """List them in their order, at most a thousand."""
+        """List them in their order."""
+        query = query_of(request, "limit", "next")
         run = find_run(caller_of(request), run_id)
-        shown = [replies.step_whole(step) for step in steps.steps_since(run)]
-        return Response({"after": run.checkpoint_number, "steps": shown})
+        rows = steps.steps_since(run)
+        shown = page(rows, query, name="steps", row=replies.step_whole, by="place", sized="result")
+        return Response({"after": run.checkpoint_number} | shown)
 
 
 class OneStep(ApiView):

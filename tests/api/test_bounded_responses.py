@@ -1,0 +1,154 @@
+"""What one response of the API may cost: lists end before their values fill a page, a claim lists a bounded ledger."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger import consulting
+from reviewqueue.api import pagination
+from runs.models import StepResult
+from tests.api.calls import Caller, a_started_run, a_worker
+
+pytestmark = pytest.mark.django_db
+
+
+def begin(worker: Caller, run: str, lease: str, key: str, **declared: object) -> str:
+    begun = worker.put(
+        f"runs/{run}/effects/{key}", {"name": "reserve_hoist", "arguments": {"day": 1}, **declared}, Run_Lease=lease
+    )
+    assert begun.status == 201, begun.body
+    return str(begun["attempt_token"])
+
+
+def an_applied_effect(worker: Caller, run: str, lease: str, key: str, receipt: object) -> None:
+    token = begin(worker, run, lease, key)
+    body = {"attempt_token": token, "status": "applied", "receipt": receipt}
+    assert worker.post(f"runs/{run}/effects/{key}/outcome", body).status == 200
+
+
+def pages(worker: Caller, path: str, name: str) -> list[list[dict]]:
+    found, query = [], ""
+    while query is not None:
+        reply = worker.get(f"{path}{query}")
+        assert reply.status == 200, reply.body
+        found.append(reply[name])
+        query = f"?next={reply['next']}" if reply["next"] is not None else None
+    return found
+
+
+def claimed_again(worker: Caller, run: str, lease: str) -> dict:
+    assert worker.post(f"runs/{run}/lease/release", {"reason": "retry"}, Run_Lease=lease).status == 200
+    [taken] = worker.post("continuations/claim", {}).body
+    return taken
+
+
+def test_the_effects_of_a_run_are_paged_oldest_first():
+    worker = a_worker()
+    run, lease = a_started_run(worker)
+    keys = [f"reserve:{number}" for number in range(53)]
+    for key in keys:
+        begin(worker, run, lease, key)
+    found = pages(worker, f"runs/{run}/effects", "effects")
+    assert [len(page) for page in found] == [50, 3]
+    assert [row["key"] for page in found for row in page] == keys
+    assert worker.get(f"runs/{run}/effects?next=eff_missing").status == 422
+    assert worker.get(f"runs/{run}/effects?limit=101").status == 422
+
+
+def test_a_page_of_effects_ends_before_its_receipts_fill_it():
+    worker = a_worker()
+    run, lease = a_started_run(worker)
+    for number, size in enumerate((400_000, 500_000, 400_000, 5)):
+        an_applied_effect(worker, run, lease, f"e{number}", "x" * size)
+    begin(worker, run, lease, "open")
+    found = pages(worker, f"runs/{run}/effects", "effects")
+    assert [[row["key"] for row in page] for page in found] == [["e0", "e1"], ["e2", "e3", "open"]]
+    assert sum(len(row["receipt"] or "") for row in found[0]) <= pagination.STORED_CHARACTERS
+
+
+def test_a_value_larger_than_a_page_is_a_page_of_its_own(monkeypatch):
+    monkeypatch.setattr(pagination, "STORED_CHARACTERS", 1_000)
+    worker = a_worker()
+    run, lease = a_started_run(worker)
+    for number in range(2):
+        an_applied_effect(worker, run, lease, f"e{number}", "x" * 5_000)
+    assert [len(page) for page in pages(worker, f"runs/{run}/effects", "effects")] == [1, 1]
+
+
+def test_steps_are_paged_in_their_order_and_by_their_size(monkeypatch):
+    monkeypatch.setattr(pagination, "STORED_CHARACTERS", 1_000)
+    worker = a_worker()
+    run, lease = a_started_run(worker)
+    for number in range(7):
+        result = {"result": "x" * 400}
+        assert worker.put(f"runs/{run}/steps/page-{number}", result, Run_Lease=lease).status == 201
+    found = pages(worker, f"runs/{run}/steps", "steps")
+    assert [[step["place"] for step in page] for page in found] == [[1, 2], [3, 4], [5, 6], [7]]
+    assert StepResult.objects.count() == 7
+
+
+def test_runs_are_paged_by_the_size_of_their_metadata(monkeypatch):
+    monkeypatch.setattr(pagination, "STORED_CHARACTERS", 1_000)
+    worker = a_worker()
+    runs = [a_started_run(worker, metadata={"note": "x" * 400})[0] for _ in range(3)]
+    found = pages(worker, "runs", "runs")
+    assert [[run["id"] for run in page] for page in found] == [[runs[2], runs[1]], [runs[0]]]
+
+
+def test_a_claim_lists_every_effect_of_a_run_that_has_few():
+    worker = a_worker()
+    run, lease = a_started_run(worker)
+    an_applied_effect(worker, run, lease, "first", {"id": 7})
+    begin(worker, run, lease, "second", repeat="harmless")
+    taken = claimed_again(worker, run, lease)
+    assert [(row["key"], row["receipt"]) for row in taken["effects"]] == [("first", {"id": 7}), ("second", None)]
+    assert taken["more_effects"] is None
+
+
+def test_a_claim_lists_open_effects_and_the_newest_and_names_the_address_of_the_others(monkeypatch):
+    monkeypatch.setattr(consulting, "MOST_CONSULTED", 3)
+    consulting._OF_A_RUN.forget()
+    worker = a_worker()
+    run, lease = a_started_run(worker)
+    begin(worker, run, lease, "unknown", repeat="harmless")
+    for number in range(4):
+        an_applied_effect(worker, run, lease, f"e{number}", number)
+    taken = claimed_again(worker, run, lease)
+    consulting._OF_A_RUN.forget()
+    assert [row["key"] for row in taken["effects"]] == ["unknown", "e2", "e3"]
+    assert taken["effects"][0]["status"] in {"intended", "unknown"}
+    assert taken["more_effects"].endswith(f"/api/v1/runs/{run}/effects")
+    assert sum(len(page) for page in pages(worker, f"runs/{run}/effects", "effects")) == 5
+
+
+def test_a_claim_leaves_out_an_effect_with_a_long_receipt_and_its_repetition_is_told_of_it():
+    worker = a_worker()
+    run, lease = a_started_run(worker)
+    an_applied_effect(worker, run, lease, "large", "x" * 300_000)
+    an_applied_effect(worker, run, lease, "small", 1)
+    taken = claimed_again(worker, run, lease)
+    assert [row["key"] for row in taken["effects"]] == ["small"]
+    assert taken["more_effects"]
+    token = taken["lease"]["token"]
+    again = worker.put(f"runs/{run}/effects/large", {"name": "reserve_hoist", "arguments": {"day": 1}}, Run_Lease=token)
+    assert (again["perform"], again["status"], len(again["receipt"])) == (False, "applied", 300_000)
+
+
+def test_the_receipts_of_a_claim_share_their_limit_and_the_newest_come_first():
+    worker = a_worker()
+    run, lease = a_started_run(worker)
+    for number in range(20):
+        an_applied_effect(worker, run, lease, f"e{number:02d}", "x" * 15_000)
+    taken = claimed_again(worker, run, lease)
+    shown = [row["key"] for row in taken["effects"]]
+    assert shown == [f"e{number:02d}" for number in range(3, 20)]
+    assert sum(len(row["receipt"]) for row in taken["effects"]) <= consulting.RECEIPTS_CONSULTED
+    assert taken["more_effects"]
+
+
+def test_calls_are_not_read_for_a_claim():
+    worker = a_worker()
+    run, lease = a_started_run(worker)
+    begin(worker, run, lease, "first", arguments={"text": "x" * 1_000})
+    [effect] = consulting.consult(run).effects
+    assert {"call", "probe", "compensation"} <= effect.get_deferred_fields()
