@@ -160,7 +160,8 @@ ACCOUNT_LOGOUT_ON_PASSWORD_CHANGE = True
 ACCOUNT_PREVENT_ENUMERATION = True
 ACCOUNT_RATE_LIMITS = {
     # Wrong passwords, as `sign_in` counts them. "key" is the client's address (IPv6: its /64) with the person.
-    "login_failed": "10/m/ip,5/5m/key,20/h/key",
+    "login_failed": "5/5m/key,20/h/key",
+    "login_failed_of_address": "10/m/key",  # the address alone, whomever it tries; not for a person's first try there
     "login_failed_of_person": "100/h/key",  # from all addresses together: five of them have to work at it
     "login_failed_on_known_device": "10/5m/key,40/h/key",
     # Allauth's own count of all sign-ins of an address would let one visitor of an office lock out the others.

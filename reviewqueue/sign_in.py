@@ -2,7 +2,8 @@
 
 Wrong passwords are counted by client address and person together, so that a stranger cannot lock a reviewer out. A guess
 from many addresses is slowed by a count of the person alone, from which a browser that has signed in before is exempt: it
-carries a signed cookie and has a count of its own. The limits are `ACCOUNT_RATE_LIMITS` in `settings`.
+carries a signed cookie and has a count of its own. What an address tries altogether is limited too, but no person is refused
+for it who has not failed there: colleagues share an address. The limits are `ACCOUNT_RATE_LIMITS` in `settings`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from allauth.account.adapter import DefaultAccountAdapter
 from allauth.core.internal import ratelimit
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser
+from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
 from django.utils.crypto import constant_time_compare, salted_hmac
 
 KNOWN_DEVICE = "known_device"
+OF_ADDRESS = "login_failed_of_address"
 KNOWN_DEVICE_AGE = 180 * 24 * 3600  # seconds
 _SALT = "reviewqueue.sign_in.known_device"
 
@@ -44,10 +47,13 @@ class ClosedAccountAdapter(DefaultAccountAdapter):
         if device:
             counts = [("login_failed_on_known_device", f"{device} {login}")]
         else:
-            counts = [("login_failed", f"{ratelimit.get_ip(request)} {login}"), ("login_failed_of_person", login)]
+            address = ratelimit.get_ip(request)
+            counts = [("login_failed", f"{address} {login}"), (OF_ADDRESS, address), ("login_failed_of_person", login)]
         self._login_failed_rl_usage = ratelimit.RateLimitUsage(usage=[])
         for action, key in counts:
             usage = ratelimit.consume(request, app="allauth.account", action=action, key=key)
+            if usage is None and action == OF_ADDRESS and _is_first_try(self._login_failed_rl_usage):
+                continue
             if usage is None:
                 raise self.validation_error("too_many_login_attempts")
             self._login_failed_rl_usage.usage += usage.usage
@@ -67,6 +73,11 @@ class ClosedAccountAdapter(DefaultAccountAdapter):
             samesite="Lax",
         )
         return response
+
+
+def _is_first_try(counted: ratelimit.RateLimitUsage) -> bool:
+    """Tell whether the try just counted is the only one that the person's own counts at this address hold."""
+    return all(len(cache.get(usage.cache_key, ())) <= 1 for usage in counted.usage)
 
 
 def known_device_of(request: HttpRequest, login: str) -> str:

@@ -333,8 +333,7 @@ def _check_new_attempt(
         return _refuse_changed(run, asked.key, refusal.extra["record"], now=now)
     if isinstance(permit, LostApproval):
         return _refuse_noted(run, asked, refuse_lost_approval(run, permit, now=now), now=now)
-    new_effect = asked.key if known is None else ""
-    changed = find_changed_permit(run, permit, new_effect=new_effect) if permit else ""
+    changed = find_changed_permit(run, permit, effect=asked.key, is_new=known is None) if permit else ""
     if changed:
         return _refuse_changed(run, asked.key, changed, now=now)
     if permit and known and known.permit_ref and known.permit_ref != permit.public_id:

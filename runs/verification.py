@@ -26,10 +26,11 @@ from runs.models import Decision, Event, Interrupt, Permit, Run
 from runs.questions import call_digest, digest_of
 
 
-def find_changed_permit(run: Run, permit: Permit, *, new_effect: str = "") -> str:
+def find_changed_permit(run: Run, permit: Permit, *, effect: str, is_new: bool) -> str:
     """Compare a permit with its call, its decision, its request and the events that recorded them.
 
-    ``new_effect`` is the key of the effect that it is to begin, where none of this key is stored: none may have begun.
+    ``effect`` is the key of the effect that it is to begin; with another key, the permit must have begun none. ``is_new``:
+    no effect of this key is stored, so none may have begun.
     """
     decision = permit.decision
     interrupt = decision.interrupt
@@ -39,7 +40,9 @@ def find_changed_permit(run: Run, permit: Permit, *, new_effect: str = "") -> st
         return decision.covered_as
     if not has_its_call_digest(interrupt):
         return f"{interrupt.covered_as}.content"
-    return find_changed(run, [permit, decision, interrupt], new_effect=new_effect)
+    return find_changed(
+        run, [permit, decision, interrupt], new_effect=effect if is_new else "", spent_on=(permit.public_id, effect)
+    )
 
 
 def find_changed_request(run: Run, interrupt: Interrupt) -> str:
@@ -78,22 +81,37 @@ def has_its_call_digest(interrupt: Interrupt) -> bool:
     return interrupt.call_digest in {"", call_digest(interrupt.proposal)}
 
 
-def find_changed(run: Run, rows: Iterable[CoveredRow], *, new_effect: str = "") -> str:
-    """Compare rows of the locked run with the last event that recorded each part of them."""
+def find_changed(
+    run: Run, rows: Iterable[CoveredRow], *, new_effect: str = "", spent_on: tuple[str, str] = ("", "")
+) -> str:
+    """Compare rows of the locked run with the last event that recorded each part of them.
+
+    No event may say that ``new_effect`` began, nor that the permit of ``spent_on`` (its id, the key of its effect) began an
+    effect of another key.
+    """
     rows = list(rows)
     if not rows:
         return ""
+    permit, its_effect = spent_on
     names = {f"row_{place}": f'"{row.covered_as}' for place, row in enumerate(rows)}
     recorded: dict[str, str] = {}
     if new_effect:
         names["begun"] = f'"effect":{dumps(new_effect)}'
-    for event in _naming(len(rows), new_effect=bool(new_effect)).all(run=run.pk, last=run.timeline_seq, **names):
+    if permit:
+        names["permit"] = f'"permit":{dumps(permit)}'
+    naming = _naming(len(rows), new_effect=bool(new_effect), permit=bool(permit))
+    for event in naming.all(run=run.pk, last=run.timeline_seq, **names):
         if digest(event.covered()) != event.digest:
             return f"event:{event.seq}"
-        if event.type == "effect.begun" and event.refs["effect"] == new_effect:
-            return f"effect:{new_effect}"
+        if event.type == "effect.begun" and _must_not_have_begun(event.refs, new_effect, permit, its_effect):
+            return f"effect:{event.refs['effect']}"
         recorded |= event.row_digests or {}
     return next(iter(changed_parts(rows, recorded, since=functools.partial(recorded_since, run))), "")
+
+
+def _must_not_have_begun(begun: dict[str, Any], new_effect: str, permit: str, its_effect: str) -> bool:
+    key: str = begun["effect"]
+    return key == new_effect or (bool(permit) and begun.get("permit") == permit and key != its_effect)
 
 
 def changed_parts(rows: Iterable[CoveredRow], recorded: dict[str, str], *, since: Any) -> Iterable[str]:
@@ -114,8 +132,12 @@ def changed_parts(rows: Iterable[CoveredRow], recorded: dict[str, str], *, since
 
 
 def recorded_since(run: Run) -> datetime | None:
-    """Return the time of the run's last event that recorded no digests; ``None`` when all did."""
-    return run.events.filter(row_digests=None).order_by("-seq").values_list("at", flat=True).first()
+    """Return the time of the run's last event that recorded no digests; ``None`` when all did.
+
+    An event from which they were erased has another digest than its own, so it exempts nothing.
+    """
+    last = run.events.filter(row_digests=None).order_by("-seq").first()
+    return last.at if last and digest(last.covered()) == last.digest else None
 
 
 def created_at(row: Any) -> datetime:
@@ -127,8 +149,8 @@ def created_at(row: Any) -> datetime:
 
 
 @functools.cache
-def _naming(count: int, *, new_effect: bool) -> Compiled[Event]:
-    """Return the query of a run's events that recorded one of so many rows, or are about an effect."""
+def _naming(count: int, *, new_effect: bool, permit: bool) -> Compiled[Event]:
+    """Return the query of a run's events that recorded one of so many rows, or are about an effect or a permit."""
 
     def events() -> Any:
         places: dict[str, Any] = {
@@ -136,6 +158,8 @@ def _naming(count: int, *, new_effect: bool) -> Compiled[Event]:
         }
         if new_effect:
             places["begun"] = StrIndex("refs", compiled.text("begun"))
+        if permit:
+            places["permit"] = StrIndex("refs", compiled.text("permit"))
         named = functools.reduce(operator.or_, [Q(**{f"at_{name}__gt": 0}) for name in places])
         own = Event.objects.filter(run=compiled.number("run"), seq__lte=compiled.number("last"))
         return own.alias(**{f"at_{name}": place for name, place in places.items()}).filter(named).order_by("seq")

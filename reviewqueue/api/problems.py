@@ -66,7 +66,7 @@ class RequestTooSlow(Refusal):
 
 
 class TooManyCalls(RateLimited):
-    """Too many calls in a minute; ``seconds`` until the next one is allowed. Wait as long as Retry-After says."""
+    """Too many calls in a minute. Wait as long as Retry-After says."""
 
     def __init__(self, *, seconds: int) -> None:
         super().__init__()

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ledger.canonical import digest
+from ledger.exact import dumps
 from ledger.guards import missing_guards
 from ledger.models import Effect, EffectReport
 from ledger.row_digests import CoveredRow
@@ -52,7 +53,7 @@ def configuration() -> Iterator[Finding]:
     for words in changed_configuration():
         yield Finding(check="configuration", words=words)
     for schema in Schema.objects.order_by("pk").iterator():
-        if digest(schema.body) != schema.digest:
+        if digest(dumps(schema.body)) != schema.digest:
             yield Finding(check="configuration", words=f"the answer schema {schema.pk} was changed")
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.core.files.storage import default_storage
 
+from ledger.errors import Refusal
 from reviewqueue.api.problems import PROBLEMS
 from reviewqueue.authority import OPERATORS
 from runs import lineage, retention
@@ -403,3 +404,12 @@ def test_a_code_comes_with_its_status_and_title(code):
     reply = BROUGHT_ABOUT[code](a_worker())
     assert (reply.body.get("code"), reply.status, reply.body["title"]) == (code, *PROBLEMS[code]), reply.body
     assert reply.headers["Content-Type"] == "application/problem+json"
+
+
+def test_the_sentence_of_no_refusal_has_markup():
+    found, classes = [], [Refusal]
+    while classes:
+        refusal = classes.pop()
+        classes += refusal.__subclasses__()
+        found += [refusal.__name__] if "``" in (refusal.__doc__ or "").split("\n\n")[0] else []
+    assert found == []

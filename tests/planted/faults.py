@@ -426,6 +426,19 @@ def a_permit_is_not_compared_with_its_event() -> None:
     verification.find_changed = lambda *_, **__: ""
 
 
+@fault(
+    seen_by=test_tampering.test_a_permit_begins_no_second_effect_after_its_first_was_taken_out_of_the_ledger,
+    costs=(5, 24),
+)
+def events_do_not_say_what_a_permit_began() -> None:
+    verification._must_not_have_begun = lambda *_: False
+
+
+@fault(seen_by=test_tampering.test_events_whose_digests_were_erased_exempt_no_row, costs=(24,))
+def events_without_digests_exempt_every_row() -> None:
+    verification.recorded_since = lambda run: run.events.latest("seq").at
+
+
 @fault(seen_by=test_tampering.test_an_effect_whose_outcome_was_changed_is_not_begun_again, costs=(5, 24))
 def an_effect_is_not_compared_with_its_event() -> None:
     acting.find_changed = lambda *_, **__: ""

@@ -63,6 +63,24 @@ def test_guesses_for_one_person_lock_out_no_other_at_the_same_address():
     assert is_in(sign_in(OFFICE, login=BO))
 
 
+def guess_for_many(address: str) -> None:
+    for number in range(10):
+        fail(1, address, login=f"nobody-{number}@example.org")
+
+
+def test_guesses_for_many_people_lock_out_no_one_else_at_the_same_address():
+    guess_for_many(OFFICE)
+    assert is_in(sign_in(OFFICE))
+    assert is_in(sign_in(OFFICE, login=BO))
+
+
+def test_an_address_that_guesses_for_many_people_tries_each_once():
+    guess_for_many(ATTACKER)
+    assert LIMITED not in fail(1, ATTACKER)
+    assert LIMITED in fail(1, ATTACKER)
+    assert is_in(sign_in(OFFICE))
+
+
 def test_an_ipv6_network_counts_as_one_address():
     for number in range(5):
         assert LIMITED not in fail(1, f"2001:db8:1:2::{number + 1}")

@@ -37,6 +37,7 @@ from runs.models import (
     Permit,
     Policy,
     Run,
+    Schema,
 )
 from runs.resuming import Claimed
 from tests import builders
@@ -93,9 +94,9 @@ def claimed(verdict: str) -> Claimed:
     return found
 
 
-def begin(by: Claimed, arguments: Any = None, permit: str | None = None) -> acting.Begun:
+def begin(by: Claimed, arguments: Any = None, permit: str | None = None, key: str = "order") -> acting.Begun:
     given = arguments or builders.CALL["arguments"]
-    words = {"key": "order", "name": builders.CALL["name"], "arguments": given}
+    words = {"key": key, "name": builders.CALL["name"], "arguments": given}
     return begin_call(by, permit=permit, **words)
 
 
@@ -414,6 +415,15 @@ def test_a_permit_whose_end_was_moved_begins_no_effect():
         begin(taken, permit=permit_of(taken).public_id)
 
 
+def test_events_whose_digests_were_erased_exempt_no_row():
+    taken = claimed("approve")
+    with without_guards():
+        Event.objects.filter(run=taken.run).update(row_digests=None)
+        write(permit_of(taken), valid_until=clock.now() + timedelta(days=365))
+    with pytest.raises(RecordChanged):
+        begin(taken, permit=permit_of(taken).public_id)
+
+
 def test_an_effect_whose_outcome_was_changed_is_not_begun_again():
     builders.a_rule()
     taken = claimed("approve")
@@ -422,6 +432,21 @@ def test_an_effect_whose_outcome_was_changed_is_not_begun_again():
     with pytest.raises(RecordChanged):
         begin(taken)
     assert effect_of(taken).attempt == 1
+
+
+@pytest.mark.parametrize("how", ["changed", "deleted"])
+def test_a_permit_begins_no_second_effect_after_its_first_was_taken_out_of_the_ledger(how: str):
+    builders.a_rule()
+    taken = claimed("approve")
+    begin(taken)
+    with without_guards():
+        if how == "changed":
+            write(effect_of(taken), permit_ref=None)
+        else:
+            delete(effect_of(taken))
+    with pytest.raises(RecordChanged) as refused:
+        begin(taken, permit=permit_of(taken).public_id, key="another")
+    assert refused.value.extra["record"] == "effect:order"
 
 
 def test_a_changed_request_is_not_decided():
@@ -471,6 +496,15 @@ def test_a_changed_record_is_named_by_the_doctor():
         write(permit_of(taken), valid_until=clock.now() + timedelta(days=365))
     [words] = found_by_the_doctor()
     assert words == f"{taken.run.public_id}: permit {permit_of(taken).public_id} was changed"
+
+
+def test_an_answer_schema_is_as_it_was_created_until_it_is_changed():
+    builders.a_waiting_interrupt(builders.an_input_wait())
+    assert found_by_the_doctor() == []
+    schema = Schema.objects.get()
+    with without_guards():
+        write(schema, body=schema.body | {"title": "Another"})
+    assert f"the answer schema {schema.pk} was changed" in found_by_the_doctor()
 
 
 def test_a_changed_policy_is_named_by_the_doctor():
