@@ -100,6 +100,8 @@ def test_foreign_and_missing_look_the_same():
     interrupt = world.wait()
     foreign = known["other_agent"].get(f"interrupts/{interrupt}")
     missing = known["other_agent"].get("interrupts/int_00000000000000000000000000")
+    for found in (foreign, missing):
+        assert found.body.pop("request_id").startswith("req_"), "the only member that tells two requests apart"
     assert (foreign.status, foreign.body) == (missing.status, missing.body)
 
 

@@ -105,7 +105,7 @@ def a_world(queue: str, records: str) -> World:
     Connection.objects.create(agent=agent, name="erp", base_url=records)
     builders.a_rule(agent=agent)
     builders.a_policy("evidence.missing")
-    builders.a_policy("approval.action")
+    builders.a_policy("approval.action", queue=builders.a_queue("purchasing"))
     world = World(queue, records, make_agent_key(agent).text)
     for address, desk in (("ana@example.org", "engineering"), ("ben@example.org", "purchasing")):
         world.people[address] = make_personal_token(builders.a_reviewer(address, desk)).text

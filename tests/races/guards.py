@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 
 from ledger.compiled import Compiled
 from runs import continuations, interrupts
+from tests.unguarded import without_guards
 
 
 def without_row_locks() -> None:
@@ -54,7 +55,8 @@ def without_unique(*names: str) -> Iterator[None]:
         yield
     finally:
         with connection.cursor() as cursor:
-            cursor.execute("TRUNCATE runs_run, ledger_effect CASCADE")
+            with without_guards():
+                cursor.execute("TRUNCATE runs_run, ledger_effect CASCADE")
             for put_back in taken:
                 cursor.execute(put_back)
 
