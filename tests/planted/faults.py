@@ -20,7 +20,7 @@ from allauth.account.adapter import DefaultAccountAdapter
 from django.db import transaction
 from django.views.debug import SafeExceptionReporterFilter
 
-from ledger import compensation, effect_names, effects
+from ledger import compensation, consulting, effect_names, effects
 from ledger.canonical import digest
 from ledger.effects import Next
 from ledger.errors import PayloadInvalid
@@ -35,7 +35,7 @@ from reviewqueue import (
     request_ids,
     tasks,
 )
-from reviewqueue.api import authentication
+from reviewqueue.api import authentication, pagination
 from reviewqueue.api.problems import Unauthenticated
 from reviewqueue.api.throttling import CallsPerMinute
 from reviewqueue.doctor import records, rows
@@ -63,6 +63,7 @@ from runs import (
     verification,
 )
 from runs.models import Event, FactStatus, Permit, Queue
+from tests.api import test_bounded_responses
 from tests.attack import test_activity_of_others
 from tests.pages import test_csrf_failure, test_disguised_calls, test_large_values
 from tests.reviewqueue import (
@@ -688,6 +689,18 @@ def a_call_that_is_not_shown_whole_is_approved_unread() -> None:
 )
 def evidence_that_is_not_shown_whole_is_approved_unread() -> None:
     grounds.parts_left_out = lambda **parts: []
+
+
+@fault(seen_by=test_bounded_responses.test_a_page_of_effects_ends_before_its_receipts_fill_it, costs=())
+def a_page_of_the_api_has_any_size() -> None:
+    pagination.STORED_CHARACTERS = 10**12
+
+
+@fault(
+    seen_by=test_bounded_responses.test_the_receipts_of_a_claim_share_their_limit_and_the_newest_come_first, costs=()
+)
+def a_claim_lists_receipts_of_any_size() -> None:
+    consulting.RECEIPTS_CONSULTED = 10**12
 
 
 @fault(seen_by=test_large_values.test_a_call_that_is_not_shown_whole_is_no_part_of_a_bulk, costs=(12,))
