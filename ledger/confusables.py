@@ -20,7 +20,7 @@ _ACCENTS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe
 
 @cache
 def prototypes() -> dict[str, str]:
-    """Return the look-alike that UTS 39 chose for each character; characters that look like nothing else are missing."""
+    """Return the prototype of each look-alike character by UTS 39; other characters are missing."""
     found: dict[str, str] = {}
     for line in Path(__file__).with_suffix(".txt").read_text(encoding="ascii").splitlines():
         if not line.startswith("#"):
@@ -41,7 +41,7 @@ def looks_latin(letter: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def skeleton(name: str, *, wildcards: str = "") -> str:
-    """Return the skeleton of a name, whose words are joined by single ``_``; of a pattern, whose ``wildcards`` stay.
+    """Return the skeleton of a name or pattern, with its words joined by a single ``_`` and its ``wildcards`` kept.
 
     Two names with the same skeleton differ at most in case, marks, separators and look-alike characters. ``issueOrder`` is
     two words, as ``issue_order`` is.
@@ -50,8 +50,8 @@ def skeleton(name: str, *, wildcards: str = "") -> str:
     mapped = "".join(prototypes().get(letter, letter) for letter in _without_marks(plain))
     # Case is ignored, so what looks like a capital I (l, 1, |) looks like an i. The data writes m as rn.
     letters = _without_marks(mapped.casefold()).replace("i", "l").replace("rn", "m")
-    words = "".join(sign if sign.isalnum() or sign in wildcards else "_" for sign in letters)
-    return re.sub("_+", "_", words).strip("_")
+    separated = "".join(sign if sign.isalnum() or sign in wildcards else "_" for sign in letters)
+    return re.sub("_+", "_", separated).strip("_")
 
 
 def _without_marks(text: str) -> str:

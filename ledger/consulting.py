@@ -27,14 +27,14 @@ RECEIPTS_CONSULTED = 256 * 1024
 
 
 def effects_of(scope: str) -> QuerySet[Effect]:
-    """Return the query for every effect of a run with what it takes back, for a list that is read page by page."""
+    """Return the query for every effect of a run, and of an undo also the effect that it undoes, for a paged list."""
     found = Effect.objects.filter(scope=scope).select_related("undoes").defer("call", "probe", "compensation")
     return found.defer(*_OF_THE_UNDONE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Consulted:
-    """A run's effects in the order in which they were first begun. ``is_whole``: there are no others."""
+    """A run's effects in the order in which they were first begun. ``is_whole``: the run has no other effects."""
 
     effects: list[Effect]
     is_whole: bool
@@ -43,9 +43,9 @@ class Consulted:
 def consult(scope: str) -> Consulted:
     """Return the effects that a worker reads before it continues, without their calls.
 
-    Open ones come first, then the newest, up to ``MOST_CONSULTED``. A settled one whose receipt is longer than
-    ``LONGEST_IN_A_ROW``, or has no room among ``RECEIPTS_CONSULTED``, is left out whole: an effect without its receipt
-    would look like one that got none.
+    Open effects are chosen first, then the newest, up to ``MOST_CONSULTED``. A settled effect is left out if its receipt is
+    longer than ``LONGEST_IN_A_ROW`` or exceeds what is left of ``RECEIPTS_CONSULTED``: without its receipt it would look
+    like an effect that got none.
     """
     found = _OF_A_RUN.all(scope=scope)
     shown, room = [], RECEIPTS_CONSULTED
@@ -59,7 +59,7 @@ def consult(scope: str) -> Consulted:
 
 
 def spent_permits(consulted: Consulted, permits: Iterable[str], *, statuses: Collection[str]) -> set[str]:
-    """Return which of these permits have begun an effect that is in one of these states."""
+    """Return the ids of the permits whose effect is in one of these states: all of ``permits``, and possibly others."""
     if consulted.is_whole:
         return {str(effect.permit_ref) for effect in consulted.effects if effect.status in statuses}
     spent = Effect.objects.filter(permit_ref__in=set(permits), status__in=statuses)
@@ -81,7 +81,7 @@ _OF_A_RUN = Compiled(_newest_of_a_run)
 
 
 def effects_to_choose(scope: str) -> list[Effect]:
-    """Return the run's effects that ended otherwise than applied, without what was sent and received."""
+    """Return the failed and compensated effects, for which a restart needs a choice, without calls and receipts."""
     found = Effect.objects.filter(scope=scope, undoes=None, status__in=[EffectStatus.FAILED, EffectStatus.COMPENSATED])
     return list(found.defer("call", "receipt", "probe", "error", "compensation").order_by("id"))
 
@@ -107,7 +107,7 @@ _IN_A_ROW: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class EffectCounts:
-    """How many effects a run has by status; of the applied ones that undo nothing, how many a cancel compensates."""
+    """How many effects a run has by status, and how many of the applied ones a cancel compensates."""
 
     statuses: dict[str, int]
     applied: int  # that undo nothing themselves
@@ -115,12 +115,11 @@ class EffectCounts:
 
     @property
     def total(self) -> int:
-        """The number of all effects."""
         return sum(self.statuses.values())
 
 
 def count_effects(scope: str) -> EffectCounts:
-    """Count a run's effects in one statement, whose rows are few however many effects there are."""
+    """Count a run's effects in one grouped statement, so that no effect is read."""
     grouped = (
         Effect.objects.filter(scope=scope)
         .order_by()
@@ -160,9 +159,9 @@ _UNDER_WAY = Compiled(
 
 
 def begun_since(scope: str, moment: datetime, *, consulted: Consulted | None = None) -> bool:
-    """Tell whether an effect of the run was begun at that time or later, and may have happened.
+    """Tell whether an effect that did not fail was begun at that time or later.
 
-    ``consulted``: what was read of the run's effects already; if it is whole, nothing more is read.
+    ``consulted``: the run's effects that were read already; if it is whole, no statement is executed.
     """
     if consulted is not None and consulted.is_whole:
         return any(

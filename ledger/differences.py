@@ -18,8 +18,8 @@ from ledger.canonical import digest
 
 MOST_DIFFERENCES = 100
 MOST_ENTRIES = 500  # of lists compared entry by entry
-MOST_LISTS_INSIDE = 8  # lists in one another that are: each level reads everything below it
-MOST_PAIRS = 50_000  # equal entries of two lists, over the whole comparison: aligning them costs at least that much
+MOST_LISTS_INSIDE = 8  # nested lists that are compared entry by entry: each level computes the digests of all below it
+MOST_PAIRS = 50_000  # pairs of equal entries that one comparison aligns: the cost grows with their number
 
 Path = tuple[str | int, ...]
 
@@ -62,7 +62,7 @@ def is_same(old: Any, new: Any) -> bool:
 
 
 class _Comparison:
-    """One comparison; counts the pairs that it aligns, so that no two values take more than their size."""
+    """One comparison of two values, with the number of pairs of equal entries that it may still align."""
 
     def __init__(self) -> None:
         self.pairs_left = MOST_PAIRS
@@ -97,7 +97,7 @@ class _Comparison:
                 yield Difference(path=(*path, at), old=exact.ABSENT, new=new[at])
 
     def aligned(self, old: list[Any], new: list[Any]) -> Sequence[tuple[str, int, int, int, int]]:
-        """Return which entries belong together; place by place where too many are alike to be aligned."""
+        """Return the opcodes that align two lists; with too many equal entries, pair the entries by index instead."""
         before, after = [digest(entry) for entry in old], [digest(entry) for entry in new]
         counted, others = Counter(before), Counter(after)
         pairs = sum(number * others[mark] for mark, number in counted.items())

@@ -67,12 +67,12 @@ def is_near(name: str, pattern: str) -> bool:
     if is_exact(pattern):
         return skeleton(name).replace("_", "") == skeleton(pattern).replace("_", "")
     wanted = _skeleton_of_pattern(pattern)
-    # The second without words by changes of case: lssUe_order beside issue_*.
+    # Compared again in lower case, where a change of case starts no new word: lssUe_order beside issue_*.
     return fnmatchcase(skeleton(name), wanted) or fnmatchcase(skeleton(name.casefold()), wanted)
 
 
 def is_exact(pattern: str) -> bool:
-    """Tell whether a rule is for one name, not for all that fit a pattern."""
+    """Tell whether a rule's pattern is one name, without wildcards."""
     return not any(sign in pattern for sign in "*?[")
 
 

@@ -2,7 +2,7 @@
 
 ``GuardTable`` refuses a change of the columns that it lists, every DELETE, and TRUNCATE on PostgreSQL. SQLite drops the
 triggers of a table that a migration remakes (adding a column with a default, altering one): such a migration repeats the
-operation. ``missing_guards`` finds a table whose triggers are gone.
+operation. ``missing_guards`` finds triggers that are missing or disabled.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ KINDS = {"sqlite": ("update", "delete"), "postgresql": ("update", "delete", "tru
 
 
 class GuardTable(Operation):
-    """Create a table's triggers anew.
+    """Drop and create a table's triggers.
 
-    ``frozen``: its columns that never change. ``erasable``: a column that may become the JSON text ``null`` when the second
-    column says since when it is erased. ``unless``: an SQL condition on OLD under which a DELETE passes.
+    ``frozen``: the columns that never change. ``erasable``: a column that can become the JSON text ``null`` once the second
+    column has the time of its erasure. ``unless``: an SQL condition on OLD under which a DELETE is allowed.
     """
 
     reversible = True
@@ -71,7 +71,7 @@ class GuardTable(Operation):
             return
         yield _FUNCTION_ON_POSTGRESQL
         yield self._on_postgresql("update", update, f"FOR EACH ROW WHEN ({' OR '.join(changed)})")
-        # A condition of a trigger on PostgreSQL has no subquery, so the function that is called has it.
+        # On PostgreSQL a trigger's WHEN cannot contain a subquery, so the condition is in the trigger's function.
         if self.unless:
             yield from self._deletion_on_postgresql()
         else:
@@ -80,13 +80,13 @@ class GuardTable(Operation):
 
     def _on_sqlite(self, kind: str, event: str, condition: str) -> str:
         when = f" WHEN {condition}" if condition else ""
-        words = f"{self.table} is append-only: {kind} refused"
-        named = f'CREATE TRIGGER "{trigger_name(self.table, kind)}" {event} ON "{self.table}" FOR EACH ROW'
-        return f"{named}{when} BEGIN SELECT RAISE(ABORT, '{words}'); END"
+        message = f"{self.table} is append-only: {kind} refused"
+        create = f'CREATE TRIGGER "{trigger_name(self.table, kind)}" {event} ON "{self.table}" FOR EACH ROW'
+        return f"{create}{when} BEGIN SELECT RAISE(ABORT, '{message}'); END"
 
-    def _on_postgresql(self, kind: str, event: str, how: str, function: str = FUNCTION) -> str:
-        named = f'CREATE TRIGGER "{trigger_name(self.table, kind)}" {event} ON "{self.table}"'
-        return f"{named} {how} EXECUTE FUNCTION {function}()"
+    def _on_postgresql(self, kind: str, event: str, level: str, function: str = FUNCTION) -> str:
+        create = f'CREATE TRIGGER "{trigger_name(self.table, kind)}" {event} ON "{self.table}"'
+        return f"{create} {level} EXECUTE FUNCTION {function}()"
 
     def _deletion_on_postgresql(self) -> Iterator[str]:
         function = f"{self.table}_refuses_deletion"
@@ -109,7 +109,7 @@ def trigger_name(table: str, kind: str) -> str:
 
 
 def missing_guards(tables: Iterable[str]) -> list[str]:
-    """Return the names of the triggers that these tables should have and have not, or have switched off."""
+    """Return the names of the triggers that are missing on these tables, or disabled."""
     expected = {trigger_name(table, kind) for table in tables for kind in KINDS[connection.vendor]}
     with connection.cursor() as cursor:
         cursor.execute(_NAMES[connection.vendor])

@@ -1,8 +1,8 @@
 """Digests of the rows that a transaction writes, collected until an event of their run takes them into its chain.
 
 A model that the chain covers has ``covered_as`` (the row's name in events, such as ``decision:dec_...``) and
-``covered_parts``: which columns the digest of each part covers. A part is digested again only when it is written, so
-columns that never change are compared with what was recorded when the row was created.
+``covered_parts`` (the columns that the digest of each part covers). A part's digest is computed only when the part is
+written, so columns that never change are compared with what was recorded when the row was created.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from django.db import DEFAULT_DB_ALIAS, connections
 
 from ledger.canonical import digest
 
-#: The name of the part whose columns never change.
+#: The parts: columns that never change, what a request shows, and what moves write.
 FIXED = ""
 CONTENT = "content"
 STATE = "state"
 
 
 class CoveredRow(Protocol):
-    """A row that the chain of its run covers."""
+    """A model instance whose columns the event chain of its run covers."""
 
     covered_parts: ClassVar[Mapping[str, tuple[str, ...]]]
 
@@ -61,14 +61,14 @@ def plain(value: Any) -> Any:
 
 
 def collect(scope: str, row: CoveredRow, *parts: str) -> None:
-    """Note that parts of a row of the run ``scope`` were written (all parts unless some are named)."""
+    """Record that parts of a row of the run ``scope`` were written; without ``parts``, all of them."""
     written = _written().setdefault(scope, {})
     for part in parts or row.covered_parts:
         written[name_of(row, part)] = (row, part)
 
 
 def take(scope: str) -> dict[str, str]:
-    """Return the digests of what was written for the run since its last event, as the rows are now."""
+    """Return, by name, the current digests of the parts that were written since the run's last event, and clear them."""
     written = _written().pop(scope, {})
     return {name: row_digest(row, part) for name, (row, part) in written.items()}
 
@@ -79,19 +79,19 @@ def any_written(scope: str) -> bool:
 
 
 def forget() -> None:
-    """Forget what a transaction that was rolled back had written."""
+    """Clear what was collected, such as the writes of a transaction that was rolled back."""
     _written().clear()
 
 
 def not_taken() -> list[str]:
-    """Return the names of written rows that no event has taken."""
+    """Return the names of the written parts that no event covers yet."""
     return sorted(name for written in _written().values() for name in written)
 
 
 def _written() -> dict[str, dict[str, tuple[CoveredRow, str]]]:
-    """Return what this thread's connection has written."""
+    """Return the parts written on this thread's connection, by run and name."""
     here = connections[DEFAULT_DB_ALIAS]
     found: dict[str, dict[str, tuple[CoveredRow, str]]] | None = getattr(here, "_written_rows", None)
     if found is None:
-        found = here._written_rows = {}  # type: ignore[attr-defined]  # a place of ours beside Django's
+        found = here._written_rows = {}  # type: ignore[attr-defined]  # an attribute that Django does not know
     return found

@@ -59,7 +59,7 @@ def use_case(verb: Callable[P, T | Refusal]) -> Callable[P, T]:
 
 
 def _refuse_unrecorded() -> None:
-    """Stop a verb that wrote a covered row and no event after it: the row would look changed by somebody else."""
+    """Stop a verb that wrote a covered row and no event after it: verification would report the row as changed."""
     left = row_digests.not_taken()
     if left:
         raise RuntimeError(f"No event records these rows: {', '.join(left)}")
