@@ -113,8 +113,8 @@ def begin_effect(
                 )
             try:
                 _check_declared(run, declared, undone=undone)
-            except RecordChanged as unlike:
-                return _refuse_changed(run, key, unlike.extra["record"], now=now)
+            except RecordChanged as refused:
+                return _refuse_changed(run, key, refused.extra["record"], now=now)
         if undone is None:
             refusal = _check_new_attempt(run, asked, known=known, still_may_decide=still_may_decide, now=now)
         else:
@@ -231,7 +231,7 @@ def _check_flags(run: Run) -> None:
 
 
 def _check_still_its_turn(run: Run, token: str, *, now: datetime) -> None:
-    """Refuse a worker that does not hold the run; one whose facts or whose approval sent it back hears why it must stop."""
+    """Refuse a worker without the run's lease; with ``FactsChanged`` or ``ApprovalLost`` if that is why its lease ended."""
     try:
         check_lease(run, token, now=now)
     except LeaseLost:
@@ -271,8 +271,8 @@ def _complete(
 
 
 def _check_declared(run: Run, declared: Declared, *, undone: Effect | None) -> None:
-    """Refuse a probe that leads nowhere, and a compensation that would get past an effect rule: nobody is asked before
-    something is taken back, so it must be an effect that may begin without an approval."""
+    """Refuse a probe of an unknown connection, and a compensation that needs an approval or is not allowed: an undo begins
+    without asking a person."""
     if declared.probe is not None and not run.agent.connections.filter(name=declared.probe["connection"]).exists():
         raise PayloadInvalid.at("/probe/connection", "is not a connection of this agent")
     if declared.compensation is None:
@@ -295,7 +295,7 @@ def _check_new_undo(run: Run, asked: Asked, *, known: Effect | None, now: dateti
     if asked.permit is not None:
         raise PayloadInvalid.at("/permit", "is spent on no undo")
     check_its_turn(run, undone)
-    refusal = _why_no_undo(run.agent, asked.call["name"])
+    refusal = _refusal_of_undo(run.agent, asked.call["name"])
     if refusal is None or (known is not None and compensation.is_ordered(known)):
         return asked
     actor = by_agent(run.agent.slug)
@@ -305,8 +305,8 @@ def _check_new_undo(run: Run, asked: Asked, *, known: Effect | None, now: dateti
     return refusal
 
 
-def _why_no_undo(agent: Agent, name: str) -> Refusal | None:
-    """Return why the rules of today do not let the undo's call begin by itself."""
+def _refusal_of_undo(agent: Agent, name: str) -> Refusal | None:
+    """Return why the current rules do not let an undo of this name begin without a person; ``None`` where they do."""
     try:
         rule = approval_rule(agent, name)
     except (EffectNotAllowed, NameDisguised, RecordChanged) as refusal:
@@ -317,10 +317,10 @@ def _why_no_undo(agent: Agent, name: str) -> Refusal | None:
 def _check_new_attempt(
     run: Run, asked: Asked, *, known: Effect | None, still_may_decide: StillMayDecide, now: datetime
 ) -> Asked | Refusal:
-    """Judge what guards a new try: facts that the worker has to check, and the approval where a rule asks for one.
+    """Judge what guards a new try: facts that the worker must check, and the approval where a rule asks for one.
 
-    Returns the call with the permit it rests on. A call that differs from the approved one is noted for operators, and an
-    approval whose approver lost the permission is revoked, so the refusals of both are returned.
+    Returns the call with the permit it rests on. A refusal that is recorded, or that comes with a revoked approval, is
+    returned, so that the use case commits it.
     """
     if known is not None and known.call_digest != asked.digest:
         return asked  # the ledger refuses it: the key was used for another call
@@ -328,11 +328,11 @@ def _check_new_attempt(
     try:
         permit = find_approval(run, asked, known=known, still_may_decide=still_may_decide, now=now)
     except CallNotApproved as refusal:
-        return _refuse_noted(run, asked, refusal, now=now)
+        return _record_refusal(run, asked.key, refusal, now=now)
     except RecordChanged as refusal:
         return _refuse_changed(run, asked.key, refusal.extra["record"], now=now)
     if isinstance(permit, LostApproval):
-        return _refuse_noted(run, asked, refuse_lost_approval(run, permit, now=now), now=now)
+        return _record_refusal(run, asked.key, refuse_lost_approval(run, permit, now=now), now=now)
     changed = find_changed_permit(run, permit, effect=asked.key, is_new=known is None) if permit else ""
     if changed:
         return _refuse_changed(run, asked.key, changed, now=now)
@@ -341,25 +341,22 @@ def _check_new_attempt(
     return Asked(key=asked.key, call=asked.call, digest=asked.digest, permit=permit)
 
 
-def _refuse_noted(run: Run, asked: Asked, refusal: Refusal, *, now: datetime) -> Refusal:
+def _record_refusal(run: Run, key: str, refusal: Refusal, *, now: datetime) -> Refusal:
+    """Record that the effect ``key`` was refused, for operators; the caller returns the refusal, so that it is committed."""
     actor = by_agent(run.agent.slug)
-    note(run, "effect.refused", actor=actor, at=now, effect=asked.key, code=refusal.code, **refusal.extra)
+    note(run, "effect.refused", actor=actor, at=now, effect=key, code=refusal.code, **refusal.extra)
     store(run, now)
     return refusal
 
 
-def _refuse_changed(run: Run, key: str, changed: str, *, now: datetime) -> RecordChanged:
-    """Record that an effect was refused because of a row that is not as its events recorded it."""
-    refusal = RecordChanged(record=changed)
-    note(run, "effect.refused", actor=by_agent(run.agent.slug), at=now, effect=key, code=refusal.code, record=changed)
-    store(run, now)
-    return refusal
+def _refuse_changed(run: Run, key: str, changed: str, *, now: datetime) -> Refusal:
+    return _record_refusal(run, key, RecordChanged(record=changed), now=now)
 
 
 def _check_facts(run: Run, *, now: datetime) -> None:
     """A fact that the worker checks holds for one lease: the one that stated it, or that reported it since.
 
-    A credential must besides be valid at this moment: it can have ended since.
+    A credential must also be valid now, because it can have expired since.
     """
     facts = Fact.objects.filter(
         checkpoint__run=run, checkpoint__number=run.checkpoint_number, check_by=FactCheck.WORKER, waived_by=None

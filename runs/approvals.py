@@ -110,7 +110,7 @@ def approval_rule(agent: Agent, name: str) -> Rule | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """What the agent's owner says about a name: an effect rule, or (action ``LABEL``) that a call label has this name."""
+    """An effect rule of the agent, or (action ``LABEL``) the name of one of its call labels."""
 
     pattern: str
     action: str
@@ -122,7 +122,10 @@ class Rule:
 
 
 def _mode_and_named(agent: Agent) -> tuple[str, list[Rule]]:
-    """Return the agent's effect mode, and its rules and labels, if mode and rules are as the newest record has them."""
+    """Return the agent's effect mode, and its rules and labels.
+
+    Raises ``RecordChanged`` where the mode or the rules differ from the newest configuration record.
+    """
     mode, recorded, named = "", None, []
     for pattern, action, reason in _NAMED.all(agent=agent.pk):
         if action == MODE:
@@ -156,7 +159,7 @@ def _closest(agent: Agent, name: str, named: list[Rule]) -> Rule | None:
     return found
 
 
-#: What a row of ``_NAMED`` is that only names a call, and what the row is that has the agent's mode and its record.
+#: In the place of an action, a row of ``_NAMED`` has LABEL for a call label, and MODE for the agent's mode and its record.
 LABEL, MODE = "label", "mode"
 
 #: The effect rules and the call labels of an agent, its effect mode, and the record of rules and mode, in one statement.

@@ -176,7 +176,7 @@ def _trouble_of(fact: Fact, result: Found) -> str:
 def _look_again_later(
     run: Run, continuation: Continuation, untold: list[Fact], *, troubles: dict[int, str], now: datetime
 ) -> None:
-    """Fail closed: no worker continues with a fact that is unknown, or with a credential that has to be renewed first.
+    """Fail closed: no worker continues with a fact that is unknown, or with a credential that must be renewed first.
 
     After some tries the agent's owner is asked; the answer is kept.
     """
@@ -229,7 +229,7 @@ def _decide(run: Run, continuation: Continuation, facts: list[Fact], *, now: dat
 
 
 def _find_overtaken(run: Run, checkpoint: Checkpoint, changed: list[Fact]) -> Overtaken | None:
-    """Return which answers the changed facts overtake; ``None`` also where an effect was begun on one of them."""
+    """Return which answers the changed facts overtake; ``None`` where they overtake none, or an effect was begun on one."""
     overtaken = find_overtaken(run, checkpoint, changed)
     if overtaken is None or was_acted_on(run, overtaken.waits):
         return None
@@ -237,7 +237,7 @@ def _find_overtaken(run: Run, checkpoint: Checkpoint, changed: list[Fact]) -> Ov
 
 
 def _checked_until(checkpoint: Checkpoint, facts: list[Fact], *, now: datetime) -> datetime:
-    """Return when the check grows old: after the policy's freshness, or when a credential ends before."""
+    """Return until when the check counts: for the policy's freshness, but not past the end of a credential."""
     ends = [credentials.find_end_of_validity(fact.last_value) for fact in facts if guards_effects(fact)]
     return min([now + _freshness(checkpoint), *(end for end in ends if end > now)])
 

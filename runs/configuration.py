@@ -28,8 +28,8 @@ HEAD = 1
 def record_configuration(row: Configured, *, actor: str, action: str = CREATED) -> ConfigurationRecord:
     """Append one record to the chain; for an effect rule also one of its agent.
 
-    What a record of an agent keeps is taken from the record before it, not from the rows, so that a change past this
-    program is not made good by the next recorded one.
+    The content of an agent's record is made from its previous record, not from the rows, so that a change past this program
+    stays visible after the next recorded change.
     """
     assert_open()
     ConfigurationHead.objects.get_or_create(pk=HEAD)
@@ -89,7 +89,7 @@ def effects_content(mode: str, rules: Iterable[tuple[str, str, str]]) -> dict[st
 
 
 def changed_columns(row: Configured, content: dict[str, Any]) -> list[str]:
-    """Return the columns that differ from what a record kept of the row."""
+    """Return the columns of a row that differ from a record's content."""
     now = content_of(row)
     return [name for name, value in content.items() if name not in now or digest(now[name]) != digest(value)]
 
@@ -107,7 +107,7 @@ def recorded_policy(pk: OuterRef) -> Subquery:
 
 
 def is_as_recorded(policy: Policy, content: dict[str, Any] | None) -> bool:
-    """Tell whether a policy is as the record of its creation has it; one without a record was not created here."""
+    """Tell whether a policy equals the record of its creation; without a record it was inserted past this program."""
     return content is not None and not changed_columns(policy, content)
 
 
@@ -115,7 +115,7 @@ def is_as_recorded(policy: Policy, content: dict[str, Any] | None) -> bool:
 
 
 def find_configuration_break() -> str:
-    """Return where the chain is broken, empty when it is whole."""
+    """Return a sentence on where the chain of records is broken; empty when it is not."""
     prev, seq = "", 0
     for record in ConfigurationRecord.objects.order_by("seq").iterator():
         seq += 1
@@ -131,22 +131,22 @@ def find_configuration_break() -> str:
 
 
 def changed_configuration() -> Iterator[str]:
-    """Return a sentence for each policy, effect rule and agent that is not as the chain has it."""
+    """Yield a sentence for each policy, effect rule and agent that differs from its newest record."""
     newest = {(record.kind, record.subject): record for record in ConfigurationRecord.objects.order_by("seq")}
     for model, kind in KINDS.items():
         rows: QuerySet[Any] = model._default_manager.order_by("pk")
         for row in rows:
             record = newest.pop((kind, row.pk), None)
             if record is None or record.action == REMOVED:
-                yield f"{_in_words(kind)} {row.pk} ({row}) was inserted: no record of its creation"
+                yield f"{_label(kind)} {row.pk} ({row}) was inserted: no record of its creation"
                 continue
             changed = changed_columns(row, record.content)
             if changed:
-                yield f"{_in_words(kind)} {row.pk} ({row}) was changed: {', '.join(changed)}"
+                yield f"{_label(kind)} {row.pk} ({row}) was changed: {', '.join(changed)}"
     for (kind, subject), record in newest.items():
         if record.action != REMOVED:
-            yield f"{_in_words(kind)} {subject} was deleted: no record of its removal"
+            yield f"{_label(kind)} {subject} was deleted: no record of its removal"
 
 
-def _in_words(kind: str) -> str:
+def _label(kind: str) -> str:
     return kind.replace("_", " ")

@@ -183,9 +183,9 @@ def move_decisions(interrupt: Interrupt, verb: str, *, only: list[Decision] | No
 
 
 def record_delivery(run: Run, *, now: datetime) -> None:
-    """Record that a worker has the accepted answers of this epoch from now on.
+    """Record that the accepted answers of this epoch were given to a worker.
 
-    Whether an answer can still be undone is judged by this record: the worker may be gone a moment later.
+    This record decides whether an answer can still be undone, because the lease that they came with can end at any time.
     """
     assert_open()
     _DELIVERY.write(run=run.pk, epoch=run.epoch, delivered_at=now)
@@ -203,9 +203,8 @@ _DELIVERY = CompiledUpdate(_undelivered, ["delivered_at"])
 def was_acted_on(run: Run, interrupts: Iterable[Interrupt]) -> bool:
     """Tell whether an effect of the run was begun since an answer to these was first delivered to a worker.
 
-    Such an answer is not asked for again: what it let happen would be decided once more. Judged by what is recorded, so
-    a lease that was lost since changes nothing. A failed effect counts only under the present lease, whose worker is in
-    the middle of its work.
+    Such an answer is not asked for again, because a person would decide about what has already happened. A lease that was
+    lost since makes no difference. An effect that failed counts only under the present lease, whose worker is still at work.
     """
     if run.lease_until is not None and consulting.any_begun_under(run.public_id, run.fence):
         return True
@@ -259,7 +258,7 @@ class Said:
     overtaken: list[Decision]
 
     def without(self, interrupt_pks: set[int]) -> Said:
-        """Return the same without the answers and votes of these interrupts."""
+        """Return a copy without the answers and votes of these interrupts."""
         return replace(
             self,
             accepted=[decision for decision in self.accepted if decision.interrupt_id not in interrupt_pks],

@@ -94,7 +94,7 @@ def find_obstacles(run: Run, checkpoint_id: int) -> tuple[bool, datetime | None]
 
 
 def _obstacles() -> QuerySet[Any, tuple[Any, ...]]:
-    """Return a row of each answer that may be undone, with the end of its time, and of each thing to check, without."""
+    """Return a row for each answer that can be undone, with the end of that time, and one with NULL for each check."""
     answers = Decision.objects.filter(
         interrupt__checkpoint=compiled.number("checkpoint"),
         interrupt__status=InterruptStatus.ANSWERED,
@@ -127,16 +127,17 @@ def holds(fact: Fact, value: Any, *, now: datetime) -> bool:
 
 
 def must_be_refreshed(fact: Fact) -> bool:
-    """Tell whether the fact is a credential that was found not valid, and that the run waits for to be renewed.
+    """Tell whether the fact is a credential that is not valid and must be renewed before the run continues.
 
-    The person's answer is kept meanwhile. Those of ``renew`` go back to review instead, those of ``note`` are only told.
+    The person's answer is kept meanwhile. With ``on_change`` ``renew`` the review is renewed instead; with ``note`` the
+    change is only shown.
     """
     is_awaited = fact.kind == FactKind.CREDENTIAL and fact.on_change == OnChange.REPLAN
     return is_awaited and fact.last_status == FactStatus.CHANGED and fact.waived_by_id is None
 
 
 def guards_effects(fact: Fact) -> bool:
-    """Tell whether no effect begins while the fact is not valid: a credential of the worker, unless it is only noted."""
+    """Tell whether the fact is a credential that must be valid while the run acts; with ``note`` it need not be."""
     return fact.kind == FactKind.CREDENTIAL and fact.on_change != OnChange.NOTE
 
 

@@ -263,15 +263,14 @@ def _compare_and_set(interrupt: Interrupt, allowed: frozenset[InterruptStatus], 
     changed = {name for name, value in fields.items() if getattr(interrupt, name) != value}
     for name, value in fields.items():
         setattr(interrupt, name, value)
-    written = [part for part in (CONTENT, STATE) if not _COLUMNS[part].isdisjoint(changed)]
+    written = [part for part, fields_of_part in _FIELDS.items() if not fields_of_part.isdisjoint(changed)]
     if written:
         row_digests.collect(interrupt.run.public_id, interrupt, *written)
 
 
-#: Of each part that may change: the fields that write it.
-_COLUMNS = {
-    part: frozenset(name.removesuffix("_id") if name != "public_id" else name for name in columns)
-    for part, columns in Interrupt.covered_parts.items()
+#: The model fields of each part that a move can write.
+_FIELDS = {
+    part: frozenset(column.removesuffix("_id") for column in Interrupt.covered_parts[part]) for part in (CONTENT, STATE)
 }
 
 
@@ -283,7 +282,7 @@ def _guarded_write(allowed: frozenset[InterruptStatus], columns: tuple[str, ...]
 
 
 def _go_on(run: Run, interrupt: Interrupt, *, cause: str, now: datetime) -> Continuation | None:
-    """Make the continuation once nothing is awaited; it waits for the last end of the times to undo an answer."""
+    """Make the continuation once no request is open. It can be claimed when the last answer can no longer be undone."""
     if run.open_waits and interrupt.checkpoint.resume_when == ResumeWhen.ANY and cause != Cause.WITHDRAWN:
         for sibling in siblings_of(interrupt, InterruptStatus.WAITING):
             _close(run, sibling, "supersede", now=now)

@@ -82,8 +82,8 @@ def policy_for(run: Run, agent: Agent, reason: str, *, at: str = "") -> Policy:
     """Return the policy of ``reason`` for a wait of this run: its agent's own, else the nearest one above that has one of
     its own, else everybody's. Rules of a parent hold for what it hands on to others, too (CASES C194).
 
-    The agent chooses its parent, so an inherited policy never loosens who approves: of it and everybody's the stricter
-    one holds, and where neither is stricter the request is refused.
+    The agent chooses its parent, so an inherited policy never loosens who approves: the stricter of it and
+    everybody's applies, and where neither is stricter the request is refused.
     """
     inherited, general = applying_policies(run, agent, reason, at=at)
     if inherited is None or inherited.pk == general.pk or is_as_strict(general, inherited):

@@ -1,6 +1,6 @@
 """Permits: what an accepted approval leaves behind. One permit, one exact call, one effect, until its end.
 
-Made by ``interrupts`` with the answer and taken back by the same; ``acting`` finds the one that lets an effect begin, and
+``interrupts`` makes a permit with the answer, and voids it; ``acting`` finds the one that lets an effect begin, and
 ``revocation`` judges whether the people behind it may still decide.
 That a permit is spent is told by the ledger (``Effect.permit_ref``), in one place: a retry of the same key keeps it.
 """
@@ -84,7 +84,7 @@ def find_permit(run: Run, public_id: str) -> Permit | None:
     return None if permit is None else _of_run(permit, run)
 
 
-#: With what the judgement of its decision needs: the person, and the queue as it is now.
+#: What ``StillMayDecide`` reads of the decision behind a permit.
 _RESTS_ON = ("decision__by", "decision__queue", "decision__interrupt__queue", "decision__interrupt__policy")
 _BY_ID = Compiled(
     lambda: Permit.objects.filter(run=compiled.number("run"), public_id=compiled.text("id")).select_related(*_RESTS_ON)
@@ -104,8 +104,8 @@ def approves_for(permit: Permit, reason: str) -> bool:
 def standing_permits(run: Run, *, key: str, call_digest: str, reason: str, now: datetime) -> list[Permit]:
     """Return the permits of the run that let the effect ``key`` begin with exactly this call; first the one that ends first.
 
-    ``reason``: the reason that they must be given for; empty: any. Nobody has judged yet whether the people behind them
-    may still decide.
+    ``reason``: the reason that they must be given for; empty: any. Whether the people behind them may still decide is not
+    judged here.
     """
     good = _good_permits(run, reason=reason, now=now).filter(digest=call_digest)
     spent_elsewhere = _spent(run).exclude(key=key).values("permit_ref")

@@ -73,8 +73,7 @@ def current_policy(agent: Agent, reason: str, *, at: str = "") -> Policy:
 def rules_with_open_policies(*, reason: str = "") -> list[tuple[EffectRule, Policy]]:
     """Return the effect rules whose approval an agent may ask of any queue, with the policy that lets it.
 
-    ``reason`` limits them to one reason. Policies that a child run inherits come from other agents' rows, which are judged
-    with those agents.
+    ``reason`` limits them to one reason. A policy that child runs inherit is found with the rules of the agent that has it.
     """
     rules = EffectRule.objects.filter(action=RuleAction.APPROVAL).select_related("agent")
     rules = rules.filter(reason=reason) if reason else rules
@@ -173,18 +172,18 @@ def _queue(policy: Policy, slug: str | None, at: str) -> Queue:
 
 
 def allowed_queues(policy: Policy) -> list[str]:
-    """Return the slugs of the queues that a request under a policy may name, its own first; not asked where any may be."""
+    """Return the slugs of the queues that a request may name, the policy's own first. Meaningless with ``any_queue``."""
     own = [] if policy.queue is None else [policy.queue.slug]
     return list(dict.fromkeys([*own, *policy.queues]))
 
 
 def lets_decide_in(policy: Policy, queue: Queue) -> bool:
-    """Tell whether a request under the policy may be decided in the queue: named, the policy's own, or by escalation."""
+    """Tell whether a request under the policy may be decided in the queue: its own, a listed one, or an escalation's."""
     return policy.any_queue or queue.slug in _deciding_queues(policy)
 
 
 def is_as_strict(policy: Policy, other: Policy) -> bool:
-    """Tell whether nobody, and no smaller number of people, can approve under ``policy`` who could not under ``other``."""
+    """Tell whether every approval that ``policy`` allows, by people and by number of people, is allowed by ``other`` too."""
     return (
         (other.any_queue or (not policy.any_queue and _deciding_queues(policy) <= _deciding_queues(other)))
         and policy.quorum >= other.quorum
@@ -194,7 +193,7 @@ def is_as_strict(policy: Policy, other: Policy) -> bool:
 
 
 def _deciding_queues(policy: Policy) -> set[str]:
-    """Return the slugs of all queues whose people may come to decide: those that a request may name, and the escalation."""
+    """Return the slugs of the queues that a request may name, and of those that it can be escalated to."""
     escalated = [] if policy.escalate_to is None else [policy.escalate_to.slug]
     return {*allowed_queues(policy), *escalated, *(step["queue"] for step in policy.escalate_further)}
 

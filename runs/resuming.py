@@ -86,7 +86,8 @@ def claim_continuations(
     ``code_version`` is the worker's own, ``code_versions`` are all whose checkpoints it reads. What a worker of its own
     version handed back, since it cannot read it, is not offered to it again.
     """
-    claimed, fruitless = _claimed_before(agent, request_key, still_may_decide) if request_key else [], 0
+    claimed = _claimed_before(agent, request_key, still_may_decide) if request_key else []
+    fruitless = 0
     while (not claimed or len(claimed) < most) and fruitless < MOST_FRUITLESS:
         outcome = _claim_next(
             agent=agent,
@@ -105,7 +106,7 @@ def claim_continuations(
     return claimed
 
 
-#: Tries of one call that found a run and no continuation to claim: a run whose checkpoint is gone is found each time.
+#: How many runs one call finds without claiming: a run whose continuation cannot be claimed may be found each time.
 MOST_FRUITLESS = 100
 
 
@@ -290,8 +291,8 @@ def _find_changed(run: Run, checkpoint: Checkpoint, said: Said) -> str:
     if not is_intact(checkpoint):
         return checkpoint.covered_as
     given = [decision for decision in said.accepted if decision.interrupt.checkpoint_id == checkpoint.pk]
-    unlike = next((decision for decision in given if not is_what_was_said(decision)), None)
-    return unlike.covered_as if unlike else find_changed(run, [checkpoint, *given])
+    changed = next((decision for decision in given if not is_what_was_said(decision)), None)
+    return changed.covered_as if changed else find_changed(run, [checkpoint, *given])
 
 
 def _hold_spoilt(run: Run, continuation: Continuation, changed: str, *, now: datetime) -> None:
@@ -318,7 +319,7 @@ def _claimed_before(agent: Agent, request_key: str, still_may_decide: StillMayDe
 
 
 def _claimed_again(run: Run, continuation: Continuation, still_may_decide: StillMayDecide, *, now: datetime) -> Claimed:
-    """Return what the same request claimed before, without the permits that have ended or lost their authority since."""
+    """Return what the same request claimed before, without permits that expired or lost their authorisation since."""
     said, consulted = _said_for(run, continuation), consulting.consult(run.public_id)
     lost = [permit.decision.interrupt_id for permit in said.permits if judge_permit(permit, still_may_decide)]
     claimed = _what_is_claimed(run, continuation, said, consulted, now=now)

@@ -28,10 +28,10 @@ from runs.permits import void_permits
 from runs.states import DecisionStatus, InterruptStatus, RunStatus
 from runs.timeline import note
 
-#: Why a permit or a continuation was voided; the worker that asks with it is told so (``approval_lost``).
+#: Why a permit or a continuation was voided; it tells ``acting`` to refuse with ``revoked_approval`` or ``ApprovalLost``.
 AUTHORITY_LOST = "authority was lost"
 SYSTEM = "system:authority"
-#: An effect in one of these is done: its permit has nothing left to allow.
+#: States of an effect whose permit is used up.
 DONE = frozenset({EffectStatus.APPLIED, EffectStatus.COMPENSATED})
 
 #: Tells whether the person behind an accepted decision may still give it, at this moment.
@@ -40,7 +40,7 @@ StillMayDecide = Callable[[Decision], bool]
 
 @dataclass(frozen=True, kw_only=True)
 class LostApproval:
-    """A permit that allows nothing any more, and those of the decisions behind it whose people may no longer decide."""
+    """A permit that is no longer authorised, with the decisions behind it whose people may no longer decide."""
 
     permit: Permit
     decisions: list[Decision]
@@ -51,7 +51,7 @@ class LostApproval:
 
 
 def judge_permit(permit: Permit, still_may_decide: StillMayDecide) -> LostApproval | None:
-    """Judge every decision that the permit rests on; ``None``: it is good. With a quorum, each vote counts."""
+    """Judge every decision behind the permit, with a quorum each vote; ``None`` where all are still authorised."""
     lost = [decision for decision in _decisions_behind(permit) if not still_may_decide(decision)]
     return LostApproval(permit=permit, decisions=lost) if lost else None
 
@@ -72,7 +72,7 @@ def _decisions_behind(permit: Permit) -> list[Decision]:
 
 
 def refuse_lost_approval(run: Run, lost: LostApproval, *, now: datetime) -> Refusal:
-    """Void the approval under the run's lock, ask for a new one, and return the refusal for the worker that wanted to act.
+    """Void the approval under the run's lock, and return the refusal for the worker whose effect it was to allow.
 
     ``ApprovalLost``: the request is open again and the lease has ended, as after a changed fact. ``ApprovalRequired``: the
     lease continues and the agent must ask again, since the run is past the request, or an effect was begun on its answer.
@@ -92,8 +92,8 @@ def refuse_lost_approval(run: Run, lost: LostApproval, *, now: datetime) -> Refu
 
 def revoked_approval(reason: str) -> ApprovalRequired:
     """Return the refusal for a call whose approval was revoked, and whose request is not open again."""
-    words = "The person who approved this may no longer approve it. Ask again, for the reason"
-    return ApprovalRequired(f"{words} {reason}.", reason=reason)
+    detail = f"The person who approved this may no longer approve it. Ask again, for the reason {reason}."
+    return ApprovalRequired(detail, reason=reason)
 
 
 def _is_at_the_newest_boundary(run: Run, interrupt: Interrupt) -> bool:
@@ -119,16 +119,16 @@ def revoke_lost_answers(
 ) -> tuple[bool, Said]:
     """Judge what a claim continues on: the answers of its boundary, and older ones that may still allow an effect.
 
-    Returns whether a request is open again, in which case nothing may be leased, and what remains of ``said``. Answers of
-    the boundary on which an effect was begun count as older ones. A request in a queue that the policy does not allow any
-    more is not opened again: the agent asks again, in a queue that is allowed.
+    Returns whether a request was reopened, in which case nothing may be leased, and what remains of ``said``. Answers of
+    the boundary on which an effect was begun count as older ones. A request in a queue that the policy no longer allows is
+    not reopened: the agent asks again, in a queue that is allowed.
     """
     allowing = _still_allowing(said, consulted, now=now)
     acted_on = _acted_on(run, said, consulted)
     lost: dict[int, list[Decision]] = {}
 
     def may_be_reopened(interrupt: Interrupt) -> bool:
-        return interrupt.pk not in acted_on and _is_of(interrupt, checkpoint_id)
+        return interrupt.pk not in acted_on and _is_answered_at(interrupt, checkpoint_id)
 
     for decision in [*said.accepted, *said.votes]:
         interrupt = decision.interrupt
@@ -149,13 +149,13 @@ def revoke_lost_answers(
     return reopened, said.without(set(lost))
 
 
-def _is_of(interrupt: Interrupt, checkpoint_id: int) -> bool:
+def _is_answered_at(interrupt: Interrupt, checkpoint_id: int) -> bool:
     is_answered = interrupt.status == InterruptStatus.ANSWERED and not interrupt.renewed
     return is_answered and interrupt.checkpoint_id == checkpoint_id
 
 
 def _acted_on(run: Run, said: Said, consulted: Consulted) -> set[int]:
-    """Return the interrupts since whose delivery an effect was begun that may have happened."""
+    """Return the interrupts with an effect that was begun after their answer was delivered and that did not fail."""
     given = [*said.accepted, *said.votes]
     return {
         decision.interrupt_id
@@ -166,7 +166,7 @@ def _acted_on(run: Run, said: Said, consulted: Consulted) -> set[int]:
 
 
 def _still_allowing(said: Said, consulted: Consulted, *, now: datetime) -> set[int]:
-    """Return the interrupts whose permit may still let an effect begin: not void, not past its end, not used up."""
+    """Return the interrupts whose permit can still allow an effect: not void, not expired, not used up."""
     good = [permit for permit in said.permits if permit.valid_until > now]
     spent = consulting.spent_permits(consulted, [permit.public_id for permit in good], statuses=DONE) if good else set()
     return {permit.decision.interrupt_id for permit in good if permit.public_id not in spent}
@@ -192,7 +192,7 @@ def _ask_again(run: Run, interrupt: Interrupt, lost: list[Decision], *, now: dat
 
 
 def _retire(run: Run, interrupt: Interrupt, lost: list[Decision], *, now: datetime) -> None:
-    """End an approval whose request cannot be reopened: no permit, and the key is free, so the agent may ask again."""
+    """Void an approval whose request cannot be reopened, and free its key, so that the agent can ask again."""
     move_decisions(interrupt, "revoke", only=lost)
     free_keys([interrupt, *siblings_of(interrupt, InterruptStatus.SUPERSEDED)])
     void_permits(run, reason=AUTHORITY_LOST, now=now, interrupt=interrupt)

@@ -1,8 +1,8 @@
 """Compares stored rows with the digests that the events of their run recorded, where an effect, a decision or a claim
 relies on them.
 
-Each function returns the name of what was changed, as ``Event.row_digests`` names it, and an empty text when nothing was.
-Runs that began in a version that recorded no digests: their rows of that time are compared with each other only.
+The ``find_...`` functions return the name of what was changed, as ``Event.row_digests`` names it, and an empty text when
+nothing was. Rows from a time in which their run's events recorded no digests are compared with each other only.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from runs.questions import call_digest, digest_of
 def find_changed_permit(run: Run, permit: Permit, *, effect: str, is_new: bool) -> str:
     """Compare a permit with its call, its decision, its request and the events that recorded them.
 
-    ``effect`` is the key of the effect that it is to begin; with another key, the permit must have begun none. ``is_new``:
-    no effect of this key is stored, so none may have begun.
+    ``effect`` is the key of the effect to begin; the permit must not have begun one of another key. ``is_new``: no effect of
+    this key is stored, so no event may say that one began.
     """
     decision = permit.decision
     interrupt = decision.interrupt
@@ -53,7 +53,7 @@ def find_changed_request(run: Run, interrupt: Interrupt) -> str:
 
 
 def is_what_was_decided(permit: Permit) -> bool:
-    """Tell whether the permit's call is the one that its decision approved, or edited."""
+    """Tell whether the permit's call is the one that its decision approved, with the edited arguments if there are any."""
     decision, proposal = permit.decision, permit.decision.interrupt.proposal
     if proposal is None or decision.content_digest != decision.interrupt.content_digest:
         return False
@@ -115,9 +115,9 @@ def _must_not_have_begun(begun: dict[str, Any], new_effect: str, permit: str, it
 
 
 def changed_parts(rows: Iterable[CoveredRow], recorded: dict[str, str], *, since: Any) -> Iterable[str]:
-    """Return the names of the parts that differ from what is recorded of them, or of which nothing is recorded.
+    """Yield the names of the parts that differ from their recorded digest, or have none.
 
-    ``since()`` is the time up to which the run's events recorded no digests; rows of that time need none.
+    ``since()`` returns the time up to which the run's events recorded no digests, if any; rows created until then need none.
     """
     for row in rows:
         for part in row.covered_parts:
@@ -125,23 +125,22 @@ def changed_parts(rows: Iterable[CoveredRow], recorded: dict[str, str], *, since
             kept = recorded.get(name)
             if kept is None:
                 until = since()
-                if until is None or created_at(row) > until:
+                if until is None or _created_at(row) > until:
                     yield name
             elif kept != row_digest(row, part):
                 yield name
 
 
 def recorded_since(run: Run) -> datetime | None:
-    """Return the time of the run's last event that recorded no digests; ``None`` when all did.
+    """Return the time of the run's last event without row digests; ``None`` when there is none.
 
-    An event from which they were erased has another digest than its own, so it exempts nothing.
+    An event whose row digests were erased does not match its own digest, so it exempts no row.
     """
     last = run.events.filter(row_digests=None).order_by("-seq").first()
     return last.at if last and digest(last.covered()) == last.digest else None
 
 
-def created_at(row: Any) -> datetime:
-    """Return when a covered row was created."""
+def _created_at(row: Any) -> datetime:
     if isinstance(row, Permit):
         row = row.decision
     at: datetime = row.at if hasattr(row, "at") else row.created_at
