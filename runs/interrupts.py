@@ -126,6 +126,7 @@ def cancel_waits(run: Run, *, now: datetime) -> list[Interrupt]:
         .order_by("id")
     )
     for interrupt in waiting:
+        interrupt.run = run
         _close(run, interrupt, "cancel", now=now)
     return waiting
 
@@ -241,7 +242,10 @@ def siblings_of(interrupt: Interrupt, status: InterruptStatus) -> list[Interrupt
     group = Interrupt.objects.select_for_update(of=("self",), no_key=True).filter(
         checkpoint=interrupt.checkpoint_id, status=status
     )
-    return list(group.exclude(pk=interrupt.pk).select_related("policy").order_by("id"))
+    siblings = list(group.exclude(pk=interrupt.pk).select_related("policy").order_by("id"))
+    for sibling in siblings:
+        sibling.run = interrupt.run
+    return siblings
 
 
 def _close(run: Run, interrupt: Interrupt, verb: str, *, now: datetime) -> None:

@@ -78,7 +78,7 @@ def refuse_lost_approval(run: Run, lost: LostApproval, *, now: datetime) -> Refu
     lease continues and the agent must ask again, since the run is past the request, or an effect was begun on its answer.
     """
     assert_open()
-    [interrupt] = _locked([lost.interrupt.pk])
+    [interrupt] = _locked(run, [lost.interrupt.pk])
     reason = interrupt.reason
     is_newest = _is_at_the_newest_boundary(run, interrupt)
     if is_newest and is_queue_allowed(interrupt, interrupt.queue) and not was_acted_on(run, [interrupt]):
@@ -138,7 +138,7 @@ def revoke_lost_answers(
     if not lost:
         return False, said
     reopened = False
-    for interrupt in _locked(lost):
+    for interrupt in _locked(run, lost):
         if run.ending:
             break
         if may_be_reopened(interrupt) and is_queue_allowed(interrupt, interrupt.queue):
@@ -175,11 +175,14 @@ def _still_allowing(said: Said, consulted: Consulted, *, now: datetime) -> set[i
 # --- both -------------------------------------------------------------------------------------------------------------
 
 
-def _locked(interrupt_pks: Iterable[int]) -> list[Interrupt]:
+def _locked(run: Run, interrupt_pks: Iterable[int]) -> list[Interrupt]:
     rows = Interrupt.objects.select_for_update(of=("self",), no_key=True).select_related(
         "policy", "checkpoint", "queue"
     )
-    return list(rows.defer("checkpoint__state").filter(pk__in=list(interrupt_pks)).order_by("id"))
+    interrupts = list(rows.defer("checkpoint__state").filter(pk__in=list(interrupt_pks)).order_by("id"))
+    for interrupt in interrupts:
+        interrupt.run = run
+    return interrupts
 
 
 def _ask_again(run: Run, interrupt: Interrupt, lost: list[Decision], *, now: datetime) -> None:

@@ -106,7 +106,8 @@ def find_changed(
         if event.type == "effect.begun" and _must_not_have_begun(event.refs, new_effect, permit, its_effect):
             return f"effect:{event.refs['effect']}"
         recorded |= event.row_digests or {}
-    return next(iter(changed_parts(rows, recorded, since=functools.partial(recorded_since, run))), "")
+    since = functools.cache(functools.partial(recorded_since, run))
+    return next(iter(changed_parts(rows, recorded, since=since)), "")
 
 
 def _must_not_have_begun(begun: dict[str, Any], new_effect: str, permit: str, its_effect: str) -> bool:
