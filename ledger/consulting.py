@@ -59,7 +59,7 @@ def consult(scope: str) -> Consulted:
 
 
 def spent_permits(consulted: Consulted, permits: Iterable[str], *, statuses: Collection[str]) -> set[str]:
-    """Return the ids of the permits whose effect is in one of these states: all of ``permits``, and possibly others."""
+    """Return the ids of permits whose effect is in one of these states, at least those that are in ``permits``."""
     if consulted.is_whole:
         return {str(effect.permit_ref) for effect in consulted.effects if effect.status in statuses}
     spent = Effect.objects.filter(permit_ref__in=set(permits), status__in=statuses)

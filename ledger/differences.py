@@ -68,7 +68,7 @@ class _Comparison:
         self.pairs_left = MOST_PAIRS
 
     def differences(self, path: Path, old: Any, new: Any, *, old_path: Path, lists: int) -> Iterator[Difference]:
-        """Yield what differs; ``old_path`` is the way to the old value, which may stand at another place of a list."""
+        """Yield what differs; ``old_path`` is the path of the old value, whose index in a list can be another."""
         if isinstance(old, dict) and isinstance(new, dict):
             for name in [*old, *(name for name in new if name not in old)]:
                 before, after = old.get(name, exact.ABSENT), new.get(name, exact.ABSENT)
