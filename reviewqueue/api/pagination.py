@@ -15,7 +15,7 @@ from rest_framework.request import Request
 from ledger.errors import PayloadInvalid, Problem
 
 DEFAULT_LIMIT, MOST = 50, 100
-#: Characters of stored values on a page of which the rows have any size; a page has one row at least.
+#: Characters of stored values on one page of rows of any size; a page has at least one row.
 STORED_CHARACTERS = 1_000_000
 LONGEST_VALUE = 500
 
@@ -87,7 +87,7 @@ def _find_fitting(rows: QuerySet[M], sized: str, limit: int) -> tuple[list[int],
 
 
 def _cursor(last: Model, field: str) -> str:
-    """Return the id of the last row shown: its number would tell how many rows others have."""
+    """Return the id of the last row shown: its number would show how many rows others have."""
     return str(getattr(last, "public_id", None) or getattr(last, field))
 
 

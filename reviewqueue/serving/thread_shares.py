@@ -1,7 +1,8 @@
-"""Who gets the next thread. Threads are few; a request asks for a share of them when its body has arrived.
+"""Fair shares of the threads. Threads are few; a request waits for a share when its body has arrived.
 
-No key and no address holds more than three quarters of them. Of the requests that wait, the next is from whoever holds the
-fewest, so that a flood from one place delays only itself. Everything here happens on the event loop, without locks.
+No key and no address has more than three quarters of them. The next share goes to the waiting request whose address and
+key have the fewest, so that a flood from one address delays only itself. Everything here runs on the event loop, without
+locks.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Holders = tuple[str, str]
 
 @dataclass(kw_only=True, eq=False)
 class Share:
-    """One thread's worth of work, held by a request until it is given back; giving it back twice does nothing."""
+    """The use of one thread, until it is given back; giving it back twice does nothing."""
 
     shares: ThreadShares
     holders: Holders
@@ -38,12 +39,12 @@ current_share: ContextVar[Share | None] = ContextVar("current_share", default=No
 
 
 def has_share() -> bool:
-    """Tell whether this request runs under ``ThreadShares``: another server's threads are its own affair."""
+    """Return whether this request runs under ``ThreadShares``; under another WSGI server it does not."""
     return current_share.get() is not None
 
 
 def give_back_while_waiting() -> None:
-    """Give this request's share back, because from now on it only waits."""
+    """Give this request's share back: from now on it only waits."""
     share = current_share.get()
     if share is not None:
         share.give_back_from_thread()
@@ -51,7 +52,7 @@ def give_back_while_waiting() -> None:
 
 @dataclass(kw_only=True)
 class ThreadShares:
-    """``threads`` shares."""
+    """``threads`` shares, lent to requests by address and key."""
 
     threads: int
     held: Counter[str] = field(default_factory=Counter)
@@ -78,7 +79,7 @@ class ThreadShares:
             async with asyncio.timeout(seconds):
                 await turn
         except BaseException:
-            if turn.done() and not turn.cancelled():  # it was lent in the same moment
+            if turn.done() and not turn.cancelled():  # it was lent at the same moment
                 self.return_share(holders)
             else:
                 self._forget(holders, turn)
@@ -94,7 +95,7 @@ class ThreadShares:
         while self.in_use < self.threads and (allowed := [it for it in self._waiting if self._may_have_another(it)]):
             chosen = min(allowed, key=lambda it: (self.held[it[0]], self.held[it[1]]))
             turn = self._waiting[chosen].popleft()
-            # To the end of the list: where two hold as many, they take turns.
+            # To the end of the list: two holders with as many shares alternate.
             if rest := self._waiting.pop(chosen):
                 self._waiting[chosen] = rest
             if not turn.done():
