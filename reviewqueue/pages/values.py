@@ -128,7 +128,7 @@ def draw_arguments(arguments: Sequence[Argument], *, budget: Budget | None = Non
 
 
 def draw_mapping(arguments: Mapping[str, Any], *, budget: Budget | None = None, more: str = "") -> Drawn:
-    """Return the same for arguments without their owner's words."""
+    """Return the arguments of a call as rows without labels and units."""
     bare = [Argument(name=name, label="", unit="", value=value) for name, value in arguments.items()]
     return draw_arguments(bare, budget=budget, more=more)
 
@@ -325,7 +325,7 @@ class _Drawing:
         return html
 
     def left_out(self, value: Any, budget: Budget, at: str) -> str:
-        """Return what stands for a container of which nothing is drawn."""
+        """Return the placeholder of a container of which nothing is drawn."""
         return self.cut(f"{_amount(value).capitalize()}, not shown here.", budget, at)
 
     def cut(self, words: str, budget: Budget, at: str) -> str:
