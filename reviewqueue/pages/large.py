@@ -165,7 +165,7 @@ def _message(interrupt: Interrupt) -> Any:
 
 
 def _facts(interrupt: Interrupt) -> Any:
-    facts = Fact.objects.filter(checkpoint=interrupt.checkpoint_id, interrupt__in=[interrupt.pk]).order_by("id")
+    facts = Fact.objects.filter(checkpoint=interrupt.checkpoint_id, interrupt=interrupt.pk).order_by("id")
     shared = Fact.objects.filter(checkpoint=interrupt.checkpoint_id, interrupt=None).order_by("id")
     return [{"name": fact.name, "value": fact.value, "found": fact.last_value} for fact in [*shared, *facts]]
 
