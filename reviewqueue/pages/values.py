@@ -279,12 +279,12 @@ class _Drawing:
             # Labels and units are the owner's and not counted: what is left out depends on the stored call alone.
             inner = self.value(value, share, depth=0, at=join_pointer("", argument.name))
             if argument.is_amount:
-                told = f'<dd class="strong">{num(value)}<abbr>{unit}</abbr></dd>'
+                cell = f'<dd class="strong">{num(value)}<abbr>{unit}</abbr></dd>'
             else:
                 beside = f' <span class="faint">{unit}</span>' if unit else ""
-                told = f"<dd>{inner}{beside}</dd>"
+                cell = f"<dd>{inner}{beside}</dd>"
             wide = ' class="all"' if is_wide(value) else ""
-            rows.append(f"<div{wide}><dt>{self.name(argument.name, budget)}{label}</dt>{told}</div>")
+            rows.append(f"<div{wide}><dt>{self.name(argument.name, budget)}{label}</dt>{cell}</div>")
         if not arguments:
             rows.append('<div class="all"><dt>no arguments</dt><dd class="soft">The call has a name only.</dd></div>')
         html: str = f'<dl class="call">{"".join(rows)}</dl>'

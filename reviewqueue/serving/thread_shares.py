@@ -73,16 +73,16 @@ class ThreadShares:
             await self._wait(holders, loop.create_future(), seconds=seconds)
         return Share(shares=self, holders=holders, loop=loop)
 
-    async def _wait(self, holders: Holders, turn: asyncio.Future[None], *, seconds: float) -> None:
-        self._waiting.setdefault(holders, deque()).append(turn)
+    async def _wait(self, holders: Holders, future: asyncio.Future[None], *, seconds: float) -> None:
+        self._waiting.setdefault(holders, deque()).append(future)
         try:
             async with asyncio.timeout(seconds):
-                await turn
+                await future
         except BaseException:
-            if turn.done() and not turn.cancelled():  # it was lent at the same moment
+            if future.done() and not future.cancelled():  # it was lent at the same moment
                 self.return_share(holders)
             else:
-                self._forget(holders, turn)
+                self._forget(holders, future)
             raise
 
     def return_share(self, holders: Holders) -> None:
@@ -94,13 +94,13 @@ class ThreadShares:
                 del self.held[holder]
         while self.in_use < self.threads and (allowed := [it for it in self._waiting if self._may_have_another(it)]):
             chosen = min(allowed, key=lambda it: (self.held[it[0]], self.held[it[1]]))
-            turn = self._waiting[chosen].popleft()
+            future = self._waiting[chosen].popleft()
             # To the end of the list: two holders with as many shares alternate.
             if rest := self._waiting.pop(chosen):
                 self._waiting[chosen] = rest
-            if not turn.done():
+            if not future.done():
                 self._lend(chosen)
-                turn.set_result(None)
+                future.set_result(None)
 
     def _may_have_another(self, holders: Holders) -> bool:
         return all(self.held[holder] < self.most_of_one for holder in holders)
@@ -109,9 +109,9 @@ class ThreadShares:
         self.in_use += 1
         self.held.update(holders)
 
-    def _forget(self, holders: Holders, turn: asyncio.Future[None]) -> None:
+    def _forget(self, holders: Holders, future: asyncio.Future[None]) -> None:
         waiting = self._waiting.get(holders, deque())
-        if turn in waiting:
-            waiting.remove(turn)
+        if future in waiting:
+            waiting.remove(future)
         if not waiting:
             self._waiting.pop(holders, None)
