@@ -341,14 +341,14 @@ def lost_assignments() -> QuerySet[Assignee]:
 
 
 def lost_votes() -> QuerySet[Decision]:
-    """Return, inside a query of interrupts, the votes of each that wait for others and count no more."""
+    """Return, inside a query of interrupts, each one's votes that wait for others and count no more."""
     counted = Decision.objects.filter(interrupt=OuterRef("pk"), status=DecisionStatus.COUNTED)
     now, then = _members(OuterRef("by"), to="interrupt__"), _members(OuterRef("by"), to="", of="queue")
     return counted.filter(~Exists(now), ~Exists(then))
 
 
 def is_stuck() -> Q:
-    """Return the filter for interrupts that are assigned, and to nobody who may decide: their leads have to act."""
+    """Return the filter for interrupts that are assigned only to people who may not decide: their leads must act."""
     assigned = Assignee.objects.filter(interrupt=OuterRef("pk"))
     able = assigned.filter(Exists(_members(OuterRef("person"), to="interrupt__")), released_at=None)
     return Q(Exists(assigned)) & ~Q(Exists(able))
@@ -377,7 +377,7 @@ def check_assignees(
     """Refuse assignees of a new wait who could never decide it, and a quorum that so many people could never reach.
 
     ``at`` is the assignees' JSON Pointer in the request. ``None`` stands for an address of no known person: it gets the
-    answer of a person who could not decide, so that no refusal tells which addresses are known.
+    answer of a person who could not decide, so that no refusal shows which addresses are known.
     """
     if queue is None or (not people and quorum == 1):
         return

@@ -137,9 +137,9 @@ def undo(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
 
 
 def undo_deadline(decision: Decision) -> datetime | None:
-    """Return until when its person can undo an answer; ``None`` where it cannot be undone (any more).
+    """Return until when its person can undo an answer; ``None`` if it cannot be undone (any more).
 
-    Judged by what is recorded: an answer that was given to a worker stays given, whatever became of that worker.
+    An answer that a worker was given cannot be undone, also if that worker was lost.
     """
     can_be_undone = decision.door == "page" and decision.status == DecisionStatus.ACCEPTED and decision.closes
     if not can_be_undone or decision.delivered_at is not None or would_end_run(decision.interrupt, decision.verdict):

@@ -1,6 +1,6 @@
 """Error reports (mail to ADMINS, a debug page) without any value that a person typed or a program sent.
 
-Named by `settings`. Django's own filter is a deny-list: it lets through headers such as `Run-Lease`, posted fields, the
+Django's own filter is a deny-list: it lets through headers such as `Run-Lease`, posted fields, the
 query and the local variables of every frame. Here names are reported, and values only of an allow-list.
 """
 

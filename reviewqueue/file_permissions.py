@@ -1,4 +1,4 @@
-"""Permissions of the product's files: 0600, and 0700 for folders. New ones get them by the umask, older ones at the start.
+"""Permissions of the product's files: 0600, and 0700 for folders. New files get them by the umask, older ones at start-up.
 
 A database and what lies beside it hold what people typed, and sessions. Only files that the product made are narrowed, and
 only by their owner; a folder that the operator named keeps its mode.
@@ -17,7 +17,7 @@ _BESIDE_SQLITE = ("", "-wal", "-shm", "-journal")
 
 
 def keep_new_files_private() -> None:
-    """Set the umask of this process and of the processes it starts; one that takes more is kept."""
+    """Set the umask of this process and of those it starts; a stricter one stays."""
     os.umask(os.umask(PRIVATE) | PRIVATE)
 
 
@@ -41,7 +41,7 @@ def narrow(paths: Iterable[Path]) -> None:
 
 
 def too_open(paths: Iterable[Path]) -> Iterator[Path]:
-    """Return those of these paths that the group or others can use; links are not followed."""
+    """Yield those of these paths that the group or others can use; links are not followed."""
     for path in paths:
         try:
             mode = path.lstat().st_mode
@@ -52,7 +52,7 @@ def too_open(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def private_paths() -> Iterator[Path]:
-    """Return the paths that hold what the product stores on this machine: its own folder, the database, marks, files."""
+    """Yield the paths that hold what the product stores on this machine: its own folder, the database, marks, files."""
     from django.conf import settings
 
     yield settings.VAR

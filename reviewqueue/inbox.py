@@ -59,7 +59,7 @@ ENDED = {
     ),
 }
 _RELATED = ("queue", "policy__escalate_to", "agent", "claimed_by", "schema")
-#: What tells of a row's moves: each of them is an event of its run, but for the end of a claim.
+#: Columns that change when a row moves: each move is an event of its run, except the end of a claim.
 _TRACED = ("pk", "run__timeline_seq", "claimed_by", "claimed_until")
 _NOT_IN_ROWS = ("message", "evidence", "metadata")
 
@@ -68,7 +68,7 @@ _NOT_IN_ROWS = ("message", "evidence", "metadata")
 class Row:
     """One line of a list: the wait, how many facts changed, who decided it, who may decide it, whether somebody holds it.
 
-    ``is_stuck``: it is assigned only to people who may no longer decide, so a lead of its queue has to act.
+    ``is_stuck``: it is assigned only to people who may no longer decide, so a lead of its queue must act.
     ``proposal`` is the call; ``is_large``: it is too long to be read for a list, and ``None`` here.
     """
 
@@ -125,9 +125,8 @@ def trace_of_list(
 ) -> str:
     """Return a text that changes when a row of this page of a list does, and when a claim ends by itself.
 
-    It is made of rows that the person may see and of nothing else: what moves elsewhere must not be readable from it. The
-    last event of each row's run stands for what is not in the row. With words it is made of the list without them, since a
-    search costs more than the page.
+    It is made only of rows that the person may see, so that nothing else can be inferred from it. The last event of each
+    row's run covers changes that no column has. The text search is left out, since it costs more than the page.
     """
     order = order_of(view)
     waits = narrow(
@@ -242,7 +241,7 @@ def is_mine(person: AbstractUser, *, now: datetime) -> Q:
 
 
 def is_unclaimed(*, now: datetime) -> Q:
-    """Return the filter for what nobody holds; the claim of a person who may no longer decide does not count."""
+    """Return the filter for what is not claimed; the claim of a person who may no longer decide does not count."""
     return Q(claimed_by=None) | Q(claimed_until__lte=now) | authority.lost_claims()
 
 
@@ -272,7 +271,7 @@ def after_closed(_: int, at: datetime, pk: int) -> Q:
 
 
 def place_of(interrupt: Interrupt, view: View) -> str:
-    """Return where a page ended. The row is named by its public id: its number would tell how many rows others have."""
+    """Return where a page ended. The row is named by its public id: its number would show how many rows others have."""
     at = interrupt.deadline if view in OPEN_VIEWS else interrupt.closed_at
     return f"{interrupt.risk_rank}~{at.isoformat() if at else ''}~{interrupt.public_id}"
 
@@ -329,7 +328,7 @@ def _rows(
 
 
 def _without_permission(ids: list[int]) -> tuple[set[int], set[int]]:
-    """Return which of these are assigned to nobody who may decide, and which are claimed by a person who may not."""
+    """Return which of these have no assignee who may decide, and which are claimed by a person who may not decide."""
     marks = (authority.is_stuck(), authority.lost_claims())
     columns = [ExpressionWrapper(mark, output_field=BooleanField()) for mark in marks]
     found = list(Interrupt.objects.filter(pk__in=ids).values_list("pk", *columns))

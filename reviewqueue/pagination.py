@@ -1,6 +1,6 @@
 """Where a page of a list ended, by the public id of its last row.
 
-A primary key in an address would tell how many rows the whole installation has, and between two visits how busy it is.
+A primary key in an address would show how many rows the whole installation has, and between two visits how busy it is.
 """
 
 from __future__ import annotations

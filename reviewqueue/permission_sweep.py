@@ -1,7 +1,8 @@
 """Permission sweep: record that claims, assignments and votes ended because their person may no longer decide.
 
-They stop counting at once without it: every act judges them anew (``authority``). The sweep makes it last, and visible:
-a permission given back later brings none of them back, and the leads read it in the timeline, the inbox and on the request.
+They stop counting at once without it: every act checks them again (``authority``). The sweep makes the end permanent and
+visible: a permission that is given back later restores none of them, and the leads read it in the timeline, the inbox and on
+the request.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from django.shortcuts import render
 
 from reviewqueue.client_address import client_network
 
-#: Buckets kept; the one unused for longest is dropped, which is a full bucket unless so many clients come in a minute.
+#: Buckets kept; the least recently used is dropped. It is full again, unless so many clients come within a minute.
 MOST_BUCKETS = 20_000
 NOT_PAGES = ("/api/", "/healthz", "/readyz", "/metrics", "/static/")
 

@@ -157,8 +157,8 @@ def add_queue(name: str, *, owner: str) -> Queue:
 def add_policy(reason: str, *, agent: str = "", **rules: Any) -> Policy:
     """Add the next version of a reason's policy: as the last one, but for ``rules`` (names of queues are looked up).
 
-    The policy binds its queues: a request may name its own and ``queues``. Any queue has to be asked for (``any_queue``);
-    that the built-in version allows any is not taken over.
+    The policy binds its queues: a request may name its own and ``queues``. ``any_queue`` must be given:
+    it is not inherited from the built-in version.
     """
     if not reason.strip() or len(reason) > 60:
         raise NotAdded("A reason has 1 to 60 characters.")

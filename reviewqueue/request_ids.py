@@ -34,7 +34,7 @@ def new_id(prefix: str) -> str:
 
 
 def current_request_id() -> str:
-    """Return the id of what this thread works on; ``-`` outside of a request or task."""
+    """Return the id of the request or task of this context; ``-`` outside of one."""
     return _current.get()
 
 

@@ -28,7 +28,7 @@ from runs.votes import Tally, own_vote, refuse_second, tally
 
 M = TypeVar("M", bound=Model)
 
-MOST_TOLD = 500  # requests of one run whose titles its story can name
+MOST_NAMED_WAITS = 500  # requests of one run whose titles its timeline can name
 STORY = 40  # events on the page of one wait; the run's own page has them all
 RUNS = 50
 EVENTS = 200
@@ -88,7 +88,7 @@ def read_wait(person: AbstractUser, interrupt_id: str, *, now: datetime) -> Wait
         effects=consulting.newest_effects(run.public_id, limit=EFFECTS)[::-1],
         effect_count=Effect.objects.filter(scope=run.public_id).count(),
         events=list(events)[::-1],
-        waits=list(waits.defer("message", "proposal", "evidence").order_by("-id")[:MOST_TOLD])[::-1],
+        waits=list(waits.defer("message", "proposal", "evidence").order_by("-id")[:MOST_NAMED_WAITS])[::-1],
         winner=winner_of(interrupt),
         assignees=[it.person for it in interrupt.assignees.filter(released_at=None).select_related("person")],
         why_not=authority.why_not_decide(person, interrupt) or _second_vote(person, interrupt),
@@ -214,7 +214,7 @@ class RunScreen:
     next_effects: str
     waits: list[Interrupt]
     next_waits: str
-    told: list[Interrupt]
+    named_waits: list[Interrupt]
     decisions: list[Decision]
     continuation: Continuation | None
     holds: list[Hold]
@@ -247,7 +247,7 @@ def read_run(person: AbstractUser, run_id: str, places: RunPlaces = RunPlaces())
     asked = _before(waits.filter(pk__in=seen).defer("message", "evidence", "proposal", "as_proposed"), places.waits)
     asked = asked.annotate(**inbox.IN_A_ROW)
     shown: list[Interrupt] = [*asked[: WAITS + 1]]
-    told = waits.filter(pk__in=seen).defer("message", "evidence", "proposal", "as_proposed")
+    named_waits = waits.filter(pk__in=seen).defer("message", "evidence", "proposal", "as_proposed")
     decisions = Decision.objects.filter(interrupt__in=[wait.pk for wait in shown]).select_related("by")
     decisions = decisions.defer("input", "arguments")
     return RunScreen(
@@ -259,7 +259,7 @@ def read_run(person: AbstractUser, run_id: str, places: RunPlaces = RunPlaces())
         next_effects=str(effects[EFFECTS - 1].pk) if len(effects) > EFFECTS else "",
         waits=shown[:WAITS][::-1],
         next_waits=str(shown[WAITS - 1].pk) if len(shown) > WAITS else "",
-        told=list(told.order_by("-id")[:MOST_TOLD]),
+        named_waits=list(named_waits.order_by("-id")[:MOST_NAMED_WAITS]),
         decisions=list(decisions.filter(status=DecisionStatus.ACCEPTED).order_by("id")),
         continuation=Continuation.objects.filter(run=run).order_by("-id").first(),
         holds=_open_holds(run),

@@ -161,8 +161,8 @@ ACCOUNT_PREVENT_ENUMERATION = True
 ACCOUNT_RATE_LIMITS = {
     # Wrong passwords, as `sign_in` counts them. "key" is the client's address (IPv6: its /64) with the person.
     "login_failed": "5/5m/key,20/h/key",
-    "login_failed_of_address": "10/m/key",  # the address alone, whomever it tries; not for a person's first try there
-    "login_failed_of_person": "100/h/key",  # from all addresses together: five of them have to work at it
+    "login_failed_of_address": "10/m/key",  # the address alone, over all people; not for a person's first try there
+    "login_failed_of_person": "100/h/key",  # from all addresses together: a guesser needs five of them
     "login_failed_on_known_device": "10/5m/key,40/h/key",
     # Allauth's own count of all sign-ins of an address would let one visitor of an office lock out the others.
     "login": None,
@@ -304,12 +304,12 @@ LOGGING = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]}},
     "root": {"handlers": ["stderr"], "level": environment.text("LOG_LEVEL", "INFO").upper()},
     "loggers": {
-        # Not below INFO: at DEBUG a template tells its whole context, what somebody typed among it.
+        # Not below INFO: at DEBUG a template logs its whole context, with what a person typed.
         "django": {"handlers": [], "propagate": True, "level": "INFO"},
         "django.request": {"filters": ["refusals"]},
         "django.server": {"handlers": [], "propagate": True},
         "httpx": {"level": "WARNING"},
-        "httpcore": {"level": "WARNING"},  # at DEBUG it tells every header of a reply
+        "httpcore": {"level": "WARNING"},  # at DEBUG it logs every header of a response
         "django-q": {"level": "WARNING"},  # it tells of every task, twice
     },
 }

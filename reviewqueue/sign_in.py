@@ -38,7 +38,7 @@ class ClosedAccountAdapter(DefaultAccountAdapter):
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
         """Count a try before the password is compared; allauth takes a right one from the counts again.
 
-        By allauth's internal module: its public one tells neither the address that it counts by nor what to take back.
+        Uses allauth's internal module: the public one returns neither the address that it counts by nor what to uncount.
 
         Raises a validation error where a count is full. A try that one count refuses is not added to the next.
         """
@@ -76,7 +76,7 @@ class ClosedAccountAdapter(DefaultAccountAdapter):
 
 
 def _is_first_try(counted: ratelimit.RateLimitUsage) -> bool:
-    """Tell whether the try just counted is the only one that the person's own counts at this address hold."""
+    """Return whether the try just counted is the only one in the person's own counts at this address."""
     return all(len(cache.get(usage.cache_key, ())) <= 1 for usage in counted.usage)
 
 

@@ -108,7 +108,7 @@ def _enqueue_once(task: str) -> None:
 
 
 def _looks_for_lost_permissions() -> bool:
-    """Tell whether it is time to look: it reads every open request, and what was lost has stopped counting already."""
+    """Return whether the next check is due: it reads every open request, and a lost permission counts no more without it."""
     global _last_look
     if time.monotonic() - _last_look < SECONDS_BETWEEN_LOOKS:
         return False

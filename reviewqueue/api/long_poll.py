@@ -2,7 +2,7 @@
 
 While it sleeps its connection is back in the pool, and its share of the threads is given back, so that no page waits for
 it. At most `LONG_POLLS` wait in a process, three quarters of them for one agent; one beyond that is answered at once with
-what there is, and told to come back. Where no bell is heard (SQLite, a lost connection) each looks a few times a second.
+what there is, and with `Retry-After`. Where no bell is heard (SQLite, a lost connection) each looks a few times a second.
 """
 
 from __future__ import annotations

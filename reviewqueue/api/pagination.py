@@ -13,9 +13,10 @@ from django.db.models.functions import Cast, Coalesce, Length
 from rest_framework.request import Request
 
 from ledger.errors import PayloadInvalid, Problem
+from reviewqueue.pagination import find_primary_key
 
 DEFAULT_LIMIT, MOST = 50, 100
-#: Characters of stored values on a page of which the rows have any size; a page has one row at least.
+#: Characters of stored values on one page of rows of any size; a page has at least one row.
 STORED_CHARACTERS = 1_000_000
 LONGEST_VALUE = 500
 
@@ -87,7 +88,7 @@ def _find_fitting(rows: QuerySet[M], sized: str, limit: int) -> tuple[list[int],
 
 
 def _cursor(last: Model, field: str) -> str:
-    """Return the id of the last row shown: its number would tell how many rows others have."""
+    """Return the id of the last row shown: its number would show how many rows others have."""
     return str(getattr(last, "public_id", None) or getattr(last, field))
 
 
@@ -95,7 +96,7 @@ def _place(model: type[Model], cursor: str) -> int:
     """Return the place that a cursor names; a row that has left the list since still has its place."""
     place: int | None = None
     if hasattr(model, "public_id"):
-        place = model._default_manager.filter(public_id=cursor).values_list("pk", flat=True).first()
+        place = find_primary_key(model, cursor)
     elif cursor.isascii() and cursor.isdigit() and len(cursor) <= 18:
         place = int(cursor)
     if place is None:

@@ -268,7 +268,7 @@ def not_found(request: HttpRequest, exception: Exception, **named: Any) -> HttpR
 
 
 def server_error(request: HttpRequest, **named: Any) -> HttpResponse:
-    """Answer an error that came from outside a view. Django logs it with its traceback after this, unless told not to."""
+    """Answer an error that came from outside a view. Django logs it with its traceback afterwards."""
     if not is_of_api(request):
         page = loader.get_template("500.html").render({"request_id": current_request_id()})
         return HttpResponse(page, status=500)

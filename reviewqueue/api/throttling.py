@@ -1,4 +1,4 @@
-"""The rate limit of the API: so many calls a minute for each key, and for each person over all their tokens."""
+"""The rate limit of the API: calls per minute for each agent's key, and for each person over all their tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reviewqueue.rate_limits import calls_of_key
 
 
 class CallsPerMinute(BaseThrottle):
-    """DRF asks it after the key was verified, so that no call with a wrong key counts against its owner."""
+    """Runs after the key was verified, so that a call with a wrong key does not count against the key's owner."""
 
     seconds = 0
 

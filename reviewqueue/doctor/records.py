@@ -40,7 +40,7 @@ _REPORT = re.compile("report:(eff_[0-9a-z]+):")
 
 
 def triggers() -> Iterator[Finding]:
-    """Find append-only tables that anybody with the database's password can change."""
+    """Find append-only tables whose triggers are missing or off."""
     for name in missing_guards(GUARDED):
         yield Finding(check="triggers", words=f"the trigger {name} is missing or switched off")
 

@@ -73,7 +73,7 @@ def effects() -> Iterator[Finding]:
 
 
 def nobody_there() -> Iterator[Finding]:
-    """Find queues that nobody may decide in, requests assigned to nobody who may, and doubts whose owners have no member."""
+    """Find queues without a decider, requests without an assignee who may decide, and owner groups without a member."""
     for queue in Queue.objects.order_by("slug"):
         if not deciders_of(queue).exists():
             waiting = Interrupt.objects.filter(queue=queue, status=InterruptStatus.WAITING).count()

@@ -15,7 +15,7 @@ from runs.states import Verdict
 _VERDICTS = "|".join(Verdict.values)
 #: What a person fills in: a message, the fields of an input schema, the arguments of an edited call.
 _ANSWER = re.compile(rf"message-(?:{_VERDICTS})|(?:input(?:-(?:{_VERDICTS}))?|arguments)(?:\..*)?", re.DOTALL)
-#: What a draft has to remember besides: the choice, the ticks, the version that was read.
+#: What a draft stores besides: the choice, the ticks, the version that was read.
 _STATE = re.compile(rf"verdict|since|state_version|content_digest|request_key|who|seen-[a-z0-9]+-(?:{_VERDICTS})")
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -52,7 +52,7 @@ def is_field_of_decision(name: str) -> bool:
 
 
 def is_named_like_a_secret(name: str) -> bool:
-    """Tell whether a segment of a control's name says password, token, key, code or the like."""
+    """Return whether a segment of a control's name is password, token, key, code or the like."""
     return any(_says_secret(segment) for segment in name.split(".")[1:] or [name])
 
 

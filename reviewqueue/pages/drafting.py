@@ -53,7 +53,7 @@ def read_draft(screen: WaitScreen, post: Post, *, judge: bool) -> Draft:
 
 
 def mark_of_fact(fact: Fact) -> str:
-    """Return what names a fact in the form of its wait; its primary key would tell how many facts others have."""
+    """Return the name of a fact in its form; its primary key would show how many facts others have."""
     scope = "checkpoint" if fact.interrupt_id is None else "wait"
     return sha256(f"{scope} {fact.name}".encode()).hexdigest()[:16]
 

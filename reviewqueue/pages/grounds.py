@@ -48,7 +48,7 @@ def parts_left_out(*, message: str, facts: Iterable[Fact], evidence: Iterable[An
 
 
 def split_evidence(entry: Any) -> dict[str, Any]:
-    """Return one piece of evidence as label, value and source; whatever has no such shape is shown whole."""
+    """Return one piece of evidence as label, value and source; any other shape is shown whole."""
     if isinstance(entry, Mapping) and "label" in entry:
         rest = {name: value for name, value in entry.items() if name not in ("label", "value", "source")}
         return {

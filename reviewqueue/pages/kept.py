@@ -125,7 +125,7 @@ class KeepWhatWasTyped(LoginRequiredMiddleware):
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Refuse a form whose CSRF token is not the one of this session, in the words of its own page.
+    """Refuse a form whose CSRF token is not the one of this session, with a page that fits the form.
 
     A sign-in gets a new form, or the inbox where another tab has signed in meanwhile. A decision form gets its texts back,
     as text to copy: another site could have made this request, so it fills no form. Nothing else is shown again.

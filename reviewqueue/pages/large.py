@@ -1,7 +1,7 @@
 """Everything stored of a large value, page by page: each part with its path, searched on the server, without JavaScript.
 
 The page of a request, a receipt or a run draws large values only in part and links here. A page of this view has at most
-``ROWS`` parts and ``BYTES`` bytes of HTML; a text that is longer than a page goes on where the page before ended. The same
+``ROWS`` parts and ``BYTES`` bytes of HTML; a text that is longer than a page continues where the page before ended. The same
 address with ``?as=json`` returns the exact JSON text as a download.
 """
 
@@ -67,7 +67,7 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A stored value with the words around it: what it is, and the page that it belongs to."""
+    """A stored value with its title, and the page that it belongs to."""
 
     value: Any
     title: str
@@ -77,7 +77,7 @@ class Source:
 
 
 def size_of(proposal: Any) -> int:
-    """Return the bytes of a call's JSON text, 0 for no call."""
+    """Return the bytes of the JSON text of a call's arguments, 0 for no call."""
     return 0 if proposal is None else len(exact.dumps(proposal["arguments"]).encode("utf-8", "surrogatepass"))
 
 
@@ -153,7 +153,7 @@ def of_signal(request: PageRequest, signal_id: str) -> HttpResponse:
 
 def _of_request(interrupt: Interrupt, value: Any, title: str, name: str) -> Source:
     back = reverse("interrupt", args=[interrupt.public_id])
-    return Source(value=value, title=title, name=name, back=back, back_words="The wait")
+    return Source(value=value, title=title, name=name, back=back, back_words="The request")
 
 
 def _evidence(interrupt: Interrupt) -> Any:
@@ -165,7 +165,7 @@ def _message(interrupt: Interrupt) -> Any:
 
 
 def _facts(interrupt: Interrupt) -> Any:
-    facts = Fact.objects.filter(checkpoint=interrupt.checkpoint_id, interrupt__in=[interrupt.pk]).order_by("id")
+    facts = Fact.objects.filter(checkpoint=interrupt.checkpoint_id, interrupt=interrupt.pk).order_by("id")
     shared = Fact.objects.filter(checkpoint=interrupt.checkpoint_id, interrupt=None).order_by("id")
     return [{"name": fact.name, "value": fact.value, "found": fact.last_value} for fact in [*shared, *facts]]
 

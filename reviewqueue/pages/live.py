@@ -1,8 +1,8 @@
 """Pages that notice by themselves what happens elsewhere: cheap answers to a browser that asks every two seconds.
 
-Called by htmx alone. A list answers 304 as long as no row on it moved, no claim ended and no quarter of a minute passed;
-else it is drawn, and still 304 if it reads the same. A wait answers with a notice where it stands otherwise than
-the page shows. Nothing is changed here, and nobody is led to sign in: the page says that, and keeps what was typed.
+Polled by htmx. A list answers 304 for up to 15 seconds, as long as no row on it moved and no claim ended; else it is drawn,
+and still 304 if the text is the same. A request answers with a notice if its state differs from what the page shows.
+Nothing is changed here, and an expired session is not redirected to sign-in: the page says so, and keeps the draft.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ def run_context(screen: RunScreen, *, reader: AbstractUser, now: datetime) -> di
         "unknown": screen.effect_counts.statuses.get("unknown", 0),
         "waits": waits[::-1],
         "holds": [(phrases.HOLD_WORDS.get(hold.kind, hold.kind), hold) for hold in screen.holds],
-        "story": tell(screen.events, reader=reader, waits=screen.told),
+        "story": tell(screen.events, reader=reader, waits=screen.named_waits),
         "continuation_words": "" if continuation is None else _CONTINUATION_WORDS[continuation.status],
         "last_checkpoint": screen.checkpoints[0] if screen.checkpoints else None,
     }

@@ -128,7 +128,7 @@ def draw_arguments(arguments: Sequence[Argument], *, budget: Budget | None = Non
 
 
 def draw_mapping(arguments: Mapping[str, Any], *, budget: Budget | None = None, more: str = "") -> Drawn:
-    """Return the same for arguments without their owner's words."""
+    """Return the arguments of a call as rows without labels and units."""
     bare = [Argument(name=name, label="", unit="", value=value) for name, value in arguments.items()]
     return draw_arguments(bare, budget=budget, more=more)
 
@@ -279,12 +279,12 @@ class _Drawing:
             # Labels and units are the owner's and not counted: what is left out depends on the stored call alone.
             inner = self.value(value, share, depth=0, at=join_pointer("", argument.name))
             if argument.is_amount:
-                told = f'<dd class="strong">{num(value)}<abbr>{unit}</abbr></dd>'
+                cell = f'<dd class="strong">{num(value)}<abbr>{unit}</abbr></dd>'
             else:
                 beside = f' <span class="faint">{unit}</span>' if unit else ""
-                told = f"<dd>{inner}{beside}</dd>"
+                cell = f"<dd>{inner}{beside}</dd>"
             wide = ' class="all"' if is_wide(value) else ""
-            rows.append(f"<div{wide}><dt>{self.name(argument.name, budget)}{label}</dt>{told}</div>")
+            rows.append(f"<div{wide}><dt>{self.name(argument.name, budget)}{label}</dt>{cell}</div>")
         if not arguments:
             rows.append('<div class="all"><dt>no arguments</dt><dd class="soft">The call has a name only.</dd></div>')
         html: str = f'<dl class="call">{"".join(rows)}</dl>'
@@ -325,7 +325,7 @@ class _Drawing:
         return html
 
     def left_out(self, value: Any, budget: Budget, at: str) -> str:
-        """Return what stands for a container of which nothing is drawn."""
+        """Return the placeholder of a container of which nothing is drawn."""
         return self.cut(f"{_amount(value).capitalize()}, not shown here.", budget, at)
 
     def cut(self, words: str, budget: Budget, at: str) -> str:

@@ -58,7 +58,7 @@ class ShownEffect:
 
 @dataclass(frozen=True, kw_only=True)
 class LargeCall:
-    """How large a call is, and how many of its members the page shows, in words."""
+    """How large a call is, and how many of its members the page shows, as texts for the page."""
 
     size: str
     shown: str
@@ -85,7 +85,7 @@ def asked(interrupt: Interrupt, labels: Labels) -> tuple[SafeString, str]:
 
 
 def asked_in_a_row(interrupt: Interrupt, proposal: Any, labels: Labels) -> tuple[SafeString, str]:
-    """Return the same for a list. ``proposal``: the stored one; ``None`` where it is too long for a row."""
+    """Return the request as HTML and as plain text for a list. ``proposal``: ``None`` if it is too long for a row."""
     if interrupt.kind != Kind.APPROVAL:
         told = phrases.asked_words(interrupt.kind, interrupt.reason, _count_fields(interrupt))
         return format_html("{}", told), told

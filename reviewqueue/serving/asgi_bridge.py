@@ -1,8 +1,8 @@
 """Runs the WSGI application behind an ASGI server: the event loop waits for the network, threads only work.
 
 A thread that reads a body from the network waits as long as the sender likes; thirty slow senders would hold every thread.
-So the event loop reads the body first, within limits, and sends what is streamed. What was tried before this was written by
-hand: docs/decisions/2026-11-30-limits-without-a-proxy.md.
+So the event loop reads the body first, within limits, and sends what is streamed. The alternatives that were weighed:
+docs/decisions/2026-11-30-limits-without-a-proxy.md.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ Environ = dict[str, Any]
 Headers = list[tuple[str, str]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
-#: Answered beside all shares, so that a probe hears from a process whose threads are all busy.
+#: Answered without a share, so that a probe gets its answer while all threads are busy.
 LIVENESS = "/healthz"
 MOST_PROBES = 2
-#: Bytes of whole bodies in memory, of those that are larger than a small one.
+#: Bytes of whole bodies in memory; those of up to ``SMALL_BODY`` bytes are not counted.
 ROOM_FOR_BODIES = 64 * 1024 * 1024
 SMALL_BODY = 64 * 1024
-#: A streamed response up to this length is made whole in its thread.
+#: A streamed response of up to so many bytes is read whole in its thread.
 WHOLE_RESPONSE = 1024 * 1024
-LONGEST_WAIT_FOR_A_THREAD = 30.0
-#: The next piece of a streamed response has to be taken by the client within this time.
+LONGEST_WAIT_FOR_A_THREAD = 30.0  # seconds
+#: Seconds within which the client must take the next piece of a streamed response.
 LONGEST_WAIT_FOR_A_READER = 30.0
 
 
 @dataclass(kw_only=True)
 class Answer:
-    """What the application answered: ``body``, or pieces of ``stream`` that have yet to be read."""
+    """The application's response: ``body``, or ``stream``, whose pieces are still to be read."""
 
     status: int = 500
     headers: Headers = field(default_factory=list)
@@ -82,7 +82,7 @@ class BoundedApplication:
 
     @property
     def most_streams(self) -> int:
-        """Return how many large bodies may be on their way at once."""
+        """Return how many large bodies may arrive at once."""
         return max(2, self.threads // 2)
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -208,7 +208,7 @@ class BoundedApplication:
             await send({"type": "http.response.body", "body": answer.body})
 
     async def _send_pieces(self, environ: Environ, stream: Any, send: Send) -> None:
-        """Send piece by piece: no thread waits for the reader. One that takes nothing for long is left."""
+        """Send piece by piece: no thread waits for the client. A client that takes no piece in time is disconnected."""
         loop = asyncio.get_running_loop()
         pieces = iter(stream)
         try:
@@ -227,7 +227,7 @@ class BoundedApplication:
 
 
 def holders_of(environ: Environ) -> Holders:
-    """Return the address, and the public part of the key or the session, that the request comes with."""
+    """Return the client's address, and the public part of its key, or its session. Neither is verified yet."""
     address = client_network(environ)
     scheme, _, key = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() == "bearer" and key.startswith("rq_"):
@@ -237,7 +237,7 @@ def holders_of(environ: Environ) -> Holders:
 
 
 def _environ_of(scope: dict[str, Any]) -> Environ:
-    """Return what PEP 3333 asks for. A header with ``_`` in its name is dropped: it could pose as one with ``-``."""
+    """Return the WSGI environ (PEP 3333). A header with ``_`` in its name is dropped: it would be read as one with ``-``."""
     server, client = scope.get("server") or ("", 0), scope.get("client") or ("", 0)
     environ: Environ = {
         "REQUEST_METHOD": scope["method"],
@@ -268,7 +268,7 @@ def _environ_of(scope: dict[str, Any]) -> Environ:
 
 
 def _refused(environ: Environ, refusal: Refusal) -> Answer:
-    """Answer without a thread: a problem to a program, a sentence to a person. What is left of the body is not read."""
+    """Answer without a thread: a problem on the API, one sentence on a page. The rest of the body is not read."""
     with using_id(environ[ENVIRON]):
         if environ["PATH_INFO"].startswith("/api/"):
             response = plain_response(refusal)
@@ -284,7 +284,7 @@ def _refused(environ: Environ, refusal: Refusal) -> Answer:
 
 
 def _length_of(headers: Headers) -> int:
-    """Return the stated length of a streamed response; one that states none is long."""
+    """Return ``Content-Length``, or ``sys.maxsize`` without one."""
     stated = [value for name, value in headers if name.lower() == "content-length"]
     return int(stated[0]) if stated and stated[0].isdecimal() else sys.maxsize
 

@@ -1,6 +1,6 @@
 """Request bodies with a time limit and a minimum rate. A slow one costs a connection, not a thread.
 
-Small bodies are whole before a thread hears of the request. Large ones, files of checkpoints, are read by the thread piece
+Small bodies are read whole before the request gets a thread. Large ones, files of checkpoints, are read by the thread piece
 by piece, under the same limits.
 """
 
@@ -19,7 +19,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 
 
 class BodyTooSlow(Exception):
-    """The body did not arrive in time. It is not an ``OSError``, so that no reader takes it for a broken disk."""
+    """The body did not arrive in time. Not an ``OSError``, which readers treat as a failing disk."""
 
 
 class ClientGone(OSError):
@@ -35,7 +35,7 @@ class BodyLimits:
     grace: float = 5
 
     def allowed(self, received: int) -> float:
-        """Return the seconds after the start within which the next byte has to arrive."""
+        """Return the seconds after the start within which the next byte must arrive."""
         return min(self.seconds * (1 + received // MIB), self.grace + received / self.rate)
 
 
@@ -50,7 +50,7 @@ class TimedBody:
     began: float = field(default_factory=time.monotonic)
 
     async def next_piece(self) -> bytes:
-        """Return what arrives next, empty at the end. Raises ``BodyTooSlow`` or ``ClientGone``."""
+        """Return the next bytes, empty at the end. Raises ``BodyTooSlow`` or ``ClientGone``."""
         while not self.is_whole:
             left = self.began + self.limits.allowed(self.received) - time.monotonic()
             try:
@@ -77,7 +77,7 @@ class TimedBody:
 
 
 class StreamedBody(io.RawIOBase):
-    """What a thread reads a large body from. ``before_first`` runs before the first wait for the network."""
+    """A large body as a file for the thread that reads it. ``before_first`` runs before the first wait for the network."""
 
     def __init__(self, body: TimedBody, loop: asyncio.AbstractEventLoop, *, before_first: Callable[[], object]) -> None:
         super().__init__()

@@ -1,7 +1,8 @@
-"""Who gets the next thread. Threads are few; a request asks for a share of them when its body has arrived.
+"""Fair shares of the threads. Threads are few; a request waits for a share when its body has arrived.
 
-No key and no address holds more than three quarters of them. Of the requests that wait, the next is from whoever holds the
-fewest, so that a flood from one place delays only itself. Everything here happens on the event loop, without locks.
+No key and no address has more than three quarters of them. The next share goes to the waiting request whose address and
+key have the fewest, so that a flood from one address delays only itself. Everything here runs on the event loop, without
+locks.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Holders = tuple[str, str]
 
 @dataclass(kw_only=True, eq=False)
 class Share:
-    """One thread's worth of work, held by a request until it is given back; giving it back twice does nothing."""
+    """The use of one thread, until it is given back; giving it back twice does nothing."""
 
     shares: ThreadShares
     holders: Holders
@@ -38,12 +39,12 @@ current_share: ContextVar[Share | None] = ContextVar("current_share", default=No
 
 
 def has_share() -> bool:
-    """Tell whether this request runs under ``ThreadShares``: another server's threads are its own affair."""
+    """Return whether this request runs under ``ThreadShares``; under another WSGI server it does not."""
     return current_share.get() is not None
 
 
 def give_back_while_waiting() -> None:
-    """Give this request's share back, because from now on it only waits."""
+    """Give this request's share back: from now on it only waits."""
     share = current_share.get()
     if share is not None:
         share.give_back_from_thread()
@@ -51,7 +52,7 @@ def give_back_while_waiting() -> None:
 
 @dataclass(kw_only=True)
 class ThreadShares:
-    """``threads`` shares."""
+    """``threads`` shares, lent to requests by address and key."""
 
     threads: int
     held: Counter[str] = field(default_factory=Counter)
@@ -72,16 +73,16 @@ class ThreadShares:
             await self._wait(holders, loop.create_future(), seconds=seconds)
         return Share(shares=self, holders=holders, loop=loop)
 
-    async def _wait(self, holders: Holders, turn: asyncio.Future[None], *, seconds: float) -> None:
-        self._waiting.setdefault(holders, deque()).append(turn)
+    async def _wait(self, holders: Holders, future: asyncio.Future[None], *, seconds: float) -> None:
+        self._waiting.setdefault(holders, deque()).append(future)
         try:
             async with asyncio.timeout(seconds):
-                await turn
+                await future
         except BaseException:
-            if turn.done() and not turn.cancelled():  # it was lent in the same moment
+            if future.done() and not future.cancelled():  # it was lent at the same moment
                 self.return_share(holders)
             else:
-                self._forget(holders, turn)
+                self._forget(holders, future)
             raise
 
     def return_share(self, holders: Holders) -> None:
@@ -93,13 +94,13 @@ class ThreadShares:
                 del self.held[holder]
         while self.in_use < self.threads and (allowed := [it for it in self._waiting if self._may_have_another(it)]):
             chosen = min(allowed, key=lambda it: (self.held[it[0]], self.held[it[1]]))
-            turn = self._waiting[chosen].popleft()
-            # To the end of the list: where two hold as many, they take turns.
+            future = self._waiting[chosen].popleft()
+            # To the end of the list: two holders with as many shares alternate.
             if rest := self._waiting.pop(chosen):
                 self._waiting[chosen] = rest
-            if not turn.done():
+            if not future.done():
                 self._lend(chosen)
-                turn.set_result(None)
+                future.set_result(None)
 
     def _may_have_another(self, holders: Holders) -> bool:
         return all(self.held[holder] < self.most_of_one for holder in holders)
@@ -108,9 +109,9 @@ class ThreadShares:
         self.in_use += 1
         self.held.update(holders)
 
-    def _forget(self, holders: Holders, turn: asyncio.Future[None]) -> None:
+    def _forget(self, holders: Holders, future: asyncio.Future[None]) -> None:
         waiting = self._waiting.get(holders, deque())
-        if turn in waiting:
-            waiting.remove(turn)
+        if future in waiting:
+            waiting.remove(future)
         if not waiting:
             self._waiting.pop(holders, None)

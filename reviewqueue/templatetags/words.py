@@ -69,18 +69,14 @@ def stated(context: Context, value: Any, more: str = "") -> SafeString:
 
 
 def _drawn(context: Context, value: Any, *, more: str, stated: bool) -> SafeString:
-    """Draw a value within its own limits and within what all values of the response may still use."""
-    if isinstance(grounds := context.get("within"), values.Budget):
-        return mark_safe(draw_ground(value, grounds, more=more, stated=stated)[0])  # noqa: S308  drawn
-    request = getattr(context, "request", None)
-    page = getattr(request, "budget", None) or values.Budget(members=values.PAGE_MEMBERS, size=values.PAGE_BYTES)
-    if request is not None:
-        request.budget = page
-    own = values.Budget(members=min(values.MEMBERS_DRAWN, page.members), size=min(values.BYTES_DRAWN, page.size))
-    whole = values.Budget(members=own.members, size=own.size)
-    html = values.draw_within(value, budget=own, more=more, stated=stated).html
-    page.spend(whole, own)
-    return html
+    """Draw a value within its own limits and within those of the grounds, or of all values of the response."""
+    budget: Any = context.get("within")
+    if not isinstance(budget, values.Budget):
+        request = getattr(context, "request", None)
+        budget = getattr(request, "budget", None) or values.Budget(members=values.PAGE_MEMBERS, size=values.PAGE_BYTES)
+        if request is not None:
+            request.budget = budget
+    return mark_safe(draw_ground(value, budget, more=more, stated=stated)[0])  # noqa: S308  drawn
 
 
 @register.simple_tag
