@@ -41,13 +41,16 @@ def narrow(paths: Iterable[Path]) -> None:
 
 
 def too_open(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield those of these paths that the group or others can use; links are not followed."""
+    """Return the files and folders among these paths that the group or others can use.
+
+    Links are not followed, and a device (`/dev/null` as ``HIGH_WATER_FILE``) belongs to the machine.
+    """
     for path in paths:
         try:
             mode = path.lstat().st_mode
         except OSError:
             continue
-        if not stat.S_ISLNK(mode) and mode & PRIVATE:
+        if (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and mode & PRIVATE:
             yield path
 
 

@@ -96,8 +96,8 @@ TEMPLATES = [
 
 # --- where things are kept --------------------------------------------------------------------------------------------
 
-WEB_PROCESSES = environment.number("WEB_PROCESSES", os.cpu_count() or 1)
-WEB_THREADS = environment.number("WEB_THREADS", 12)  # of each process
+WEB_PROCESSES = environment.number("WEB_PROCESSES", os.cpu_count() or 1, least=1)
+WEB_THREADS = environment.number("WEB_THREADS", 12, least=1)  # of each process
 LONG_POLLS = environment.number("LONG_POLLS", 32)  # of each process; one that waits holds none of WEB_THREADS
 DATABASES: dict[str, dict[str, Any]] = {
     # The address holds a password: no setting of its own, which an error report or `diffsettings` would print.

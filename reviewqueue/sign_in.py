@@ -19,6 +19,8 @@ from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
 from django.utils.crypto import constant_time_compare, salted_hmac
 
+from reviewqueue.client_address import client_network
+
 KNOWN_DEVICE = "known_device"
 OF_ADDRESS = "login_failed_of_address"
 KNOWN_DEVICE_AGE = 180 * 24 * 3600  # seconds
@@ -38,7 +40,7 @@ class ClosedAccountAdapter(DefaultAccountAdapter):
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
         """Count a try before the password is compared; allauth takes a right one from the counts again.
 
-        Uses allauth's internal module: the public one returns neither the address that it counts by nor what to uncount.
+        Uses allauth's internal module: the public one does not return what to uncount.
 
         Raises a validation error where a count is full. A try that one count refuses is not added to the next.
         """
@@ -47,7 +49,7 @@ class ClosedAccountAdapter(DefaultAccountAdapter):
         if device:
             counts = [("login_failed_on_known_device", f"{device} {login}")]
         else:
-            address = ratelimit.get_ip(request)
+            address = client_network(request.META)
             counts = [("login_failed", f"{address} {login}"), (OF_ADDRESS, address), ("login_failed_of_person", login)]
         self._login_failed_rl_usage = ratelimit.RateLimitUsage(usage=[])
         for action, key in counts:

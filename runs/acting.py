@@ -327,12 +327,12 @@ def _check_new_attempt(
     _check_facts(run, now=now)
     try:
         permit = find_approval(run, asked, known=known, still_may_decide=still_may_decide, now=now)
+        if isinstance(permit, LostApproval):
+            return _record_refusal(run, asked.key, refuse_lost_approval(run, permit, now=now), now=now)
     except CallNotApproved as refusal:
         return _record_refusal(run, asked.key, refusal, now=now)
     except RecordChanged as refusal:
         return _refuse_changed(run, asked.key, refusal.extra["record"], now=now)
-    if isinstance(permit, LostApproval):
-        return _record_refusal(run, asked.key, refuse_lost_approval(run, permit, now=now), now=now)
     changed = find_changed_permit(run, permit, effect=asked.key, is_new=known is None) if permit else ""
     if changed:
         return _refuse_changed(run, asked.key, changed, now=now)

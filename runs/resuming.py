@@ -25,7 +25,7 @@ from runs.continuations import (
     recheck,
 )
 from runs.decisions import Said, decisions_at, record_delivery
-from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady
+from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady, RecordChanged
 from runs.facts import differs
 from runs.halting import is_halted, refuse_halted
 from runs.hand_backs import was_handed_back_by
@@ -250,14 +250,20 @@ def _claim(
         store(run, now)
         return None
     consulted, said = consulting.consult(run.public_id), _said_for(run, continuation)
-    reopened, said = revoke_lost_answers(
-        run,
-        said,
-        checkpoint_id=continuation.checkpoint_id,
-        consulted=consulted,
-        still_may_decide=still_may_decide,
-        now=now,
-    )
+    try:
+        reopened, said = revoke_lost_answers(
+            run,
+            said,
+            checkpoint_id=continuation.checkpoint_id,
+            consulted=consulted,
+            still_may_decide=still_may_decide,
+            now=now,
+        )
+    except RecordChanged as refusal:  # a policy: nothing was written yet
+        if continuation.kind == ContinuationKind.RESUME:
+            _hold_spoilt(run, continuation, refusal.extra["record"], now=now)
+            return None
+        reopened = False
     if reopened:
         store(run, now)
         return None

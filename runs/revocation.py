@@ -25,8 +25,9 @@ from runs.leases import end_lease
 from runs.lineage import is_queue_allowed
 from runs.models import Decision, Interrupt, Permit, Run
 from runs.permits import void_permits
-from runs.states import DecisionStatus, InterruptStatus, RunStatus
+from runs.states import InterruptStatus, RunStatus
 from runs.timeline import note
+from runs.votes import accepted_votes
 
 #: Why a permit or a continuation was voided; it tells ``acting`` to refuse with ``revoked_approval`` or ``ApprovalLost``.
 AUTHORITY_LOST = "authority was lost"
@@ -61,8 +62,7 @@ def _decisions_behind(permit: Permit) -> list[Decision]:
     interrupt = closing.interrupt
     if interrupt.quorum == 1:
         return [closing]
-    votes = Decision.objects.filter(interrupt=interrupt, status=DecisionStatus.ACCEPTED, closes=False)
-    others = list(votes.select_related("by", "queue").order_by("created_at", "id"))
+    others = list(accepted_votes(interrupt))
     for vote in others:
         vote.interrupt = interrupt
     return [closing, *others]

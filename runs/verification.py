@@ -24,10 +24,11 @@ from ledger.row_digests import CoveredRow, name_of, row_digest
 from runs.decisions import Answer
 from runs.models import Decision, Event, Interrupt, Permit, Run
 from runs.questions import call_digest, digest_of
+from runs.votes import accepted_votes
 
 
 def find_changed_permit(run: Run, permit: Permit, *, effect: str, is_new: bool) -> str:
-    """Compare a permit with its call, its decision, its request and the events that recorded them.
+    """Compare a permit with its call, its decision, each vote of a quorum, its request and the events that recorded them.
 
     ``effect`` is the key of the effect to begin; the permit must not have begun one of another key. ``is_new``: no effect of
     this key is stored, so no event may say that one began.
@@ -40,8 +41,17 @@ def find_changed_permit(run: Run, permit: Permit, *, effect: str, is_new: bool) 
         return decision.covered_as
     if not has_its_call_digest(interrupt):
         return f"{interrupt.covered_as}.content"
+    votes = list(accepted_votes(interrupt)) if interrupt.quorum > 1 else []
+    for vote in votes:
+        if not is_what_was_said(vote):
+            return vote.covered_as
+    if len(votes) + 1 < interrupt.quorum:
+        return interrupt.covered_as  # a vote is missing
     return find_changed(
-        run, [permit, decision, interrupt], new_effect=effect if is_new else "", spent_on=(permit.public_id, effect)
+        run,
+        [permit, decision, interrupt, *votes],
+        new_effect=effect if is_new else "",
+        spent_on=(permit.public_id, effect),
     )
 
 

@@ -74,6 +74,12 @@ def counted_votes(interrupt: Interrupt) -> QuerySet[Decision]:
     return counted.select_related("by", "queue").order_by("created_at", "id")
 
 
+def accepted_votes(interrupt: Interrupt) -> QuerySet[Decision]:
+    """Return the votes that were accepted with the closing one, which is not among them, oldest first."""
+    accepted = Decision.objects.filter(interrupt=interrupt, status=DecisionStatus.ACCEPTED, closes=False)
+    return accepted.select_related("by", "queue").order_by("created_at", "id")
+
+
 def own_vote(interrupt: Interrupt, person: AbstractBaseUser) -> Decision | None:
     """Return the vote of this person that waits for others."""
     return counted_votes(interrupt).filter(by=person.pk).first() if interrupt.quorum > 1 else None

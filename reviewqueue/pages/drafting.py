@@ -198,7 +198,9 @@ class _Drafting:
             parts = " and ".join(f"the {name}" for name in self.left_out)
             words = f"Confirm that you have read the part of {parts} that this page does not show."
             value = self.interrupt.content_digest
-            ticks.append(replace(self.tick("rest", verdict, value, words=words, judge=judge), left_out=self.left_out))
+            ticks.append(
+                replace(self.tick("rest", verdict, value, words=words, judge=judge_this), left_out=self.left_out)
+            )
         if verdict in APPROVING:
             for fact in self.screen.changed:
                 words = "Confirm that you have seen this change."

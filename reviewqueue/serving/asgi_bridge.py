@@ -17,10 +17,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from django.db import close_old_connections
+from django.db import close_old_connections, connection
 from django.http import HttpResponse
 
 from ledger.errors import Busy, Refusal
@@ -126,7 +127,7 @@ class BoundedApplication:
                 raise PayloadTooLarge(f"A request body on a page has at most {self.whole_body} bytes and a length.")
             with self._stream_place(holders):
                 share = await self._share(holders)
-                streamed = StreamedBody(body, asyncio.get_running_loop(), before_first=share.give_back_from_thread)
+                streamed = StreamedBody(body, asyncio.get_running_loop(), before_first=partial(_let_others_work, share))
                 environ["wsgi.input"] = io.BufferedReader(streamed, buffer_size=64 * 1024)
                 return await self._run(environ, share)
         size = int(length) if length.isdecimal() else 0
@@ -224,6 +225,13 @@ class BoundedApplication:
                 log.info("A response was not read for %.0f s and is broken off.", LONGEST_WAIT_FOR_A_READER)
         finally:
             await loop.run_in_executor(self.pool, stream.close)
+
+
+def _let_others_work(share: Share) -> None:
+    """Give back, in the request's thread, what it does not need while it reads from the network."""
+    share.give_back_from_thread()
+    if not connection.in_atomic_block:
+        connection.close()
 
 
 def holders_of(environ: Environ) -> Holders:

@@ -10,7 +10,7 @@ import asyncio
 import io
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 MIB = 1024 * 1024
@@ -41,16 +41,18 @@ class BodyLimits:
 
 @dataclass(kw_only=True)
 class TimedBody:
-    """The body of one ASGI request."""
+    """The body of one ASGI request. Its time begins when it is first read, not while it waits for a thread."""
 
     receive: Receive
     limits: BodyLimits
     received: int = 0
     is_whole: bool = False
-    began: float = field(default_factory=time.monotonic)
+    began: float | None = None
 
     async def next_piece(self) -> bytes:
         """Return the next bytes, empty at the end. Raises ``BodyTooSlow`` or ``ClientGone``."""
+        if self.began is None:
+            self.began = time.monotonic()
         while not self.is_whole:
             left = self.began + self.limits.allowed(self.received) - time.monotonic()
             try:

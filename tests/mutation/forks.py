@@ -181,7 +181,7 @@ def _copy_database(folder: Path) -> None:
 def _live_functions(paths: set[str]) -> dict[tuple[str, str, int], list[FunctionType]]:
     found: dict[tuple[str, str, int], list[FunctionType]] = {}
     for it in gc.get_objects():
-        if isinstance(it, FunctionType) and it.__code__.co_filename in paths:
+        if type(it) is FunctionType and it.__code__.co_filename in paths:
             code = it.__code__
             found.setdefault((code.co_filename, code.co_qualname, code.co_firstlineno), []).append(it)
     return found

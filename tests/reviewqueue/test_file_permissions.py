@@ -125,3 +125,7 @@ def test_what_stays_wide_is_found_by_the_doctor_with_the_command_that_mends_it(w
     assert f"other users of this machine can use {wide['var']} (mode 0755): chmod 0700 {wide['var']}" in found
     file_permissions.narrow_old_files()
     assert list(storage.open_files()) == []
+
+
+def test_a_device_in_the_place_of_a_file_keeps_its_mode():
+    assert list(file_permissions.too_open([Path("/dev/null")])) == []

@@ -154,3 +154,13 @@ def test_without_a_proxy_a_header_is_no_address():
     for spoofed in range(6):
         fail(1, ATTACKER, **{"X-Forwarded-For": f"203.0.113.{spoofed}"})
     assert LIMITED in sign_in(ATTACKER, **{"X-Forwarded-For": OFFICE}).text
+
+
+def test_ipv4_clients_of_a_server_that_listens_on_ipv6_have_counts_of_their_own(two_people):
+    fail(20, "::ffff:203.0.113.9")
+    assert is_in(sign_in("::ffff:198.51.100.1"))
+
+
+def test_fewer_proxies_than_expected_end_no_sign_in(two_people, settings):
+    settings.TRUSTED_PROXY_COUNT = 2
+    assert is_in(sign_in("198.51.100.1", **{"X-Forwarded-For": "203.0.113.9"}))

@@ -653,3 +653,37 @@ def test_a_guard_describes_itself():
     guard = GuardTable("runs_event", ["seq"])
     assert guard.describe() == "Guard the append-only table runs_event"
     assert set(KINDS) == {"sqlite", "postgresql"}
+
+
+@pytest.mark.parametrize("how", ["another person", "another message", "deleted"])
+def test_a_changed_vote_of_a_quorum_begins_no_effect(how: str):
+    builders.a_rule()
+    ben, ana = builders.a_reviewer("ben@example.org"), builders.a_reviewer()
+    interrupt = builders.a_waiting_interrupt(builders.a_wait(wish={"quorum": 2}))
+    builders.decide(interrupt, ben)
+    builders.decide(interrupt, ana)
+    [taken] = builders.claim(interrupt.agent)
+    vote = Decision.objects.get(by=ben)
+    with without_guards():
+        if how == "another person":
+            write(vote, by=builders.a_reviewer("eve@example.org"))
+        elif how == "another message":
+            write(vote, message="Agreed.")
+        else:
+            delete(vote)
+    with pytest.raises(RecordChanged):
+        begin(taken)
+    assert not Effect.objects.exists()
+
+
+def test_a_policy_inserted_past_the_chain_holds_its_run_and_no_other():
+    policy = builders.a_policy()
+    first, second = builders.a_waiting_interrupt(), builders.a_waiting_interrupt(builders.an_input_wait())
+    builders.decide(first, builders.a_reviewer())
+    builders.decide(second, builders.a_reviewer(), "answer", input={"certificate_no": "LT-1"})
+    policy.pk, policy.version = None, policy.version + 1
+    policy.save(force_insert=True)
+    [taken] = builders.claim(first.agent)
+    assert taken.run == second.run
+    first.run.refresh_from_db()
+    assert first.run.status == "blocked"

@@ -91,3 +91,12 @@ def test_a_thread_does_not_wait_for_a_large_body_that_stops():
     with pytest.raises(BodyTooSlow):
         streamed(piece(b"abcd"), limits=IMPATIENT)
     assert threading.active_count() <= before
+
+
+def test_the_time_of_a_body_begins_when_it_is_first_read_and_not_while_it_waits_for_a_thread():
+    async def test() -> bytes:
+        body = TimedBody(receive=sender(0.01, piece(b"ab", more=False)), limits=IMPATIENT)
+        await asyncio.sleep(IMPATIENT.allowed(0) * 2)
+        return await body.whole()
+
+    assert asyncio.run(test()) == b"ab"

@@ -33,7 +33,8 @@ class Command(BaseCommand):
         os.chdir(settings.ROOT)
         _allow_many_connections()
         command = [
-            *(sys.executable, "-m", "granian", "--interface", "asgi", "--no-ws", "--http", "1", "--loop", "asyncio"),
+            *(sys.executable, "-m", "granian", "--interface", "asgi", "--no-ws", "--http", "1"),
+            *("--loop", "asyncio", "--task-impl", "asyncio"),  # time limits need tasks that can be cancelled
             *("--host", settings.HOST, "--port", str(settings.PORT)),
             *("--workers", str(settings.WEB_PROCESSES), "--backpressure", str(MOST_CONNECTIONS)),
             *("--http1-header-read-timeout", str(1000 * settings.REQUEST_HEADER_SECONDS)),
