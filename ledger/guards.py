@@ -1,6 +1,7 @@
 """Triggers that keep append-only tables append-only, on SQLite and PostgreSQL; operations for migrations.
 
-``GuardTable`` refuses a change of the columns that it lists, every DELETE, and TRUNCATE on PostgreSQL. SQLite drops the
+``GuardTable`` refuses a change of the columns that it lists, every DELETE, TRUNCATE on PostgreSQL, and on SQLite REPLACE of
+a row by its id. SQLite drops the
 triggers of a table that a migration remakes (adding a column with a default, altering one): such a migration repeats the
 operation. ``missing_guards`` finds triggers that are missing or disabled.
 """
@@ -14,7 +15,7 @@ from django.db import connection
 from django.db.migrations.operations.base import Operation
 
 FUNCTION = "refuse_change_of_append_only_table"
-KINDS = {"sqlite": ("update", "delete"), "postgresql": ("update", "delete", "truncate")}
+KINDS = {"sqlite": ("update", "delete", "replace"), "postgresql": ("update", "delete", "truncate")}
 
 
 class GuardTable(Operation):
@@ -68,6 +69,9 @@ class GuardTable(Operation):
         if vendor == "sqlite":
             yield self._on_sqlite("update", update, " OR ".join(changed))
             yield self._on_sqlite("delete", delete, f"NOT ({self.unless})" if self.unless else "")
+            # REPLACE deletes the row with the same id without firing the trigger of a DELETE.
+            stored = f'SELECT 1 FROM "{self.table}" WHERE "id" = NEW."id"'  # noqa: S608  the name is a migration's
+            yield self._on_sqlite("replace", "BEFORE INSERT", f"EXISTS ({stored})")
             return
         yield _FUNCTION_ON_POSTGRESQL
         yield self._on_postgresql("update", update, f"FOR EACH ROW WHEN ({' OR '.join(changed)})")
@@ -104,7 +108,7 @@ _FUNCTION_ON_POSTGRESQL = (
 
 
 def trigger_name(table: str, kind: str) -> str:
-    """Return the name of a table's trigger; ``kind`` is update, delete or truncate."""
+    """Return the name of a table's trigger; ``kind`` is one of ``KINDS``."""
     return f"{table}_refuses_{kind}"
 
 

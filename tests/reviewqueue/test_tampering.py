@@ -515,11 +515,13 @@ def test_a_changed_policy_is_named_by_the_doctor():
     assert words == f"policy {policy.pk} ({policy}) was changed: quorum"
 
 
-@pytest.mark.parametrize("how", ["UPDATE", "DELETE", "TRUNCATE"])
+@pytest.mark.parametrize("how", ["UPDATE", "DELETE", "TRUNCATE", "REPLACE"])
 @pytest.mark.parametrize("table", records.GUARDED)
 def test_the_database_itself_refuses_to_change_what_is_append_only(table: str, how: str):
     if how == "TRUNCATE" and connection.vendor == "sqlite":
         pytest.skip("SQLite has no TRUNCATE")
+    if how == "REPLACE" and connection.vendor == "postgresql":
+        pytest.skip("PostgreSQL has no REPLACE")
     if table in {"runs_revision", "runs_schema", "ledger_order"} and how != "TRUNCATE":
         pytest.skip("the story has no row of this kind")
     if how != "TRUNCATE":
@@ -528,6 +530,7 @@ def test_the_database_itself_refuses_to_change_what_is_append_only(table: str, h
         "UPDATE": f'UPDATE "{table}" SET id = id + 1000000',  # noqa: S608  our own names
         "DELETE": f'DELETE FROM "{table}"',  # noqa: S608  our own names
         "TRUNCATE": f'TRUNCATE "{table}" CASCADE',
+        "REPLACE": f'REPLACE INTO "{table}" SELECT * FROM "{table}" LIMIT 1',  # noqa: S608  our own names
     }[how]
     with pytest.raises(IntegrityError, match="is append-only"), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(statement)
