@@ -331,33 +331,40 @@ def holder_may_decide(interrupt: Interrupt) -> bool:
 
 def lost_claims() -> Q:
     """Return the filter for interrupts claimed by a person who is inactive, or no longer in the queue."""
-    return Q(claimed_by__isnull=False) & ~Q(Exists(_members(OuterRef("claimed_by"), to="")))
+    return Q(claimed_by__isnull=False) & ~Q(Exists(_queue_of_decider("claimed_by", to="")))
 
 
 def lost_assignments() -> QuerySet[Assignee]:
     """Return, inside a query of interrupts, the assignments of each to people who may no longer decide it."""
     assigned = Assignee.objects.filter(interrupt=OuterRef("pk"), released_at=None)
-    return assigned.filter(~Exists(_members(OuterRef("person"), to="interrupt__")))
+    return assigned.filter(~Exists(_queue_of_decider("person", to="interrupt__")))
 
 
 def lost_votes() -> QuerySet[Decision]:
     """Return, inside a query of interrupts, each one's votes that wait for others and count no more."""
     counted = Decision.objects.filter(interrupt=OuterRef("pk"), status=DecisionStatus.COUNTED)
-    now, then = _members(OuterRef("by"), to="interrupt__"), _members(OuterRef("by"), to="", of="queue")
+    now, then = (
+        _queue_of_decider("by", to="interrupt__"),
+        _queue_of_decider("by", to="", of="queue"),
+    )
     return counted.filter(~Exists(now), ~Exists(then))
 
 
 def is_stuck() -> Q:
     """Return the filter for interrupts that are assigned only to people who may not decide: their leads must act."""
     assigned = Assignee.objects.filter(interrupt=OuterRef("pk"))
-    able = assigned.filter(Exists(_members(OuterRef("person"), to="interrupt__")), released_at=None)
+    able = assigned.filter(Exists(_queue_of_decider("person", to="interrupt__")), released_at=None)
     return Q(Exists(assigned)) & ~Q(Exists(able))
 
 
-def _members(person: OuterRef, *, to: str, of: str = "queue") -> QuerySet[AbstractUser]:
-    """Return the person, inside a query of rows that lead by ``to`` and ``of`` to a queue, if active and a decider in it."""
-    active = get_user_model().objects.filter(pk=person, is_active=True)
-    return active.filter(Q(groups=OuterRef(f"{to}{of}__reviewers")) | Q(groups=OuterRef(f"{to}{of}__leads")))
+def _queue_of_decider(person: str, *, to: str, of: str = "queue") -> QuerySet[Queue]:
+    """Return, inside a query of rows that lead by ``to`` and ``of`` to a queue, that queue if the person whom the row's
+    column ``person`` names is active and a decider in it. Only ids of the row are read: no list of requests joins queues."""
+    memberships = get_user_model().groups.through.objects.filter(user=OuterRef(OuterRef(person)), user__is_active=True)
+    decides = Exists(memberships.filter(group=OuterRef("reviewers"))) | Exists(
+        memberships.filter(group=OuterRef("leads"))
+    )
+    return Queue.objects.filter(decides, pk=OuterRef(f"{to}{of}_id"))
 
 
 def leads(person: AbstractUser, queue: Queue | None) -> bool:
