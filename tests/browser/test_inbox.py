@@ -196,7 +196,8 @@ def test_row_6_an_amended_wait_is_read_again_with_what_was_typed(lenas: Page):
 
 
 def test_row_6_a_wait_that_climbed_to_another_queue_says_so_and_of_no_session(bens: Page):
-    builders.a_policy("approval.action", escalate_to=builders.a_queue("leads-only"), on_expiry="escalate")
+    ladder = {"escalate_to": builders.a_queue("leads-only"), "on_expiry": "escalate"}
+    builders.a_policy("approval.action", queues=["refunds"], **ladder)
     interrupt = desk.a_refund(5, wish={"queue": "refunds", "on_expiry": {"do": "escalate"}})
     open_wait(bens, interrupt)
     choose(bens, "Reject")

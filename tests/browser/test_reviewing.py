@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from ledger.canonical import digest
 from reviewqueue import desk as acts
 from reviewqueue.gateway import Seen, submit_decision
+from runs.amending import Amendment, amend_wait
 from runs.decisions import Answer
 from runs.models import Decision, Interrupt
 from tests import builders
@@ -180,7 +181,7 @@ def test_a_wait_that_changed_meanwhile_is_refused_and_the_text_is_there_when_it_
     open_wait(lenas, interrupt)
     choose(lenas, "Reject")
     lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
-    Interrupt.objects.update(state_version=2)
+    amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(message="A new message"))
     lenas.get_by_role("button", name="Reject this call").click()
     expect(lenas.get_by_role("alert")).to_contain_text("This changed while you read it")
     lenas.get_by_role("link", name="Read it again").click()
@@ -399,13 +400,17 @@ def test_row_26_no_page_scrolls_sideways(lenas: Page, width: int):
         assert wide <= 0, address
 
 
-def test_row_23_a_large_argument_opens_quickly_and_is_whole(lenas: Page):
+def test_row_23_a_large_argument_opens_quickly_says_where_it_is_cut_and_can_be_had_whole(lenas: Page):
     body = "".join(f"line {number} of the letter\n" for number in range(8_000))
     interrupt = desk.an_order(proposal={"name": "send_mail", "arguments": {"body": body}})
     open_wait(lenas, interrupt)
     fold = lenas.locator(".happen .folded").first
     expect(fold).not_to_have_attribute("open", "")
     fold.locator("summary").first.click()
-    expect(fold).to_contain_text("line 7999 of the letter")
+    expect(fold).to_contain_text("line 5000 of the letter")
+    cut = lenas.locator(".happen .dropped").first
+    expect(cut).to_contain_text("characters")
+    whole = lenas.request.get(f"{lenas.url.partition('?')[0]}/call?as=json")
+    assert "line 7999 of the letter" in whole.text()
     spent = lenas.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
     assert spent < 3_000
