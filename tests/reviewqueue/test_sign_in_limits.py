@@ -141,7 +141,7 @@ class TestManyAddresses:
 class TestBehindAProxy:
     @pytest.fixture(autouse=True)
     def proxy(self, settings):
-        settings.ALLAUTH_TRUSTED_PROXY_COUNT = 1
+        settings.TRUSTED_PROXY_COUNT = 1
 
     def test_the_client_is_the_address_that_the_proxy_saw(self):
         for spoofed in range(6):
