@@ -38,7 +38,7 @@ from runs.checking import Found
 from runs.checkpoints import Snapshot
 from runs.continuations import open_continuation
 from runs.facts import AskedFact
-from runs.models import Continuation, Hold, Interrupt, Run
+from runs.models import Continuation, HandBack, Hold, Interrupt, Run
 from runs.questions import AskedWait
 from runs.resuming import Claimed
 from runs.settling import RETRIED
@@ -100,9 +100,10 @@ class Story:
     # --- workers
 
     def claim(self) -> None:
-        """By workers of the next version, where one of this could not read it."""
+        """By workers of the next version, where one of this could not read it, also before a later checkpoint."""
         before = self.run
-        for claimed in builders.claim(self.agent, code_version=f"v{before.handed_back}"):
+        version = HandBack.objects.filter(run=before).count()
+        for claimed in builders.claim(self.agent, code_version=f"v{version}"):
             if before.pause_asked_at or before.ended_at or halting.is_halted(self.agent.pk):
                 raise Broken("claimed though nobody was to go on")
             self.leases.append(claimed.lease.token)
