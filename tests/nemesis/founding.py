@@ -72,6 +72,16 @@ def settle(receiver: str) -> None:
             settling.retry_held_run(hold_id=hold.pk, person=owner, reason="All are well again.")
 
 
+def end_backoff(receiver: str) -> None:
+    """Make every message due now: the retries that it would wait hours for are tried elsewhere."""
+    from django.db.models.functions import Now
+
+    from reviewqueue.delivery.models import Delivery, WebhookEndpoint
+
+    WebhookEndpoint.objects.update(rest_until=None, failures=0)
+    Delivery.objects.filter(status="due").update(next_at=Now())
+
+
 def _was_done(receiver: str, effect: Any) -> bool:
     path = f"{receiver}/done/{effect.scope}/{quote(effect.key, safe='')}"
     with urllib.request.urlopen(path, timeout=10) as reply:  # noqa: S310  our own
@@ -83,4 +93,4 @@ if __name__ == "__main__":
     import django
 
     django.setup()
-    {"found": found, "settle": settle}[sys.argv[1]](sys.argv[2])
+    {"found": found, "settle": settle, "end_backoff": end_backoff}[sys.argv[1]](sys.argv[2])

@@ -123,9 +123,17 @@ def recover(world: World, *, within: float) -> int:
     while time.monotonic() < until and open_runs(world):
         world.do("settle")
         time.sleep(1)
-    for client in [*world.agents, *world.people]:
+    world.do("end_backoff")
+    while time.monotonic() < until and messages_due(world):
+        time.sleep(1)
+    for client in world.everybody:  # evidence from two sources agrees only when nothing is being delivered between them
         client.kill()
     return open_runs(world)
+
+
+def messages_due(world: World) -> int:
+    [[number]] = world.rows("SELECT count(*) FROM reviewqueue_delivery WHERE status = 'due'")
+    return int(number)
 
 
 def open_runs(world: World) -> int:
