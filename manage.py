@@ -32,13 +32,13 @@ def main(arguments: list[str]) -> int:
     if sys.version_info < OLDEST_PYTHON:
         return refuse(f"Review Queue needs Python 3.11 or newer; this is {sys.version.split()[0]} ({sys.executable}).")
     if command == "lock":
-        from reviewqueue.locks import read_arguments
+        from reviewqueue.operations.dependency_locks import read_arguments
 
         read_arguments(arguments[1:])  # help, or an unknown argument, ends here: nothing is installed or written
     if os.environ.get("REVIEWQUEUE_ENVIRONMENT") != "own":  # "own": a container or a distribution has made it
         enter_environment("test" if command in ("test", "lock") else "run", arguments)
     if command == "lock":
-        from reviewqueue.locks import write_locks
+        from reviewqueue.operations.dependency_locks import write_locks
 
         return write_locks(root=ROOT, uv=TOOLS / "bin" / "uv")
     if command == "test":  # taken before Django sees it: its own "test" is not ours

@@ -1,8 +1,8 @@
 """COMPENSATION: what is to be taken back at the end of a run, in which order, and how that is recorded.
 
 An undo is an effect of its own, under a key made from the try that it takes back, with exactly the call that was declared
-when that effect began. Applied, it makes the other ``compensated``. Called by ``runs.endings`` and ``runs.undoing`` under
-the run's lock; why a run ends, and who may take an undo upon them, is known there.
+when that effect began. Applied, it makes the other ``compensated``. Called by ``runs.use_cases.end_run`` and
+``runs.compensation`` under the run's lock; why a run ends, and who may take an undo upon them, is known there.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from django.contrib.auth.models import User
 from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
 
-from ledger import compiled
-from ledger.compiled import Compiled, Given
+from ledger import prepared_queries
 from ledger.effects import mark_compensated
 from ledger.errors import AlreadySettled, PayloadInvalid
 from ledger.models import Effect, Order
+from ledger.prepared_queries import Compiled, Given
 from ledger.states import EffectStatus
 from ledger.transactions import assert_open
 
@@ -49,7 +49,7 @@ def _newest_first(scope: str | Given) -> QuerySet[Effect]:
 
 
 #: Asked at the end of every run, of which most have none.
-_TO_TAKE_BACK = Compiled(lambda: _newest_first(compiled.text("scope")))
+_TO_TAKE_BACK = Compiled(lambda: _newest_first(prepared_queries.text("scope")))
 
 
 def due_cancels(scope: str) -> list[Effect]:

@@ -1,8 +1,9 @@
 """Names of effects that read as what they are: no letter of another alphabet, and nothing that nobody sees.
 
 An effect rule knows a call by its name, and the agent chooses the name: `іssue_order` with a Cyrillic first letter would be
-another name to the rule, and the same to whoever reads it. Called by ``runs.acting`` before an effect begins. After
-Unicode's UTS 39: one script, or Latin beside the East Asian ones, and no whole word of letters that look Latin.
+another name to the rule, and the same to whoever reads it. Called by ``runs.use_cases.begin_effect`` before an effect
+begins. After Unicode's UTS 39: one script, or Latin beside the East Asian ones, and no whole word of letters that look
+Latin.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Sole writer of ``Effect.status``. ``intend`` comes before the outside call and ``report`` after it; between the two nobody
 knows what happened outside, and from a lost worker on the effect is ``unknown``, with an owner, until somebody says so.
-Called by ``runs.acting``, by the verbs that end a lease, and by ``reconciliation``, inside their transactions and under
-the run's lock. Never looks at runs, permits or pauses, and never performs anything.
+Called by ``runs.use_cases.begin_effect``, by the verbs that end a lease, and by ``reconciliation``, inside their
+transactions and under the run's lock. Never looks at runs, permits or pauses, and never performs anything.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from django.db import IntegrityError
 from django.db.models import QuerySet
 
 from ledger import row_digests
-from ledger.canonical import digest
+from ledger.digests import digest
 from ledger.errors import InDoubt, KeyReused, NotFound, WasCompensated
 from ledger.models import Effect, EffectReport, Order
 from ledger.public_ids import new_id

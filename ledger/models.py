@@ -12,7 +12,7 @@ from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import models
 
-from ledger.exact import ExactJSONField
+from ledger.exact_json import ExactJSONField
 from ledger.row_digests import FIXED, STATE, row_digest
 from ledger.states import EffectStatus, InFlight, Repeat
 

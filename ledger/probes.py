@@ -2,8 +2,8 @@
 
 A probe is declared when its effect begins: where to look, and which values say that it happened or did not. Only what was
 declared settles; whatever else comes back is ambiguous, and leaves the effect with its owner, who had it from the start.
-Each try is counted before the call and kept as a report. Called by ``runs.probing``, which makes no call inside a
-transaction and gets its ``look`` from above: no HTTP here.
+Each try is counted before the call and kept as a report. Called by ``runs.use_cases.reconcile_probes``, which makes no call
+inside a transaction and gets its ``look`` from above: no HTTP here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from ledger.canonical import digest
+from ledger.digests import digest
 from ledger.effects import keep_word, settle_effect
 from ledger.models import Effect
 from ledger.states import EffectStatus

@@ -1,8 +1,8 @@
 """RECONCILIATION SERVICE: unknown outcomes get an end, by the word of a named person.
 
-``settle`` says what happened outside; ``order_again`` is the only road round "no effect twice". Each is recorded for
-ever, with person and reason. Called by ``runs.acting``, which checks who may and lifts the run's hold; nothing here
-decides who may, and nothing settles by itself.
+``settle`` says what happened outside; ``order_again`` is the only road round "no effect twice". Each is recorded for ever,
+with person and reason. Called by ``runs.use_cases.begin_effect``, which checks who may and lifts the run's hold; nothing
+here decides who may, and nothing settles by itself.
 """
 
 from __future__ import annotations

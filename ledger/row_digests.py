@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 from django.db import DEFAULT_DB_ALIAS, connections
 
-from ledger.canonical import digest
+from ledger.digests import digest
 
 #: The parts: columns that never change, what a request shows, and what moves write.
 FIXED = ""

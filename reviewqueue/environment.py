@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-from reviewqueue.file_permissions import make_folder
+from reviewqueue.operations.file_permissions import make_folder
 
 MODES = ("production", "demo", "test")
 PROCESSES = ("web", "worker", "command")
@@ -136,7 +136,8 @@ def _postgresql(address: str, *, process: str, pool_size: int) -> dict[str, Any]
     parts = urlsplit(address)
     options: dict[str, Any] = dict(parse_qsl(parts.query))
     host = options.pop("host", "") or unquote(parts.hostname or "")
-    # `ledger.compiled` has its statements prepared, with one plan for good. Django itself still sends literal values.
+    # `ledger.prepared_queries` has its statements prepared, with one plan for good. Django itself still sends literal
+    # values.
     options["prepare_threshold"] = 0
     # A process that was frozen in a transaction must not keep its locks: ours last for milliseconds.
     ours = f"-c plan_cache_mode=force_generic_plan -c idle_in_transaction_session_timeout={SECONDS_IDLE}s"

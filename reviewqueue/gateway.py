@@ -14,19 +14,18 @@ from datetime import datetime, timedelta
 from django.contrib.auth.models import AbstractUser
 from django.db.models import OuterRef
 
-from ledger import clock, compiled
+from ledger import clock, prepared_queries
 from ledger.actors import by_person
-from ledger.compiled import Compiled
 from ledger.errors import KeyReused, NotFound, Refusal
+from ledger.prepared_queries import Compiled
 from ledger.transactions import assert_open, use_case
-from reviewqueue import authority, tasks
-from reviewqueue.voting import tell_vote, weigh
-from runs import claims
+from reviewqueue import permissions, tasks
+from reviewqueue.quorum import tell_vote, weigh
+from runs import reviewer_claims
 from runs.configuration import is_as_recorded, recorded_policy
 from runs.continuations import told_of
 from runs.deadlines import is_over
 from runs.decisions import Answer, check_answer, closed_refusal, record_decision, winner_of
-from runs.endings import end_if_rejected
 from runs.errors import (
     AlreadyDecided,
     AlreadyVoted,
@@ -39,12 +38,13 @@ from runs.errors import (
     WaitCancelled,
     Withdrawn,
 )
-from runs.expiry import expire_interrupt
 from runs.interrupts import answer_interrupt
 from runs.models import Continuation, Decision, Interrupt, Permit, Run
-from runs.standing import store
+from runs.run_status import store
 from runs.states import APPROVING, ContinuationKind, ContinuationStatus, DecisionStatus, InterruptStatus
 from runs.timeline import note
+from runs.use_cases.end_run import end_if_rejected
+from runs.use_cases.expire import expire_interrupt
 from runs.verification import find_changed_request
 from runs.votes import own_vote, refuse_second
 
@@ -79,7 +79,7 @@ def submit_decision(
 
     ``door`` is ``page`` or ``api``. Raises ``NotFound`` (no record), ``PayloadInvalid`` and every refusal of DESIGN 8.
     """
-    interrupt = authority.visible_interrupt(responder, interrupt_id)
+    interrupt = permissions.visible_interrupt(responder, interrupt_id)
     if interrupt is None:
         raise NotFound
     try:
@@ -94,7 +94,7 @@ def submit_decision(
 
 def find_visible(person: AbstractUser, interrupt_id: str) -> Interrupt:
     """Return the interrupt if the person may see it; a foreign one looks like a missing one."""
-    visible = authority.visible_interrupts(person).select_related("queue", "policy", "schema", "run", "agent")
+    visible = permissions.visible_interrupts(person).select_related("queue", "policy", "schema", "run", "agent")
     interrupt = visible.filter(public_id=interrupt_id).first()
     if interrupt is None:
         raise NotFound
@@ -184,14 +184,14 @@ def lock_interrupt(interrupt_pk: int) -> tuple[Run, Interrupt]:
     return run, interrupt
 
 
-_RUN_TO_LOCK = Compiled(lambda: Run.objects.locked().filter(interrupts=compiled.number("interrupt")))
+_RUN_TO_LOCK = Compiled(lambda: Run.objects.locked().filter(interrupts=prepared_queries.number("interrupt")))
 #: With what every verb needs; a checkpoint's state may be large, and who holds a claim is asked for in a refusal only.
 _INTERRUPT_TO_LOCK = Compiled(
     lambda: (
         Interrupt.objects.select_for_update(of=("self",), no_key=True)
         .select_related("queue", "policy", "schema")
         .annotate(recorded_policy=recorded_policy(OuterRef("policy_id")))
-        .filter(pk=compiled.number("pk"))
+        .filter(pk=prepared_queries.number("pk"))
     )
 )
 
@@ -219,7 +219,7 @@ def _find_refusal(
     now: datetime,
 ) -> Refusal | None:
     """Return the first reason against the answer, in the gateway's order."""
-    refusal = authority.why_not_decide(responder, interrupt)
+    refusal = permissions.why_not_decide(responder, interrupt)
     if refusal is not None:
         return refusal
     if interrupt.status != InterruptStatus.WAITING:
@@ -229,8 +229,8 @@ def _find_refusal(
         return StaleVersion(detail, state_version=interrupt.state_version, content_digest=interrupt.content_digest)
     if seen.content_digest and seen.content_digest != interrupt.content_digest:
         return StaleVersion(state_version=interrupt.state_version, content_digest=interrupt.content_digest)
-    if authority.is_held_by_other(interrupt, responder, now=now):
-        return claims.refuse_claimed(interrupt)
+    if permissions.is_held_by_other(interrupt, responder, now=now):
+        return reviewer_claims.refuse_claimed(interrupt)
     return None if vote is None else refuse_second(interrupt, vote)
 
 
@@ -283,7 +283,7 @@ def _record_misfit(
 ) -> None:
     run, interrupt = lock_interrupt(interrupt_pk)
     now = clock.now()
-    if authority.why_not_decide(responder, interrupt) is None and interrupt.status == InterruptStatus.WAITING:
+    if permissions.why_not_decide(responder, interrupt) is None and interrupt.status == InterruptStatus.WAITING:
         refusal = InputInvalid()
         _keep_refused(run, interrupt, responder, answer, seen, door, DecisionStatus.INVALID, refusal, now=now)
 

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import models
 
 from ledger.models import Effect
-from reviewqueue.delivery.models import Delivery, DeliveryAttempt, WebhookEndpoint, WebhookSecret
+from reviewqueue.webhooks.models import Delivery, DeliveryAttempt, WebhookEndpoint, WebhookSecret
 from runs.models import Agent, Interrupt, Signal
 
 __all__ = [

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from reviewqueue import environment, file_permissions, log_lines
+from reviewqueue import environment
+from reviewqueue.operations import file_permissions, log_filters
 
 ROOT = Path(__file__).resolve().parent.parent
 VAR = ROOT / "var"
@@ -57,21 +58,21 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "reviewqueue.request_ids.identify_requests",
+    "reviewqueue.serving.request_ids.identify_requests",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "reviewqueue.headers.Compressed",
-    "reviewqueue.headers.keep_out_of_caches",
-    "reviewqueue.headers.refuse_unstorable",
+    "reviewqueue.middleware.Compressed",
+    "reviewqueue.middleware.keep_out_of_caches",
+    "reviewqueue.middleware.refuse_unstorable",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "reviewqueue.rate_limits.limit_pages",
-    "reviewqueue.pages.kept.KeepWhatWasTyped",  # closed by default; a test lists the open paths
+    "reviewqueue.serving.rate_limits.limit_pages",
+    "reviewqueue.pages.unsent_input.KeepWhatWasTyped",  # closed by default; a test lists the open paths
     "django.contrib.messages.middleware.MessageMiddleware",
-    "reviewqueue.pages.times.in_the_readers_zone",
+    "reviewqueue.text.times.in_the_readers_zone",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -122,7 +123,7 @@ MEDIA_ROOT = environment.text("FILES_DIR") or VAR / ("demo-files" if MODE == "de
 CHECKPOINT_FILE_BYTES = environment.number("CHECKPOINT_FILE_MB", 64, most=10_000) * 1024 * 1024
 STORAGES: dict[str, dict[str, Any]] = {
     "default": {
-        "BACKEND": "reviewqueue.storage.DurableStorage",
+        "BACKEND": "reviewqueue.operations.storage.DurableStorage",
         # What agents write is about people: for this user's eyes only.
         "OPTIONS": {"file_permissions_mode": 0o600, "directory_permissions_mode": 0o700},
     },
@@ -149,7 +150,7 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
 
-ACCOUNT_ADAPTER = "reviewqueue.sign_in.ClosedAccountAdapter"
+ACCOUNT_ADAPTER = "reviewqueue.pages.account_adapter.ClosedAccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"  # an operator who adds a person vouches for the address
@@ -186,7 +187,7 @@ SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]  # a probe speaks to th
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if _HTTPS else 0
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _HTTPS
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
-CSRF_FAILURE_VIEW = "reviewqueue.pages.kept.csrf_failure"
+CSRF_FAILURE_VIEW = "reviewqueue.pages.unsent_input.csrf_failure"
 CSRF_TRUSTED_ORIGINS = [BASE_URL]
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
@@ -211,11 +212,11 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["reviewqueue.api.authentication.BearerKey"],  # a session is no authority here
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_THROTTLE_CLASSES": ["reviewqueue.api.throttling.CallsPerMinute"],
-    "DEFAULT_PARSER_CLASSES": ["reviewqueue.api.parsing.ExactParser"],
-    "DEFAULT_RENDERER_CLASSES": ["reviewqueue.api.parsing.ExactRenderer"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "reviewqueue.api.parsing.JsonAlways",
+    "DEFAULT_PARSER_CLASSES": ["reviewqueue.api.parsers.ExactParser"],
+    "DEFAULT_RENDERER_CLASSES": ["reviewqueue.api.parsers.ExactRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "reviewqueue.api.parsers.JsonAlways",
     "DEFAULT_METADATA_CLASS": None,
-    "DEFAULT_SCHEMA_CLASS": "reviewqueue.api.described.document.OperationSchema",
+    "DEFAULT_SCHEMA_CLASS": "reviewqueue.api.openapi.document.OperationSchema",
     "EXCEPTION_HANDLER": "reviewqueue.api.problems.answer_refusal",
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,
@@ -291,15 +292,15 @@ TIME_ZONE = "UTC"
 USE_I18N = True
 LANGUAGE_CODE = "en"
 
-DEFAULT_EXCEPTION_REPORTER = "reviewqueue.error_reports.ErrorReporter"
-DEFAULT_EXCEPTION_REPORTER_FILTER = "reviewqueue.error_reports.ErrorReportFilter"
+DEFAULT_EXCEPTION_REPORTER = "reviewqueue.operations.error_reports.ErrorReporter"
+DEFAULT_EXCEPTION_REPORTER_FILTER = "reviewqueue.operations.error_reports.ErrorReportFilter"
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "{asctime} {levelname} {name} [{request_id}]: {message}", "style": "{"}},
     "filters": {
-        "request_id": {"()": "reviewqueue.request_ids.AddRequestId"},
-        "refusals": {"()": "django.utils.log.CallbackFilter", "callback": log_lines.without_traceback_of_refusals},
+        "request_id": {"()": "reviewqueue.serving.request_ids.AddRequestId"},
+        "refusals": {"()": "django.utils.log.CallbackFilter", "callback": log_filters.without_traceback_of_refusals},
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]}},
     "root": {"handlers": ["stderr"], "level": environment.text("LOG_LEVEL", "INFO").upper()},

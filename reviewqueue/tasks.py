@@ -19,11 +19,14 @@ from django_q.models import OrmQ, Schedule
 from django_q.tasks import async_task
 
 from ledger import clock
-from reviewqueue import permission_sweep, typed_answers
-from reviewqueue.delivery import announcing, deliveries, outbound, sending
+from reviewqueue import drafts
 from reviewqueue.models import Heartbeat
-from reviewqueue.request_ids import new_id, using_id
-from runs import checking, expiry, feed, files, nesting, probing, retention, signals
+from reviewqueue.operations import permission_sweep
+from reviewqueue.outbound import http_client
+from reviewqueue.serving.request_ids import new_id, using_id
+from reviewqueue.webhooks import deliveries, outbox, sender
+from runs import checkpoint_files, event_feed, external_signals
+from runs.use_cases import control_child_runs, erase_snapshots, expire, reconcile_facts, reconcile_probes
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -78,17 +81,17 @@ def beat() -> None:
 def enqueue_due_sweeps() -> None:
     """Look, with one indexed EXISTS a kind, for rows that are due, and enqueue the sweep if there are some."""
     if (
-        expiry.anything_due()
-        or typed_answers.anything_typed_to_forget()
+        expire.anything_due()
+        or drafts.anything_typed_to_forget()
         or anything_to_erase()
-        or files.anything_to_delete()
+        or checkpoint_files.anything_to_delete()
     ):
         _enqueue_once("reviewqueue.tasks.sweep")
     if _looks_for_lost_permissions() and permission_sweep.anything_to_release():
         _enqueue_once("reviewqueue.tasks.release_lost_permissions")
-    if probing.anything_to_probe():
+    if reconcile_probes.anything_to_probe():
         _enqueue_once("reviewqueue.tasks.probe")
-    if feed.anything_to_number():
+    if event_feed.anything_to_number():
         _enqueue_once("reviewqueue.tasks.announce")
     if deliveries.anything_to_deliver():
         _enqueue_once("reviewqueue.tasks.deliver")
@@ -118,7 +121,7 @@ def _looks_for_lost_permissions() -> bool:
 
 def anything_to_erase() -> bool:
     """Tell whether states are past their time; with 0 days they are kept for ever."""
-    return bool(settings.SNAPSHOT_DAYS) and retention.anything_to_erase(ended_before=_kept_since())
+    return bool(settings.SNAPSHOT_DAYS) and erase_snapshots.anything_to_erase(ended_before=_kept_since())
 
 
 def _kept_since() -> datetime:
@@ -128,29 +131,29 @@ def _kept_since() -> datetime:
 @entry_point
 def sweep() -> None:
     """End what is due, each row in its own transaction. Two sweeps at once are harmless: each looks again under the lock."""
-    expiry.release_lapsed_leases(limit=SWEPT_AT_ONCE)
+    expire.release_lapsed_leases(limit=SWEPT_AT_ONCE)
     _expire_due_waits()
-    expiry.remind_due(limit=SWEPT_AT_ONCE)
-    nesting.end_orphans(limit=SWEPT_AT_ONCE)
-    nesting.pass_pauses_on(limit=SWEPT_AT_ONCE)
-    nesting.look_after_parents(limit=SWEPT_AT_ONCE)
-    signals.match_due_signals(limit=SWEPT_AT_ONCE)
-    expiry.expire_due_runs(limit=SWEPT_AT_ONCE)
-    expiry.doubt_overdue_effects(limit=SWEPT_AT_ONCE)
-    typed_answers.forget_typed_answers(limit=SWEPT_AT_ONCE)
+    expire.remind_due(limit=SWEPT_AT_ONCE)
+    control_child_runs.end_orphans(limit=SWEPT_AT_ONCE)
+    control_child_runs.pass_pauses_on(limit=SWEPT_AT_ONCE)
+    control_child_runs.look_after_parents(limit=SWEPT_AT_ONCE)
+    external_signals.match_due_signals(limit=SWEPT_AT_ONCE)
+    expire.expire_due_runs(limit=SWEPT_AT_ONCE)
+    expire.doubt_overdue_effects(limit=SWEPT_AT_ONCE)
+    drafts.forget_typed_answers(limit=SWEPT_AT_ONCE)
     if settings.SNAPSHOT_DAYS:
-        retention.erase_old_snapshots(ended_before=_kept_since(), limit=SWEPT_AT_ONCE)
-    files.delete_unwanted_files(limit=SWEPT_AT_ONCE)
+        erase_snapshots.erase_old_snapshots(ended_before=_kept_since(), limit=SWEPT_AT_ONCE)
+    checkpoint_files.delete_unwanted_files(limit=SWEPT_AT_ONCE)
     began = time.monotonic()
-    for continuation_id in expiry.due_continuations(limit=SWEPT_AT_ONCE):
+    for continuation_id in expire.due_continuations(limit=SWEPT_AT_ONCE):
         if time.monotonic() - began > SECONDS_FOR_CHECKS:
             break
-        checking.check_continuation(continuation_id=continuation_id, fetch=outbound.fetch_fact)
+        reconcile_facts.check_continuation(continuation_id=continuation_id, fetch=http_client.fetch_fact)
 
 
 def _expire_due_waits() -> None:
     began = time.monotonic()
-    while expiry.expire_due_interrupts(limit=SWEPT_AT_ONCE):
+    while expire.expire_due_interrupts(limit=SWEPT_AT_ONCE):
         if time.monotonic() - began > SECONDS_OF_EXPIRING:
             break
 
@@ -164,13 +167,13 @@ def release_lost_permissions() -> None:
 @entry_point
 def probe() -> None:
     """Look up what became of effects whose outcome nobody knows."""
-    probing.probe_due_effects(limit=SWEPT_AT_ONCE, seconds=SECONDS_FOR_CHECKS, look=outbound.look_up)
+    reconcile_probes.probe_due_effects(limit=SWEPT_AT_ONCE, seconds=SECONDS_FOR_CHECKS, look=http_client.look_up)
 
 
 @entry_point
 def announce() -> None:
     """Tell what is new: numbers in the feeds, messages to endpoints; then send them, in a task of its own."""
-    if announcing.announce_news(seconds=SECONDS_OF_ANNOUNCING) and deliveries.anything_to_deliver():
+    if outbox.announce_news(seconds=SECONDS_OF_ANNOUNCING) and deliveries.anything_to_deliver():
         async_task("reviewqueue.tasks.deliver")
 
 
@@ -179,13 +182,13 @@ def deliver() -> None:
     """Carry what is due to its endpoints, give up what waited too long, and forget what is done for long."""
     deliveries.give_up_overdue(limit=SWEPT_AT_ONCE)
     deliveries.forget_delivered(limit=SWEPT_AT_ONCE)
-    sending.deliver_due_messages(seconds=SECONDS_OF_DELIVERING)
+    sender.deliver_due_messages(seconds=SECONDS_OF_DELIVERING)
 
 
 @entry_point
 def check_continuation(continuation_id: str) -> None:
     """Check facts and effects again before anybody may go on."""
-    checking.check_continuation(continuation_id=continuation_id, fetch=outbound.fetch_fact)
+    reconcile_facts.check_continuation(continuation_id=continuation_id, fetch=http_client.fetch_fact)
 
 
 def enqueue_check(continuation_id: str) -> None:

@@ -9,10 +9,10 @@ from django.urls import include, path, re_path
 
 from reviewqueue.api import problems
 from reviewqueue.api.urls import nothing_here, v1
-from reviewqueue.health import healthz, readyz
-from reviewqueue.metrics import metrics
+from reviewqueue.operations.health import healthz, readyz
+from reviewqueue.operations.metrics import metrics
 from reviewqueue.pages.api_docs import api_docs, api_document
-from reviewqueue.pages.problem import problem_page
+from reviewqueue.pages.problem_page import problem_page
 
 # The admin site has no second door: who is not signed in goes through the same sign-in page, with its limits.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ledger import compiled, row_digests
-from ledger.canonical import digest
+from ledger import prepared_queries, row_digests
+from ledger.digests import digest
 from ledger.transactions import assert_open
+from runs.checkpoint_files import keep_offered
 from runs.errors import StaleVersion
-from runs.files import keep_offered
 from runs.hand_backs import forget_hand_backs
 from runs.models import Checkpoint, Fact, FactStatus, Run
 
@@ -41,7 +41,7 @@ def write_checkpoint(run: Run, snapshot: Snapshot, *, number: int, now: datetime
     run.checkpoint_number = number
     if snapshot.code_version:
         run.code_version = snapshot.code_version
-    checkpoint = compiled.insert(
+    checkpoint = prepared_queries.insert(
         Checkpoint(
             run=run,
             number=number,

@@ -14,7 +14,7 @@ from django.db.models import OuterRef, QuerySet, Subquery, TextField
 from django.db.models.functions import Cast
 
 from ledger import clock
-from ledger.canonical import digest
+from ledger.digests import digest
 from ledger.row_digests import plain
 from ledger.transactions import assert_open
 from runs.models import Agent, ConfigurationHead, ConfigurationRecord, EffectRule, Policy

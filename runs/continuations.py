@@ -13,8 +13,8 @@ from typing import Any
 
 from django.db.models import F, Q
 
-from ledger import compiled
-from ledger.compiled import CompiledUpdate
+from ledger import prepared_queries
+from ledger.prepared_queries import CompiledUpdate
 from ledger.public_ids import new_id
 from ledger.transactions import assert_open
 from runs.models import Continuation, Run
@@ -42,7 +42,7 @@ def make_continuation(
     assert_open()
     status = ContinuationStatus.CHECKING if to_check else ContinuationStatus.READY
     run.open_continuation = status
-    return compiled.insert(
+    return prepared_queries.insert(
         Continuation(
             public_id=new_id("con"),
             run=run,
@@ -148,5 +148,5 @@ def _move(run: Run, continuation: Continuation, verb: str, **fields: object) -> 
 
 @functools.cache
 def _guarded_write(allowed: frozenset[ContinuationStatus], columns: tuple[str, ...]) -> CompiledUpdate:
-    rows = lambda: Continuation.objects.filter(pk=compiled.number("pk"), status__in=sorted(allowed))  # noqa: E731
+    rows = lambda: Continuation.objects.filter(pk=prepared_queries.number("pk"), status__in=sorted(allowed))  # noqa: E731
     return CompiledUpdate(rows, columns)

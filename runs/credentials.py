@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
+from ledger.datetimes import NotATime, moment_text, parse_moment
 from ledger.errors import PayloadInvalid
-from ledger.times import NotATime, moment_text, parse_moment
 
 #: Valid without an end, and not valid at any time.
 ALWAYS = datetime.max.replace(tzinfo=UTC)

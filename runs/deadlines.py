@@ -13,7 +13,7 @@ from django.db.models import Q
 
 from runs.models import Interrupt, Policy
 from runs.states import InterruptStatus, OnExpiry
-from runs.sweeping import not_put_off
+from runs.sweep import not_put_off
 
 
 @dataclass(frozen=True, kw_only=True)

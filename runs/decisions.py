@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, cast
 from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Min, Q, QuerySet
 
-from ledger import compiled, consulting, row_digests
-from ledger.canonical import digest
-from ledger.compiled import Compiled, CompiledUpdate
+from ledger import effect_queries, prepared_queries, row_digests
+from ledger.digests import digest
 from ledger.errors import PayloadInvalid, Problem, Refusal
-from ledger.exact import ABSENT
+from ledger.exact_json import ABSENT
+from ledger.prepared_queries import Compiled, CompiledUpdate
 from ledger.public_ids import new_id
 from ledger.row_digests import STATE
 from ledger.transactions import assert_open
@@ -135,7 +135,7 @@ def record_decision(
     ``state_version`` is what the person answered, where that is not the version that waits.
     """
     assert_open()
-    decision = compiled.insert(
+    decision = prepared_queries.insert(
         Decision(
             public_id=new_id("dec"),
             interrupt=interrupt,
@@ -192,7 +192,7 @@ def record_delivery(run: Run, *, now: datetime) -> None:
 
 
 def _undelivered() -> QuerySet[Decision]:
-    asked = Interrupt.objects.filter(run=compiled.number("run"), epoch=compiled.number("epoch"))
+    asked = Interrupt.objects.filter(run=prepared_queries.number("run"), epoch=prepared_queries.number("epoch"))
     accepted = Decision.objects.filter(status=DecisionStatus.ACCEPTED, delivered_at=None)
     return accepted.filter(interrupt__in=asked.values("pk"))
 
@@ -206,11 +206,11 @@ def was_acted_on(run: Run, interrupts: Iterable[Interrupt]) -> bool:
     Such an answer is not asked for again, because a person would decide about what has already happened. A lease that was
     lost since makes no difference. An effect that failed counts only under the present lease, whose worker is still at work.
     """
-    if run.lease_until is not None and consulting.any_begun_under(run.public_id, run.fence):
+    if run.lease_until is not None and effect_queries.any_begun_under(run.public_id, run.fence):
         return True
     accepted = Decision.objects.filter(interrupt__in=list(interrupts), status=DecisionStatus.ACCEPTED)
     delivered = accepted.aggregate(first=Min("delivered_at"))["first"]
-    return delivered is not None and consulting.begun_since(run.public_id, delivered)
+    return delivered is not None and effect_queries.begun_since(run.public_id, delivered)
 
 
 def winner_of(interrupt: Interrupt) -> Decision | None:
@@ -285,9 +285,9 @@ def decisions_at(run: Run, checkpoint_id: int) -> Said:
 
 
 def _what_was_said() -> QuerySet[Decision]:
-    accepted = Q(interrupt__epoch=compiled.number("epoch"), status=DecisionStatus.ACCEPTED)
-    overtaken = Q(interrupt__checkpoint=compiled.number("checkpoint"), status=DecisionStatus.OVERTAKEN)
-    decisions = Decision.objects.filter(accepted | overtaken, interrupt__run=compiled.number("run"))
+    accepted = Q(interrupt__epoch=prepared_queries.number("epoch"), status=DecisionStatus.ACCEPTED)
+    overtaken = Q(interrupt__checkpoint=prepared_queries.number("checkpoint"), status=DecisionStatus.OVERTAKEN)
+    decisions = Decision.objects.filter(accepted | overtaken, interrupt__run=prepared_queries.number("run"))
     return decisions.select_related("interrupt__queue", "by", "permit").order_by("created_at", "id")
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from django.db.models import DateTimeField, ExpressionWrapper, F, QuerySet, Value
 
-from ledger import compiled, consulting
-from ledger.canonical import digest
-from ledger.compiled import Compiled
+from ledger import effect_queries, prepared_queries
+from ledger.digests import digest
 from ledger.errors import PayloadInvalid
+from ledger.prepared_queries import Compiled
 from ledger.transactions import assert_open
 from runs import credentials
 from runs.models import Agent, Checkpoint, Connection, Decision, Fact, FactCheck, FactKind, FactStatus, Interrupt, Run
@@ -96,7 +96,7 @@ def find_obstacles(run: Run, checkpoint_id: int) -> tuple[bool, datetime | None]
 def _obstacles() -> QuerySet[Any, tuple[Any, ...]]:
     """Return a row for each answer that can be undone, with the end of that time, and one with NULL for each check."""
     answers = Decision.objects.filter(
-        interrupt__checkpoint=compiled.number("checkpoint"),
+        interrupt__checkpoint=prepared_queries.number("checkpoint"),
         interrupt__status=InterruptStatus.ANSWERED,
         status=DecisionStatus.ACCEPTED,
         closes=True,
@@ -104,8 +104,8 @@ def _obstacles() -> QuerySet[Any, tuple[Any, ...]]:
         delivered_at=None,
     )
     undo_end = ExpressionWrapper(F("created_at") + F("interrupt__policy__undo"), output_field=DateTimeField())
-    facts = Fact.objects.filter(checkpoint=compiled.number("checkpoint"), check_by=FactCheck.CONNECTION)
-    effects = consulting.query_in_question(compiled.text("scope"))
+    facts = Fact.objects.filter(checkpoint=prepared_queries.number("checkpoint"), check_by=FactCheck.CONNECTION)
+    effects = effect_queries.query_in_question(prepared_queries.text("scope"))
     never = Value(None, output_field=DateTimeField())
     return answers.values_list(undo_end, "pk").union(
         facts.values_list(never, "pk"), effects.values_list(never, "pk"), all=True

@@ -11,17 +11,17 @@ import functools
 from datetime import datetime, timedelta
 from typing import Any
 
-from ledger import clock, compiled, row_digests
-from ledger.compiled import CompiledUpdate
+from ledger import clock, prepared_queries, row_digests
+from ledger.prepared_queries import CompiledUpdate
 from ledger.row_digests import CONTENT, STATE
 from ledger.transactions import assert_open
 from runs.continuations import make_continuation, void_continuation
 from runs.deadlines import next_reminder
 from runs.decisions import Answer, approved_call, move_decisions, record_decision
 from runs.facts import find_obstacles
+from runs.interrupt_requests import call_digest, digest_of
 from runs.models import Assignee, Continuation, Decision, Interrupt, Queue, Run, Signal
 from runs.permits import make_permit, void_permits
-from runs.questions import call_digest, digest_of
 from runs.revisions import keep_revision
 from runs.states import INTERRUPT_MOVES, Cause, DecisionStatus, InterruptStatus, Kind, ResumeWhen, Verdict
 
@@ -280,8 +280,8 @@ _FIELDS = {
 
 @functools.cache
 def _guarded_write(allowed: frozenset[InterruptStatus], columns: tuple[str, ...]) -> CompiledUpdate:
-    still = {"state_version": compiled.number("version"), "level": compiled.number("at_level")}
-    rows = lambda: Interrupt.objects.filter(pk=compiled.number("pk"), status__in=sorted(allowed), **still)  # noqa: E731
+    still = {"state_version": prepared_queries.number("version"), "level": prepared_queries.number("at_level")}
+    rows = lambda: Interrupt.objects.filter(pk=prepared_queries.number("pk"), status__in=sorted(allowed), **still)  # noqa: E731
     return CompiledUpdate(rows, columns)
 
 

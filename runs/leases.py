@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ledger import compiled, tokens
-from ledger.compiled import Compiled
+from ledger import prepared_queries, tokens
 from ledger.errors import PayloadInvalid
+from ledger.prepared_queries import Compiled
 from ledger.transactions import assert_open
 from runs.errors import LeaseLost, RunFinished
 from runs.models import Agent, Run
@@ -50,7 +50,9 @@ def lock_own_run(agent: Agent, run_id: str) -> Run | None:
     return _OWN_RUN.first(agent=agent.pk, id=run_id)
 
 
-_OWN_RUN = Compiled(lambda: Run.objects.locked().filter(agent=compiled.number("agent"), public_id=compiled.text("id")))
+_OWN_RUN = Compiled(
+    lambda: Run.objects.locked().filter(agent=prepared_queries.number("agent"), public_id=prepared_queries.text("id"))
+)
 
 
 def grant_lease(run: Run, *, seconds: int, now: datetime) -> Lease:

@@ -13,10 +13,10 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from ledger import compiled, row_digests
-from ledger.canonical import digest
-from ledger.compiled import Compiled
+from ledger import prepared_queries, row_digests
+from ledger.digests import digest
 from ledger.models import Effect
+from ledger.prepared_queries import Compiled
 from ledger.public_ids import new_id
 from ledger.row_digests import STATE
 from ledger.transactions import assert_open
@@ -27,7 +27,7 @@ from runs.models import Decision, Interrupt, Permit, Run
 def make_permit(decision: Decision, *, run: Run, call: dict[str, Any], valid_until: datetime) -> Permit:
     """Make the permit of an accepted approval, for the exact call that was approved or edited."""
     assert_open()
-    permit = compiled.insert(
+    permit = prepared_queries.insert(
         Permit(
             public_id=new_id("per"),
             decision=decision,
@@ -57,7 +57,7 @@ def void_permits(run: Run, *, reason: str, now: datetime, interrupt: Interrupt |
     )
 
 
-_NOT_VOID = Compiled(lambda: Permit.objects.filter(run=compiled.number("run"), void_at=None).order_by("id"))
+_NOT_VOID = Compiled(lambda: Permit.objects.filter(run=prepared_queries.number("run"), void_at=None).order_by("id"))
 
 
 def _void(run: Run, permits: Iterable[Permit], *, reason: str, now: datetime) -> int:
@@ -87,7 +87,9 @@ def find_permit(run: Run, public_id: str) -> Permit | None:
 #: What ``StillMayDecide`` reads of the decision behind a permit.
 _RESTS_ON = ("decision__by", "decision__queue", "decision__interrupt__queue", "decision__interrupt__policy")
 _BY_ID = Compiled(
-    lambda: Permit.objects.filter(run=compiled.number("run"), public_id=compiled.text("id")).select_related(*_RESTS_ON)
+    lambda: Permit.objects.filter(
+        run=prepared_queries.number("run"), public_id=prepared_queries.text("id")
+    ).select_related(*_RESTS_ON)
 )
 
 

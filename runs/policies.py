@@ -12,9 +12,9 @@ from typing import Any
 
 from django.db.models import OuterRef, Q
 
-from ledger import compiled
-from ledger.compiled import Compiled
+from ledger import prepared_queries
 from ledger.errors import PayloadInvalid, Problem
+from ledger.prepared_queries import Compiled
 from runs import schemas
 from runs.configuration import is_as_recorded, recorded_policy
 from runs.errors import PolicyRefuses, RecordChanged
@@ -87,7 +87,7 @@ def rules_with_open_policies(*, reason: str = "") -> list[tuple[EffectRule, Poli
 
 _OF_A_REASON = Compiled(
     lambda: Policy.objects.filter(
-        Q(agent=compiled.number("agent")) | Q(agent=None), reason=compiled.text("reason")
+        Q(agent=prepared_queries.number("agent")) | Q(agent=None), reason=prepared_queries.text("reason")
     ).annotate(recorded=recorded_policy(OuterRef("pk")))
 )
 
@@ -198,7 +198,7 @@ def _deciding_queues(policy: Policy) -> set[str]:
     return {*allowed_queues(policy), *escalated, *(step["queue"] for step in policy.escalate_further)}
 
 
-_QUEUE = Compiled(lambda: Queue.objects.filter(slug=compiled.text("slug")))
+_QUEUE = Compiled(lambda: Queue.objects.filter(slug=prepared_queries.text("slug")))
 
 
 def _deadline(policy: Policy, wish: Wish, now: datetime, at: str) -> datetime:

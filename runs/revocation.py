@@ -12,21 +12,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from ledger import consulting
-from ledger.consulting import Consulted
+from ledger import effect_queries
+from ledger.effect_queries import Consulted
 from ledger.errors import Refusal
 from ledger.states import EffectStatus
 from ledger.transactions import assert_open
+from runs.child_runs import is_queue_allowed
 from runs.decisions import Said, move_decisions, was_acted_on
-from runs.endings import end_run
 from runs.errors import ApprovalLost, ApprovalRequired
 from runs.interrupts import free_keys, reopen_interrupt, siblings_of
 from runs.leases import end_lease
-from runs.lineage import is_queue_allowed
 from runs.models import Decision, Interrupt, Permit, Run
 from runs.permits import void_permits
 from runs.states import InterruptStatus, RunStatus
 from runs.timeline import note
+from runs.use_cases.end_run import end_run
 from runs.votes import accepted_votes
 
 #: Why a permit or a continuation was voided; it tells ``acting`` to refuse with ``revoked_approval`` or ``ApprovalLost``.
@@ -161,14 +161,16 @@ def _acted_on(run: Run, said: Said, consulted: Consulted) -> set[int]:
         decision.interrupt_id
         for decision in given
         if decision.delivered_at is not None
-        and consulting.begun_since(run.public_id, decision.delivered_at, consulted=consulted)
+        and effect_queries.begun_since(run.public_id, decision.delivered_at, consulted=consulted)
     }
 
 
 def _still_allowing(said: Said, consulted: Consulted, *, now: datetime) -> set[int]:
     """Return the interrupts whose permit can still allow an effect: not void, not expired, not used up."""
     good = [permit for permit in said.permits if permit.valid_until > now]
-    spent = consulting.spent_permits(consulted, [permit.public_id for permit in good], statuses=DONE) if good else set()
+    spent = (
+        effect_queries.spent_permits(consulted, [permit.public_id for permit in good], statuses=DONE) if good else set()
+    )
     return {permit.decision.interrupt_id for permit in good if permit.public_id not in spent}
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from ledger import compiled, row_digests
-from ledger.canonical import digest
+from ledger import prepared_queries, row_digests
+from ledger.digests import digest
 from runs.models import Event, Run
 
 
@@ -25,7 +25,7 @@ def note(run: Run, type: str, *, actor: str, at: datetime, **refs: Any) -> Event
     written = row_digests.take(run.public_id)
     event = Event(**place, type=type, actor=actor[:300], at=at, refs=refs, row_digests=written)
     event.digest = digest(event.covered())
-    compiled.insert(event)
+    prepared_queries.insert(event)
     run.timeline_head = event.digest
     return event
 

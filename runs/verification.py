@@ -16,14 +16,14 @@ from typing import Any
 from django.db.models import Q
 from django.db.models.functions import StrIndex
 
-from ledger import compiled
-from ledger.canonical import digest
-from ledger.compiled import Compiled
-from ledger.exact import ABSENT, dumps
+from ledger import prepared_queries
+from ledger.digests import digest
+from ledger.exact_json import ABSENT, dumps
+from ledger.prepared_queries import Compiled
 from ledger.row_digests import CoveredRow, name_of, row_digest
 from runs.decisions import Answer
+from runs.interrupt_requests import call_digest, digest_of
 from runs.models import Decision, Event, Interrupt, Permit, Run
-from runs.questions import call_digest, digest_of
 from runs.votes import accepted_votes
 
 
@@ -164,14 +164,14 @@ def _naming(count: int, *, new_effect: bool, permit: bool) -> Compiled[Event]:
 
     def events() -> Any:
         places: dict[str, Any] = {
-            f"row_{place}": StrIndex("row_digests", compiled.text(f"row_{place}")) for place in range(count)
+            f"row_{place}": StrIndex("row_digests", prepared_queries.text(f"row_{place}")) for place in range(count)
         }
         if new_effect:
-            places["begun"] = StrIndex("refs", compiled.text("begun"))
+            places["begun"] = StrIndex("refs", prepared_queries.text("begun"))
         if permit:
-            places["permit"] = StrIndex("refs", compiled.text("permit"))
+            places["permit"] = StrIndex("refs", prepared_queries.text("permit"))
         named = functools.reduce(operator.or_, [Q(**{f"at_{name}__gt": 0}) for name in places])
-        own = Event.objects.filter(run=compiled.number("run"), seq__lte=compiled.number("last"))
+        own = Event.objects.filter(run=prepared_queries.number("run"), seq__lte=prepared_queries.number("last"))
         return own.alias(**{f"at_{name}": place for name, place in places.items()}).filter(named).order_by("seq")
 
     return Compiled(events)

@@ -9,20 +9,20 @@ from typing import Any, TypeVar
 from django.contrib.auth.models import Group, User
 from django.db import transaction
 
-from ledger.canonical import digest
-from reviewqueue import authority, gateway
-from runs.checking import Found, check_continuation
+from ledger.digests import digest
+from reviewqueue import gateway, permissions
 from runs.checkpoints import Snapshot
 from runs.configuration import record_configuration
 from runs.decisions import Answer
 from runs.facts import AskedFact
-from runs.lifecycle import RunRequest, Started, start_run
+from runs.interrupt_requests import AskedWait
 from runs.models import Agent, Connection, EffectRule, Interrupt, Policy, Queue, Run
 from runs.policies import Wish
-from runs.questions import AskedWait
-from runs.resuming import Claimed, claim_continuations, claim_one
-from runs.safe_points import Reached, commit_checkpoint
-from runs.suspending import Suspended, suspend
+from runs.use_cases.claim_continuation import Claimed, claim_continuations, claim_one
+from runs.use_cases.commit_checkpoint import Reached, commit_checkpoint
+from runs.use_cases.reconcile_facts import Found, check_continuation
+from runs.use_cases.start_run import RunRequest, Started, start_run
+from runs.use_cases.suspend import Suspended, suspend
 from tests.unguarded import without_guards
 
 _numbers = itertools.count(1)
@@ -162,7 +162,7 @@ def suspend_by(run: Run, token: str, *waits: AskedWait, **request: Any) -> Suspe
         "resume_when": "all",
         **request,
     }
-    return suspend(run_id=run.public_id, token=token, check_assignees=authority.check_assignees, **wanted)
+    return suspend(run_id=run.public_id, token=token, check_assignees=permissions.check_assignees, **wanted)
 
 
 def commit(started: Started, *, step: str = "compare-offers", **request: Any) -> Reached:
@@ -212,14 +212,14 @@ def decide(
 def claim(agent: Agent, **wanted: Any) -> list[Claimed]:
     """Claim as a worker of the agent does."""
     request: dict[str, Any] = {"code_versions": set(), "most": 1, "lease_seconds": 60, "request_key": "", **wanted}
-    return claim_continuations(agent=agent, still_may_decide=authority.still_may_decide, **request)
+    return claim_continuations(agent=agent, still_may_decide=permissions.still_may_decide, **request)
 
 
 def claim_by_id(agent: Agent, continuation_id: str, **wanted: Any) -> Claimed:
     """Claim one continuation by its id."""
     request: dict[str, Any] = {"code_versions": set(), "lease_seconds": 60, "request_key": "", **wanted}
     return claim_one(
-        agent=agent, continuation_id=continuation_id, still_may_decide=authority.still_may_decide, **request
+        agent=agent, continuation_id=continuation_id, still_may_decide=permissions.still_may_decide, **request
     )
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def copy_wait(template: Interrupt, count: int, *, within: timedelta) -> None:
     """Copy run, checkpoint and wait ``count`` times; the copies' deadlines spread over ``within`` from now on."""
     from ledger import clock
-    from ledger.canonical import digest
+    from ledger.digests import digest
     from runs.models import Checkpoint, Event, Interrupt, Run
 
     now, places = clock.now(), range(1, count + 1)

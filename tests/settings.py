@@ -6,7 +6,7 @@ import os
 
 os.environ["REVIEWQUEUE_MODE"] = "test"
 
-from reviewqueue.file_permissions import make_folder, narrow
+from reviewqueue.operations.file_permissions import make_folder, narrow
 from reviewqueue.settings import *  # noqa: F403  the mode has to be set before the settings are read
 from reviewqueue.settings import DATABASES, VAR
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from reviewqueue.metrics import Measures
+from reviewqueue.operations.metrics import Measures
 
 ROOT = Path(settings.ROOT)
 PAGE = (ROOT / "docs/operations.md").read_text()

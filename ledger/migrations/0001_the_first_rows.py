@@ -4,7 +4,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import ledger.exact
+import ledger.exact_json
 
 
 class Migration(migrations.Migration):
@@ -24,7 +24,10 @@ class Migration(migrations.Migration):
                 ("scope_epoch", models.PositiveIntegerField(default=1)),
                 ("key", models.CharField(max_length=200)),
                 ("name", models.CharField(max_length=200)),
-                ("call", ledger.exact.ExactJSONField(help_text='{"name": ..., "arguments": ...}, exactly as sent')),
+                (
+                    "call",
+                    ledger.exact_json.ExactJSONField(help_text='{"name": ..., "arguments": ...}, exactly as sent'),
+                ),
                 ("call_digest", models.CharField(max_length=68)),
                 (
                     "status",
@@ -64,7 +67,7 @@ class Migration(migrations.Migration):
                 ("permit_ref", models.CharField(max_length=40, null=True)),
                 (
                     "receipt",
-                    ledger.exact.ExactJSONField(
+                    ledger.exact_json.ExactJSONField(
                         default=None, help_text="what the receiver answered; JSON null when it said nothing"
                     ),
                 ),
@@ -96,7 +99,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("at", models.DateTimeField()),
-                ("body", ledger.exact.ExactJSONField(default=None)),
+                ("body", ledger.exact_json.ExactJSONField(default=None)),
                 (
                     "effect",
                     models.ForeignKey(

@@ -4,7 +4,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import ledger.exact
+import ledger.exact_json
 
 
 class Migration(migrations.Migration):
@@ -30,7 +30,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="effect",
             name="compensation",
-            field=ledger.exact.ExactJSONField(
+            field=ledger.exact_json.ExactJSONField(
                 help_text='{"name": ..., "arguments": ...}: the call that takes it back', null=True
             ),
         ),

@@ -3,7 +3,7 @@
 from django.conf import settings
 from django.db import migrations, models
 
-import ledger.exact
+import ledger.exact_json
 
 
 class Migration(migrations.Migration):
@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="effect",
             name="probe",
-            field=ledger.exact.ExactJSONField(
+            field=ledger.exact_json.ExactJSONField(
                 help_text="where an unknown outcome is looked up, and which values mean what", null=True
             ),
         ),

@@ -16,10 +16,10 @@ from django.utils.safestring import SafeString
 from ledger.errors import Refusal
 from ledger.models import Effect
 from ledger.states import EffectStatus
-from reviewqueue.admin.desks import Desk, as_json, drawn, person_of, rights_of, values_address
-from reviewqueue.admin.saying import SettlingForm, say, words_for
+from reviewqueue.admin.base import Desk, as_json, drawn, person_of, rights_of, values_address
+from reviewqueue.admin.forms import SettlingForm, say, words_for
 from reviewqueue.models import UnknownOutcome
-from reviewqueue.pages.words import seen
+from reviewqueue.text.agent_text import seen
 from runs.models import Run
 
 

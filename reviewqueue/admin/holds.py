@@ -12,9 +12,9 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 
 from ledger.errors import Refusal
-from reviewqueue.admin.desks import Desk, as_json, by_whom, drawn, person_of, values_address
-from reviewqueue.admin.saying import HoldForm, Word, lift, words_for_hold
-from reviewqueue.pages.words import seen
+from reviewqueue.admin.base import Desk, as_json, by_whom, drawn, person_of, values_address
+from reviewqueue.admin.forms import HoldForm, Word, lift, words_for_hold
+from reviewqueue.text.agent_text import seen
 from runs.models import Fact, Hold
 from runs.states import HoldKind
 

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from reviewqueue.admin.desks import Desk, by_whom, drawn, json_text
+from reviewqueue.admin.base import Desk, by_whom, drawn, json_text
 from runs.models import Event, Run
 
 

@@ -16,10 +16,10 @@ from django.utils.safestring import SafeString
 
 from ledger.actors import by_person
 from ledger.errors import Refusal
-from reviewqueue.admin.desks import Desk, drawn, person_of, rights_of
-from reviewqueue.delivery.deliveries import order_again
-from reviewqueue.delivery.models import Delivery, DeliveryAttempt, WebhookEndpoint
-from reviewqueue.pages.words import seen
+from reviewqueue.admin.base import Desk, drawn, person_of, rights_of
+from reviewqueue.text.agent_text import seen
+from reviewqueue.webhooks.deliveries import order_again
+from reviewqueue.webhooks.models import Delivery, DeliveryAttempt, WebhookEndpoint
 
 
 @admin.register(WebhookEndpoint)

@@ -14,10 +14,10 @@ from rest_framework.request import Request
 
 from ledger.actors import by_agent, by_person
 from reviewqueue.api.problems import TooManyCalls, Unauthenticated
-from reviewqueue.client_address import client_network
-from reviewqueue.keys import is_still_good, verify_key
 from reviewqueue.models import ApiKey
-from reviewqueue.rate_limits import failed_keys_of_address
+from reviewqueue.operations.api_keys import is_still_good, verify_key
+from reviewqueue.serving.client_address import client_network
+from reviewqueue.serving.rate_limits import failed_keys_of_address
 from runs.errors import NotPermitted
 from runs.models import Agent
 

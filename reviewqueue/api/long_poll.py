@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 from django.conf import settings
 from django.db import connection
 
-from reviewqueue.api.listening import Bell, bell_of_this_process
+from reviewqueue.api.pg_listener import Bell, bell_of_this_process
 from reviewqueue.serving.thread_shares import give_back_while_waiting, has_share
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from django.db.models.functions import Cast, Coalesce, Length
 from rest_framework.request import Request
 
 from ledger.errors import PayloadInvalid, Problem
-from reviewqueue.pagination import find_primary_key
+from reviewqueue.queries.pagination import find_primary_key
 
 DEFAULT_LIMIT, MOST = 50, 100
 #: Characters of stored values on one page of rows of any size; a page has at least one row.

@@ -21,10 +21,10 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from ledger.errors import Busy, NotFound, PayloadInvalid, Refusal
-from ledger.exact import dumps
-from reviewqueue.api.times import moment_text
-from reviewqueue.request_ids import current_request_id
+from ledger.exact_json import dumps
+from reviewqueue.datetimes import moment_text
 from reviewqueue.serving.request_bodies import BodyTooSlow
+from reviewqueue.serving.request_ids import current_request_id
 from runs.errors import NotPermitted, RateLimited
 
 log = logging.getLogger(__name__)

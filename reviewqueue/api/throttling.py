@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
 from reviewqueue.api.authentication import Caller
-from reviewqueue.rate_limits import calls_of_key
+from reviewqueue.serving.rate_limits import calls_of_key
 
 
 class CallsPerMinute(BaseThrottle):

@@ -16,10 +16,11 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 
 from ledger.errors import NotFound, Refusal
-from reviewqueue import authority, kill_switch
-from reviewqueue.pages.levers import LONGEST_REASON
-from reviewqueue.pages.showing import PageRequest, foreign_is_missing, show
-from runs.halting import open_halts
+from reviewqueue import permissions
+from reviewqueue.operations import kill_switch
+from reviewqueue.pages.rendering import PageRequest, foreign_is_missing, show
+from reviewqueue.pages.runs.run_actions import LONGEST_REASON
+from runs.kill_switch import open_halts
 from runs.models import Agent, Halt
 
 MOVES = ("halt", "lift")
@@ -41,7 +42,9 @@ def agents_shown(reader: AbstractUser) -> list[ShownAgent]:
     """Return the agents that the reader answers for, halted ones first."""
     going = Count("runs", filter=Q(runs__ended_at=None))
     working = Count("runs", filter=Q(runs__lease_until__isnull=False))
-    found = authority.agents_of(reader).select_related("owner").annotate(going=going, working=working).order_by("slug")
+    found = (
+        permissions.agents_of(reader).select_related("owner").annotate(going=going, working=working).order_by("slug")
+    )
     halts = {halt.agent_id: halt for halt in open_halts().filter(agent__in=found)}
     shown = [
         ShownAgent(
@@ -49,8 +52,8 @@ def agents_shown(reader: AbstractUser) -> list[ShownAgent]:
             open_runs=agent.going,
             working=agent.working,
             halt=halts.get(agent.pk),
-            may_halt=agent.pk not in halts and authority.why_not_halt(reader, agent) is None,
-            may_lift=agent.pk in halts and authority.why_not_lift(reader, agent) is None,
+            may_halt=agent.pk not in halts and permissions.why_not_halt(reader, agent) is None,
+            may_lift=agent.pk in halts and permissions.why_not_lift(reader, agent) is None,
         )
         for agent in found
     ]
@@ -65,7 +68,7 @@ def agents(request: PageRequest) -> HttpResponse:
         "section": "agents",
         "agents": shown,
         "every": kill_switch.EVERY,
-        "may_halt_all": len(shown) > 1 and authority.why_not_halt(request.user, None) is None,
+        "may_halt_all": len(shown) > 1 and permissions.why_not_halt(request.user, None) is None,
         "may_lift_all": sum(one.may_lift for one in shown) > 1,
     }
     return show(request, "agents/page.html", context)

@@ -10,8 +10,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from ledger.exact import dumps
-from reviewqueue.api.described.document import document
+from ledger.exact_json import dumps
+from reviewqueue.api.openapi.document import document
 
 
 @require_safe

@@ -1,7 +1,7 @@
 """The page of dead letters: signals that no wait took, messages that no receiver took, and what can be done about each.
 
 ``dead_letters`` and ``signal`` show; ``act`` and ``send_again`` are the POSTs of their buttons. Rows and rights are those of
-``reviewqueue.dead_letters``. What senders wrote is drawn inert.
+``reviewqueue.queries.dead_letters``. What senders wrote is drawn inert.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from django.views.decorators.http import require_POST, require_safe
 
 from ledger import clock
 from ledger.errors import NotFound, Refusal
-from reviewqueue import dead_letters as letters
-from reviewqueue.dead_letters import Letters
-from reviewqueue.pages.levers import LONGEST_REASON
-from reviewqueue.pages.showing import PageRequest, foreign_is_missing, go_to, show
-from runs.signals import signal_status
+from reviewqueue.pages.rendering import PageRequest, foreign_is_missing, go_to, show
+from reviewqueue.pages.runs.run_actions import LONGEST_REASON
+from reviewqueue.queries import dead_letters as letters
+from reviewqueue.queries.dead_letters import Letters
+from runs.external_signals import signal_status
 
 MESSAGES = "messages"
 KEPT_WORDS: dict[str, str] = {

@@ -1,7 +1,7 @@
 """The queue of expired waits: each in words, with the run since, and a restart with one press where it has no question.
 
-``expired`` shows, ``restart`` is the POST of its buttons. Rows come from ``reviewqueue.expired``; where a restart has
-questions of its own, the run's page asks them.
+``expired`` shows, ``restart`` is the POST of its buttons. Rows come from ``reviewqueue.queries.expired``; where a restart
+has questions of its own, the run's page asks them.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from django.views.decorators.http import require_POST, require_safe
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from ledger.states import EffectStatus
-from reviewqueue import expired as lapsed
-from reviewqueue.expired import ExpiredPage, Lapse
-from reviewqueue.filtering import Filters
 from reviewqueue.gateway import find_visible
-from reviewqueue.pages import phrases
-from reviewqueue.pages.calls import Labels, labels_of
-from reviewqueue.pages.filters import ListAsked, read_list
-from reviewqueue.pages.levers import LONGEST_REASON
-from reviewqueue.pages.showing import PageRequest, foreign_is_missing, go_to, show
-from reviewqueue.pages.waits import asked_in_a_row
+from reviewqueue.pages import code_labels
+from reviewqueue.pages.call_labels import Labels, labels_of
+from reviewqueue.pages.inbox.list_request import ListAsked, read_list
+from reviewqueue.pages.interrupt.interrupt_context import asked_in_a_row
+from reviewqueue.pages.rendering import PageRequest, foreign_is_missing, go_to, show
+from reviewqueue.pages.runs.run_actions import LONGEST_REASON
+from reviewqueue.queries import expired as lapsed
+from reviewqueue.queries.expired import ExpiredPage, Lapse
+from reviewqueue.queries.inbox_filters import Filters
 from runs.states import OnExpiry
 
 PRESET = "Nobody answered; ask again"
@@ -117,7 +117,7 @@ def expired_context(found: ExpiredPage, wanted: ExpiredAsked, *, now: datetime) 
             ("All that expired", wanted.address(standing=False), not wanted.standing),
             ("Can be restarted", wanted.address(standing=True), wanted.standing),
         ],
-        "queues": _also(wanted.filters.queue, [(slug, phrases.queue_title(slug)) for slug in found.queues]),
+        "queues": _also(wanted.filters.queue, [(slug, code_labels.queue_title(slug)) for slug in found.queues]),
         "agents": _also(wanted.filters.agent, [(slug, slug) for slug in found.agents]),
         "here": wanted.query(after=wanted.rest.after),
         "first_url": wanted.address(),
@@ -134,12 +134,12 @@ def _also(chosen: str, found: list[tuple[str, str]]) -> list[tuple[str, str]]:
 def shown_lapse(row: Lapse, labels: Labels) -> ShownLapse:
     """Return one of them in words."""
     title, plain = asked_in_a_row(row.interrupt, row.interrupt.row_proposal, labels)
-    word, icon, tone, _ = phrases.RUN_WORDS[row.run.status]
+    word, icon, tone, _ = code_labels.RUN_WORDS[row.run.status]
     return ShownLapse(
         lapse=row,
         title=title,
         plain=plain,
-        queues=[phrases.queue_title(slug) for slug in row.asked],
+        queues=[code_labels.queue_title(slug) for slug in row.asked],
         followed=_followed(row),
         run_word=word,
         run_icon=icon,
@@ -158,7 +158,7 @@ def _followed(row: Lapse) -> str:
     if row.do == OnExpiry.RESUME:
         return "The agent was told so and went on without an answer."
     if row.do == OnExpiry.DEFAULT:
-        verdict = phrases.VERDICT_DONE.get("" if row.decision is None else row.decision.verdict, "answered")
+        verdict = code_labels.VERDICT_DONE.get("" if row.decision is None else row.decision.verdict, "answered")
         ended = " That ended the run." if row.ended_run else ""
         return f"By its policy it counted as {verdict}.{ended}"
     if row.ended_run:

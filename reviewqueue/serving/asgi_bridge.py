@@ -26,9 +26,9 @@ from django.http import HttpResponse
 
 from ledger.errors import Busy, Refusal
 from reviewqueue.api.problems import HEADERS, PROBLEMS, PayloadTooLarge, RequestTooSlow, plain_response
-from reviewqueue.client_address import client_network
-from reviewqueue.request_ids import ENVIRON, HEADER, choose_request_id, using_id
+from reviewqueue.serving.client_address import client_network
 from reviewqueue.serving.request_bodies import BodyLimits, BodyTooSlow, ClientGone, Receive, StreamedBody, TimedBody
+from reviewqueue.serving.request_ids import ENVIRON, HEADER, choose_request_id, using_id
 from reviewqueue.serving.thread_shares import Holders, Share, ThreadShares, current_share
 
 log = logging.getLogger(__name__)

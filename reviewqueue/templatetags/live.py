@@ -5,7 +5,7 @@ from __future__ import annotations
 from django import template
 from django.template.context import Context
 
-from reviewqueue.pages.live import standing_of
+from reviewqueue.pages.live_updates import standing_of
 from runs.models import Interrupt
 
 register = template.Library()

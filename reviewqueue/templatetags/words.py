@@ -14,8 +14,8 @@ from django.template.context import Context
 from django.utils.safestring import SafeString, mark_safe
 
 from ledger.actors import in_words
-from reviewqueue.pages import characters, values, words
-from reviewqueue.pages.grounds import draw_ground
+from reviewqueue.pages.interrupt.decision_evidence import draw_ground
+from reviewqueue.text import agent_text, hidden_characters, json_values
 
 register = template.Library()
 
@@ -23,37 +23,37 @@ register = template.Library()
 @register.filter
 def seen(text: Any) -> SafeString:
     """Return a text of one or many lines with every hidden character drawn."""
-    return characters.seen(str(text))
+    return hidden_characters.seen(str(text))
 
 
 @register.filter
 def seen_line(text: Any) -> SafeString:
     """Return a text that stands in one line (a name, a key, a title), line ends drawn as well."""
-    return characters.seen(str(text), one_line=True)
+    return hidden_characters.seen(str(text), one_line=True)
 
 
 @register.filter
 def actor_line(actor: Any) -> SafeString:
     """Return who did it (``person:...``, ``agent:...``, ``system:...``) as a sentence names them."""
-    return characters.seen(in_words(str(actor)), one_line=True)
+    return hidden_characters.seen(in_words(str(actor)), one_line=True)
 
 
 @register.filter
 def seen_plain(text: Any) -> str:
     """Return a text for places that take no HTML (a page's title, a label, an option)."""
-    return characters.seen_plain(str(text))
+    return hidden_characters.seen_plain(str(text))
 
 
 @register.filter
 def markdown(text: str | None) -> SafeString:
     """Return an agent's markdown as inert HTML; put it into `_fence.html`, not bare on the page."""
-    return words.render_markdown(text or "")
+    return agent_text.render_markdown(text or "")
 
 
 @register.filter
 def num(value: Any) -> SafeString:
     """Return a number with grouped digits that copies exactly."""
-    return words.num(value)
+    return agent_text.num(value)
 
 
 @register.simple_tag(takes_context=True)
@@ -71,9 +71,11 @@ def stated(context: Context, value: Any, more: str = "") -> SafeString:
 def _drawn(context: Context, value: Any, *, more: str, stated: bool) -> SafeString:
     """Draw a value within its own limits and within those of the grounds, or of all values of the response."""
     budget: Any = context.get("within")
-    if not isinstance(budget, values.Budget):
+    if not isinstance(budget, json_values.Budget):
         request = getattr(context, "request", None)
-        budget = getattr(request, "budget", None) or values.Budget(members=values.PAGE_MEMBERS, size=values.PAGE_BYTES)
+        budget = getattr(request, "budget", None) or json_values.Budget(
+            members=json_values.PAGE_MEMBERS, size=json_values.PAGE_BYTES
+        )
         if request is not None:
             request.budget = budget
     return mark_safe(draw_ground(value, budget, more=more, stated=stated)[0])  # noqa: S308  drawn
@@ -82,20 +84,20 @@ def _drawn(context: Context, value: Any, *, more: str, stated: bool) -> SafeStri
 @register.simple_tag
 def call_rows(arguments: Mapping[str, Any]) -> SafeString:
     """Return every argument of a call that is drawn among others, within the limits of a bulk."""
-    return values.draw_mapping(arguments, budget=values.bulk_budget()).html
+    return json_values.draw_mapping(arguments, budget=json_values.bulk_budget()).html
 
 
 @register.simple_tag
 def long_text(text: str, more: str = "") -> SafeString:
     """Return a text that people wrote; one that is too large for the page with its beginning."""
-    html, end = characters.fitting(str(text), values.BYTES_OF_A_TEXT)
-    return values.text_in_part(html, end, len(text), more=more)
+    html, end = hidden_characters.fitting(str(text), json_values.BYTES_OF_A_TEXT)
+    return json_values.text_in_part(html, end, len(text), more=more)
 
 
 @register.filter
 def is_wide(value: Any) -> bool:
     """Say whether a value needs a row of its own."""
-    return values.is_wide(value)
+    return json_values.is_wide(value)
 
 
 @register.filter
@@ -111,6 +113,6 @@ def members(mapping: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
 
 
 @register.filter
-def warnings(value: Any) -> characters.Warnings:
+def warnings(value: Any) -> hidden_characters.Warnings:
     """Return what a person must know about a text or value before trusting it: `{% with hint=value|warnings %}`."""
-    return characters.warnings_in(value)
+    return hidden_characters.warnings_in(value)

@@ -6,7 +6,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import ledger.exact
+import ledger.exact_json
 import runs.models.rules
 
 
@@ -31,7 +31,7 @@ class Migration(migrations.Migration):
                     "replay_from",
                     models.CharField(blank=True, help_text="the step a replaying worker starts from", max_length=200),
                 ),
-                ("state", ledger.exact.ExactJSONField()),
+                ("state", ledger.exact_json.ExactJSONField()),
                 ("digest", models.CharField(help_text="of the state", max_length=68)),
                 ("format", models.CharField(default="json", max_length=60)),
                 ("code_version", models.CharField(blank=True, max_length=100)),
@@ -48,7 +48,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("digest", models.CharField(max_length=68, unique=True)),
-                ("body", ledger.exact.ExactJSONField()),
+                ("body", ledger.exact_json.ExactJSONField()),
             ],
         ),
         migrations.CreateModel(
@@ -114,8 +114,8 @@ class Migration(migrations.Migration):
                 ("external_id", models.CharField(blank=True, max_length=300)),
                 ("title", models.CharField(max_length=300)),
                 ("message", models.TextField(blank=True)),
-                ("proposal", ledger.exact.ExactJSONField(null=True)),
-                ("evidence", ledger.exact.ExactJSONField(default=list)),
+                ("proposal", ledger.exact_json.ExactJSONField(null=True)),
+                ("evidence", ledger.exact_json.ExactJSONField(default=list)),
                 ("verdicts", models.JSONField(default=list)),
                 ("metadata", models.JSONField(default=dict)),
                 ("content_digest", models.CharField(max_length=68)),
@@ -147,7 +147,10 @@ class Migration(migrations.Migration):
                     "sweep_after",
                     models.DateTimeField(help_text="a sweep broke on this row: not again before", null=True),
                 ),
-                ("on_expiry", ledger.exact.ExactJSONField(help_text='{"do": ..., "verdict"?, "input"?, "arguments"?}')),
+                (
+                    "on_expiry",
+                    ledger.exact_json.ExactJSONField(help_text='{"do": ..., "verdict"?, "input"?, "arguments"?}'),
+                ),
                 (
                     "renewed",
                     models.BooleanField(default=False, help_text="a later wait took its place, so its key is free"),
@@ -190,7 +193,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("name", models.CharField(max_length=200)),
-                ("value", ledger.exact.ExactJSONField()),
+                ("value", ledger.exact_json.ExactJSONField()),
                 (
                     "on_change",
                     models.CharField(
@@ -220,12 +223,12 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "reviewed_value",
-                    ledger.exact.ExactJSONField(
+                    ledger.exact_json.ExactJSONField(
                         help_text="what a renewed review was shown: compared with from then on", null=True
                     ),
                 ),
                 ("was_reviewed", models.BooleanField(default=False)),
-                ("last_value", ledger.exact.ExactJSONField(null=True)),
+                ("last_value", ledger.exact_json.ExactJSONField(null=True)),
                 (
                     "last_status",
                     models.CharField(
@@ -291,8 +294,8 @@ class Migration(migrations.Migration):
                     models.CharField(blank=True, help_text="page or api; empty for the product itself", max_length=4),
                 ),
                 ("verdict", models.CharField(blank=True, max_length=8)),
-                ("input", ledger.exact.ExactJSONField(null=True)),
-                ("arguments", ledger.exact.ExactJSONField(null=True)),
+                ("input", ledger.exact_json.ExactJSONField(null=True)),
+                ("arguments", ledger.exact_json.ExactJSONField(null=True)),
                 ("message", models.TextField(blank=True)),
                 ("digest", models.CharField(help_text="of verdict, input, arguments and message", max_length=68)),
                 (
@@ -599,7 +602,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("public_id", models.CharField(max_length=40, unique=True)),
-                ("call", ledger.exact.ExactJSONField(help_text='{"name": ..., "arguments": ...}')),
+                ("call", ledger.exact_json.ExactJSONField(help_text='{"name": ..., "arguments": ...}')),
                 ("digest", models.CharField(max_length=68)),
                 ("valid_until", models.DateTimeField()),
                 ("void_at", models.DateTimeField(null=True)),
@@ -625,7 +628,7 @@ class Migration(migrations.Migration):
                 ("epoch", models.PositiveIntegerField()),
                 ("fence", models.PositiveIntegerField()),
                 ("kind", models.CharField(max_length=9)),
-                ("result", ledger.exact.ExactJSONField(default=None)),
+                ("result", ledger.exact_json.ExactJSONField(default=None)),
                 ("at", models.DateTimeField()),
                 (
                     "run",
@@ -675,7 +678,7 @@ class Migration(migrations.Migration):
                 ("at", models.DateTimeField()),
                 (
                     "refs",
-                    ledger.exact.ExactJSONField(
+                    ledger.exact_json.ExactJSONField(
                         help_text="ids and digests, never the bodies: those can be erased, this cannot"
                     ),
                 ),

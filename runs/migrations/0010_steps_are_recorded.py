@@ -3,7 +3,7 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-import ledger.exact
+import ledger.exact_json
 
 
 class Migration(migrations.Migration):
@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
                 ("after", models.PositiveIntegerField(help_text="the number of the checkpoint that it follows")),
                 ("place", models.PositiveIntegerField()),
                 ("name", models.CharField(max_length=200)),
-                ("result", ledger.exact.ExactJSONField()),
+                ("result", ledger.exact_json.ExactJSONField()),
                 ("fence", models.PositiveIntegerField(help_text="the lease that did it")),
                 ("passed_fence", models.PositiveIntegerField(help_text="the lease that passed it last")),
                 ("recorded_at", models.DateTimeField()),

@@ -3,7 +3,7 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-import ledger.exact
+import ledger.exact_json
 
 
 class Migration(migrations.Migration):
@@ -27,7 +27,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="interrupt",
             name="as_proposed",
-            field=ledger.exact.ExactJSONField(
+            field=ledger.exact_json.ExactJSONField(
                 help_text="the agent's own proposal, once a vote has changed it", null=True
             ),
         ),

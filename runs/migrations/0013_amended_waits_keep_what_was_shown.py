@@ -3,7 +3,7 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-import ledger.exact
+import ledger.exact_json
 
 
 class Migration(migrations.Migration):
@@ -19,8 +19,11 @@ class Migration(migrations.Migration):
                 ("state_version", models.PositiveIntegerField(help_text="the last version that showed it")),
                 ("title", models.CharField(max_length=300)),
                 ("message", models.TextField(blank=True)),
-                ("proposal", ledger.exact.ExactJSONField(null=True)),
-                ("facts", ledger.exact.ExactJSONField(default=list, help_text="name, value and on_change of each")),
+                ("proposal", ledger.exact_json.ExactJSONField(null=True)),
+                (
+                    "facts",
+                    ledger.exact_json.ExactJSONField(default=list, help_text="name, value and on_change of each"),
+                ),
                 ("deadline", models.DateTimeField()),
                 ("replaced_at", models.DateTimeField()),
                 (

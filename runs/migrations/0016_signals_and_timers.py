@@ -4,7 +4,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import ledger.exact
+import ledger.exact_json
 
 
 class Migration(migrations.Migration):
@@ -27,7 +27,7 @@ class Migration(migrations.Migration):
                 ),
                 ("correlation", models.CharField(max_length=200)),
                 ("type", models.CharField(max_length=200)),
-                ("body", ledger.exact.ExactJSONField()),
+                ("body", ledger.exact_json.ExactJSONField()),
                 ("body_digest", models.CharField(help_text="of correlation, type and body", max_length=68)),
                 ("received_at", models.DateTimeField()),
                 ("keep_until", models.DateTimeField(null=True)),

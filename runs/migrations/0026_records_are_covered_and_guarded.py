@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from django.db import migrations, models
 
-import ledger.exact
+import ledger.exact_json
 from ledger.guards import GuardTable
 
 
@@ -63,7 +63,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="event",
             name="row_digests",
-            field=ledger.exact.ExactJSONField(
+            field=ledger.exact_json.ExactJSONField(
                 help_text="digests of the rows that the move wrote; null: of a version that recorded none", null=True
             ),
         ),
@@ -83,7 +83,7 @@ class Migration(migrations.Migration):
                 ("kind", models.CharField(help_text="policy or effect_rule", max_length=20)),
                 ("subject", models.BigIntegerField(help_text="the id of the row")),
                 ("action", models.CharField(help_text="created or removed", max_length=8)),
-                ("content", ledger.exact.ExactJSONField(help_text="the row's columns")),
+                ("content", ledger.exact_json.ExactJSONField(help_text="the row's columns")),
                 ("actor", models.CharField(max_length=300)),
                 ("at", models.DateTimeField()),
                 ("prev", models.CharField(blank=True, max_length=68)),

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import models
 
-from ledger.exact import ExactJSONField
+from ledger.exact_json import ExactJSONField
 
 
 class ConfigurationRecord(models.Model):

@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.db import models
 
-from ledger.exact import ExactJSONField
+from ledger.exact_json import ExactJSONField
 from runs.models.agents import Connection
 from runs.models.run import Checkpoint
 from runs.states import OnChange

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 from django.conf import settings
 from django.db import models
 
-from ledger.exact import ExactJSONField
+from ledger.exact_json import ExactJSONField
 from ledger.row_digests import FIXED, STATE
 from ledger.transactions import assert_open
 from runs.models.agents import Agent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q
 
-from ledger.exact import ExactJSONField
+from ledger.exact_json import ExactJSONField
 from runs.models.agents import Agent
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from ledger.exact import ExactJSONField
+from ledger.exact_json import ExactJSONField
 from runs.models.run import Run
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import models
 
-from ledger.exact import ExactJSONField
+from ledger.exact_json import ExactJSONField
 from runs.models.agents import Agent
 from runs.models.run import Run
 

@@ -7,7 +7,7 @@ docs/schemas.md is the agreement with those who write schemas.
 
 from __future__ import annotations
 
-from runs.schemas.checking import check_schema
-from runs.schemas.engine import validate
+from runs.schemas.schema_checks import check_schema
+from runs.schemas.validator import validate
 
 __all__ = ["check_schema", "validate"]

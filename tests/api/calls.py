@@ -8,8 +8,8 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.test import Client
 
-from ledger.exact import dumps, parse
-from reviewqueue.keys import make_agent_key, make_personal_token
+from ledger.exact_json import dumps, parse
+from reviewqueue.operations.api_keys import make_agent_key, make_personal_token
 from runs.models import Agent
 from tests import builders
 from tests.api.contract import hold_against_the_document

@@ -13,8 +13,8 @@ from typing import Any
 import jsonschema_rs
 from django.urls import Resolver404, resolve
 
-from ledger.exact import dumps
-from reviewqueue.api.described.document import OPERATIONS, PREFIX, document
+from ledger.exact_json import dumps
+from reviewqueue.api.openapi.document import OPERATIONS, PREFIX, document
 
 
 def hold_against_the_document(*, method: str, path: str, status: int, kind: str, content: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger import consulting
+from ledger import effect_queries
 from reviewqueue.api import pagination
 from runs.models import StepResult
 from tests.api.calls import Caller, a_started_run, a_worker
@@ -106,15 +106,15 @@ def test_a_claim_lists_every_effect_of_a_run_that_has_few():
 
 
 def test_a_claim_lists_open_effects_and_the_newest_and_names_the_address_of_the_others(monkeypatch):
-    monkeypatch.setattr(consulting, "MOST_CONSULTED", 3)
-    consulting._OF_A_RUN.forget()
+    monkeypatch.setattr(effect_queries, "MOST_CONSULTED", 3)
+    effect_queries._OF_A_RUN.forget()
     worker = a_worker()
     run, lease = a_started_run(worker)
     begin(worker, run, lease, "unknown", repeat="harmless")
     for number in range(4):
         an_applied_effect(worker, run, lease, f"e{number}", number)
     taken = claimed_again(worker, run, lease)
-    consulting._OF_A_RUN.forget()
+    effect_queries._OF_A_RUN.forget()
     assert [row["key"] for row in taken["effects"]] == ["unknown", "e2", "e3"]
     assert taken["effects"][0]["status"] in {"intended", "unknown"}
     assert taken["more_effects"].endswith(f"/api/v1/runs/{run}/effects")
@@ -142,7 +142,7 @@ def test_the_receipts_of_a_claim_share_their_limit_and_the_newest_come_first():
     taken = claimed_again(worker, run, lease)
     shown = [row["key"] for row in taken["effects"]]
     assert shown == [f"e{number:02d}" for number in range(3, 20)]
-    assert sum(len(row["receipt"]) for row in taken["effects"]) <= consulting.RECEIPTS_CONSULTED
+    assert sum(len(row["receipt"]) for row in taken["effects"]) <= effect_queries.RECEIPTS_CONSULTED
     assert taken["more_effects"]
 
 
@@ -150,5 +150,5 @@ def test_calls_are_not_read_for_a_claim():
     worker = a_worker()
     run, lease = a_started_run(worker)
     begin(worker, run, lease, "first", arguments={"text": "x" * 1_000})
-    [effect] = consulting.consult(run).effects
+    [effect] = effect_queries.consult(run).effects
     assert {"call", "probe", "compensation"} <= effect.get_deferred_fields()

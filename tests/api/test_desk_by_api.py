@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reviewqueue.authority import OPERATORS
+from reviewqueue.permissions import OPERATORS
 from runs.models import Decision, Run
 from tests import builders
 from tests.api.calls import a_started_run, a_waiting_interrupt, a_worker, somebody, the_approval, the_suspend, the_wait

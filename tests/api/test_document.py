@@ -10,10 +10,10 @@ import pytest
 import yaml
 from drf_spectacular.validation import validate_schema
 
-from ledger.exact import dumps, parse
-from reviewqueue.api.described.document import OPERATIONS, document
-from reviewqueue.api.fields import read
+from ledger.exact_json import dumps, parse
+from reviewqueue.api.openapi.document import OPERATIONS, document
 from reviewqueue.api.problems import PROBLEMS
+from reviewqueue.api.serializers.fields import read
 from tests import builders
 from tests.api.calls import a_worker, somebody
 from tests.attack.routes import ROUTES, a_world, routes_of_the_map, taking_bodies

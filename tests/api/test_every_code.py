@@ -10,9 +10,10 @@ from django.core.files.storage import default_storage
 
 from ledger.errors import Refusal
 from reviewqueue.api.problems import PROBLEMS
-from reviewqueue.authority import OPERATORS
-from runs import lineage, retention
+from reviewqueue.permissions import OPERATORS
+from runs import child_runs
 from runs.models import Agent, CheckpointFile, Continuation, Interrupt, Permit, Run
+from runs.use_cases import erase_snapshots
 from tests import builders
 from tests.api.calls import (
     Caller,
@@ -325,7 +326,7 @@ def self_review(worker: Caller) -> Reply:
 def snapshot_erased(worker: Caller) -> Reply:
     run, lease = a_started_run(worker)
     worker.post(f"runs/{run}/fail", {"error": "gave up"}, Run_Lease=lease)
-    retention.erase_old_snapshots(ended_before=datetime.now(UTC) + timedelta(hours=1), limit=5)
+    erase_snapshots.erase_old_snapshots(ended_before=datetime.now(UTC) + timedelta(hours=1), limit=5)
     return worker.get(f"runs/{run}/checkpoints/0")
 
 
@@ -367,7 +368,7 @@ def superseded(worker: Caller) -> Reply:
 
 def too_deep(worker: Caller) -> Reply:
     run, _ = a_started_run(worker)
-    for _ in range(lineage.DEEPEST - 1):
+    for _ in range(child_runs.DEEPEST - 1):
         run, _ = a_started_run(worker, parent=run)
     return worker.post("runs", {"key": "k", "title": "A", "parent": run})
 

@@ -14,7 +14,7 @@ from django.test import Client
 
 from ledger import clock
 from reviewqueue import gateway, tasks
-from runs import standing
+from runs import run_status
 from runs.models import Continuation, Decision, Interrupt
 from tests import builders
 from tests.api.calls import (
@@ -103,7 +103,7 @@ def test_an_answer_whose_transaction_is_rolled_back_is_whole_or_not_there(
     left = [breaks]
 
     def store(*args: Any, **named: Any) -> None:
-        standing.store(*args, **named)
+        run_status.store(*args, **named)
         if left[0]:
             left[0] -= 1
             raise OperationalError("database is locked")

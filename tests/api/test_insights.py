@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ledger import clock
-from reviewqueue import authority
-from reviewqueue.insights import Insights, read_insights
-from reviewqueue.insights.scope import scope_of
-from reviewqueue.keys import make_agent_key, make_personal_token
+from reviewqueue import permissions
+from reviewqueue.operations.api_keys import make_agent_key, make_personal_token
+from reviewqueue.queries.insights import Insights, read_insights
+from reviewqueue.queries.insights.scope import scope_of
 from runs.models import Interrupt, Run
 from tests import builders
 from tests.api.calls import Caller
@@ -39,7 +39,7 @@ def read(waits: Any, runs: Any, **wanted: Any) -> Insights:
 
 def test_the_json_has_the_figures_of_the_queries(busy: Quarter):
     reader = a_reader()
-    found = read(authority.visible_interrupts(reader), authority.visible_runs(reader), days=90)
+    found = read(permissions.visible_interrupts(reader), permissions.visible_runs(reader), days=90)
     told = a_lead().get("insights?days=90")
     assert (told.status, told["days"]) == (200, 90)
     assert told["waiting"]["number"] == found.waiting.ages.number

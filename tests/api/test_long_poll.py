@@ -14,13 +14,13 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import connection, transaction
 
-from reviewqueue.api import listening, long_poll
-from reviewqueue.api.listening import Bell
-from reviewqueue.keys import revoke_key
+from reviewqueue.api import long_poll, pg_listener
+from reviewqueue.api.pg_listener import Bell
 from reviewqueue.models import ApiKey
+from reviewqueue.operations.api_keys import revoke_key
 from reviewqueue.serving.thread_shares import Share, ThreadShares, current_share
-from runs.bell import ring
 from runs.models import Continuation
+from runs.notify import ring
 from tests.api.calls import Reply, a_waiting_interrupt, a_worker, somebody
 from tests.own_processes import eventually
 
@@ -172,7 +172,7 @@ def bell(monkeypatch):
     ends_at = time.monotonic() + 60
     while not bell.is_heard and time.monotonic() < ends_at:
         time.sleep(0.01)
-    monkeypatch.setattr(listening, "bell_of_this_process", lambda: bell)
+    monkeypatch.setattr(pg_listener, "bell_of_this_process", lambda: bell)
     monkeypatch.setattr(long_poll, "bell_of_this_process", lambda: bell)
     yield bell
     bell.stop()

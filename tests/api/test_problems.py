@@ -12,7 +12,7 @@ from django.test import Client
 from ledger.errors import Refusal
 from reviewqueue.api import problems
 from reviewqueue.api.problems import PROBLEMS, explained
-from reviewqueue.api.views import callers
+from reviewqueue.api.views import client_identity
 from runs.models import EffectRule
 from tests import builders
 from tests.api.calls import Caller, a_worker
@@ -105,7 +105,7 @@ def broken(error: Exception):
 
 @pytest.mark.django_db
 def test_what_nobody_expected_is_logged_and_not_told(monkeypatch, caplog):
-    monkeypatch.setattr(callers, "query_of", broken(ZeroDivisionError("a secret")))
+    monkeypatch.setattr(client_identity, "query_of", broken(ZeroDivisionError("a secret")))
     reply = a_worker().get("agents/me")
     judge(reply, 500, "internal_error")
     assert "secret" not in str(reply.body)
@@ -114,7 +114,7 @@ def test_what_nobody_expected_is_logged_and_not_told(monkeypatch, caplog):
 
 @pytest.mark.django_db
 def test_a_database_that_does_not_answer_is_busy(monkeypatch):
-    monkeypatch.setattr(callers, "query_of", broken(OperationalError("gone")))
+    monkeypatch.setattr(client_identity, "query_of", broken(OperationalError("gone")))
     reply = a_worker().get("agents/me")
     judge(reply, 503, "busy")
     assert (reply["retryable"], reply.headers["Retry-After"]) == (True, "1")
@@ -125,7 +125,7 @@ def test_an_error_outside_a_view_is_a_problem_too(monkeypatch, caplog):
     def fails(_request):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("reviewqueue.headers.keep_out_of_caches", lambda get_response: fails)
+    monkeypatch.setattr("reviewqueue.middleware.keep_out_of_caches", lambda get_response: fails)
     caplog.set_level(logging.CRITICAL)
     judge(Caller(client=Client(raise_request_exception=False)).get("agents/me"), 500, "internal_error")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reviewqueue.keys import make_agent_key
+from reviewqueue.operations.api_keys import make_agent_key
 from tests import builders
 from tests.api.calls import Caller, a_started_run, a_worker, somebody, the_suspend
 

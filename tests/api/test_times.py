@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reviewqueue.api.times import NotATime, duration_text, moment_text, parse_duration, parse_moment
+from reviewqueue.datetimes import NotATime, duration_text, moment_text, parse_duration, parse_moment
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger.exact import dumps
-from reviewqueue.delivery.models import Delivery
+from ledger.exact_json import dumps
+from reviewqueue.webhooks.models import Delivery
 from tests import builders
 from tests.api.calls import a_worker
 from tests.delivery.receiver import receiver

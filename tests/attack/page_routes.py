@@ -15,11 +15,11 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from ledger import clock
 from ledger.models import Effect
-from reviewqueue.delivery.models import Delivery, DeliveryStatus, WebhookEndpoint
-from runs.expiry import expire_due_interrupts
-from runs.lifecycle import fail_run
+from reviewqueue.webhooks.models import Delivery, DeliveryStatus, WebhookEndpoint
+from runs.external_signals import Told, receive_signal
 from runs.models import Agent, Decision, Event, Interrupt, Run, Signal
-from runs.signals import Told, receive_signal
+from runs.use_cases.expire import expire_due_interrupts
+from runs.use_cases.start_run import fail_run
 from tests import builders
 from tests.pages import desk
 

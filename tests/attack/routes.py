@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reviewqueue.api.urls import v1
-from reviewqueue.delivery import announcing
+from reviewqueue.webhooks import outbox
 from tests import builders
 from tests.api.calls import (
     Caller,
@@ -243,7 +243,7 @@ def _of_webhook(end: str) -> Callable[[World], Good]:
 def _redeliver(world: World) -> Good:
     world.worker.post("webhooks", _webhook())
     world.run()
-    announcing.announce_news(seconds=5)
+    outbox.announce_news(seconds=5)
     return Good(f"deliveries/{world.worker.get('deliveries')['deliveries'][0]['id']}/redeliver", {})
 
 

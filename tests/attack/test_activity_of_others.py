@@ -8,12 +8,12 @@ import pytest
 from django.test import Client
 
 from ledger import clock
-from reviewqueue import dead_letters, inbox, screens
-from reviewqueue import desk as acts
-from reviewqueue.keys import make_agent_key, make_personal_token
-from reviewqueue.pages import live
+from reviewqueue import reviewer_actions as acts
+from reviewqueue.operations.api_keys import make_agent_key, make_personal_token
+from reviewqueue.pages import live_updates
+from reviewqueue.queries import dead_letters, inbox, page_queries
+from runs.external_signals import Told, receive_signal
 from runs.models import Fact, Signal
-from runs.signals import Told, receive_signal
 from tests import builders
 from tests.api.calls import Caller
 from tests.pages import desk
@@ -43,7 +43,7 @@ CALLS_OF_AGENTS = (*CALLS, "events", "signals", "webhooks", "deliveries")
 
 @pytest.fixture(autouse=True)
 def no_quarter_of_a_minute_ends(monkeypatch):
-    monkeypatch.setattr(live, "REDRAWN_AFTER", 10**9)
+    monkeypatch.setattr(live_updates, "REDRAWN_AFTER", 10**9)
 
 
 def read(client: Client, address: str, **headers: str) -> tuple[str, str, str]:
@@ -76,7 +76,7 @@ def zoe() -> Client:
 
 @pytest.mark.parametrize("address", LISTS)
 def test_the_tag_of_a_live_list_is_the_same_whatever_happens_elsewhere(address, monkeypatch):
-    monkeypatch.setattr(live, "REDRAWN_AFTER", 10**9)
+    monkeypatch.setattr(live_updates, "REDRAWN_AFTER", 10**9)
     zoe = a_reviewer_of_an_empty_queue()
     builders.a_waiting_interrupt()
     before = zoe.get(address, headers=LIST)
@@ -126,7 +126,7 @@ class TestPrimaryKeys:
 
     @pytest.fixture(autouse=True)
     def pages_of_one_row(self, monkeypatch):
-        for module, name in ((inbox, "PAGE"), (screens, "RUNS"), (dead_letters, "PAGE")):
+        for module, name in ((inbox, "PAGE"), (page_queries, "RUNS"), (dead_letters, "PAGE")):
             monkeypatch.setattr(module, name, 1)
 
     def test_no_form_of_a_reviewer_holds_the_key_of_a_fact(self):

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from reviewqueue.keys import make_agent_key, make_personal_token, revoke_key
 from reviewqueue.models import ApiKey
+from reviewqueue.operations.api_keys import make_agent_key, make_personal_token, revoke_key
 from tests import builders
 from tests.api.calls import Caller, Reply
 from tests.attack.counts import rows_of_everything

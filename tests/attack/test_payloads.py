@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from ledger.exact import dumps
+from ledger.exact_json import dumps
 from tests.api.calls import Caller, Reply
 from tests.attack.counts import rows_of_everything
 from tests.attack.payloads import MIB, RAW, VALUES, objects, places, pointer, replaced

@@ -17,7 +17,7 @@ from django.core.cache import cache
 from django.http import HttpRequest
 from django.test import Client
 
-from ledger.exact import dumps
+from ledger.exact_json import dumps
 from reviewqueue import tasks
 from reviewqueue.api import authentication
 from tests import builders
@@ -259,7 +259,7 @@ def test_a_task_that_breaks_keeps_no_local_value(log, monkeypatch):
         token = MARKER
         raise RuntimeError(f"planted in {len(token)}")
 
-    monkeypatch.setattr("runs.checking.check_continuation", breaks)
+    monkeypatch.setattr("runs.use_cases.reconcile_facts.check_continuation", breaks)
     with pytest.raises(RuntimeError) as caught:
         tasks.check_continuation("cont_1")
     assert MARKER not in as_told(caught.value)

@@ -146,7 +146,7 @@ def claim_all(benchmark: Benchmark, workers: int, runs: int) -> float:
 
 def show_restarts(benchmark: Benchmark, say: Callable[[str], None], *, runs: int, effects: int = 20) -> None:
     """A failed run with some applied effects is started again and claimed; beside a run that is new, started and claimed."""
-    from reviewqueue.keys import make_personal_token
+    from reviewqueue.operations.api_keys import make_personal_token
     from tests import builders
 
     owner = make_personal_token(builders.a_person("owner@example.org", benchmark.desk.agent.owner.name)).text

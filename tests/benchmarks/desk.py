@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from reviewqueue.keys import make_agent_key, make_personal_token
+from reviewqueue.operations.api_keys import make_agent_key, make_personal_token
 from runs.models import Agent
 from tests import builders
 from tests.benchmarks.load import Call, a_call

@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from ledger import clock
-from reviewqueue import inbox
+from reviewqueue.queries import inbox
 from runs.models import Checkpoint, Event, Interrupt, Run
 from tests import builders
 from tests.benchmarks.desk import Desk

@@ -11,9 +11,9 @@ import pytest
 from playwright.sync_api import Page
 
 from ledger import clock
-from reviewqueue import kill_switch
-from runs.amending import Amendment, amend_wait
+from reviewqueue.operations import kill_switch
 from runs.models import Decision, Run
+from runs.use_cases.amend_interrupt import Amendment, amend_wait
 from tests import builders
 from tests.browser.test_deciding import LINES
 from tests.browser.test_reviewing import choose, decide_elsewhere, lenas, open_wait

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 from playwright.sync_api import Browser, Page, expect
 
-from ledger import clock, exact
-from reviewqueue import desk as acts
-from reviewqueue.delivery.models import Delivery, WebhookEndpoint
-from runs.amending import Amendment, amend_wait
+from ledger import clock, exact_json
+from reviewqueue import reviewer_actions as acts
+from reviewqueue.webhooks.models import Delivery, WebhookEndpoint
 from runs.models import Decision, Event
+from runs.use_cases.amend_interrupt import Amendment, amend_wait
 from tests import builders
 from tests.browser.test_reviewing import choose, lenas, open_wait, sign_in, without_script  # noqa: F401  fixtures
 from tests.pages import desk
@@ -68,7 +68,7 @@ def fill_in(page: Page) -> None:
     page.get_by_role("checkbox", name="Yard").check()
     page.get_by_role("button", name="Send this answer").click()
     expect(page.get_by_role("heading", name="Receipt")).to_be_visible()
-    assert exact.dumps(Decision.objects.get(status="accepted").input) == (
+    assert exact_json.dumps(Decision.objects.get(status="accepted").input) == (
         '{"lines":[{"part":"Drum","amount":2}],"pay":{"days":30},"tags":["urgent","00123"],"areas":["Yard"]}'
     )
 

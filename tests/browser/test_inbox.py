@@ -11,12 +11,12 @@ from django.conf import settings
 from playwright.sync_api import Browser, Page, expect
 
 from ledger import clock
-from reviewqueue import desk as acts
+from reviewqueue import reviewer_actions as acts
 from reviewqueue.gateway import Seen, submit_decision
-from runs.amending import Amendment, amend_wait
 from runs.decisions import Answer
-from runs.expiry import expire_due_interrupts
 from runs.models import Decision, Interrupt
+from runs.use_cases.amend_interrupt import Amendment, amend_wait
+from runs.use_cases.expire import expire_due_interrupts
 from tests import builders
 from tests.api.calls import somebody
 from tests.browser.test_reviewing import choose, decide_elsewhere, lenas, open_wait, sign_in, without_script

@@ -11,12 +11,12 @@ from django.contrib.auth.models import User
 from django.test import Client
 from playwright.sync_api import Browser, Page, expect
 
-from ledger.canonical import digest
-from reviewqueue import desk as acts
+from ledger.digests import digest
+from reviewqueue import reviewer_actions as acts
 from reviewqueue.gateway import Seen, submit_decision
-from runs.amending import Amendment, amend_wait
 from runs.decisions import Answer
 from runs.models import Decision, Interrupt
+from runs.use_cases.amend_interrupt import Amendment, amend_wait
 from tests import builders
 from tests.pages import desk
 from tests.pages.hostile import HIDDEN, MARKUP

@@ -7,8 +7,8 @@ from datetime import timedelta
 from playwright.sync_api import Page, expect
 
 from ledger import clock
-from runs import expiry
 from runs.models import Run
+from runs.use_cases import expire
 from tests import builders
 from tests.browser.test_reviewing import choose, decide_elsewhere, lenas, open_wait, sign_in
 from tests.pages import desk
@@ -91,7 +91,7 @@ def test_row_21_a_run_is_paused_pressed_twice_resumed_and_cancelled_with_reasons
     assert (run.status, run.pause_reason) == ("running", "wait for Monday")
 
     acting_builders.change(run, lease_until=clock.now() - timedelta(seconds=1))
-    assert expiry.release_lapsed_leases(limit=10) == 1
+    assert expire.release_lapsed_leases(limit=10) == 1
     lenas.reload()
     expect(lenas.locator("main")).to_contain_text("Paused")
     control.get_by_text("Resume", exact=True).click()

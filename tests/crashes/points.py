@@ -47,26 +47,26 @@ POINTS = {
     "task row written, not committed": after("reviewqueue.tasks", "enqueue_check"),
     "answer committed, reviewer not told": after("reviewqueue.gateway", "_decide"),
     # the check
-    "check begun, nothing fetched": after("runs.checking", "begin_check"),
-    "facts fetched, not recorded": before("runs.checking", "finish_check"),
-    "check passed, not committed": after("runs.checking", "store"),
+    "check begun, nothing fetched": after("runs.use_cases.reconcile_facts", "begin_check"),
+    "facts fetched, not recorded": before("runs.use_cases.reconcile_facts", "finish_check"),
+    "check passed, not committed": after("runs.use_cases.reconcile_facts", "store"),
     "check committed, task row still there": after("reviewqueue.tasks", "check_continuation"),
     # the claim
-    "lease granted, continuation not leased": before("runs.resuming", "lease_continuation"),
-    "claim written, not committed": after("runs.resuming", "_what_is_claimed"),
-    "claim committed, worker not told": after("runs.resuming", "_claim_next"),
+    "lease granted, continuation not leased": before("runs.use_cases.claim_continuation", "lease_continuation"),
+    "claim written, not committed": after("runs.use_cases.claim_continuation", "_what_is_claimed"),
+    "claim committed, worker not told": after("runs.use_cases.claim_continuation", "_claim_next"),
     # the effect
     "effect intended, not committed": after("ledger.effects", "intend"),
-    "effect intended, worker not told": after("runs.acting", "begin_effect"),
+    "effect intended, worker not told": after("runs.use_cases.begin_effect", "begin_effect"),
     "effect about to be sent": before("tests.crashes.story", "send"),
     "effect done, worker not told": after("tests.crashes.story", "send"),
     "outcome recorded, not committed": after("ledger.effects", "report"),
-    "outcome committed, worker not told": after("runs.acting", "report_effect"),
+    "outcome committed, worker not told": after("runs.use_cases.begin_effect", "report_effect"),
     # the boundary and the end
-    "checkpoint written, not committed": before("runs.safe_points", "acknowledge"),
-    "checkpoint committed, worker not told": after("runs.safe_points", "commit_checkpoint"),
-    "end written, not committed": after("runs.lifecycle", "end_lease"),
-    "end committed, worker not told": after("runs.lifecycle", "complete_run"),
+    "checkpoint written, not committed": before("runs.use_cases.commit_checkpoint", "acknowledge"),
+    "checkpoint committed, worker not told": after("runs.use_cases.commit_checkpoint", "commit_checkpoint"),
+    "end written, not committed": after("runs.use_cases.start_run", "end_lease"),
+    "end committed, worker not told": after("runs.use_cases.start_run", "complete_run"),
 }
 
 

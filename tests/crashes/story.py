@@ -15,12 +15,12 @@ from django_q.signing import SignedPackage
 
 from ledger import clock
 from ledger.models import Effect
-from reviewqueue import authority, gateway, tasks
-from runs import acting, lifecycle, resuming, safe_points, settling
+from reviewqueue import gateway, permissions, tasks
 from runs.checkpoints import Snapshot
 from runs.decisions import Answer
 from runs.facts import AskedFact
 from runs.models import Agent, Connection, Interrupt, Run
+from runs.use_cases import begin_effect, claim_continuation, commit_checkpoint, reconcile_outcomes, start_run
 from tests import builders
 from tests.crashes.receiver import SPECIFICATION, Receiver
 
@@ -96,13 +96,13 @@ def run_tasks() -> None:
 
 def go_on(story: Story) -> bool:
     """Claim the run, order once, reach a boundary, complete. False: there was nothing to claim."""
-    claimed = resuming.claim_continuations(
+    claimed = claim_continuation.claim_continuations(
         agent=story.agent,
         code_versions=set(),
         most=1,
         lease_seconds=60,
         request_key="",
-        still_may_decide=authority.still_may_decide,
+        still_may_decide=permissions.still_may_decide,
     )
     if not claimed:
         return False
@@ -110,16 +110,16 @@ def go_on(story: Story) -> bool:
     if after == 1:
         order_once(story, lease)
         snapshot = Snapshot(step="ordered", state={"ordered": True})
-        safe_points.commit_checkpoint(
+        commit_checkpoint.commit_checkpoint(
             agent=story.agent, run_id=story.run.public_id, token=lease, after=1, snapshot=snapshot, facts=[]
         )
-    lifecycle.complete_run(agent=story.agent, run_id=story.run.public_id, token=lease, result={"ordered": True})
+    start_run.complete_run(agent=story.agent, run_id=story.run.public_id, token=lease, result={"ordered": True})
     return True
 
 
 def order_once(story: Story, lease: str) -> None:
-    begun = acting.begin_effect(
-        still_may_decide=authority.still_may_decide,
+    begun = begin_effect.begin_effect(
+        still_may_decide=permissions.still_may_decide,
         agent=story.agent,
         run_id=story.run.public_id,
         token=lease,
@@ -130,7 +130,7 @@ def order_once(story: Story, lease: str) -> None:
     if begun.perform:
         receipt = send(story)
         assert begun.attempt_token is not None
-        acting.report_effect(
+        begin_effect.report_effect(
             agent=story.agent,
             run_id=story.run.public_id,
             key=story.key,
@@ -177,7 +177,9 @@ def settle_unknown(story: Story) -> int:
     for effect in unknown:
         if story.receiver.arrived(story.key):
             words = {"outcome": "applied", "reason": "The receiver has the order."}
-            settling.settle_unknown(effect_id=effect.pk, person=story.owner, **words)
+            reconcile_outcomes.settle_unknown(effect_id=effect.pk, person=story.owner, **words)
         else:
-            settling.order_effect_again(effect_id=effect.pk, person=story.owner, reason="The receiver has no order.")
+            reconcile_outcomes.order_effect_again(
+                effect_id=effect.pk, person=story.owner, reason="The receiver has no order."
+            )
     return len(unknown)

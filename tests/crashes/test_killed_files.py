@@ -12,10 +12,11 @@ from django.core.files.storage import default_storage
 
 from ledger import clock
 from reviewqueue import tasks
-from runs import offering, safe_points, storing
+from runs import file_storage
 from runs.checkpoints import Snapshot
-from runs.lifecycle import Started, fail_run
 from runs.models import Checkpoint, CheckpointFile, Run
+from runs.use_cases import commit_checkpoint, transfer_file
+from runs.use_cases.start_run import Started, fail_run
 from tests import builders, figures
 from tests.crashes.points import after, before, kill
 
@@ -26,25 +27,28 @@ BYTES = os.urandom(200_000)
 
 #: Point -> whether the next worker finds the checkpoint, and so its file.
 ON_THE_WAY = {
-    "row written ahead, not committed": (after("runs.offering", "write_ahead"), False),
-    "row committed, no byte stored": (before("runs.offering", "put_in_storage"), False),
-    "bytes written, not on the disk": (before("reviewqueue.storage", "write_through"), False),
-    "bytes stored, nobody's": (after("runs.offering", "put_in_storage"), False),
-    "offer written, not committed": (after("runs.offering", "offer"), False),
-    "offer committed, worker not told": (after("runs.offering", "offer_file"), False),
+    "row written ahead, not committed": (after("runs.use_cases.transfer_file", "write_ahead"), False),
+    "row committed, no byte stored": (before("runs.use_cases.transfer_file", "put_in_storage"), False),
+    "bytes written, not on the disk": (before("reviewqueue.operations.storage", "write_through"), False),
+    "bytes stored, nobody's": (after("runs.use_cases.transfer_file", "put_in_storage"), False),
+    "offer written, not committed": (after("runs.use_cases.transfer_file", "offer"), False),
+    "offer committed, worker not told": (after("runs.use_cases.transfer_file", "offer_file"), False),
     "kept, checkpoint not written": (after("runs.checkpoints", "keep_offered"), False),
-    "checkpoint written with it, not committed": (before("runs.safe_points", "acknowledge"), False),
-    "checkpoint committed with it, worker not told": (after("runs.safe_points", "commit_checkpoint"), True),
+    "checkpoint written with it, not committed": (before("runs.use_cases.commit_checkpoint", "acknowledge"), False),
+    "checkpoint committed with it, worker not told": (
+        after("runs.use_cases.commit_checkpoint", "commit_checkpoint"),
+        True,
+    ),
 }
 
 
 def live(started: Started) -> None:
     """Send the file, and commit its checkpoint."""
     lease = {"agent": started.run.agent, "run_id": started.run.public_id, "token": started.lease.token}
-    sent = storing.spool([BYTES])
+    sent = file_storage.spool([BYTES])
     with sent.file:
-        offering.offer_file(**lease, number=1, sent=sent)
-    safe_points.commit_checkpoint(**lease, after=0, snapshot=Snapshot(step="trained", state={}), facts=[])
+        transfer_file.offer_file(**lease, number=1, sent=sent)
+    commit_checkpoint.commit_checkpoint(**lease, after=0, snapshot=Snapshot(step="trained", state={}), facts=[])
 
 
 def on_disk() -> list[Path]:
@@ -87,7 +91,7 @@ def test_a_file_survives_a_kill_or_leaves_nothing(point: str, tmp_path: Path, se
         else:
             assert (taken.checkpoint.number, taken.checkpoint.file) == (0, None)
             live(Started(run=run, lease=taken.lease, created=True))
-        with offering.fetch_file(agent=run.agent, run_id=run.public_id, number=1).bytes.file as found:
+        with transfer_file.fetch_file(agent=run.agent, run_id=run.public_id, number=1).bytes.file as found:
             assert found.read() == BYTES
         sweep_an_hour_later()
         assert (len(on_disk()), run.files.count()) == (1, 1)
@@ -100,9 +104,9 @@ def sweep_an_hour_later() -> None:
 
 
 ON_THE_WAY_OUT = {
-    "given up, not committed": after("runs.files", "_move"),
-    "given up, bytes still there": before("runs.files", "delete_in_storage"),
-    "bytes gone, row not told": after("runs.files", "delete_in_storage"),
+    "given up, not committed": after("runs.checkpoint_files", "_move"),
+    "given up, bytes still there": before("runs.checkpoint_files", "delete_in_storage"),
+    "bytes gone, row not told": after("runs.checkpoint_files", "delete_in_storage"),
 }
 
 
@@ -126,7 +130,7 @@ def test_bytes_that_are_erased_are_erased_once_more_after_a_kill(point: str, tmp
 def test_without_the_row_written_ahead_a_kill_leaves_bytes_that_nobody_knows_of(tmp_path: Path, settings):
     settings.MEDIA_ROOT = tmp_path / "files"
     started = builders.a_running_run()
-    kill(lambda: live(started), at=after("runs.offering", "put_in_storage"), prepare=write_behind)
+    kill(lambda: live(started), at=after("runs.use_cases.transfer_file", "put_in_storage"), prepare=write_behind)
     assert [what.partition(":")[0] for what in halves(started.run)] == ["bytes without a row"]
 
 
@@ -136,4 +140,4 @@ def write_behind() -> None:
     def unsaved(run: Run, *, number: int, digest: str, size: int, now: object) -> CheckpointFile:
         return CheckpointFile(run=run, number=number, name=f"checkpoints/{digest[7:9]}/{digest[7:]}", pk=0)
 
-    offering.write_ahead = unsaved
+    transfer_file.write_ahead = unsaved

@@ -12,9 +12,9 @@ from ledger import clock, compensation
 from ledger.effects import Declared
 from ledger.models import Effect
 from ledger.states import On
-from reviewqueue import authority, tasks
-from runs import acting, control, resuming, returning, settling
+from reviewqueue import permissions, tasks
 from runs.models import Hold, Run
+from runs.use_cases import begin_effect, claim_continuation, control_run, reconcile_outcomes, release_lease
 from tests import builders, figures
 from tests.crashes.points import Point, after, before, kill
 from tests.crashes.receiver import Receiver, a_receiver
@@ -25,17 +25,17 @@ pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 KILLS = 10 if os.environ.get("REVIEWQUEUE_LONG") else 1
 KEYS = ("first", "second", "third")
 POINTS: dict[str, Point] = {
-    "ended, nothing offered yet": before("runs.endings", "_offer_compensation"),
-    "cancel committed, nobody told": after("runs.control", "cancel_run"),
-    "claim written, not committed": after("runs.resuming", "_what_is_claimed"),
-    "claim committed, worker not told": after("runs.resuming", "_claim_next"),
+    "ended, nothing offered yet": before("runs.use_cases.end_run", "_offer_compensation"),
+    "cancel committed, nobody told": after("runs.use_cases.control_run", "cancel_run"),
+    "claim written, not committed": after("runs.use_cases.claim_continuation", "_what_is_claimed"),
+    "claim committed, worker not told": after("runs.use_cases.claim_continuation", "_claim_next"),
     "undo intended, not committed": after("ledger.effects", "intend"),
-    "undo intended, worker not told": after("runs.acting", "begin_effect"),
+    "undo intended, worker not told": after("runs.use_cases.begin_effect", "begin_effect"),
     "undo about to be sent": before(__name__, "send"),
     "undo done, not reported": after(__name__, "send"),
     "undo reported, effect not compensated": before("ledger.compensation", "mark_compensated"),
     "effect compensated, not committed": after("ledger.compensation", "record_undo"),
-    "undo committed, worker not told": after("runs.acting", "report_effect"),
+    "undo committed, worker not told": after("runs.use_cases.begin_effect", "report_effect"),
 }
 IN_DOUBT = {"undo intended, worker not told", "undo about to be sent", "undo done, not reported"}
 ROLLED_BACK = {"undo reported, effect not compensated", "effect compensated, not committed"}
@@ -91,8 +91,8 @@ def a_run_that_acted(receiver: Receiver) -> Undone:
     for key in KEYS:
         words = {"agent": run.agent, "run_id": run.public_id, "key": key}
         declared = Declared(compensation={"name": "undo_it", "arguments": key}, compensate_on=tuple(On.values))
-        begun = acting.begin_effect(
-            still_may_decide=authority.still_may_decide,
+        begun = begin_effect.begin_effect(
+            still_may_decide=permissions.still_may_decide,
             **words,
             token=lease.token,
             name="do_it",
@@ -100,9 +100,9 @@ def a_run_that_acted(receiver: Receiver) -> Undone:
             declared=declared,
         )
         assert begun.attempt_token is not None
-        acting.report_effect(**words, attempt_token=begun.attempt_token, status="applied")
+        begin_effect.report_effect(**words, attempt_token=begun.attempt_token, status="applied")
     words = {"agent": run.agent, "run_id": run.public_id, "token": lease.token}
-    returning.hand_back(**words, reason="retry", detail="")
+    release_lease.hand_back(**words, reason="retry", detail="")
     return Undone(run_pk=run.pk, receiver=receiver)
 
 
@@ -113,12 +113,12 @@ def live(told: Undone) -> None:
 
 def cancel(told: Undone) -> None:
     run_id = told.run.public_id
-    control.cancel_run(run_id=run_id, actor="person:ana@example.org", reason="", check=lambda run: None)
+    control_run.cancel_run(run_id=run_id, actor="person:ana@example.org", reason="", check=lambda run: None)
 
 
 def take_all_back(told: Undone) -> None:
     """What a worker does with a claim: everything it lists, in its order."""
-    claimed = resuming.claim_continuations(
+    claimed = claim_continuation.claim_continuations(
         agent=told.run.agent,
         code_versions=set(),
         most=1,
@@ -128,13 +128,13 @@ def take_all_back(told: Undone) -> None:
     )
     for undone in claimed[0].undone if claimed else []:
         words = {"agent": told.run.agent, "run_id": told.run.public_id, "key": compensation.undo_key(undone)}
-        begun = acting.begin_effect(
-            still_may_decide=authority.still_may_decide, **words, token=claimed[0].lease.token, name="undo_it"
+        begun = begin_effect.begin_effect(
+            still_may_decide=permissions.still_may_decide, **words, token=claimed[0].lease.token, name="undo_it"
         )
         if begun.perform:
             send(told, undone.key)
             assert begun.attempt_token is not None
-            acting.report_effect(**words, attempt_token=begun.attempt_token, status="applied")
+            begin_effect.report_effect(**words, attempt_token=begun.attempt_token, status="applied")
 
 
 def send(told: Undone, key: str) -> str:
@@ -152,8 +152,8 @@ def recover(told: Undone) -> int:
         assert undo.undoes is not None
         assert Hold.objects.filter(run=told.run_pk, kind="unknown_effect", subject=undo.key, lifted_at=None).exists()
         if told.receiver.arrived(told.name(undo.undoes.key)):
-            settling.settle_unknown(effect_id=undo.pk, outcome="applied", person=owner, reason="they have it")
+            reconcile_outcomes.settle_unknown(effect_id=undo.pk, outcome="applied", person=owner, reason="they have it")
         else:
-            settling.order_effect_again(effect_id=undo.pk, person=owner, reason="they have nothing")
+            reconcile_outcomes.order_effect_again(effect_id=undo.pk, person=owner, reason="they have nothing")
     take_all_back(told)
     return len(unknown)

@@ -10,7 +10,7 @@ from django.db import transaction
 from django_q.models import OrmQ
 
 from reviewqueue import gateway, tasks
-from runs import expiry
+from runs.use_cases import expire
 from tests import figures
 from tests.crashes import story
 from tests.crashes.points import POINTS, before, kill
@@ -121,7 +121,7 @@ def test_without_a_task_row_in_the_transaction_only_the_sweep_is_left(receiver: 
 
     story.run_tasks()
     assert told.run.status == "revalidating"
-    assert expiry.due_continuations(limit=10) == [told.run.continuations.get().public_id]
+    assert expire.due_continuations(limit=10) == [told.run.continuations.get().public_id]
     tasks.sweep()
     assert told.run.status == "ready"
 

@@ -24,10 +24,10 @@ pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
 WORKERS = 20 if os.environ.get("REVIEWQUEUE_LONG") else 1
 STOPS = {
-    "before it begins its effect": before("runs.acting", "begin_effect"),
+    "before it begins its effect": before("runs.use_cases.begin_effect", "begin_effect"),
     "with its order sent": after("tests.crashes.story", "send"),
-    "before its checkpoint": before("runs.safe_points", "commit_checkpoint"),
-    "before its end": before("runs.lifecycle", "complete_run"),
+    "before its checkpoint": before("runs.use_cases.commit_checkpoint", "commit_checkpoint"),
+    "before its end": before("runs.use_cases.start_run", "complete_run"),
 }
 
 

@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
-from ledger.exact import ABSENT
-from reviewqueue.delivery import addresses
-from reviewqueue.delivery.addresses import (
+from ledger.exact_json import ABSENT
+from reviewqueue.outbound import address_policy
+from reviewqueue.outbound.address_policy import (
     AddressRefused,
     check_base_url,
     check_fact_path,
@@ -16,7 +16,7 @@ from reviewqueue.delivery.addresses import (
     judge,
     url_of,
 )
-from reviewqueue.delivery.pointers import is_pointer, value_at
+from reviewqueue.outbound.json_pointer import is_pointer, value_at
 
 
 @pytest.fixture(autouse=True)
@@ -145,7 +145,7 @@ def test_a_path_below_the_base_address_is_taken(path):
 
 
 def test_a_base_address_is_called_by_itself_without_a_path():
-    assert addresses.url_of("http://erp.example.org/api", "") == "http://erp.example.org/api"
+    assert address_policy.url_of("http://erp.example.org/api", "") == "http://erp.example.org/api"
 
 
 RFC_6901 = {"foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, " ": 7, "m~n": 8, "-": 9, "01": 10}

@@ -8,10 +8,10 @@ import pytest
 from django.db import transaction
 
 from ledger.probes import Looked
-from reviewqueue.delivery import outbound
-from reviewqueue.delivery.outbound import look_up
+from reviewqueue.outbound import http_client
+from reviewqueue.outbound.http_client import look_up
 from runs.models import Connection
-from runs.probing import Probe
+from runs.use_cases.reconcile_probes import Probe
 from tests.delivery.hostile_server import hostile_server
 
 LIMIT = 1.0
@@ -25,7 +25,7 @@ def server():
 
 @pytest.fixture(autouse=True)
 def a_shorter_clock(monkeypatch):
-    monkeypatch.setattr(outbound, "SECONDS_IN_ALL", LIMIT)
+    monkeypatch.setattr(http_client, "SECONDS_IN_ALL", LIMIT)
 
 
 def look(server, path: str, *, key: str = "order:PR-1", pointer: str = "/spec/version", base: str = "") -> Looked:

@@ -9,11 +9,11 @@ from decimal import Decimal
 import pytest
 from django.db import transaction
 
-from ledger.exact import dumps
-from reviewqueue.delivery import outbound
-from reviewqueue.delivery.outbound import fetch_fact
-from runs.checking import FactToFetch
+from ledger.exact_json import dumps
+from reviewqueue.outbound import http_client
+from reviewqueue.outbound.http_client import fetch_fact
 from runs.models import Connection
+from runs.use_cases.reconcile_facts import FactToFetch
 from tests.delivery.hostile_server import hostile_server
 
 LIMIT = 1.0
@@ -27,7 +27,7 @@ def server():
 
 @pytest.fixture(autouse=True)
 def a_shorter_clock(monkeypatch):
-    monkeypatch.setattr(outbound, "SECONDS_IN_ALL", LIMIT)
+    monkeypatch.setattr(http_client, "SECONDS_IN_ALL", LIMIT)
 
 
 def ask(base_url, path, pointer="/spec/version", secret=""):
@@ -145,7 +145,7 @@ def test_a_name_that_changes_its_address_is_still_called_at_the_judged_one(serve
         address = host if host == "127.0.0.1" else ("127.0.0.1" if len(looked_up) == 1 else "10.0.0.1")
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
 
-    monkeypatch.setattr(outbound.addresses.socket, "getaddrinfo", answer)
+    monkeypatch.setattr(http_client.addresses.socket, "getaddrinfo", answer)
     port = server.server_address[1]
     assert ask(f"http://erp.example.org:{port}", "/good").value == 7
     assert looked_up.count("erp.example.org") == 1
@@ -153,12 +153,12 @@ def test_a_name_that_changes_its_address_is_still_called_at_the_judged_one(serve
 
 
 def test_a_resolver_that_hangs_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(outbound.addresses.socket, "getaddrinfo", lambda *_, **__: time.sleep(LIMIT + 0.5))
+    monkeypatch.setattr(http_client.addresses.socket, "getaddrinfo", lambda *_, **__: time.sleep(LIMIT + 0.5))
     assert "no whole reply" in ask("http://erp.example.org", "/good").trouble
 
 
 def test_a_bug_of_ours_is_trouble_too(monkeypatch):
-    monkeypatch.setattr(outbound, "_secret", lambda _: 1 / 0)
+    monkeypatch.setattr(http_client, "_secret", lambda _: 1 / 0)
     assert ask("http://127.0.0.1", "/good").trouble == "The call failed (ZeroDivisionError)."
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from ledger import clock
 from reviewqueue import tasks
-from reviewqueue.delivery import announcing, deliveries, sending
-from reviewqueue.delivery.models import Delivery, DeliveryStatus, WebhookEndpoint
-from runs import feed
+from reviewqueue.webhooks import deliveries, outbox, sender
+from reviewqueue.webhooks.models import Delivery, DeliveryStatus, WebhookEndpoint
+from runs import event_feed
 from runs.models import Event
 from tests import builders, figures
 from tests.delivery.receiver import receiver
@@ -32,7 +32,7 @@ def delivered(endpoint):
 
 @pytest.mark.proves(20)
 def test_a_dead_endpoint_with_a_backlog_holds_up_nobody(at_home, monkeypatch):
-    monkeypatch.setattr(sending, "SECONDS_OF_A_CALL", 10.0)
+    monkeypatch.setattr(sender, "SECONDS_OF_A_CALL", 10.0)
     well, ill = builders.an_agent("well"), builders.an_agent("ill")
     with receiver() as dead:
         dead.will("silent")
@@ -46,7 +46,7 @@ def test_a_dead_endpoint_with_a_backlog_holds_up_nobody(at_home, monkeypatch):
         others = [got.at - began for got in at_home.got]
         assert delivered(healthy) == 20
         assert len(dead.got) <= 2, "one call at a time, then it rests"
-    assert max(others) < sending.SECONDS_OF_A_CALL, "all of it came while the first call to the dead one was hanging"
+    assert max(others) < sender.SECONDS_OF_A_CALL, "all of it came while the first call to the dead one was hanging"
 
 
 @pytest.mark.proves(20)
@@ -96,14 +96,14 @@ def test_one_message_that_is_refused_lets_the_others_pass(at_home):
 
 @pytest.mark.proves(20)
 def test_a_flooding_agent_is_announced_in_turns(monkeypatch):
-    monkeypatch.setattr(announcing, "EVENTS_AT_ONCE", 5)
+    monkeypatch.setattr(outbox, "EVENTS_AT_ONCE", 5)
     flooding, quiet = builders.an_agent("a-flood"), builders.an_agent("quiet")
     some_runs(flooding, 30)
     some_runs(quiet, 1)
     announce()
     told = Event.objects.get(agent=quiet).announced_at
     assert Event.objects.filter(agent=flooding, announced_at__lt=told).count() <= 5
-    assert not feed.anything_to_number()
+    assert not event_feed.anything_to_number()
 
 
 @pytest.mark.proves(20)
@@ -125,14 +125,14 @@ def test_an_agent_whose_events_break_the_announcer_stops_nobody_else(monkeypatch
     broken, other = builders.an_agent("a-broken"), builders.an_agent("other")
     some_runs(broken, 1)
     some_runs(other, 1)
-    real = announcing.told_of_event
+    real = outbox.told_of_event
 
     def poisoned(event):
         if event.agent_id == broken.pk:
             raise ValueError("poison")
         return real(event)
 
-    monkeypatch.setattr(announcing, "told_of_event", poisoned)
+    monkeypatch.setattr(outbox, "told_of_event", poisoned)
     for agent in (broken, other):
         an_endpoint("http://127.0.0.1:8009/hooks", "run.started", agent=agent)
     assert announce() == 1
@@ -146,14 +146,14 @@ def test_a_message_that_breaks_the_sender_is_put_off(at_home, monkeypatch):
     some_runs(builders.an_agent(), 3)
     announce()
     poison = Delivery.objects.order_by("pk").first()
-    real = sending.begin_attempt
+    real = sender.begin_attempt
 
     def poisoned(due):
         if due.delivery_pk == poison.pk:
             raise ValueError("poison")
         return real(due)
 
-    monkeypatch.setattr(sending, "begin_attempt", poisoned)
+    monkeypatch.setattr(sender, "begin_attempt", poisoned)
     send()
     assert len(at_home.got) == 2
     poison.refresh_from_db()

@@ -15,8 +15,9 @@ import httpcore
 import pytest
 from django.db import transaction
 
-from reviewqueue.delivery import addresses, deliveries, outbound, sending
-from reviewqueue.delivery.models import Delivery, DeliveryAttempt, DeliveryStatus, WebhookEndpoint
+from reviewqueue.outbound import address_policy, http_client
+from reviewqueue.webhooks import deliveries, sender
+from reviewqueue.webhooks.models import Delivery, DeliveryAttempt, DeliveryStatus, WebhookEndpoint
 from tests import builders
 from tests.delivery.webhook_builders import an_endpoint, announce, let_time_pass, send
 
@@ -48,7 +49,7 @@ FAULTS = {
 @pytest.fixture
 def shorter_calls(monkeypatch):
     def shorten(seconds):
-        monkeypatch.setattr(sending, "SECONDS_OF_A_CALL", seconds)
+        monkeypatch.setattr(sender, "SECONDS_OF_A_CALL", seconds)
 
     return shorten
 
@@ -142,7 +143,7 @@ def test_a_call_is_over_in_time_and_reads_little(at_home, shorter_calls, fault, 
     began = time.monotonic()
     send()
     assert time.monotonic() - began < SHORT + 15, "the receiver keeps its silence for 20 seconds"
-    assert len(DeliveryAttempt.objects.get().excerpt) <= sending.LONGEST_EXCERPT
+    assert len(DeliveryAttempt.objects.get().excerpt) <= sender.LONGEST_EXCERPT
 
 
 def test_only_a_short_escaped_beginning_of_a_failure_is_kept(at_home):
@@ -198,7 +199,7 @@ def test_retry_after_may_be_a_date(told, seconds):
 
 def asked_wait(told: bytes):
     response = httpcore.Response(503, headers=[(b"Retry-After", told)])
-    return sending._retry_after(response, now=datetime(2026, 11, 29, 12, tzinfo=UTC))
+    return sender._retry_after(response, now=datetime(2026, 11, 29, 12, tzinfo=UTC))
 
 
 def test_a_call_in_a_transaction_is_refused(at_home):
@@ -208,8 +209,8 @@ def test_a_call_in_a_transaction_is_refused(at_home):
 
 
 def call_in_a_transaction(url):
-    called = outbound.calling(
-        method="POST", url=url, judge=lambda: addresses.check_webhook_url(url), headers=[], seconds=1
+    called = http_client.calling(
+        method="POST", url=url, judge=lambda: address_policy.check_webhook_url(url), headers=[], seconds=1
     )
     with transaction.atomic(), called:
         pass

@@ -6,9 +6,9 @@ import pytest
 from django.db import connection
 
 from ledger import clock
-from reviewqueue.delivery import deliveries
-from reviewqueue.delivery.models import Delivery, DeliveryStatus
-from runs import feed
+from reviewqueue.webhooks import deliveries
+from reviewqueue.webhooks.models import Delivery, DeliveryStatus
+from runs import event_feed
 from runs.models import Event
 from tests import builders
 from tests.delivery.webhook_builders import an_endpoint
@@ -62,9 +62,9 @@ def plans(captured) -> list[str]:
 @pytest.mark.parametrize(
     "look",
     [
-        lambda _: feed.anything_to_number(),
-        lambda _: feed.agents_with_news(),
-        lambda agent: list(feed.events_after(agent_id=agent.pk, after=ROWS - 100)[:50]),
+        lambda _: event_feed.anything_to_number(),
+        lambda _: event_feed.agents_with_news(),
+        lambda agent: list(event_feed.events_after(agent_id=agent.pk, after=ROWS - 100)[:50]),
         lambda _: deliveries.anything_to_deliver(),
         lambda _: deliveries.due_messages(most=16),
         lambda _: deliveries.give_up_overdue(limit=200),

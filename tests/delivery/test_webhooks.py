@@ -13,9 +13,9 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from ledger import clock
 from ledger.errors import KeyReused, NotFound, PayloadInvalid
-from reviewqueue.delivery import deliveries, endpoints, signing
-from reviewqueue.delivery.announcements import READY, TYPES
-from reviewqueue.delivery.models import (
+from reviewqueue.webhooks import deliveries, endpoints, signing
+from reviewqueue.webhooks.event_types import READY, TYPES
+from reviewqueue.webhooks.models import (
     DELIVERY_MOVES,
     Delivery,
     DeliveryAttempt,
@@ -23,9 +23,9 @@ from reviewqueue.delivery.models import (
     WebhookEndpoint,
     WebhookSecret,
 )
-from runs import control
 from runs.errors import NotReady, RateLimited
 from runs.models import Continuation, Event
+from runs.use_cases import control_run
 from tests import builders
 from tests.delivery.webhook_builders import an_endpoint, announce, announce_and_send, let_time_pass, send
 
@@ -70,7 +70,9 @@ def test_no_message_holds_an_answer_a_name_or_a_reason(at_home):
     an_endpoint(at_home.url)
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, builders.a_reviewer("secret.reviewer@example.org"), "reject", message="secret words")
-    control.cancel_run(run_id=interrupt.run.public_id, actor="person:secret", reason="secret", check=lambda run: None)
+    control_run.cancel_run(
+        run_id=interrupt.run.public_id, actor="person:secret", reason="secret", check=lambda run: None
+    )
     announce_and_send()
     assert len(at_home.got) >= 4
     for got in at_home.got:
@@ -150,7 +152,7 @@ def test_the_order_can_be_told_from_the_messages_when_the_first_one_failed(at_ho
     at_home.will("broken", 200)
     interrupt = an_answered_wait()
     run_id = interrupt.run.public_id
-    control.cancel_run(run_id=run_id, actor="person:ana", reason="no more", check=lambda run: None)
+    control_run.cancel_run(run_id=run_id, actor="person:ana", reason="no more", check=lambda run: None)
     announce_and_send()
     let_time_pass()
     send()
@@ -191,9 +193,9 @@ def test_a_continuation_that_left_ready_is_not_announced(at_home, how):
     if how == "claimed":
         builders.claim(interrupt.run.agent)
     elif how == "paused":
-        control.pause_run(run_id=run_id, actor="person:ana", reason="", check=lambda run: None)
+        control_run.pause_run(run_id=run_id, actor="person:ana", reason="", check=lambda run: None)
     else:
-        control.cancel_run(run_id=run_id, actor="person:ana", reason="", check=lambda run: None)
+        control_run.cancel_run(run_id=run_id, actor="person:ana", reason="", check=lambda run: None)
     send()
     assert at_home.got == []
     delivery = Delivery.objects.get()
@@ -205,9 +207,9 @@ def test_what_a_pause_held_is_announced_after_it(at_home):
     an_endpoint(at_home.url, READY)
     interrupt = an_answered_wait()
     run_id = interrupt.run.public_id
-    control.pause_run(run_id=run_id, actor="person:ana", reason="", check=lambda run: None)
+    control_run.pause_run(run_id=run_id, actor="person:ana", reason="", check=lambda run: None)
     announce_and_send()
-    control.resume_run(run_id=run_id, actor="person:ana", reason="", check=lambda run: None)
+    control_run.resume_run(run_id=run_id, actor="person:ana", reason="", check=lambda run: None)
     builders.check(Continuation.objects.get().public_id)
     announce_and_send()
     assert [json.loads(got.body)["type"] for got in at_home.got] == [READY]

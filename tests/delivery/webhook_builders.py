@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 
 from ledger import clock
-from reviewqueue.delivery import announcing, endpoints, sending
-from reviewqueue.delivery.announcements import TYPES
-from reviewqueue.delivery.endpoints import EndpointRequest, Registered
-from reviewqueue.delivery.models import Delivery, DeliveryStatus, WebhookEndpoint
+from reviewqueue.webhooks import endpoints, outbox, sender
+from reviewqueue.webhooks.endpoints import EndpointRequest, Registered
+from reviewqueue.webhooks.event_types import TYPES
+from reviewqueue.webhooks.models import Delivery, DeliveryStatus, WebhookEndpoint
 from tests import builders
 
 _numbers = itertools.count(1)
@@ -20,11 +20,11 @@ def an_endpoint(url: str, *events: str, agent=None, **asked) -> Registered:
 
 
 def announce() -> int:
-    return announcing.announce_news(seconds=10)
+    return outbox.announce_news(seconds=10)
 
 
 def send(seconds: float = 5) -> int:
-    return sending.deliver_due_messages(seconds=seconds)
+    return sender.deliver_due_messages(seconds=seconds)
 
 
 def announce_and_send() -> int:

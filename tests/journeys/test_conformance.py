@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from ledger.exact import dumps
-from reviewqueue.api.described.document import document
+from ledger.exact_json import dumps
+from reviewqueue.api.openapi.document import document
 from tests import figures
 from tests.running_desk import Desk, running_desk
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from ledger.exact import dumps
+from ledger.exact_json import dumps
 from tests.api.calls import a_started_run, a_worker, somebody, the_suspend, the_wait
 from tests.docs_session import blocks_of
 

@@ -20,11 +20,11 @@ from django.db import transaction
 from ledger import clock
 from ledger.errors import NotFound
 from ledger.models import Effect
-from reviewqueue import authority, desk
-from runs import control, expiry
+from reviewqueue import permissions, reviewer_actions
 from runs.errors import AlreadyDecided, ApprovalLost, ApprovalRequired, NotPermitted, SelfReview
-from runs.lifecycle import Started
 from runs.models import Continuation, Permit, Policy, Queue, Run
+from runs.use_cases import control_run, expire
+from runs.use_cases.start_run import Started
 from runs.votes import tally
 from tests import builders
 from tests.runs.acting_builders import a_rule, begin, report
@@ -83,7 +83,7 @@ class Scene:
     def approve(self) -> None:
         if self.by_default:
             builders.move_deadline(self.interrupt, clock.now())
-            assert expiry.expire_due_interrupts(limit=9) == 1
+            assert expire.expire_due_interrupts(limit=9) == 1
             return
         for person in (self.ana, self.ben)[: self.quorum]:
             builders.decide(self.interrupt, person)
@@ -162,7 +162,7 @@ def restored(scene: Scene) -> None:
 def assigned_to_another(scene: Scene) -> None:
     try:
         others = [scene.ben, scene.cem][: scene.quorum]
-        desk.assign(responder=scene.lea, interrupt_id=scene.interrupt.public_id, people=others)
+        reviewer_actions.assign(responder=scene.lea, interrupt_id=scene.interrupt.public_id, people=others)
     except AlreadyDecided:
         raise CannotHappen from None
 
@@ -184,7 +184,7 @@ def escalated(scene: Scene) -> None:
         raise CannotHappen
     builders.a_reviewer("ben@example.org", "directors")
     builders.move_deadline(scene.interrupt, clock.now())
-    assert expiry.expire_due_interrupts(limit=9) == 1
+    assert expire.expire_due_interrupts(limit=9) == 1
 
 
 def queue_is_not_allowed_any_more(scene: Scene) -> None:
@@ -346,13 +346,13 @@ def restarted(scene: Scene, lose: Callable[[Scene], None]) -> str:
     scene.open()
     scene.approve()
     scene.claim()
-    operator = builders.a_person("olga@example.org", authority.OPERATORS)
+    operator = builders.a_person("olga@example.org", permissions.OPERATORS)
     by = {"run_id": scene.run.public_id, "reason": "again", "check": lambda run: None}
-    control.cancel_run(actor="person:olga@example.org", **by)
+    control_run.cancel_run(actor="person:olga@example.org", **by)
     builders.end_lease_now(scene.run, clock.now())
-    expiry.release_lapsed_leases(limit=9)
+    expire.release_lapsed_leases(limit=9)
     lose(scene)
-    control.restart_run(person=operator, **by)
+    control_run.restart_run(person=operator, **by)
     return scene.act(scene.claim(), request_key="after the restart")
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from runs.errors import AlreadyDecided, StaleVersion
-from runs.lifecycle import complete_run
 from runs.models import Run
 from runs.timeline import find_break
+from runs.use_cases.start_run import complete_run
 from tests import builders
 
 pytestmark = pytest.mark.django_db

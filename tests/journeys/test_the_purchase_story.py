@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from reviewqueue import tasks
-from reviewqueue.keys import make_agent_key, make_personal_token
+from reviewqueue.operations.api_keys import make_agent_key, make_personal_token
 from runs.models import Connection, Interrupt, Run
 from runs.timeline import find_break
 from tests import builders

@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from reviewqueue import tasks
-from reviewqueue.demo.world import BUYER, a_mail, remembered
+from reviewqueue.demo.setup import BUYER, a_mail, remembered
 from reviewqueue.management.commands.demo import where_the_purchase_stands
-from runs.control import cancel_run, restart_run
 from runs.models import Interrupt, Run
+from runs.use_cases.control_run import cancel_run, restart_run
 from tests import builders
 from tests.journeys.test_the_purchase_story import CERTIFICATE, DEMO, World, world
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.canonical import canonical, digest, plain_decimal
-from ledger.exact import parse
+from ledger.digests import canonical, digest, plain_decimal
+from ledger.exact_json import parse
 from tests.ledger.test_exact import NUMBERS, VALUES
 
 #: JSON text -> its canonical text. The digest is ``rq1:`` and the SHA-256 of that text in UTF-8.

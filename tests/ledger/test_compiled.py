@@ -10,9 +10,9 @@ from django.contrib.auth.models import Group, User
 from django.db import NotSupportedError, connection, transaction
 from django.db.models import Exists, OuterRef, Value
 
-from ledger import clock, compiled, exact
-from ledger.compiled import Compiled, CompiledUpdate, Present
+from ledger import clock, exact_json, prepared_queries
 from ledger.models import Effect, Order
+from ledger.prepared_queries import Compiled, CompiledUpdate, Present
 from ledger.transactions import use_case
 from tests.ledger.effect_builders import LATER, a_person, intend
 from tests.unguarded import without_guards
@@ -33,7 +33,7 @@ def two_effects() -> list[Effect]:
 def test_it_reads_what_its_queryset_reads():
     effects = two_effects()
     owned = Effect.objects.select_related("owner").annotate(answer=Value(42)).order_by("id")
-    query = Compiled(lambda: owned.filter(scope=compiled.text("scope")))
+    query = Compiled(lambda: owned.filter(scope=prepared_queries.text("scope")))
 
     read = query.all(scope=effects[0].scope)
 
@@ -46,7 +46,7 @@ def test_it_reads_what_its_queryset_reads():
 
 def test_a_joined_row_costs_no_second_statement(django_assert_num_queries):
     two_effects()
-    query = Compiled(lambda: Effect.objects.select_related("owner").filter(key=compiled.text("key")))
+    query = Compiled(lambda: Effect.objects.select_related("owner").filter(key=prepared_queries.text("key")))
     with django_assert_num_queries(1):
         effect = query.first(key="order:1")
         assert effect is not None
@@ -59,7 +59,7 @@ def test_it_is_built_once_and_asked_with_other_values():
 
     def build():
         built.append(1)
-        return Effect.objects.filter(key=compiled.text("key"))
+        return Effect.objects.filter(key=prepared_queries.text("key"))
 
     query = Compiled(build)
     assert [query.first(key=key).key for key in ("order:1", "order:2")] == ["order:1", "order:2"]
@@ -72,7 +72,7 @@ def test_it_is_built_once_and_asked_with_other_values():
 
 def test_values_come_as_plain_tuples():
     two_effects()
-    query = Compiled(lambda: Effect.objects.filter(name=compiled.text("name")).values_list("key", "call"))
+    query = Compiled(lambda: Effect.objects.filter(name=prepared_queries.text("name")).values_list("key", "call"))
     [name] = {effect.name for effect in Effect.objects.all()}
     assert sorted(key for key, _ in query.all(name=name)) == ["order:1", "order:2"]
     assert all(call["name"] == name for _, call in query.all(name=name)), "the field's own conversion"
@@ -80,7 +80,7 @@ def test_values_come_as_plain_tuples():
 
 def test_times_are_given_as_the_field_gives_them():
     [effect, _] = two_effects()
-    query = Compiled(lambda: Effect.objects.filter(created_at__lt=compiled.moment("before")).values_list("pk"))
+    query = Compiled(lambda: Effect.objects.filter(created_at__lt=prepared_queries.moment("before")).values_list("pk"))
     just_after = effect.created_at + timedelta(microseconds=1)
     assert (effect.pk,) in query.all(before=just_after)
     assert (effect.pk,) not in query.all(before=effect.created_at)
@@ -91,8 +91,8 @@ def test_values_may_stand_in_a_list_and_in_a_subquery():
     person.groups.add(Group.objects.create(name="reviewers"))
     query = Compiled(
         lambda: User.objects.filter(
-            Exists(Group.objects.filter(user=OuterRef("pk"), name=compiled.text("group"))),
-            username__in=[compiled.text("one"), compiled.text("other")],
+            Exists(Group.objects.filter(user=OuterRef("pk"), name=prepared_queries.text("group"))),
+            username__in=[prepared_queries.text("one"), prepared_queries.text("other")],
         )
     )
     assert query.all(group="reviewers", one="ben@example.org", other="ana@example.org") == [person]
@@ -113,30 +113,31 @@ def test_a_row_is_inserted_as_save_would():
     [saved, _] = two_effects()
     fields = {name: value for name, value in columns(saved).items() if name not in {"id", "_owner_cache"}}
     fields |= {"public_id": "eff_other", "key": "order:3"}
-    made = compiled.insert(Effect(**fields))
+    made = prepared_queries.insert(Effect(**fields))
     assert columns(Effect.objects.get(pk=made.pk)) == columns(saved) | {**fields, "id": made.pk}
     assert (made._state.adding, made._state.db) == (False, "default")
-    again = compiled.insert(Effect(**fields | {"public_id": "eff_third", "key": "order:4", "error": "a word"}))
+    again = prepared_queries.insert(Effect(**fields | {"public_id": "eff_third", "key": "order:4", "error": "a word"}))
     assert again.pk > made.pk
     assert Effect.objects.get(pk=again.pk).error == "a word", "each row has its own values"
 
 
 def test_times_that_a_field_fills_in_are_filled_in():
-    order = compiled.insert(Order(effect=two_effects()[0], person=a_person(), reason="lost", ordered_at=LATER))
+    order = prepared_queries.insert(Order(effect=two_effects()[0], person=a_person(), reason="lost", ordered_at=LATER))
     assert Order.objects.get(pk=order.pk).ordered_at == LATER
 
 
 def test_an_update_writes_its_columns_and_counts_its_rows():
     [first, second] = two_effects()
     write = CompiledUpdate(
-        lambda: Effect.objects.filter(pk=compiled.number("pk"), status__in=["intended"]), ["error", "receipt", "owner"]
+        lambda: Effect.objects.filter(pk=prepared_queries.number("pk"), status__in=["intended"]),
+        ["error", "receipt", "owner"],
     )
     other = Group.objects.create(name="others")
     with without_guards():
         assert write.write(pk=first.pk, error="late", receipt={"b": 1, "a": Decimal("1.00")}, owner=other.pk) == 1
     first.refresh_from_db()
     assert (first.error, first.owner) == ("late", other)
-    assert exact.dumps(first.receipt) == '{"b":1,"a":1.00}'
+    assert exact_json.dumps(first.receipt) == '{"b":1,"a":1.00}'
     second.refresh_from_db()
     assert second.error == ""
     Effect.objects.update(status="unknown")
@@ -147,7 +148,7 @@ def test_an_update_writes_its_columns_and_counts_its_rows():
 def test_on_postgresql_a_text_is_prepared_once_with_its_constants_in_it():
     """One plan for all values: which partial index fits is told by what the text itself says."""
     two_effects()
-    unknown = Effect.objects.filter(status="intended", name__contains="100%", key=compiled.text("key"))
+    unknown = Effect.objects.filter(status="intended", name__contains="100%", key=prepared_queries.text("key"))
     query = Compiled(lambda: unknown.values_list("key", flat=True).order_by("id"))
     for key in ("order:1", "order:2", "it's 100%s"):
         query.all(key=key)
@@ -166,8 +167,8 @@ def test_on_postgresql_a_text_is_prepared_once_with_its_constants_in_it():
 def test_a_table_that_changes_under_an_open_connection_is_read_and_written_all_the_same(in_a_use_case: bool):
     """PostgreSQL refuses what was prepared before: once, for as long as the connection lives, without what is done here."""
     Group.objects.create(name="a")
-    query = Compiled(lambda: Group.objects.filter(name=compiled.text("name")))
-    write = CompiledUpdate(lambda: Group.objects.filter(name=compiled.text("which")), ["name"])
+    query = Compiled(lambda: Group.objects.filter(name=prepared_queries.text("name")))
+    write = CompiledUpdate(lambda: Group.objects.filter(name=prepared_queries.text("which")), ["name"])
 
     def verb() -> list[str]:
         assert write.write(which="a", name="a") == 1
@@ -188,6 +189,6 @@ def test_a_table_that_changes_under_an_open_connection_is_read_and_written_all_t
 @pytest.mark.postgresql
 @pytest.mark.django_db(transaction=True)
 def test_another_fault_of_a_statement_is_told_as_it_is():
-    locked = Compiled(lambda: Group.objects.filter(name=compiled.text("name")).select_for_update().distinct())
+    locked = Compiled(lambda: Group.objects.filter(name=prepared_queries.text("name")).select_for_update().distinct())
     with pytest.raises(NotSupportedError), transaction.atomic():
         locked.all(name="a")

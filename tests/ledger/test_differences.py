@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger import exact
-from ledger.canonical import digest
-from ledger.differences import Difference, differences_between, is_same
+from ledger import exact_json
+from ledger.digests import digest
+from ledger.json_diff import Difference, differences_between, is_same
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab/~", max_size=3),
@@ -38,17 +38,17 @@ def test_members_entries_and_what_is_not_there():
     after = {"amount": "180000.00", "lines": [{"part": "hook"}, {"part": "pin"}], "cost_centre": "00123", "a/b~": 2}
     assert shown(before, after) == [
         ("/amount", "184000.00", "180000.00"),
-        ("/lines/1", {"part": "rope"}, exact.ABSENT),
-        ("/note", None, exact.ABSENT),
+        ("/lines/1", {"part": "rope"}, exact_json.ABSENT),
+        ("/note", None, exact_json.ABSENT),
         ("/a~1b~0", 1, 2),
-        ("/cost_centre", exact.ABSENT, "00123"),
+        ("/cost_centre", exact_json.ABSENT, "00123"),
     ]
 
 
 def test_a_number_and_its_text_differ_and_two_spellings_of_a_number_do_not():
     assert shown({"n": 1}, {"n": "1"}) == [("/n", 1, "1")]
-    assert shown({"n": exact.parse("1")}, {"n": exact.parse("1.0")}) == []
-    assert not is_same(None, exact.ABSENT)
+    assert shown({"n": exact_json.parse("1")}, {"n": exact_json.parse("1.0")}) == []
+    assert not is_same(None, exact_json.ABSENT)
 
 
 def test_no_more_than_asked_for_are_returned():

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ledger import differences
-from ledger.differences import differences_between
+from ledger import json_diff
+from ledger.json_diff import differences_between
 
 MANY = 200_000  # differences: more than there are, so that every place is compared
 
@@ -31,7 +31,7 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_twice_the_size_takes_about_twice_the_steps(shape: str, monkeypatch: pytest.MonkeyPatch):
     steps = {"count": 0}
-    digest, compare = differences.digest, differences._Comparison.differences
+    digest, compare = json_diff.digest, json_diff._Comparison.differences
     opcodes = difflib.SequenceMatcher.find_longest_match
 
     def counted_digest(value: Any) -> str:
@@ -46,8 +46,8 @@ def test_twice_the_size_takes_about_twice_the_steps(shape: str, monkeypatch: pyt
         steps["count"] += 1
         return opcodes(*given, **named)
 
-    monkeypatch.setattr(differences, "digest", counted_digest)
-    monkeypatch.setattr(differences._Comparison, "differences", counted_compare)
+    monkeypatch.setattr(json_diff, "digest", counted_digest)
+    monkeypatch.setattr(json_diff._Comparison, "differences", counted_compare)
     monkeypatch.setattr(difflib.SequenceMatcher, "find_longest_match", counted_match)
     counts = []
     for number in (2_000, 4_000):

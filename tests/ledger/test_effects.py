@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 from django.db import IntegrityError, transaction
 
-from ledger import attempts, consulting, effects
+from ledger import attempt_tokens, effect_queries, effects
 from ledger.effects import Intended
 from ledger.errors import AlreadySettled, InDoubt, KeyReused, NotFound, Refusal, WasCompensated
-from ledger.exact import parse
+from ledger.exact_json import parse
 from ledger.models import Effect, EffectReport, Order
 from ledger.states import MOVES, EffectStatus
 from tests.ledger.effect_builders import (
@@ -252,11 +252,11 @@ def test_the_verbs_refuse_to_work_outside_a_transaction(transactional_db):
 
 
 def test_an_attempt_token_is_good_for_its_effect_alone():
-    token = attempts.attempt_token(RUN, KEY, 1)
-    assert attempts.attempt_of(token, RUN, KEY) == 1
-    assert attempts.attempt_of(token, "run_other", KEY) is None
-    assert attempts.attempt_of(token, RUN, "other") is None
-    assert attempts.attempt_of("att_1_" + "0" * 64, RUN, KEY) is None
+    token = attempt_tokens.attempt_token(RUN, KEY, 1)
+    assert attempt_tokens.attempt_of(token, RUN, KEY) == 1
+    assert attempt_tokens.attempt_of(token, "run_other", KEY) is None
+    assert attempt_tokens.attempt_of(token, RUN, "other") is None
+    assert attempt_tokens.attempt_of("att_1_" + "0" * 64, RUN, KEY) is None
 
 
 @pytest.mark.proves(6)
@@ -365,11 +365,11 @@ def test_an_awaited_effect_has_its_own_time():
     effects.await_effects(scope=RUN, settle_by={KEY: LATER})
     assert effects.doubt_effects(scope=RUN, fence=1, now=NOON, by="system:lease_end") == []
     just_before = LATER - timedelta(microseconds=1)
-    assert consulting.overdue_scopes(before=just_before, limit=20) == []
+    assert effect_queries.overdue_scopes(before=just_before, limit=20) == []
     assert effects.doubt_overdue(scope=RUN, now=just_before, by="system:sweep") == []
-    assert consulting.overdue_scopes(before=LATER, limit=20) == [RUN]
+    assert effect_queries.overdue_scopes(before=LATER, limit=20) == [RUN]
     assert [effect.key for effect in effects.doubt_overdue(scope=RUN, now=LATER, by="system:sweep")] == [KEY]
-    assert consulting.overdue_scopes(before=LATER, limit=20) == []
+    assert effect_queries.overdue_scopes(before=LATER, limit=20) == []
 
 
 def test_the_questions_are_what_is_unknown_and_not_ordered_again():
@@ -378,18 +378,18 @@ def test_the_questions_are_what_is_unknown_and_not_ordered_again():
     an_effect("unknown", key="c", repeat="harmless")
     an_effect("applied", key="d")
     order(ordered)
-    assert [effect.pk for effect in consulting.effects_in_question(RUN)] == [asked.pk]
-    assert [effect.key for effect in consulting.open_effects(RUN)] == ["a", "b", "c"]
-    assert [effect.key for effect in consulting.consult(RUN).effects] == ["a", "b", "c", "d"]
+    assert [effect.pk for effect in effect_queries.effects_in_question(RUN)] == [asked.pk]
+    assert [effect.key for effect in effect_queries.open_effects(RUN)] == ["a", "b", "c"]
+    assert [effect.key for effect in effect_queries.consult(RUN).effects] == ["a", "b", "c", "d"]
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_a_spent_permit_is_found_also_where_its_effect_is_not_listed(is_whole):
     spent = an_effect("applied", key="a", permit_ref="pmt_spent")
     an_effect("failed", key="b", permit_ref="pmt_failed")
-    consulted = consulting.consult(RUN) if is_whole else consulting.Consulted(effects=[], is_whole=False)
+    consulted = effect_queries.consult(RUN) if is_whole else effect_queries.Consulted(effects=[], is_whole=False)
     permits = ["pmt_spent", "pmt_failed", "pmt_new"]
-    assert consulting.spent_permits(consulted, permits, statuses={"applied"}) == {spent.permit_ref}
+    assert effect_queries.spent_permits(consulted, permits, statuses={"applied"}) == {spent.permit_ref}
 
 
 # --- people -----------------------------------------------------------------------------------------------------------

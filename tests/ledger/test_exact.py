@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ledger import exact
-from ledger.canonical import digest
+from ledger import exact_json
+from ledger.digests import digest
 from ledger.errors import PayloadInvalid
 from ledger.models import Effect
 from tests.ledger.effect_builders import intend
@@ -31,7 +31,7 @@ VALUES = st.recursive(
 
 def told(text: str | bytes) -> str:
     with pytest.raises(PayloadInvalid) as refused:
-        exact.parse(text)
+        exact_json.parse(text)
     assert refused.value.code == "payload_invalid"
     assert refused.value.errors[0].pointer == ""
     return refused.value.errors[0].message
@@ -47,51 +47,51 @@ def told(text: str | bytes) -> str:
     ],
 )  # fmt: skip
 def test_what_was_sent_comes_back_as_sent(text):
-    assert exact.dumps(exact.parse(text)) == text
-    assert exact.dumps(exact.parse(text.encode())) == text
+    assert exact_json.dumps(exact_json.parse(text)) == text
+    assert exact_json.dumps(exact_json.parse(text.encode())) == text
 
 
 @pytest.mark.parametrize(
     ("sent", "back"), [("1e2", "1E+2"), ("1E+2", "1E+2"), ("1.5e3", "1.5E+3"), ("1e-7", "0.0000001"), ("-0", "0")]
 )
 def test_only_an_exponent_is_spelt_anew(sent, back):
-    assert exact.dumps(exact.parse(sent)) == back
-    assert digest(exact.parse(sent)) == digest(exact.parse(back))
+    assert exact_json.dumps(exact_json.parse(sent)) == back
+    assert digest(exact_json.parse(sent)) == digest(exact_json.parse(back))
 
 
 @pytest.mark.parametrize("sent", ["1." + "2" * 390 + "e-308", "999." + "9" * 393 + "e-7", "0." + "9" * 395 + "e-9"])
 def test_a_long_fraction_with_an_exponent_can_be_read_again(sent):
-    back = exact.dumps(exact.parse(sent))
-    assert exact.parse(back) == exact.parse(sent)
+    back = exact_json.dumps(exact_json.parse(sent))
+    assert exact_json.parse(back) == exact_json.parse(sent)
 
 
 def test_no_float_comes_out():
-    assert [type(number) for number in exact.parse("[1, 1.0, 1e0, -0.0]")] == [int, Decimal, Decimal, Decimal]
+    assert [type(number) for number in exact_json.parse("[1, 1.0, 1e0, -0.0]")] == [int, Decimal, Decimal, Decimal]
 
 
 @given(VALUES)
 @example({"a": [Decimal("1.10"), None, {"": ""}]})
 def test_every_value_survives_a_round_trip(value):
-    again = exact.parse(exact.dumps(value))
-    assert exact.dumps(again) == exact.dumps(value)
+    again = exact_json.parse(exact_json.dumps(value))
+    assert exact_json.dumps(again) == exact_json.dumps(value)
     assert digest(again) == digest(value)
 
 
 @given(VALUES)
 def test_what_we_print_is_json_to_others(value):
-    json.loads(exact.dumps(value))
+    json.loads(exact_json.dumps(value))
 
 
 @given(st.text())
 def test_no_text_gets_through_but_as_json_or_as_a_problem(text):
     with contextlib.suppress(PayloadInvalid):
-        exact.dumps(exact.parse(text)).encode()
+        exact_json.dumps(exact_json.parse(text)).encode()
 
 
 @given(st.binary(max_size=40))
 def test_no_bytes_get_through_but_as_json_or_as_a_problem(body):
     with contextlib.suppress(PayloadInvalid):
-        exact.dumps(exact.parse(body)).encode()
+        exact_json.dumps(exact_json.parse(body)).encode()
 
 
 NUMBER_LEXEMES = st.from_regex(r"-?(0|[1-9][0-9]{0,400})(\.[0-9]{1,400})?([eE][-+]?[0-9]{1,25})?", fullmatch=True)
@@ -102,8 +102,8 @@ NUMBER_LEXEMES = st.from_regex(r"-?(0|[1-9][0-9]{0,400})(\.[0-9]{1,400})?([eE][-
 @example("1e-99999999999999999999")
 def test_no_number_gets_through_but_as_json_or_as_a_problem(lexeme):
     with contextlib.suppress(PayloadInvalid):
-        value = exact.parse(lexeme)
-        assert digest(exact.parse(exact.dumps(value))) == digest(value)
+        value = exact_json.parse(lexeme)
+        assert digest(exact_json.parse(exact_json.dumps(value))) == digest(value)
 
 
 @pytest.mark.parametrize(
@@ -148,24 +148,24 @@ def test_what_is_no_json_is_refused_with_its_place(text):
 
 
 def test_a_whole_pair_of_surrogates_is_one_character():
-    assert exact.parse('"\\ud83c\\udfd7"') == "\U0001f3d7"
+    assert exact_json.parse('"\\ud83c\\udfd7"') == "\U0001f3d7"
 
 
 def test_exactly_the_limits_are_allowed():
-    assert exact.depth(exact.parse("[" * 64 + "]" * 64)) == 64
-    exact.parse("9" * 309)
-    exact.parse("0." + "1" * 398)
-    exact.parse("9.9e308")
+    assert exact_json.depth(exact_json.parse("[" * 64 + "]" * 64)) == 64
+    exact_json.parse("9" * 309)
+    exact_json.parse("0." + "1" * 398)
+    exact_json.parse("9.9e308")
 
 
 def test_brackets_in_texts_are_not_depth():
-    exact.parse('["' + "[" * 200 + '"]')
+    exact_json.parse('["' + "[" * 200 + '"]')
 
 
 @pytest.mark.parametrize("value", [{1, 2}, object(), [object()]])
 def test_what_is_no_json_value_is_not_printed(value):
     with pytest.raises(TypeError):
-        exact.dumps(value)
+        exact_json.dumps(value)
 
 
 # --- the field --------------------------------------------------------------------------------------------------------
@@ -184,9 +184,9 @@ FIELD_CASES = [
 @pytest.mark.django_db
 @pytest.mark.parametrize("text", FIELD_CASES)
 def test_the_database_keeps_the_text(text):
-    value: Any = exact.parse(text)
+    value: Any = exact_json.parse(text)
     effect = intend(arguments=value).effect
     Effect.objects.filter(pk=effect.pk).update(receipt=value)
     kept = Effect.objects.get(pk=effect.pk)
-    assert exact.dumps(kept.call["arguments"]) == text
-    assert exact.dumps(kept.receipt) == text
+    assert exact_json.dumps(kept.call["arguments"]) == text
+    assert exact_json.dumps(kept.receipt) == text

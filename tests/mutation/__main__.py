@@ -32,7 +32,7 @@ BOUND = 0.95
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
-    parser.add_argument("modules", nargs="*", help="only these, as runs.expiry (default: the whole core)")
+    parser.add_argument("modules", nargs="*", help="only these, as runs.use_cases.expire (default: the whole core)")
     parser.add_argument(
         "--sample", type=int, default=400, help="how many mutants, without equivalent ones (default 400)"
     )

@@ -165,12 +165,12 @@ class Caches:
     """What the core keeps for the life of a process: SQL texts, and results of functions."""
 
     def __init__(self) -> None:
-        from ledger import compiled
+        from ledger import prepared_queries
 
-        self._inserts = compiled._inserts
+        self._inserts = prepared_queries._inserts
         self._kept: list[Any] = []
         for it in gc.get_objects():
-            if isinstance(it, compiled.Compiled | compiled.CompiledUpdate):
+            if isinstance(it, prepared_queries.Compiled | prepared_queries.CompiledUpdate):
                 self._kept.append(it._texts.clear)
             elif hasattr(type(it), "cache_clear") and getattr(it, "__module__", "").split(".")[0] in ("ledger", "runs"):
                 self._kept.append(it.cache_clear)

@@ -22,26 +22,26 @@ PATIENCE_OF_AN_OWNER = 12
 def found(receiver: str) -> None:
     from django.core.management import call_command
 
-    from reviewqueue import registering
+    from reviewqueue.operations import provisioning
 
     call_command("migrate", verbosity=0)
-    registering.add_queue("purchasing", owner="purchasing-leads")
+    provisioning.add_queue("purchasing", owner="purchasing-leads")
     rules = {"queue": "purchasing", "deadline_min": timedelta(seconds=1), "on_expiry": "cancel"}
-    registering.add_policy("approval.action", **rules)
+    provisioning.add_policy("approval.action", **rules)
     people = {
-        name: registering.add_person(f"{name}@example.org", role=role, **where).token
+        name: provisioning.add_person(f"{name}@example.org", role=role, **where).token
         for name, role, where in (
             ("ana", "reviewer", {"queue": "purchasing"}),
             ("ben", "reviewer", {"queue": "purchasing"}),
             ("oli", "operator", {}),
         )
     }
-    _, key = registering.add_agent("buyer", owner="platform")
-    registering.add_person("olga@example.org", role="owner", agent="buyer")
-    registering.add_connection("erp", agent="buyer", url=receiver)
-    registering.add_effect_rule("issue_*", agent="buyer", reason="approval.action")
+    _, key = provisioning.add_agent("buyer", owner="platform")
+    provisioning.add_person("olga@example.org", role="owner", agent="buyer")
+    provisioning.add_connection("erp", agent="buyer", url=receiver)
+    provisioning.add_effect_rule("issue_*", agent="buyer", reason="approval.action")
     for name in ("reserve", "release"):
-        registering.add_effect_rule(name, agent="buyer")
+        provisioning.add_effect_rule(name, agent="buyer")
     print(json.dumps({"agent": key.text, **people}))  # noqa: T201  read by the world
 
 
@@ -51,8 +51,8 @@ def settle(receiver: str) -> None:
 
     from ledger.errors import Refusal
     from ledger.models import Effect
-    from runs import settling
     from runs.models import Hold
+    from runs.use_cases import reconcile_outcomes
 
     owner = User.objects.get(username="olga@example.org")
     for_long = Now() - timedelta(seconds=PATIENCE_OF_AN_OWNER)
@@ -60,23 +60,25 @@ def settle(receiver: str) -> None:
         try:
             if _was_done(receiver, effect):
                 words = {"outcome": "applied", "reason": "The receiver has it."}
-                settling.settle_unknown(effect_id=effect.pk, person=owner, **words)
+                reconcile_outcomes.settle_unknown(effect_id=effect.pk, person=owner, **words)
             else:
-                settling.order_effect_again(effect_id=effect.pk, person=owner, reason="The receiver has nothing of it.")
+                reconcile_outcomes.order_effect_again(
+                    effect_id=effect.pk, person=owner, reason="The receiver has nothing of it."
+                )
         except Refusal as refusal:  # the run is being ended, or somebody was faster
             if refusal.code == "run_cancelled":
                 words = {"outcome": "failed", "reason": "The receiver has nothing of it."}
-                settling.settle_unknown(effect_id=effect.pk, person=owner, **words)
-    for hold in Hold.objects.filter(lifted_at=None, kind__in=settling.RETRIED):
+                reconcile_outcomes.settle_unknown(effect_id=effect.pk, person=owner, **words)
+    for hold in Hold.objects.filter(lifted_at=None, kind__in=reconcile_outcomes.RETRIED):
         with contextlib.suppress(Refusal):
-            settling.retry_held_run(hold_id=hold.pk, person=owner, reason="All are well again.")
+            reconcile_outcomes.retry_held_run(hold_id=hold.pk, person=owner, reason="All are well again.")
 
 
 def end_backoff(receiver: str) -> None:
     """Make every message due now: the retries that it would wait hours for are tried elsewhere."""
     from django.db.models.functions import Now
 
-    from reviewqueue.delivery.models import Delivery, WebhookEndpoint
+    from reviewqueue.webhooks.models import Delivery, WebhookEndpoint
 
     WebhookEndpoint.objects.update(rest_until=None, failures=0)
     Delivery.objects.filter(status="due").update(next_at=Now())

@@ -8,8 +8,8 @@ import pytest
 from django.db import connection
 
 from ledger.models import Effect
-from reviewqueue import authority
-from runs import acting, lifecycle
+from reviewqueue import permissions
+from runs.use_cases import begin_effect, start_run
 from tests import builders
 from tests.nemesis import checking
 from tests.nemesis.evidence import Database, Truth, gather
@@ -30,11 +30,11 @@ def a_story() -> Database:
     [claimed] = builders.claim(interrupt.agent)
     words = {"agent": interrupt.agent, "run_id": claimed.run.public_id}
     call = {"name": builders.CALL["name"], "arguments": builders.CALL["arguments"]}
-    begun = acting.begin_effect(
-        still_may_decide=authority.still_may_decide, **words, token=claimed.lease.token, key="order", **call
+    begun = begin_effect.begin_effect(
+        still_may_decide=permissions.still_may_decide, **words, token=claimed.lease.token, key="order", **call
     )
-    acting.report_effect(**words, key="order", attempt_token=begun.attempt_token, status="applied")
-    lifecycle.complete_run(**words, token=claimed.lease.token, result=None)
+    begin_effect.report_effect(**words, key="order", attempt_token=begun.attempt_token, status="applied")
+    start_run.complete_run(**words, token=claimed.lease.token, result=None)
     return gather(rows)
 
 

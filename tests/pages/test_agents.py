@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from runs.halting import open_halts
+from runs.kill_switch import open_halts
 from tests import builders
 from tests.runs import acting_builders
 
@@ -108,7 +108,7 @@ def test_the_list_says_what_a_run_waits_for(operator):
 
 
 def test_runs_are_filtered_by_agent_and_the_filter_stays_on_the_next_page(operator, monkeypatch):
-    monkeypatch.setattr("reviewqueue.screens.RUNS", 1)
+    monkeypatch.setattr("reviewqueue.queries.page_queries.RUNS", 1)
     for _ in range(2):
         builders.a_running_run(agent=builders.an_agent("support"), title="A refund")
     builders.a_running_run(title="A purchase")

@@ -9,9 +9,9 @@ import pytest
 from django.test import Client
 
 from ledger import clock
-from runs.amending import Amendment, amend_wait
 from runs.facts import AskedFact
 from runs.models import Decision, Interrupt, Revision
+from runs.use_cases.amend_interrupt import Amendment, amend_wait
 from tests.pages import desk
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,7 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from reviewqueue.pages.calls import describe_call
+from reviewqueue.pages.call_labels import describe_call
 from runs.models import CallLabel
 
 SENTENCE = "Issue purchase order to {supplier} for {amount} EUR"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reviewqueue.pages.alphabets import mixes_scripts
-from reviewqueue.pages.characters import count_hidden, drawn, seen, seen_plain, warnings_in
+from reviewqueue.text.hidden_characters import count_hidden, drawn, seen, seen_plain, warnings_in
+from reviewqueue.text.mixed_scripts import mixes_scripts
 from tests.pages.hostile import BLANKS, HIDDEN
 
 MARK = re.compile(r'<span class="seen(?: calm)?" title="[^"<>]*">([^<]*)</span>')

@@ -11,7 +11,7 @@ from django.http import QueryDict
 from django.test import Client
 
 from reviewqueue.models import TypedAnswer
-from reviewqueue.pages.draft_fields import draft_of, is_field_of_decision, typed_texts
+from reviewqueue.pages.interrupt.draft_fields import draft_of, is_field_of_decision, typed_texts
 from tests import builders
 from tests.pages import desk
 

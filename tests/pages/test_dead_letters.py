@@ -11,9 +11,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from ledger import clock
-from reviewqueue import dead_letters as letters
-from reviewqueue.delivery.models import Delivery, DeliveryStatus
 from reviewqueue.models import SignalAct
+from reviewqueue.queries import dead_letters as letters
+from reviewqueue.webhooks.models import Delivery, DeliveryStatus
 from runs.errors import InputInvalid
 from runs.models import Signal
 from tests import builders

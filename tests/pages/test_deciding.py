@@ -11,14 +11,14 @@ import pytest
 from django.test import Client
 
 from ledger import clock
-from ledger.canonical import digest
-from reviewqueue import desk as acts
+from ledger.digests import digest
+from reviewqueue import reviewer_actions as acts
 from reviewqueue.gateway import Seen, submit_decision
-from reviewqueue.pages.drafting import mark_of_fact
-from runs.amending import Amendment, amend_wait
+from reviewqueue.pages.interrupt.decision_form import mark_of_fact
 from runs.decisions import Answer
-from runs.halting import halt_agents
+from runs.kill_switch import halt_agents
 from runs.models import Decision, Interrupt, Permit
+from runs.use_cases.amend_interrupt import Amendment, amend_wait
 from tests import builders
 from tests.pages import desk
 

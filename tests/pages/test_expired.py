@@ -11,11 +11,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from ledger import clock
-from reviewqueue import desk as acts
-from reviewqueue import expired as lapsed
-from runs.control import restart_run
-from runs.expiry import expire_due_interrupts
+from reviewqueue import reviewer_actions as acts
+from reviewqueue.queries import expired as lapsed
 from runs.models import Interrupt, Run
+from runs.use_cases.control_run import restart_run
+from runs.use_cases.expire import expire_due_interrupts
 from tests import builders
 from tests.pages import desk
 from tests.runs.acting_builders import begin, report

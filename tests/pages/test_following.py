@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from ledger import clock
-from reviewqueue import desk as acts
+from reviewqueue import reviewer_actions as acts
 from runs.models import Decision, Interrupt
 from tests import builders
 from tests.pages import desk

@@ -10,9 +10,9 @@ from django.http import QueryDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger import exact
-from ledger.canonical import digest
-from reviewqueue.pages.forms import (
+from ledger import exact_json
+from ledger.digests import digest
+from reviewqueue.pages.schema_forms import (
     ABSENT,
     Alternatives,
     Field,
@@ -24,7 +24,7 @@ from reviewqueue.pages.forms import (
     build_form,
     read_submission,
 )
-from reviewqueue.pages.forms.fields import all_nodes
+from reviewqueue.pages.schema_forms.fields import all_nodes
 from runs.schemas import check_schema, validate
 
 
@@ -145,7 +145,7 @@ def test_a_proposed_value_left_alone_comes_back_exactly(case: str) -> None:
     reading = submitted(form)
     assert told(reading) == []
     assert same(reading.value, value)
-    assert exact.dumps(reading.value) == exact.dumps(value) or case in ("a constant", "a choice of any type")
+    assert exact_json.dumps(reading.value) == exact_json.dumps(value) or case in ("a constant", "a choice of any type")
 
 
 @pytest.mark.parametrize("case", ROUND_TRIPS)
@@ -169,17 +169,17 @@ def test_the_arguments_of_a_call_left_alone_keep_every_byte() -> None:
         '{"supplier":"S-17","amount":184000.00,"count":1.0,"big":9007199254740993,"none":null,"yes":true,"no":false,'
         '"empty":"","list":[],"object":{},"nested":{"a":[1.10]},"body":"one\\n\\ntwo","account":"00123","n":0.1}'
     )
-    arguments = exact.parse(text)
+    arguments = exact_json.parse(text)
     reading = submitted(build_edit_form(arguments))
     assert told(reading) == []
-    assert exact.dumps(reading.value) == text
+    assert exact_json.dumps(reading.value) == text
 
 
 @pytest.mark.parametrize("arguments", [{}, [], [1], "text", None, Decimal("1.0"), False])
 def test_arguments_of_any_shape_can_be_edited(arguments: Any) -> None:
     reading = submitted(build_edit_form(arguments))
     assert told(reading) == []
-    assert exact.dumps(reading.value) == exact.dumps(arguments)
+    assert exact_json.dumps(reading.value) == exact_json.dumps(arguments)
 
 
 def test_edited_arguments_keep_the_type_of_each() -> None:
@@ -189,7 +189,7 @@ def test_edited_arguments_keep_the_type_of_each() -> None:
         arguments__list="1\r\n\r\n 22 ",
     )  # fmt: skip
     assert told(reading) == []
-    assert exact.dumps(reading.value) == '{"amount":18400.50,"count":4,"note":"","sure":false,"list":[1,22]}'
+    assert exact_json.dumps(reading.value) == '{"amount":18400.50,"count":4,"note":"","sure":false,"list":[1,22]}'
 
 
 def test_edited_arguments_refuse_another_type() -> None:
@@ -276,7 +276,7 @@ def test_a_default_is_shown_and_sent_and_may_be_removed() -> None:
     schema = obj(a={"type": "string", "default": "x"}, b={"type": "number", "default": Decimal("1.0")})
     form = build_form(schema)
     assert [field.initial for field in fields(form).values()] == ["x", "1.0"]
-    assert exact.dumps(submitted(form).value) == '{"a":"x","b":1.0}'
+    assert exact_json.dumps(submitted(form).value) == '{"a":"x","b":1.0}'
     assert submitted(form, input__a="", input__b="").value == {}
 
 
@@ -329,7 +329,7 @@ def test_a_schema_that_asks_for_nothing_takes_nothing_or_anything(schema: Any) -
     assert submitted(form).value is ABSENT
     assert told(submitted(form)) == []
     for text in ("null", "false", "0", '""', "[]", "{}"):
-        assert same(submitted(form, input=text).value, exact.parse(text))
+        assert same(submitted(form, input=text).value, exact_json.parse(text))
 
 
 def test_without_a_schema_there_is_no_form() -> None:
@@ -352,7 +352,7 @@ def test_a_top_level_answer_left_empty_is_missing() -> None:
 def test_a_typed_number_is_exact(typed: str, value: Any) -> None:
     reading = submitted(build_form(obj(["a"], a=NUMBER)), input__a=typed)
     assert told(reading) == []
-    assert exact.dumps(reading.value) == exact.dumps({"a": value})
+    assert exact_json.dumps(reading.value) == exact_json.dumps({"a": value})
 
 
 @pytest.mark.parametrize(
@@ -378,7 +378,7 @@ def test_what_is_no_number_is_refused_and_kept_for_showing(typed: str, message: 
 
 def test_an_integer_takes_what_json_schema_calls_one() -> None:
     form = build_form(obj(["a"], a=INTEGER))
-    assert exact.dumps(submitted(form, input__a="1.0").value) == '{"a":1.0}'
+    assert exact_json.dumps(submitted(form, input__a="1.0").value) == '{"a":1.0}'
     assert told(submitted(form, input__a="1.5")) == [("/a", "must be a whole number")]
 
 
@@ -504,10 +504,10 @@ values = st.recursive(
 @settings(max_examples=200)
 @given(arguments=values)
 def test_any_arguments_left_alone_come_back_exactly(arguments: Any) -> None:
-    arguments = exact.parse(exact.dumps(arguments))
+    arguments = exact_json.parse(exact_json.dumps(arguments))
     reading = submitted(build_edit_form(arguments))
     assert told(reading) == []
-    assert exact.dumps(reading.value) == exact.dumps(arguments)
+    assert exact_json.dumps(reading.value) == exact_json.dumps(arguments)
 
 
 leaves = st.sampled_from(
@@ -533,7 +533,7 @@ schemas_of_forms = st.recursive(
 @given(schema=schemas_of_forms, proposed=values)
 def test_any_proposed_value_left_alone_is_what_is_sent(schema: Any, proposed: Any) -> None:
     """Unless a constant was proposed otherwise, or a required member was missing: the form shows those, and sends them."""
-    proposed = exact.parse(exact.dumps(proposed))
+    proposed = exact_json.parse(exact_json.dumps(proposed))
     reading = submitted(build_form(schema, proposed=proposed))
     if validate(schema, proposed):
         return

@@ -11,8 +11,8 @@ from django.http import QueryDict
 from django.template.loader import render_to_string
 from django.utils.html import strip_tags
 
-from ledger import exact
-from reviewqueue.pages.forms import Form, Reading, build_edit_form, build_form, read_submission
+from ledger import exact_json
+from reviewqueue.pages.schema_forms import Form, Reading, build_edit_form, build_form, read_submission
 from tests.pages.hostile import HIDDEN, MARKUP
 from tests.pages.test_forms import ROUND_TRIPS, TEXT, obj, same, submitted, told
 
@@ -86,8 +86,8 @@ def test_a_drawn_call_left_alone_sends_every_byte() -> None:
     text = (
         '{"amount":184000.00,"count":1.0,"body":"\\n\\none\\n two ","quote":"\\"<>&\'","list":[1.10,null],"sure":false}'
     )
-    form = build_edit_form(exact.parse(text))
-    assert exact.dumps(read_submission(form, sent_by(drawn(form))).value) == text
+    form = build_edit_form(exact_json.parse(text))
+    assert exact_json.dumps(read_submission(form, sent_by(drawn(form))).value) == text
 
 
 @pytest.mark.parametrize("text", HOSTILE_TEXTS)

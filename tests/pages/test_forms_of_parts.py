@@ -8,9 +8,18 @@ from typing import Any
 import pytest
 from django.http import QueryDict
 
-from ledger import exact
-from reviewqueue.pages.forms import ABSENT, Field, Form, Rows, Shape, build_edit_form, build_form, read_submission
-from reviewqueue.pages.forms.fields import Alternatives, all_nodes
+from ledger import exact_json
+from reviewqueue.pages.schema_forms import (
+    ABSENT,
+    Field,
+    Form,
+    Rows,
+    Shape,
+    build_edit_form,
+    build_form,
+    read_submission,
+)
+from reviewqueue.pages.schema_forms.fields import Alternatives, all_nodes
 from runs.schemas import check_schema, validate
 from tests.pages.test_forms import INTEGER, NUMBER, TEXT, YES_NO, as_sent_by_a_browser, obj, same, submitted, told
 from tests.pages.test_forms_drawn import Page, drawn, sent_by
@@ -85,7 +94,7 @@ def test_a_value_shown_and_sent_untouched_is_the_same_value(case: str) -> None:
         reading = read_submission(again, post)
         assert told(reading) == []
         assert same(reading.value, value)
-        assert exact.dumps(reading.value) == exact.dumps(value)
+        assert exact_json.dumps(reading.value) == exact_json.dumps(value)
 
 
 @pytest.mark.parametrize("case", CORPUS)
@@ -103,7 +112,7 @@ def test_the_arguments_of_a_call_keep_every_byte_in_lists_too(case: str) -> None
     form = build_edit_form(arguments)
     reading = read_submission(form, sent_by(drawn(form)))
     assert told(reading) == []
-    assert exact.dumps(reading.value) == exact.dumps(arguments)
+    assert exact_json.dumps(reading.value) == exact_json.dumps(arguments)
 
 
 def test_no_id_stands_twice_and_every_control_is_labelled() -> None:
@@ -135,7 +144,7 @@ class TestAddingAndRemoving:
         sent["input.lines.2.part"], sent["input.lines.2.amount"] = "Rope", "3.0"
         reading = read_submission(self.redrawn(sent, ""), sent)
         assert told(reading) == []
-        assert exact.dumps(reading.value["lines"]) == (
+        assert exact_json.dumps(reading.value["lines"]) == (
             '[{"part":"typed","amount":1},{"part":"Drum","amount":2},{"part":"Rope","amount":3.0}]'
         )
 
@@ -145,7 +154,7 @@ class TestAddingAndRemoving:
         sent = sent_by(drawn(form))
         reading = read_submission(self.redrawn(sent, ""), sent)
         assert told(reading) == []
-        assert exact.dumps(reading.value) == '{"lines":[{"part":"Drum","amount":2}]}'
+        assert exact_json.dumps(reading.value) == '{"lines":[{"part":"Drum","amount":2}]}'
         # What comes next does not fill the place of the one that went.
         added = self.redrawn(sent, "add:input.lines")
         assert [row.key for row in lists(added)["input.lines"].rows] == ["1", "2"]

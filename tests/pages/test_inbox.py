@@ -11,11 +11,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from ledger import clock
-from reviewqueue import desk as acts
-from reviewqueue import filtering, inbox, tallies
-from reviewqueue.filtering import fault_of
+from reviewqueue import reviewer_actions as acts
 from reviewqueue.gateway import Seen, submit_decision
-from reviewqueue.inbox import View
+from reviewqueue.queries import inbox, inbox_counts, inbox_filters
+from reviewqueue.queries.inbox import View
+from reviewqueue.queries.inbox_filters import fault_of
 from runs.decisions import Answer
 from runs.models import Event, Interrupt, Run
 from tests import builders
@@ -90,7 +90,7 @@ def test_every_count_equals_its_list():
     decide(waits[3], other)
     Interrupt.objects.filter(pk=waits[4].pk).update(status="expired", closed_at=clock.now())
     client = desk.signed_in(person)
-    counts = tallies.count_waits(person, now=clock.now())
+    counts = inbox_counts.count_waits(person, now=clock.now())
     assert counts.views == {"open": 9, "mine": 2, "unclaimed": 7, "decided": 1, "expired": 1}
     for view in View:
         html = client.get(f"/?view={view}").content.decode()
@@ -361,7 +361,7 @@ class TestFilters:
         assert not fault_of("crane 14")
 
     def test_only_the_first_waits_of_a_list_are_searched(self, monkeypatch):
-        monkeypatch.setattr(filtering, "SEARCHED", 2)
+        monkeypatch.setattr(inbox_filters, "SEARCHED", 2)
         person = desk.lena()
         for number in range(4):
             desk.a_refund(number)

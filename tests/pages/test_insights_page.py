@@ -12,11 +12,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from ledger import clock
-from reviewqueue import authority
-from reviewqueue.insights import Insights, read_insights
-from reviewqueue.insights.scope import scope_of
-from reviewqueue.insights.sheet import Figure, csv_text, figures_of
-from reviewqueue.pages.times import in_words
+from reviewqueue import permissions
+from reviewqueue.queries.insights import Insights, read_insights
+from reviewqueue.queries.insights.csv_export import Figure, csv_text, figures_of
+from reviewqueue.queries.insights.scope import scope_of
+from reviewqueue.text.times import in_words
 from tests import builders
 from tests.reviewqueue.a_busy_quarter import FOREIGN, Quarter, a_reader
 
@@ -72,7 +72,7 @@ def signed_in(person: User) -> Client:
 
 
 def read(reader: User, *, days: int = 30, queue: str = "", agent: str = "") -> Insights:
-    waits, runs = authority.visible_interrupts(reader), authority.visible_runs(reader)
+    waits, runs = permissions.visible_interrupts(reader), permissions.visible_runs(reader)
     return read_insights(scope_of(waits=waits, runs=runs, days=days, now=clock.now(), queue=queue, agent=agent))
 
 

@@ -10,8 +10,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from ledger import clock
-from ledger.canonical import digest
-from reviewqueue import desk as acts
+from ledger.digests import digest
+from reviewqueue import reviewer_actions as acts
 from runs.models import Interrupt
 from tests import builders
 from tests.pages import desk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reviewqueue.pages.large import leaves
+from reviewqueue.pages.interrupt.call_browser import leaves
 from tests import builders
 from tests.pages import desk
 from tests.pages.hostile import MARKUP

@@ -11,10 +11,10 @@ import pytest
 from django.http import HttpResponse, StreamingHttpResponse
 from django.test import RequestFactory
 
-from ledger import exact
-from reviewqueue.headers import Compressed
-from reviewqueue.pages import values
-from reviewqueue.pages.forms import build_edit_form, build_form
+from ledger import exact_json
+from reviewqueue.middleware import Compressed
+from reviewqueue.pages.schema_forms import build_edit_form, build_form
+from reviewqueue.text import json_values
 from runs.facts import AskedFact
 from runs.models import Decision
 from tests import builders
@@ -149,7 +149,7 @@ def test_a_page_begins_at_the_path_of_its_link_and_the_whole_is_a_download():
     assert "Showing 5,000 to 5,001 of 5,001 values" in html
     assert "/lines/4998/n" not in html
     download = client.get(f"/interrupts/{interrupt.public_id}/call?as=json")
-    assert download.content.decode() == exact.dumps(value)
+    assert download.content.decode() == exact_json.dumps(value)
     assert download["Content-Disposition"].startswith("attachment")
 
 
@@ -202,21 +202,21 @@ def test_many_fields_share_the_listed_values_that_a_page_has_room_for():
 
 def test_the_work_of_a_form_and_a_panel_does_not_grow_with_the_square_of_the_members(monkeypatch):
     calls = {"drawn": 0}
-    sound = values.seen
+    sound = json_values.seen
 
     def counted(*words: Any, **named: Any) -> Any:
         calls["drawn"] += 1
         return sound(*words, **named)
 
-    monkeypatch.setattr(values, "seen", counted)
+    monkeypatch.setattr(json_values, "seen", counted)
     found = []
     for number in (10_000, 20_000):
         calls["drawn"] = 0
         arguments = {f"m{place}": "x" for place in range(number)}
-        values.draw_mapping(arguments)
+        json_values.draw_mapping(arguments)
         found.append(calls["drawn"])
         assert build_edit_form(arguments).root is not None
-    assert found[0] == found[1] <= 2 * values.MEMBERS_DRAWN
+    assert found[0] == found[1] <= 2 * json_values.MEMBERS_DRAWN
 
 
 def test_pages_are_compressed_and_a_compressed_list_is_still_asked_for_by_its_tag():

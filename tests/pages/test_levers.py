@@ -9,9 +9,9 @@ from django.test import Client
 
 from ledger import clock
 from ledger.actors import in_words
-from runs.halting import halt_agents
-from runs.lifecycle import fail_run
+from runs.kill_switch import halt_agents
 from runs.models import Run
+from runs.use_cases.start_run import fail_run
 from tests import builders
 from tests.runs.acting_builders import begin, report
 from tests.runs.test_compensation import taken_back_by

@@ -10,11 +10,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from ledger import clock
-from reviewqueue import desk as acts
-from reviewqueue.pages import live
-from runs.amending import Amendment, amend_wait
-from runs.expiry import expire_due_interrupts
+from reviewqueue import reviewer_actions as acts
+from reviewqueue.pages import live_updates
 from runs.models import Interrupt
+from runs.use_cases.amend_interrupt import Amendment, amend_wait
+from runs.use_cases.expire import expire_due_interrupts
 from tests import builders
 from tests.pages import desk
 from tests.pages.test_inbox import decide, shown_ids
@@ -26,7 +26,7 @@ WAIT = {"HX-Request": "true", "HX-Target": "moved"}
 
 @pytest.fixture(autouse=True)
 def no_quarter_of_a_minute_ends(monkeypatch):
-    monkeypatch.setattr(live, "REDRAWN_AFTER", 10**9)
+    monkeypatch.setattr(live_updates, "REDRAWN_AFTER", 10**9)
 
 
 def ask(client: Client, address: str, headers: dict[str, str], tag: str = ""):
@@ -94,7 +94,7 @@ class TestAList:
         assert answer.content == b""
 
     def test_times_in_words_go_on_though_nothing_moves(self, monkeypatch):
-        monkeypatch.setattr(live, "REDRAWN_AFTER", 10**-6)
+        monkeypatch.setattr(live_updates, "REDRAWN_AFTER", 10**-6)
         client = desk.signed_in(desk.lena())
         refund = desk.a_refund(1)
         tag = ask(client, "/", LIST)["ETag"]

@@ -10,26 +10,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reviewqueue.pages import plots
-from reviewqueue.pages.findings import percent
+from reviewqueue.pages.insights import svg_charts
+from reviewqueue.pages.insights.chart_captions import percent
 
 counts = st.integers(0, 10**6)
 labels = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), max_size=60)
 lengths = st.integers(0, 40 * 365 * 86400).map(lambda seconds: timedelta(seconds=seconds))
 
 
-def shapes_in(drawn: plots.Shapes) -> list[ElementTree.Element]:
+def shapes_in(drawn: svg_charts.Shapes) -> list[ElementTree.Element]:
     """Every shape of the picture; it has to be well-formed, without style or script, and inside its frame."""
-    svg = plots.drawing(drawn, label="A plot")
+    svg = svg_charts.drawing(drawn, label="A plot")
     root = ElementTree.fromstring(svg)  # noqa: S314  drawn a line above
     shapes = [shape for shape in root.iter() if shape.tag != "pattern"]
     for shape in shapes:
         assert not {"style", "onload", "href"} & set(shape.attrib)
         for name in ("x", "x1", "x2", "cx"):
-            assert -0.1 <= float(shape.get(name, 0)) <= plots.WIDTH
+            assert -0.1 <= float(shape.get(name, 0)) <= svg_charts.WIDTH
         for name in ("y", "y1", "y2", "cy"):
-            assert -0.1 <= float(shape.get(name, 0)) <= plots.HEIGHT
-        assert float(shape.get("x", 0)) + float(shape.get("width", 0)) <= plots.WIDTH
+            assert -0.1 <= float(shape.get(name, 0)) <= svg_charts.HEIGHT
+        assert float(shape.get("x", 0)) + float(shape.get("width", 0)) <= svg_charts.WIDTH
         assert float(shape.get("height", 0)) >= 0
     return shapes
 
@@ -37,17 +37,21 @@ def shapes_in(drawn: plots.Shapes) -> list[ElementTree.Element]:
 @given(st.lists(st.tuples(labels, counts, counts), min_size=1, max_size=14))
 def test_columns_and_stacks_stand_inside(parts: list[tuple[str, int, int]]):
     shapes_in(
-        plots.columns([plots.Part(label=word, first=a, second=min(a, b)) for word, a, b in parts], axis="", legend="x")
+        svg_charts.columns(
+            [svg_charts.Part(label=word, first=a, second=min(a, b)) for word, a, b in parts], axis="", legend="x"
+        )
     )
     shapes_in(
-        plots.stacks([plots.Part(label=word, first=a, second=b) for word, a, b in parts], axis="", legend=("a", "b"))
+        svg_charts.stacks(
+            [svg_charts.Part(label=word, first=a, second=b) for word, a, b in parts], axis="", legend=("a", "b")
+        )
     )
 
 
 @given(st.lists(st.tuples(labels, st.integers(1, 10**9)), max_size=20))
 def test_rows_stand_inside_and_the_eighth_code_is_one_of_others(rows: list[tuple[str, int]]):
-    bars = [shape for shape in shapes_in(plots.rows(rows, axis="refused")) if shape.get("class") == "bar"]
-    assert len(bars) == min(len(rows), plots.MOST_ROWS)
+    bars = [shape for shape in shapes_in(svg_charts.rows(rows, axis="refused")) if shape.get("class") == "bar"]
+    assert len(bars) == min(len(rows), svg_charts.MOST_ROWS)
 
 
 @given(st.lists(st.tuples(labels, lengths, lengths, lengths), min_size=1, max_size=4))
@@ -55,13 +59,15 @@ def test_spans_stand_inside_from_no_time_to_decades(lines: list[tuple[str, timed
     drawn = []
     for label, *three in lines:
         p10, p50, p90 = sorted(three)
-        drawn.append(plots.Span(label=label, p10=p10, p50=p50, p90=p90, at_median="1 min", at_end="90 % within 2 min"))
-    shapes_in(plots.spans(drawn, axis="log"))
+        drawn.append(
+            svg_charts.Span(label=label, p10=p10, p50=p50, p90=p90, at_median="1 min", at_end="90 % within 2 min")
+        )
+    shapes_in(svg_charts.spans(drawn, axis="log"))
 
 
 @given(st.lists(st.tuples(labels, st.none() | st.floats(0, 100)), min_size=1, max_size=14))
 def test_a_curve_stands_inside_and_has_gaps_where_nothing_is_known(points: list[tuple[str, float | None]]):
-    shapes = shapes_in(plots.curve(points, axis="%"))
+    shapes = shapes_in(svg_charts.curve(points, axis="%"))
     assert sum(shape.tag == "circle" for shape in shapes) == sum(share is not None for _, share in points)
     drawn = [len(shape.get("points", "").split()) for shape in shapes if shape.tag == "polyline"]
     runs = [len(list(run)) for run in re.findall("x+", "".join("." if it is None else "x" for _, it in points))]
@@ -69,7 +75,7 @@ def test_a_curve_stands_inside_and_has_gaps_where_nothing_is_known(points: list[
 
 
 def test_a_label_is_never_markup():
-    picture = plots.drawing(plots.rows([('<script>"&', 3)], axis="x"), label='"><script>')
+    picture = svg_charts.drawing(svg_charts.rows([('<script>"&', 3)], axis="x"), label='"><script>')
     assert "<script" not in picture
 
 
@@ -77,7 +83,7 @@ def test_a_label_is_never_markup():
     ("highest", "step"), [(0, 1), (1, 1), (5, 1), (6, 2), (10, 2), (11, 5), (26, 10), (101, 50), (999, 200)]
 )
 def test_an_axis_has_round_steps(highest: int, step: int):
-    assert plots.nice_step(highest, most=5) == step
+    assert svg_charts.nice_step(highest, most=5) == step
 
 
 @pytest.mark.parametrize(

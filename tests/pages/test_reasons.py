@@ -9,10 +9,10 @@ import pytest
 
 from ledger import clock
 from ledger.errors import Busy, KeyReused, PayloadInvalid
-from reviewqueue.pages.drafting import new_draft
-from reviewqueue.pages.outcomes import tell_refusal
-from reviewqueue.pages.reasons import WHO_CAN
-from reviewqueue.screens import read_wait
+from reviewqueue.pages.interrupt.decision_form import new_draft
+from reviewqueue.pages.interrupt.permission_messages import WHO_CAN
+from reviewqueue.pages.interrupt.refusal_page import tell_refusal
+from reviewqueue.queries.page_queries import read_wait
 from runs import errors
 from runs.models import Interrupt
 from tests import builders

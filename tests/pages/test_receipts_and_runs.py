@@ -8,17 +8,17 @@ import pytest
 from django.urls import reverse
 
 from ledger import clock
-from ledger.attempts import attempt_token
-from reviewqueue import authority
-from reviewqueue import desk as acts
+from ledger.attempt_tokens import attempt_token
+from reviewqueue import permissions
+from reviewqueue import reviewer_actions as acts
 from reviewqueue.gateway import Seen, submit_decision
-from reviewqueue.pages.stories import tell
+from reviewqueue.pages.runs.timeline_text import tell
 from runs.decisions import Answer
 from runs.errors import StaleVersion
-from runs.expiry import expire_due_interrupts
 from runs.models import Continuation, Decision, Event, Halt, Hold, Interrupt, Permit, Run
-from runs.restoring import hold_after_restore
-from runs.resuming import claim_continuations
+from runs.use_cases.claim_continuation import claim_continuations
+from runs.use_cases.expire import expire_due_interrupts
+from runs.use_cases.hold_after_restore import hold_after_restore
 from tests import builders
 from tests.pages import desk
 from tests.runs.acting_builders import begin, report
@@ -78,7 +78,7 @@ def test_a_receipt_follows_the_answer_to_the_next_boundary():
         most=1,
         lease_seconds=60,
         request_key="",
-        still_may_decide=authority.still_may_decide,
+        still_may_decide=permissions.still_may_decide,
     )
     assert re.search(r'aria-current="step"><b>Taken</b>', receipt_of(decision, person))
     Continuation.objects.update(status="acknowledged", acknowledged_at=clock.now())

@@ -6,8 +6,8 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from ledger import clock
-from reviewqueue.delivery.announcements import TYPES
-from reviewqueue.pages.stories import Entry, tell
+from reviewqueue.pages.runs.timeline_text import Entry, tell
+from reviewqueue.webhooks.event_types import TYPES
 from runs.models import Event
 
 pytestmark = pytest.mark.django_db

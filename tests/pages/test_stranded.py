@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from ledger import clock
-from runs.control import cancel_run, pause_run
-from runs.expiry import release_lapsed_leases
 from runs.models import Continuation, Run
-from runs.returning import VERSIONS_BEFORE_HOLD
+from runs.use_cases.control_run import cancel_run, pause_run
+from runs.use_cases.expire import release_lapsed_leases
+from runs.use_cases.release_lease import VERSIONS_BEFORE_HOLD
 from tests import builders
 from tests.pages import desk
 from tests.pages.test_receipts_and_runs import decide, receipt_of, text

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from ledger import clock
-from reviewqueue.delivery.models import Delivery, WebhookEndpoint
+from reviewqueue.webhooks.models import Delivery, WebhookEndpoint
 from runs.models import Decision, Event
 from tests import builders
 from tests.pages import desk

@@ -12,8 +12,8 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reviewqueue.pages import times
 from reviewqueue.templatetags.times import in_words, since
+from reviewqueue.text import times
 
 NOW = datetime(2026, 11, 30, 13, 22, tzinfo=UTC)
 

@@ -9,9 +9,9 @@ import pytest
 from django.test import Client
 
 from ledger import clock
-from reviewqueue import desk as acts
-from runs.amending import Amendment, amend_wait
+from reviewqueue import reviewer_actions as acts
 from runs.models import Decision, Event, Interrupt
+from runs.use_cases.amend_interrupt import Amendment, amend_wait
 from tests import builders
 from tests.pages import desk
 from tests.pages.test_inbox import decide

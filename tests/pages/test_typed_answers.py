@@ -8,10 +8,10 @@ import pytest
 from django.test import Client
 
 from ledger import clock
-from reviewqueue import typed_answers
+from reviewqueue import drafts
 from reviewqueue.models import TypedAnswer
-from runs.amending import Amendment, amend_wait
 from runs.models import Decision, Interrupt
+from runs.use_cases.amend_interrupt import Amendment, amend_wait
 from tests import builders
 from tests.pages import desk
 
@@ -71,10 +71,10 @@ def test_deciding_forgets_it(typing):
 def test_the_sweep_forgets_what_was_typed_for_a_wait_that_closed(typing):
     client, _, interrupt, form = typing
     save(client, interrupt, form)
-    assert not typed_answers.anything_typed_to_forget()
+    assert not drafts.anything_typed_to_forget()
     builders.decide(interrupt, builders.a_reviewer("ben@company.example"), "reject")
-    assert typed_answers.anything_typed_to_forget()
-    assert typed_answers.forget_typed_answers(limit=10) == 1
+    assert drafts.anything_typed_to_forget()
+    assert drafts.forget_typed_answers(limit=10) == 1
     assert not TypedAnswer.objects.exists()
 
 
@@ -90,7 +90,7 @@ def test_old_text_is_not_filled_in_and_is_forgotten(typing):
     save(client, interrupt, form)
     TypedAnswer.objects.update(saved_at=clock.now() - timedelta(days=8))
     assert "Too dear" not in page(client, interrupt)
-    assert typed_answers.forget_typed_answers(limit=10) == 1
+    assert drafts.forget_typed_answers(limit=10) == 1
 
 
 def test_a_text_beyond_the_limit_is_told_and_not_kept(typing):
@@ -103,7 +103,7 @@ def test_a_text_beyond_the_limit_is_told_and_not_kept(typing):
 
 def test_no_more_than_so_many_are_kept_of_one_person(typing, monkeypatch):
     client, _, interrupt, form = typing
-    monkeypatch.setattr(typed_answers, "MOST", 1)
+    monkeypatch.setattr(drafts, "MOST", 1)
     save(client, interrupt, form)
     second = desk.an_order()
     save(client, second, form)

@@ -11,9 +11,9 @@ from django.template import Context, Template
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger import exact
-from reviewqueue.pages import values
-from reviewqueue.pages.values import draw, is_wide, size_in_words
+from ledger import exact_json
+from reviewqueue.text import json_values
+from reviewqueue.text.json_values import draw, is_wide, size_in_words
 from tests.pages.hostile import HIDDEN, MARKUP
 from tests.pages.test_words import Elements
 
@@ -53,7 +53,7 @@ def test_copied_text_is_what_was_sent() -> None:
     for value in ("00123", "184000.00", "a  b", "line\nline", 'say "yes"', "<b>&amp;"):
         assert text_of(draw(value)) == value
     for value in (184000, Decimal("184000.00"), -5, Decimal("0.10")):
-        assert text_of(draw(value)) == exact.dumps(value)
+        assert text_of(draw(value)) == exact_json.dumps(value)
 
 
 @pytest.mark.parametrize("text", MARKUP)
@@ -116,7 +116,7 @@ def test_an_endless_value_is_shown_in_part_with_the_way_to_the_rest() -> None:
     assert "Showing 1 to 166 of 20,000 entries." in drawn
     assert '<a href="/interrupts/int_1/call?at=%2Frows">Show the rest</a>' in drawn
     assert "184000.00" in drawn
-    assert len(drawn) < values.BYTES_DRAWN
+    assert len(drawn) < json_values.BYTES_DRAWN
 
 
 def test_a_long_list_does_not_push_the_members_behind_it_off_the_page() -> None:
@@ -144,20 +144,20 @@ LARGE = {
 
 @pytest.mark.parametrize("name", LARGE)
 def test_a_drawing_has_at_most_so_many_members_and_bytes(name: str) -> None:
-    drawing = values.draw_within(LARGE[name], budget=values.Budget())
-    assert len(drawing.html.encode()) <= 1.25 * values.BYTES_DRAWN
-    assert drawing.html.count("<dt>") + drawing.html.count("<li>") <= values.MEMBERS_DRAWN
+    drawing = json_values.draw_within(LARGE[name], budget=json_values.Budget())
+    assert len(drawing.html.encode()) <= 1.25 * json_values.BYTES_DRAWN
+    assert drawing.html.count("<dt>") + drawing.html.count("<li>") <= json_values.MEMBERS_DRAWN
     assert not drawing.is_whole or name == "blank lines"
     assert drawing.is_whole == ("Showing 1 to " not in drawing.html and "more characters</span>" not in drawing.html)
 
 
 def test_what_fits_is_drawn_whole() -> None:
     for value in ({"a": [1] * 400}, "x" * 100_000, [{"a": number} for number in range(200)]):
-        assert values.draw_within(value, budget=values.Budget()).is_whole
+        assert json_values.draw_within(value, budget=json_values.Budget()).is_whole
 
 
 def test_members_are_counted_at_every_depth() -> None:
-    assert values.count_members({"a": [1, 2, {"b": None}], "c": {}}) == 6
+    assert json_values.count_members({"a": [1, 2, {"b": None}], "c": {}}) == 6
 
 
 def test_wide_values_get_a_row_of_their_own() -> None:
@@ -191,10 +191,10 @@ def test_a_tail_below_blank_lines_is_not_folded_away() -> None:
 
 
 def test_an_amount_that_was_stated_as_text_reads_as_an_amount_and_copies_exactly():
-    html = values.draw_stated("212400.00")
+    html = json_values.draw_stated("212400.00")
     assert (
         html
         == '<span class="value"><data class="num" value="212400.00"><span>212</span><span>400.00</span></data></span>'
     )
     for other in ("212400", "1e5.00", "LT-1.00", 5, "true", "0012 4.00"):
-        assert values.draw_stated(other) == values.draw(other)
+        assert json_values.draw_stated(other) == json_values.draw(other)

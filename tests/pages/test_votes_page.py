@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from runs.amending import Amendment, amend_wait
 from runs.models import Decision, Interrupt
+from runs.use_cases.amend_interrupt import Amendment, amend_wait
 from tests import builders
 from tests.pages import desk
 

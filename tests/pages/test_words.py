@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reviewqueue.pages import words
-from reviewqueue.pages.words import cleaned, num, render_markdown
+from reviewqueue.text import agent_text
+from reviewqueue.text.agent_text import cleaned, num, render_markdown
 from tests.pages.hostile import HIDDEN, MARKUP
 
 ALLOWED = {
@@ -162,7 +162,7 @@ def test_no_mixture_of_markdown_lets_anything_through(text: str) -> None:
     "pattern", ["[", "*a_", "`", "<", "![", "> ", "- ", "|", "&", "[a](", "a\u202e", "\\", "_*", "("]
 )
 def test_the_parsers_worst_texts_stay_quick(pattern: str) -> None:
-    render_markdown(pattern * (words.MARKDOWN_UP_TO // len(pattern)))
+    render_markdown(pattern * (agent_text.MARKDOWN_UP_TO // len(pattern)))
     render_markdown(pattern * 200_000)
 
 

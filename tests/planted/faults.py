@@ -20,49 +20,39 @@ from allauth.account.adapter import DefaultAccountAdapter
 from django.db import transaction
 from django.views.debug import SafeExceptionReporterFilter
 
-from ledger import compensation, consulting, effect_names, effects
-from ledger.canonical import digest
+from ledger import compensation, effect_names, effect_queries, effects
+from ledger.digests import digest
 from ledger.effects import Next
 from ledger.errors import PayloadInvalid
-from reviewqueue import (
-    authority,
-    error_reports,
-    file_permissions,
-    gateway,
-    inbox,
-    permission_sweep,
-    rate_limits,
-    request_ids,
-    tasks,
-)
+from reviewqueue import gateway, permissions, tasks
 from reviewqueue.api import authentication, pagination
 from reviewqueue.api.problems import Unauthenticated
 from reviewqueue.api.throttling import CallsPerMinute
-from reviewqueue.doctor import records, rows
-from reviewqueue.pages import characters, draft_fields, drafting, grounds, values
+from reviewqueue.operations import error_reports, file_permissions, permission_sweep
+from reviewqueue.operations.doctor import records, row_consistency
+from reviewqueue.pages.account_adapter import ClosedAccountAdapter
+from reviewqueue.pages.interrupt import decision_evidence, decision_form, draft_fields
+from reviewqueue.queries import inbox
+from reviewqueue.serving import rate_limits, request_ids
 from reviewqueue.serving.asgi_bridge import BoundedApplication
 from reviewqueue.serving.request_bodies import BodyLimits
 from reviewqueue.serving.thread_shares import Share, ThreadShares
-from reviewqueue.sign_in import ClosedAccountAdapter
+from reviewqueue.text import hidden_characters, json_values
 from runs import (
-    acting,
-    approvals,
-    checking,
     deadlines,
-    expiry,
+    effect_rules,
+    external_signals,
     facts,
+    interrupt_requests,
     interrupts,
     leases,
     permits,
     policies,
-    questions,
-    renewing,
-    resuming,
     revocation,
-    signals,
     verification,
 )
 from runs.models import Event, FactStatus, Permit, Queue
+from runs.use_cases import begin_effect, claim_continuation, expire, reconcile_facts, reconcile_renewals
 from tests.api import test_bounded_responses
 from tests.attack import test_activity_of_others
 from tests.pages import test_csrf_failure, test_disguised_calls, test_large_values
@@ -164,7 +154,7 @@ def a_child_takes_the_policy_of_its_parent_whatever_it_says() -> None:
 
 @fault(seen_by=test_policies.test_a_person_who_may_not_decide_and_one_who_is_not_known_get_the_same_answer, costs=(13,))
 def a_refusal_tells_who_is_known() -> None:
-    sound = questions.people_named
+    sound = interrupt_requests.people_named
 
     def telling(addresses: list[str]) -> list[Any]:
         people = sound(addresses)
@@ -177,7 +167,7 @@ def a_refusal_tells_who_is_known() -> None:
 
 @fault(seen_by=test_effect_lists.test_what_no_rule_names_is_refused_where_effects_are_listed, costs=(12,))
 def an_effect_that_no_rule_names_may_begin() -> None:
-    approvals.EffectMode = SimpleNamespace(LISTED="never")
+    effect_rules.EffectMode = SimpleNamespace(LISTED="never")
 
 
 @fault(seen_by=test_effect_lists.test_a_near_spelling_of_a_rules_name_is_refused_and_names_the_rule, costs=(12,))
@@ -187,29 +177,29 @@ def a_near_spelling_is_another_name() -> None:
 
 @fault(seen_by=test_effect_lists.test_a_compensation_has_to_be_an_effect_that_is_allowed, costs=(12,))
 def a_compensation_is_allowed_by_no_rule() -> None:
-    sound = acting._check_declared
+    sound = begin_effect._check_declared
     free = replace(effects.UNDECLARED)
-    acting._check_declared = lambda run, declared, *, undone: sound(run, free, undone=undone)
+    begin_effect._check_declared = lambda run, declared, *, undone: sound(run, free, undone=undone)
 
 
 @fault(seen_by=test_disguised_calls.test_a_confirmation_of_another_version_counts_for_nothing, costs=(12,))
 def a_disguised_call_is_approved_without_a_confirmation() -> None:
-    everywhere(characters.warnings_in, lambda value: characters.Warnings(hidden=0, mixed=()))
+    everywhere(hidden_characters.warnings_in, lambda value: hidden_characters.Warnings(hidden=0, mixed=()))
 
 
 @fault(seen_by=test_disguised_calls.test_a_confirmation_of_another_version_counts_for_nothing, costs=(12,))
 def any_confirmation_of_a_disguise_counts() -> None:
-    sound = drafting._Drafting.tick
+    sound = decision_form._Drafting.tick
 
     def lenient(self: Any, what: str, verdict: str, value: str, **named: Any) -> Any:
         return sound(self, what, verdict, self.text(f"seen-{what}-{verdict}") or value, **named)
 
-    drafting._Drafting.tick = lenient  # type: ignore[method-assign]
+    decision_form._Drafting.tick = lenient  # type: ignore[method-assign]
 
 
 @fault(seen_by=test_effect_lists.test_of_two_equally_close_rules_the_stricter_holds, costs=(12,))
 def of_two_equally_close_rules_the_first_by_its_letters_holds() -> None:
-    approvals._closeness = lambda rule: (rule.is_exact, len(rule.pattern), rule.action == "allow", rule.pattern)
+    effect_rules._closeness = lambda rule: (rule.is_exact, len(rule.pattern), rule.action == "allow", rule.pattern)
 
 
 # --- answers and deadlines --------------------------------------------------------------------------------------------
@@ -257,18 +247,18 @@ def _without_time(sound: Any, interrupt: Any, *, to: Any, wait: timedelta, now: 
 
 @fault(seen_by=test_ladders.test_people_are_reminded_once_for_each_time_of_the_policy, costs=(8,))
 def a_reminder_does_not_say_that_it_was_given() -> None:
-    expiry.remind_interrupt = nothing
+    expire.remind_interrupt = nothing
 
 
 @fault(seen_by=test_signals.test_one_signal_wakes_one_wait_and_the_next_is_kept_for_the_next, costs=(3,))
 def a_signal_is_not_used_up() -> None:
-    sound = signals.answer_by_itself
+    sound = external_signals.answer_by_itself
 
     def unused(*words: Any, signal: Any, **named: Any) -> Any:
         type(signal).objects.filter(pk=signal.pk).update(used_by=None, used_at=None)
         return sound(*words, signal=signal, **named)
 
-    signals.answer_by_itself = unused
+    external_signals.answer_by_itself = unused
 
 
 # --- going on ---------------------------------------------------------------------------------------------------------
@@ -285,7 +275,7 @@ def a_lease_is_good_whatever_its_fence() -> None:
     costs=(24,),
 )
 def a_checkpoint_is_not_compared_with_its_digest() -> None:
-    resuming.is_intact = lambda checkpoint: True
+    claim_continuation.is_intact = lambda checkpoint: True
 
 
 @fault(
@@ -293,14 +283,14 @@ def a_checkpoint_is_not_compared_with_its_digest() -> None:
     costs=(13,),
 )
 def authority_is_not_asked_again_in_the_claim() -> None:
-    resuming.revoke_lost_answers = lambda run, said, **_: (False, said)
+    claim_continuation.revoke_lost_answers = lambda run, said, **_: (False, said)
 
 
 @fault(
     seen_by=test_permits_taken_back.test_a_permit_of_an_earlier_boundary_ends_with_its_approvers_permission, costs=(13,)
 )
 def authority_is_not_asked_again_when_an_effect_begins() -> None:
-    approvals.judge_permit = nothing
+    effect_rules.judge_permit = nothing
 
 
 @fault(seen_by=test_permits_taken_back.test_a_lost_vote_of_an_earlier_boundary_ends_the_permit, costs=(13,))
@@ -317,7 +307,7 @@ def a_claim_judges_its_own_boundary_only() -> None:
 
 @fault(seen_by=test_permits_taken_back.test_an_approval_by_default_ends_when_the_policy_forbids_it, costs=(13,))
 def an_approval_by_default_rests_on_nothing() -> None:
-    authority._default_may_approve = lambda interrupt: True
+    permissions._default_may_approve = lambda interrupt: True
 
 
 @fault(
@@ -325,7 +315,7 @@ def an_approval_by_default_rests_on_nothing() -> None:
     costs=(13,),
 )
 def a_claim_keeps_others_out_whoever_holds_it() -> None:
-    authority.holder_may_decide = lambda interrupt: True
+    permissions.holder_may_decide = lambda interrupt: True
 
 
 @fault(
@@ -333,7 +323,7 @@ def a_claim_keeps_others_out_whoever_holds_it() -> None:
     costs=(13,),
 )
 def an_assignment_shuts_the_leads_out_whoever_has_it() -> None:
-    authority._able_assignees = lambda interrupt: authority.deciders_of(interrupt.queue)
+    permissions._able_assignees = lambda interrupt: permissions.deciders_of(interrupt.queue)
 
 
 @fault(
@@ -349,18 +339,18 @@ def what_rests_on_a_lost_permission_is_never_released() -> None:
     costs=(14,),
 )
 def a_fact_is_taken_as_it_was() -> None:
-    sound = checking.record_value
+    sound = reconcile_facts.record_value
 
     def unchanged(fact: Any, *words: Any, **named: Any) -> None:
         sound(fact, *words, **named)
         fact.last_status = FactStatus.SAME
 
-    checking.record_value = unchanged
+    reconcile_facts.record_value = unchanged
 
 
 @fault(seen_by=test_checking.test_an_answer_that_was_overtaken_is_not_told_as_an_answer_ever_again, costs=(14,))
 def an_overtaken_answer_stays_accepted() -> None:
-    renewing.free_keys = nothing
+    reconcile_renewals.free_keys = nothing
 
 
 @fault(
@@ -384,7 +374,7 @@ def an_expired_credential_overtakes_the_answer() -> None:
     costs=(14,),
 )
 def an_effect_begins_under_a_credential_that_has_ended() -> None:
-    acting.guards_effects = lambda fact: False
+    begin_effect.guards_effects = lambda fact: False
 
 
 @fault(
@@ -392,7 +382,7 @@ def an_effect_begins_under_a_credential_that_has_ended() -> None:
     costs=(3, 4),
 )
 def a_claim_does_not_record_that_a_worker_has_the_answer() -> None:
-    resuming.record_delivery = nothing
+    claim_continuation.record_delivery = nothing
 
 
 # --- effects ----------------------------------------------------------------------------------------------------------
@@ -400,8 +390,8 @@ def a_claim_does_not_record_that_a_worker_has_the_answer() -> None:
 
 @fault(seen_by=test_permits.test_another_call_than_the_approved_one_is_refused_and_shown, costs=(12,))
 def the_call_is_not_compared_with_the_approved_one() -> None:
-    approvals.check_permit = nothing
-    approvals.standing_permits = lambda run, **_: list(Permit.objects.filter(run=run))
+    effect_rules.check_permit = nothing
+    effect_rules.standing_permits = lambda run, **_: list(Permit.objects.filter(run=run))
 
 
 @fault(seen_by=test_permits.test_a_permit_begins_one_effect_only, costs=(5, 12))
@@ -419,7 +409,7 @@ def an_answer_taken_back_leaves_its_permit() -> None:
 
 @fault(seen_by=test_tampering.test_a_permit_changed_past_the_triggers_begins_no_effect, costs=(12, 24))
 def a_permit_is_not_compared_with_its_decision() -> None:
-    acting.find_changed_permit = lambda *_, **__: ""
+    begin_effect.find_changed_permit = lambda *_, **__: ""
 
 
 @fault(seen_by=test_tampering.test_a_permit_whose_end_was_moved_begins_no_effect, costs=(24,))
@@ -442,7 +432,7 @@ def events_without_digests_exempt_every_row() -> None:
 
 @fault(seen_by=test_tampering.test_an_effect_whose_outcome_was_changed_is_not_begun_again, costs=(5, 24))
 def an_effect_is_not_compared_with_its_event() -> None:
-    acting.find_changed = lambda *_, **__: ""
+    begin_effect.find_changed = lambda *_, **__: ""
 
 
 @fault(seen_by=test_tampering.test_a_changed_request_is_not_decided, costs=(12, 24))
@@ -465,7 +455,7 @@ def a_policy_is_not_compared_when_a_request_is_opened() -> None:
     costs=(13,),
 )
 def a_queue_that_the_policy_excludes_decides_on() -> None:
-    authority.is_queue_allowed = lambda *_: True
+    permissions.is_queue_allowed = lambda *_: True
 
 
 class _EqualToAnything:
@@ -478,17 +468,17 @@ class _EqualToAnything:
     costs=(24,),
 )
 def effect_rules_are_not_compared_when_an_effect_begins() -> None:
-    approvals.json = SimpleNamespace(loads=lambda _: _EqualToAnything())
+    effect_rules.json = SimpleNamespace(loads=lambda _: _EqualToAnything())
 
 
 @fault(seen_by=test_tampering.test_a_checkpoint_changed_with_its_digest_goes_to_no_worker, costs=(24,))
 def a_checkpoint_is_not_compared_with_its_event() -> None:
-    resuming.find_changed = lambda *_: ""
+    claim_continuation.find_changed = lambda *_: ""
 
 
 @fault(seen_by=test_tampering.test_a_changed_record_is_named_by_the_doctor, costs=(24,))
 def the_doctor_does_not_compare_records_with_events() -> None:
-    rows.find_changed_records = lambda _: ""
+    row_consistency.find_changed_records = lambda _: ""
 
 
 @fault(seen_by=test_tampering.test_a_changed_policy_is_named_by_the_doctor, costs=(24,))
@@ -501,7 +491,7 @@ def the_doctor_does_not_compare_the_configuration() -> None:
     costs=(16,),
 )
 def an_effect_begins_though_a_pause_was_asked() -> None:
-    acting._check_flags = nothing
+    begin_effect._check_flags = nothing
 
 
 @fault(
@@ -509,7 +499,7 @@ def an_effect_begins_though_a_pause_was_asked() -> None:
     costs=(16,),
 )
 def an_effect_begins_though_its_agent_is_halted() -> None:
-    acting.refuse_halted = nothing
+    begin_effect.refuse_halted = nothing
 
 
 @fault(
@@ -680,7 +670,7 @@ def log_lines_do_not_know_their_request() -> None:
     costs=(12,),
 )
 def a_call_that_is_not_shown_whole_is_approved_unread() -> None:
-    values.is_shown_whole = lambda arguments: True
+    json_values.is_shown_whole = lambda arguments: True
 
 
 @fault(
@@ -688,7 +678,7 @@ def a_call_that_is_not_shown_whole_is_approved_unread() -> None:
     costs=(12,),
 )
 def evidence_that_is_not_shown_whole_is_approved_unread() -> None:
-    grounds.parts_left_out = lambda **parts: []
+    decision_evidence.parts_left_out = lambda **parts: []
 
 
 @fault(seen_by=test_bounded_responses.test_a_page_of_effects_ends_before_its_receipts_fill_it, costs=())
@@ -700,9 +690,9 @@ def a_page_of_the_api_has_any_size() -> None:
     seen_by=test_bounded_responses.test_the_receipts_of_a_claim_share_their_limit_and_the_newest_come_first, costs=()
 )
 def a_claim_lists_receipts_of_any_size() -> None:
-    consulting.RECEIPTS_CONSULTED = 10**12
+    effect_queries.RECEIPTS_CONSULTED = 10**12
 
 
 @fault(seen_by=test_large_values.test_a_call_that_is_not_shown_whole_is_no_part_of_a_bulk, costs=(12,))
 def a_call_that_is_not_shown_whole_is_decided_in_a_bulk() -> None:
-    everywhere(values.fits_in_a_bulk, lambda arguments: True)
+    everywhere(json_values.fits_in_a_bulk, lambda arguments: True)

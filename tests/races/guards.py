@@ -11,7 +11,7 @@ from unittest import mock
 from django.db import connection
 from django.db.models import QuerySet
 
-from ledger.compiled import Compiled
+from ledger.prepared_queries import Compiled
 from runs import continuations, interrupts
 from tests.unguarded import without_guards
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import connection
 
 from runs.models import Run
-from runs.standing import Impossible, standing
+from runs.run_status import Impossible, standing
 from runs.timeline import find_break
 from tests.races.racing import Told
 

@@ -13,9 +13,9 @@ from django.contrib.auth.models import User
 
 from ledger import clock
 from reviewqueue import gateway
-from runs import expiry
 from runs.decisions import Answer
 from runs.models import Interrupt
+from runs.use_cases import expire
 from tests import builders, figures
 from tests.races import guards
 from tests.races.judging import breaches, deadlocks, mistold, rows
@@ -129,7 +129,7 @@ def set_the_deadline_and_sweep(wait: dict[str, Any]) -> bool:
 def sweep_until_closed(wait: dict[str, Any]) -> bool:
     """What a sweep does with a due row, again and again: the errors it would log and survive are to be seen here."""
     for _ in range(2000):
-        if expiry.expire_if_due(interrupt_pk=wait["pk"]):
+        if expire.expire_if_due(interrupt_pk=wait["pk"]):
             return True
         if not Interrupt.objects.filter(pk=wait["pk"], status="waiting").exists():
             break

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from reviewqueue import authority
+from reviewqueue import permissions
 from runs.models import Agent, Continuation
-from runs.resuming import Claimed, claim_continuations, claim_one
+from runs.use_cases.claim_continuation import Claimed, claim_continuations, claim_one
 from tests import builders, figures
 from tests.races import guards
 from tests.races.judging import breaches, deadlocks, mistold
@@ -32,7 +32,7 @@ def a_worker(agent: Agent) -> Move:
             most=2,
             lease_seconds=60,
             request_key="",
-            still_may_decide=authority.still_may_decide,
+            still_may_decide=permissions.still_may_decide,
         ):
             mine += claimed
         return [(one.continuation.public_id, one.lease.fence, one.lease.token) for one in mine]
@@ -48,7 +48,7 @@ def a_worker_for_one(agent: Agent) -> Move:
             code_versions=set(),
             lease_seconds=60,
             request_key="",
-            still_may_decide=authority.still_may_decide,
+            still_may_decide=permissions.still_may_decide,
         )
         assert isinstance(claimed, Claimed)
         return claimed.lease.token

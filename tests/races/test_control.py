@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from ledger.models import Effect
-from reviewqueue import authority, desk
-from runs import acting, control, safe_points
+from reviewqueue import permissions, reviewer_actions
 from runs.checkpoints import Snapshot
 from runs.errors import RunCancelled, RunPaused
 from runs.models import Agent, Continuation, Run
-from runs.resuming import Claimed, claim_continuations, claim_one
+from runs.use_cases import begin_effect, commit_checkpoint, control_run
+from runs.use_cases.claim_continuation import Claimed, claim_continuations, claim_one
 from tests import builders, figures
 from tests.races import guards
 from tests.races.judging import breaches, deadlocks, mistold, rows
@@ -32,7 +32,7 @@ def a_person_who(verb: str) -> Move:
 
     def act(run: dict[str, Any]) -> dict[str, Any]:
         time.sleep(random.uniform(0, run["spread"]))
-        lever = {"pauses": control.pause_run, "cancels": control.cancel_run}[verb]
+        lever = {"pauses": control_run.pause_run, "cancels": control_run.cancel_run}[verb]
         after = lever(run_id=run["run"], actor=PERSON, reason="the site is closed", check=lambda _: None)
         return {"status": after.status, "effects": Effect.objects.filter(scope=run["run"]).count()}
 
@@ -51,7 +51,7 @@ def a_worker_by_id(agent: Agent) -> Move:
             code_versions=set(),
             lease_seconds=60,
             request_key="",
-            still_may_decide=authority.still_may_decide,
+            still_may_decide=permissions.still_may_decide,
         )
         assert isinstance(claimed, Claimed)
         return claimed.lease.token
@@ -68,7 +68,7 @@ def a_worker_that_looks(agent: Agent) -> Move:
             most=1,
             lease_seconds=60,
             request_key="",
-            still_may_decide=authority.still_may_decide,
+            still_may_decide=permissions.still_may_decide,
         )
         return claimed[0].lease.token if claimed else ""
 
@@ -128,7 +128,7 @@ def _act_on_a_cancelled_run(run: Run, token: str) -> list[str]:
         pass
     else:
         return ["an effect began after the cancel"]
-    safe_points.commit_checkpoint(
+    commit_checkpoint.commit_checkpoint(
         agent=run.agent,
         run_id=run.public_id,
         token=token,
@@ -169,7 +169,7 @@ def a_reviewer_who_claims() -> Move:
 
     def claim(run: dict[str, Any]) -> str:
         # It looks at more than a cancel before it takes its lock, so it does not hesitate.
-        return desk.claim(responder=person, interrupt_id=run["interrupt"]).public_id
+        return reviewer_actions.claim(responder=person, interrupt_id=run["interrupt"]).public_id
 
     return claim
 
@@ -217,10 +217,10 @@ def test_without_row_locks_a_cancelled_wait_stays_claimed():
 EFFECTS = 6
 
 
-def begin(agent: Agent, run_id: str, token: str, key: str) -> acting.Begun:
+def begin(agent: Agent, run_id: str, token: str, key: str) -> begin_effect.Begun:
     call = builders.CALL
-    return acting.begin_effect(
-        still_may_decide=authority.still_may_decide,
+    return begin_effect.begin_effect(
+        still_may_decide=permissions.still_may_decide,
         agent=agent,
         run_id=run_id,
         token=token,

@@ -8,12 +8,12 @@ import pytest
 
 from ledger import clock
 from ledger.public_ids import new_id
-from reviewqueue import authority
-from runs import lifecycle
+from reviewqueue import permissions
 from runs.checkpoints import Snapshot
-from runs.lifecycle import RunRequest, ask, start_run
 from runs.models import Agent, Run
-from runs.suspending import suspend
+from runs.use_cases import start_run as lifecycle
+from runs.use_cases.start_run import RunRequest, ask, start_run
+from runs.use_cases.suspend import suspend
 from tests import builders, figures
 from tests.races import guards
 from tests.races.judging import breaches, deadlocks, mistold, rows
@@ -45,7 +45,7 @@ def an_asker(agent: Agent) -> Move:
             request=a_request(wanted["key"], body="the same"),
             wait=wait,
             state=None,
-            check_assignees=authority.check_assignees,
+            check_assignees=permissions.check_assignees,
         )
         return {"run": started.run.public_id, "created": started.created, "interrupt": interrupt.public_id}
 
@@ -101,7 +101,7 @@ def a_worker_that_asks(agent: Agent) -> Move:
             waits=[wait],
             pending=[],
             resume_when="all",
-            check_assignees=authority.check_assignees,
+            check_assignees=permissions.check_assignees,
         )
         return {"interrupt": suspended.interrupts[0].public_id, "created": suspended.created}
 

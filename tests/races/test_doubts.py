@@ -12,8 +12,8 @@ from django_q.models import OrmQ
 
 from ledger.models import Effect
 from reviewqueue import tasks
-from runs import settling
 from runs.models import Hold, Run
+from runs.use_cases import reconcile_outcomes
 from tests import builders, figures
 from tests.crashes import story
 from tests.crashes.receiver import Receiver, a_receiver
@@ -39,7 +39,9 @@ def an_owner(address: str) -> Move:
     person = builders.a_person(address, "agent-owners")
 
     def settle(effect: dict[str, Any]) -> str:
-        settling.settle_unknown(effect_id=effect["effect"], outcome="applied", person=person, reason="it is there")
+        reconcile_outcomes.settle_unknown(
+            effect_id=effect["effect"], outcome="applied", person=person, reason="it is there"
+        )
         return person.email
 
     return settle

@@ -11,10 +11,10 @@ import pytest
 
 from ledger import clock
 from ledger.models import Effect
-from reviewqueue import authority
-from runs import acting, expiry
+from reviewqueue import permissions
 from runs.models import Agent, Run
-from runs.resuming import claim_continuations
+from runs.use_cases import begin_effect, expire
+from runs.use_cases.claim_continuation import claim_continuations
 from tests import builders, figures
 from tests.races import guards
 from tests.races.judging import breaches, deadlocks, mistold, rows
@@ -27,10 +27,10 @@ KEY = "order:PR-4711"
 TENSION = 0.04
 
 
-def begin(agent: Agent, run_id: str, token: str) -> acting.Begun:
+def begin(agent: Agent, run_id: str, token: str) -> begin_effect.Begun:
     call = builders.CALL
-    return acting.begin_effect(
-        still_may_decide=authority.still_may_decide,
+    return begin_effect.begin_effect(
+        still_may_decide=permissions.still_may_decide,
         agent=agent,
         run_id=run_id,
         token=token,
@@ -49,7 +49,7 @@ def a_worker(agent: Agent) -> Move:
         reports = random.random() < 0.5
         if reports and begun.attempt_token:
             time.sleep(random.uniform(0, TENSION))
-            acting.report_effect(
+            begin_effect.report_effect(
                 agent=agent, run_id=run["id"], key=KEY, attempt_token=begun.attempt_token, status="applied"
             )
         return {"performs": begun.perform, "reported": reports}
@@ -60,7 +60,7 @@ def a_worker(agent: Agent) -> Move:
 def a_sweep(run: dict[str, Any]) -> bool:
     """Sets the lease's end when all are there, however long a busy machine took for that; then sweeps until it came."""
     Run.objects.filter(pk=run["pk"]).update(lease_until=clock.now() + timedelta(seconds=TENSION))
-    return any(expiry.end_lease_if_lapsed(run_pk=run["pk"]) for _ in range(2000))
+    return any(expire.end_lease_if_lapsed(run_pk=run["pk"]) for _ in range(2000))
 
 
 def the_next_worker(agent: Agent) -> Move:
@@ -75,7 +75,7 @@ def the_next_worker(agent: Agent) -> Move:
                 most=1,
                 lease_seconds=60,
                 request_key="",
-                still_may_decide=authority.still_may_decide,
+                still_may_decide=permissions.still_may_decide,
             )
             if claimed:
                 begun = begin(agent, run["id"], claimed[0].lease.token)

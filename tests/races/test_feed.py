@@ -10,15 +10,15 @@ import pytest
 from django.db import connection, transaction
 
 from ledger.transactions import use_case
-from runs import feed
-from runs.lifecycle import RunRequest, start_run
+from runs import event_feed
 from runs.models import Event
+from runs.use_cases.start_run import RunRequest, start_run
 from tests import builders
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
 WRITERS, EVENTS_EACH = 4, 40
-number_events = use_case(feed.number_events)
+number_events = use_case(event_feed.number_events)
 
 
 def beside(*jobs):
@@ -62,7 +62,7 @@ def test_the_event_of_a_slow_transaction_is_not_passed_over():
         assert written.wait(30)
         builders.a_running_run(agent)  # its row has the higher id, and commits first
         number_events(agent_id=agent.pk, limit=10)
-        first = [event.announced_seq for event in feed.events_after(agent_id=agent.pk, after=0)]
+        first = [event.announced_seq for event in event_feed.events_after(agent_id=agent.pk, after=0)]
         by_id = Event.objects.latest("id").pk
         go.set()
         assert first == [1]
@@ -71,7 +71,7 @@ def test_the_event_of_a_slow_transaction_is_not_passed_over():
     seen: list[int] = []
     beside(lambda: start_slowly(agent, "slow", wait_for_go), read_meanwhile)
     number_events(agent_id=agent.pk, limit=10)
-    assert [event.run.key for event in feed.events_after(agent_id=agent.pk, after=1)] == ["slow"]
+    assert [event.run.key for event in event_feed.events_after(agent_id=agent.pk, after=1)] == ["slow"]
     assert not Event.objects.filter(pk__gt=seen[0]).exists(), "read by row ids, the slow one would have been lost"
 
 
@@ -87,14 +87,14 @@ def test_a_reader_beside_writers_and_two_numberers_sees_each_event_once():
         writing[number].set()
 
     def number():
-        while not all(done.is_set() for done in writing) or feed.anything_to_number():
+        while not all(done.is_set() for done in writing) or event_feed.anything_to_number():
             number_events(agent_id=agent.pk, limit=7)
 
     def read():
         until = time.monotonic() + 50
         while len(seen) < WRITERS * EVENTS_EACH and time.monotonic() < until:
             last = seen[-1][0] if seen else 0
-            page = feed.events_after(agent_id=agent.pk, after=last)[:5]
+            page = event_feed.events_after(agent_id=agent.pk, after=last)[:5]
             seen.extend((event.announced_seq, event.run.key) for event in page)
 
     beside(*(lambda number=place: write(number) for place in range(WRITERS)), number, number, read)

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from django.core.files.storage import default_storage
 
-from runs import offering, safe_points, storing
+from runs import file_storage
+from runs.checkpoint_files import delete_unwanted_files
 from runs.checkpoints import Snapshot
-from runs.files import delete_unwanted_files
 from runs.models import Checkpoint, Run
 from runs.states import FileStatus
+from runs.use_cases import commit_checkpoint, transfer_file
 from tests import builders, figures
 from tests.races import guards
 from tests.races.judging import breaches, deadlocks, mistold
@@ -22,9 +23,9 @@ pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
 def a_sender(sent_bytes: bytes) -> Move:
     def send(wanted: dict[str, Any]) -> dict[str, Any]:
-        sent = storing.spool([sent_bytes])
+        sent = file_storage.spool([sent_bytes])
         with sent.file:
-            offered = offering.offer_file(agent=builders.an_agent(), number=1, sent=sent, **wanted)
+            offered = transfer_file.offer_file(agent=builders.an_agent(), number=1, sent=sent, **wanted)
         return {"digest": offered.file.digest, "created": offered.created}
 
     return send
@@ -32,7 +33,9 @@ def a_sender(sent_bytes: bytes) -> Move:
 
 def commit(wanted: dict[str, Any]) -> dict[str, Any]:
     snapshot = Snapshot(step="trained", state={})
-    reached = safe_points.commit_checkpoint(agent=builders.an_agent(), after=0, snapshot=snapshot, facts=[], **wanted)
+    reached = commit_checkpoint.commit_checkpoint(
+        agent=builders.an_agent(), after=0, snapshot=snapshot, facts=[], **wanted
+    )
     return {"number": reached.checkpoint.number}
 
 

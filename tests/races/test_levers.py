@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from reviewqueue import authority
-from runs import control, lifecycle
+from reviewqueue import permissions
 from runs.models import Interrupt, Run
-from runs.resuming import claim_continuations
+from runs.use_cases import control_run, start_run
+from runs.use_cases.claim_continuation import claim_continuations
 from tests import builders, figures
 from tests.races import guards
 from tests.races.judging import breaches, mistold
@@ -20,7 +20,7 @@ from tests.races.racing import ROUNDS, Move, Race, first_wrong, racers
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
 SPREAD = 0.006
-LEVERS = {"pauses": control.pause_run, "resumes": control.resume_run, "cancels": control.cancel_run}
+LEVERS = {"pauses": control_run.pause_run, "resumes": control_run.resume_run, "cancels": control_run.cancel_run}
 
 
 def a_person_who(lever: str) -> Move:
@@ -45,7 +45,7 @@ def a_reviewer(address: str) -> Move:
 def the_worker(run: dict[str, Any]) -> str:
     time.sleep(random.uniform(0, SPREAD))
     words = {"agent": builders.an_agent(), "run_id": run["run"], "token": run["token"]}
-    return str(lifecycle.complete_run(**words, result=None).status)
+    return str(start_run.complete_run(**words, result=None).status)
 
 
 # --- a cancel ---------------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def pause_and_answer(race: Race) -> list[str]:
     wrong = [*breaches(run.pk), *mistold(told), *(f"{it.by} was told {it.refused}" for it in told if not it.done)]
     if run.pause_asked_at and claim():
         wrong.append("claimed while it was paused")
-    control.resume_run(run_id=run.public_id, actor="person:olga", reason="", check=lambda _: None)
+    control_run.resume_run(run_id=run.public_id, actor="person:olga", reason="", check=lambda _: None)
     for continuation in run.continuations.filter(status="checking"):
         builders.check(continuation.public_id)
     claimed = claim()
@@ -135,7 +135,7 @@ def claim() -> list[Any]:
         most=1,
         lease_seconds=60,
         request_key="",
-        still_may_decide=authority.still_may_decide,
+        still_may_decide=permissions.still_may_decide,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runs import signals
+from runs import external_signals
 from runs.models import Interrupt
 from tests import builders, figures
 from tests.races.judging import breaches, rows
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
 
 def send_the_signal(about: dict[str, Any]) -> str:
-    received = signals.receive_signal(
+    received = external_signals.receive_signal(
         agent=builders.an_agent(), told=told(about["correlation"], correlation=about["correlation"])
     )
     return "used" if received.signal.used_by_id else "kept"
@@ -51,7 +51,7 @@ def test_a_signal_and_its_wait_at_once_always_meet():
 
 
 def send_one_of_two(about: dict[str, Any]) -> str:
-    return str(signals.match_signals(agent_id=about["agent"], correlation=about["correlation"]))
+    return str(external_signals.match_signals(agent_id=about["agent"], correlation=about["correlation"]))
 
 
 def test_two_sweeps_at_once_let_one_signal_wake_one_wait():
@@ -59,7 +59,7 @@ def test_two_sweeps_at_once_let_one_signal_wake_one_wait():
     with racers({"a sweep": send_one_of_two, "another": send_one_of_two}) as race:
         for number in range(ROUNDS):
             wait = builders.a_waiting_interrupt(an_event(correlation=f"PO-{number}"))
-            signals._keep(agent=agent, told=told(f"evt-{number}", correlation=f"PO-{number}"))
+            external_signals._keep(agent=agent, told=told(f"evt-{number}", correlation=f"PO-{number}"))
             found = race.round(agent=agent.pk, correlation=f"PO-{number}")
             assert sorted(racer.result for racer in found) == ["0", "1"]
             assert breaches(wait.run_id) == []

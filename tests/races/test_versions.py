@@ -9,11 +9,11 @@ from unittest import mock
 
 import pytest
 
-from reviewqueue import authority
-from runs import control, returning
+from reviewqueue import permissions
 from runs.models import Agent, Continuation, HandBack, Run
-from runs.resuming import claim_continuations
-from runs.returning import hand_back
+from runs.use_cases import control_run, release_lease
+from runs.use_cases.claim_continuation import claim_continuations
+from runs.use_cases.release_lease import hand_back
 from tests import builders
 from tests.races import guards
 from tests.races.judging import breaches, deadlocks, mistold, rows
@@ -38,7 +38,7 @@ def a_worker_of(version: str, agent: Agent) -> Move:
                 most=1,
                 lease_seconds=60,
                 request_key="",
-                still_may_decide=authority.still_may_decide,
+                still_may_decide=permissions.still_may_decide,
             )
             if claimed:
                 return claimed[0].lease.token
@@ -60,7 +60,7 @@ def an_owner_who_retags() -> Move:
     def retag(run: dict[str, Any]) -> str:
         time.sleep(random.uniform(0, run["spread"]))
         words = {"actor": "person:own@example.org", "reason": "2 reads it", "check": lambda _: None}
-        return control.retag_run(run_id=run["run"], code_version="2", **words).status
+        return control_run.retag_run(run_id=run["run"], code_version="2", **words).status
 
     return retag
 
@@ -171,4 +171,4 @@ def test_without_the_kept_hand_back_its_version_gets_it_again():
 
 def forgetting() -> None:
     """Nothing is kept of who could not read it."""
-    mock.patch.object(returning, "keep_hand_back", return_value=0).start()
+    mock.patch.object(release_lease, "keep_hand_back", return_value=0).start()

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ledger.canonical import digest
+from ledger.digests import digest
 from reviewqueue import gateway
-from runs import amending
 from runs.decisions import Answer
 from runs.models import Agent, Continuation, Interrupt, Permit, Run
+from runs.use_cases import amend_interrupt
 from tests import builders, figures
 from tests.races import guards
 from tests.races.judging import breaches, deadlocks, mistold, rows
@@ -116,9 +116,9 @@ def an_agent_that(verb: str, agent: Agent) -> Move:
     def act(wait: dict[str, Any]) -> int:
         time.sleep(random.uniform(0, wait["spread"]))
         if verb == "amends":
-            amendment = amending.Amendment(proposal=AMENDED)
-            return amending.amend_wait(agent=agent, interrupt_id=wait[ORDER], amendment=amendment).state_version
-        interrupt, _ = amending.withdraw_wait(agent=agent, interrupt_id=wait[ORDER], reason="bought elsewhere")
+            amendment = amend_interrupt.Amendment(proposal=AMENDED)
+            return amend_interrupt.amend_wait(agent=agent, interrupt_id=wait[ORDER], amendment=amendment).state_version
+        interrupt, _ = amend_interrupt.withdraw_wait(agent=agent, interrupt_id=wait[ORDER], reason="bought elsewhere")
         return interrupt.state_version
 
     return act

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ledger.transactions import use_case
-from reviewqueue.delivery import announcing, sending
-from reviewqueue.delivery.models import Delivery, DeliveryAttempt, DeliveryStatus
+from reviewqueue.webhooks import outbox, sender
+from reviewqueue.webhooks.models import Delivery, DeliveryAttempt, DeliveryStatus
 from tests import builders
 from tests.delivery.receiver import receiver
 from tests.delivery.webhook_builders import an_endpoint
@@ -24,11 +24,11 @@ def test_two_announcers_and_two_senders_do_nothing_twice():
             an_endpoint(f"{server.url}/{place}", "run.started")
         for _ in range(RUNS):
             builders.a_running_run()
-        with racers({name: lambda _: announcing.announce_news(seconds=20) for name in ("one", "two")}) as race:
+        with racers({name: lambda _: outbox.announce_news(seconds=20) for name in ("one", "two")}) as race:
             told = race.round()
         assert sum(one.result for one in told) == RUNS, told
         assert Delivery.objects.count() == 4 * RUNS
-        with racers({name: lambda _: sending.deliver_due_messages(seconds=20) for name in ("one", "two")}) as race:
+        with racers({name: lambda _: sender.deliver_due_messages(seconds=20) for name in ("one", "two")}) as race:
             told = race.round()
         assert sum(one.result for one in told) == 4 * RUNS, told
         ids = [got.headers["webhook-id"] for got in server.got]
@@ -43,11 +43,11 @@ def test_numbering_is_inside_the_transaction_that_makes_the_messages():
     builders.a_running_run()
 
     def die_at_the_end():
-        assert announcing.announce_batch.__wrapped__(agent_id=builders.an_agent().pk, limit=10) == 1
+        assert outbox.announce_batch.__wrapped__(agent_id=builders.an_agent().pk, limit=10) == 1
         raise SystemExit
 
     with pytest.raises(SystemExit):
         use_case(die_at_the_end)()
     assert not Delivery.objects.exists()
-    assert announcing.announce_news(seconds=5) == 1
+    assert outbox.announce_news(seconds=5) == 1
     assert Delivery.objects.count() == 1

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from ledger import clock
-from reviewqueue import desk
-from runs import expiry
+from reviewqueue import reviewer_actions
 from runs.errors import Expired
 from runs.models import Continuation, Decision, Event, Interrupt, Permit, Run
+from runs.use_cases import expire
 from tests import builders, figures
 
 pytestmark = [pytest.mark.django_db, pytest.mark.proves(7)]
@@ -33,7 +33,7 @@ def no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     def sweep(**_: Any) -> int:
         raise AssertionError("a sweep ran")
 
-    monkeypatch.setattr(expiry, "expire_due_interrupts", sweep)
+    monkeypatch.setattr(expire, "expire_due_interrupts", sweep)
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -88,9 +88,11 @@ def test_no_other_verb_of_a_person_gives_a_wait_more_time_at_its_deadline(verb: 
     lead, interrupt = builders.a_person("lea@example.org", "engineering-leads"), builders.a_waiting_interrupt()
     builders.move_deadline(interrupt, clock.now())
     act: dict[str, Callable[[], Any]] = {
-        "claim": lambda: desk.claim(responder=lead, interrupt_id=interrupt.public_id),
-        "extend": lambda: desk.extend(responder=lead, interrupt_id=interrupt.public_id, by=timedelta(minutes=5)),
-        "assign": lambda: desk.assign(responder=lead, interrupt_id=interrupt.public_id, people=[]),
+        "claim": lambda: reviewer_actions.claim(responder=lead, interrupt_id=interrupt.public_id),
+        "extend": lambda: reviewer_actions.extend(
+            responder=lead, interrupt_id=interrupt.public_id, by=timedelta(minutes=5)
+        ),
+        "assign": lambda: reviewer_actions.assign(responder=lead, interrupt_id=interrupt.public_id, people=[]),
     }
     with pytest.raises(Expired):
         act[verb]()

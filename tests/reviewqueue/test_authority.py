@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ledger import clock
-from reviewqueue import authority
-from runs import expiry
+from reviewqueue import permissions
 from runs.errors import NoDecider, NotPermitted, SelfReview
 from runs.models import Decision, Permit
+from runs.use_cases import expire
 from tests import builders
 
 pytestmark = pytest.mark.django_db
@@ -36,7 +36,7 @@ def test_an_approver_disabled_between_answer_and_claim_lets_no_worker_continue()
 def test_a_lead_can_be_assigned_and_decide():
     lead = builders.a_person("lea@example.org", "engineering-leads")
     wait = builders.a_waiting_interrupt(builders.a_wait(assignees=["lea@example.org"]))
-    assert authority.who_can_decide(wait) == ["lea@example.org"]
+    assert permissions.who_can_decide(wait) == ["lea@example.org"]
     assert builders.decide(wait, lead).resume == "ready"
 
 
@@ -59,35 +59,35 @@ def test_a_refusal_does_not_name_the_initiator_among_those_who_can_decide():
         assert refused.value.extra["who_can"] == ["ben@example.org"]
     builders.a_policy(self_review=True)
     other = builders.a_waiting_interrupt(started=builders.a_running_run(initiator=ana))
-    assert authority.who_can_decide(other) == ["ana@example.org", "ben@example.org"]
+    assert permissions.who_can_decide(other) == ["ana@example.org", "ben@example.org"]
     disable(ben)
-    assert authority.who_can_decide(other) == ["ana@example.org"]
+    assert permissions.who_can_decide(other) == ["ana@example.org"]
 
 
 def test_only_an_active_person_of_the_queue_before_learns_that_a_wait_was_escalated():
     ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org", "sales")
     builders.a_policy(on_expiry="escalate", escalate_to=builders.a_queue("leads"))
     wait = builders.a_waiting_interrupt()
-    assert authority.climbed_away_from(ana, wait.public_id) is None
+    assert permissions.climbed_away_from(ana, wait.public_id) is None
     builders.move_deadline(wait, clock.now())
-    assert expiry.expire_due_interrupts(limit=9) == 1
-    assert authority.climbed_away_from(ana, wait.public_id) == wait
-    assert authority.climbed_away_from(ben, wait.public_id) is None
+    assert expire.expire_due_interrupts(limit=9) == 1
+    assert permissions.climbed_away_from(ana, wait.public_id) == wait
+    assert permissions.climbed_away_from(ben, wait.public_id) is None
     disable(ana)
-    assert authority.climbed_away_from(ana, wait.public_id) is None
+    assert permissions.climbed_away_from(ana, wait.public_id) is None
 
 
 def test_a_run_is_restarted_by_an_owner_who_did_not_start_it_or_by_an_operator():
     owner, other = (builders.a_person(f"{name}@example.org", "agent-owners") for name in ("own", "two"))
     operator, ana = builders.a_person("olga@example.org", "operators"), builders.a_reviewer()
     run = builders.a_running_run(initiator=owner).run
-    may = {person: authority.why_not_restart(person, run) is None for person in (owner, other, operator, ana)}
+    may = {person: permissions.why_not_restart(person, run) is None for person in (owner, other, operator, ana)}
     assert may == {owner: False, other: True, operator: True, ana: False}
     for person in may:
-        assert (authority.why_not_restart_each(person, [run])[run.pk] is None) == may[person]
-    assert authority.who_can_restart([run]) == {run.pk: ["two@example.org", "olga@example.org"]}
+        assert (permissions.why_not_restart_each(person, [run])[run.pk] is None) == may[person]
+    assert permissions.who_can_restart([run]) == {run.pk: ["two@example.org", "olga@example.org"]}
     started_by_operator = builders.a_running_run(initiator=operator).run
-    assert authority.why_not_restart(operator, started_by_operator) is None
+    assert permissions.why_not_restart(operator, started_by_operator) is None
 
 
 def test_an_approval_ends_when_its_queue_is_not_allowed_any_more():
@@ -97,7 +97,7 @@ def test_an_approval_ends_when_its_queue_is_not_allowed_any_more():
     open_one = builders.a_waiting_interrupt()
     builders.decide(interrupt, ana)
     builders.a_policy(queue=builders.a_queue("directors"), queues=["engineering"])
-    assert authority.why_not_decide(ana, open_one) is None
+    assert permissions.why_not_decide(ana, open_one) is None
     builders.a_policy(queue=builders.a_queue("directors"))
     with pytest.raises(NotPermitted, match="no longer allows decisions in engineering"):
         builders.decide(open_one, ana)

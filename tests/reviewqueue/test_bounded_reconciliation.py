@@ -12,10 +12,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from ledger import clock, consulting
+from ledger import clock, effect_queries
 from ledger.effects import Declared
 from ledger.models import Effect, EffectReport
-from reviewqueue.admin.desks import BYTES_SHOWN
+from reviewqueue.admin.base import BYTES_SHOWN
 from reviewqueue.admin.effects import BYTES_OF_A_REPORT, MOST_REPORTS
 from runs.models import Event, Fact, Hold
 from tests import builders
@@ -153,8 +153,8 @@ def test_effects_are_counted_by_status_and_by_what_a_cancel_compensates():
     begin(run, key="b")
     report(run, "applied", key="b")
     begin(run, key="c")
-    found = consulting.count_effects(run.public_id)
+    found = effect_queries.count_effects(run.public_id)
     assert (found.statuses, found.applied, found.compensated_on_cancel) == ({"applied": 2, "intended": 1}, 2, 1)
     assert found.total == 3
-    assert consulting.count_effects("run_of_nobody").total == 0
+    assert effect_queries.count_effects("run_of_nobody").total == 0
     assert not Hold.objects.exists()

@@ -10,8 +10,8 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command, load_command_class
 
-from reviewqueue.keys import verify_key
 from reviewqueue.models import ApiKey
+from reviewqueue.operations.api_keys import verify_key
 from runs.configuration import changed_configuration, find_configuration_break
 from runs.models import Agent, CallLabel, ConfigurationRecord, Connection, EffectRule, Policy, Queue
 from runs.policies import BUILT_IN

@@ -8,11 +8,11 @@ import pytest
 
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid
-from reviewqueue import desk
-from runs import amending, control, expiry, lifecycle, returning, safe_points
+from reviewqueue import reviewer_actions
 from runs.checkpoints import Snapshot
 from runs.errors import AlreadyDecided, NotPermitted, UndoTooLate
 from runs.models import Comment, Continuation, Decision, Permit, Run
+from runs.use_cases import amend_interrupt, commit_checkpoint, control_run, expire, release_lease, start_run
 from tests import builders
 
 pytestmark = pytest.mark.django_db
@@ -34,7 +34,7 @@ def test_an_answer_by_page_may_be_taken_back_before_anybody_claims_it(ana):
     builders.decide(interrupt, ana, door="page")
     assert builders.claim(interrupt.agent) == []
 
-    reopened = desk.undo(responder=ana, interrupt_id=interrupt.public_id)
+    reopened = reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
 
     assert (reopened.status, reopened.round, reopened.state_version) == ("waiting", 2, 2)
     assert reopened.deadline == interrupt.deadline
@@ -48,7 +48,7 @@ def test_an_answer_is_claimed_once_its_time_to_undo_is_over(ana):
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, ana, door="page")
     with pytest.raises(UndoTooLate):
-        desk.undo(responder=ana, interrupt_id=interrupt.public_id)
+        reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
     assert len(builders.claim(interrupt.agent)) == 1
 
 
@@ -56,7 +56,7 @@ def test_an_answer_by_api_goes_on_at_once_and_is_not_taken_back(ana):
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, ana)
     with pytest.raises(UndoTooLate):
-        desk.undo(responder=ana, interrupt_id=interrupt.public_id)
+        reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
 
 
 def claimed_within_the_time_to_undo(interrupt):
@@ -67,21 +67,21 @@ def claimed_within_the_time_to_undo(interrupt):
 
 
 def handed_back(worker):
-    returning.hand_back(**worker, reason="retry", detail="")
+    release_lease.hand_back(**worker, reason="retry", detail="")
 
 
 def committed_and_handed_back(worker):
-    safe_points.commit_checkpoint(**worker, after=1, snapshot=Snapshot(step="ordered", state={}), facts=[])
+    commit_checkpoint.commit_checkpoint(**worker, after=1, snapshot=Snapshot(step="ordered", state={}), facts=[])
     handed_back(worker)
 
 
 def lost(worker):
     builders.end_lease_now(Run.objects.get(), clock.now())
-    expiry.release_lapsed_leases(limit=1)
+    expire.release_lapsed_leases(limit=1)
 
 
 def completed(worker):
-    lifecycle.complete_run(**worker, result=None)
+    start_run.complete_run(**worker, result=None)
 
 
 @pytest.mark.parametrize("then", [handed_back, committed_and_handed_back, lost, completed])
@@ -92,7 +92,7 @@ def test_an_answer_that_a_worker_was_given_is_not_undone_whatever_became_of_the_
     then(claimed_within_the_time_to_undo(interrupt))
     before = (Run.objects.get().status, Run.objects.get().open_continuation)
     with pytest.raises(UndoTooLate):
-        desk.undo(responder=ana, interrupt_id=interrupt.public_id)
+        reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
     assert (Run.objects.get().status, Run.objects.get().open_continuation) == before
     assert Decision.objects.get().status == "accepted"
 
@@ -102,7 +102,7 @@ def answered_by_api(interrupt, ana):
 
 
 def withdrawn_by_its_agent(interrupt, ana):
-    amending.withdraw_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, reason="")
+    amend_interrupt.withdraw_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, reason="")
 
 
 @pytest.mark.parametrize("then", [answered_by_api, withdrawn_by_its_agent])
@@ -114,7 +114,7 @@ def test_an_answer_by_page_can_be_undone_for_its_whole_time_whatever_closes_the_
     then(second, ana)
     assert Continuation.objects.get().not_before == until
     assert builders.claim(first.agent) == []
-    assert desk.undo(responder=ana, interrupt_id=first.public_id).status == "waiting"
+    assert reviewer_actions.undo(responder=ana, interrupt_id=first.public_id).status == "waiting"
     assert Run.objects.get().status == "waiting"
 
 
@@ -132,51 +132,53 @@ def test_an_answer_of_before_a_restart_is_not_undone(ana):
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, ana, door="page")
     run_id, words = interrupt.run.public_id, {"reason": "again", "check": lambda run: None}
-    control.cancel_run(run_id=run_id, actor="person:ops@example.org", **words)
-    control.restart_run(run_id=run_id, person=ana, **words)
+    control_run.cancel_run(run_id=run_id, actor="person:ops@example.org", **words)
+    control_run.restart_run(run_id=run_id, person=ana, **words)
     with pytest.raises(UndoTooLate):
-        desk.undo(responder=ana, interrupt_id=interrupt.public_id)
+        reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
     assert (Run.objects.get().status, Decision.objects.get().status) == ("revalidating", "accepted")
 
 
 def test_only_who_answered_takes_it_back(ana, lea):
     interrupt = builders.a_waiting_interrupt()
     with pytest.raises(NotPermitted):
-        desk.undo(responder=ana, interrupt_id=interrupt.public_id)
+        reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
     builders.decide(interrupt, ana, door="page")
     with pytest.raises(NotPermitted):
-        desk.undo(responder=lea, interrupt_id=interrupt.public_id)
+        reviewer_actions.undo(responder=lea, interrupt_id=interrupt.public_id)
 
 
 def test_a_lead_assigns_and_gives_back(ana, lea):
     ben = builders.a_reviewer("ben@example.org")
     interrupt = builders.a_waiting_interrupt()
-    desk.claim(responder=ana, interrupt_id=interrupt.public_id)
+    reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
     with pytest.raises(NotPermitted):
-        desk.assign(responder=ana, interrupt_id=interrupt.public_id, people=[ben])
-    assert desk.assign(responder=lea, interrupt_id=interrupt.public_id, people=[ben]).claimed_by is None
+        reviewer_actions.assign(responder=ana, interrupt_id=interrupt.public_id, people=[ben])
+    assert reviewer_actions.assign(responder=lea, interrupt_id=interrupt.public_id, people=[ben]).claimed_by is None
     with pytest.raises(NotPermitted):
         builders.decide(interrupt, ana)
-    desk.assign(responder=lea, interrupt_id=interrupt.public_id, people=[])
+    reviewer_actions.assign(responder=lea, interrupt_id=interrupt.public_id, people=[])
     assert builders.decide(interrupt, ana).decision.status == "accepted"
 
 
 def test_somebody_who_could_not_decide_is_not_assigned(lea):
     interrupt = builders.a_waiting_interrupt()
     with pytest.raises(PayloadInvalid):
-        desk.assign(responder=lea, interrupt_id=interrupt.public_id, people=[builders.a_person("eve@example.org")])
+        reviewer_actions.assign(
+            responder=lea, interrupt_id=interrupt.public_id, people=[builders.a_person("eve@example.org")]
+        )
 
 
 def test_a_lead_extends_a_deadline_up_to_the_policys_longest(ana, lea):
     interrupt = builders.a_waiting_interrupt()
     with pytest.raises(NotPermitted):
-        desk.extend(responder=ana, interrupt_id=interrupt.public_id, by=timedelta(hours=1))
-    extended = desk.extend(responder=lea, interrupt_id=interrupt.public_id, by=timedelta(hours=1))
+        reviewer_actions.extend(responder=ana, interrupt_id=interrupt.public_id, by=timedelta(hours=1))
+    extended = reviewer_actions.extend(responder=lea, interrupt_id=interrupt.public_id, by=timedelta(hours=1))
     assert extended.deadline == interrupt.deadline + timedelta(hours=1)
     assert extended.state_version == 1
     assert Run.objects.get().expires_at > extended.deadline
     with pytest.raises(PayloadInvalid):
-        desk.extend(responder=lea, interrupt_id=interrupt.public_id, by=timedelta(days=400))
+        reviewer_actions.extend(responder=lea, interrupt_id=interrupt.public_id, by=timedelta(days=400))
 
 
 @pytest.mark.parametrize("by", [timedelta(days=999_999_999), timedelta(days=2_913_000)])
@@ -184,24 +186,26 @@ def test_a_length_that_leads_past_the_calendar_is_refused(lea, by):
     """C065: a duration beyond all bounds was a server error."""
     interrupt = builders.a_waiting_interrupt()
     with pytest.raises(PayloadInvalid):
-        desk.extend(responder=lea, interrupt_id=interrupt.public_id, by=by)
+        reviewer_actions.extend(responder=lea, interrupt_id=interrupt.public_id, by=by)
 
 
 def test_a_closed_wait_is_neither_extended_nor_assigned(ana, lea):
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, ana)
     with pytest.raises(AlreadyDecided):
-        desk.extend(responder=lea, interrupt_id=interrupt.public_id, by=timedelta(hours=1))
+        reviewer_actions.extend(responder=lea, interrupt_id=interrupt.public_id, by=timedelta(hours=1))
     with pytest.raises(AlreadyDecided):
-        desk.assign(responder=lea, interrupt_id=interrupt.public_id, people=[ana])
+        reviewer_actions.assign(responder=lea, interrupt_id=interrupt.public_id, people=[ana])
 
 
 def test_people_comment_on_what_they_see(ana):
     interrupt = builders.a_waiting_interrupt()
-    desk.comment(responder=ana, interrupt_id=interrupt.public_id, text="Asked Tomas about the crane.")
+    reviewer_actions.comment(responder=ana, interrupt_id=interrupt.public_id, text="Asked Tomas about the crane.")
     assert Comment.objects.get().text == "Asked Tomas about the crane."
     with pytest.raises(PayloadInvalid):
-        desk.comment(responder=ana, interrupt_id=interrupt.public_id, text="  ")
+        reviewer_actions.comment(responder=ana, interrupt_id=interrupt.public_id, text="  ")
     with pytest.raises(NotFound):
-        desk.comment(responder=builders.a_person("eve@example.org"), interrupt_id=interrupt.public_id, text="x")
+        reviewer_actions.comment(
+            responder=builders.a_person("eve@example.org"), interrupt_id=interrupt.public_id, text="x"
+        )
     assert clock.now() > Comment.objects.get().created_at

@@ -17,21 +17,22 @@ from django.db import DatabaseError, transaction
 from django_q.models import OrmQ
 
 from ledger import clock
-from ledger.canonical import digest
+from ledger.digests import digest
 from ledger.models import Effect
-from reviewqueue import doctor, health
-from reviewqueue.doctor import history, rows, storage, work
 from reviewqueue.models import Heartbeat
-from runs import expiry, offering, storing
-from runs.feed import number_events
-from runs.halting import halt_agents
+from reviewqueue.operations import doctor, health
+from reviewqueue.operations.doctor import checkpoint_files, history_integrity, row_consistency, workers
+from runs import file_storage
+from runs.event_feed import number_events
 from runs.holds import open_hold
-from runs.lifecycle import complete_run
+from runs.kill_switch import halt_agents
 from runs.models import CheckpointFile, Continuation, EffectRule, Event, HandBack, Interrupt, Permit, Run
-from runs.restoring import hold_after_restore
-from runs.standing import store
+from runs.run_status import store
 from runs.states import HoldKind
 from runs.timeline import find_break
+from runs.use_cases import expire, transfer_file
+from runs.use_cases.hold_after_restore import hold_after_restore
+from runs.use_cases.start_run import complete_run
 from tests import builders
 from tests.ledger.effect_builders import an_effect
 from tests.runs.acting_builders import a_leased_run, a_permit, a_rule, begin, report
@@ -212,7 +213,7 @@ def test_a_history_rewritten_from_end_to_end_is_found_by_its_anchors(tmp_path):
     kept = tmp_path / "anchors.jsonl"
     with kept.open("w") as file:
         call_command("anchors", stdout=file)
-    anchors = list(history.read_anchors(kept.read_text().splitlines()))
+    anchors = list(history_integrity.read_anchors(kept.read_text().splitlines()))
     builders.claim(run.agent)  # it goes on, and that breaks no anchor
     assert found(anchors=anchors) == []
 
@@ -263,13 +264,13 @@ def test_a_run_that_moved_meanwhile_is_looked_at_again(monkeypatch: pytest.Monke
     """Between the list and the lock another process put in order what looked wrong."""
     run = lives()[0]
     Run.objects.filter(pk=run.pk).update(open_waits=2)
-    look_again = rows._look_again
+    look_again = row_consistency._look_again
 
     def mended(pk: int) -> list[tuple[str, str]]:
         Run.objects.filter(pk=run.pk).update(open_waits=1)
         return look_again(pk)
 
-    monkeypatch.setattr(rows, "_look_again", mended)
+    monkeypatch.setattr(row_consistency, "_look_again", mended)
     assert found() == []
 
 
@@ -321,8 +322,8 @@ def test_a_task_that_waits_too_long_is_found_and_one_that_is_being_done_is_not()
 @pytest.mark.parametrize(("apart", "words"), [(9, "9 s behind"), (-9, "9 s ahead of"), (1, "")])
 def test_clocks_that_differ_are_found(monkeypatch: pytest.MonkeyPatch, apart: int, words: str):
     moment = clock.now
-    monkeypatch.setattr(work.clock, "now", lambda: moment() + timedelta(seconds=apart))
-    wrong = [it.words for it in work.clocks()]
+    monkeypatch.setattr(workers.clock, "now", lambda: moment() + timedelta(seconds=apart))
+    wrong = [it.words for it in workers.clocks()]
     assert len(wrong) == bool(words)
     assert words in "".join(wrong)
 
@@ -333,7 +334,7 @@ def test_what_is_due_and_was_not_swept_is_found():
     assert found() == [], "a sweep may take a while"
     builders.move_deadline(interrupt, clock.now() - timedelta(minutes=3))
     one("1 open waits are past their deadline and were not swept; the first for 3 min")
-    expiry.expire_due_interrupts(limit=10)
+    expire.expire_due_interrupts(limit=10)
     assert found() == []
 
 
@@ -345,7 +346,7 @@ def test_a_lapsed_lease_is_found():
 
 def test_events_that_nobody_announces_are_found(monkeypatch: pytest.MonkeyPatch):
     builders.a_running_run()
-    monkeypatch.setattr(work, "SWEEPS_MAY_TAKE", timedelta())
+    monkeypatch.setattr(workers, "SWEEPS_MAY_TAKE", timedelta())
     one("1 events are not announced and were not swept")
 
 
@@ -477,10 +478,10 @@ def test_a_doubt_that_nobody_owns_is_found():
 
 def a_kept_file(sent: bytes = b"bytes") -> CheckpointFile:
     started = builders.a_running_run()
-    spooled = storing.spool([sent])
+    spooled = file_storage.spool([sent])
     of_run = {"agent": started.run.agent, "run_id": started.run.public_id, "token": started.lease.token}
     with spooled.file:
-        offering.offer_file(**of_run, number=1, sent=spooled)
+        transfer_file.offer_file(**of_run, number=1, sent=spooled)
     builders.commit(started)
     return started.run.files.get()
 
@@ -504,7 +505,7 @@ def test_a_file_that_is_missing_or_not_whole_is_found(monkeypatch):
     assert file.name in one("is not in the storage, or not whole")
     default_storage.save(file.name, ContentFile(b"byte"))
     one("is not in the storage, or not whole")
-    monkeypatch.setattr(storage, "MOST_LOOKED_FOR", 1)  # the newest is looked for
+    monkeypatch.setattr(checkpoint_files, "MOST_LOOKED_FOR", 1)  # the newest is looked for
     assert found() == []
     default_storage.delete(other.name)
     assert other.name in one("is not in the storage")

@@ -14,8 +14,9 @@ import pytest
 from django.conf import settings as installed
 from django.db import connection
 
-from reviewqueue import environment, file_permissions
-from reviewqueue.doctor import storage
+from reviewqueue import environment
+from reviewqueue.operations import file_permissions
+from reviewqueue.operations.doctor import checkpoint_files
 from tests.own_processes import environment_for
 
 ON_SQLITE = pytest.mark.skipif(
@@ -119,12 +120,12 @@ def test_a_link_is_not_followed(wide: dict[str, Path], tmp_path: Path, settings)
 
 
 def test_what_stays_wide_is_found_by_the_doctor_with_the_command_that_mends_it(wide: dict[str, Path]):
-    found = {finding.words for finding in storage.open_files()}
+    found = {finding.words for finding in checkpoint_files.open_files()}
     path = wide["demo.sqlite3"]
     assert f"other users of this machine can use {path} (mode 0644): chmod 0600 {path}" in found
     assert f"other users of this machine can use {wide['var']} (mode 0755): chmod 0700 {wide['var']}" in found
     file_permissions.narrow_old_files()
-    assert list(storage.open_files()) == []
+    assert list(checkpoint_files.open_files()) == []
 
 
 def test_a_device_in_the_place_of_a_file_keeps_its_mode():

@@ -9,7 +9,7 @@ from django_q.models import OrmQ
 
 from ledger import clock
 from ledger.errors import KeyReused, NotFound, PayloadInvalid
-from reviewqueue import desk, gateway
+from reviewqueue import gateway, reviewer_actions
 from runs.errors import (
     AlreadyDecided,
     ClaimedByOther,
@@ -237,7 +237,7 @@ def test_the_same_words_to_a_later_version_are_another_answer(ana):
     """C221: in a renewed review the key of the first round got the first receipt, and the new answer was lost."""
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, ana, door="page", request_key="form-1")
-    desk.undo(responder=ana, interrupt_id=interrupt.public_id)
+    reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
     with pytest.raises(KeyReused):
         builders.decide(interrupt, ana, version=2, request_key="form-1")
     assert builders.decide(interrupt, ana, version=2, request_key="form-2").decision.status == "accepted"
@@ -255,7 +255,7 @@ def test_twenty_answers_of_one_person_are_one_decision(ana):
 def test_a_claimed_wait_is_decided_by_its_holder(ana):
     ben = builders.a_reviewer("ben@example.org")
     interrupt = builders.a_waiting_interrupt()
-    desk.claim(responder=ben, interrupt_id=interrupt.public_id)
+    reviewer_actions.claim(responder=ben, interrupt_id=interrupt.public_id)
     with pytest.raises(ClaimedByOther) as refused:
         builders.decide(interrupt, ana)
     assert refused.value.extra["claimed_by"] == "ben@example.org"
@@ -266,19 +266,19 @@ def test_a_claimed_wait_is_decided_by_its_holder(ana):
 def test_a_claim_is_extended_taken_over_by_a_lead_and_released(ana):
     lea = builders.a_person("lea@example.org", "engineering-leads")
     interrupt = builders.a_waiting_interrupt()
-    first = desk.claim(responder=ana, interrupt_id=interrupt.public_id)
-    assert desk.claim(responder=ana, interrupt_id=interrupt.public_id).claimed_until >= first.claimed_until
-    assert desk.claim(responder=lea, interrupt_id=interrupt.public_id).claimed_by == lea
+    first = reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
+    assert reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id).claimed_until >= first.claimed_until
+    assert reviewer_actions.claim(responder=lea, interrupt_id=interrupt.public_id).claimed_by == lea
     with pytest.raises(ClaimedByOther):
-        desk.release(responder=ana, interrupt_id=interrupt.public_id)
-    assert desk.release(responder=lea, interrupt_id=interrupt.public_id).claimed_by is None
+        reviewer_actions.release(responder=ana, interrupt_id=interrupt.public_id)
+    assert reviewer_actions.release(responder=lea, interrupt_id=interrupt.public_id).claimed_by is None
 
 
 def test_a_decided_wait_cannot_be_claimed(ana):
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, ana)
     with pytest.raises(AlreadyDecided):
-        desk.claim(responder=builders.a_reviewer("ben@example.org"), interrupt_id=interrupt.public_id)
+        reviewer_actions.claim(responder=builders.a_reviewer("ben@example.org"), interrupt_id=interrupt.public_id)
 
 
 @pytest.mark.proves(4)

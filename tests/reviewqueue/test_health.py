@@ -9,8 +9,8 @@ from django.db import OperationalError
 from django.test import Client
 
 from ledger import clock
-from reviewqueue import health
 from reviewqueue.models import Heartbeat
+from reviewqueue.operations import health
 
 
 def a_beat(ago: timedelta = timedelta(seconds=1), worker: str = "one:1") -> None:

@@ -9,11 +9,11 @@ from django.test import Client
 
 from ledger import clock
 from reviewqueue import tasks
-from runs.checking import Found, check_continuation
 from runs.holds import open_hold
 from runs.models import Continuation, Fact, Hold, Run
-from runs.standing import store
+from runs.run_status import store
 from runs.states import HoldKind
+from runs.use_cases.reconcile_facts import Found, check_continuation
 from tests import builders
 
 pytestmark = pytest.mark.django_db

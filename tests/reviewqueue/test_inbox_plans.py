@@ -11,8 +11,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from ledger import clock
-from reviewqueue import inbox, tallies
-from reviewqueue.inbox import View
+from reviewqueue.queries import inbox, inbox_counts
+from reviewqueue.queries.inbox import View
 from runs.models import Interrupt
 from tests import builders
 
@@ -74,7 +74,7 @@ def test_the_neighbours_are_read_from_the_place_between_them():
 
 def test_no_more_waits_are_read_for_the_counts_than_are_counted():
     ana, _ = two_waits()
-    plan = plans(lambda: tallies.count_waits(ana, now=clock.now()), of="AS first")
+    plan = plans(lambda: inbox_counts.count_waits(ana, now=clock.now()), of="AS first")
     assert "Limit" in plan
     assert "Join" not in plan, f"the first ones are looked for among all the others:\n{plan}"
 

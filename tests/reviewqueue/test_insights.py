@@ -13,10 +13,10 @@ from django.contrib.auth.models import User
 from django.db import connection
 
 from ledger import clock
-from reviewqueue import authority
-from reviewqueue.insights import Insights, read_insights
-from reviewqueue.insights.scope import PERIODS, scope_of
-from reviewqueue.insights.waits import AGES
+from reviewqueue import permissions
+from reviewqueue.queries.insights import Insights, read_insights
+from reviewqueue.queries.insights.interrupts import AGES
+from reviewqueue.queries.insights.scope import PERIODS, scope_of
 from tests import builders
 from tests.reviewqueue.a_busy_quarter import FOREIGN, SEEN, Quarter, a_reader
 
@@ -37,7 +37,7 @@ def quarter() -> Quarter:
 
 
 def measures(reader: User, now: datetime, *, days: int = 30, queue: str = "", agent: str = "") -> Insights:
-    waits, runs = authority.visible_interrupts(reader), authority.visible_runs(reader)
+    waits, runs = permissions.visible_interrupts(reader), permissions.visible_runs(reader)
     return read_insights(scope_of(waits=waits, runs=runs, days=days, now=now, queue=queue, agent=agent))
 
 
@@ -240,7 +240,7 @@ def test_nobody_counts_what_they_may_not_see(quarter: Quarter):
     nothing = measures(stranger, quarter.now, days=90)
     assert nothing.waiting.ages.number == nothing.deciding.lengths.number == nothing.refused.submitted == 0
     assert nothing.resumed.number() == nothing.ended.total == nothing.spared.unknown_now == len(nothing.load) == 0
-    operator = measures(builders.a_person("op@example.org", authority.OPERATORS), quarter.now, days=90)
+    operator = measures(builders.a_person("op@example.org", permissions.OPERATORS), quarter.now, days=90)
     assert operator.waiting.ages.number > measures(reader, quarter.now).waiting.ages.number
 
 
@@ -262,7 +262,7 @@ def test_a_period_is_cut_without_gaps(days: int, parts: Any):
     for hour in range(0, 24 * 9, 5):
         now = datetime(2026, 11, 26, tzinfo=UTC) + timedelta(hours=hour)
         scope = scope_of(
-            waits=authority.Interrupt.objects.none(), runs=authority.Run.objects.none(), days=days, now=now
+            waits=permissions.Interrupt.objects.none(), runs=permissions.Run.objects.none(), days=days, now=now
         )
         cuts = scope.cuts()
         assert len(cuts) in (parts if isinstance(parts, set) else {parts})

@@ -7,16 +7,16 @@ from datetime import timedelta
 import pytest
 
 from ledger import clock
-from reviewqueue import authority
-from reviewqueue.insights import Insights, read_insights
-from reviewqueue.insights.scope import scope_of
-from runs import expiry
+from reviewqueue import permissions
+from reviewqueue.queries.insights import Insights, read_insights
+from reviewqueue.queries.insights.scope import scope_of
 from runs.checkpoints import Snapshot
 from runs.errors import AlreadyDecided, StaleVersion
-from runs.lifecycle import complete_run, fail_run
 from runs.models import Interrupt, Run
-from runs.resuming import Claimed
-from runs.safe_points import commit_checkpoint
+from runs.use_cases import expire
+from runs.use_cases.claim_continuation import Claimed
+from runs.use_cases.commit_checkpoint import commit_checkpoint
+from runs.use_cases.start_run import complete_run, fail_run
 from tests import builders
 from tests.runs.acting_builders import begin, report
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 
 def read() -> Insights:
     ana = builders.a_reviewer()
-    waits, runs = authority.visible_interrupts(ana), authority.visible_runs(ana)
+    waits, runs = permissions.visible_interrupts(ana), permissions.visible_runs(ana)
     return read_insights(scope_of(waits=waits, runs=runs, days=7, now=clock.now()))
 
 
@@ -83,7 +83,7 @@ def test_a_lost_lease_costs_the_step_that_was_under_way():
     interrupt = an_answered_wait()
     claimed = claim(interrupt)
     builders.end_lease_now(claimed.run, clock.now() - timedelta(seconds=1))
-    expiry.release_lapsed_leases(limit=1)
+    expire.release_lapsed_leases(limit=1)
     assert read().spared.totals() == (0, 0, 0), "nobody has done it again yet"
     reach(claim(interrupt), "ordered")
     assert read().spared.totals() == (1, 1, 0)
@@ -111,7 +111,7 @@ def test_refusals_are_counted_by_their_code_and_ends_by_their_kind():
     with pytest.raises(StaleVersion):
         builders.decide(waiting, builders.a_reviewer(), version=4)
     builders.move_deadline(waiting, clock.now() - timedelta(seconds=1))
-    expiry.expire_due_interrupts(limit=1)
+    expire.expire_due_interrupts(limit=1)
     found = read()
     assert found.refused.codes == {("duplicate", "already_decided"): 1, ("stale", "stale_version"): 1}
     assert found.refused.submitted == 3
@@ -122,7 +122,7 @@ def test_an_expiry_that_answers_by_default_is_told_apart():
     wish = {"on_expiry": {"do": "default", "verdict": "reject"}}
     interrupt = builders.a_waiting_interrupt(builders.a_wait(wish=wish))
     builders.move_deadline(interrupt, clock.now() - timedelta(seconds=1))
-    expiry.expire_due_interrupts(limit=1)
+    expire.expire_due_interrupts(limit=1)
     found = read()
     assert (found.ended.statuses["expired"], found.ended.by_default) == (1, 1)
     claim(interrupt)

@@ -7,8 +7,15 @@ from datetime import timedelta
 import pytest
 
 from ledger import clock
-from reviewqueue.keys import is_still_good, make_agent_key, make_personal_token, revoke_key, rotate_key, verify_key
 from reviewqueue.models import ApiKey
+from reviewqueue.operations.api_keys import (
+    is_still_good,
+    make_agent_key,
+    make_personal_token,
+    revoke_key,
+    rotate_key,
+    verify_key,
+)
 from tests import builders
 
 pytestmark = pytest.mark.django_db

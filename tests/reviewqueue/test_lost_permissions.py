@@ -8,8 +8,10 @@ import pytest
 from django.contrib.auth.models import User
 
 from ledger import clock
-from reviewqueue import authority, desk, inbox, permission_sweep, tasks
-from reviewqueue.doctor import setup
+from reviewqueue import permissions, reviewer_actions, tasks
+from reviewqueue.operations import permission_sweep
+from reviewqueue.operations.doctor import configuration
+from reviewqueue.queries import inbox
 from runs.errors import ClaimedByOther, NotPermitted
 from runs.models import Assignee, Decision, Event, Interrupt
 from runs.votes import tally
@@ -49,15 +51,15 @@ def test_a_claim_of_a_person_who_may_no_longer_decide_keeps_nobody_out(lose):
     """A5."""
     ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org")
     interrupt = builders.a_waiting_interrupt()
-    desk.claim(responder=ana, interrupt_id=interrupt.public_id)
+    reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
     with pytest.raises(ClaimedByOther):
-        desk.claim(responder=ben, interrupt_id=interrupt.public_id)
+        reviewer_actions.claim(responder=ben, interrupt_id=interrupt.public_id)
     lose(ana)
     found = inbox.next_to_decide(ben, view=inbox.View.UNCLAIMED, now=clock.now())
     assert found == interrupt
     [row] = inbox.list_waits(ben, view=inbox.View.UNCLAIMED, now=clock.now()).rows
     assert (row.is_held, row.may_decide) == (False, True)
-    desk.claim(responder=ben, interrupt_id=interrupt.public_id)
+    reviewer_actions.claim(responder=ben, interrupt_id=interrupt.public_id)
     assert again(interrupt).claimed_by == ben
 
 
@@ -65,7 +67,7 @@ def test_a_claim_of_a_person_who_may_no_longer_decide_keeps_nobody_out(lose):
 def test_an_answer_is_not_refused_for_the_claim_of_a_person_who_may_no_longer_decide(lose):
     ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org")
     interrupt = builders.a_waiting_interrupt()
-    desk.claim(responder=ana, interrupt_id=interrupt.public_id)
+    reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
     lose(ana)
     assert builders.decide(interrupt, ben).resume == "ready"
 
@@ -91,7 +93,7 @@ def test_what_is_assigned_to_nobody_who_may_decide_is_for_the_leads(lose):
 
 
 def findings() -> list[str]:
-    return [finding.words for finding in setup.nobody_there() if "is assigned only" in finding.words]
+    return [finding.words for finding in configuration.nobody_there() if "is assigned only" in finding.words]
 
 
 def test_a_lead_may_assign_it_anew():
@@ -99,7 +101,7 @@ def test_a_lead_may_assign_it_anew():
     interrupt = assigned_to(ana)
     ana.groups.clear()
     permission_sweep.release_lost_permissions(limit=9)
-    desk.assign(responder=lea, interrupt_id=interrupt.public_id, people=[ben])
+    reviewer_actions.assign(responder=lea, interrupt_id=interrupt.public_id, people=[ben])
     assert not findings()
     assert builders.decide(interrupt, ben).resume == "ready"
 
@@ -138,7 +140,7 @@ def test_a_request_assigned_only_to_its_initiator_is_for_the_leads_once_self_rev
 def test_the_sweep_releases_claims_assignments_and_votes_once_and_says_so(lose):
     ana, ben, cem = [builders.a_reviewer(f"{name}@example.org") for name in ("ana", "ben", "cem")]
     claimed = builders.a_waiting_interrupt()
-    desk.claim(responder=ana, interrupt_id=claimed.public_id)
+    reviewer_actions.claim(responder=ana, interrupt_id=claimed.public_id)
     assigned = assigned_to(ana, ben)
     voted = builders.a_waiting_interrupt(builders.a_wait(wish={"quorum": 2}))
     builders.decide(voted, ana)
@@ -174,7 +176,7 @@ def test_a_permission_given_back_brings_nothing_back_that_was_released():
 def test_a_claim_that_has_lapsed_and_a_closed_request_are_left_alone():
     ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org")
     lapsed, closed = builders.a_waiting_interrupt(), assigned_to(ana, ben)
-    desk.claim(responder=ana, interrupt_id=lapsed.public_id)
+    reviewer_actions.claim(responder=ana, interrupt_id=lapsed.public_id)
     Interrupt.objects.update(claimed_until=clock.now() - timedelta(seconds=1))
     builders.decide(closed, ben)
     ana.groups.clear()
@@ -185,7 +187,7 @@ def test_a_claim_that_has_lapsed_and_a_closed_request_are_left_alone():
 def test_the_sweep_is_a_task_of_its_own_and_looks_now_and_then(monkeypatch):
     ana = builders.a_reviewer()
     interrupt = builders.a_waiting_interrupt()
-    desk.claim(responder=ana, interrupt_id=interrupt.public_id)
+    reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
     ana.groups.clear()
     asked = []
     monkeypatch.setattr(tasks, "_enqueue_once", asked.append)
@@ -216,4 +218,4 @@ def test_authority_is_judged_by_the_queue_as_it_is_now():
     interrupt = again(builders.a_waiting_interrupt())
     interrupt.queue.reviewers = builders.a_group("engineering-two")
     interrupt.queue.save()
-    assert authority.why_not_decide(ana, again(interrupt)) is not None
+    assert permissions.why_not_decide(ana, again(interrupt)) is not None

@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ledger import clock
 from ledger.models import Effect
-from reviewqueue.dead_letters import dismiss
 from reviewqueue.models import Delivery, Heartbeat
+from reviewqueue.queries.dead_letters import dismiss
 from runs.errors import AlreadyDecided
 from runs.models import Continuation, Interrupt
 from tests import builders

@@ -6,10 +6,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from reviewqueue import rate_limits
-from reviewqueue.client_address import client_network
-from reviewqueue.keys import make_agent_key, make_personal_token
-from reviewqueue.rate_limits import RateLimit
+from reviewqueue.operations.api_keys import make_agent_key, make_personal_token
+from reviewqueue.serving import rate_limits
+from reviewqueue.serving.client_address import client_network
+from reviewqueue.serving.rate_limits import RateLimit
 from tests import builders
 from tests.api.calls import Caller, a_worker, somebody
 

@@ -12,9 +12,10 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from reviewqueue import request_ids, tasks
-from reviewqueue.api.views import callers
-from reviewqueue.request_ids import AddRequestId, choose_request_id, current_request_id
+from reviewqueue import tasks
+from reviewqueue.api.views import client_identity
+from reviewqueue.serving import request_ids
+from reviewqueue.serving.request_ids import AddRequestId, choose_request_id, current_request_id
 from tests.api.calls import Caller, a_worker
 from tests.attack.page_routes import PAGES, a_page_world
 from tests.attack.routes import ROUTES, a_world
@@ -32,7 +33,7 @@ def written_lines() -> Iterator[list[str]]:
     handler.emit = lambda record: written.append(handler.format(record))  # type: ignore[method-assign]
     handler.setFormatter(logging.Formatter(settings.LOGGING["formatters"]["line"]["format"], style="{"))
     for name in settings.LOGGING["handlers"]["stderr"]["filters"]:
-        assert settings.LOGGING["filters"][name]["()"] == "reviewqueue.request_ids.AddRequestId"
+        assert settings.LOGGING["filters"][name]["()"] == "reviewqueue.serving.request_ids.AddRequestId"
         handler.addFilter(AddRequestId())
     logging.getLogger().addHandler(handler)
     try:
@@ -105,7 +106,7 @@ def fail(*_: object) -> None:
 
 
 def test_a_500_of_the_api_is_matched_with_its_traceback(monkeypatch, lines):
-    monkeypatch.setattr(callers, "query_of", fail)
+    monkeypatch.setattr(client_identity, "query_of", fail)
     reply = a_worker().get("agents/me")
     found = [line for line in lines if f"[{reply['request_id']}]" in line]
     assert (reply.status, reply.headers["X-Request-ID"]) == (500, reply["request_id"])
@@ -114,7 +115,7 @@ def test_a_500_of_the_api_is_matched_with_its_traceback(monkeypatch, lines):
 
 
 def test_a_500_page_names_the_id_of_its_traceback(monkeypatch, lines):
-    monkeypatch.setattr("reviewqueue.headers.keep_out_of_caches", lambda get_response: fail)
+    monkeypatch.setattr("reviewqueue.middleware.keep_out_of_caches", lambda get_response: fail)
     page = Client(raise_request_exception=False).get("/account/login/")
     request_id = page["X-Request-ID"]
     assert page.status_code == 500
@@ -125,7 +126,7 @@ def test_a_500_page_names_the_id_of_its_traceback(monkeypatch, lines):
 
 
 def test_an_unforeseen_500_is_a_problem_for_a_program(monkeypatch):
-    monkeypatch.setattr("reviewqueue.headers.keep_out_of_caches", lambda get_response: fail)
+    monkeypatch.setattr("reviewqueue.middleware.keep_out_of_caches", lambda get_response: fail)
     reply = Client(raise_request_exception=False).get("/api/v1/runs", headers={"X-Request-ID": "mine"})
     assert (reply.status_code, reply["Content-Type"]) == (500, "application/problem+json")
     assert (reply.json()["code"], reply.json()["request_id"]) == ("internal_error", "mine")

@@ -9,8 +9,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from reviewqueue.keys import make_agent_key, make_personal_token
 from reviewqueue.models import ApiKey
+from reviewqueue.operations.api_keys import make_agent_key, make_personal_token
 from tests import builders
 from tests.attack.page_routes import PAGES, a_page_world
 from tests.pages import desk

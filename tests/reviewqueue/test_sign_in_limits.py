@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.test import Client
 
-from reviewqueue.sign_in import KNOWN_DEVICE
+from reviewqueue.pages.account_adapter import KNOWN_DEVICE
 
 pytestmark = pytest.mark.django_db
 

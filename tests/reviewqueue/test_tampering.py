@@ -18,13 +18,12 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import Model
 
 from ledger import clock, row_digests
-from ledger.canonical import digest
+from ledger.digests import digest
 from ledger.errors import Refusal
 from ledger.guards import KINDS, GuardTable, missing_guards
 from ledger.models import Effect, EffectReport
-from reviewqueue import authority
-from reviewqueue.doctor import history, records, rows
-from runs import acting
+from reviewqueue import permissions
+from reviewqueue.operations.doctor import history_integrity, records, row_consistency
 from runs.errors import RecordChanged
 from runs.models import (
     Agent,
@@ -39,7 +38,8 @@ from runs.models import (
     Run,
     Schema,
 )
-from runs.resuming import Claimed
+from runs.use_cases import begin_effect
+from runs.use_cases.claim_continuation import Claimed
 from tests import builders
 from tests.unguarded import without_guards
 
@@ -67,11 +67,11 @@ def a_story() -> Story:
     builders.a_policy()
     done, permitted = claimed("approve"), claimed("approve")
     begin(done)
-    acting.report_effect(
+    begin_effect.report_effect(
         agent=done.run.agent,
         run_id=done.run.public_id,
         key="order",
-        attempt_token=acting.attempts.attempt_token(done.run.public_id, "order", 1),
+        attempt_token=begin_effect.attempts.attempt_token(done.run.public_id, "order", 1),
         status="applied",
         receipt={"order": "PO-1"},
     )
@@ -94,15 +94,17 @@ def claimed(verdict: str) -> Claimed:
     return found
 
 
-def begin(by: Claimed, arguments: Any = None, permit: str | None = None, key: str = "order") -> acting.Begun:
+def begin(by: Claimed, arguments: Any = None, permit: str | None = None, key: str = "order") -> begin_effect.Begun:
     given = arguments or builders.CALL["arguments"]
     words = {"key": key, "name": builders.CALL["name"], "arguments": given}
     return begin_call(by, permit=permit, **words)
 
 
-def begin_call(by: Claimed, **words: Any) -> acting.Begun:
-    judged = {"still_may_decide": authority.still_may_decide}
-    return acting.begin_effect(agent=by.run.agent, run_id=by.run.public_id, token=by.lease.token, **words, **judged)
+def begin_call(by: Claimed, **words: Any) -> begin_effect.Begun:
+    judged = {"still_may_decide": permissions.still_may_decide}
+    return begin_effect.begin_effect(
+        agent=by.run.agent, run_id=by.run.public_id, token=by.lease.token, **words, **judged
+    )
 
 
 # --- the ways to tamper -----------------------------------------------------------------------------------------------
@@ -338,7 +340,12 @@ CASES = [
 
 
 def found_by_the_doctor() -> list[str]:
-    checks = (rows.wrong_runs(newest=None), rows.orphans(), records.configuration(), history.feed_gaps())
+    checks = (
+        row_consistency.wrong_runs(newest=None),
+        row_consistency.orphans(),
+        records.configuration(),
+        history_integrity.feed_gaps(),
+    )
     return [finding.words for check in checks for finding in check if finding.is_wrong]
 
 
@@ -609,13 +616,13 @@ def test_a_recorded_change_does_not_make_good_a_change_past_the_program():
 
 def test_a_rewritten_configuration_is_found_by_its_anchor():
     builders.a_policy()
-    kept = list(history.anchors())
-    assert list(history.missed_anchors(kept)) == []
+    kept = list(history_integrity.anchors())
+    assert list(history_integrity.missed_anchors(kept)) == []
     last = ConfigurationRecord.objects.latest("seq")
     last.actor = "system:another"
     with without_guards():
         write(last, actor=last.actor, digest=digest(last.covered()))
-    [finding] = history.missed_anchors(kept)
+    [finding] = history_integrity.missed_anchors(kept)
     assert finding.words.startswith("configuration: ")
 
 

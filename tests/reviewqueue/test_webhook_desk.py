@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from reviewqueue.delivery.models import Delivery, DeliveryStatus
+from reviewqueue.webhooks.models import Delivery, DeliveryStatus
 from tests import builders
 from tests.delivery.receiver import receiver
 from tests.delivery.webhook_builders import an_endpoint, announce_and_send, send

@@ -9,16 +9,17 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 
 from ledger import clock, row_digests, tokens
-from ledger.attempts import attempt_token
-from ledger.canonical import digest
+from ledger.attempt_tokens import attempt_token
+from ledger.digests import digest
 from ledger.public_ids import new_id
 from ledger.states import EffectStatus
-from reviewqueue import authority
-from runs import acting, continuations, leases, permits, questions, standing
+from reviewqueue import permissions
+from runs import continuations, interrupt_requests, leases, permits, run_status
 from runs.decisions import Answer
 from runs.models import Agent, Checkpoint, Decision, EffectRule, Fact, FactCheck, Interrupt, Permit, Policy, Queue, Run
 from runs.states import DecisionStatus, InterruptStatus, RunStatus
 from runs.timeline import note
+from runs.use_cases import begin_effect
 from tests.builders import recorded
 
 KEY = "order:PR-4711"
@@ -57,7 +58,7 @@ def a_leased_run(agent: Agent | None = None, **columns: Any) -> Run:
     a_checkpoint(run)
     note(run, "run.started", actor="system:test", at=now)
     leases.grant_lease(run, seconds=60, now=now)
-    standing.store(run, now)
+    run_status.store(run, now)
     return run
 
 
@@ -88,7 +89,7 @@ def change(run: Run, **columns: Any) -> None:
     locked = Run.objects.locked().get(pk=run.pk)
     for name, value in columns.items():
         setattr(locked, name, value)
-    standing.store(locked, clock.now())
+    run_status.store(locked, clock.now())
 
 
 @transaction.atomic
@@ -100,7 +101,7 @@ def let_go(run: Run, *, to_check: bool = True) -> None:
     now = clock.now()
     checkpoint = Checkpoint.objects.get(run=locked, number=locked.checkpoint_number)
     continuations.make_continuation(locked, checkpoint.pk, cause="lease_lost", now=now, to_check=to_check)
-    standing.store(locked, now)
+    run_status.store(locked, now)
 
 
 @transaction.atomic
@@ -132,8 +133,8 @@ def a_permit(
         policy=Policy.objects.filter(reason=reason).first() or recorded(Policy(reason=reason)),
         title="Order?",
         proposal=call,
-        call_digest=questions.call_digest(call),
-        content_digest=questions.content_digest(
+        call_digest=interrupt_requests.call_digest(call),
+        content_digest=interrupt_requests.content_digest(
             title="Order?", message="", proposal=call, evidence=[], input_schema=True, facts={}
         ),
         risk="high",
@@ -162,7 +163,7 @@ def a_permit(
     for row in (interrupt, decision):
         row_digests.collect(locked.public_id, row)
     note(locked, "interrupt.answered", actor="system:test", at=now, interrupt=interrupt.public_id)
-    standing.store(locked, now)
+    run_status.store(locked, now)
     return permit
 
 
@@ -170,10 +171,10 @@ def lease_token(run: Run, fence: int | None = None) -> str:
     return tokens.mint("lse", run.fence if fence is None else fence, run.public_id)
 
 
-def begin(run: Run, **overrides: Any) -> acting.Begun:
+def begin(run: Run, **overrides: Any) -> begin_effect.Begun:
     words: dict[str, Any] = {"key": KEY, "name": ORDER, "arguments": ARGUMENTS, "token": lease_token(run)}
-    words |= {"agent": run.agent, "run_id": run.public_id, "still_may_decide": authority.still_may_decide}
-    return acting.begin_effect(**{**words, **overrides})
+    words |= {"agent": run.agent, "run_id": run.public_id, "still_may_decide": permissions.still_may_decide}
+    return begin_effect.begin_effect(**{**words, **overrides})
 
 
 def report(run: Run, status: str = "applied", **overrides: Any) -> Any:
@@ -183,4 +184,4 @@ def report(run: Run, status: str = "applied", **overrides: Any) -> Any:
         words["receipt"] = {"order": "PO-2231"}
     key = overrides.get("key", KEY)
     words["attempt_token"] = attempt_token(run.public_id, key, 1)
-    return acting.report_effect(**{"agent": run.agent, "run_id": run.public_id, **words, **overrides})
+    return begin_effect.report_effect(**{"agent": run.agent, "run_id": run.public_id, **words, **overrides})

@@ -14,34 +14,33 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ledger import clock, compensation
-from ledger.canonical import digest
+from ledger.digests import digest
 from ledger.effects import Declared
 from ledger.errors import Refusal
 from ledger.models import Effect, Order
 from ledger.states import On
-from reviewqueue import authority, desk
-from runs import (
-    acting,
-    amending,
-    checking,
-    control,
-    expiry,
-    halting,
-    lifecycle,
-    returning,
-    safe_points,
-    settling,
-    signals,
-)
-from runs.amending import Amendment
-from runs.checking import Found
+from reviewqueue import permissions, reviewer_actions
+from runs import external_signals, kill_switch
 from runs.checkpoints import Snapshot
 from runs.continuations import open_continuation
 from runs.facts import AskedFact
+from runs.interrupt_requests import AskedWait
 from runs.models import Continuation, HandBack, Hold, Interrupt, Run
-from runs.questions import AskedWait
-from runs.resuming import Claimed
-from runs.settling import RETRIED
+from runs.use_cases import (
+    amend_interrupt,
+    begin_effect,
+    commit_checkpoint,
+    expire,
+    reconcile_facts,
+    reconcile_outcomes,
+    release_lease,
+    start_run,
+)
+from runs.use_cases import control_run as control
+from runs.use_cases.amend_interrupt import Amendment
+from runs.use_cases.claim_continuation import Claimed
+from runs.use_cases.reconcile_facts import Found
+from runs.use_cases.reconcile_outcomes import RETRIED
 from tests import builders
 from tests.runs.test_signals import a_timer, an_event, told
 
@@ -104,7 +103,7 @@ class Story:
         before = self.run
         version = HandBack.objects.filter(run=before).count()
         for claimed in builders.claim(self.agent, code_version=f"v{version}"):
-            if before.pause_asked_at or before.ended_at or halting.is_halted(self.agent.pk):
+            if before.pause_asked_at or before.ended_at or kill_switch.is_halted(self.agent.pk):
                 raise Broken("claimed though nobody was to go on")
             self.leases.append(claimed.lease.token)
             self._note_answers(claimed)
@@ -122,28 +121,28 @@ class Story:
         run = self.run
         snapshot = Snapshot(step="step", state=None, request_digest=f"rq1:{next(_numbers)}")
         after = run.checkpoint_number
-        safe_points.commit_checkpoint(**self._by(lease), after=after, snapshot=snapshot, facts=[])
+        commit_checkpoint.commit_checkpoint(**self._by(lease), after=after, snapshot=snapshot, facts=[])
         self._refuse_stale(lease, run)
 
     def beat(self, lease: int) -> None:
         before = self.run
-        safe_points.beat(**self._by(lease), progress=None)
+        commit_checkpoint.beat(**self._by(lease), progress=None)
         self._refuse_stale(lease, before)
 
     def hand_back(self, lease: int, reason: str) -> None:
         before = self.run
-        returning.hand_back(**self._by(lease), reason=reason, detail="")
+        release_lease.hand_back(**self._by(lease), reason=reason, detail="")
         self._refuse_stale(lease, before)
 
     def complete(self, lease: int) -> None:
         before = self.run
-        lifecycle.complete_run(**self._by(lease), result={"number": lease})
+        start_run.complete_run(**self._by(lease), result={"number": lease})
         if not before.ending and not before.ended_at:  # said again, it is told again
             self._refuse_stale(lease, before)
 
     def fail(self, lease: int) -> None:
         before = self.run
-        lifecycle.fail_run(**self._by(lease), error={"why": "it broke"})
+        start_run.fail_run(**self._by(lease), error={"why": "it broke"})
         if not before.ending and not before.ended_at:  # said again, it is told again
             self._refuse_stale(lease, before)
 
@@ -189,13 +188,13 @@ class Story:
         permit = before.permits.filter(void_at=None).order_by("-id").first() if key == "order" else None
         words |= {"arguments": {"about": key}} if permit is None else {"permit": permit.public_id}
         declared = Declared(compensation={"name": "undo_it", "arguments": key}, compensate_on=tuple(On.values))
-        begun = acting.begin_effect(
-            still_may_decide=authority.still_may_decide, **self._by(lease), **words, declared=declared
+        begun = begin_effect.begin_effect(
+            still_may_decide=permissions.still_may_decide, **self._by(lease), **words, declared=declared
         )
         if not begun.perform:
             return
         self._refuse_stale(lease, before)
-        if before.pause_asked_at or before.ending or before.ended_at or halting.is_halted(self.agent.pk):
+        if before.pause_asked_at or before.ending or before.ended_at or kill_switch.is_halted(self.agent.pk):
             raise Broken(f"{key} was begun in a run that is {before.status}")
         if key == "order" and digest(begun.effect.call) not in self.approved:
             raise Broken("a call was let through that nobody approved")
@@ -207,8 +206,8 @@ class Story:
         if due:
             self.requests += 1
             key, request_key = compensation.undo_key(due[0]), f"r-{self.requests}"
-            begun = acting.begin_effect(
-                still_may_decide=authority.still_may_decide,
+            begun = begin_effect.begin_effect(
+                still_may_decide=permissions.still_may_decide,
                 **self._by(lease),
                 key=key,
                 name="undo_it",
@@ -217,7 +216,7 @@ class Story:
             if begun.perform:
                 self._take_up(begun, lost=lost)
 
-    def _take_up(self, begun: acting.Begun, *, lost: bool) -> None:
+    def _take_up(self, begun: begin_effect.Begun, *, lost: bool) -> None:
         assert begun.attempt_token is not None
         effect = begun.effect
         one = Try(key=effect.key, attempt=effect.attempt, token=begun.attempt_token)
@@ -238,7 +237,7 @@ class Story:
         one, lands = list(self.performed.items())[which % len(self.performed)]
         status = ("applied" if lands else "failed") if knows else "unknown"
         words = {"agent": self.agent, "run_id": self.started.run.public_id, "key": one.key}
-        acting.report_effect(
+        begin_effect.report_effect(
             **words, attempt_token=one.token, status=status, retryable=retryable and status == "failed"
         )
 
@@ -249,13 +248,13 @@ class Story:
         effect = self._effects(status="unknown").first()
         if effect is not None:
             outcome = "applied" if self.landed[effect.key] else "failed"
-            settling.settle_unknown(effect_id=effect.pk, outcome=outcome, person=self.olga, reason="I looked")
+            reconcile_outcomes.settle_unknown(effect_id=effect.pk, outcome=outcome, person=self.olga, reason="I looked")
 
     def order_again(self, which: int) -> None:
         effects = list(self._effects().order_by("id"))
         if effects:
             effect_id = effects[which % len(effects)].pk
-            settling.order_effect_again(effect_id=effect_id, person=self.olga, reason="once more")
+            reconcile_outcomes.order_effect_again(effect_id=effect_id, person=self.olga, reason="once more")
 
     def lift(self, *, stays: bool) -> None:
         hold = Hold.objects.filter(run=self.started.run, lifted_at=None).exclude(kind="unknown_effect").first()
@@ -263,11 +262,11 @@ class Story:
             return
         if hold.kind == "contradiction":
             effect = self._effects(key=hold.subject).get()
-            settling.close_contradiction(effect_id=effect.pk, person=self.olga, reason="I looked")
+            reconcile_outcomes.close_contradiction(effect_id=effect.pk, person=self.olga, reason="I looked")
         elif hold.kind == "undo_failed" and stays:
-            settling.leave_as_it_is(hold_id=hold.pk, person=self.olga, reason="keep it")
+            reconcile_outcomes.leave_as_it_is(hold_id=hold.pk, person=self.olga, reason="keep it")
         elif hold.kind in RETRIED:
-            settling.retry_held_run(hold_id=hold.pk, person=self.olga, reason="try again")
+            reconcile_outcomes.retry_held_run(hold_id=hold.pk, person=self.olga, reason="try again")
 
     def _effects(self, **standing: Any) -> Any:
         return Effect.objects.filter(scope=self.started.run.public_id, **standing)
@@ -301,7 +300,7 @@ class Story:
     def take_back(self, which: int, who: int) -> None:
         waits = self.waits(status__in=["answered", "waiting"])
         if waits:
-            desk.undo(responder=self.people[who % 2], interrupt_id=waits[which % len(waits)].public_id)
+            reviewer_actions.undo(responder=self.people[who % 2], interrupt_id=waits[which % len(waits)].public_id)
 
     def control(self, verb: Any) -> None:
         verb(run_id=self.started.run.public_id, actor="person:olga@example.org", reason="", check=lambda run: None)
@@ -313,7 +312,7 @@ class Story:
         control.restart_run(run_id=self.started.run.public_id, **words)
 
     def halt(self, *, lift: bool) -> None:
-        verb = halting.lift_halts if lift else halting.halt_agents
+        verb = kill_switch.lift_halts if lift else kill_switch.halt_agents
         verb(slugs=[self.agent.slug], actor="person:olga@example.org", reason="")
 
     # --- the agent, without a lease
@@ -327,17 +326,17 @@ class Story:
                 arguments = {"supplier": "S-19", "amount": f"{wait.state_version}.99"}
                 changed["proposal"] = {"name": CALLS["order"][0], "arguments": arguments}
             words = {"agent": self.agent, "interrupt_id": wait.public_id}
-            amending.amend_wait(**words, amendment=Amendment(**changed))
+            amend_interrupt.amend_wait(**words, amendment=Amendment(**changed))
 
     def withdraw(self, which: int) -> None:
         waits = self.waits(status="waiting")
         if waits:
             interrupt_id = waits[which % len(waits)].public_id
-            amending.withdraw_wait(agent=self.agent, interrupt_id=interrupt_id, reason="settled")
+            amend_interrupt.withdraw_wait(agent=self.agent, interrupt_id=interrupt_id, reason="settled")
 
     def signal(self, number: int) -> None:
         words = told(f"evt-{number}", correlation=f"{self.agent.slug}-{number % 2}")
-        signals.receive_signal(agent=self.agent, told=words)
+        external_signals.receive_signal(agent=self.agent, told=words)
 
     # --- time
 
@@ -358,18 +357,18 @@ class Story:
 
     def sweep(self) -> None:
         """What the worker's sweep does, with the world outside as it is."""
-        expiry.release_lapsed_leases(limit=9)
-        expiry.expire_due_interrupts(limit=9)
-        signals.match_due_signals(limit=9)
-        expiry.expire_due_runs(limit=9)
-        expiry.doubt_overdue_effects(limit=9)
+        expire.release_lapsed_leases(limit=9)
+        expire.expire_due_interrupts(limit=9)
+        external_signals.match_due_signals(limit=9)
+        expire.expire_due_runs(limit=9)
+        expire.doubt_overdue_effects(limit=9)
         self.check()
 
     def check(self) -> None:
         continuation = open_continuation(self.run)
         if continuation is not None and continuation.status == "checking":
             Continuation.objects.filter(pk=continuation.pk).update(check_due_at=clock.now())
-            checking.check_continuation(
+            reconcile_facts.check_continuation(
                 continuation_id=continuation.public_id, fetch=lambda fact: Found(value=self.stock)
             )
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from runs.standing import Impossible, standing
+from runs.run_status import Impossible, standing
 
 WORKER, COMPENSATING = 1, 2
 

@@ -7,12 +7,11 @@ from datetime import timedelta
 import pytest
 from django.db import transaction
 
-from ledger import attempts, clock
+from ledger import attempt_tokens, clock
 from ledger.effects import Declared
 from ledger.errors import AlreadySettled, InDoubt, KeyReused, NameDisguised, NotFound, PayloadInvalid, Refusal
-from ledger.exact import ABSENT, parse
+from ledger.exact_json import ABSENT, parse
 from ledger.models import Effect, EffectReport
-from runs import settling
 from runs.errors import (
     ApprovalRequired,
     FactsUnchecked,
@@ -25,9 +24,10 @@ from runs.errors import (
 )
 from runs.holds import open_hold
 from runs.models import Continuation, Event, Hold, Run
-from runs.standing import store
+from runs.run_status import store
 from runs.states import HoldKind
 from runs.timeline import find_break
+from runs.use_cases import reconcile_outcomes
 from tests import builders
 from tests.runs.acting_builders import (
     ARGUMENTS,
@@ -78,7 +78,7 @@ def test_a_worker_with_a_lease_begins_an_effect_and_gets_its_token():
     run = a_leased_run()
     begun = begin(run)
     assert (begun.perform, begun.new) == (True, True)
-    assert attempts.attempt_of(begun.attempt_token, run.public_id, KEY) == 1
+    assert attempt_tokens.attempt_of(begun.attempt_token, run.public_id, KEY) == 1
     assert begun.effect.owner.name == OWNERS
     assert timeline(run) == ["effect.begun"]
 
@@ -331,14 +331,14 @@ def test_a_contradiction_holds_the_run_until_its_owner_has_looked():
     let_go(run)
     assert standing_of(run) == "blocked"
     with pytest.raises(NotPermitted):
-        settling.close_contradiction(effect_id=effect.pk, person=a_person("x@example.org"), reason="looked")
-    settling.close_contradiction(
+        reconcile_outcomes.close_contradiction(effect_id=effect.pk, person=a_person("x@example.org"), reason="looked")
+    reconcile_outcomes.close_contradiction(
         effect_id=effect.pk, person=a_person("ana@example.org", OWNERS), reason="one order only"
     )
     assert standing_of(run) == "revalidating"
     assert Effect.objects.get().status == "applied"
     with pytest.raises(NotFound):
-        settling.close_contradiction(effect_id=effect.pk, person=a_person(), reason="again")
+        reconcile_outcomes.close_contradiction(effect_id=effect.pk, person=a_person(), reason="again")
 
 
 def test_the_same_report_again_leaves_no_trace():
@@ -376,7 +376,7 @@ def test_an_owner_settles_and_the_run_goes_on(group, outcome):
     run = a_leased_run()
     effect = an_unknown_effect(run)
     person = a_person("ana@example.org", group)
-    settled = settling.settle_unknown(
+    settled = reconcile_outcomes.settle_unknown(
         effect_id=effect.pk, outcome=outcome, person=person, reason="asked them", evidence="mail"
     )
     assert settled.status == outcome
@@ -386,7 +386,7 @@ def test_an_owner_settles_and_the_run_goes_on(group, outcome):
 
 
 @pytest.mark.proves(5)
-@pytest.mark.parametrize("verb", [settling.settle_unknown, settling.order_effect_again])
+@pytest.mark.parametrize("verb", [reconcile_outcomes.settle_unknown, reconcile_outcomes.order_effect_again])
 @pytest.mark.parametrize("who", ["a stranger", "disabled"])
 def test_nobody_else_settles_or_orders(who, verb):
     run = a_leased_run()
@@ -394,7 +394,7 @@ def test_nobody_else_settles_or_orders(who, verb):
     person = a_person("eve@example.org", *([OWNERS] if who == "disabled" else ["other-owners"]))
     person.is_active = who != "disabled"
     person.save()
-    outcome = {"outcome": "applied"} if verb == settling.settle_unknown else {}
+    outcome = {"outcome": "applied"} if verb == reconcile_outcomes.settle_unknown else {}
     with pytest.raises(NotPermitted):
         verb(effect_id=effect.pk, person=person, reason="so", **outcome)
     assert Effect.objects.get().status == "unknown"
@@ -406,9 +406,9 @@ def test_the_second_of_two_owners_learns_that_it_is_settled():
     run = a_leased_run()
     effect = an_unknown_effect(run)
     ana, ben = a_person("ana@example.org", OWNERS), a_person("ben@example.org", OWNERS)
-    settling.settle_unknown(effect_id=effect.pk, outcome="failed", person=ana, reason="not there")
+    reconcile_outcomes.settle_unknown(effect_id=effect.pk, outcome="failed", person=ana, reason="not there")
     with pytest.raises(AlreadySettled, match=r"ana@example\.org: failed"):
-        settling.settle_unknown(effect_id=effect.pk, outcome="applied", person=ben, reason="it is there")
+        reconcile_outcomes.settle_unknown(effect_id=effect.pk, outcome="applied", person=ben, reason="it is there")
 
 
 def test_a_word_about_an_earlier_attempt_settles_nothing():
@@ -417,17 +417,19 @@ def test_a_word_about_an_earlier_attempt_settles_nothing():
     Effect.objects.update(attempt=2)
     owner = a_person("ana@example.org", OWNERS)
     with pytest.raises(StaleVersion, match="attempt 2"):
-        settling.settle_unknown(effect_id=effect.pk, outcome="applied", person=owner, reason="seen", attempt=1)
+        reconcile_outcomes.settle_unknown(
+            effect_id=effect.pk, outcome="applied", person=owner, reason="seen", attempt=1
+        )
     with pytest.raises(StaleVersion):
-        settling.order_effect_again(effect_id=effect.pk, person=owner, reason="seen", attempt=1)
-    settling.settle_unknown(effect_id=effect.pk, outcome="applied", person=owner, reason="seen", attempt=2)
+        reconcile_outcomes.order_effect_again(effect_id=effect.pk, person=owner, reason="seen", attempt=1)
+    reconcile_outcomes.settle_unknown(effect_id=effect.pk, outcome="applied", person=owner, reason="seen", attempt=2)
 
 
 @pytest.mark.proves(5)
 def test_an_ordered_effect_is_performed_once_more_by_the_next_worker():
     run = a_leased_run()
     effect = an_unknown_effect(run)
-    settling.order_effect_again(
+    reconcile_outcomes.order_effect_again(
         effect_id=effect.pk, person=a_person("ana@example.org", OWNERS), reason="lost in the mail"
     )
     assert standing_of(run) == "revalidating"
@@ -443,7 +445,7 @@ def test_who_started_the_run_does_not_order_its_effects_again():
     run = a_leased_run(initiator=a_person("ana@example.org", OWNERS, "operators"))
     effect = an_unknown_effect(run)
     with pytest.raises(NotPermitted, match="You started this run"):
-        settling.order_effect_again(effect_id=effect.pk, person=a_person(), reason="please")
+        reconcile_outcomes.order_effect_again(effect_id=effect.pk, person=a_person(), reason="please")
 
 
 @pytest.mark.parametrize(
@@ -455,7 +457,9 @@ def test_nothing_is_ordered_again_for_a_run_that_ends(flags, refusal):
     report(run, "failed")
     change(run, lease_until=None, **{name: clock.now() if value == "now" else value for name, value in flags.items()})
     with pytest.raises(refusal):
-        settling.order_effect_again(effect_id=effect.pk, person=a_person("ana@example.org", OWNERS), reason="again")
+        reconcile_outcomes.order_effect_again(
+            effect_id=effect.pk, person=a_person("ana@example.org", OWNERS), reason="again"
+        )
 
 
 def test_an_effect_that_is_being_done_is_not_settled_under_its_worker():
@@ -463,21 +467,21 @@ def test_an_effect_that_is_being_done_is_not_settled_under_its_worker():
     effect = begin(run).effect
     owner = a_person("ana@example.org", OWNERS)
     with pytest.raises(InDoubt, match="still at it"):
-        settling.settle_unknown(effect_id=effect.pk, outcome="applied", person=owner, reason="so")
+        reconcile_outcomes.settle_unknown(effect_id=effect.pk, outcome="applied", person=owner, reason="so")
 
 
 def test_a_settlement_without_a_reason_changes_nothing():
     run = a_leased_run()
     effect = an_unknown_effect(run)
     with pytest.raises(PayloadInvalid):
-        settling.settle_unknown(
+        reconcile_outcomes.settle_unknown(
             effect_id=effect.pk, outcome="applied", person=a_person("o@example.org", OWNERS), reason=" "
         )
     assert open_holds(run) == [("unknown_effect", KEY)]
 
 
 def test_an_effect_that_is_nowhere_is_not_found():
-    for verb in (settling.order_effect_again, settling.close_contradiction):
+    for verb in (reconcile_outcomes.order_effect_again, reconcile_outcomes.close_contradiction):
         with pytest.raises(NotFound):
             verb(effect_id=404, person=a_person(), reason="so")
 
@@ -490,7 +494,9 @@ def test_settling_one_of_two_leaves_the_run_held_by_the_other():
         report(run, "unknown", key=key)
     let_go(run)
     owner = a_person("ana@example.org", OWNERS)
-    settling.settle_unknown(effect_id=Effect.objects.get(key="a").pk, outcome="applied", person=owner, reason="seen")
+    reconcile_outcomes.settle_unknown(
+        effect_id=Effect.objects.get(key="a").pk, outcome="applied", person=owner, reason="seen"
+    )
     assert standing_of(run) == "blocked"
     assert open_holds(run) == [("unknown_effect", "b")]
 

@@ -7,24 +7,31 @@ from decimal import Decimal
 
 import pytest
 
-from ledger import clock, consulting
+from ledger import clock, effect_queries
 from ledger.errors import NotFound, PayloadInvalid
-from ledger.exact import ABSENT
+from ledger.exact_json import ABSENT
 from ledger.models import Effect
-from reviewqueue import authority, gateway, tasks
-from reviewqueue.delivery import outbound
-from runs import acting, checking, expiry
-from runs.checking import Found, begin_check, check_continuation, finish_check, report_facts, waive_fact
+from reviewqueue import gateway, permissions, tasks
+from reviewqueue.outbound import http_client
 from runs.continuations import open_continuation
-from runs.control import cancel_run
 from runs.decisions import Answer
 from runs.errors import FactsChanged, FactsUnchecked, LeaseLost, NotPermitted
 from runs.facts import AskedFact
-from runs.lifecycle import Started, complete_run
 from runs.models import Connection, Continuation, Fact, Hold, Interrupt, Permit, Run, Signal
-from runs.resuming import claim_continuations
-from runs.suspending import PendingEffect
 from runs.timeline import find_break
+from runs.use_cases import begin_effect, expire, reconcile_facts
+from runs.use_cases.claim_continuation import claim_continuations
+from runs.use_cases.control_run import cancel_run
+from runs.use_cases.reconcile_facts import (
+    Found,
+    begin_check,
+    check_continuation,
+    finish_check,
+    report_facts,
+    waive_fact,
+)
+from runs.use_cases.start_run import Started, complete_run
+from runs.use_cases.suspend import PendingEffect
 from tests import builders
 from tests.runs.test_signals import LANDED, a_timer, an_event, receive
 
@@ -82,7 +89,7 @@ def check(world):
 
 def claim(**wanted):
     words = {"code_versions": set(), "most": 1, "lease_seconds": 60, "request_key": "", **wanted}
-    return claim_continuations(agent=builders.an_agent(), still_may_decide=authority.still_may_decide, **words)
+    return claim_continuations(agent=builders.an_agent(), still_may_decide=permissions.still_may_decide, **words)
 
 
 def the_run():
@@ -144,7 +151,7 @@ def test_a_fact_that_nobody_checks_is_only_shown():
 
 def test_the_task_checks_by_the_one_outbound_call(monkeypatch):
     world = World(specification=7)
-    monkeypatch.setattr(outbound, "fetch_fact", world.fetch)
+    monkeypatch.setattr(http_client, "fetch_fact", world.fetch)
     [order] = waits(builders.a_wait(), facts=[a_fact()])
     receipt = answer(order)
     tasks.check_continuation(receipt.continuation.public_id)
@@ -154,7 +161,7 @@ def test_the_task_checks_by_the_one_outbound_call(monkeypatch):
 
 
 def test_the_sweep_checks_what_is_due(monkeypatch):
-    monkeypatch.setattr(outbound, "fetch_fact", World(specification=7).fetch)
+    monkeypatch.setattr(http_client, "fetch_fact", World(specification=7).fetch)
     [order] = waits(builders.a_wait(), facts=[a_fact()])
     answer(order)
     tasks.sweep()
@@ -315,11 +322,11 @@ def test_a_renewed_review_needs_no_second_signal_beside_it():
     order, delivery, morning = waits(builders.a_wait(), an_event(), a_timer(), facts=[fact])
     receive()
     builders.move_deadline(morning, clock.now())
-    expiry.expire_due_interrupts(limit=9)
+    expire.expire_due_interrupts(limit=9)
     answer(order)
     check(World(specification=8))
     assert the_run().open_waits == 3
-    assert expiry.anything_due()
+    assert expire.anything_due()
     tasks.sweep()
     delivery.refresh_from_db()
     morning.refresh_from_db()
@@ -528,7 +535,7 @@ def waive(person, reason="The ERP is down; I asked them by phone."):
         name="specification",
         person=person,
         reason=reason,
-        may_waive=authority.may_waive_fact,
+        may_waive=permissions.may_waive_fact,
     )
 
 
@@ -701,8 +708,8 @@ def report(claimed, **values):
 
 
 def begin(claimed):
-    return acting.begin_effect(
-        still_may_decide=authority.still_may_decide,
+    return begin_effect.begin_effect(
+        still_may_decide=permissions.still_may_decide,
         agent=claimed.run.agent,
         run_id=claimed.run.public_id,
         token=claimed.lease.token,
@@ -767,9 +774,9 @@ def acted_and_lost(claimed, *, status="applied"):
     """Begin an effect and report it, then let the worker's lease lapse."""
     token = begin(claimed).attempt_token
     words = {"agent": claimed.run.agent, "run_id": claimed.run.public_id, "key": "order:1"}
-    acting.report_effect(**words, attempt_token=token, status=status, retryable=status == "failed")
+    begin_effect.report_effect(**words, attempt_token=token, status=status, retryable=status == "failed")
     builders.end_lease_now(claimed.run, clock.now())
-    assert expiry.release_lapsed_leases(limit=9) == 1
+    assert expire.release_lapsed_leases(limit=9) == 1
 
 
 @pytest.mark.parametrize("on_change", ["renew", "replan"])
@@ -821,7 +828,7 @@ def test_a_renewed_answer_is_judged_by_what_was_begun_since_its_own_delivery():
 def test_facts_reported_under_a_lost_lease_are_refused_and_not_stored():
     _, claimed = resumed_with(a_worker_fact())
     builders.end_lease_now(claimed.run, clock.now())
-    assert expiry.release_lapsed_leases(limit=9) == 1
+    assert expire.release_lapsed_leases(limit=9) == 1
     [second] = claim()
     with pytest.raises(LeaseLost):
         report(claimed, stock=3)
@@ -858,8 +865,8 @@ def test_two_waits_may_have_a_fact_of_the_same_name_each():
 
 def with_an_effect_under_way(**facts):
     started = builders.a_running_run()
-    acting.begin_effect(
-        still_may_decide=authority.still_may_decide,
+    begin_effect.begin_effect(
+        still_may_decide=permissions.still_may_decide,
         agent=started.run.agent,
         run_id=started.run.public_id,
         token=started.lease.token,
@@ -896,12 +903,12 @@ def test_planning_again_waits_for_an_effect_under_way_too():
     continuation = open_continuation(the_run())
     assert (continuation.cause, continuation.status) == ("replan", "checking")
     assert claim() == []
-    assert consulting.intended_effects(the_run().public_id)
+    assert effect_queries.intended_effects(the_run().public_id)
 
 
 def test_the_back_off_is_shorter_than_a_check_may_keep_others_waiting():
-    assert timedelta(seconds=8 * outbound.SECONDS_IN_ALL) <= checking.CHECK_TIME
-    assert tasks.SECONDS_FOR_CHECKS + 8 * outbound.SECONDS_IN_ALL < 60
+    assert timedelta(seconds=8 * http_client.SECONDS_IN_ALL) <= reconcile_facts.CHECK_TIME
+    assert tasks.SECONDS_FOR_CHECKS + 8 * http_client.SECONDS_IN_ALL < 60
 
 
 def test_planning_again_frees_the_keys_of_waits_that_the_overtaken_answer_made_needless():

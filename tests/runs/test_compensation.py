@@ -8,16 +8,25 @@ from typing import Any
 import pytest
 
 from ledger import clock
-from ledger.attempts import attempt_token
+from ledger.attempt_tokens import attempt_token
 from ledger.effects import Declared
 from ledger.errors import InDoubt, KeyReused, PayloadInvalid
 from ledger.models import Effect
-from reviewqueue import authority
-from runs import acting, control, expiry, halting, leases, lifecycle, returning, safe_points, settling
+from reviewqueue import permissions
+from runs import kill_switch, leases
 from runs.checkpoints import Snapshot
 from runs.errors import AgentHalted, ApprovalRequired, NotPermitted, NotReady, RunCancelled, RunFinished
 from runs.models import Continuation, EffectRule, Event, Hold, Run
-from runs.resuming import Claimed
+from runs.use_cases import (
+    begin_effect,
+    commit_checkpoint,
+    control_run,
+    expire,
+    reconcile_outcomes,
+    release_lease,
+    start_run,
+)
+from runs.use_cases.claim_continuation import Claimed
 from tests import builders
 from tests.runs.acting_builders import OWNERS, a_leased_run, a_permit, a_person, a_rule, begin, lease_token, report
 
@@ -40,13 +49,13 @@ def fresh(run: Run) -> Run:
 
 
 def cancel(run: Run) -> Run:
-    return control.cancel_run(run_id=run.public_id, actor="person:ana", reason="not needed", check=lambda run: None)
+    return control_run.cancel_run(run_id=run.public_id, actor="person:ana", reason="not needed", check=lambda run: None)
 
 
 def stop_worker(run: Run) -> None:
     """The worker that was at it commits its closing checkpoint."""
     row = fresh(run)
-    safe_points.commit_checkpoint(
+    commit_checkpoint.commit_checkpoint(
         agent=row.agent,
         run_id=row.public_id,
         token=lease_token(row),
@@ -74,11 +83,11 @@ def undo_key(run: Run, key: str, attempt: int = 1) -> str:
     return f"undo:{Effect.objects.get(scope=run.public_id, key=key).public_id}:{attempt}"
 
 
-def begin_undo(claimed: Claimed, key: str, **overrides: Any) -> acting.Begun:
+def begin_undo(claimed: Claimed, key: str, **overrides: Any) -> begin_effect.Begun:
     run = claimed.run
     words = {"agent": run.agent, "run_id": run.public_id, "token": claimed.lease.token, "name": "cancel_purchase_order"}
-    return acting.begin_effect(
-        still_may_decide=authority.still_may_decide,
+    return begin_effect.begin_effect(
+        still_may_decide=permissions.still_may_decide,
         key=overrides.pop("undo", None) or undo_key(run, key),
         **{**words, **overrides},
     )
@@ -91,7 +100,7 @@ def report_undo(run: Run, key: str, status: str = "applied", *, attempt: int = 1
         "attempt_token": attempt_token(run.public_id, undo, attempt),
         "status": status,
     }
-    return acting.report_effect(**{"agent": fresh(run).agent, "run_id": run.public_id, **words, **overrides})
+    return begin_effect.report_effect(**{"agent": fresh(run).agent, "run_id": run.public_id, **words, **overrides})
 
 
 def take_back(claimed: Claimed, key: str) -> None:
@@ -185,16 +194,16 @@ def test_the_same_claim_again_gets_the_same():
 def test_a_failed_and_an_expired_run_take_back_the_same():
     failed = a_leased_run()
     an_applied(failed, "order")
-    lifecycle.fail_run(agent=failed.agent, run_id=failed.public_id, token=lease_token(failed), error={"why": "no"})
+    start_run.fail_run(agent=failed.agent, run_id=failed.public_id, token=lease_token(failed), error={"why": "no"})
     take_back(claim(failed), "order")
     assert fresh(failed).status == "failed"
 
     expired = a_leased_run()
     an_applied(expired, "order")
     leave = {"agent": expired.agent, "run_id": expired.public_id, "token": lease_token(expired)}
-    returning.hand_back(**leave, reason="retry", detail="")
+    release_lease.hand_back(**leave, reason="retry", detail="")
     Run.objects.filter(pk=expired.pk).update(expires_at=clock.now() - timedelta(seconds=1))
-    assert expiry.expire_due_runs(limit=10) == 1
+    assert expire.expire_due_runs(limit=10) == 1
     claimed = claim(expired)
     assert claimed.continuation.cause == "expire"
     take_back(claimed, "order")
@@ -205,7 +214,7 @@ def test_a_failed_and_an_expired_run_take_back_the_same():
 def test_a_cancel_without_a_worker_offers_it_at_once_and_pressed_twice_is_once():
     run = a_leased_run()
     an_applied(run, "order")
-    returning.hand_back(agent=run.agent, run_id=run.public_id, token=lease_token(run), reason="retry", detail="")
+    release_lease.hand_back(agent=run.agent, run_id=run.public_id, token=lease_token(run), reason="retry", detail="")
     cancel(run)
     cancel(run)
     assert Continuation.objects.filter(run=run, kind="compensate").count() == 1
@@ -219,7 +228,7 @@ def test_a_cancel_without_a_worker_offers_it_at_once_and_pressed_twice_is_once()
 def test_a_compensating_worker_is_not_told_to_stop():
     run = a_cancelled_run("order")
     claimed = claim(run)
-    _, told = safe_points.beat(agent=run.agent, run_id=run.public_id, token=claimed.lease.token, progress=None)
+    _, told = commit_checkpoint.beat(agent=run.agent, run_id=run.public_id, token=claimed.lease.token, progress=None)
     assert told.control == "continue"
     stop_worker(run)
     assert leases.compensates(fresh(run))
@@ -241,7 +250,7 @@ def test_unknown_effects_go_to_their_owner_before_anything_is_taken_back():
     assert builders.claim(run.agent) == []
     unsure = Effect.objects.get(key="unsure")
     ana = a_person("ana@example.org", OWNERS)
-    settling.settle_unknown(effect_id=unsure.pk, outcome="applied", person=ana, reason="it is on their list")
+    reconcile_outcomes.settle_unknown(effect_id=unsure.pk, outcome="applied", person=ana, reason="it is on their list")
     claimed = claim(run)
     assert [effect.key for effect in claimed.undone] == ["unsure", "sure"]
     take_back(claimed, "unsure")
@@ -265,7 +274,7 @@ def test_a_worker_killed_between_two_undos_leaves_the_rest_to_the_next():
     run = a_cancelled_run("first", "second")
     take_back(claim(run), "second")
     builders.end_lease_now(run, clock.now())
-    assert expiry.release_lapsed_leases(limit=10) == 1
+    assert expire.release_lapsed_leases(limit=10) == 1
     claimed = claim(run)
     assert [effect.key for effect in claimed.undone] == ["first"]
     take_back(claimed, "first")
@@ -277,14 +286,14 @@ def test_a_worker_killed_between_the_undo_and_its_record_leaves_it_to_the_owner(
     run = a_cancelled_run("first", "second")
     begin_undo(claim(run), "second")
     builders.end_lease_now(run, clock.now())
-    expiry.release_lapsed_leases(limit=10)
+    expire.release_lapsed_leases(limit=10)
     undo = undo_key(run, "second")
     assert holds(run) == [("unknown_effect", undo)]
     assert builders.claim(run.agent) == []
     row = Effect.objects.get(key=undo)
     assert (row.status, row.owner.name) == ("unknown", OWNERS)
     ana = a_person("ana@example.org", OWNERS)
-    settling.settle_unknown(effect_id=row.pk, outcome="applied", person=ana, reason="they say so")
+    reconcile_outcomes.settle_unknown(effect_id=row.pk, outcome="applied", person=ana, reason="they say so")
     assert statuses(run) == {"first": "applied", "second": "compensated"}
     take_back(claim(run), "first")
     assert fresh(run).status == "cancelled"
@@ -294,7 +303,7 @@ def test_an_undo_whose_receiver_drops_repeats_is_sent_again_without_asking():
     run = a_cancelled_run("order")
     begin_undo(claim(run), "order", repeat="by_key")
     builders.end_lease_now(run, clock.now())
-    expiry.release_lapsed_leases(limit=10)
+    expire.release_lapsed_leases(limit=10)
     assert holds(run) == []
     begun = begin_undo(claim(run), "order", repeat="by_key")
     assert (begun.perform, begun.effect.attempt) == (True, 2)
@@ -310,7 +319,7 @@ def test_a_worker_that_says_unknown_lets_go_and_the_owner_may_order_it_again():
     assert (fresh(run).lease_until, holds(run)) == (None, [("unknown_effect", undo_key(run, "order"))])
     ana = a_person("ana@example.org", OWNERS)
     row = Effect.objects.get(key=undo_key(run, "order"))
-    settling.order_effect_again(effect_id=row.pk, person=ana, reason="harmless enough")
+    reconcile_outcomes.order_effect_again(effect_id=row.pk, person=ana, reason="harmless enough")
     begun = begin_undo(claim(run), "order")
     assert (begun.perform, begun.effect.attempt) == (True, 2)
     report_undo(run, "order", attempt=2)
@@ -333,7 +342,7 @@ def test_a_late_applied_of_a_lost_compensating_worker_settles_it():
     run = a_cancelled_run("order")
     begin_undo(claim(run), "order")
     builders.end_lease_now(run, clock.now())
-    expiry.release_lapsed_leases(limit=10)
+    expire.release_lapsed_leases(limit=10)
     report_undo(run, "order")
     assert (fresh(run).status, statuses(run), holds(run)) == ("cancelled", {"order": "compensated"}, [])
 
@@ -355,7 +364,7 @@ def test_a_failed_undo_is_tried_again_under_numbers_and_then_goes_to_its_owner()
         begin_undo(claimed, "first")  # the older one waits for the owner's word
     ana = a_person("ana@example.org", OWNERS)
     hold = Hold.objects.get(run=run, lifted_at=None)
-    settling.retry_held_run(hold_id=hold.pk, person=ana, reason="they are back")
+    reconcile_outcomes.retry_held_run(hold_id=hold.pk, person=ana, reason="they are back")
     claimed = claim(run)
     assert begin_undo(claimed, "second").effect.attempt == 6
     report_undo(run, "second", attempt=6)
@@ -371,13 +380,13 @@ def test_its_owner_may_let_an_effect_stay_and_the_older_ones_are_taken_back_all_
     assert "too late, it was delivered" in hold.reason
     said = {"hold_id": hold.pk, "reason": "we keep the crane"}
     with pytest.raises(NotPermitted):
-        settling.leave_as_it_is(person=a_person("mallory@example.org"), **said)
+        reconcile_outcomes.leave_as_it_is(person=a_person("mallory@example.org"), **said)
     with pytest.raises(NotPermitted, match="You started this run"):
-        settling.leave_as_it_is(person=a_person("eve@example.org"), **said)
+        reconcile_outcomes.leave_as_it_is(person=a_person("eve@example.org"), **said)
     ana = a_person("ana@example.org", OWNERS)
     with pytest.raises(PayloadInvalid):
-        settling.leave_as_it_is(person=ana, hold_id=hold.pk, reason=" ")
-    settling.leave_as_it_is(person=ana, **said)
+        reconcile_outcomes.leave_as_it_is(person=ana, hold_id=hold.pk, reason=" ")
+    reconcile_outcomes.leave_as_it_is(person=ana, **said)
     take_back(claim(run), "first")
     assert (fresh(run).status, statuses(run)) == ("cancelled", {"first": "compensated", "second": "applied"})
     kept = Effect.objects.get(key="second")
@@ -389,13 +398,15 @@ def test_workers_that_claim_and_take_nothing_back_are_a_matter_for_the_agents_ow
     run = a_cancelled_run("order")
     for _ in range(5):
         claimed = claim(run)
-        returning.hand_back(
+        release_lease.hand_back(
             agent=run.agent, run_id=run.public_id, token=claimed.lease.token, reason="retry", detail="no idea"
         )
     assert holds(run) == [("gave_up", "")]
     assert builders.claim(run.agent) == []
     ana = a_person("ana@example.org", OWNERS)
-    settling.retry_held_run(hold_id=Hold.objects.get(run=run, lifted_at=None).pk, person=ana, reason="new workers")
+    reconcile_outcomes.retry_held_run(
+        hold_id=Hold.objects.get(run=run, lifted_at=None).pk, person=ana, reason="new workers"
+    )
     take_back(claim(run), "order")
     assert fresh(run).status == "cancelled"
 
@@ -451,7 +462,9 @@ def test_a_rule_that_came_later_sends_the_undo_to_its_owner():
     assert holds(run) == [("undo_failed", undo_key(run, "order"))]
     builders.remove_rule(EffectRule.objects.get())
     ana = a_person("ana@example.org", OWNERS)
-    settling.retry_held_run(hold_id=Hold.objects.get(run=run, lifted_at=None).pk, person=ana, reason="rule is gone")
+    reconcile_outcomes.retry_held_run(
+        hold_id=Hold.objects.get(run=run, lifted_at=None).pk, person=ana, reason="rule is gone"
+    )
     take_back(claim(run), "order")
     assert fresh(run).status == "cancelled"
 
@@ -459,13 +472,13 @@ def test_a_rule_that_came_later_sends_the_undo_to_its_owner():
 def test_halted_nothing_is_taken_back():
     run = a_cancelled_run("order")
     claimed = claim(run)
-    halting.halt_agents(slugs=[run.agent.slug], actor="person:ops", reason="look at this")
+    kill_switch.halt_agents(slugs=[run.agent.slug], actor="person:ops", reason="look at this")
     with pytest.raises(AgentHalted):
         begin_undo(claimed, "order")
     builders.end_lease_now(run, clock.now())
-    expiry.release_lapsed_leases(limit=10)
+    expire.release_lapsed_leases(limit=10)
     assert builders.claim(run.agent) == []
-    halting.lift_halts(slugs=[run.agent.slug], actor="person:ops", reason="fine")
+    kill_switch.lift_halts(slugs=[run.agent.slug], actor="person:ops", reason="fine")
     take_back(claim(run), "order")
     assert fresh(run).status == "cancelled"
 
@@ -479,7 +492,7 @@ def test_what_the_worker_says_against_an_undone_effect_holds_the_rest():
     assert fresh(run).lease_until is None
     assert builders.claim(run.agent) == []
     ana = a_person("ana@example.org", OWNERS)
-    settling.close_contradiction(effect_id=Effect.objects.get(key="second").pk, person=ana, reason="it did")
+    reconcile_outcomes.close_contradiction(effect_id=Effect.objects.get(key="second").pk, person=ana, reason="it did")
     take_back(claim(run), "first")
     assert fresh(run).status == "cancelled"
 
@@ -491,7 +504,7 @@ def test_a_restarted_run_does_it_again_by_order_and_takes_that_back_under_a_new_
     run = a_cancelled_run("order")
     take_back(claim(run), "order")
     restart = {"run_id": run.public_id, "person": a_person("ops@example.org"), "reason": "needed after all"}
-    control.restart_run(**restart, check=lambda run: None, choices={"order": "redo"})
+    control_run.restart_run(**restart, check=lambda run: None, choices={"order": "redo"})
     expiry_of_checks(run)
     claimed = claim(run)
     assert claimed.continuation.kind == "resume"
@@ -504,7 +517,7 @@ def test_a_restarted_run_does_it_again_by_order_and_takes_that_back_under_a_new_
     assert begin_undo(claimed, "order", undo=undo_key(run, "order", 2)).perform
     undo = undo_key(run, "order", 2)
     token = attempt_token(run.public_id, undo, 1)
-    acting.report_effect(agent=run.agent, run_id=run.public_id, key=undo, attempt_token=token, status="applied")
+    begin_effect.report_effect(agent=run.agent, run_id=run.public_id, key=undo, attempt_token=token, status="applied")
     assert (fresh(run).status, statuses(run)) == ("cancelled", {"order": "compensated"})
     assert Effect.objects.filter(undoes__key="order").count() == 2
 

@@ -7,9 +7,8 @@ import pytest
 from ledger import clock
 from ledger.errors import PayloadInvalid
 from ledger.models import Effect
-from reviewqueue import authority
-from runs import control, expiry, halting
-from runs.acting import begin_effect, report_effect
+from reviewqueue import permissions
+from runs import kill_switch
 from runs.checkpoints import Snapshot
 from runs.errors import (
     AgentHalted,
@@ -21,9 +20,11 @@ from runs.errors import (
     RunPaused,
     WaitCancelled,
 )
-from runs.lifecycle import complete_run, fail_run
 from runs.models import Continuation, Halt, Hold, Interrupt, Run
-from runs.safe_points import beat, commit_checkpoint
+from runs.use_cases import control_run, expire
+from runs.use_cases.begin_effect import begin_effect, report_effect
+from runs.use_cases.commit_checkpoint import beat, commit_checkpoint
+from runs.use_cases.start_run import complete_run, fail_run
 from tests import builders
 
 pytestmark = pytest.mark.django_db
@@ -36,20 +37,20 @@ def allowed(run):
 
 
 def pause(run, actor=TOM):
-    return control.pause_run(run_id=run.public_id, actor=actor, reason="wait for Monday", check=allowed)
+    return control_run.pause_run(run_id=run.public_id, actor=actor, reason="wait for Monday", check=allowed)
 
 
 def resume(run, actor=TOM):
-    return control.resume_run(run_id=run.public_id, actor=actor, reason="", check=allowed)
+    return control_run.resume_run(run_id=run.public_id, actor=actor, reason="", check=allowed)
 
 
 def cancel(run):
-    return control.cancel_run(run_id=run.public_id, actor=TOM, reason="not needed", check=allowed)
+    return control_run.cancel_run(run_id=run.public_id, actor=TOM, reason="not needed", check=allowed)
 
 
 def restart(run, **choices):
     person = builders.a_person("ina@example.org")
-    return control.restart_run(
+    return control_run.restart_run(
         run_id=run.public_id, person=person, reason="the budget is back", check=allowed, **choices
     )
 
@@ -68,7 +69,7 @@ def commit(started, after=0, token=""):
 
 def begin(started, key="order", **wanted):
     return begin_effect(
-        still_may_decide=authority.still_may_decide,
+        still_may_decide=permissions.still_may_decide,
         agent=started.run.agent,
         run_id=started.run.public_id,
         token=started.lease.token,
@@ -131,7 +132,7 @@ def test_a_run_without_a_worker_is_paused_at_once_and_keeps_its_answer():
     assert builders.claim(interrupt.agent) == []
 
     assert resume(interrupt.run).status == "revalidating"
-    for continuation_id in expiry.due_continuations(limit=5):
+    for continuation_id in expire.due_continuations(limit=5):
         builders.check(continuation_id)
     assert len(builders.claim(interrupt.agent)) == 1
 
@@ -175,7 +176,7 @@ def test_a_worker_that_does_not_stop_loses_its_lease():
         == "pause"
     )
     Run.objects.update(stop_by=clock.now())
-    assert expiry.release_lapsed_leases(limit=10) == 1
+    assert expire.release_lapsed_leases(limit=10) == 1
     assert Run.objects.get().status == "paused"
 
 
@@ -229,7 +230,7 @@ def test_a_cancelled_run_whose_worker_is_lost_waits_for_the_owner_of_its_unknown
     begun = begin(started)
     cancel(started.run)
     builders.end_lease_now(started.run, clock.now())
-    expiry.release_lapsed_leases(limit=10)
+    expire.release_lapsed_leases(limit=10)
     run = Run.objects.get()
     assert (run.status, run.open_holds) == ("cancelling", 1)
     report(started, begun)
@@ -256,7 +257,7 @@ def test_a_restart_goes_on_from_a_chosen_checkpoint_with_its_ledger():
 
     run = restart(started.run, checkpoint_number=1)
     assert (run.status, run.epoch) == ("revalidating", 2)
-    for continuation_id in expiry.due_continuations(limit=5):
+    for continuation_id in expire.due_continuations(limit=5):
         builders.check(continuation_id)
     [claimed] = builders.claim(run.agent)
     assert (claimed.checkpoint.state, claimed.continuation.cause) == ({"n": 0}, "restart")
@@ -271,11 +272,11 @@ def test_a_restart_names_every_failed_effect():
         restart(started.run)
     assert refused.value.errors[0].pointer == "/effects/order"
     restart(started.run, choices={"order": "redo"})
-    for continuation_id in expiry.due_continuations(limit=5):
+    for continuation_id in expire.due_continuations(limit=5):
         builders.check(continuation_id)
     [claimed] = builders.claim(started.run.agent)
     again = begin_effect(
-        still_may_decide=authority.still_may_decide,
+        still_may_decide=permissions.still_may_decide,
         agent=started.run.agent,
         run_id=started.run.public_id,
         token=claimed.lease.token,
@@ -299,7 +300,7 @@ def test_a_halted_agent_starts_claims_and_begins_nothing_until_it_is_lifted():
     started = builders.a_running_run()
     under_way = begin(started)
     ready = builders.a_running_run(lease_seconds=0)
-    halted = halting.halt_agents(slugs=["purchase-requests"], actor=TOM, reason="wrong prices")
+    halted = kill_switch.halt_agents(slugs=["purchase-requests"], actor=TOM, reason="wrong prices")
     assert [effect.key for effect in halted] == [under_way.effect.key]
 
     with pytest.raises(AgentHalted):
@@ -312,6 +313,6 @@ def test_a_halted_agent_starts_claims_and_begins_nothing_until_it_is_lifted():
     assert report(started, under_way).settled
     assert commit(started).told.control == "continue"
 
-    assert halting.lift_halts(slugs=["purchase-requests"], actor=TOM, reason="prices are right again") == 1
+    assert kill_switch.lift_halts(slugs=["purchase-requests"], actor=TOM, reason="prices are right again") == 1
     assert Halt.objects.get().lift_reason == "prices are right again"
     assert len(builders.claim(ready.run.agent)) == 1

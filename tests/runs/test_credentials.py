@@ -9,15 +9,15 @@ import pytest
 
 from ledger import clock
 from ledger.errors import PayloadInvalid
-from reviewqueue import authority
-from runs import acting, checking
-from runs.checking import Found
+from reviewqueue import permissions
 from runs.continuations import open_continuation
 from runs.credentials import ALWAYS, NEVER, explain_invalid, find_end_of_validity, is_valid
 from runs.errors import FactsUnchecked
 from runs.facts import AskedFact
 from runs.models import Continuation, Decision, Fact, Hold
-from runs.returning import hand_back
+from runs.use_cases import begin_effect, reconcile_facts
+from runs.use_cases.reconcile_facts import Found
+from runs.use_cases.release_lease import hand_back
 from tests import builders
 from tests.runs.test_checking import World, a_fact, answer, begin, check, claim, report, the_run, waits
 
@@ -198,12 +198,12 @@ def test_an_effect_of_the_lease_that_stated_a_credential_needs_it_valid_too():
     builders.commit(started, facts=[a_token(LONG_AGO)])
     words = {"agent": started.run.agent, "run_id": started.run.public_id, "token": started.lease.token}
     with pytest.raises(FactsUnchecked, match="Renew"):
-        acting.begin_effect(
-            still_may_decide=authority.still_may_decide, **words, key="k", name="read_offers", arguments={}
+        begin_effect.begin_effect(
+            still_may_decide=permissions.still_may_decide, **words, key="k", name="read_offers", arguments={}
         )
-    assert checking.report_facts(**words, values={"token": FAR}).control == "continue"
-    assert acting.begin_effect(
-        still_may_decide=authority.still_may_decide, **words, key="k", name="read_offers", arguments={}
+    assert reconcile_facts.report_facts(**words, values={"token": FAR}).control == "continue"
+    assert begin_effect.begin_effect(
+        still_may_decide=permissions.still_may_decide, **words, key="k", name="read_offers", arguments={}
     ).perform
 
 
@@ -214,8 +214,8 @@ def test_a_credential_that_ends_after_the_first_effect_guards_the_next_one():
     assert report(claimed, token=LONG_AGO).control == "refresh", "too late for another review"
     words = {"agent": claimed.run.agent, "run_id": claimed.run.public_id, "token": claimed.lease.token}
     with pytest.raises(FactsUnchecked):
-        acting.begin_effect(
-            still_may_decide=authority.still_may_decide, **words, key="letter", name="send_letter", arguments={}
+        begin_effect.begin_effect(
+            still_may_decide=permissions.still_may_decide, **words, key="letter", name="send_letter", arguments={}
         )
     assert the_run().status == "running"
 
@@ -330,7 +330,7 @@ def test_an_owner_waives_an_expired_credential():
         check(World(token=LONG_AGO))
     olga = builders.a_person("olga@example.org", "agent-owners")
     words = {"person": olga, "reason": "they renewed it by phone", "may_waive": lambda person, run: True}
-    checking.waive_fact(run_id=the_run().public_id, name="token", **words)
+    reconcile_facts.waive_fact(run_id=the_run().public_id, name="token", **words)
     check(World())
     assert len(claim()) == 1
 

@@ -9,13 +9,14 @@ import pytest
 from django_q.models import OrmQ
 
 from ledger import clock
-from ledger.canonical import digest
+from ledger.digests import digest
 from ledger.errors import Busy, PayloadInvalid
 from reviewqueue import tasks
-from runs import deadlines, expiry, interrupts
-from runs.control import cancel_run
+from runs import deadlines, interrupts
 from runs.errors import PolicyRefuses
 from runs.models import Continuation, Decision, Event, Interrupt, Permit, Run
+from runs.use_cases import expire as expiry
+from runs.use_cases.control_run import cancel_run
 from tests import builders
 from tests.runs import acting_builders
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledger.transactions import use_case
-from runs import feed
+from runs import event_feed
 from runs.models import Event
 from runs.timeline import find_break
 from tests import builders
@@ -16,7 +16,7 @@ def agent(db):
     return builders.an_agent()
 
 
-number_events = use_case(feed.number_events)
+number_events = use_case(event_feed.number_events)
 
 
 def number_all(agent, *, limit=100):
@@ -25,7 +25,7 @@ def number_all(agent, *, limit=100):
 
 
 def read(agent, after=0):
-    return [(event.announced_seq, event.type) for event in feed.events_after(agent_id=agent.pk, after=after)]
+    return [(event.announced_seq, event.type) for event in event_feed.events_after(agent_id=agent.pk, after=after)]
 
 
 def test_events_are_numbered_from_one_without_gaps(agent):
@@ -39,7 +39,7 @@ def test_the_events_of_a_run_keep_their_order(agent):
     started = builders.a_running_run()
     builders.decide(builders.a_waiting_interrupt(started=started), builders.a_reviewer())
     number_all(agent, limit=1)
-    by_feed = [event.seq for event in feed.events_after(agent_id=agent.pk, after=0)]
+    by_feed = [event.seq for event in event_feed.events_after(agent_id=agent.pk, after=0)]
     assert by_feed == sorted(by_feed)
 
 
@@ -47,9 +47,9 @@ def test_each_agent_has_numbers_of_its_own(agent):
     other = builders.an_agent("invoices")
     builders.a_running_run(agent)
     builders.a_running_run(other)
-    assert feed.agents_with_news() == [agent.pk, other.pk]
+    assert event_feed.agents_with_news() == [agent.pk, other.pk]
     number_all(agent)
-    assert feed.agents_with_news() == [other.pk]
+    assert event_feed.agents_with_news() == [other.pk]
     number_all(other)
     assert read(agent) == read(other) == [(1, "run.started")]
 

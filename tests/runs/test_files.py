@@ -14,15 +14,16 @@ from django.core.files.storage import default_storage
 from ledger import clock
 from ledger.errors import Busy, NotFound
 from reviewqueue import tasks
-from reviewqueue.pages.stories import tell
-from runs import control, files, offering, storing
+from reviewqueue.pages.runs.timeline_text import tell
+from runs import checkpoint_files, file_storage
 from runs.errors import FileSpoilt, LeaseLost, RunFinished, SnapshotErased, StaleVersion
 from runs.leases import Lease
-from runs.lifecycle import Started, fail_run
 from runs.models import Checkpoint, CheckpointFile, Event, Run
-from runs.returning import hand_back
-from runs.settling import retry_held_run
 from runs.states import FILE_MOVES, FileStatus
+from runs.use_cases import control_run, transfer_file
+from runs.use_cases.reconcile_outcomes import retry_held_run
+from runs.use_cases.release_lease import hand_back
+from runs.use_cases.start_run import Started, fail_run
 from tests import builders
 from tests.runs import acting_builders
 
@@ -31,16 +32,16 @@ pytestmark = pytest.mark.django_db
 BYTES = b"\x80\x05 a pickled graph \x00" * 1000
 
 
-def offer(started: Started, sent: bytes = BYTES, *, number: int = 1, token: str = "") -> offering.Offered:
+def offer(started: Started, sent: bytes = BYTES, *, number: int = 1, token: str = "") -> transfer_file.Offered:
     lease = token or started.lease.token
-    spooled = storing.spool(iter([sent[:700], sent[700:]]))
+    spooled = file_storage.spool(iter([sent[:700], sent[700:]]))
     of_run = {"agent": started.run.agent, "run_id": started.run.public_id, "token": lease, "number": number}
     with spooled.file:
-        return offering.offer_file(**of_run, sent=spooled)
+        return transfer_file.offer_file(**of_run, sent=spooled)
 
 
 def fetch(run: Run, number: int = 1) -> bytes:
-    with offering.fetch_file(agent=run.agent, run_id=run.public_id, number=number).bytes.file as found:
+    with transfer_file.fetch_file(agent=run.agent, run_id=run.public_id, number=number).bytes.file as found:
         return found.read()
 
 
@@ -136,10 +137,10 @@ def test_other_bytes_before_the_checkpoint_take_its_place_and_the_first_go():
     offer(started, b"second")
     builders.commit(started)
     assert fetch(started.run) == b"second"
-    assert files.anything_to_delete()
+    assert checkpoint_files.anything_to_delete()
     tasks.sweep()
     assert [path.read_bytes() for path in stored()] == [b"second"]
-    assert not files.anything_to_delete()
+    assert not checkpoint_files.anything_to_delete()
     assert CheckpointFile.objects.count() == 1
 
 
@@ -153,7 +154,7 @@ def test_other_bytes_for_a_committed_checkpoint_and_for_one_far_ahead_are_refuse
     assert len(stored()) == 1
     if number != 1:
         with pytest.raises(StaleVersion):
-            offering.refuse_early(
+            transfer_file.refuse_early(
                 agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, number=number
             )
 
@@ -192,8 +193,8 @@ def test_a_lease_that_ends_while_the_bytes_are_written_binds_nothing(monkeypatch
         put(name, spooled)
         builders.end_lease_now(started.run, clock.now() - timedelta(seconds=1))
 
-    put = storing.put_in_storage
-    monkeypatch.setattr(offering, "put_in_storage", slowly)
+    put = file_storage.put_in_storage
+    monkeypatch.setattr(transfer_file, "put_in_storage", slowly)
     with pytest.raises(LeaseLost):
         offer(started)
     assert CheckpointFile.objects.get().status == FileStatus.UNWANTED
@@ -209,8 +210,8 @@ def test_a_checkpoint_that_comes_while_the_bytes_are_written_goes_without_them(m
         put(name, spooled)
         builders.commit(started)
 
-    put = storing.put_in_storage
-    monkeypatch.setattr(offering, "put_in_storage", slowly)
+    put = file_storage.put_in_storage
+    monkeypatch.setattr(transfer_file, "put_in_storage", slowly)
     with pytest.raises(StaleVersion):
         offer(started)
     assert Checkpoint.objects.get(run=started.run, number=1).file is None
@@ -218,14 +219,14 @@ def test_a_checkpoint_that_comes_while_the_bytes_are_written_goes_without_them(m
 
 def test_the_same_bytes_twice_at_once_are_kept_once(monkeypatch):
     started = builders.a_running_run()
-    put = storing.put_in_storage
+    put = file_storage.put_in_storage
 
     def slowly(name, spooled):
-        monkeypatch.setattr(offering, "put_in_storage", put)
+        monkeypatch.setattr(transfer_file, "put_in_storage", put)
         assert offer(started).created
         put(name, spooled)
 
-    monkeypatch.setattr(offering, "put_in_storage", slowly)
+    monkeypatch.setattr(transfer_file, "put_in_storage", slowly)
     assert not offer(started).created
     builders.commit(started)
     assert fetch(started.run) == BYTES
@@ -254,9 +255,11 @@ def test_an_ended_run_and_a_stranger_get_nothing():
     started = a_run_with_a_file()
     other = builders.an_agent("other")
     for refused in (
-        lambda: offering.fetch_file(agent=other, run_id=started.run.public_id, number=1),
-        lambda: offering.refuse_early(agent=other, run_id=started.run.public_id, token=started.lease.token, number=2),
-        lambda: offering.fetch_file(agent=started.run.agent, run_id="run_0", number=1),
+        lambda: transfer_file.fetch_file(agent=other, run_id=started.run.public_id, number=1),
+        lambda: transfer_file.refuse_early(
+            agent=other, run_id=started.run.public_id, token=started.lease.token, number=2
+        ),
+        lambda: transfer_file.fetch_file(agent=started.run.agent, run_id="run_0", number=1),
     ):
         with pytest.raises(NotFound):
             refused()
@@ -351,7 +354,7 @@ def test_an_endless_file_is_not_read_to_its_end(monkeypatch):
 
 def restart(run: Run, number: int) -> Run:
     person = builders.a_person("own@example.org")
-    return control.restart_run(
+    return control_run.restart_run(
         run_id=run.public_id, person=person, reason="again", check=lambda run: None, checkpoint_number=number
     )
 
@@ -383,7 +386,7 @@ def test_the_files_of_runs_that_ended_long_ago_are_erased_and_what_is_known_of_t
         with pytest.raises(SnapshotErased) as refused:
             fetch(started.run, number)
         assert refused.value.extra["digest"] == file.digest
-    assert not files.anything_to_delete()
+    assert not checkpoint_files.anything_to_delete()
 
 
 def test_a_file_that_cannot_be_deleted_is_put_off_and_stops_nothing(monkeypatch):
@@ -399,14 +402,14 @@ def test_a_file_that_cannot_be_deleted_is_put_off_and_stops_nothing(monkeypatch)
 
     delete = default_storage.delete
     monkeypatch.setattr(default_storage, "delete", broken)
-    assert files.delete_unwanted_files(limit=10) == 1
-    assert not files.anything_to_delete()
+    assert checkpoint_files.delete_unwanted_files(limit=10) == 1
+    assert not checkpoint_files.anything_to_delete()
     assert first.run.files.get().sweep_after is not None
 
 
 def test_bytes_whose_writer_died_are_swept_in_an_hour_and_not_before():
     started = builders.a_running_run()
-    row = files.CheckpointFile.objects.create(
+    row = checkpoint_files.CheckpointFile.objects.create(
         run=started.run,
         number=1,
         fence=started.run.fence,
@@ -430,6 +433,6 @@ def test_a_move_leaves_only_where_it_may(verb, status):
     started = a_run_with_a_file()
     CheckpointFile.objects.update(status=status)
     allowed, to = FILE_MOVES[verb]
-    moved = files._move(verb, files.Q(run=started.run))
+    moved = checkpoint_files._move(verb, checkpoint_files.Q(run=started.run))
     assert moved == (1 if status in allowed else 0)
     assert CheckpointFile.objects.get().status == (to if moved else status)

@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from ledger.models import Effect
-from reviewqueue.doctor.records import find_changed_records
-from runs import control, halting
+from reviewqueue.operations.doctor.records import find_changed_records
+from runs import kill_switch
 from runs.models import Run
-from runs.standing import standing
+from runs.run_status import standing
+from runs.use_cases import control_run
 from tests import figures
 from tests.races.judging import breaches
 from tests.runs.histories import CALLS, HANDS_BACK, Story, refused
@@ -166,18 +167,18 @@ class Histories(RuleBasedStateMachine):
     )
     def press(self, what: str, choice: str, is_sure: bool) -> None:
         """Whatever was pressed is taken back at the next time."""
-        if halting.is_halted(self.story.agent.pk):
+        if kill_switch.is_halted(self.story.agent.pk):
             self.do(self.story.halt, lift=True)
         elif self.run.ended_at:
             self.do(self.story.restart, choice)
         elif self.run.pause_asked_at:
-            self.do(self.story.control, control.resume_run)
+            self.do(self.story.control, control_run.resume_run)
         elif what == "pause":
-            self.do(self.story.control, control.pause_run)
+            self.do(self.story.control, control_run.pause_run)
         elif what == "halt":
             self.do(self.story.halt, lift=False)
         elif is_sure:
-            self.do(self.story.control, control.cancel_run)
+            self.do(self.story.control, control_run.cancel_run)
 
     @when(lambda it: it.run.ended_at)
     @rule()
@@ -272,9 +273,9 @@ class Histories(RuleBasedStateMachine):
 
     def lend_a_hand(self) -> None:
         story = self.story
-        if halting.is_halted(story.agent.pk):
+        if kill_switch.is_halted(story.agent.pk):
             self.do(story.halt, lift=True)
-        self.do(story.control, control.resume_run)
+        self.do(story.control, control_run.resume_run)
         while story.at_hand:
             self.do(story.perform, 0, lands=True)
         for place in range(len(story.performed)):

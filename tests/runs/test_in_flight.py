@@ -12,10 +12,10 @@ from ledger.effects import Declared
 from ledger.errors import InDoubt, PayloadInvalid
 from ledger.models import Effect
 from ledger.states import InFlight
-from runs import control, expiry, lifecycle, returning, settling
 from runs.errors import NotReady
 from runs.models import Continuation, Hold, Run
-from runs.suspending import PendingEffect, Suspended
+from runs.use_cases import control_run, expire, reconcile_outcomes, release_lease, start_run
+from runs.use_cases.suspend import PendingEffect, Suspended
 from tests import builders
 from tests.runs.acting_builders import OWNERS, a_person, begin, lease_token, report
 from tests.runs.test_compensation import (
@@ -111,10 +111,10 @@ def test_applied_all_the_same_it_is_taken_back_by_whoever_goes_on():
     assert [effect.key for effect in claimed.undone] == ["order"]
     finish = {"agent": run.agent, "run_id": run.public_id, "token": claimed.lease.token, "result": None}
     with pytest.raises(InDoubt, match="take them back first"):
-        lifecycle.complete_run(**finish)
+        start_run.complete_run(**finish)
     take_back(claimed, "order")
     assert statuses(run) == {"order": "compensated"}
-    assert lifecycle.complete_run(**finish).status == "completed"
+    assert start_run.complete_run(**finish).status == "completed"
 
 
 def test_an_effect_that_was_not_to_be_cancelled_is_not_taken_back_before_an_end():
@@ -141,16 +141,16 @@ def test_a_failed_undo_of_a_running_run_holds_it_and_its_owner_may_let_it_stay()
     [(kind, _)] = holds(run)
     assert kind == "undo_failed"
     ana = a_person("ana@example.org", OWNERS)
-    settling.leave_as_it_is(hold_id=Hold.objects.get(lifted_at=None).pk, person=ana, reason="keep it")
+    reconcile_outcomes.leave_as_it_is(hold_id=Hold.objects.get(lifted_at=None).pk, person=ana, reason="keep it")
     done = {"agent": run.agent, "run_id": run.public_id, "token": claimed.lease.token, "result": None}
-    assert lifecycle.complete_run(**done).status == "completed"
+    assert start_run.complete_run(**done).status == "completed"
 
 
 def test_a_pause_asks_for_the_cancel_calls_of_what_is_declared_so():
     run = a_run()
     begin(run, key="order", declared=Declared(in_flight=InFlight.CANCEL))
     begin(run, key="other")
-    control.pause_run(run_id=run.public_id, actor="person:ana", reason="", check=lambda run: None)
+    control_run.pause_run(run_id=run.public_id, actor="person:ana", reason="", check=lambda run: None)
     asked = Effect.objects.exclude(cancel_asked_at=None).values_list("key", flat=True)
     assert list(asked) == ["order"]
 
@@ -169,7 +169,7 @@ def test_what_is_let_be_is_unknown_with_its_owner_and_nobody_waits_for_it():
     with pytest.raises(InDoubt):
         begin(fresh(run), key="mail", token=claimed.lease.token)
     done = {"agent": run.agent, "run_id": run.public_id, "token": claimed.lease.token, "result": None}
-    assert lifecycle.complete_run(**done).status == "completed"
+    assert start_run.complete_run(**done).status == "completed"
     report(run, key="mail")  # the truth is taken, however late
     assert statuses(run) == {"mail": "applied"}
 
@@ -186,7 +186,7 @@ def test_declared_so_it_is_let_be_when_its_lease_is_lost():
     run = a_run()
     begin(run, key="mail", declared=Declared(in_flight=InFlight.ABANDON))
     builders.end_lease_now(run, clock.now())
-    expiry.release_lapsed_leases(limit=5)
+    expire.release_lapsed_leases(limit=5)
     assert (fresh(run).status, holds(run)) == ("ready", [])
 
 
@@ -199,17 +199,17 @@ def test_a_run_is_not_resumed_past_an_unstable_key_until_its_owner_confirms(outc
     begin(run, key="f3a9", declared=Declared(stable_key=False))
     report(run, outcome, key="f3a9")
     builders.end_lease_now(run, clock.now())
-    expiry.release_lapsed_leases(limit=5)
+    expire.release_lapsed_leases(limit=5)
     assert ("unstable_key", "f3a9") in holds(run)
     check_all(run)
     assert (fresh(run).status, builders.claim(run.agent)) == ("blocked", [])
     ana = a_person("ana@example.org", OWNERS)
     if outcome == "unknown":
         effect = Effect.objects.get(key="f3a9")
-        settling.settle_unknown(effect_id=effect.pk, outcome="applied", person=ana, reason="it is there")
+        reconcile_outcomes.settle_unknown(effect_id=effect.pk, outcome="applied", person=ana, reason="it is there")
     else:
         hold = Hold.objects.get(lifted_at=None)
-        settling.retry_held_run(hold_id=hold.pk, person=ana, reason="the receiver drops it")
+        reconcile_outcomes.retry_held_run(hold_id=hold.pk, person=ana, reason="the receiver drops it")
     check_all(run)
     assert claim(run).continuation.kind == "resume"
 
@@ -219,12 +219,12 @@ def test_each_unstable_key_is_confirmed_by_itself():
     for key in ("a", "b"):
         begin(run, key=key, declared=Declared(stable_key=False))
         report(run, key=key)
-    returning.hand_back(agent=run.agent, run_id=run.public_id, token=lease_token(run), reason="retry", detail="")
+    release_lease.hand_back(agent=run.agent, run_id=run.public_id, token=lease_token(run), reason="retry", detail="")
     ana = a_person("ana@example.org", OWNERS)
-    settling.retry_held_run(hold_id=Hold.objects.get(subject="a").pk, person=ana, reason="seen")
+    reconcile_outcomes.retry_held_run(hold_id=Hold.objects.get(subject="a").pk, person=ana, reason="seen")
     assert holds(run) == [("unstable_key", "b")]
     with pytest.raises(PayloadInvalid):
-        settling.retry_held_run(hold_id=Hold.objects.get(subject="b").pk, person=ana, reason=" ")
+        reconcile_outcomes.retry_held_run(hold_id=Hold.objects.get(subject="b").pk, person=ana, reason=" ")
 
 
 def test_what_surely_did_not_happen_or_lies_before_the_boundary_needs_no_word():
@@ -235,7 +235,7 @@ def test_what_surely_did_not_happen_or_lies_before_the_boundary_needs_no_word():
     begin(fresh(run), key="failed", declared=Declared(stable_key=False))
     report(run, "failed", key="failed")
     builders.end_lease_now(run, clock.now())
-    expiry.release_lapsed_leases(limit=5)
+    expire.release_lapsed_leases(limit=5)
     assert (fresh(run).status, holds(run)) == ("ready", [])
 
 
@@ -248,5 +248,5 @@ def test_a_restart_from_before_it_waits_for_the_owner_too():
     stop_worker(run)
     person = a_person("ina@example.org")
     again = {"run_id": run.public_id, "person": person, "reason": "again", "check": lambda run: None}
-    control.restart_run(checkpoint_number=0, **again)
+    control_run.restart_run(checkpoint_number=0, **again)
     assert holds(run) == [("unstable_key", "f3a9")]

@@ -7,11 +7,12 @@ from datetime import timedelta
 import pytest
 
 from ledger import clock
-from reviewqueue import desk, tasks
-from runs import deadlines, expiry
-from runs.control import pause_run, resume_run
+from reviewqueue import reviewer_actions, tasks
+from runs import deadlines
 from runs.errors import Expired, NotPermitted
 from runs.models import Event, Interrupt, Policy, Run
+from runs.use_cases import expire
+from runs.use_cases.control_run import pause_run, resume_run
 from tests import builders
 
 pytestmark = pytest.mark.django_db
@@ -33,7 +34,7 @@ def a_ladder(**rules):
 
 def let_pass(wait):
     builders.move_deadline(wait, clock.now())
-    assert expiry.expire_due_interrupts(limit=9) == 1
+    assert expire.expire_due_interrupts(limit=9) == 1
     wait.refresh_from_db()
 
 
@@ -82,8 +83,8 @@ def test_after_a_downtime_a_chain_is_climbed_one_level_at_a_time():
     a_ladder()
     wait = builders.a_waiting_interrupt()
     builders.move_deadline(wait, clock.now() - timedelta(days=4))
-    assert expiry.expire_due_interrupts(limit=9) == 1
-    assert expiry.expire_due_interrupts(limit=9) == 0
+    assert expire.expire_due_interrupts(limit=9) == 1
+    assert expire.expire_due_interrupts(limit=9) == 0
     wait.refresh_from_db()
     assert wait.level == 1
 
@@ -128,22 +129,22 @@ def reminders():
 def test_people_are_reminded_once_for_each_time_of_the_policy():
     wait = a_reminded_wait(3600, 600)
     assert wait.remind_at == wait.deadline - HOUR
-    assert expiry.remind_due(limit=9) == 0
+    assert expire.remind_due(limit=9) == 0
     builders.move_deadline(wait, clock.now() + timedelta(minutes=30))
     due_now(wait)
-    assert expiry.anything_due()
+    assert expire.anything_due()
     tasks.sweep()
     tasks.sweep()
     wait.refresh_from_db()
     assert (reminders(), wait.remind_at) == (1, wait.deadline - timedelta(seconds=600))
-    assert not expiry.anything_due()
+    assert not expire.anything_due()
 
 
 def test_a_reminder_says_how_many_seconds_are_left_and_in_which_queue():
     wait = a_reminded_wait(3600)
     builders.move_deadline(wait, clock.now() + timedelta(seconds=1800))
     due_now(wait)
-    assert expiry.remind_due(limit=9) == 1
+    assert expire.remind_due(limit=9) == 1
     refs = Event.objects.get(type="interrupt.reminded").refs
     assert (refs["interrupt"], refs["queue"], refs["level"]) == (wait.public_id, "engineering", 0)
     assert 1700 < refs["seconds_left"] <= 1800
@@ -153,7 +154,7 @@ def test_reminders_missed_in_a_downtime_are_made_up_for_once():
     wait = a_reminded_wait(3600, 1800, 600)
     builders.move_deadline(wait, clock.now() + timedelta(seconds=30))
     due_now(wait)
-    assert (expiry.remind_due(limit=9), expiry.remind_due(limit=9)) == (1, 0)
+    assert (expire.remind_due(limit=9), expire.remind_due(limit=9)) == (1, 0)
     wait.refresh_from_db()
     assert wait.remind_at is None
 
@@ -166,13 +167,13 @@ def test_nobody_is_reminded_of_what_is_decided_or_over():
     late = builders.a_waiting_interrupt()
     builders.move_deadline(late, clock.now())
     due_now(late)
-    assert (expiry.remind_due(limit=9), reminders()) == (0, 0)
+    assert (expire.remind_due(limit=9), reminders()) == (0, 0)
 
 
 def test_a_later_deadline_is_reminded_of_anew():
     wait = a_reminded_wait(3600)
     lead = builders.a_person("lea@example.org", "engineering-leads")
-    desk.extend(responder=lead, interrupt_id=wait.public_id, by=timedelta(hours=2))
+    reviewer_actions.extend(responder=lead, interrupt_id=wait.public_id, by=timedelta(hours=2))
     wait.refresh_from_db()
     assert wait.remind_at == wait.deadline - HOUR
 
@@ -194,9 +195,9 @@ def test_deadlines_stand_still_in_a_pause_where_the_policy_says_so():
     pause(wait)
     builders.move_deadline(wait, clock.now())
     due_now(wait)
-    assert not expiry.anything_due()
-    assert (expiry.expire_due_interrupts(limit=9), expiry.remind_due(limit=9)) == (0, 0)
-    assert not expiry.expire_if_due(interrupt_pk=wait.pk)
+    assert not expire.anything_due()
+    assert (expire.expire_due_interrupts(limit=9), expire.remind_due(limit=9)) == (0, 0)
+    assert not expire.expire_if_due(interrupt_pk=wait.pk)
     assert builders.decide(wait, ana).resume == "held"
 
 

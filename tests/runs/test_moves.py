@@ -12,25 +12,25 @@ import pytest
 from ledger import clock, compensation
 from ledger.effects import Declared
 from ledger.errors import Refusal
-from ledger.exact import ABSENT
+from ledger.exact_json import ABSENT
 from ledger.models import Effect
 from ledger.states import On
-from reviewqueue import authority, gateway
-from reviewqueue.doctor.records import find_changed_records
-from runs import expiry
-from runs.acting import begin_effect, report_effect
+from reviewqueue import gateway, permissions
+from reviewqueue.operations.doctor.records import find_changed_records
 from runs.checkpoints import Snapshot
-from runs.control import cancel_run, pause_run, restart_run, resume_run, retag_run
 from runs.decisions import Answer
 from runs.leases import compensates
-from runs.lifecycle import complete_run, fail_run
 from runs.models import Continuation, HandBack, Hold, Interrupt, Run
-from runs.resuming import claim_continuations
-from runs.returning import hand_back
-from runs.safe_points import commit_checkpoint
-from runs.settling import leave_as_it_is, retry_held_run, settle_unknown
-from runs.standing import is_offered, standing
+from runs.run_status import is_offered, standing
 from runs.timeline import find_break
+from runs.use_cases import expire
+from runs.use_cases.begin_effect import begin_effect, report_effect
+from runs.use_cases.claim_continuation import claim_continuations
+from runs.use_cases.commit_checkpoint import commit_checkpoint
+from runs.use_cases.control_run import cancel_run, pause_run, restart_run, resume_run, retag_run
+from runs.use_cases.reconcile_outcomes import leave_as_it_is, retry_held_run, settle_unknown
+from runs.use_cases.release_lease import hand_back
+from runs.use_cases.start_run import complete_run, fail_run
 from tests import builders
 from tests.runs.model import COMPENSATING, WORKER, State, explore
 
@@ -94,7 +94,7 @@ class Walk:
             most=1,
             lease_seconds=60,
             request_key="",
-            still_may_decide=authority.still_may_decide,
+            still_may_decide=permissions.still_may_decide,
         )
         if claimed:
             self.token = claimed[0].lease.token
@@ -130,15 +130,15 @@ class Walk:
 
     def lease_lapses(self) -> None:
         Run.objects.filter(pk=self.run().pk, lease_until__isnull=False).update(lease_until=clock.now())
-        expiry.release_lapsed_leases(limit=10)
+        expire.release_lapsed_leases(limit=10)
 
     def wait_expires(self) -> None:
         Interrupt.objects.filter(run=self.run()).update(deadline=clock.now())
-        expiry.expire_due_interrupts(limit=10)
+        expire.expire_due_interrupts(limit=10)
 
     def run_expires(self) -> None:
         Run.objects.filter(pk=self.run().pk, lease_until=None).update(expires_at=clock.now() - timedelta(seconds=1))
-        expiry.expire_due_runs(limit=10)
+        expire.expire_due_runs(limit=10)
 
     def complete(self) -> None:
         complete_run(agent=self.agent, run_id=self.run().public_id, token=self.token, result=None)
@@ -153,7 +153,7 @@ class Walk:
         declared = Declared(compensation={"name": "undo_it", "arguments": key}, compensate_on=tuple(On.values))
         words = {"agent": self.agent, "run_id": run.public_id, "key": key}
         begun = begin_effect(
-            still_may_decide=authority.still_may_decide,
+            still_may_decide=permissions.still_may_decide,
             **words,
             token=self.token,
             name="do_it",
@@ -171,7 +171,9 @@ class Walk:
         due = compensation.due_undos(run.public_id, on=run.ending_on)
         if due:
             words = {"agent": self.agent, "run_id": run.public_id, "key": compensation.undo_key(due[0])}
-            begun = begin_effect(still_may_decide=authority.still_may_decide, **words, token=self.token, name="undo_it")
+            begun = begin_effect(
+                still_may_decide=permissions.still_may_decide, **words, token=self.token, name="undo_it"
+            )
             if begun.perform:
                 report_effect(**words, attempt_token=begun.attempt_token, status=status)
 

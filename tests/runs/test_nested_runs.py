@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ledger.errors import PayloadInvalid
-from reviewqueue import authority, tasks
-from runs import expiry, lifecycle, lineage, nesting
-from runs.control import cancel_run, pause_run, resume_run
+from reviewqueue import permissions, tasks
+from runs import child_runs
 from runs.errors import RunCancelled, RunFinished, SelfReview, TooDeep
-from runs.lifecycle import complete_run, fail_run
 from runs.models import Event, Interrupt, Run, Signal
+from runs.use_cases import control_child_runs, expire, start_run
+from runs.use_cases.control_run import cancel_run, pause_run, resume_run
+from runs.use_cases.start_run import complete_run, fail_run
 from tests import builders
 from tests.runs.test_signals import an_event
 
@@ -47,7 +48,7 @@ def test_a_parent_waits_for_its_child_and_is_told_how_it_ended():
     child = a_child(parent)
     wait_for(parent, child)
     complete(child)
-    assert not expiry.anything_due()
+    assert not expire.anything_due()
     [claimed] = builders.claim(parent.run.agent)
     [answer] = claimed.answers
     assert (claimed.run, answer.cause) == (parent.run, "signal")
@@ -58,11 +59,11 @@ def test_the_sweep_tells_a_parent_what_a_process_had_no_time_to_tell(monkeypatch
     parent = builders.a_running_run()
     child = a_child(parent)
     wait_for(parent, child)
-    monkeypatch.setattr(lifecycle, "look_after_parent", lambda run: False)
+    monkeypatch.setattr(start_run, "look_after_parent", lambda run: False)
     complete(child)
-    assert (status(parent), expiry.anything_due()) == ("waiting", True)
+    assert (status(parent), expire.anything_due()) == ("waiting", True)
     tasks.sweep()
-    assert (status(parent), expiry.anything_due()) == ("ready", False)
+    assert (status(parent), expire.anything_due()) == ("ready", False)
 
 
 def test_a_child_that_ended_before_its_parent_waited_is_not_missed():
@@ -92,7 +93,7 @@ def test_the_chain_above_a_wait_is_told_from_the_top_with_the_right_agent():
     middle = a_child(top, builders.an_agent("buyer"))
     bottom = a_child(middle, builders.an_agent("searcher"))
     wait = builders.a_waiting_interrupt(started=bottom)
-    above = lineage.ancestors(wait.run)[::-1]
+    above = child_runs.ancestors(wait.run)[::-1]
     assert ([run.agent.slug for run in above], wait.agent.slug) == (["planner", "buyer"], "searcher")
     assert (bottom.run.depth, bottom.run.root) == (3, top.run)
 
@@ -134,17 +135,17 @@ def test_cancelling_a_parent_cancels_its_children_and_waits_for_them():
     wait.refresh_from_db()
     assert wait.status == "cancelled"
     assert "Its parent" in Event.objects.filter(type="run.ending", run=child.run).get().refs["reason"]
-    assert not expiry.anything_due()
+    assert not expire.anything_due()
 
 
 def test_a_child_with_a_live_worker_is_asked_to_stop_and_its_parent_waits():
     parent = builders.a_running_run(lease_seconds=0)
     child = a_child(parent)
     cancel(parent)
-    nesting.end_orphans(limit=9)
+    control_child_runs.end_orphans(limit=9)
     assert (status(child), status(parent)) == ("cancelling", "cancelling")
     assert Run.objects.get(pk=child.run.pk).stop_by is not None
-    assert nesting.end_orphans(limit=9) == 0
+    assert control_child_runs.end_orphans(limit=9) == 0
     builders.end_lease_now(child.run, Run.objects.get(pk=child.run.pk).created_at)
     tasks.sweep()
     tasks.sweep()
@@ -161,12 +162,12 @@ def test_children_are_paused_with_their_parent_and_go_on_with_it():
     for _ in range(2):
         tasks.sweep()
     assert [status(it) for it in (parent, child, grandchild, own)] == ["paused"] * 4
-    assert not expiry.anything_due()
+    assert not expire.anything_due()
     resume_run(run_id=parent.run.public_id, actor="person:olga", reason="", check=no_checks)
     for _ in range(3):
         tasks.sweep()
     assert [status(it) for it in (parent, child, grandchild, own)] == ["ready"] * 3 + ["paused"]
-    assert not expiry.anything_due()
+    assert not expire.anything_due()
 
 
 def test_a_child_that_cannot_be_ended_stops_no_other(monkeypatch):
@@ -174,15 +175,15 @@ def test_a_child_that_cannot_be_ended_stops_no_other(monkeypatch):
     parent = builders.a_running_run(lease_seconds=0)
     children = [a_child(parent, lease_seconds=0) for _ in range(2)]
     cancel(parent)
-    end, broken = nesting.end_run, children[0].run.pk
+    end, broken = control_child_runs.end_run, children[0].run.pk
 
     def breaks_for_one(run, *words, **more):
         if run.pk == broken:
             raise RuntimeError
         end(run, *words, **more)
 
-    monkeypatch.setattr(nesting, "end_run", breaks_for_one)
-    assert (nesting.end_orphans(limit=9), nesting.end_orphans(limit=9)) == (1, 0)
+    monkeypatch.setattr(control_child_runs, "end_run", breaks_for_one)
+    assert (control_child_runs.end_orphans(limit=9), control_child_runs.end_orphans(limit=9)) == (1, 0)
     assert [status(it) for it in children] == ["ready", "cancelled"]
 
 
@@ -208,7 +209,7 @@ def test_nothing_is_started_under_a_run_that_ends_or_has_ended():
 
 def test_runs_are_nested_eight_deep_at_the_most():
     run = builders.a_running_run()
-    for _ in range(lineage.DEEPEST - 1):
+    for _ in range(child_runs.DEEPEST - 1):
         run = a_child(run)
     with pytest.raises(TooDeep):
         a_child(run)
@@ -229,10 +230,10 @@ def test_the_same_call_asked_twice_in_a_family_is_told_on_both():
     first = builders.a_waiting_interrupt(started=child)
     second = builders.suspend_run(parent, builders.a_wait("again", title="Order it, please")).interrupts[0]
     builders.a_waiting_interrupt()  # the same call in another family is another matter
-    assert list(lineage.asked_elsewhere(first)) == [second]
-    assert list(lineage.asked_elsewhere(second)) == [first]
-    builders.decide(second, authority.deciders_of(first.queue)[0])
-    assert list(lineage.asked_elsewhere(first)) == []
+    assert list(child_runs.asked_elsewhere(first)) == [second]
+    assert list(child_runs.asked_elsewhere(second)) == [first]
+    builders.decide(second, permissions.deciders_of(first.queue)[0])
+    assert list(child_runs.asked_elsewhere(first)) == []
 
 
 def test_a_key_raised_again_after_its_decision_brings_the_decision_and_no_new_wait():

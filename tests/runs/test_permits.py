@@ -8,7 +8,7 @@ import pytest
 from django.db import transaction
 
 from ledger import clock
-from ledger.exact import ABSENT
+from ledger.exact_json import ABSENT
 from ledger.models import Effect
 from runs.errors import ApprovalRequired, CallNotApproved, PermitExpired, PermitUsed
 from runs.models import Event, Permit, Run

@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 
 from ledger import clock
-from ledger.attempts import attempt_token
-from reviewqueue import desk
-from runs import expiry
+from ledger.attempt_tokens import attempt_token
+from reviewqueue import reviewer_actions
 from runs.errors import ApprovalLost, ApprovalRequired, LeaseLost, PermitExpired
 from runs.models import Assignee, Continuation, Decision, Event, Interrupt, Permit, Run
+from runs.use_cases import expire
 from tests import builders
 from tests.runs.acting_builders import KEY, a_rule, begin, report
 from tests.unguarded import without_guards
@@ -42,7 +42,7 @@ def order(run: Run, token: str, **named):
 def test_an_answer_that_was_taken_back_permits_nothing_whoever_answers_next():
     run, interrupt = an_approved_run(door="page")
     ana = builders.a_reviewer()
-    desk.undo(responder=ana, interrupt_id=interrupt.public_id)
+    reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
     permit = Permit.objects.get()
     assert permit.void_at is not None
     builders.decide(interrupt, ana, "reject", version=2)
@@ -91,7 +91,7 @@ def test_a_claim_hands_over_the_permits_that_are_good_and_none_that_a_later_appr
     order(run, claimed_token(run))  # takes the new permit, and the old one is void
     report(run, "failed", retryable=True, attempt_token=attempt_token(run.public_id, KEY, 2))
     builders.end_lease_now(run, clock.now())
-    assert expiry.release_lapsed_leases(limit=9) == 1
+    assert expire.release_lapsed_leases(limit=9) == 1
 
     [resumed] = builders.claim(run.agent)
 
@@ -259,7 +259,7 @@ def test_a_claim_hands_out_no_permit_of_an_earlier_boundary_that_was_lost():
 
 def lose_lease(run: Run) -> None:
     builders.end_lease_now(Run.objects.get(pk=run.pk), clock.now())
-    assert expiry.release_lapsed_leases(limit=9) == 1
+    assert expire.release_lapsed_leases(limit=9) == 1
 
 
 def test_after_a_lost_lease_an_approval_that_was_acted_on_is_not_asked_for_again():
@@ -366,7 +366,7 @@ def approved_by_default() -> Interrupt:
     interrupt = builders.a_waiting_interrupt(builders.a_wait(wish={"on_expiry": by_default}))
     a_rule(agent=interrupt.agent)
     builders.move_deadline(interrupt, clock.now())
-    assert expiry.expire_due_interrupts(limit=5) == 1
+    assert expire.expire_due_interrupts(limit=5) == 1
     return interrupt
 
 

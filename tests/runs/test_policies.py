@@ -8,7 +8,7 @@ import pytest
 from django.apps import apps
 
 from ledger.errors import PayloadInvalid
-from runs import lineage
+from runs import child_runs
 from runs.errors import PolicyRefuses
 from runs.models import Interrupt, Policy
 from runs.policies import BUILT_IN, is_as_strict, rules_with_open_policies
@@ -62,7 +62,7 @@ def test_an_event_that_people_may_answer_too_keeps_to_the_queues_of_its_policy()
 
 
 def test_an_amended_request_stays_in_its_queue():
-    from runs.amending import Amendment
+    from runs.use_cases.amend_interrupt import Amendment
 
     assert not hasattr(Amendment(), "queue")
     assert not hasattr(Amendment(), "assignees")
@@ -92,7 +92,7 @@ def test_a_child_does_not_get_a_looser_policy_through_its_parent():
     bound = builders.a_policy(queue=builders.a_queue("purchasing"))
     builders.a_policy(agent=planner, version=1, any_queue=True, self_review=True)
     child = a_child(builders.a_running_run(planner), buyer)
-    assert lineage.policy_for(child.run, buyer, "approval.action") == bound
+    assert child_runs.policy_for(child.run, buyer, "approval.action") == bound
     with pytest.raises(PolicyRefuses):
         builders.a_waiting_interrupt(asked_in("support"), started=child)
 

@@ -13,8 +13,8 @@ from ledger.effects import Declared
 from ledger.errors import AlreadySettled, PayloadInvalid
 from ledger.models import Effect, EffectReport
 from ledger.probes import MOST_TRIES, Looked
-from runs import expiry, probing, settling
 from runs.models import Connection, Event, Run
+from runs.use_cases import expire, reconcile_outcomes, reconcile_probes
 from tests import builders
 from tests.runs.acting_builders import OWNERS, a_leased_run, a_person, begin, report
 from tests.runs.test_compensation import claim, fresh, holds, statuses
@@ -38,28 +38,28 @@ def an_unknown(*, age: timedelta = timedelta(hours=1), **probe: Any) -> Run:
     begin(run, key="order", declared=Declared(probe=PROBE | probe))
     Effect.objects.update(begun_at=clock.now() - age)
     builders.end_lease_now(run, clock.now())
-    expiry.release_lapsed_leases(limit=5)
+    expire.release_lapsed_leases(limit=5)
     return run
 
 
 def look(**found: Any) -> bool:
     Effect.objects.exclude(probe_due_at=None).update(probe_due_at=clock.now())
     effect = Effect.objects.get(key="order")
-    return probing.probe_effect(effect_pk=effect.pk, look=lambda probe: Looked(**found))
+    return reconcile_probes.probe_effect(effect_pk=effect.pk, look=lambda probe: Looked(**found))
 
 
 def test_what_was_declared_as_done_settles_it_and_the_run_goes_on():
     run = an_unknown()
     assert holds(run) == [("unknown_effect", "order")]
-    assert probing.anything_to_probe()
+    assert reconcile_probes.anything_to_probe()
     assert look(value="booked", reply={"state": "booked", "order": "PO-1"})
     effect = Effect.objects.get()
     assert (effect.status, effect.receipt, holds(run)) == ("applied", {"state": "booked", "order": "PO-1"}, [])
-    for continuation_id in expiry.due_continuations(limit=5):
+    for continuation_id in expire.due_continuations(limit=5):
         builders.check(continuation_id)
     assert [row.status for row in claim(run).effects] == ["applied"]
     assert Event.objects.filter(type="effect.settled", actor="system:probe").count() == 1
-    assert not probing.anything_to_probe()
+    assert not reconcile_probes.anything_to_probe()
 
 
 def test_equality_is_that_of_digests():
@@ -73,7 +73,7 @@ def test_what_was_declared_as_not_done_may_be_tried_again_under_its_key():
     effect = Effect.objects.get()
     assert (effect.status, effect.retryable, effect.receipt) == ("failed", True, None)
     assert "says that it did not" in effect.error
-    for continuation_id in expiry.due_continuations(limit=5):
+    for continuation_id in expire.due_continuations(limit=5):
         builders.check(continuation_id)
     begun = begin(fresh(run), key="order", token=claim(run).lease.token)
     assert (begun.perform, begun.effect.attempt) == (True, 2)
@@ -126,7 +126,7 @@ def test_it_is_tried_so_often_and_then_stays_with_its_owner():
         dues.append(Effect.objects.get().probe_due_at)
     assert dues[-1] is None
     assert all(due is not None for due in dues[:-1])
-    assert not probing.anything_to_probe()
+    assert not reconcile_probes.anything_to_probe()
     assert not look(value="booked")
     assert statuses(run) == {"order": "unknown"}
     assert EffectReport.objects.filter(by="system:probe").count() == MOST_TRIES
@@ -135,10 +135,10 @@ def test_it_is_tried_so_often_and_then_stays_with_its_owner():
 def test_a_look_that_breaks_is_counted_and_the_others_go_on():
     an_unknown()
 
-    def breaks(probe: probing.Probe) -> Looked:
+    def breaks(probe: reconcile_probes.Probe) -> Looked:
         raise RuntimeError("broken")
 
-    assert probing.probe_due_effects(limit=5, seconds=5, look=breaks) == 0
+    assert reconcile_probes.probe_due_effects(limit=5, seconds=5, look=breaks) == 0
     effect = Effect.objects.get()
     assert effect.probe_tries == 1
     assert effect.probe_due_at > clock.now()
@@ -147,17 +147,17 @@ def test_a_look_that_breaks_is_counted_and_the_others_go_on():
 def test_two_looks_at_once_count_once_and_a_person_may_be_first():
     run = an_unknown()
     effect = Effect.objects.get()
-    first = probing.begin_probe(effect_pk=effect.pk)
-    assert probing.begin_probe(effect_pk=effect.pk) is None
+    first = reconcile_probes.begin_probe(effect_pk=effect.pk)
+    assert reconcile_probes.begin_probe(effect_pk=effect.pk) is None
     Effect.objects.update(probe_due_at=clock.now())
-    second = probing.begin_probe(effect_pk=effect.pk)
-    assert not probing.finish_probe(probe=first, looked=Looked(value="booked"))
+    second = reconcile_probes.begin_probe(effect_pk=effect.pk)
+    assert not reconcile_probes.finish_probe(probe=first, looked=Looked(value="booked"))
     ana = a_person("ana@example.org", OWNERS)
-    settling.settle_unknown(effect_id=effect.pk, outcome="failed", person=ana, reason="asked them")
-    assert not probing.finish_probe(probe=second, looked=Looked(value="booked"))
+    reconcile_outcomes.settle_unknown(effect_id=effect.pk, outcome="failed", person=ana, reason="asked them")
+    assert not reconcile_probes.finish_probe(probe=second, looked=Looked(value="booked"))
     assert statuses(run) == {"order": "failed"}
     with pytest.raises(AlreadySettled):
-        settling.settle_unknown(effect_id=effect.pk, outcome="applied", person=ana, reason="again")
+        reconcile_outcomes.settle_unknown(effect_id=effect.pk, outcome="applied", person=ana, reason="again")
 
 
 def test_a_workers_late_word_against_it_is_a_contradiction():
@@ -187,9 +187,9 @@ def test_without_a_probe_nothing_is_looked_up():
     run = a_leased_run()
     begin(run, key="order")
     report(run, "unknown", key="order")
-    assert not probing.anything_to_probe()
+    assert not reconcile_probes.anything_to_probe()
     with_one = a_leased_run()
     builders.a_connection("erp", with_one.agent)
     begin(with_one, key="other", declared=Declared(probe=PROBE))
     report(with_one, "unknown", key="other")
-    assert probing.anything_to_probe()
+    assert reconcile_probes.anything_to_probe()

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from ledger import clock
-from ledger.attempts import attempt_token
+from ledger.attempt_tokens import attempt_token
 from ledger.errors import NotFound, PayloadInvalid, WasCompensated
 from ledger.models import Order
-from reviewqueue import authority
-from runs import checking, control, expiry, halting
+from reviewqueue import permissions
+from runs import kill_switch
 from runs.errors import AgentHalted, ApprovalRequired, PermitExpired, RunActive
 from runs.models import Continuation, Fact, Interrupt, Permit, Run
+from runs.use_cases import control_run, expire, reconcile_facts
 from tests import builders
 from tests.runs.acting_builders import a_permit, a_rule, begin, lease_token, report
 from tests.runs.test_compensation import (
@@ -34,7 +35,7 @@ pytestmark = pytest.mark.django_db
 
 def restart(run: Run, **choices: Any) -> Run:
     said = {"person": builders.a_person("ina@example.org"), "reason": "the budget is back"}
-    return control.restart_run(run_id=run.public_id, check=lambda run: None, **said, **choices)
+    return control_run.restart_run(run_id=run.public_id, check=lambda run: None, **said, **choices)
 
 
 def check_all(run: Run) -> None:
@@ -96,7 +97,7 @@ def test_the_worker_is_told_what_was_taken_back_since_its_state_was_taken():
     report(run, key="order", attempt_token=begin_token(run, 2))
     stop_worker(run)
     builders.end_lease_now(fresh(run), clock.now())
-    expiry.release_lapsed_leases(limit=5)
+    expire.release_lapsed_leases(limit=5)
     check_all(run)
     assert claim(run).compensated_since == []
 
@@ -145,14 +146,14 @@ def test_facts_are_checked_again_also_those_that_were_waived():
     started = builders.a_running_run()
     builders.commit(started, facts=[fact])
     builders.end_lease_now(started.run, clock.now())
-    expiry.release_lapsed_leases(limit=5)
+    expire.release_lapsed_leases(limit=5)
     owner = builders.a_person("olga@example.org", "agent-owners")
-    checking.waive_fact(
+    reconcile_facts.waive_fact(
         run_id=started.run.public_id,
         name="specification",
         person=owner,
         reason="known",
-        may_waive=authority.may_waive_fact,
+        may_waive=permissions.may_waive_fact,
     )
     check_all(started.run)
     assert fresh(started.run).status == "ready"
@@ -199,11 +200,11 @@ def test_no_run_is_restarted_while_it_ends_nor_from_what_it_has_not_nor_while_ha
     take_back(claim(run), "order")
     with pytest.raises(PayloadInvalid, match="no checkpoint"):
         restart(run, checkpoint_number=77)
-    halting.halt_agents(slugs=[run.agent.slug], actor="person:ops", reason="look")
+    kill_switch.halt_agents(slugs=[run.agent.slug], actor="person:ops", reason="look")
     with pytest.raises(AgentHalted):
         restart(run, choices={"order": "keep"})
     with pytest.raises(NotFound):
-        control.restart_run(
+        control_run.restart_run(
             run_id="run_none", person=builders.a_person(), reason="", check=lambda run: None, choices={}
         )
 
@@ -217,7 +218,7 @@ def test_a_step_that_runs_on_after_a_cancel_loses_its_lease_and_what_it_did_is_t
     Run.objects.filter(pk=run.pk).update(
         stop_by=clock.now() - timedelta(seconds=1), lease_until=clock.now() + timedelta(hours=1)
     )
-    assert expiry.release_lapsed_leases(limit=5) == 1
+    assert expire.release_lapsed_leases(limit=5) == 1
     assert fresh(run).fence == begun.fence + 1
     take_back(claim(run), "order")
     assert fresh(run).status == "cancelled"

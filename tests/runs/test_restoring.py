@@ -9,13 +9,13 @@ from django.core.management.base import CommandError
 from ledger import clock
 from ledger.models import Effect
 from reviewqueue.models import Heartbeat
-from runs.checking import Found, check_continuation
 from runs.errors import LeaseLost
-from runs.lifecycle import fail_run
 from runs.models import Continuation, Event, Feed, Hold, Run
-from runs.restoring import LEAP, hold_after_restore
-from runs.resuming import claim_continuations
-from runs.safe_points import beat
+from runs.use_cases.claim_continuation import claim_continuations
+from runs.use_cases.commit_checkpoint import beat
+from runs.use_cases.hold_after_restore import LEAP, hold_after_restore
+from runs.use_cases.reconcile_facts import Found, check_continuation
+from runs.use_cases.start_run import fail_run
 from tests import builders
 from tests.runs import acting_builders, test_compensation
 

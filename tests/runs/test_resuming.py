@@ -8,14 +8,14 @@ import pytest
 
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid
-from runs import control, expiry
 from runs.checkpoints import Snapshot
 from runs.errors import AlreadyClaimed, IncompatibleVersion, LeaseLost, NotPermitted, NotReady, RunFinished
-from runs.lifecycle import complete_run, fail_run
 from runs.models import Continuation, Hold, Run
-from runs.returning import hand_back
-from runs.safe_points import SaidProgress, beat, commit_checkpoint
-from runs.settling import retry_held_run
+from runs.use_cases import control_run, expire
+from runs.use_cases.commit_checkpoint import SaidProgress, beat, commit_checkpoint
+from runs.use_cases.reconcile_outcomes import retry_held_run
+from runs.use_cases.release_lease import hand_back
+from runs.use_cases.start_run import complete_run, fail_run
 from tests import builders
 from tests.unguarded import without_guards
 
@@ -35,7 +35,7 @@ def commit(run, token, after, step="step", state=None):
 
 def lose(run):
     builders.end_lease_now(run, clock.now())
-    assert expiry.release_lapsed_leases(limit=10) == 1
+    assert expire.release_lapsed_leases(limit=10) == 1
     run.refresh_from_db()
 
 
@@ -197,7 +197,7 @@ def test_a_continuation_under_check_is_not_ready():
 def test_a_claim_by_id_says_that_the_run_was_cancelled():
     run = builders.a_running_run(lease_seconds=0).run
     continuation = Continuation.objects.get()
-    control.cancel_run(run_id=run.public_id, actor="person:ana@example.org", reason="", check=lambda _: None)
+    control_run.cancel_run(run_id=run.public_id, actor="person:ana@example.org", reason="", check=lambda _: None)
     with pytest.raises(NotReady, match="cancelled") as refused:
         builders.claim_by_id(run.agent, continuation.public_id)
     assert refused.value.extra == {"status": "cancelled"}

@@ -8,11 +8,11 @@ import pytest
 
 from ledger import clock
 from reviewqueue import tasks
-from runs import control, retention
 from runs.errors import SnapshotErased
-from runs.lifecycle import fail_run
 from runs.models import Checkpoint, Event, Run, StepResult
-from runs.steps import record_step
+from runs.use_cases import control_run, erase_snapshots
+from runs.use_cases.record_step import record_step
+from runs.use_cases.start_run import fail_run
 from tests import builders
 from tests.runs import acting_builders
 from tests.unguarded import without_guards
@@ -33,7 +33,7 @@ def an_ended_run(*, days_ago: int) -> Run:
 
 def restart(run: Run) -> Run:
     person = builders.a_person("own@example.org")
-    return control.restart_run(run_id=run.public_id, person=person, reason="again", check=lambda run: None)
+    return control_run.restart_run(run_id=run.public_id, person=person, reason="again", check=lambda run: None)
 
 
 def test_the_states_of_runs_that_ended_long_ago_are_erased_and_the_record_stays():
@@ -53,7 +53,7 @@ def test_the_states_of_runs_that_ended_long_ago_are_erased_and_the_record_stays(
 
 def test_a_run_whose_states_are_gone_is_not_restarted():
     run = an_ended_run(days_ago=91)
-    retention.erase_old_snapshots(ended_before=clock.now(), limit=10)
+    erase_snapshots.erase_old_snapshots(ended_before=clock.now(), limit=10)
     with pytest.raises(SnapshotErased):
         restart(run)
     run.refresh_from_db()
@@ -63,7 +63,7 @@ def test_a_run_whose_states_are_gone_is_not_restarted():
 def test_a_run_that_was_restarted_in_time_is_not_touched():
     run = an_ended_run(days_ago=91)
     restart(run)
-    assert retention.erase_old_snapshots(ended_before=clock.now(), limit=10) == 0
+    assert erase_snapshots.erase_old_snapshots(ended_before=clock.now(), limit=10) == 0
 
 
 def test_nothing_is_erased_where_snapshots_are_kept_for_ever(settings):
@@ -77,5 +77,5 @@ def test_nothing_is_erased_where_snapshots_are_kept_for_ever(settings):
 def test_erasing_twice_is_told_once():
     run = an_ended_run(days_ago=91)
     for _ in range(2):
-        retention.erase_old_snapshots(ended_before=clock.now(), limit=10)
+        erase_snapshots.erase_old_snapshots(ended_before=clock.now(), limit=10)
     assert Event.objects.filter(run=run, type="snapshots.erased").count() == 1

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ledger import exact
+from ledger import exact_json
 from ledger.errors import Problem
 from runs.errors import SchemaUnsupported
-from runs.schemas import check_schema, engine, keywords, validate
+from runs.schemas import check_schema, keywords, validate, validator
 
 A_SECOND = 1.0
 
@@ -182,7 +182,7 @@ def test_nothing_is_ever_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     faults({"$ref": "http://127.0.0.1:9/schema"})
     assert validate({"$ref": "http://127.0.0.1:9/schema"}, 1) == [Problem("", "cannot be checked against this schema")]
     with pytest.raises(LookupError, match="is not fetched"):
-        engine.retriever("http://127.0.0.1:9/schema")
+        validator.retriever("http://127.0.0.1:9/schema")
 
 
 # --- what an answer is told -------------------------------------------------------------------------------------------
@@ -328,13 +328,13 @@ def test_an_ordinary_large_answer_is_accepted() -> None:
 
 
 def test_a_compiled_schema_is_kept_by_its_digest_and_only_so_many() -> None:
-    engine._engines.clear()
+    validator._engines.clear()
     validate({"const": 1}, 1)
     validate({"const": Decimal("1.0")}, 1)
-    assert len(engine._engines) == 1
-    for number in range(engine._KEPT_ENGINES + 10):
+    assert len(validator._engines) == 1
+    for number in range(validator._KEPT_ENGINES + 10):
         validate({"const": number}, 0)
-    assert len(engine._engines) == engine._KEPT_ENGINES
+    assert len(validator._engines) == validator._KEPT_ENGINES
 
 
 # --- anything at all --------------------------------------------------------------------------------------------------
@@ -419,8 +419,8 @@ def test_the_words_agree_with_the_judge(schema: Any, value: Any) -> None:
         check_schema(schema)
     except SchemaUnsupported:
         return
-    told = engine.explain(schema, value, matches=engine._matches)
-    assert bool(told) == (not engine.build_engine(schema).judge.is_valid(value)), exact.dumps([schema, value])
+    told = validator.explain(schema, value, matches=validator._matches)
+    assert bool(told) == (not validator.build_engine(schema).judge.is_valid(value)), exact_json.dumps([schema, value])
 
 
 # --- the page about schemas -------------------------------------------------------------------------------------------

@@ -8,12 +8,12 @@ import pytest
 
 from ledger import clock
 from ledger.errors import KeyReused, PayloadInvalid
-from reviewqueue import desk
-from runs import expiry
-from runs.amending import Amendment, amend_wait, withdraw_wait
+from reviewqueue import reviewer_actions
 from runs.errors import AlreadyDecided, Expired, PolicyRefuses, StaleVersion, Superseded, Withdrawn
 from runs.facts import AskedFact
 from runs.models import Continuation, Interrupt, Run
+from runs.use_cases import expire
+from runs.use_cases.amend_interrupt import Amendment, amend_wait, withdraw_wait
 from tests import builders
 from tests.runs.test_signals import an_event
 from tests.unguarded import without_guards
@@ -96,10 +96,10 @@ def test_under_any_a_wait_that_ends_closes_only_itself_until_the_last_does():
     with without_guards():
         Interrupt.objects.filter(pk=second.pk).update(on_expiry={"do": "fail"})
     builders.move_deadline(second, clock.now())
-    assert expiry.expire_due_interrupts(limit=9) == 1
+    assert expire.expire_due_interrupts(limit=9) == 1
     assert Run.objects.get().status == "waiting"
     builders.move_deadline(first, clock.now())
-    assert expiry.expire_due_interrupts(limit=9) == 1
+    assert expire.expire_due_interrupts(limit=9) == 1
     assert Run.objects.get().status == "failed"
 
 
@@ -107,7 +107,7 @@ def test_under_all_a_default_counts_as_an_answer():
     ana = builders.a_reviewer()
     first, second = two_waits(wish={"on_expiry": {"do": "resume"}})
     builders.move_deadline(first, clock.now())
-    expiry.expire_due_interrupts(limit=9)
+    expire.expire_due_interrupts(limit=9)
     assert Run.objects.get().status == "waiting"
     assert builders.decide(second, ana).resume == "ready"
 
@@ -222,7 +222,7 @@ def test_an_overdue_wait_is_neither_amended_nor_withdrawn_nor_claimed_before_the
     with pytest.raises(Expired):
         withdraw_wait(**named, reason="late")
     with pytest.raises(Expired):
-        desk.claim(responder=ana, interrupt_id=interrupt.public_id)
+        reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
 
 
 def test_amended_facts_replace_the_old_ones():
@@ -262,7 +262,7 @@ def test_a_changed_fact_of_one_wait_overtakes_only_its_own_answer():
     relies, _ = builders.suspend_run(started, *waits).interrupts
     for interrupt in Interrupt.objects.all():
         builders.decide(interrupt, ana)
-    [continuation_id] = expiry.due_continuations(limit=5)
+    [continuation_id] = expire.due_continuations(limit=5)
     builders.check(continuation_id, found=8)
     [claimed] = builders.claim(relies.agent)
     assert [it.interrupt.key for it in claimed.overtaken] == ["relies"]
@@ -280,12 +280,12 @@ def test_a_renewed_round_goes_beside_an_answer_that_stands():
     relies, _ = builders.suspend_run(started, *waits).interrupts
     for interrupt in Interrupt.objects.all():
         builders.decide(interrupt, ana)
-    [continuation_id] = expiry.due_continuations(limit=5)
+    [continuation_id] = expire.due_continuations(limit=5)
     builders.check(continuation_id, found=8)
     relies.refresh_from_db()
     assert (relies.status, relies.round, Run.objects.get().open_waits) == ("waiting", 2, 1)
     builders.decide(relies, ana, version=2)
-    [continuation_id] = expiry.due_continuations(limit=5)
+    [continuation_id] = expire.due_continuations(limit=5)
     builders.check(continuation_id, found=8)
     [claimed] = builders.claim(relies.agent)
     assert {it.interrupt.key for it in claimed.answers} == {"relies", "relies-not"}

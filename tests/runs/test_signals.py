@@ -9,14 +9,15 @@ from django.db import connection
 
 from ledger import clock
 from ledger.errors import KeyReused, PayloadInvalid
-from reviewqueue import desk, tasks
-from runs import expiry, signals
-from runs.amending import Amendment, amend_wait, withdraw_wait
-from runs.control import pause_run, resume_run
+from reviewqueue import reviewer_actions, tasks
+from runs import external_signals
 from runs.errors import AlreadyDecided, CorrelationTaken, InputInvalid, NotPermitted, PolicyRefuses
+from runs.interrupt_requests import AskedWait
 from runs.models import Decision, Interrupt, Run, Signal
 from runs.policies import Wish
-from runs.questions import AskedWait
+from runs.use_cases import expire
+from runs.use_cases.amend_interrupt import Amendment, amend_wait, withdraw_wait
+from runs.use_cases.control_run import pause_run, resume_run
 from tests import builders
 
 pytestmark = pytest.mark.django_db
@@ -35,11 +36,11 @@ def a_timer(key="morning", *, seconds=3600.0, **asked):
 
 
 def told(sender_id="evt-1", *, correlation="PO-2231", body=LANDED, type="delivered"):  # noqa: A002  its word
-    return signals.Told(sender_id=sender_id, correlation=correlation, type=type, body=body)
+    return external_signals.Told(sender_id=sender_id, correlation=correlation, type=type, body=body)
 
 
 def receive(**wanted):
-    return signals.receive_signal(agent=builders.an_agent(), told=told(**wanted))
+    return external_signals.receive_signal(agent=builders.an_agent(), told=told(**wanted))
 
 
 def no_checks(run):
@@ -60,7 +61,7 @@ def test_a_signal_wakes_the_run_that_waits_for_it():
 def test_a_signal_that_comes_first_is_kept_for_its_wait():
     """CASES C025: it called back before the wait was stored."""
     received = receive()
-    assert signals.signal_status(received.signal, now=clock.now()) == "kept"
+    assert external_signals.signal_status(received.signal, now=clock.now()) == "kept"
     suspended = builders.suspend_run(builders.a_running_run(), an_event())
     assert (suspended.run.status, suspended.interrupts[0].status) == ("ready", "answered")
 
@@ -123,7 +124,7 @@ def test_another_agent_has_correlations_of_its_own():
 
 def test_a_signal_that_was_kept_for_another_agent_wakes_no_wait():
     other = builders.an_agent("another")
-    kept = signals.receive_signal(agent=other, told=told()).signal
+    kept = external_signals.receive_signal(agent=other, told=told()).signal
     wait = builders.a_waiting_interrupt(an_event())
     kept.refresh_from_db()
     wait.refresh_from_db()
@@ -132,10 +133,10 @@ def test_a_signal_that_was_kept_for_another_agent_wakes_no_wait():
 
 def test_the_sweep_matches_what_a_process_left_unmatched_between_its_two_transactions():
     wait = builders.a_waiting_interrupt(an_event())
-    signals._keep(agent=wait.agent, told=told())
-    assert expiry.anything_due()
-    assert signals.match_due_signals(limit=9) == 1
-    assert not expiry.anything_due()
+    external_signals._keep(agent=wait.agent, told=told())
+    assert expire.anything_due()
+    assert external_signals.match_due_signals(limit=9) == 1
+    assert not expire.anything_due()
     wait.refresh_from_db()
     assert wait.status == "answered"
 
@@ -144,10 +145,10 @@ def test_a_signal_that_nobody_takes_is_a_dead_letter_and_wakes_nobody_later():
     received = receive()
     Signal.objects.update(keep_until=clock.now())
     received.signal.refresh_from_db()
-    assert signals.signal_status(received.signal, now=clock.now()) == "dead"
+    assert external_signals.signal_status(received.signal, now=clock.now()) == "dead"
     wait = builders.a_waiting_interrupt(an_event())
     assert wait.status == "waiting"
-    assert Signal.objects.filter(signals.standing_so("dead", now=clock.now())).count() == 1
+    assert Signal.objects.filter(external_signals.standing_so("dead", now=clock.now())).count() == 1
 
 
 def test_a_body_of_the_wrong_form_is_refused_and_leaves_the_wait_open():
@@ -157,7 +158,7 @@ def test_a_body_of_the_wrong_form_is_refused_and_leaves_the_wait_open():
             receive(body=[])
     wait.refresh_from_db()
     assert (wait.status, Signal.objects.get().misfit) == ("waiting", True)
-    assert not expiry.anything_due()
+    assert not expire.anything_due()
     assert receive(sender_id="evt-2").signal.used_by == wait
 
 
@@ -209,7 +210,7 @@ def test_nobody_decides_where_nobody_is_asked():
         with pytest.raises((NotPermitted, PayloadInvalid)):
             builders.decide(wait, ana, "answer", input=1)
         with pytest.raises(NotPermitted):
-            desk.claim(responder=ana, interrupt_id=wait.public_id)
+            reviewer_actions.claim(responder=ana, interrupt_id=wait.public_id)
 
 
 def test_an_approval_is_answered_by_no_signal():
@@ -256,7 +257,7 @@ def test_a_wait_for_a_signal_ends_by_its_policy():
         an_event(wish={"on_expiry": {"do": "default", "verdict": "answer", "input": 0}})
     )
     builders.move_deadline(wait, clock.now())
-    assert expiry.expire_due_interrupts(limit=9) == 1
+    assert expire.expire_due_interrupts(limit=9) == 1
     assert receive().signal.used_by is None
     [claimed] = builders.claim(wait.agent)
     assert [(answer.cause, answer.input) for answer in claimed.answers] == [("system:expiry", 0)]
@@ -267,9 +268,9 @@ def test_a_wait_for_a_signal_ends_by_its_policy():
 
 def test_a_timer_fires_once_at_its_time():
     wait = builders.a_waiting_interrupt(a_timer())
-    assert expiry.expire_due_interrupts(limit=9) == 0
+    assert expire.expire_due_interrupts(limit=9) == 0
     builders.move_deadline(wait, clock.now())
-    assert expiry.anything_due()
+    assert expire.anything_due()
     tasks.sweep()
     tasks.sweep()
     wait.refresh_from_db()
@@ -283,8 +284,8 @@ def test_timers_missed_during_a_downtime_fire_once_each():
     """PROMISES 8."""
     waits = [builders.a_waiting_interrupt(a_timer()) for _ in range(5)]
     Interrupt.objects.update(deadline=clock.now() - timedelta(days=3))
-    assert expiry.expire_due_interrupts(limit=99) == 5
-    assert expiry.expire_due_interrupts(limit=99) == 0
+    assert expire.expire_due_interrupts(limit=99) == 5
+    assert expire.expire_due_interrupts(limit=99) == 0
     assert len(builders.claim(waits[0].agent, most=9)) == 5
 
 
@@ -293,7 +294,7 @@ def test_a_timer_beside_a_question_is_its_time_limit():
     suspended = builders.suspend_run(builders.a_running_run(), builders.a_wait(), a_timer(), resume_when="any")
     question, timer = suspended.interrupts
     builders.move_deadline(timer, clock.now())
-    expiry.expire_due_interrupts(limit=9)
+    expire.expire_due_interrupts(limit=9)
     question.refresh_from_db()
     assert question.status == "superseded"
     other = builders.suspend_run(builders.a_running_run(), builders.a_wait(), a_timer(), resume_when="any")
@@ -306,7 +307,7 @@ def test_a_timer_of_a_paused_run_fires_and_is_held():
     wait = builders.a_waiting_interrupt(a_timer())
     pause_run(run_id=wait.run.public_id, actor="person:olga", reason="", check=no_checks)
     builders.move_deadline(wait, clock.now())
-    assert expiry.expire_due_interrupts(limit=9) == 1
+    assert expire.expire_due_interrupts(limit=9) == 1
     assert Run.objects.get().status == "paused"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runs.standing import is_offered
+from runs.run_status import is_offered
 from runs.states import FINAL
 from tests.runs.model import State, explore
 

@@ -7,15 +7,15 @@ from decimal import Decimal
 
 import pytest
 
-from ledger.canonical import digest
+from ledger.digests import digest
 from ledger.errors import NotFound, PayloadInvalid
-from runs import steps
 from runs.checkpoints import Snapshot
 from runs.errors import LeaseLost, StepMismatch
-from runs.lifecycle import Started
 from runs.models import Run
-from runs.safe_points import commit_checkpoint
-from runs.steps import record_step, steps_since
+from runs.use_cases import record_step as steps
+from runs.use_cases.commit_checkpoint import commit_checkpoint
+from runs.use_cases.record_step import record_step, steps_since
+from runs.use_cases.start_run import Started
 from tests import builders
 from tests.runs import acting_builders
 

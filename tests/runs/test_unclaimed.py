@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 import pytest
 
 from ledger import clock
-from runs.control import pause_run, resume_run
-from runs.halting import halt_agents, lift_halts
+from runs.kill_switch import halt_agents, lift_halts
 from runs.models import Continuation, Halt, Run
-from runs.returning import hand_back
-from runs.unclaimed import find_unclaimed, unclaimed_by_version, unclaimed_runs
+from runs.unclaimed_continuations import find_unclaimed, unclaimed_by_version, unclaimed_runs
+from runs.use_cases.control_run import pause_run, resume_run
+from runs.use_cases.release_lease import hand_back
 from tests import builders
 from tests.runs.test_compensation import a_cancelled_run
 

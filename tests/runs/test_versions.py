@@ -9,16 +9,16 @@ from django.db import transaction
 
 from ledger import clock
 from ledger.errors import NotFound
-from runs.control import cancel_run, pause_run, restart_run, resume_run, retag_run
 from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady, RunCancelled, RunFinished
 from runs.holds import open_hold
-from runs.lifecycle import complete_run
 from runs.models import Continuation, Event, HandBack, Hold, Run
-from runs.resuming import any_ready
-from runs.returning import hand_back
-from runs.settling import retry_held_run
-from runs.standing import store
+from runs.run_status import store
 from runs.states import HoldKind
+from runs.use_cases.claim_continuation import any_ready
+from runs.use_cases.control_run import cancel_run, pause_run, restart_run, resume_run, retag_run
+from runs.use_cases.reconcile_outcomes import retry_held_run
+from runs.use_cases.release_lease import hand_back
+from runs.use_cases.start_run import complete_run
 from tests import builders
 from tests.runs.acting_builders import begin
 

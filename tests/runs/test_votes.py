@@ -8,11 +8,9 @@ import pytest
 from django.contrib.auth.models import User
 
 from ledger import clock
-from ledger.canonical import digest
+from ledger.digests import digest
 from ledger.errors import PayloadInvalid
-from reviewqueue import authority, desk
-from runs import expiry
-from runs.amending import Amendment, amend_wait
+from reviewqueue import permissions, reviewer_actions
 from runs.errors import (
     AlreadyDecided,
     AlreadyVoted,
@@ -24,6 +22,8 @@ from runs.errors import (
     UndoTooLate,
 )
 from runs.models import Decision, Event, Interrupt, Permit, Run
+from runs.use_cases import expire
+from runs.use_cases.amend_interrupt import Amendment, amend_wait
 from runs.votes import tallies, tally
 from tests import builders
 
@@ -162,13 +162,13 @@ def test_a_vote_may_be_taken_back_while_it_waits_for_others():
     ana, ben, _ = three_people()
     wait = a_payment()
     first = builders.decide(wait, ana)
-    desk.undo(responder=ana, interrupt_id=wait.public_id)
+    reviewer_actions.undo(responder=ana, interrupt_id=wait.public_id)
     first.decision.refresh_from_db()
     assert first.decision.status == "revoked"
     assert builders.decide(wait, ben).decision.status == "counted"
     assert builders.decide(wait, ana, request_key="again").resume == "ready"
     with pytest.raises(UndoTooLate):
-        desk.undo(responder=ana, interrupt_id=wait.public_id)
+        reviewer_actions.undo(responder=ana, interrupt_id=wait.public_id)
 
 
 def test_nobody_takes_the_vote_of_another_back():
@@ -176,7 +176,7 @@ def test_nobody_takes_the_vote_of_another_back():
     wait = a_payment()
     builders.decide(wait, ana)
     with pytest.raises(NotPermitted):
-        desk.undo(responder=ben, interrupt_id=wait.public_id)
+        reviewer_actions.undo(responder=ben, interrupt_id=wait.public_id)
 
 
 def test_a_change_taken_back_is_asked_as_the_agent_proposed_it():
@@ -184,7 +184,7 @@ def test_a_change_taken_back_is_asked_as_the_agent_proposed_it():
     wait = a_payment(3)
     builders.decide(wait, ana, "edit", arguments=EDITED)
     second = builders.decide(wait, ben, version=2)
-    desk.undo(responder=ana, interrupt_id=wait.public_id)
+    reviewer_actions.undo(responder=ana, interrupt_id=wait.public_id)
     wait.refresh_from_db()
     assert (wait.proposal, wait.as_proposed, wait.state_version) == (builders.CALL, None, 3)
     assert Event.objects.get(type="decision.undone").refs["votes_overtaken"] == [second.decision.public_id]
@@ -198,7 +198,7 @@ def test_the_last_vote_taken_back_leaves_the_others_counted():
     wait = a_payment()
     builders.decide(wait, ana)
     builders.decide(wait, ben, door="page")
-    desk.undo(responder=ben, interrupt_id=wait.public_id)
+    reviewer_actions.undo(responder=ben, interrupt_id=wait.public_id)
     assert statuses() == [("counted", False), ("revoked", True)]
     assert Permit.objects.filter(void_at=None).count() == 0
     assert builders.decide(wait, cem, version=2).resume == "ready"
@@ -253,7 +253,7 @@ def test_votes_stand_when_the_wait_is_escalated():
     wait = a_payment(None)
     builders.decide(wait, ana)
     builders.move_deadline(wait, clock.now())
-    assert expiry.expire_due_interrupts(limit=9) == 1
+    assert expire.expire_due_interrupts(limit=9) == 1
     assert builders.decide(wait, lead).resume == "ready"
     assert len(builders.claim(wait.agent)) == 1
 
@@ -304,9 +304,9 @@ def test_a_default_answer_stands_for_one_person_only():
 def test_a_claim_keeps_nobody_out_where_several_decide():
     ana, ben, _ = three_people()
     wait = a_payment()
-    desk.claim(responder=ana, interrupt_id=wait.public_id)
+    reviewer_actions.claim(responder=ana, interrupt_id=wait.public_id)
     assert builders.decide(wait, ben).decision.status == "counted"
-    desk.release(responder=ben, interrupt_id=wait.public_id)
+    reviewer_actions.release(responder=ben, interrupt_id=wait.public_id)
     assert Interrupt.objects.get().claimed_by == ana
 
 
@@ -315,9 +315,9 @@ def test_an_assignment_after_a_vote_takes_none_away():
     wait = a_payment()
     builders.decide(wait, ana)
     lead = builders.a_person("lea@example.org", "engineering-leads")
-    desk.assign(responder=lead, interrupt_id=wait.public_id, people=[ben, cem])
+    reviewer_actions.assign(responder=lead, interrupt_id=wait.public_id, people=[ben, cem])
     assert builders.decide(wait, ben).resume == "ready"
-    assert all(authority.still_may_decide(decision) for decision in Decision.objects.all())
+    assert all(permissions.still_may_decide(decision) for decision in Decision.objects.all())
 
 
 def test_votes_of_many_waits_are_read_at_once(django_assert_num_queries):
@@ -338,7 +338,7 @@ def test_a_tally_counts_the_votes_of_its_own_wait_that_were_not_taken_back():
     builders.decide(one, ana)
     builders.decide(one, ben)
     builders.decide(other, ana)
-    desk.undo(responder=ben, interrupt_id=one.public_id)
+    reviewer_actions.undo(responder=ben, interrupt_id=one.public_id)
     assert [vote.by for vote in tally(one).votes] == [ana]
     assert (tally(one).missing, tally(other).missing) == (2, 2)
     assert {pk: it.counted for pk, it in tallies([one, other]).items()} == {one.pk: 1, other.pk: 1}
@@ -356,7 +356,7 @@ def test_a_counted_vote_stops_no_deadline():
     wait = a_payment()
     builders.decide(wait, ana)
     builders.move_deadline(wait, clock.now() - timedelta(seconds=1))
-    assert expiry.expire_due_interrupts(limit=9) == 1
+    assert expire.expire_due_interrupts(limit=9) == 1
     wait.refresh_from_db()
     assert wait.status == "expired"
     assert not Permit.objects.exists()

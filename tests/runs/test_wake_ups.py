@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def woken(monkeypatch):
     agents = []
-    monkeypatch.setattr("runs.bell.ring", agents.append)
+    monkeypatch.setattr("runs.notify.ring", agents.append)
     return agents
 
 

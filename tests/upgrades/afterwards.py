@@ -17,12 +17,12 @@ from django.contrib.auth.models import User  # noqa: E402  Django first
 
 from ledger import tokens  # noqa: E402
 from ledger.models import Effect  # noqa: E402
-from reviewqueue import authority, tasks  # noqa: E402
-from reviewqueue.doctor import rows  # noqa: E402
-from runs import acting, settling  # noqa: E402
-from runs.lifecycle import complete_run  # noqa: E402
+from reviewqueue import permissions, tasks  # noqa: E402
+from reviewqueue.operations.doctor import row_consistency  # noqa: E402
 from runs.models import Interrupt, Run  # noqa: E402
-from runs.resuming import Claimed  # noqa: E402
+from runs.use_cases import begin_effect, reconcile_outcomes  # noqa: E402
+from runs.use_cases.claim_continuation import Claimed  # noqa: E402
+from runs.use_cases.start_run import complete_run  # noqa: E402
 from tests import builders  # noqa: E402
 from tests.runs import test_compensation as undoing  # noqa: E402
 
@@ -56,10 +56,14 @@ def finish(key: str) -> list[Any]:
 
 def act(claimed: Claimed, permit: str) -> None:
     words = {"agent": claimed.run.agent, "run_id": claimed.run.public_id, "key": "order:PR-4711"}
-    begun = acting.begin_effect(
-        still_may_decide=authority.still_may_decide, token=claimed.lease.token, permit=permit, **builders.CALL, **words
+    begun = begin_effect.begin_effect(
+        still_may_decide=permissions.still_may_decide,
+        token=claimed.lease.token,
+        permit=permit,
+        **builders.CALL,
+        **words,
     )
-    acting.report_effect(attempt_token=begun.attempt_token, status="applied", **words)
+    begin_effect.report_effect(attempt_token=begun.attempt_token, status="applied", **words)
 
 
 def go_on_taking_back(key: str) -> dict[str, str]:
@@ -69,8 +73,8 @@ def go_on_taking_back(key: str) -> dict[str, str]:
     token = tokens.mint("lse", run.fence, run.public_id)
     undo = undoing.undo_key(run, "first")
     words = {"agent": run.agent, "run_id": run.public_id, "key": undo, "name": "cancel_purchase_order"}
-    begun = acting.begin_effect(
-        still_may_decide=authority.still_may_decide, token=token, arguments={"of": "first"}, **words
+    begun = begin_effect.begin_effect(
+        still_may_decide=permissions.still_may_decide, token=token, arguments={"of": "first"}, **words
     )
     undoing.report_undo(run, "first", attempt_token=begun.attempt_token)
     return undoing.statuses(run)
@@ -79,12 +83,14 @@ def go_on_taking_back(key: str) -> dict[str, str]:
 def settle(key: str) -> None:
     effect = Effect.objects.get(scope=the_run(key).public_id)
     owner = builders.a_person("owner@example.org", "purchasing-owners")
-    settling.settle_unknown(effect_id=effect.pk, outcome="applied", person=owner, reason="It is in the books.")
+    reconcile_outcomes.settle_unknown(
+        effect_id=effect.pk, outcome="applied", person=owner, reason="It is in the books."
+    )
 
 
 def wrong_rows() -> list[str]:
     """Broken chains among them: what the old release wrote has to be whole by today's reading."""
-    return [found.words for found in (*rows.wrong_runs(newest=None), *rows.orphans())]
+    return [found.words for found in (*row_consistency.wrong_runs(newest=None), *row_consistency.orphans())]
 
 
 def main() -> None:

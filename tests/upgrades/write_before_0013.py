@@ -22,8 +22,8 @@ from django.conf import settings  # noqa: E402  Django first
 from django.db import connection  # noqa: E402
 
 from ledger import clock  # noqa: E402
-from runs import expiry  # noqa: E402
 from runs.models import Interrupt, Run  # noqa: E402
+from runs.use_cases import expire  # noqa: E402
 from tests import builders  # noqa: E402
 from tests.runs import test_compensation as undoing  # noqa: E402
 from tests.runs.acting_builders import a_leased_run, begin  # noqa: E402
@@ -47,12 +47,12 @@ def main() -> None:
         builders.a_waiting_interrupt(resumes, started=builders.a_running_run(key="resumed")),
     ):
         builders.move_deadline(interrupt, clock.now())
-    assert expiry.expire_due_interrupts(limit=10) == 2
+    assert expire.expire_due_interrupts(limit=10) == 2
 
     blocked = a_leased_run(key="blocked")
     begin(blocked)
     Run.objects.filter(pk=blocked.pk).update(lease_until=clock.now())
-    assert expiry.release_lapsed_leases(limit=10) == 1
+    assert expire.release_lapsed_leases(limit=10) == 1
 
     ending = undoing.a_cancelled_run("first", "second", "third", key="taking back")
     claimed = undoing.claim(ending)

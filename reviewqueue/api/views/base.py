@@ -8,8 +8,8 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from ledger.errors import KeyInvalid, PayloadInvalid, Problem
-from reviewqueue.api.fields import KEY
-from reviewqueue.api.parsing import content_length, guard_body
+from reviewqueue.api.parsers import content_length, guard_body
+from reviewqueue.api.serializers.fields import KEY
 
 
 class ApiView(APIView):

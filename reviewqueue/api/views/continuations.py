@@ -8,14 +8,15 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from reviewqueue import authority
-from reviewqueue.api import replies, serializers
+from reviewqueue import permissions
+from reviewqueue.api import responses
 from reviewqueue.api.authentication import check_again, worker_of
-from reviewqueue.api.fields import read
 from reviewqueue.api.long_poll import look_until
+from reviewqueue.api.serializers import run_serializers
+from reviewqueue.api.serializers.fields import read
 from reviewqueue.api.views.base import ApiView, body_of, request_key
-from runs import resuming
 from runs.models import Agent
+from runs.use_cases import claim_continuation
 
 
 class ClaimAny(ApiView):
@@ -24,20 +25,20 @@ class ClaimAny(ApiView):
     def post(self, request: Request) -> Response:
         """Claim the most urgent, at once or as soon as one is ready."""
         agent, key = worker_of(request), request_key(request)
-        asked = read(serializers.ClaimShape, body_of(request))
+        asked = read(run_serializers.ClaimShape, body_of(request))
         looks = itertools.count()
 
-        def look() -> list[resuming.Claimed]:
+        def look() -> list[claim_continuation.Claimed]:
             # Look before claiming: a claim opens a transaction, which on SQLite locks the file for everybody.
             first = next(looks) == 0
-            if not (first and key) and not resuming.any_ready(agent=agent, **_versions(asked)):
+            if not (first and key) and not claim_continuation.any_ready(agent=agent, **_versions(asked)):
                 return []
             if not first:
                 check_again(request)
             return _claim(agent, asked, key)
 
         polled = look_until(look, enough=bool, seconds=asked["wait"], agent_id=agent.pk, alone=True)
-        return Response([replies.claimed(taken) for taken in polled.found], headers=polled.headers)
+        return Response([responses.claimed(taken) for taken in polled.found], headers=polled.headers)
 
 
 class ClaimOne(ApiView):
@@ -46,26 +47,26 @@ class ClaimOne(ApiView):
     def post(self, request: Request, continuation_id: str) -> Response:
         """Claim it, or say why not."""
         agent, key = worker_of(request), request_key(request)
-        asked = read(serializers.ClaimOneShape, body_of(request))
-        taken = resuming.claim_one(
+        asked = read(run_serializers.ClaimOneShape, body_of(request))
+        taken = claim_continuation.claim_one(
             agent=agent,
             continuation_id=continuation_id,
             **_versions(asked),
             lease_seconds=asked["lease_seconds"],
             request_key=key,
-            still_may_decide=authority.still_may_decide,
+            still_may_decide=permissions.still_may_decide,
         )
-        return Response([replies.claimed(taken)])
+        return Response([responses.claimed(taken)])
 
 
-def _claim(agent: Agent, asked: dict[str, Any], key: str) -> list[resuming.Claimed]:
-    return resuming.claim_continuations(
+def _claim(agent: Agent, asked: dict[str, Any], key: str) -> list[claim_continuation.Claimed]:
+    return claim_continuation.claim_continuations(
         agent=agent,
         **_versions(asked),
         most=asked["max"],
         lease_seconds=asked["lease_seconds"],
         request_key=key,
-        still_may_decide=authority.still_may_decide,
+        still_may_decide=permissions.still_may_decide,
     )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ledger.exact import ABSENT
-from reviewqueue import authority
-from reviewqueue.api import replies, serializers
+from ledger.exact_json import ABSENT
+from reviewqueue import permissions
+from reviewqueue.api import responses
 from reviewqueue.api.authentication import worker_of
-from reviewqueue.api.fields import read
+from reviewqueue.api.serializers import run_serializers
+from reviewqueue.api.serializers.fields import read
 from reviewqueue.api.views.base import ApiView, body_of, check_key, lease_token, request_key
-from runs import acting
+from runs.use_cases import begin_effect
 
 
 class OneEffect(ApiView):
@@ -21,8 +22,8 @@ class OneEffect(ApiView):
         """Intend it: perform it now, or take what is recorded."""
         agent, token = worker_of(request), lease_token(request)
         check_key(key)
-        asked = read(serializers.EffectShape, body_of(request))
-        outcome = acting.begin_effect(
+        asked = read(run_serializers.EffectShape, body_of(request))
+        outcome = begin_effect.begin_effect(
             agent=agent,
             run_id=run_id,
             token=token,
@@ -32,10 +33,10 @@ class OneEffect(ApiView):
             permit=asked["permit"],
             repeat=asked["repeat"],
             request_key=request_key(request),
-            declared=serializers.declared(asked),
-            still_may_decide=authority.still_may_decide,
+            declared=run_serializers.declared(asked),
+            still_may_decide=permissions.still_may_decide,
         )
-        return Response(replies.begun(outcome), status=201 if outcome.new else 200)
+        return Response(responses.begun(outcome), status=201 if outcome.new else 200)
 
 
 class EffectOutcome(ApiView):
@@ -51,8 +52,8 @@ class EffectOutcome(ApiView):
         """Report it, by the attempt's token; the lease may be gone."""
         agent = worker_of(request)
         check_key(key)
-        sent = read(serializers.OutcomeShape, body_of(request))
-        reported = acting.report_effect(
+        sent = read(run_serializers.OutcomeShape, body_of(request))
+        reported = begin_effect.report_effect(
             agent=agent,
             run_id=run_id,
             key=key,
@@ -62,4 +63,4 @@ class EffectOutcome(ApiView):
             error=sent["error"] or "",
             retryable=sent["retryable"],
         )
-        return Response(replies.effect_row(reported.effect), status=202 if reported.contradiction else 200)
+        return Response(responses.effect_row(reported.effect), status=202 if reported.contradiction else 200)

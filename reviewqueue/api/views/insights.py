@@ -15,15 +15,15 @@ from rest_framework.response import Response
 
 from ledger import clock
 from ledger.errors import PayloadInvalid, Problem
-from reviewqueue.api import replies
+from reviewqueue.api import responses
 from reviewqueue.api.authentication import caller_of
 from reviewqueue.api.pagination import query_of
-from reviewqueue.api.rows import interrupts_of, runs_of
+from reviewqueue.api.scoped_querysets import interrupts_of, runs_of
 from reviewqueue.api.views.base import ApiView
-from reviewqueue.insights import Insights, read_insights
-from reviewqueue.insights.quantiles import Quantiles
-from reviewqueue.insights.scope import PERIODS, scope_of
-from reviewqueue.insights.sheet import csv_text, figures_of
+from reviewqueue.queries.insights import Insights, read_insights
+from reviewqueue.queries.insights.csv_export import csv_text, figures_of
+from reviewqueue.queries.insights.quantiles import Quantiles
+from reviewqueue.queries.insights.scope import PERIODS, scope_of
 from runs.states import RunStatus
 
 FORMATS = ("json", "csv")
@@ -65,8 +65,8 @@ def _one_of(query: dict[str, str], name: str, known: list[str], *, default: str)
 def _whole(found: Insights) -> dict[str, Any]:
     kept, redone, skipped = found.spared.totals()
     return {
-        "counted_at": replies.moment(found.scope.now),
-        "since": replies.moment(found.scope.since),
+        "counted_at": responses.moment(found.scope.now),
+        "since": responses.moment(found.scope.since),
         "days": found.scope.days,
         "waiting": _lengths(found.waiting.ages)
         | {

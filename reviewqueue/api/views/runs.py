@@ -5,25 +5,26 @@ from __future__ import annotations
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ledger import clock, consulting
-from ledger.canonical import digest
+from ledger import clock, effect_queries
+from ledger.digests import digest
 from ledger.errors import NotFound
-from ledger.exact import ABSENT
-from reviewqueue import authority
-from reviewqueue.api import replies, serializers, wait_shapes
+from ledger.exact_json import ABSENT
+from reviewqueue import permissions
+from reviewqueue.api import responses
 from reviewqueue.api.authentication import caller_of, worker_of
-from reviewqueue.api.fields import read
 from reviewqueue.api.pagination import page, query_of
-from reviewqueue.api.rows import find_run, interrupts_of, runs_of
+from reviewqueue.api.scoped_querysets import find_run, interrupts_of, runs_of
+from reviewqueue.api.serializers import interrupt_serializers, run_serializers
+from reviewqueue.api.serializers.fields import read
 from reviewqueue.api.views.base import ApiView, body_of, lease_token, with_key
-from runs import checking, lifecycle, returning, safe_points, suspending
+from runs.checkpoint_files import find_sent
 from runs.continuations import open_continuation
 from runs.errors import SnapshotErased
-from runs.files import find_sent
+from runs.interrupt_requests import AskedWait
 from runs.models import Progress
-from runs.questions import AskedWait
-from runs.suspending import PendingEffect
-from runs.unclaimed import find_unclaimed
+from runs.unclaimed_continuations import find_unclaimed
+from runs.use_cases import commit_checkpoint, reconcile_facts, release_lease, start_run, suspend
+from runs.use_cases.suspend import PendingEffect
 
 
 class Asks(ApiView):
@@ -32,18 +33,18 @@ class Asks(ApiView):
     def post(self, request: Request) -> Response:
         """Ask."""
         agent, body = worker_of(request), with_key(request, body_of(request))
-        asked = read(serializers.AskShape, body)
+        asked = read(run_serializers.AskShape, body)
         state = None if asked["state"] is ABSENT else asked["state"]
-        wait = wait_shapes.asked_wait(_only_the_wait(body), asked)
-        started, interrupt = lifecycle.ask(
+        wait = interrupt_serializers.asked_wait(_only_the_wait(body), asked)
+        started, interrupt = start_run.ask(
             agent=agent,
             request=_run_request(body, asked, wait),
             wait=wait,
             state=state,
-            check_assignees=authority.check_assignees,
+            check_assignees=permissions.check_assignees,
         )
-        shown = {"interrupt": replies.interrupt_mark(interrupt), "run": replies.run_standing(started.run)}
-        return Response(shown | {"url": replies.url_of(interrupt)}, status=201 if started.created else 200)
+        shown = {"interrupt": responses.interrupt_mark(interrupt), "run": responses.run_standing(started.run)}
+        return Response(shown | {"url": responses.url_of(interrupt)}, status=201 if started.created else 200)
 
 
 class Runs(ApiView):
@@ -54,15 +55,15 @@ class Runs(ApiView):
         query = query_of(request, "status", "key", "limit", "next")
         rows = runs_of(caller_of(request)).select_related("agent", "initiator", "parent")
         rows = rows.filter(**{name: query[name] for name in ("status", "key") if name in query})
-        return Response(page(rows, query, name="runs", row=replies.run_row, sized="metadata"))
+        return Response(page(rows, query, name="runs", row=responses.run_row, sized="metadata"))
 
     def post(self, request: Request) -> Response:
         """Start one; the caller holds its first lease, unless it wants none."""
         agent, body = worker_of(request), with_key(request, body_of(request))
-        asked = read(serializers.RunShape, body)
+        asked = read(run_serializers.RunShape, body)
         wanted = _run_request(body, asked)
-        started = lifecycle.start_run(agent=agent, request=wanted, lease_seconds=asked["lease_seconds"])
-        return Response(replies.started(started.run, started.lease), status=201 if started.created else 200)
+        started = start_run.start_run(agent=agent, request=wanted, lease_seconds=asked["lease_seconds"])
+        return Response(responses.started(started.run, started.lease), status=201 if started.created else 200)
 
 
 def _only_the_wait(body: dict[str, object]) -> dict[str, object]:
@@ -70,9 +71,9 @@ def _only_the_wait(body: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in body.items() if name not in {"state", "initiator", "parent", "code_version"}}
 
 
-def _run_request(body: object, asked: dict[str, object], wait: AskedWait | None = None) -> lifecycle.RunRequest:
-    initiator = serializers.person_named(asked["initiator"], at="/initiator")  # type: ignore[arg-type]
-    return lifecycle.RunRequest(
+def _run_request(body: object, asked: dict[str, object], wait: AskedWait | None = None) -> start_run.RunRequest:
+    initiator = run_serializers.person_named(asked["initiator"], at="/initiator")  # type: ignore[arg-type]
+    return start_run.RunRequest(
         key=str(asked["key"]),
         body_digest=digest(body),
         title=str(asked["title"]),
@@ -91,7 +92,7 @@ class OneRun(ApiView):
         """Show where it stands and why."""
         query_of(request)
         run = find_run(caller_of(request), run_id)
-        shown = replies.run_whole(
+        shown = responses.run_whole(
             run,
             continuation=open_continuation(run),
             unclaimed=find_unclaimed([run], now=clock.now()).get(run.pk) if run.ready_since is not None else None,
@@ -110,7 +111,7 @@ class Timeline(ApiView):
         """List its events."""
         query = query_of(request, "limit", "next")
         caller = caller_of(request)
-        row = replies.event_row if caller.person else replies.event_row_for_agent
+        row = responses.event_row if caller.person else responses.event_row_for_agent
         return Response(page(find_run(caller, run_id).events.all(), query, name="events", row=row, by="seq"))
 
 
@@ -120,8 +121,8 @@ class RunEffects(ApiView):
     def get(self, request: Request, run_id: str) -> Response:
         """List the effects, in the order in which they were begun."""
         query = query_of(request, "limit", "next")
-        rows = consulting.effects_of(find_run(caller_of(request), run_id).public_id)
-        return Response(page(rows, query, name="effects", row=replies.effect_row, by="id", sized="receipt"))
+        rows = effect_queries.effects_of(find_run(caller_of(request), run_id).public_id)
+        return Response(page(rows, query, name="effects", row=responses.effect_row, by="id", sized="receipt"))
 
 
 class Checkpoints(ApiView):
@@ -130,16 +131,16 @@ class Checkpoints(ApiView):
     def post(self, request: Request, run_id: str) -> Response:
         """Commit the next one."""
         agent, token, body = worker_of(request), lease_token(request), body_of(request)
-        sent = read(serializers.CheckpointShape, body)
-        reached = safe_points.commit_checkpoint(
+        sent = read(run_serializers.CheckpointShape, body)
+        reached = commit_checkpoint.commit_checkpoint(
             agent=agent,
             run_id=run_id,
             token=token,
             after=sent["after"],
-            snapshot=serializers.snapshot(body, sent),
-            facts=wait_shapes.asked_facts(sent["facts"]),
+            snapshot=run_serializers.snapshot(body, sent),
+            facts=interrupt_serializers.asked_facts(sent["facts"]),
         )
-        shown = replies.checkpoint_mark(reached.checkpoint) | replies.told(reached.told)
+        shown = responses.checkpoint_mark(reached.checkpoint) | responses.told(reached.told)
         return Response(shown, status=201 if reached.created else 200)
 
 
@@ -156,8 +157,8 @@ class OneCheckpoint(ApiView):
         if checkpoint.erased_at is not None:
             raise SnapshotErased(digest=checkpoint.digest, erased_at=checkpoint.erased_at)
         facts = checkpoint.facts.filter(interrupt=None).order_by("id")
-        shown = replies.checkpoint_whole(checkpoint) | {"created_at": replies.moment(checkpoint.created_at)}
-        return Response(shown | {"facts": [replies.fact_shown(fact) for fact in facts]})
+        shown = responses.checkpoint_whole(checkpoint) | {"created_at": responses.moment(checkpoint.created_at)}
+        return Response(shown | {"facts": [responses.fact_shown(fact) for fact in facts]})
 
 
 class RunInterrupts(ApiView):
@@ -168,25 +169,28 @@ class RunInterrupts(ApiView):
         query = query_of(request, "limit", "next")
         caller = caller_of(request)
         waits = interrupts_of(caller).filter(run=find_run(caller, run_id)).select_related("queue", "run")
-        return Response(page(waits, query, name="interrupts", row=replies.interrupt_row))
+        return Response(page(waits, query, name="interrupts", row=responses.interrupt_row))
 
     def post(self, request: Request, run_id: str) -> Response:
         """Suspend: a checkpoint, a wait, and the end of the lease, in one."""
         agent, token, body = worker_of(request), lease_token(request), body_of(request)
-        asked = read(serializers.SuspendShape, body)
-        outcome = suspending.suspend(
+        asked = read(run_serializers.SuspendShape, body)
+        outcome = suspend.suspend(
             agent=agent,
             run_id=run_id,
             token=token,
             after=asked["after"],
-            snapshot=serializers.snapshot(body, asked["checkpoint"]),
-            facts=wait_shapes.asked_facts(asked["checkpoint"]["facts"]),
-            waits=[wait_shapes.asked_wait(*pair) for pair in zip(body["interrupts"], asked["interrupts"], strict=True)],
+            snapshot=run_serializers.snapshot(body, asked["checkpoint"]),
+            facts=interrupt_serializers.asked_facts(asked["checkpoint"]["facts"]),
+            waits=[
+                interrupt_serializers.asked_wait(*pair)
+                for pair in zip(body["interrupts"], asked["interrupts"], strict=True)
+            ],
             pending=[PendingEffect(**it) for it in asked["pending"] or []],
             resume_when=asked["resume_when"],
-            check_assignees=authority.check_assignees,
+            check_assignees=permissions.check_assignees,
         )
-        return Response(replies.suspended(outcome), status=201 if outcome.created else 200)
+        return Response(responses.suspended(outcome), status=201 if outcome.created else 200)
 
 
 class ReportedFacts(ApiView):
@@ -195,10 +199,12 @@ class ReportedFacts(ApiView):
     def post(self, request: Request, run_id: str) -> Response:
         """Report them, before the first effect."""
         agent, token = worker_of(request), lease_token(request)
-        sent = read(serializers.ReportedFacts, body_of(request))
+        sent = read(run_serializers.ReportedFacts, body_of(request))
         values = {fact["name"]: fact["value"] for fact in sent["facts"]}
-        judged = checking.report_facts(agent=agent, run_id=run_id, token=token, values=values)
-        return Response({"control": judged.control, "changed": [replies.changed_fact(fact) for fact in judged.changed]})
+        judged = reconcile_facts.report_facts(agent=agent, run_id=run_id, token=token, values=values)
+        return Response(
+            {"control": judged.control, "changed": [responses.changed_fact(fact) for fact in judged.changed]}
+        )
 
 
 class Lease(ApiView):
@@ -207,12 +213,12 @@ class Lease(ApiView):
     def post(self, request: Request, run_id: str) -> Response:
         """Extend it: the worker is still there."""
         agent, token = worker_of(request), lease_token(request)
-        said = read(serializers.BeatShape, body_of(request))["progress"]
+        said = read(run_serializers.BeatShape, body_of(request))["progress"]
         progress = None
         if said is not None:
-            progress = safe_points.SaidProgress(**said | {"spent": said["spent"] or ""})
-        lease, told = safe_points.beat(agent=agent, run_id=run_id, token=token, progress=progress)
-        return Response({"expires_at": replies.moment(lease.expires_at)} | replies.told(told))
+            progress = commit_checkpoint.SaidProgress(**said | {"spent": said["spent"] or ""})
+        lease, told = commit_checkpoint.beat(agent=agent, run_id=run_id, token=token, progress=progress)
+        return Response({"expires_at": responses.moment(lease.expires_at)} | responses.told(told))
 
 
 class LeaseRelease(ApiView):
@@ -221,10 +227,10 @@ class LeaseRelease(ApiView):
     def post(self, request: Request, run_id: str) -> Response:
         """Hand the run back."""
         agent, token = worker_of(request), lease_token(request)
-        sent = read(serializers.HandBackShape, body_of(request))
+        sent = read(run_serializers.HandBackShape, body_of(request))
         detail = sent["detail"] or ""
-        run = returning.hand_back(agent=agent, run_id=run_id, token=token, reason=sent["reason"], detail=detail)
-        return Response(replies.run_standing(run))
+        run = release_lease.hand_back(agent=agent, run_id=run_id, token=token, reason=sent["reason"], detail=detail)
+        return Response(responses.run_standing(run))
 
 
 class Complete(ApiView):
@@ -233,10 +239,10 @@ class Complete(ApiView):
     def post(self, request: Request, run_id: str) -> Response:
         """End it as done."""
         agent, token = worker_of(request), lease_token(request)
-        result = read(serializers.CompleteShape, body_of(request))["result"]
+        result = read(run_serializers.CompleteShape, body_of(request))["result"]
         result = None if result is ABSENT else result
         return Response(
-            replies.run_standing(lifecycle.complete_run(agent=agent, run_id=run_id, token=token, result=result))
+            responses.run_standing(start_run.complete_run(agent=agent, run_id=run_id, token=token, result=result))
         )
 
 
@@ -246,5 +252,7 @@ class Fail(ApiView):
     def post(self, request: Request, run_id: str) -> Response:
         """End it as failed."""
         agent, token = worker_of(request), lease_token(request)
-        error = read(serializers.FailShape, body_of(request))["error"]
-        return Response(replies.run_standing(lifecycle.fail_run(agent=agent, run_id=run_id, token=token, error=error)))
+        error = read(run_serializers.FailShape, body_of(request))["error"]
+        return Response(
+            responses.run_standing(start_run.fail_run(agent=agent, run_id=run_id, token=token, error=error))
+        )

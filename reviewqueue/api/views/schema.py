@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ledger.errors import PayloadInvalid, Problem
-from reviewqueue.api.described.document import document
+from reviewqueue.api.openapi.document import document
 from reviewqueue.api.pagination import query_of
 from reviewqueue.api.views.base import ApiView
 

@@ -7,13 +7,14 @@ from rest_framework.response import Response
 
 from ledger import clock
 from ledger.errors import PayloadInvalid, Problem
-from ledger.exact import ABSENT
-from reviewqueue.api import replies, wait_shapes
+from ledger.exact_json import ABSENT
+from reviewqueue.api import responses
 from reviewqueue.api.authentication import signaller_of
-from reviewqueue.api.fields import read
 from reviewqueue.api.pagination import page, query_of
+from reviewqueue.api.serializers import interrupt_serializers
+from reviewqueue.api.serializers.fields import read
 from reviewqueue.api.views.base import ApiView, body_of
-from runs import signals
+from runs import external_signals
 from runs.models import Signal
 
 STATUSES = ("kept", "used", "dead")
@@ -32,17 +33,19 @@ class Signals(ApiView):
             message = f"?status has to be one of: {', '.join(STATUSES)}"
             raise PayloadInvalid(f"The query's {message[1:]}.", errors=[Problem("", message)])
         if "status" in query:
-            rows = rows.filter(signals.standing_so(query["status"], now=now))
+            rows = rows.filter(external_signals.standing_so(query["status"], now=now))
         if "correlation" in query:
             rows = rows.filter(correlation=query["correlation"])
-        return Response(page(rows, query, name="signals", row=lambda it: replies.signal(it, now=now)))
+        return Response(page(rows, query, name="signals", row=lambda it: responses.signal(it, now=now)))
 
     def post(self, request: Request) -> Response:
         """Take one: it wakes the wait of its correlation, or is kept for it."""
         agent = signaller_of(request)
-        sent = read(wait_shapes.SignalShape, body_of(request))
+        sent = read(interrupt_serializers.SignalShape, body_of(request))
         body = None if sent["body"] is ABSENT else sent["body"]
-        told = signals.Told(sender_id=sent["id"], correlation=sent["correlation"], type=sent["type"], body=body)
-        received = signals.receive_signal(agent=agent, told=told)
-        shown = replies.signal(received.signal, now=clock.now())
+        told = external_signals.Told(
+            sender_id=sent["id"], correlation=sent["correlation"], type=sent["type"], body=body
+        )
+        received = external_signals.receive_signal(agent=agent, told=told)
+        shown = responses.signal(received.signal, now=clock.now())
         return Response(shown, status=201 if received.created else 200)

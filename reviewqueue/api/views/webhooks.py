@@ -8,14 +8,14 @@ from rest_framework.response import Response
 
 from ledger import clock
 from ledger.actors import by_agent
-from reviewqueue.api import serializers, webhook_shapes
 from reviewqueue.api.authentication import worker_of
-from reviewqueue.api.fields import read
 from reviewqueue.api.pagination import DEFAULT_LIMIT, MOST, page, query_of, whole
+from reviewqueue.api.serializers import run_serializers, webhook_serializers
+from reviewqueue.api.serializers.fields import read
 from reviewqueue.api.views.base import ApiView, body_of, with_key
-from reviewqueue.delivery import deliveries, endpoints
-from reviewqueue.delivery.models import Delivery
-from runs import feed
+from reviewqueue.webhooks import deliveries, endpoints
+from reviewqueue.webhooks.models import Delivery
+from runs import event_feed
 from runs.models import Agent
 
 LARGEST_SEQUENCE = 10**11 - 1
@@ -28,15 +28,15 @@ class Webhooks(ApiView):
         """List them, newest first; their secrets are not shown again."""
         query = query_of(request, "limit", "next")
         rows = endpoints.endpoints_of(worker_of(request))
-        return Response(page(rows, query, name="webhooks", row=webhook_shapes.endpoint))
+        return Response(page(rows, query, name="webhooks", row=webhook_serializers.endpoint))
 
     def post(self, request: Request) -> Response:
         """Register one. Its secret is in this reply and in no other."""
         agent, body = worker_of(request), with_key(request, body_of(request))
-        asked = read(webhook_shapes.WebhookShape, body)
-        wanted = webhook_shapes.endpoint_request(body, asked)
+        asked = read(webhook_serializers.WebhookShape, body)
+        wanted = webhook_serializers.endpoint_request(body, asked)
         made = endpoints.register_endpoint(agent=agent, request=wanted)
-        shown = webhook_shapes.endpoint_with_secret(made.endpoint, secret=made.secret)
+        shown = webhook_serializers.endpoint_with_secret(made.endpoint, secret=made.secret)
         return Response(shown, status=201 if made.created else 200)
 
 
@@ -48,7 +48,7 @@ class OneWebhook(ApiView):
     def delete(self, request: Request, endpoint_id: str) -> Response:
         """Take it away; nothing is sent to it any more."""
         agent = worker_of(request)
-        read(serializers.NothingShape, body_of(request))
+        read(run_serializers.NothingShape, body_of(request))
         endpoints.delete_endpoint(agent=agent, endpoint_id=endpoint_id)
         return Response({"id": endpoint_id, "deleted": True})
 
@@ -59,10 +59,12 @@ class Rotate(ApiView):
     def post(self, request: Request, endpoint_id: str) -> Response:
         """Make a new one; those before it sign beside it for a day."""
         agent = worker_of(request)
-        read(serializers.NothingShape, body_of(request))
+        read(run_serializers.NothingShape, body_of(request))
         made = endpoints.rotate_secret(agent=agent, endpoint_id=endpoint_id)
         old_until = clock.now() + endpoints.OVERLAP
-        return Response(webhook_shapes.endpoint_with_secret(made.endpoint, secret=made.secret, old_until=old_until))
+        return Response(
+            webhook_serializers.endpoint_with_secret(made.endpoint, secret=made.secret, old_until=old_until)
+        )
 
 
 class Deliveries(ApiView):
@@ -71,10 +73,10 @@ class Deliveries(ApiView):
     def get(self, request: Request) -> Response:
         """List it, newest first."""
         query = query_of(request, "webhook", "status", "limit", "next")
-        rows, status = deliveries_of(worker_of(request)), webhook_shapes.known_status(query)
+        rows, status = deliveries_of(worker_of(request)), webhook_serializers.known_status(query)
         rows = rows.filter(status=status) if status else rows
         rows = rows.filter(endpoint__public_id=query["webhook"]) if "webhook" in query else rows
-        return Response(page(rows, query, name="deliveries", row=webhook_shapes.delivery))
+        return Response(page(rows, query, name="deliveries", row=webhook_serializers.delivery))
 
 
 def deliveries_of(agent: Agent) -> QuerySet[Delivery]:
@@ -91,9 +93,9 @@ class Redeliver(ApiView):
     def post(self, request: Request, delivery_id: str) -> Response:
         """Send it now, with the same id and body."""
         agent = worker_of(request)
-        read(serializers.NothingShape, body_of(request))
+        read(run_serializers.NothingShape, body_of(request))
         ordered = deliveries.order_again(agent=agent, delivery_id=delivery_id, by=by_agent(agent.slug))
-        return Response(webhook_shapes.delivery(deliveries_of(agent).get(pk=ordered.pk)))
+        return Response(webhook_serializers.delivery(deliveries_of(agent).get(pk=ordered.pk)))
 
 
 class Events(ApiView):
@@ -105,8 +107,8 @@ class Events(ApiView):
         agent = worker_of(request)
         after = whole(query, "after", default=0, least=0, most=LARGEST_SEQUENCE)
         limit = whole(query, "limit", default=DEFAULT_LIMIT, least=1, most=MOST)
-        found = list(feed.events_after(agent_id=agent.pk, after=after)[: limit + 1])
+        found = list(event_feed.events_after(agent_id=agent.pk, after=after)[: limit + 1])
         shown = found[:limit]
         last = shown[-1].announced_seq if shown else after
-        events = [webhook_shapes.feed_event(event) for event in shown]
+        events = [webhook_serializers.feed_event(event) for event in shown]
         return Response({"events": events, "next": last, "more": len(found) > limit})

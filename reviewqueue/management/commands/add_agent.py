@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from reviewqueue.management.adding import AddingCommand
-from reviewqueue.registering import MODE_LABELS, add_agent
+from reviewqueue.management.command_base import AddingCommand
+from reviewqueue.operations.provisioning import MODE_LABELS, add_agent
 from runs.states import EffectMode
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from reviewqueue.management.adding import AddingCommand
-from reviewqueue.registering import NotAdded, add_call_label
+from reviewqueue.management.command_base import AddingCommand
+from reviewqueue.operations.provisioning import NotAdded, add_call_label
 
 
 class Command(AddingCommand):

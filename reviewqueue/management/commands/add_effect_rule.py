@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from reviewqueue.management.adding import AddingCommand, open_policy_warnings
-from reviewqueue.registering import add_effect_rule
+from reviewqueue.management.command_base import AddingCommand, open_policy_warnings
+from reviewqueue.operations.provisioning import add_effect_rule
 from runs.states import EffectMode
 
 

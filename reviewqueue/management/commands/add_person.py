@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from reviewqueue.management.adding import AddingCommand
-from reviewqueue.registering import ROLES, add_person
+from reviewqueue.management.command_base import AddingCommand
+from reviewqueue.operations.provisioning import ROLES, add_person
 
 
 class Command(AddingCommand):

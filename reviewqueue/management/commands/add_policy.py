@@ -8,9 +8,9 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from reviewqueue.api.times import duration_text
-from reviewqueue.management.adding import AddingCommand, duration, open_policy_warnings
-from reviewqueue.registering import POLICY_RULES, add_policy, is_built_in
+from reviewqueue.datetimes import duration_text
+from reviewqueue.management.command_base import AddingCommand, duration, open_policy_warnings
+from reviewqueue.operations.provisioning import POLICY_RULES, add_policy, is_built_in
 from runs.models import Policy, Queue
 from runs.policies import BUILT_IN
 from runs.states import OnExpiry, OnReject, Risk

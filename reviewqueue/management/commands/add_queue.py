@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from reviewqueue.management.adding import AddingCommand
-from reviewqueue.registering import add_queue
+from reviewqueue.management.command_base import AddingCommand
+from reviewqueue.operations.provisioning import add_queue
 
 
 class Command(AddingCommand):

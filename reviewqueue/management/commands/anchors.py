@@ -10,7 +10,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from reviewqueue.doctor import history
+from reviewqueue.operations.doctor import history_integrity
 
 
 class Command(BaseCommand):
@@ -18,7 +18,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            for anchor in history.anchors():
+            for anchor in history_integrity.anchors():
                 self.stdout.write(json.dumps(asdict(anchor)))
             self.stdout.flush()
         except BrokenPipeError:  # whoever read (`| head`) has enough; what is left would be written at the very end

@@ -23,22 +23,22 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 from django.urls import reverse
 
-from reviewqueue import processes
-from reviewqueue.demo import world
+from reviewqueue.demo import setup
 from reviewqueue.demo.purchase_agent import CODE_VERSION
 from reviewqueue.management.ports import refuse_busy_port
-from reviewqueue.supervisor import Supervisor
+from reviewqueue.operations import processes
+from reviewqueue.operations.supervisor import Supervisor
 from runs.models import Agent, Run
-from runs.resuming import any_ready
 from runs.states import FINAL
+from runs.use_cases.claim_continuation import any_ready
 
 GRACE = Supervisor.grace + 5
 SECONDS_TO_COME_UP = 60
 SECONDS_AFTER_A_FAILURE = 10
 REQUEST = "PR-4711"
 SAMPLES = {
-    world.BUYER: ("reviewqueue.demo.purchase_agent", ["go-on"], {CODE_VERSION}),
-    world.SUPPORT: ("reviewqueue.demo.support_agent", [], set()),
+    setup.BUYER: ("reviewqueue.demo.purchase_agent", ["go-on"], {CODE_VERSION}),
+    setup.SUPPORT: ("reviewqueue.demo.support_agent", [], set()),
 }
 
 
@@ -52,7 +52,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         refuse_public_bind()
         refuse_busy_port(settings.HOST, settings.PORT, "PORT=8080 python3 manage.py demo")
-        self.kept = world.Kept(options["kept"])
+        self.kept = setup.Kept(options["kept"])
         self.stop_asked = processes.StopAsked()
         self.children: dict[str, subprocess.Popen[bytes]] = {}
         refuse_others_database()
@@ -61,9 +61,9 @@ class Command(BaseCommand):
         try:
             self._start_servers()
             call_command("migrate", verbosity=0, interactive=False)
-            world.add_people_and_rules(self.kept, records=self.records)
+            setup.add_people_and_rules(self.kept, records=self.records)
             if self._is_up():
-                world.ask_everything(self.kept, queue=self.queue)
+                setup.ask_everything(self.kept, queue=self.queue)
                 self.children["worker"] = processes.start("worker", LOG_LEVEL="WARNING")
                 self._tell()
                 self._run_agents()
@@ -110,7 +110,7 @@ class Command(BaseCommand):
         running: dict[str, subprocess.Popen[bytes]] = {}
         not_before = dict.fromkeys(SAMPLES, 0.0)
         if not self.kept.all.get("started"):
-            running[world.BUYER] = self._start_agent(world.BUYER, ["start", REQUEST])
+            running[setup.BUYER] = self._start_agent(setup.BUYER, ["start", REQUEST])
             self.kept.all["started"] = True
             self.kept.save()
         while not self.stop_asked.wait(0.5):
@@ -164,7 +164,7 @@ class Command(BaseCommand):
 
 def where_the_purchase_stands(place: str) -> list[str]:
     """Say what the agent that buys waits for: on a later start that may be something else, or nothing."""
-    run = Run.objects.filter(agent__slug=world.BUYER, key=REQUEST).first()
+    run = Run.objects.filter(agent__slug=setup.BUYER, key=REQUEST).first()
     open_keys = [] if run is None else list(run.interrupts.filter(status="waiting").values_list("key", flat=True))
     if run is not None and run.status in FINAL:
         return [
@@ -199,7 +199,7 @@ def refuse_public_bind() -> None:
 def refuse_others_database() -> None:
     """Migrate and seed no database that somebody works with."""
     try:
-        foreign = Agent.objects.exclude(slug__in=world.AGENTS).values_list("slug", flat=True).first()
+        foreign = Agent.objects.exclude(slug__in=setup.AGENTS).values_list("slug", flat=True).first()
     except DatabaseError:
         return  # it has no tables yet
     if foreign is not None:

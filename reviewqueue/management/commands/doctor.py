@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from reviewqueue.doctor import examine, history
+from reviewqueue.operations.doctor import examine, history_integrity
 
 
 class Command(BaseCommand):
@@ -36,10 +36,10 @@ class Command(BaseCommand):
             sys.exit(1)
 
 
-def _kept(path: str | None) -> list[history.Anchor]:
+def _kept(path: str | None) -> list[history_integrity.Anchor]:
     if path is None:
         return []
     try:
-        return list(history.read_anchors(Path(path).read_text().splitlines()))
+        return list(history_integrity.read_anchors(Path(path).read_text().splitlines()))
     except (OSError, ValueError) as problem:
         raise CommandError(f"The anchors in {path} cannot be read: {problem}.") from problem

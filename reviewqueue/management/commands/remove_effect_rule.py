@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from reviewqueue.management.adding import AddingCommand
-from reviewqueue.registering import remove_effect_rule
+from reviewqueue.management.command_base import AddingCommand
+from reviewqueue.operations.provisioning import remove_effect_rule
 from runs.states import EffectMode
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from reviewqueue.keys import find_key, revoke_key
-from reviewqueue.management.adding import AddingCommand
-from reviewqueue.registering import NotAdded
+from reviewqueue.management.command_base import AddingCommand
+from reviewqueue.operations.api_keys import find_key, revoke_key
+from reviewqueue.operations.provisioning import NotAdded
 
 
 class Command(AddingCommand):

@@ -7,10 +7,10 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from reviewqueue.api.times import duration_text, moment_text
-from reviewqueue.keys import find_key, rotate_key
-from reviewqueue.management.adding import AddingCommand, duration
-from reviewqueue.registering import NotAdded
+from reviewqueue.datetimes import duration_text, moment_text
+from reviewqueue.management.command_base import AddingCommand, duration
+from reviewqueue.operations.api_keys import find_key, rotate_key
+from reviewqueue.operations.provisioning import NotAdded
 
 OVERLAP = timedelta(days=1)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from reviewqueue.management.adding import AddingCommand
-from reviewqueue.registering import MODE_LABELS, set_effect_mode
+from reviewqueue.management.command_base import AddingCommand
+from reviewqueue.operations.provisioning import MODE_LABELS, set_effect_mode
 from runs.states import EffectMode
 
 

@@ -10,9 +10,9 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
-from reviewqueue import processes
 from reviewqueue.management.ports import refuse_busy_port
-from reviewqueue.supervisor import Supervisor
+from reviewqueue.operations import processes
+from reviewqueue.operations.supervisor import Supervisor
 
 GRACE = Supervisor.grace + 5  # the worker's own, and a little
 

@@ -11,9 +11,9 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
-from reviewqueue import high_water
-from reviewqueue.file_permissions import narrow_old_files
 from reviewqueue.management.ports import refuse_busy_port
+from reviewqueue.operations import rollback_detection
+from reviewqueue.operations.file_permissions import narrow_old_files
 
 BACKLOG = 1024
 #: Connections a process accepts at once; more wait in the backlog. Idle and slow ones count, so they are many.
@@ -48,7 +48,7 @@ class Command(BaseCommand):
     def _refuse_a_restored_backup(self) -> None:
         """Nobody may claim what is past. Of a database that is away, or has no tables, `/readyz` tells."""
         try:
-            gone_back = high_water.look()
+            gone_back = rollback_detection.look()
         except DatabaseError:
             return
         if gone_back is not None:

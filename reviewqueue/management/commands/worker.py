@@ -6,9 +6,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from reviewqueue.file_permissions import narrow_old_files
-from reviewqueue.processes import StopAsked
-from reviewqueue.supervisor import Supervisor
+from reviewqueue.operations.file_permissions import narrow_old_files
+from reviewqueue.operations.processes import StopAsked
+from reviewqueue.operations.supervisor import Supervisor
 
 
 class Command(BaseCommand):

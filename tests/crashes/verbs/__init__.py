@@ -34,7 +34,7 @@ VERBS: list[Verb] = []
 
 
 def verb(use_case: str, **told: str | bool) -> Callable[[Callable[[], Act]], Callable[[], Act]]:
-    """Write a scene into the table. ``use_case`` is where the function stands: ``runs.lifecycle.start_run``."""
+    """Write a scene into the table. ``use_case`` is where the function stands: ``runs.use_cases.start_run.start_run``."""
 
     def written(scene: Callable[[], Act]) -> Callable[[], Act]:
         words = scene.__name__.replace("_", " ")

@@ -6,10 +6,18 @@ import itertools
 from datetime import timedelta
 
 from ledger import clock
-from reviewqueue import authority
-from runs import control, halting, lifecycle, nesting, restoring, retention, returning
-from runs.lifecycle import RunRequest, Started
+from reviewqueue import permissions
+from runs import kill_switch
 from runs.models import Run
+from runs.use_cases import (
+    control_child_runs,
+    control_run,
+    erase_snapshots,
+    hold_after_restore,
+    release_lease,
+    start_run,
+)
+from runs.use_cases.start_run import RunRequest, Started
 from tests import builders
 from tests.crashes.verbs import Act, verb
 from tests.runs.test_compensation import a_cancelled_run
@@ -33,117 +41,117 @@ def held_by(started: Started) -> dict[str, object]:
 
 
 def cancelled(started: Started) -> Run:
-    return control.cancel_run(**ask_of(started.run))
+    return control_run.cancel_run(**ask_of(started.run))
 
 
 # --- begun and ended --------------------------------------------------------------------------------------------------
 
 
-@verb("runs.lifecycle.start_run")
+@verb("runs.use_cases.start_run.start_run")
 def a_run_is_started() -> Act:
     agent, key = builders.an_agent(), f"run-{next(_numbers)}"
     return lambda: builders.a_running_run(agent, key=key)
 
 
-@verb("runs.lifecycle.start_run")
+@verb("runs.use_cases.start_run.start_run")
 def a_run_is_started_for_whoever_comes() -> Act:
     agent, key = builders.an_agent(), f"run-{next(_numbers)}"
     return lambda: builders.a_running_run(agent, key=key, lease_seconds=0)
 
 
-@verb("runs.lifecycle._ask")
+@verb("runs.use_cases.start_run._ask")
 def a_run_is_nothing_but_a_question() -> Act:
     agent, wait = builders.an_agent(), builders.a_wait()
     request = RunRequest(key=f"run-{next(_numbers)}", body_digest="rq1:body", title="A purchase")
     words = {"agent": agent, "request": request, "wait": wait, "state": {"offers": 2}}
-    return lambda: lifecycle.ask(**words, check_assignees=authority.check_assignees)
+    return lambda: start_run.ask(**words, check_assignees=permissions.check_assignees)
 
 
-@verb("runs.lifecycle._complete_run")
+@verb("runs.use_cases.start_run._complete_run")
 def a_run_completes() -> Act:
     started = builders.a_running_run()
-    return lambda: lifecycle.complete_run(**held_by(started), result={"ordered": True})
+    return lambda: start_run.complete_run(**held_by(started), result={"ordered": True})
 
 
-@verb("runs.lifecycle._complete_run")
+@verb("runs.use_cases.start_run._complete_run")
 def a_child_completes_and_wakes_its_parent() -> Act:
     parent = builders.a_running_run()
     child = builders.a_running_run(parent=parent.run.public_id)
     builders.suspend_run(parent, an_event("child", correlation=f"run:{child.run.public_id}"))
-    return lambda: lifecycle.complete_run(**held_by(child), result=None)
+    return lambda: start_run.complete_run(**held_by(child), result=None)
 
 
-@verb("runs.lifecycle._fail_run")
+@verb("runs.use_cases.start_run._fail_run")
 def a_run_fails() -> Act:
     started = builders.a_running_run()
-    return lambda: lifecycle.fail_run(**held_by(started), error={"why": "it broke"})
+    return lambda: start_run.fail_run(**held_by(started), error={"why": "it broke"})
 
 
 # --- stopped and gone on ----------------------------------------------------------------------------------------------
 
 
-@verb("runs.control.pause_run")
+@verb("runs.use_cases.control_run.pause_run")
 def a_working_run_is_asked_to_pause() -> Act:
     run = builders.a_running_run().run
-    return lambda: control.pause_run(**ask_of(run))
+    return lambda: control_run.pause_run(**ask_of(run))
 
 
-@verb("runs.control.pause_run")
+@verb("runs.use_cases.control_run.pause_run")
 def a_waiting_run_is_paused() -> Act:
     run = builders.a_waiting_interrupt().run
-    return lambda: control.pause_run(**ask_of(run))
+    return lambda: control_run.pause_run(**ask_of(run))
 
 
-@verb("runs.control.resume_run")
+@verb("runs.use_cases.control_run.resume_run")
 def a_waiting_run_is_resumed_and_its_deadline_moves() -> Act:
     builders.a_policy(pause_stops_deadline=True)
     run = builders.a_waiting_interrupt().run
-    control.pause_run(**ask_of(run))
-    return lambda: control.resume_run(**ask_of(run))
+    control_run.pause_run(**ask_of(run))
+    return lambda: control_run.resume_run(**ask_of(run))
 
 
-@verb("runs.control.resume_run")
+@verb("runs.use_cases.control_run.resume_run")
 def a_run_paused_at_a_bare_boundary_is_resumed() -> Act:
     started = builders.a_running_run()
-    control.pause_run(**ask_of(started.run))
+    control_run.pause_run(**ask_of(started.run))
     builders.commit(started)
-    return lambda: control.resume_run(**ask_of(started.run))
+    return lambda: control_run.resume_run(**ask_of(started.run))
 
 
-@verb("runs.control.cancel_run")
+@verb("runs.use_cases.control_run.cancel_run")
 def a_waiting_run_is_cancelled() -> Act:
     run = builders.a_waiting_interrupt().run
-    return lambda: control.cancel_run(**ask_of(run))
+    return lambda: control_run.cancel_run(**ask_of(run))
 
 
-@verb("runs.control.cancel_run", another=True)  # each press while it is being ended is noted
+@verb("runs.use_cases.control_run.cancel_run", another=True)  # each press while it is being ended is noted
 def a_working_run_is_cancelled() -> Act:
     started = builders.a_running_run()
     return lambda: cancelled(started)
 
 
-@verb("runs.control.restart_run", then="run_active")
+@verb("runs.use_cases.control_run.restart_run", then="run_active")
 def a_cancelled_run_is_started_again() -> Act:
     run = builders.a_waiting_interrupt().run
-    control.cancel_run(**ask_of(run))
+    control_run.cancel_run(**ask_of(run))
     ana = builders.a_person()
     words = {"run_id": run.public_id, "person": ana, "reason": "it was a mistake", "check": anybody}
-    return lambda: control.restart_run(**words)
+    return lambda: control_run.restart_run(**words)
 
 
-@verb("runs.control.restart_run", then="run_active")
+@verb("runs.use_cases.control_run.restart_run", then="run_active")
 def a_run_that_took_back_is_started_again_and_does_it_again() -> Act:
     run = taken_back()
     ana = builders.a_person()
     words = {"run_id": run.public_id, "person": ana, "reason": "once more", "check": anybody}
-    return lambda: control.restart_run(**words, choices={"first": "redo"})
+    return lambda: control_run.restart_run(**words, choices={"first": "redo"})
 
 
-@verb("runs.control.retag_run")
+@verb("runs.use_cases.control_run.retag_run")
 def a_run_that_its_version_cannot_read_is_given_to_another() -> Act:
     started = builders.a_running_run(code_version="1")
-    returning.hand_back(**held_by(started), reason="incompatible", detail="it wants v2")
-    return lambda: control.retag_run(**ask_of(started.run), code_version="2")
+    release_lease.hand_back(**held_by(started), reason="incompatible", detail="it wants v2")
+    return lambda: control_run.retag_run(**ask_of(started.run), code_version="2")
 
 
 def taken_back() -> Run:
@@ -157,75 +165,75 @@ def taken_back() -> Run:
 # --- a family ---------------------------------------------------------------------------------------------------------
 
 
-@verb("runs.nesting._end_orphan")
+@verb("runs.use_cases.control_child_runs._end_orphan")
 def a_child_is_ended_with_its_parent() -> Act:
     parent = builders.a_running_run()
     child = builders.a_running_run(parent=parent.run.public_id)
     builders.suspend_run(child, builders.a_wait())
     cancelled(parent)
-    return lambda: nesting.end_orphans(limit=10)
+    return lambda: control_child_runs.end_orphans(limit=10)
 
 
-@verb("runs.nesting._finish_parent")
+@verb("runs.use_cases.control_child_runs._finish_parent")
 def a_parent_ends_after_its_last_child() -> Act:
     parent = builders.a_running_run()
     child = builders.a_running_run(parent=parent.run.public_id)
     builders.suspend_run(child, builders.a_wait())
     builders.suspend_run(parent, builders.a_wait("other"))
     cancelled(parent)
-    nesting.end_orphans(limit=10)
-    return lambda: nesting.look_after_parents(limit=10)
+    control_child_runs.end_orphans(limit=10)
+    return lambda: control_child_runs.look_after_parents(limit=10)
 
 
-@verb("runs.control.pause_run")
+@verb("runs.use_cases.control_run.pause_run")
 def a_child_is_paused_with_its_parent() -> Act:
     parent = builders.a_running_run()
     builders.a_running_run(parent=parent.run.public_id)
-    control.pause_run(**ask_of(parent.run))
-    return lambda: nesting.pass_pauses_on(limit=10)
+    control_run.pause_run(**ask_of(parent.run))
+    return lambda: control_child_runs.pass_pauses_on(limit=10)
 
 
 # --- all of an agent, all of a database -------------------------------------------------------------------------------
 
 
-@verb("runs.halting._store_halts")
+@verb("runs.kill_switch._store_halts")
 def an_agent_is_halted() -> Act:
     agent = builders.a_running_run().run.agent
-    return lambda: halting.halt_agents(slugs=[agent.slug], actor="person:olga@example.org", reason="stop it")
+    return lambda: kill_switch.halt_agents(slugs=[agent.slug], actor="person:olga@example.org", reason="stop it")
 
 
-@verb("runs.halting._pass_through")
+@verb("runs.kill_switch._pass_through")
 def a_halt_waits_for_the_workers() -> Act:
     agent = builders.a_running_run().run.agent
-    halting.halt_agents(slugs=[agent.slug], actor="person:olga@example.org", reason="stop it")
-    return lambda: halting.halt_agents(slugs=[agent.slug], actor="person:olga@example.org", reason="stop it")
+    kill_switch.halt_agents(slugs=[agent.slug], actor="person:olga@example.org", reason="stop it")
+    return lambda: kill_switch.halt_agents(slugs=[agent.slug], actor="person:olga@example.org", reason="stop it")
 
 
-@verb("runs.halting.lift_halts")
+@verb("runs.kill_switch.lift_halts")
 def a_halt_is_lifted() -> Act:
     agent = builders.an_agent()
-    halting.halt_agents(slugs=[agent.slug], actor="person:olga@example.org", reason="stop it")
-    return lambda: halting.lift_halts(slugs=[agent.slug], actor="person:olga@example.org", reason="mended")
+    kill_switch.halt_agents(slugs=[agent.slug], actor="person:olga@example.org", reason="stop it")
+    return lambda: kill_switch.lift_halts(slugs=[agent.slug], actor="person:olga@example.org", reason="mended")
 
 
-@verb("runs.restoring._hold_run", another=True)  # a second restoration is one
+@verb("runs.use_cases.hold_after_restore._hold_run", another=True)  # a second restoration is one
 def every_open_run_is_held_after_a_backup() -> Act:
     builders.a_running_run()
     builders.a_waiting_interrupt()
-    return restoring.hold_after_restore
+    return hold_after_restore.hold_after_restore
 
 
-@verb("runs.restoring._leap", another=True)
+@verb("runs.use_cases.hold_after_restore._leap", another=True)
 def the_fences_of_ended_runs_leap_after_a_backup() -> Act:
     started = builders.a_running_run()
-    lifecycle.complete_run(**held_by(started), result=None)
-    return restoring.hold_after_restore
+    start_run.complete_run(**held_by(started), result=None)
+    return hold_after_restore.hold_after_restore
 
 
-@verb("runs.retention._erase")
+@verb("runs.use_cases.erase_snapshots._erase")
 def the_states_of_an_old_run_are_erased() -> Act:
     started = builders.a_running_run()
     builders.commit(started)
-    lifecycle.complete_run(**held_by(started), result=None)
+    start_run.complete_run(**held_by(started), result=None)
     after = clock.now() + timedelta(days=1)
-    return lambda: retention.erase_old_snapshots(ended_before=after, limit=10)
+    return lambda: erase_snapshots.erase_old_snapshots(ended_before=after, limit=10)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 from ledger import clock
-from reviewqueue import dead_letters, desk, permission_sweep, typed_answers
-from runs import amending, expiry, signals
-from runs.amending import Amendment
+from reviewqueue import drafts, reviewer_actions
+from reviewqueue.operations import permission_sweep
+from reviewqueue.queries import dead_letters
+from runs import external_signals
 from runs.models import Interrupt, Signal
+from runs.use_cases import amend_interrupt, expire
+from runs.use_cases.amend_interrupt import Amendment
 from tests import builders
 from tests.crashes.verbs import Act, verb
 from tests.runs.test_ladders import a_ladder, a_reminded_wait, due_now
@@ -75,7 +78,9 @@ def a_vote_that_changes_the_call_overtakes_another() -> Act:
 @verb("reviewqueue.gateway._decide", says="stale_version", another=True)  # each refused one is evidence
 def a_stale_answer_is_kept_as_evidence() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
-    amending.amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(title="Other"))
+    amend_interrupt.amend_wait(
+        agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(title="Other")
+    )
     return lambda: builders.decide(interrupt, ana)
 
 
@@ -94,126 +99,126 @@ def an_answer_of_the_wrong_form_is_kept_as_evidence() -> Act:
 # --- changed and taken back -------------------------------------------------------------------------------------------
 
 
-@verb("runs.amending.amend_wait")
+@verb("runs.use_cases.amend_interrupt.amend_wait")
 def an_agent_changes_its_question_and_votes_are_overtaken() -> Act:
     ana, _, _ = three_people()
     interrupt = a_payment()
     builders.decide(interrupt, ana)
     call = builders.CALL | {"arguments": {"supplier": "S-18", "amount": "1.00"}}
     words = {"agent": interrupt.agent, "interrupt_id": interrupt.public_id}
-    return lambda: amending.amend_wait(**words, amendment=Amendment(title="Order another hoist", proposal=call))
+    return lambda: amend_interrupt.amend_wait(**words, amendment=Amendment(title="Order another hoist", proposal=call))
 
 
-@verb("runs.amending.withdraw_wait")
+@verb("runs.use_cases.amend_interrupt.withdraw_wait")
 def an_agent_takes_its_question_back() -> Act:
     interrupt = builders.a_waiting_interrupt()
     words = {"agent": interrupt.agent, "interrupt_id": interrupt.public_id}
-    return lambda: amending.withdraw_wait(**words, reason="it is settled")
+    return lambda: amend_interrupt.withdraw_wait(**words, reason="it is settled")
 
 
-@verb("reviewqueue.desk.undo", then="not_permitted")
+@verb("reviewqueue.reviewer_actions.undo", then="not_permitted")
 def a_person_takes_an_answer_back() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
     builders.decide(interrupt, ana, door="page")
-    return lambda: desk.undo(responder=ana, interrupt_id=interrupt.public_id)
+    return lambda: reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
 
 
-@verb("reviewqueue.desk.undo", then="not_permitted")
+@verb("reviewqueue.reviewer_actions.undo", then="not_permitted")
 def a_person_takes_a_vote_back() -> Act:
     ana, _, _ = three_people()
     interrupt = a_payment()
     builders.decide(interrupt, ana)
-    return lambda: desk.undo(responder=ana, interrupt_id=interrupt.public_id)
+    return lambda: reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
 
 
 # --- over -------------------------------------------------------------------------------------------------------------
 
 
-@verb("runs.expiry.expire_if_due")
+@verb("runs.use_cases.expire.expire_if_due")
 def a_wait_is_over_and_ends_its_run() -> Act:
     an_overdue_wait()
-    return lambda: expiry.expire_due_interrupts(limit=10)
+    return lambda: expire.expire_due_interrupts(limit=10)
 
 
-@verb("runs.expiry.expire_if_due")
+@verb("runs.use_cases.expire.expire_if_due")
 def a_wait_is_over_and_wakes_its_run() -> Act:
     an_overdue_wait(wish={"on_expiry": {"do": "resume"}})
-    return lambda: expiry.expire_due_interrupts(limit=10)
+    return lambda: expire.expire_due_interrupts(limit=10)
 
 
-@verb("runs.expiry.expire_if_due")
+@verb("runs.use_cases.expire.expire_if_due")
 def a_wait_climbs_to_the_next_queue() -> Act:
     a_ladder()
     an_overdue_wait()
-    return lambda: expiry.expire_due_interrupts(limit=10)
+    return lambda: expire.expire_due_interrupts(limit=10)
 
 
-@verb("runs.expiry.expire_if_due")
+@verb("runs.use_cases.expire.expire_if_due")
 def a_timer_fires() -> Act:
     builders.move_deadline(builders.a_waiting_interrupt(a_timer()), clock.now())
-    return lambda: expiry.expire_due_interrupts(limit=10)
+    return lambda: expire.expire_due_interrupts(limit=10)
 
 
-@verb("runs.expiry.remind_if_due")
+@verb("runs.use_cases.expire.remind_if_due")
 def people_are_reminded() -> Act:
     due_now(a_reminded_wait(3600, 600))
-    return lambda: expiry.remind_due(limit=10)
+    return lambda: expire.remind_due(limit=10)
 
 
-@verb("reviewqueue.permission_sweep.release_lost")
+@verb("reviewqueue.operations.permission_sweep.release_lost")
 def what_rests_on_a_lost_permission_is_released() -> Act:
     ana, ben, _ = three_people()
     names = [person.get_username() for person in (ana, ben)]
     interrupt = a_payment(2, assignees=names)
     builders.decide(interrupt, ana)
-    desk.claim(responder=ana, interrupt_id=interrupt.public_id)
+    reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
     ana.groups.clear()
     return lambda: permission_sweep.release_lost_permissions(limit=10)
 
 
-@verb("runs.expiry.expire_run_if_due")
+@verb("runs.use_cases.expire.expire_run_if_due")
 def a_run_that_nobody_claims_is_over() -> Act:
     run = builders.a_running_run(lease_seconds=0).run
     type(run).objects.filter(pk=run.pk).update(expires_at=clock.now())
-    return lambda: expiry.expire_due_runs(limit=10)
+    return lambda: expire.expire_due_runs(limit=10)
 
 
 # --- signals ----------------------------------------------------------------------------------------------------------
 
 
-@verb("runs.signals._keep")
+@verb("runs.external_signals._keep")
 def a_signal_is_kept_for_a_later_wait() -> Act:
     agent = builders.an_agent()
-    return lambda: signals.receive_signal(agent=agent, told=told())
+    return lambda: external_signals.receive_signal(agent=agent, told=told())
 
 
-@verb("runs.signals._match_one")
+@verb("runs.external_signals._match_one")
 def a_signal_wakes_what_waits_for_it() -> Act:
     agent = builders.a_waiting_interrupt(an_event()).agent
-    return lambda: signals.receive_signal(agent=agent, told=told())
+    return lambda: external_signals.receive_signal(agent=agent, told=told())
 
 
-@verb("runs.suspending._suspend", swept=True)
+@verb("runs.use_cases.suspend._suspend", swept=True)
 def a_wait_finds_a_signal_that_came_before_it() -> Act:
     started = builders.a_running_run()
-    signals.receive_signal(agent=started.run.agent, told=told())
+    external_signals.receive_signal(agent=started.run.agent, told=told())
     return lambda: builders.suspend_run(started, an_event())
 
 
 def a_dead_letter() -> Signal:
-    signal = signals.receive_signal(agent=builders.an_agent(), told=told()).signal
+    signal = external_signals.receive_signal(agent=builders.an_agent(), told=told()).signal
     Signal.objects.filter(pk=signal.pk).update(keep_until=clock.now())
     return signal
 
 
-@verb("reviewqueue.dead_letters._keep_letter", then="not_found", swept=True)
+@verb("reviewqueue.queries.dead_letters._keep_letter", then="not_found", swept=True)
 def a_dead_letter_is_kept_longer_and_wakes_its_wait() -> Act:
     ops, signal = builders.a_person("ops@example.org", "operators"), a_dead_letter()
     builders.a_waiting_interrupt(an_event())
     return lambda: dead_letters.keep_longer(ops, signal.public_id, reason="the order was late")
 
 
-@verb("reviewqueue.dead_letters.dismiss", then="not_found")
+@verb("reviewqueue.queries.dead_letters.dismiss", then="not_found")
 def a_dead_letter_is_dismissed() -> Act:
     ops, signal = builders.a_person("ops@example.org", "operators"), a_dead_letter()
     return lambda: dead_letters.dismiss(ops, signal.public_id, reason="sent twice")
@@ -222,42 +227,42 @@ def a_dead_letter_is_dismissed() -> Act:
 # --- around an answer -------------------------------------------------------------------------------------------------
 
 
-@verb("reviewqueue.desk.claim", another=True)  # pressed again it is claimed for longer, and noted
+@verb("reviewqueue.reviewer_actions.claim", another=True)  # pressed again it is claimed for longer, and noted
 def a_person_claims_a_wait() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
-    return lambda: desk.claim(responder=ana, interrupt_id=interrupt.public_id)
+    return lambda: reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
 
 
-@verb("reviewqueue.desk.release")
+@verb("reviewqueue.reviewer_actions.release")
 def a_person_lets_a_wait_go() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
-    desk.claim(responder=ana, interrupt_id=interrupt.public_id)
-    return lambda: desk.release(responder=ana, interrupt_id=interrupt.public_id)
+    reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
+    return lambda: reviewer_actions.release(responder=ana, interrupt_id=interrupt.public_id)
 
 
-@verb("reviewqueue.desk.assign", another=True)  # the same people again: the same people, noted again
+@verb("reviewqueue.reviewer_actions.assign", another=True)  # the same people again: the same people, noted again
 def a_lead_assigns_a_wait() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
     lea = builders.a_person("lea@example.org", "engineering-leads")
-    desk.claim(responder=builders.a_reviewer("ben@example.org"), interrupt_id=interrupt.public_id)
-    return lambda: desk.assign(responder=lea, interrupt_id=interrupt.public_id, people=[ana])
+    reviewer_actions.claim(responder=builders.a_reviewer("ben@example.org"), interrupt_id=interrupt.public_id)
+    return lambda: reviewer_actions.assign(responder=lea, interrupt_id=interrupt.public_id, people=[ana])
 
 
-@verb("reviewqueue.desk.extend", another=True)  # an hour more, and an hour more
+@verb("reviewqueue.reviewer_actions.extend", another=True)  # an hour more, and an hour more
 def a_lead_gives_a_wait_more_time() -> Act:
     interrupt = builders.a_waiting_interrupt()
     lea = builders.a_person("lea@example.org", "engineering-leads")
-    return lambda: desk.extend(responder=lea, interrupt_id=interrupt.public_id, by=timedelta(hours=1))
+    return lambda: reviewer_actions.extend(responder=lea, interrupt_id=interrupt.public_id, by=timedelta(hours=1))
 
 
-@verb("reviewqueue.desk.comment", another=True)
+@verb("reviewqueue.reviewer_actions.comment", another=True)
 def a_person_says_something_to_the_others() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
-    return lambda: desk.comment(responder=ana, interrupt_id=interrupt.public_id, text="Looks dear to me.")
+    return lambda: reviewer_actions.comment(responder=ana, interrupt_id=interrupt.public_id, text="Looks dear to me.")
 
 
-@verb("reviewqueue.typed_answers.save_typed_answer")
+@verb("reviewqueue.drafts.save_typed_answer")
 def what_a_person_types_is_kept() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
     words = {"person": ana, "interrupt_id": interrupt.public_id, "form": "verdict=approve"}
-    return lambda: typed_answers.save_typed_answer(**words)
+    return lambda: drafts.save_typed_answer(**words)

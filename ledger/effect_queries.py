@@ -1,0 +1,270 @@
+"""What the ledger says of a run's effects: reads only, for whoever goes on, holds, ends or looks.
+
+Called by ``runs`` and by the pages. Nothing here locks or changes a row; ``effects`` does both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Case, Count, Exists, OuterRef, Q, QuerySet, Value, When
+from django.db.models.functions import Coalesce, Length
+
+from ledger import prepared_queries
+from ledger.exact_json import unless_longer
+from ledger.models import Effect, Order
+from ledger.prepared_queries import Compiled, Given
+from ledger.states import OPEN, EffectStatus, InFlight, On, Repeat
+
+LONGEST_IN_A_ROW = 16_000  # characters of a call or a receipt
+#: The limits of what a claim lists: effects, and characters of their receipts together.
+MOST_CONSULTED = 100
+RECEIPTS_CONSULTED = 256 * 1024
+
+
+def effects_of(scope: str) -> QuerySet[Effect]:
+    """Return the query for every effect of a run, and of an undo also the effect that it undoes, for a paged list."""
+    found = Effect.objects.filter(scope=scope).select_related("undoes").defer("call", "probe", "compensation")
+    return found.defer(*_OF_THE_UNDONE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consulted:
+    """A run's effects in the order in which they were first begun. ``is_whole``: the run has no other effects."""
+
+    effects: list[Effect]
+    is_whole: bool
+
+
+def consult(scope: str) -> Consulted:
+    """Return the effects that a worker reads before it continues, without their calls.
+
+    Open effects are chosen first, then the newest, up to ``MOST_CONSULTED``. A settled effect is left out if its receipt is
+    longer than ``LONGEST_IN_A_ROW`` or exceeds what is left of ``RECEIPTS_CONSULTED``: without its receipt it would look
+    like an effect that got none.
+    """
+    found = _OF_A_RUN.all(scope=scope)
+    shown, room = [], RECEIPTS_CONSULTED
+    for effect in found[:MOST_CONSULTED]:
+        effect.receipt = effect.row_receipt
+        is_cut = effect.receipt_length > LONGEST_IN_A_ROW
+        if effect.status in OPEN or (not is_cut and effect.receipt_length <= room):
+            shown.append(effect)
+            room -= 0 if is_cut else effect.receipt_length
+    return Consulted(effects=sorted(shown, key=lambda effect: effect.pk), is_whole=len(shown) == len(found))
+
+
+def spent_permits(consulted: Consulted, permits: Iterable[str], *, statuses: Collection[str]) -> set[str]:
+    """Return the ids of permits whose effect is in one of these states, at least those that are in ``permits``."""
+    if consulted.is_whole:
+        return {str(effect.permit_ref) for effect in consulted.effects if effect.status in statuses}
+    spent = Effect.objects.filter(permit_ref__in=set(permits), status__in=statuses)
+    return {str(ref) for ref in spent.values_list("permit_ref", flat=True)}
+
+
+_OF_THE_UNDONE = ("undoes__call", "undoes__receipt", "undoes__probe", "undoes__compensation", "undoes__error")
+
+
+def _newest_of_a_run() -> QuerySet[Effect]:
+    settled = Case(When(status__in=sorted(OPEN), then=Value(0)), default=Value(1))
+    found = Effect.objects.filter(scope=prepared_queries.text("scope")).select_related("undoes")
+    found = found.defer("call", "receipt", "probe", "compensation", *_OF_THE_UNDONE)
+    receipts = {name: _IN_A_ROW[name] for name in ("row_receipt", "receipt_length")}
+    return found.annotate(**receipts).order_by(settled, "-id")[: MOST_CONSULTED + 1]
+
+
+_OF_A_RUN = Compiled(_newest_of_a_run)
+
+
+def effects_to_choose(scope: str) -> list[Effect]:
+    """Return the failed and compensated effects, for which a restart needs a choice, without calls and receipts."""
+    found = Effect.objects.filter(scope=scope, undoes=None, status__in=[EffectStatus.FAILED, EffectStatus.COMPENSATED])
+    return list(found.defer("call", "receipt", "probe", "error", "compensation").order_by("id"))
+
+
+def newest_effects(scope: str, *, limit: int, before: int | None = None) -> list[Effect]:
+    """Return a run's newest effects, or the newest before one, newest first, for a page.
+
+    A call or receipt that is too long for a row is left out: ``row_call`` and ``row_receipt`` are ``None`` there.
+    """
+    found = Effect.objects.filter(scope=scope).select_related("owner", "undoes")
+    found = found.defer("call", "receipt", "probe", "compensation", "undoes__call", "undoes__receipt", "undoes__probe")
+    if before is not None:
+        found = found.filter(pk__lt=before)
+    return list(found.annotate(**_IN_A_ROW).order_by("-id")[:limit])
+
+
+_IN_A_ROW: dict[str, Any] = {
+    "row_call": unless_longer("call", LONGEST_IN_A_ROW),
+    "row_receipt": unless_longer("receipt", LONGEST_IN_A_ROW),
+    "receipt_length": Length("receipt"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EffectCounts:
+    """How many effects a run has by status, and how many of the applied ones a cancel compensates."""
+
+    statuses: dict[str, int]
+    applied: int  # that undo nothing themselves
+    compensated_on_cancel: int
+
+    @property
+    def total(self) -> int:
+        return sum(self.statuses.values())
+
+
+def count_effects(scope: str) -> EffectCounts:
+    """Count a run's effects in one grouped statement, so that no effect is read."""
+    grouped = (
+        Effect.objects.filter(scope=scope)
+        .order_by()
+        .annotate(
+            undoes_nothing=Q(undoes__isnull=True), may_undo=Q(compensation__isnull=False, undo_waived_by__isnull=True)
+        )
+    )
+    rows = grouped.values_list("status", "undoes_nothing", "may_undo", "compensate_on").annotate(number=Count("pk"))
+    statuses: Counter[str] = Counter()
+    applied = compensated = 0
+    for status, undoes_nothing, may_undo, ends, number in rows:
+        statuses[status] += number
+        if status == EffectStatus.APPLIED and undoes_nothing:
+            applied += number
+            compensated += number if may_undo and On.CANCEL in ends else 0
+    return EffectCounts(statuses=dict(statuses), applied=applied, compensated_on_cancel=compensated)
+
+
+def open_effects(scope: str) -> list[Effect]:
+    """Return the run's effects that are under way or in doubt."""
+    return list(Effect.objects.filter(scope=scope, status__in=sorted(OPEN)).select_related("owner").order_by("id"))
+
+
+def intended_effects(scope: str) -> list[Effect]:
+    """Return the run's effects that are under way: begun, and no word of their outcome yet."""
+    return list(Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED).order_by("id"))
+
+
+def keys_under_way(scope: str) -> set[str]:
+    """Return the keys of the run's effects that are under way."""
+    return {key for (key,) in _UNDER_WAY.all(scope=scope)}
+
+
+_UNDER_WAY = Compiled(
+    lambda: Effect.objects.filter(scope=prepared_queries.text("scope"), status=EffectStatus.INTENDED).values_list("key")
+)
+
+
+def begun_since(scope: str, moment: datetime, *, consulted: Consulted | None = None) -> bool:
+    """Tell whether an effect that did not fail was begun at that time or later.
+
+    ``consulted``: the run's effects that were read already; if it is whole, no statement is executed.
+    """
+    if consulted is not None and consulted.is_whole:
+        return any(
+            effect.status != EffectStatus.FAILED and (effect.begun_at or effect.created_at) >= moment
+            for effect in consulted.effects
+        )
+    begun = Effect.objects.alias(begun=Coalesce("begun_at", "created_at")).filter(scope=scope, begun__gte=moment)
+    return begun.exclude(status=EffectStatus.FAILED).exists()
+
+
+def any_begun_under(scope: str, fence: int) -> bool:
+    """Tell whether an effect of the run was begun under the lease with this fence."""
+    return Effect.objects.filter(scope=scope, fence=fence).exists()
+
+
+def outcomes_of(scopes: Iterable[str]) -> dict[str, dict[str, int]]:
+    """Return how many effects of each of these runs stand how, those that take others back apart, in one statement."""
+    counted = Effect.objects.filter(scope__in=set(scopes), undoes=None).values_list("scope", "status").order_by()
+    found: dict[str, dict[str, int]] = {}
+    for scope, status, number in counted.annotate(number=Count("pk")):
+        found.setdefault(scope, {})[status] = number
+    return found
+
+
+def any_open(scope: str) -> bool:
+    """Tell whether an effect of the run is under way or in doubt; most runs end with none."""
+    return bool(_ANY_OPEN.all(scope=scope))
+
+
+_ANY_OPEN = Compiled(
+    lambda: Effect.objects.filter(scope=prepared_queries.text("scope"), status__in=sorted(OPEN)).values_list("pk")[:1]
+)
+
+
+def unsettled_effects(scope: str) -> list[Effect]:
+    """Return the run's open effects that somebody has to speak for before it ends: all but those that do no harm, and
+    those that were let be and would not be taken back.
+
+    An unknown undo that may be sent twice, or that a person ordered again, is no question: the next worker does it again.
+    """
+    opened = [effect for effect in open_effects(scope) if not _is_let_be(effect)]
+    if not opened:
+        return []
+    ordered = {*Order.objects.filter(effect__in=opened, used_by_attempt__isnull=True).values_list("effect", flat=True)}
+    return [effect for effect in opened if not (effect.undoes_id and _may_be_sent_again(effect, ordered))]
+
+
+def _is_let_be(effect: Effect) -> bool:
+    abandoned = effect.status == EffectStatus.UNKNOWN and effect.in_flight == InFlight.ABANDON
+    return effect.repeat == Repeat.HARMLESS or (abandoned and effect.compensation is None)
+
+
+def effects_left_open(scope: str) -> list[str]:
+    """Return the keys that keep a run from being done: under way, or unknown and not let be."""
+    return sorted(
+        effect.key
+        for effect in open_effects(scope)
+        if effect.status == EffectStatus.INTENDED or effect.in_flight != InFlight.ABANDON
+    )
+
+
+def effects_to_cancel(scope: str) -> list[str]:
+    """Return the keys under way for which a cancel call was asked."""
+    asked = Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED, cancel_asked_at__isnull=False)
+    return list(asked.order_by("id").values_list("key", flat=True))
+
+
+def unstable_effects(scope: str, *, since: datetime) -> list[Effect]:
+    """Return the effects begun since then that may have happened, and that a second run of the step would not know."""
+    begun = Effect.objects.filter(scope=scope, stable_key=False, undoes__isnull=True, begun_at__gt=since)
+    return list(begun.exclude(status=EffectStatus.FAILED).select_related("owner").order_by("id"))
+
+
+def _may_be_sent_again(effect: Effect, ordered: set[int]) -> bool:
+    return effect.status == EffectStatus.UNKNOWN and (effect.repeat != Repeat.NEVER or effect.pk in ordered)
+
+
+def effects_in_question(scope: str) -> list[Effect]:
+    """Return the unknown effects that hold the run back: not to be repeated, and nobody ordered them again."""
+    ordered = Order.objects.filter(effect=OuterRef("pk"), used_by_attempt__isnull=True)
+    unknown = Effect.objects.filter(~Exists(ordered), scope=scope, status=EffectStatus.UNKNOWN, repeat=Repeat.NEVER)
+    unknown = unknown.exclude(in_flight=InFlight.ABANDON)
+    return list(unknown.select_related("owner").order_by("id"))
+
+
+def query_in_question(scope: str | Given) -> QuerySet[Effect, tuple[int]]:
+    """Return the query for the run's effects that are under way, or unknown and not to be repeated; not asked yet."""
+    unknown = Q(status=EffectStatus.UNKNOWN, repeat=Repeat.NEVER, in_flight__in=[InFlight.AWAIT, InFlight.CANCEL])
+    return Effect.objects.filter(Q(status=EffectStatus.INTENDED) | unknown, scope=scope).values_list("pk")
+
+
+def any_in_question(scope: str) -> bool:
+    """Tell, in one statement, whether there is such an effect."""
+    return query_in_question(scope).exists()
+
+
+def compensated_since(scope: str, moment: datetime) -> list[str]:
+    """Return the keys of the run's effects that were taken back after ``moment``."""
+    taken_back = Effect.objects.filter(scope=scope, status=EffectStatus.COMPENSATED, changed_at__gt=moment)
+    return list(taken_back.order_by("id").values_list("key", flat=True))
+
+
+def overdue_scopes(*, before: datetime, limit: int) -> list[str]:
+    """Return runs with an awaited effect whose time is over; a hint for the sweep, asked again under each lock."""
+    awaited = Effect.objects.filter(status=EffectStatus.INTENDED, settle_by__lte=before).order_by("settle_by")
+    return list(dict.fromkeys(awaited.values_list("scope", flat=True)[:limit]))

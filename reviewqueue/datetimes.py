@@ -1,0 +1,44 @@
+"""Times and durations on the wire: RFC 3339 with an offset, ISO 8601 durations of days down to seconds.
+
+Times are those of ``ledger.datetimes``. Durations are strict on the way in: no month or year (how long is one?). On the way
+out times are always UTC with six digits and `Z`.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from ledger.datetimes import NotATime, moment_text, parse_moment
+
+__all__ = ["NotATime", "duration_text", "moment_text", "parse_duration", "parse_moment"]
+
+_DURATION = re.compile(
+    r"P(?:([0-9]{1,9})D)?(?:T(?=[0-9])(?:([0-9]{1,9})H)?(?:([0-9]{1,9})M)?(?:([0-9]{1,9})(?:\.([0-9]{1,6}))?S)?)?"
+)
+
+
+def parse_duration(text: str) -> timedelta:
+    """Return the length of an ISO 8601 duration such as `P1DT12H`; longer than nothing. Raises ``NotATime``."""
+    found = _DURATION.fullmatch(text)
+    if found is None or text == "P":
+        raise NotATime("is not a duration: write P2D, PT36H or PT90S")
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[:4])
+    microseconds = int((found.group(5) or "0").ljust(6, "0"))
+    try:
+        length = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds, microseconds=microseconds)
+    except OverflowError:
+        raise NotATime("is longer than any plan") from None
+    if not length:
+        raise NotATime("is no time at all")
+    return length
+
+
+def duration_text(length: timedelta) -> str:
+    """Return a duration as it is written in replies: `PT15M`, `P2D`."""
+    hours, minutes, seconds = length.seconds // 3600, length.seconds % 3600 // 60, length.seconds % 60
+    fraction = f".{length.microseconds:06d}".rstrip("0") if length.microseconds else ""
+    parts = [(f"{hours}", "H"), (f"{minutes}", "M"), (f"{seconds}{fraction}", "S")]
+    time = "".join(number + unit for number, unit in parts if number != "0")
+    days = f"{length.days}D" if length.days else ""
+    return f"P{days}" + (f"T{time}" if time or not days else "") + ("0S" if not time and not days else "")

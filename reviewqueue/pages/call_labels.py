@@ -1,0 +1,190 @@
+"""A stored call in words: the sentence that the agent's owner wrote for it, filled in by us from the call itself.
+
+Called by pages for titles, for the panel of what will happen, for rows. A sentence (``CallLabel``) holds ``{argument}``
+places; every place is filled with the stored value, drawn with hidden characters in sight and marked off from the owner's
+words. Without a label there is the call's name and its arguments. Nothing an agent wrote about its call is read here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from reviewqueue.pages.schema_forms import Field, Form
+from reviewqueue.pages.schema_forms.fields import Group, Node
+from reviewqueue.text import hidden_characters
+from reviewqueue.text.agent_text import num
+from reviewqueue.text.json_values import Argument, is_amount
+from runs.models import CallLabel
+
+SHOWN_IN_A_SENTENCE = 60
+SHOWN_IN_A_TITLE = 30
+ARGUMENTS_IN_A_TITLE = 3
+
+_PLACE = re.compile(r"\{([^{}]+)\}")
+_MARK_AFTER = re.compile(r"[:,.;!?)]+")
+_UNIT_AFTER = re.compile(r"\s?(?:[A-Z]{3}\b|%|[€$£])")
+
+#: The labels of some calls, by agent and call name.
+Labels = Mapping[tuple[int, str], CallLabel]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallWords:
+    """A call in words. ``sentence`` and ``short`` are HTML, ``plain`` is for places that take none."""
+
+    name: str
+    sentence: SafeString
+    short: SafeString
+    plain: str
+    arguments: tuple[Argument, ...]
+    is_labelled: bool
+
+
+def labels_of(calls: Iterable[tuple[int, Mapping[str, Any] | None]]) -> Labels:
+    """Return the labels for pairs of agent and call, with one query."""
+    wanted = {(agent_id, str(call["name"])) for agent_id, call in calls if call is not None}
+    if not wanted:
+        return {}
+    agents, names = {agent_id for agent_id, _ in wanted}, {name for _, name in wanted}
+    labels = CallLabel.objects.filter(agent__in=agents, name__in=names)
+    return {(label.agent_id, label.name): label for label in labels}
+
+
+def describe_call(call: Mapping[str, Any], label: CallLabel | None) -> CallWords:
+    """Return the words for a call (``{"name", "arguments"}``), by its owner's label or without one."""
+    given = call.get("arguments")
+    values: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+    told: Mapping[str, Any] = label.arguments if label is not None and isinstance(label.arguments, dict) else {}
+    arguments = tuple(_argument(name, value, told.get(name)) for name, value in values.items())
+    name = str(call["name"])
+    if label is None:
+        return _unlabelled(name, arguments)
+    by_name = {argument.name: argument for argument in arguments}
+    sentence, plain = _filled(label.sentence, by_name)
+    short, _ = _filled(_beginning(label.sentence), by_name)
+    return CallWords(name=name, sentence=sentence, short=short, plain=plain, arguments=arguments, is_labelled=True)
+
+
+def describe_in_a_row(name: str, call: Mapping[str, Any] | None, labels: Labels, *, agent_id: int) -> CallWords:
+    """Return the words for a call in a list; of one that is too long to be read for a row (``None``) only the name."""
+    if call is not None:
+        return describe_call(call, labels.get((agent_id, name)))
+    called = format_html("<code>{}</code>", hidden_characters.seen(name, one_line=True)) if name else "A call"
+    sentence = format_html("{}, too long for a list", called)
+    plain = f"{hidden_characters.seen_plain(name) or 'A call'}, too long for a list"
+    return CallWords(name=name, sentence=sentence, short=sentence, plain=plain, arguments=(), is_labelled=False)
+
+
+def labelled(form: Form, call: CallWords) -> Form:
+    """Return the form of a call's arguments with the owner's words beside the fields; a field of an amount stays one."""
+    if not isinstance(form.root, Group):
+        return form
+    told = {argument.name: argument for argument in call.arguments}
+    members = {name: _with_words(node, told.get(name)) for name, node in form.root.members.items()}
+    return replace(form, root=replace(form.root, members=members))
+
+
+def _with_words(node: Node, told: Argument | None) -> Node:
+    if told is None or not isinstance(node, Field):
+        return node
+    return replace(node, owner_label=told.label, unit=told.unit if told.is_amount else "")
+
+
+def _argument(name: str, value: Any, told: Any) -> Argument:
+    words = told if isinstance(told, Mapping) else {"label": told or ""}
+    return Argument(name=name, label=str(words.get("label") or ""), unit=str(words.get("unit") or ""), value=value)
+
+
+def _unlabelled(name: str, arguments: tuple[Argument, ...]) -> CallWords:
+    count = f"{len(arguments)} argument{'' if len(arguments) == 1 else 's'}"
+    called = format_html("<code>{}</code>", hidden_characters.seen(name, one_line=True))
+    first = arguments[:ARGUMENTS_IN_A_TITLE]
+    more = len(arguments) > ARGUMENTS_IN_A_TITLE
+    marks = ["," if more or at + 1 < len(first) else "" for at in range(len(first))]
+    shown = [
+        f"<code>{_short_name(it.name)}</code> {_glued(_in_words(it, at_most=SHOWN_IN_A_TITLE), mark)}"
+        for it, mark in zip(first, marks, strict=True)
+    ]
+    told = mark_safe(" ".join([*shown, *(["…"] if more else [])]))  # noqa: S308  each part was escaped when it was drawn
+    return CallWords(
+        name=name,
+        sentence=format_html("{}: {}", called, told) if shown else format_html("{}, without arguments", called),
+        short=format_html("Call {}", called),
+        plain=f"Call {hidden_characters.seen_plain(name)}, {count}",
+        arguments=arguments,
+        is_labelled=False,
+    )
+
+
+def _short_name(name: str) -> SafeString:
+    cut = name[:SHOWN_IN_A_SENTENCE]
+    return hidden_characters.seen(cut + ("…" if cut != name else ""), one_line=True)
+
+
+def _beginning(sentence: str) -> str:
+    """Return the sentence up to its first place, with the unit that follows it: enough to tell calls apart."""
+    first = _PLACE.search(sentence)
+    if first is None:
+        return sentence
+    unit = _UNIT_AFTER.match(sentence, first.end())
+    return sentence[: unit.end() if unit else first.end()]
+
+
+def _filled(sentence: str, arguments: Mapping[str, Argument]) -> tuple[SafeString, str]:
+    """Return the sentence with its places filled, as HTML and as plain text."""
+    html, plain, at = [], [], 0
+    for place in _PLACE.finditer(sentence):
+        before = sentence[at : place.start()]
+        argument = arguments.get(place[1].strip())
+        mark = _MARK_AFTER.match(sentence, place.end())
+        html += [
+            escape(before),
+            _glued(_in_words(argument) if argument else _missing(place[1]), mark[0] if mark else ""),
+        ]
+        plain += [before, _in_plain_words(argument) if argument else f"[no {place[1]}]", mark[0] if mark else ""]
+        at = mark.end() if mark else place.end()
+    html.append(escape(sentence[at:]))
+    return mark_safe("".join(html)), "".join([*plain, sentence[at:]])  # noqa: S308  every part was escaped
+
+
+def _glued(value: SafeString, mark: str) -> SafeString:
+    """Return a value with the mark that follows it, so that no line begins with the mark."""
+    return format_html('<span class="glued">{}{}</span>', value, mark) if mark else value
+
+
+def _missing(name: str) -> SafeString:
+    return format_html('<span class="seen">no {}</span>', name)
+
+
+def _in_words(argument: Argument, *, at_most: int = SHOWN_IN_A_SENTENCE) -> SafeString:
+    """Return the value for a sentence: short, marked off, whole below in the list of arguments."""
+    value = argument.value
+    if is_amount(value) and (argument.unit or not isinstance(value, str)):
+        return format_html('<span class="arg">{}</span>', num(value))
+    text = value if isinstance(value, str) else _amount_of_parts(value)
+    cut = text[:at_most]
+    rest = format_html('<span class="seen calm">{} more</span>', len(text) - len(cut)) if cut != text else ""
+    return format_html(
+        '<span class="arg">{}{}</span>', hidden_characters.seen(cut, one_line=True) if cut else "“”", rest
+    )
+
+
+def _in_plain_words(argument: Argument) -> str:
+    text = argument.value if isinstance(argument.value, str) else _amount_of_parts(argument.value)
+    return hidden_characters.seen_plain(text[:SHOWN_IN_A_SENTENCE]) + ("…" if len(text) > SHOWN_IN_A_SENTENCE else "")
+
+
+def _amount_of_parts(value: Any) -> str:
+    if isinstance(value, list):
+        return f"{len(value)} entries" if len(value) != 1 else "1 entry"
+    if isinstance(value, Mapping):
+        return f"{len(value)} members" if len(value) != 1 else "1 member"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "nothing" if value is None else str(value)

@@ -1,0 +1,247 @@
+"""The inbox as its page draws it: rows in words, grouped by risk, and the links and filters beside it.
+
+Called by ``views``. A row's title is made by us from the stored call; the agent's own title stands second, quoted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib.auth.models import AbstractUser
+from django.utils.safestring import SafeString
+
+from reviewqueue.pages import code_labels
+from reviewqueue.pages.call_labels import Labels, describe_call, labels_of
+from reviewqueue.pages.inbox.bulk_eligibility import why_alone
+from reviewqueue.pages.inbox.empty_states import VIEW_NAMES, empty_list
+from reviewqueue.pages.inbox.list_request import ListAsked, address
+from reviewqueue.pages.interrupt.interrupt_context import asked_in_a_row
+from reviewqueue.queries import inbox
+from reviewqueue.queries.inbox import OPEN_VIEWS, Slice
+from reviewqueue.queries.inbox_counts import Counts, count_waits
+from reviewqueue.queries.inbox_filters import Filters
+from reviewqueue.text.hidden_characters import Warnings, warnings_in
+from reviewqueue.text.json_values import Argument
+from runs.models import Decision, Interrupt
+from runs.states import DecisionStatus, Kind, Risk
+from runs.votes import Tally, tallies
+
+_VOTED = "You have approved it; others have to join."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownRow:
+    """One row of the inbox."""
+
+    interrupt: Interrupt
+    title: SafeString
+    plain: str
+    arguments: tuple[Argument, ...]
+    call_arguments: Mapping[str, Any]
+    amount: Argument | None
+    is_in_title: bool
+    then: str
+    changed_facts: int
+    warnings: Warnings
+    is_held: bool
+    is_stuck: bool
+    is_mine: bool
+    is_open: bool
+    may_claim: bool
+    why_alone: str
+    votes: Tally | None
+    has_voted: bool
+    ended: tuple[str, str]
+    decided_by: str
+    verdict: str
+    decision_id: str
+    decision: Decision | None
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Say whether a change has overtaken the answer: it counts no more."""
+        return self.decision is not None and self.decision.status == DecisionStatus.OVERTAKEN
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """The rows of one risk; ``count`` is of the whole list, not of this page."""
+
+    risk: str
+    count: str
+    first_ends: datetime | None
+    rows: list[ShownRow]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """A list that can be opened, and how long it is."""
+
+    words: str
+    url: str
+    count: str
+    is_current: bool
+
+
+def inbox_context(reader: AbstractUser, asked_for: ListAsked, *, now: datetime) -> dict[str, Any]:
+    """Return everything the inbox shows."""
+    view, filters = asked_for.view, asked_for.filters
+    counts = count_waits(reader, view=view, filters=filters, now=now)
+    found = inbox.list_waits(reader, view=view, filters=filters, after=asked_for.after, now=now)
+    return list_words(found, counts, asked_for) | {
+        "section": "inbox",
+        "now": now,
+        "inbox_count": counts.shown_open,
+        "asked": asked_for,
+        "list": asked_for.query(with_place=True),
+        "onward": f"?{urlencode({'list': asked_for.query()})}" if asked_for.query() else "",
+        "here": address(view, filters, asked_for.after),
+        "found": found,
+        "groups": inbox_groups(found, counts, asked_for, reader=reader, now=now),
+        "halts": inbox.open_halts_over(found.rows),
+        "links": view_links(counts, asked_for),
+        "choices": list_choices(counts, filters),
+        "empty": None if found.rows else empty_list(reader, counts, asked_for, continued=found.continued),
+    }
+
+
+def inbox_groups(
+    found: Slice, counts: Counts, asked_for: ListAsked, *, reader: AbstractUser, now: datetime
+) -> list[Group]:
+    """Return the rows, grouped by risk where the list is sorted by it."""
+    view = asked_for.view
+    rows = shown_rows(found.rows, reader=reader, now=now)
+    if view not in OPEN_VIEWS:
+        return [Group(risk="", count="", first_ends=None, rows=rows)] if rows else []
+    groups: list[Group] = []
+    for risk, of_risk in groupby(rows, key=lambda row: row.interrupt.risk):
+        inside = list(of_risk)
+        starts_here = not found.continued or bool(groups)
+        groups.append(
+            Group(
+                risk=risk,
+                count=str(counts.of_risk(view, risk)) if view not in counts.more else "",
+                first_ends=inside[0].interrupt.deadline if starts_here else None,
+                rows=inside,
+            )
+        )
+    return groups
+
+
+def shown_rows(rows: list[inbox.Row], *, reader: AbstractUser, now: datetime) -> list[ShownRow]:
+    """Return rows in words."""
+    labels = labels_of((row.interrupt.agent_id, row.proposal) for row in rows)
+    votes = tallies(row.interrupt for row in rows if row.interrupt.closed_at is None)
+    return [_row(row, labels, votes.get(row.interrupt.pk), reader=reader, now=now) for row in rows]
+
+
+def _row(row: inbox.Row, labels: Labels, votes: Tally | None, *, reader: AbstractUser, now: datetime) -> ShownRow:
+    it = row.interrupt
+    decision = row.decision
+    by = decision.by if decision is not None else None
+    label, call = None, None
+    if it.kind == Kind.APPROVAL and row.proposal is not None:
+        label = labels.get((it.agent_id, str(row.proposal["name"])))
+        call = describe_call(row.proposal, label)
+    title, plain = asked_in_a_row(it, None, labels) if call is None else (call.sentence, call.plain)
+    arguments = call.arguments if call is not None else ()
+    # The first argument that the owner's label gives a unit is the one for the column of amounts.
+    amount = next((argument for argument in arguments if argument.is_amount), None) if label is not None else None
+    is_mine = it.claimed_by_id == reader.pk
+    has_voted = votes is not None and votes.includes(reader)
+    return ShownRow(
+        interrupt=it,
+        title=title,
+        plain=plain,
+        arguments=arguments,
+        call_arguments={} if row.proposal is None else row.proposal["arguments"],
+        amount=amount,
+        is_in_title=amount is not None and label is not None and f"{{{amount.name}}}" in label.sentence,
+        then=code_labels.then_what(it),
+        changed_facts=row.changed_facts,
+        warnings=warnings_in([it.title, row.proposal]),
+        is_held=row.is_held,
+        is_stuck=row.is_stuck,
+        is_mine=is_mine,
+        is_open=it.closed_at is None,
+        may_claim=row.may_decide and (is_mine or not row.is_held),
+        why_alone=_VOTED if has_voted else why_alone(row, reader, now=now),
+        votes=votes,
+        has_voted=has_voted,
+        ended=code_labels.closed_words(it),
+        decided_by="" if decision is None else "by default" if by is None else by.get_full_name() or by.get_username(),
+        verdict="" if decision is None else code_labels.VERDICT_DONE.get(decision.verdict, "answered"),
+        decision_id="" if decision is None else decision.public_id,
+        decision=decision,
+    )
+
+
+def list_words(found: Slice, counts: Counts, asked_for: ListAsked) -> dict[str, str]:
+    """Return what stands around the list: its name, its length, its order, the ways to its other pages."""
+    view, filters = asked_for.view, asked_for.filters
+    in_queue = f" in {code_labels.queue_title(filters.queue)}" if filters.queue else ""
+    return {
+        "heading": f"{VIEW_NAMES[view]}{in_queue}",
+        "count": counts.shown(view),
+        "order": "highest risk first, then least time left" if view in OPEN_VIEWS else "the last one first",
+        "next_url": address(view, filters, found.next) if found.next else "",
+        "first_url": address(view, filters),
+        "without_url": address(view) if filters.any or asked_for.typed else "",
+    }
+
+
+def view_links(counts: Counts, asked_for: ListAsked) -> dict[str, list[Link]]:
+    """Return the links to the views, and to each queue with something open; the other filters stay on."""
+    view, filters = asked_for.view, asked_for.filters
+    views = [
+        Link(words=words, url=address(of, filters), count=counts.shown(of), is_current=of == view)
+        for of, words in VIEW_NAMES.items()
+    ]
+    queues = [
+        Link(
+            words=code_labels.queue_title(slug) if slug else "Any queue",
+            url=address(view, filters.but(queue=slug)),
+            count=counts.shown(view, slug) if view in OPEN_VIEWS else "",
+            is_current=slug == filters.queue,
+        )
+        for slug in ("", *counts.choices.queues)
+    ]
+    return {"views": views, "queues": queues if len(queues) > 2 or filters.queue else []}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """One filter to choose from: its name in the address, its words, what can be chosen."""
+
+    name: str
+    words: str
+    options: tuple[tuple[str, str], ...]
+    chosen: str
+
+
+def list_choices(counts: Counts, filters: Filters) -> list[Choice]:
+    """Return the filters; what is chosen can be seen even where nothing has it any more."""
+    offered = (
+        ("risk", "Any risk", filters.risk, [(str(risk), f"{risk.label} risk") for risk in Risk]),
+        (
+            "queue",
+            "Any queue",
+            filters.queue,
+            [(slug, code_labels.queue_title(slug)) for slug in counts.choices.queues],
+        ),
+        ("reason", "Any reason", filters.reason, [(reason, reason) for reason in counts.choices.reasons]),
+        ("agent", "Any agent", filters.agent, [(slug, slug) for slug in counts.choices.agents]),
+    )
+    return [
+        Choice(name=name, words=words, options=tuple(dict([*found, *_also(chosen, found)]).items()), chosen=chosen)
+        for name, words, chosen, found in offered
+    ]
+
+
+def _also(chosen: str, found: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(chosen, chosen)] if chosen and chosen not in dict(found) else []

@@ -1,0 +1,267 @@
+"""What each plot of the measures says: the finding as its title, the picture, and the same figures as a table.
+
+Called by the page of the measures. Sentences are exact and without praise: nothing is rounded up, and a share is told with
+how many it is of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from django.utils.safestring import SafeString
+
+from reviewqueue.pages.code_labels import queue_title
+from reviewqueue.pages.insights import svg_charts
+from reviewqueue.queries.insights import Insights
+from reviewqueue.queries.insights.quantiles import Quantiles
+from reviewqueue.text.times import MONTHS, in_words
+from runs.states import FINAL, Risk, RunStatus
+
+AGE_WORDS = {
+    "under_1h": ("<1 h", "1 h"),
+    "1h_to_4h": ("1–4 h", "4 h"),
+    "4h_to_8h": ("4–8 h", "8 h"),
+    "8h_to_24h": ("8–24 h", "1 day"),
+    "1d_to_3d": ("1–3 d", "3 days"),
+    "over_3d": (">3 d", ""),
+}
+WHY_REFUSED = {
+    "already_decided": "because somebody was first",
+    "already_voted": "because the same person had voted",
+    "stale_version": "because the question had changed",
+    "input_invalid": "because of their form",
+    "expired": "because they came too late",
+    "withdrawn": "because the agent had taken the question back",
+    "superseded": "because another answer had made them needless",
+    "cancelled": "because the run was ending",
+    "self_review": "because their giver had started the run",
+    "claimed_by_other": "because somebody else held the claim",
+    "not_permitted": "because their giver had not the right",
+}
+SPANS_SHOWN = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """One figure of the page; without a picture there is nothing to draw, and the finding says so."""
+
+    finding: str
+    about: str
+    head: list[str]
+    rows: list[list[str]]
+    picture: SafeString | None
+
+
+def all_plots(found: Insights) -> list[Plot]:
+    """Return the plots in their order on the page."""
+    return [ages(found), queues(found), deciding(found), refusals(found), resumed(found), spared(found)]
+
+
+def ages(found: Insights) -> Plot:
+    """Return how old the open waits are."""
+    bands, number = found.waiting.bands, found.waiting.ages.number
+    soon = sum(ending for _, ending in bands.values())
+    parts = [svg_charts.Part(label=AGE_WORDS[name][0], first=bands[name][0], second=bands[name][1]) for name in bands]
+    return _plot(
+        finding=_age_finding(bands, number),
+        about="waits by age, now",
+        head=["Age", "Waits", "End within 2 h"],
+        rows=[[part.label, f"{part.first}", f"{part.second}"] for part in parts],
+        shapes=svg_charts.columns(parts, axis="age of the wait", legend=f"ends within 2 h: {soon}") if number else None,
+    )
+
+
+def _age_finding(bands: dict[str, tuple[int, int]], number: int) -> str:
+    if not number:
+        return "Nothing waits"
+    waits = "The one open wait is" if number == 1 else f"Most of the {number} open waits are"
+    so_far = 0
+    for name, (count, _) in bands.items():
+        so_far += count
+        if so_far * 2 > number and AGE_WORDS[name][1]:
+            return f"{waits} younger than {AGE_WORDS[name][1]}"
+    if bands["over_3d"][0] * 2 > number:
+        return f"{waits} older than 3 days"
+    return f"Half of the {number} open waits are older than 3 days"
+
+
+def queues(found: Insights) -> Plot:
+    """Return how old the open waits of each queue are, the slowest first."""
+    by_age = sorted(
+        found.waiting.queues.items(), key=lambda entry: (entry[1].p50 or timedelta(), entry[0]), reverse=True
+    )
+    finding = "No queue has an open wait"
+    if by_age:
+        slug, oldest = by_age[0]
+        finding = f"In {queue_title(slug)} half of the open waits are older than {_words(oldest.p50)}"
+        if oldest.number == 1:
+            finding = f"The one open wait of {queue_title(slug)} is {_words(oldest.p50)} old"
+    shown = by_age[:SPANS_SHOWN]
+    more = f", the {SPANS_SHOWN} with the oldest of {len(by_age)} queues" if len(by_age) > SPANS_SHOWN else ""
+    return _plot(
+        finding=finding,
+        about=f"age of open waits by queue, now{more}",
+        head=["Queue", "Open", "10 %", "Median", "90 %", "Oldest"],
+        rows=[[queue_title(slug), f"{lengths.number}", *_row(lengths, longest=True)] for slug, lengths in by_age],
+        shapes=_spans([(queue_title(slug), lengths) for slug, lengths in shown], at_end="90 % under {}"),
+    )
+
+
+def deciding(found: Insights) -> Plot:
+    """Return how long people took, by risk."""
+    risks = found.deciding.risks
+    told = next((risk for risk in (Risk.HIGH, Risk.MEDIUM, Risk.LOW) if risks[risk].number), None)
+    finding = "Nobody decided anything in this time"
+    if told is not None:
+        kind = f"{told}-risk waits"
+        finding = f"Half of the {kind} are decided in {_words(risks[told].p50)}"
+        if risks[told].number == 1:
+            finding = f"The one decided {told}-risk wait took {_words(risks[told].p50)}"
+    lines = [(risk.capitalize(), risks[risk]) for risk in (Risk.HIGH, Risk.MEDIUM, Risk.LOW) if risks[risk].number]
+    return _plot(
+        finding=finding,
+        about=f"time from asked to decided, by risk, {_period(found)}, {found.deciding.lengths.number} decisions",
+        head=["Risk", "Decided", "10 %", "Median", "90 %", "Longest"],
+        rows=[
+            [risk.capitalize(), f"{risks[risk].number}", *_row(risks[risk], longest=True)]
+            for risk in (Risk.HIGH, Risk.MEDIUM, Risk.LOW)
+        ],
+        shapes=_spans(lines, at_end="90 % within {}"),
+    )
+
+
+def refusals(found: Insights) -> Plot:
+    """Return the refused answers by code."""
+    refused = found.refused
+    finding = f"None of {refused.submitted} answers was refused" if refused.submitted else "Nobody answered anything"
+    if refused.total:
+        most = next(iter(refused.codes))[1]
+        why = WHY_REFUSED.get(most, f"as {most}")
+        were = "was" if refused.total == 1 else "were"
+        often = "" if len(refused.codes) == 1 else "most often "
+        finding = f"{refused.total} of {refused.submitted} answers {were} refused, {often}{why}"
+    by_code: dict[str, int] = {}
+    for (_, code), count in refused.codes.items():
+        by_code[code] = by_code.get(code, 0) + count
+    return _plot(
+        finding=finding,
+        about=f"by refusal code, {_period(found)}; none changed a run",
+        head=["Code", "Recorded as", "Refused"],
+        rows=[[code, status, f"{count}"] for (status, code), count in refused.codes.items()],
+        shapes=svg_charts.rows(list(by_code.items()), axis="refused answers") if refused.total else None,
+    )
+
+
+def resumed(found: Insights) -> Plot:
+    """Return how many of the runs that got their answer came through."""
+    runs = found.resumed
+    ended = runs.number(*FINAL)
+    completed = runs.number(RunStatus.COMPLETED)
+    finding = "No run that got its answer has ended"
+    if ended:
+        finding = f"{percent(completed, ended)} of resumed runs came through: {completed} of {ended} that ended"
+    others = [
+        f"{count} {word}"
+        for word in (RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.EXPIRED)
+        if (count := runs.number(word))
+    ]
+    live = runs.number() - ended
+    points: list[tuple[str, float | None]] = []
+    rows = []
+    for cut, part in runs.parts.items():
+        over = sum(part.get(status, 0) for status in FINAL)
+        done = part.get(RunStatus.COMPLETED, 0)
+        points.append((_label(cut, found), done * 100 / over if over else None))
+        counted = [part.get(status, 0) for status in (RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.EXPIRED)]
+        share = percent(done, over) if over else "none ended"
+        rows.append([_label(cut, found), f"{done}", *map(str, counted), f"{sum(part.values()) - over}", share])
+    return _plot(
+        finding=finding,
+        about=f"by {_cut(found)} of the answer’s delivery; {', '.join([*others, f'{live} not ended'])}",
+        head=[_cut(found).capitalize(), "Completed", "Failed", "Cancelled", "Expired", "Not ended", "Share"],
+        rows=rows,
+        shapes=svg_charts.curve(points, axis="% completed of those that ended") if ended else None,
+    )
+
+
+def spared(found: Insights) -> Plot:
+    """Return how much work checkpoints and ledger spared."""
+    kept, redone, skipped = found.spared.totals()
+    finding = "No run was resumed from a checkpoint"
+    if kept + redone:
+        finding = f"{kept} of {kept + redone} steps were not done a second time"
+    parts = list(found.spared.parts.items())
+    last = max((place for place, (_, (k, r, _)) in enumerate(parts) if k + r), default=None)
+    shown = [
+        svg_charts.Part(label=_label(cut, found), first=k, second=r, above=f"{k + r}" if place == last else "")
+        for place, (cut, (k, r, _)) in enumerate(parts)
+    ]
+    return _plot(
+        finding=finding,
+        about=f"steps after a resume, by {_cut(found)}; {_times(skipped, 'effect')} not done again",
+        head=[_cut(found).capitalize(), "Steps kept", "Steps done again", "Effects not done again"],
+        rows=[[_label(cut, found), f"{k}", f"{r}", f"{s}"] for cut, (k, r, s) in parts],
+        shapes=svg_charts.stacks(shown, axis="steps after a resume", legend=("kept", "done again"))
+        if kept + redone
+        else None,
+    )
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def percent(part: int, whole: int) -> str:
+    """Return a share with one decimal, cut off: only all of them are 100 %."""
+    thousandths = part * 1000 // whole
+    return f"{thousandths // 10}.{thousandths % 10} %" if thousandths < 1000 else "100 %"
+
+
+def _plot(
+    *, finding: str, about: str, head: list[str], rows: list[list[str]], shapes: svg_charts.Shapes | None
+) -> Plot:
+    told = "; ".join(", ".join(f"{name} {value}" for name, value in zip(head, row, strict=True)) for row in rows[:8])
+    picture = None if shapes is None else svg_charts.drawing(shapes, label=f"{finding}. {told}")
+    return Plot(finding=finding, about=about, head=head, rows=rows, picture=picture)
+
+
+def _spans(lines: Iterable[tuple[str, Quantiles]], *, at_end: str) -> svg_charts.Shapes | None:
+    drawn = [
+        svg_charts.Span(
+            label=label,
+            p10=lengths.p10,
+            p50=lengths.p50,
+            p90=lengths.p90,
+            at_median=in_words(lengths.p50),
+            at_end=at_end.format(in_words(lengths.p90)),
+        )
+        for label, lengths in lines
+        if lengths.p10 is not None and lengths.p50 is not None and lengths.p90 is not None
+    ]
+    return svg_charts.spans(drawn, axis="bar: 10 % to 90 %; dot: median; logarithmic") if drawn else None
+
+
+def _row(lengths: Quantiles, *, longest: bool) -> list[str]:
+    shown = [lengths.p10, lengths.p50, lengths.p90, *([lengths.longest] if longest else [])]
+    return [_words(length) for length in shown]
+
+
+def _words(length: timedelta | None) -> str:
+    return "none" if length is None else in_words(length)
+
+
+def _times(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def _period(found: Insights) -> str:
+    return f"last {found.scope.days} days"
+
+
+def _cut(found: Insights) -> str:
+    return "week" if found.scope.by_week else "day"
+
+
+def _label(cut: date, found: Insights) -> str:
+    return f"W{cut.isocalendar().week}" if found.scope.by_week else f"{cut.day} {MONTHS[cut.month - 1]}"

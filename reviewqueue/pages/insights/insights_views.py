@@ -1,0 +1,147 @@
+"""The page of the measures, and the same figures as CSV. Both are read-only, over what their reader may see.
+
+Called by ``urls``. What is counted is in ``reviewqueue.queries.insights``; here it is chosen, put into words and drawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from ledger import clock
+from reviewqueue import permissions
+from reviewqueue.pages.code_labels import queue_title
+from reviewqueue.pages.insights.chart_captions import all_plots, percent
+from reviewqueue.pages.rendering import PageRequest, show
+from reviewqueue.queries.insights import Insights, read_insights
+from reviewqueue.queries.insights.csv_export import csv_text, figures_of
+from reviewqueue.queries.insights.scope import PERIODS, Scope, scope_of
+from reviewqueue.text.times import MONTHS, in_words, zone_of
+from runs.models import Agent, Queue
+from runs.states import FINAL, InterruptStatus, RunStatus
+
+DEFAULT_DAYS = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stat:
+    """One figure at the top: what it is, its value, and what puts it into proportion."""
+
+    name: str
+    value: str
+    beside: str
+    is_bad: bool = False
+
+
+@require_safe
+def insights(request: PageRequest) -> HttpResponse:
+    """Show the measures of what the person may see."""
+    scope = _scope(request)
+    found = read_insights(scope)
+    seen_queues = Queue.objects.filter(pk__in=permissions.visible_interrupts(request.user).values("queue"))
+    seen_agents = Agent.objects.filter(pk__in=permissions.visible_runs(request.user).values("agent"))
+    context = {
+        "section": "insights",
+        "now": scope.now,
+        "found": found,
+        "about": _about(scope, _asked(request, "queue"), _asked(request, "agent")),
+        "stats": _stats(found),
+        "plots": all_plots(found),
+        "load": found.load,
+        "days": scope.days,
+        "periods": PERIODS,
+        "queue": _asked(request, "queue"),
+        "agent": _asked(request, "agent"),
+        "queues": [(slug, queue_title(slug)) for slug in _choices(seen_queues, _asked(request, "queue"))],
+        "agents": _choices(seen_agents, _asked(request, "agent")),
+        "query": request.GET.urlencode(),
+    }
+    return show(request, "insights/page.html", context)
+
+
+@require_safe
+def insights_csv(request: PageRequest) -> HttpResponse:
+    """Hand out the same figures as a sheet."""
+    scope = _scope(request)
+    named = f"insights-{scope.now:%Y-%m-%d}-{scope.days}-days.csv"
+    headers = {"Content-Disposition": f'attachment; filename="{named}"'}
+    return HttpResponse(csv_text(figures_of(read_insights(scope))), content_type="text/csv", headers=headers)
+
+
+def _scope(request: PageRequest) -> Scope:
+    asked = request.GET.get("days", "")
+    days = int(asked) if asked in {str(period) for period in PERIODS} else DEFAULT_DAYS
+    waits, runs = permissions.visible_interrupts(request.user), permissions.visible_runs(request.user)
+    queue, agent = _asked(request, "queue"), _asked(request, "agent")
+    return scope_of(waits=waits, runs=runs, days=days, now=clock.now(), queue=queue, agent=agent)
+
+
+def _asked(request: PageRequest, name: str) -> str:
+    """Return a slug of the query; a text that cannot be one would make PostgreSQL stumble and is no filter."""
+    text = request.GET.get(name, "")[:60]
+    return text if text.isascii() and text.replace("-", "").replace("_", "").isalnum() else ""
+
+
+def _choices(rows: QuerySet[Any], asked: str) -> list[str]:
+    slugs = list(rows.order_by("slug").values_list("slug", flat=True))
+    return slugs if not asked or asked in slugs else [*slugs, asked]
+
+
+def _about(scope: Scope, queue: str, agent: str) -> str:
+    """Return what is counted, in one line: "All your queues, 31 Oct to 29 Nov 2026, counted 14:20 CET"."""
+    first, last = scope.since, scope.now.astimezone(scope.since.tzinfo)
+    begins = f"{first.day} {MONTHS[first.month - 1]}" + (f" {first.year}" if first.year != last.year else "")
+    counted = timezone.localtime(scope.now)
+    parts = [queue_title(queue) if queue else "All your queues", *([f"agent {agent}"] if agent else [])]
+    parts.append(f"{begins} to {last.day} {MONTHS[last.month - 1]} {last.year} (days of UTC)")
+    return ", ".join([*parts, f"counted {counted:%H:%M} {zone_of(counted)}"])
+
+
+def _stats(found: Insights) -> list[Stat]:
+    waiting, deciding, ended = found.waiting.ages, found.deciding, found.ended
+    expired = ended.statuses[InterruptStatus.EXPIRED]
+    finished, completed = found.resumed.number(*FINAL), found.resumed.number(RunStatus.COMPLETED)
+    before = f"was {_length(deciding.before.p50)} the {found.scope.days} days before"
+    unknown = found.spared.unknown_now
+    return [
+        Stat(
+            name="Open now",
+            value=f"{waiting.number}",
+            beside=f"oldest {_length(waiting.longest)}" if waiting.number else "nothing waits",
+        ),
+        Stat(
+            name="Median time to decide",
+            value=_length(deciding.lengths.p50),
+            beside=before if deciding.before.number else "nothing to compare with",
+        ),
+        Stat(
+            name="Ended without a person",
+            value=f"{expired}",
+            beside=f"of {ended.total} closed; {ended.by_default} by a default, {ended.escalated} escalated first"
+            if ended.total
+            else "nothing was closed",
+        ),
+        Stat(
+            name="Resumed runs completed",
+            value=percent(completed, finished) if finished else "none yet",
+            beside=f"{completed} of {finished} that ended",
+        ),
+        Stat(
+            name="Effects repeated",
+            value=f"{found.spared.repeated}",
+            beside=f"{unknown} {'outcome' if unknown == 1 else 'outcomes'} unknown, with an owner"
+            if unknown
+            else "no outcome is unknown",
+            is_bad=found.spared.repeated > 0,
+        ),
+    ]
+
+
+def _length(length: timedelta | None) -> str:
+    return "none yet" if length is None else in_words(length)

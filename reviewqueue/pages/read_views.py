@@ -1,0 +1,72 @@
+"""Pages that only show: the inbox, receipts, runs. Their GET changes nothing.
+
+Called by ``urls``. Rows come from ``inbox`` and ``screens``, which ask ``authority`` first; words come from this package.
+"""
+
+from __future__ import annotations
+
+import re
+
+from django.http import HttpResponse
+from django.views.decorators.http import require_safe
+
+from ledger import clock
+from reviewqueue.pages.inbox.inbox_list import inbox_context
+from reviewqueue.pages.inbox.list_navigation import next_wait
+from reviewqueue.pages.inbox.list_request import read_list
+from reviewqueue.pages.live_updates import answer_list
+from reviewqueue.pages.receipt.receipt_context import receipt_context
+from reviewqueue.pages.rendering import PageRequest, foreign_is_missing, show
+from reviewqueue.pages.runs.run_context import run_context, runs_context
+from reviewqueue.queries import page_queries
+from runs.states import RunStatus
+
+_SLUG = re.compile(r"[-a-zA-Z0-9_]{1,60}")
+
+
+@require_safe
+def inbox(request: PageRequest) -> HttpResponse:
+    """List what waits, in order of risk and time left."""
+    now = clock.now()
+    asked = read_list(request.GET)
+    if request.htmx and request.htmx.target == "list":
+        return answer_list(request, asked, now=now)
+    return show(request, "inbox/page.html", inbox_context(request.user, asked, now=now))
+
+
+@require_safe
+@foreign_is_missing
+def receipt(request: PageRequest, decision_id: str) -> HttpResponse:
+    """Show one decision and how far what it allowed has come."""
+    now = clock.now()
+    screen = page_queries.read_receipt(request.user, decision_id)
+    following = next_wait(request, screen.interrupt, now=now)
+    context = receipt_context(screen, following, reader=request.user, now=now)
+    if request.htmx and request.GET.get("so_far") == context["so_far"]:
+        return HttpResponse(status=204)  # nothing moved: nothing is swapped, nothing read out again
+    return show(request, "interrupt/receipt.html", context)
+
+
+@require_safe
+def runs(request: PageRequest) -> HttpResponse:
+    """List the runs that the person may see, or only those that they started."""
+    status, agent = request.GET.get("status", ""), request.GET.get("agent", "")
+    asked = page_queries.RunsAsked(
+        mine=request.GET.get("of") == "me",
+        stranded=request.GET.get("of") == "stranded",
+        status=status if status in RunStatus.values else "",
+        agent=agent if _SLUG.fullmatch(agent) else "",
+    )
+    found = page_queries.list_runs(request.user, asked, after=request.GET.get("after", ""))
+    now = clock.now()
+    return show(request, "run/list.html", runs_context(found, asked, reader=request.user, now=now))
+
+
+@require_safe
+@foreign_is_missing
+def run(request: PageRequest, run_id: str) -> HttpResponse:
+    """Show one run from its start to where it stands."""
+    now = clock.now()
+    asked = {name: request.GET.get(name, "") for name in ("effects", "waits", "events")}
+    screen = page_queries.read_run(request.user, run_id, page_queries.RunPlaces(**asked))
+    return show(request, "run/page.html", run_context(screen, reader=request.user, now=now))

@@ -1,0 +1,41 @@
+"""What a person changed in a call before approving it, in a few words for one line of a story.
+
+Called by ``stories``. The whole comparison stands on the receipt.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from ledger import exact_json
+from reviewqueue.text.hidden_characters import seen
+from reviewqueue.text.json_diff_text import shown_differences
+from runs.call_edits import arguments_seen
+from runs.models import Decision, Interrupt
+from runs.states import Verdict
+
+PLACES_TOLD = 4
+LONGEST_VALUE = 60
+
+
+def edited_in_words(decision: Decision | None, wait: Interrupt | None) -> SafeString | str:
+    """Return which places of the call a person changed, old and new, the first of them."""
+    if decision is None or wait is None or decision.verdict != Verdict.EDIT or wait.proposal is None:
+        return ""
+    found = shown_differences(arguments_seen(wait, decision.state_version), decision.arguments)
+    told = [
+        format_html("<code>{}</code> {} → {}", seen(it.place, one_line=True), _short(it.old), _short(it.new))
+        for it in found[:PLACES_TOLD]
+    ]
+    more = f", and {len(found) - PLACES_TOLD} more" if len(found) > PLACES_TOLD else ""
+    return mark_safe("; ".join(told) + more)  # noqa: S308  every part was escaped
+
+
+def _short(value: Any) -> SafeString | str:
+    if value is exact_json.ABSENT:
+        return "nothing"
+    text = value if isinstance(value, str) else exact_json.dumps(value)
+    return seen(text[:LONGEST_VALUE] + ("…" if len(text) > LONGEST_VALUE else ""), one_line=True)

@@ -1,0 +1,150 @@
+"""Runs as their pages draw them: the status in words, what was done outside, the story from top to bottom.
+
+Called by ``views``. What can be done with a run is in ``levers``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib.auth.models import AbstractUser
+from django.urls import reverse
+from django.utils.safestring import SafeString
+
+from reviewqueue import permissions
+from reviewqueue.pages import code_labels
+from reviewqueue.pages.call_labels import labels_of
+from reviewqueue.pages.interrupt.interrupt_context import asked_in_a_row, shown_effects
+from reviewqueue.pages.runs.run_actions import levers_for
+from reviewqueue.pages.runs.timeline_text import tell
+from reviewqueue.pages.runs.unclaimed_text import told_in_short, unread_in_words
+from reviewqueue.queries.page_queries import RunsAsked, RunScreen, RunsPage
+from runs.hand_backs import handed_back_by
+from runs.models import Run
+from runs.states import ContinuationStatus, InterruptStatus, RunStatus
+from runs.unclaimed_continuations import Unclaimed, find_unclaimed
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownRun:
+    """One run in a list."""
+
+    run: Run
+    word: str
+    icon: str
+    tone: str
+    meaning: str
+    next: str = ""
+    is_stranded: bool = False
+
+
+_CONTINUATION_WORDS: dict[str, str] = {
+    ContinuationStatus.CHECKING: "being checked again",
+    ContinuationStatus.READY: "ready for any free worker",
+    ContinuationStatus.LEASED: "taken by a worker",
+    ContinuationStatus.ACKNOWLEDGED: "went on; the next boundary was reached",
+    ContinuationStatus.VOID: "void",
+}
+
+
+def runs_context(found: RunsPage, asked: RunsAsked, *, reader: AbstractUser, now: datetime) -> dict[str, Any]:
+    """Return everything the list of runs shows."""
+    of = "me" if asked.mine else "stranded" if asked.stranded else ""
+    kept = {"of": of, "status": asked.status, "agent": asked.agent}
+    unclaimed = find_unclaimed(found.runs, now=now)
+    return {
+        "section": "runs",
+        "now": now,
+        "asked": asked,
+        "rows": [_row(run, unclaimed.get(run.pk)) for run in found.runs],
+        "statuses": RunStatus.values,
+        "agents": permissions.agents_of(reader).order_by("slug").values_list("slug", flat=True),
+        "lists": [
+            ("All that I may see", _address(kept | {"of": ""}), not of),
+            ("Started for me", _address(kept | {"of": "me"}), asked.mine),
+            ("Stranded", _address(kept | {"of": "stranded"}), asked.stranded),
+        ],
+        "next_url": _address(kept | {"after": found.next}) if found.next else "",
+        "is_filtered": bool(asked.status or asked.agent),
+    }
+
+
+def _address(asked: dict[str, str]) -> str:
+    words = urlencode({name: value for name, value in asked.items() if value})
+    return reverse("runs") + (f"?{words}" if words else "")
+
+
+def _row(run: Any, unclaimed: Unclaimed | None) -> ShownRun:
+    is_stranded = run.is_stranded or (unclaimed is not None and unclaimed.is_told)
+    return replace(_shown(run), next=_what_is_next(run, unclaimed), is_stranded=is_stranded)
+
+
+def _what_is_next(run: Any, unclaimed: Unclaimed | None) -> str | SafeString:
+    """Return what the run waits for, in a few words: an open question, a worker, whoever settles what holds it."""
+    if run.status == RunStatus.WAITING:
+        return f"{run.open_waits} open question{'' if run.open_waits == 1 else 's'}"
+    if run.is_stranded:
+        return f"{run.handed_back} code versions could not read it" if run.handed_back else "no worker could read it"
+    if run.status == RunStatus.BLOCKED:
+        return f"{run.open_holds} thing{' holds' if run.open_holds == 1 else 's hold'} it"
+    return "" if unclaimed is None else told_in_short(unclaimed)
+
+
+def _shown(run: Run) -> ShownRun:
+    word, icon, tone, meaning = code_labels.RUN_WORDS[run.status]
+    if run.status == "running" and run.pause_asked_at is not None:
+        word, icon, tone, meaning = "pausing", "pause", "warn", "It stops at its next safe point."
+    return ShownRun(run=run, word=word, icon=icon, tone=tone, meaning=meaning)
+
+
+def run_context(screen: RunScreen, *, reader: AbstractUser, now: datetime) -> dict[str, Any]:
+    """Return everything the page of a run shows."""
+    run = screen.run
+    calls = [(run.agent_id, effect.row_call) for effect in screen.effects]
+    labels = labels_of([*calls, *((wait.agent_id, wait.row_proposal) for wait in screen.waits)])
+    decisions = {decision.interrupt_id: decision for decision in screen.decisions}
+    waits = []
+    for wait in screen.waits:
+        decision = decisions.get(wait.pk)
+        word, icon = code_labels.closed_words(wait)
+        waits.append(
+            {
+                "wait": wait,
+                "title": asked_in_a_row(wait, wait.row_proposal, labels)[0],
+                "queue": code_labels.queue_name(wait.queue),
+                "then": code_labels.then_what(wait),
+                "is_open": wait.status == InterruptStatus.WAITING,
+                "word": code_labels.VERDICT_DONE.get(decision.verdict, word) if decision is not None else word,
+                "icon": icon,
+                "decision": decision,
+            }
+        )
+    continuation = screen.continuation
+    unread = handed_back_by([run]).get(run.pk, [])
+    levers = levers_for(reader, run, screen.effect_counts, screen.checkpoints)
+    return {
+        "section": "runs",
+        "now": now,
+        "screen": screen,
+        "run": run,
+        "shown": _shown(run),
+        "levers": levers,
+        "may_retag": any(lever.verb == "retag" and not lever.blocked for lever in levers),
+        "unclaimed": find_unclaimed([run], now=now).get(run.pk),
+        "unread": unread,
+        "unread_words": unread_in_words(unread),
+        "may_halt": screen.halt is None
+        and run.ended_at is None
+        and permissions.why_not_halt(reader, run.agent) is None,
+        "may_lift": screen.halt is not None and permissions.why_not_lift(reader, run.agent) is None,
+        "effects": shown_effects(screen.effects, run.agent, labels)[::-1],
+        "unknown": screen.effect_counts.statuses.get("unknown", 0),
+        "waits": waits[::-1],
+        "holds": [(code_labels.HOLD_WORDS.get(hold.kind, hold.kind), hold) for hold in screen.holds],
+        "story": tell(screen.events, reader=reader, waits=screen.named_waits),
+        "continuation_words": "" if continuation is None else _CONTINUATION_WORDS[continuation.status],
+        "last_checkpoint": screen.checkpoints[0] if screen.checkpoints else None,
+    }

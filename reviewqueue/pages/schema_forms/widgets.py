@@ -1,0 +1,277 @@
+"""Which control suits a schema, and what it can show: text, number, date, choice, group, list, alternatives, or JSON.
+
+Called by ``building``. Only about showing: an answer is judged by its schema, whatever control it came from.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from ledger.digests import digest
+from reviewqueue.pages.schema_forms import field_help
+from reviewqueue.pages.schema_forms.fields import (
+    ABSENT,
+    ALTERNATIVES,
+    CHECKS,
+    CHOICE,
+    DATE,
+    ENTRIES,
+    FIXED,
+    INTEGER,
+    JSON,
+    LINE,
+    LIST,
+    NUMBER,
+    OBJECT,
+    Absent,
+    Option,
+)
+from reviewqueue.pages.schema_forms.row_counts import MAX_ROWS
+from reviewqueue.pages.schema_forms.schema_merging import overlaid
+from runs import schemas
+from runs.schemas.keywords import ANNOTATIONS
+from runs.schemas.satisfiability import has_type
+
+_IMPLIED_TYPES = {
+    "properties": "object", "required": "object", "additionalProperties": "object",
+    "items": "array", "prefixItems": "array",
+    "minLength": "string", "maxLength": "string", "pattern": "string", "format": "string",
+    "minimum": "number", "maximum": "number", "multipleOf": "number",
+    "exclusiveMinimum": "number", "exclusiveMaximum": "number",
+}  # fmt: skip
+_LONG_ENTRY = 200  # characters allowed; beyond it an entry deserves a box of its own
+_MANY_CHOICES = 40
+
+
+def plain_schema_of(value: Any) -> Any:
+    """Return the schema under which a value keeps its type, and so does everything inside it."""
+    if isinstance(value, bool):
+        return {"type": "boolean"}
+    if isinstance(value, str):
+        return {"type": "string", "minLength": 0}
+    if isinstance(value, int | Decimal):
+        return {"type": "integer" if isinstance(value, int) else "number"}
+    if isinstance(value, dict):
+        members = {name: plain_schema_of(member) for name, member in value.items()}
+        return {"type": "object", "required": list(value), "properties": members, "additionalProperties": False}
+    if isinstance(value, list) and value:
+        return _plain_list(value)
+    return {}
+
+
+def _plain_list(entries: list[Any]) -> Any:
+    """Return the schema of a list whose entries are alike; ``{}`` where no form would keep each entry's type."""
+    if len(entries) > MAX_ROWS and all(isinstance(entry, dict) for entry in entries):
+        return {"type": "array", "items": {"type": "object"}}  # more than rows are drawn for: no need to look inside
+    found = [plain_schema_of(entry) for entry in entries]
+    types = {str(schema.get("type")) for schema in found}
+    if types == {"object"}:
+        return {"type": "array", "items": _plain_entry(entries)}
+    if types == {"integer", "number"}:
+        return {"type": "array", "items": {"type": "number"}}
+    if len(types) == 1 and types <= {"boolean", "string", "integer", "number"}:
+        return {"type": "array", "items": found[0]}
+    return {}
+
+
+def _plain_entry(entries: list[dict[str, Any]]) -> Any:
+    """Return the schema of one object among alike ones: what all have is needed, what some have may be left out."""
+    members: dict[str, Any] = {}
+    for entry in entries:
+        for name, member in entry.items():
+            schema = plain_schema_of(member)
+            members[name] = schema if members.get(name, schema) == schema else {}
+    needed = [name for name in members if all(name in entry for entry in entries)]
+    return {"type": "object", "required": needed, "properties": members, "additionalProperties": False}
+
+
+def widget_for(schema: Any) -> str:
+    """Return the widget for a schema, or what it has inside: an object, a list, alternatives."""
+    if not isinstance(schema, dict):
+        return JSON
+    if "const" in schema:
+        return FIXED
+    if "enum" in schema or titled_constants(schema) is not None:
+        return CHOICE
+    if has_alternatives(schema):
+        return ALTERNATIVES
+    if "anyOf" in schema or "oneOf" in schema or "allOf" in schema:
+        return JSON
+    wanted = schema.get("type") or next((kind for word, kind in _IMPLIED_TYPES.items() if word in schema), None)
+    if isinstance(wanted, list):
+        wanted = wanted[0]
+    if wanted == "object":
+        return OBJECT if is_closed_enough(schema) else JSON
+    if wanted == "array":
+        return _widget_of_list(schema)
+    if wanted == "string":
+        return DATE if schema.get("format") == "date" else LINE
+    return {"number": NUMBER, "integer": INTEGER, "boolean": CHOICE, "null": FIXED}.get(wanted or "", JSON)
+
+
+def _widget_of_list(schema: dict[str, Any]) -> str:
+    """Return LIST, or JSON for a list whose entries may be anything."""
+    inner = schema.get("items", True)
+    if isinstance(inner, dict) and inner:
+        return LIST
+    return LIST if schema.get("prefixItems") and inner is False else JSON
+
+
+def widget_of_entries(schema: dict[str, Any], inner: Any, proposed: Any) -> str:
+    """Return how a list is shown at its shortest: ticks, one entry a line, or (LIST) fields for each entry.
+
+    ``inner`` is the schema of its entries with its references followed.
+    """
+    if "prefixItems" in schema or not isinstance(inner, dict):
+        return LIST
+    entries = proposed if isinstance(proposed, list) else []
+    kind = widget_for(inner)
+    if kind == CHOICE and ("enum" in inner or titled_constants(inner)):
+        options = options_of(inner)
+        if len(options) > _MANY_CHOICES or len(entries) > len(options):
+            return LIST  # before every entry is compared with every option
+        chosen = [option_key(options, entry) for entry in entries]
+        return CHECKS if None not in chosen and len(set(chosen)) == len(chosen) else LIST
+    if kind in (NUMBER, INTEGER):
+        return ENTRIES if all(has_type(entry, kind) for entry in entries) else LIST
+    is_short = kind == LINE and inner.get("maxLength", 0) <= _LONG_ENTRY and "description" not in inner
+    return ENTRIES if is_short and all(_is_one_line(entry) for entry in entries) else LIST
+
+
+def _is_one_line(entry: Any) -> bool:
+    return isinstance(entry, str) and bool(entry.strip()) and not any(end in entry for end in "\r\n")
+
+
+def option_key(options: list[Option], value: Any) -> str | None:
+    """Return the key of the option that stands for a value."""
+    return next((option.key for option in options if is_same(option.value, value)), None)
+
+
+def is_closed_enough(schema: dict[str, Any]) -> bool:
+    """Return whether an object has members to show, or may have none; a free one needs the JSON box."""
+    if "patternProperties" in schema or isinstance(schema.get("additionalProperties"), dict):
+        return False
+    return bool(schema.get("properties") or schema.get("required")) or schema.get("additionalProperties") is False
+
+
+def can_show(kind: str, schema: Any, proposed: Any) -> bool:
+    """Return whether a field of this kind would show the proposed value exactly. Alternatives answer for themselves."""
+    if proposed is ABSENT or kind in (JSON, ALTERNATIVES):
+        return True
+    if kind == CHOICE:
+        return option_key(options_of(schema), proposed) is not None
+    if kind == FIXED:
+        return is_same(schema.get("const"), proposed)
+    if kind == DATE:
+        return isinstance(proposed, str) and not schemas.validate({"format": "date"}, proposed)
+    if kind == LIST:
+        return isinstance(proposed, list) and (schema.get("items", True) is not False or _fits_places(schema, proposed))
+    return has_type(proposed, {LINE: "string", NUMBER: "number", INTEGER: "integer"}.get(kind, "object"))
+
+
+def _fits_places(schema: dict[str, Any], proposed: list[Any]) -> bool:
+    return len(proposed) <= len(schema.get("prefixItems", ()))
+
+
+def members_shown(schema: dict[str, Any], proposed: Any) -> list[tuple[str, Any, bool]]:
+    """Return name, schema and whether required of each member to show: asked for, needed, or proposed beyond that."""
+    properties = dict(schema.get("properties", {}))
+    properties |= {name: inner for name, inner in _conditional_members(schema).items() if name not in properties}
+    others = schema.get("additionalProperties", True)
+    required = dict.fromkeys(schema.get("required", []))  # a set in its order
+    found = {name: inner for name, inner in properties.items() if inner is not False or name in required}
+    found.update({name: others for name in required if name not in properties})
+    if isinstance(proposed, dict):
+        extra = {name: member for name, member in proposed.items() if name not in found}
+        found.update({name: plain_schema_of(member) for name, member in extra.items()})
+    return [(name, inner, name in required) for name, inner in found.items()]
+
+
+def _conditional_members(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the members that only a condition asks for: shown as optional ones, judged by the whole schema."""
+    branches = [schema.get("then"), schema.get("else"), *schema.get("dependentSchemas", {}).values()]
+    found: dict[str, Any] = {}
+    for branch in branches:
+        if isinstance(branch, dict):
+            found |= {name: inner for name, inner in branch.get("properties", {}).items() if name not in found}
+    return found
+
+
+def options_of(schema: dict[str, Any]) -> list[Option]:
+    titled = titled_constants(schema)
+    if titled is not None:
+        return [
+            Option(
+                key=str(index),
+                label=field_help.cut(branch.get("title") or field_help.value_label(branch["const"])),
+                hint=field_help.hint(branch),
+                sends=field_help.sent_as(branch.get("title", ""), branch["const"]),
+                value=branch["const"],
+            )
+            for index, branch in enumerate(titled)
+        ]
+    if "enum" not in schema:
+        return [
+            Option(key="true", label="Yes", value=True, ours=True),
+            Option(key="false", label="No", value=False, ours=True),
+        ]
+    types = schema.get("type")
+    labels = field_help.value_labels(schema["enum"])
+    return [
+        Option(key=str(index), label=labels[index], value=value)
+        for index, value in enumerate(schema["enum"])
+        if types is None or has_type(value, types)
+    ]
+
+
+def count_options(schema: dict[str, Any]) -> int:
+    """Return how many listed values a choice offers."""
+    return len(titled_constants(schema) or schema.get("enum", ()))
+
+
+def widget_without_options(schema: dict[str, Any]) -> str:
+    """Return the widget for a choice of more values than a page can list: a text or a number to type, else JSON."""
+    listed = [branch["const"] for branch in titled_constants(schema) or ()] or schema["enum"]
+    if all(_is_one_line(value) for value in listed):
+        return LINE
+    return NUMBER if all(has_type(value, "number") for value in listed) else JSON
+
+
+def titled_constants(schema: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """Return the branches of a `oneOf` or `anyOf` that only names values, the usual way to give choices a title."""
+    branches = schema.get("oneOf") or schema.get("anyOf") or []
+    named = {"const", "type"} | ANNOTATIONS
+    plain = all(isinstance(branch, dict) and "const" in branch and branch.keys() <= named for branch in branches)
+    return branches if branches and plain else None
+
+
+def has_alternatives(schema: dict[str, Any]) -> bool:
+    """Return whether one value may have one of several shapes."""
+    types = schema.get("type")
+    several = isinstance(types, list) and len(_distinct(types)) > 1
+    return ("anyOf" in schema) + ("oneOf" in schema) + several == 1
+
+
+def branches_of(schema: dict[str, Any]) -> list[Any]:
+    """Return the shapes a value may have, each as a whole schema: the words beside them hold for each."""
+    rest = {word: value for word, value in schema.items() if word not in ("anyOf", "oneOf", "title", "description")}
+    rest.pop("default", None)
+    word = "oneOf" if "oneOf" in schema else "anyOf"
+    if word in schema:
+        return [overlaid(rest, branch) for branch in schema[word]]
+    return [{**rest, "type": kind} for kind in _distinct(schema["type"])]
+
+
+def _distinct(types: list[str]) -> list[str]:
+    return [kind for kind in types if not (kind == "integer" and "number" in types)]
+
+
+def takes_an_empty_object(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get("type") == "object" and not schemas.validate(schema, {})
+
+
+def is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, Absent) or isinstance(other, Absent):
+        return one is other
+    return digest(one) == digest(other)

@@ -1,0 +1,416 @@
+"""Who may see, who may decide, and why not: rights are judged here and nowhere else.
+
+Rows reach a person only through ``visible_interrupts`` and ``visible_runs``. ``why_not_decide`` is asked by pages and API
+before an answer (to show it), by the gateway inside the deciding transaction, and once more inside the claim and when an
+effect begins (``still_may_decide``). Rights come from Django's groups, read each time, never cached: a removed role takes
+effect at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AbstractUser, Group
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from ledger import prepared_queries
+from ledger.errors import NotFound, PayloadInvalid, Refusal
+from ledger.prepared_queries import Compiled
+from runs.child_runs import applying_policies, is_queue_allowed
+from runs.errors import NoDecider, NotPermitted, SelfReview
+from runs.models import Agent, Assignee, Decision, Event, Interrupt, Policy, Queue, Run
+from runs.reviewer_claims import is_claimed_by_other
+from runs.states import APPROVING, Cause, DecisionStatus
+from runs.use_cases.reconcile_outcomes import OPERATORS, may_settle
+
+_NAMED = 5
+
+
+def is_operator(person: AbstractUser) -> bool:
+    """Tell whether the person runs this installation: sees everything, settles, halts, decides nothing."""
+    return person.is_active and person.groups.filter(name=OPERATORS).exists()
+
+
+def visible_interrupts(person: AbstractUser) -> QuerySet[Interrupt]:
+    """Return the interrupts that the person may see: of their queues, of their agents, of runs they started."""
+    if not person.is_active:
+        return Interrupt.objects.none()
+    named = dict(person.groups.values_list("name", "pk"))
+    if OPERATORS in named:
+        return Interrupt.objects.all()
+    return Interrupt.objects.filter(_reaches(list(named.values()), person.pk))
+
+
+def visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt | None:
+    """Return one of them with its schema, in one statement."""
+    return _VISIBLE.first(person=person.pk, id=interrupt_id) if person.is_active else None
+
+
+def climbed_away_from(person: AbstractUser, interrupt_id: str) -> Interrupt | None:
+    """Return a wait that was the person's to see until nobody answered and another queue was asked; ``None`` for any other.
+
+    Only for telling that it has gone: who is in no queue that it has climbed from hears nothing.
+    """
+    interrupt = Interrupt.objects.filter(public_id=interrupt_id, level__gt=0).first() if person.is_active else None
+    if interrupt is None:
+        return None
+    climbs = Event.objects.filter(run=interrupt.run_id, type="interrupt.escalated").values_list("refs", flat=True)
+    before = [refs["before"] for refs in climbs if refs["interrupt"] == interrupt_id and refs["before"]]
+    theirs = _desks(list(person.groups.values_list("pk", flat=True))).filter(slug__in=before)
+    return interrupt if theirs.exists() else None
+
+
+def _reaches(groups: Any, person_id: Any) -> Q:
+    """Return the filter for what a person of these groups may see.
+
+    No joins: the inbox walks its index in order, and each row is looked up in three short lists.
+    """
+    agents, started = Agent.objects.filter(owner__in=groups), Run.objects.filter(initiator=person_id)
+    return Q(queue__in=_desks(groups)) | Q(agent__in=agents) | Q(run__in=started)
+
+
+def _visible_to_given() -> QuerySet[Interrupt]:
+    groups = Group.objects.filter(user=prepared_queries.number("person"))
+    may_see = Exists(groups.filter(name=OPERATORS)) | _reaches(groups.values("pk"), prepared_queries.number("person"))
+    return Interrupt.objects.filter(may_see, public_id=prepared_queries.text("id")).select_related("schema")
+
+
+_VISIBLE = Compiled(_visible_to_given)
+
+
+def visible_runs(person: AbstractUser) -> QuerySet[Run]:
+    """Return the runs that the person may see: their own, of their agents, and those behind a visible interrupt."""
+    if not person.is_active:
+        return Run.objects.none()
+    named = dict(person.groups.values_list("name", "pk"))
+    if OPERATORS in named:
+        return Run.objects.all()
+    groups = list(named.values())
+    behind = Interrupt.objects.filter(queue__in=_desks(groups)).values("run")
+    return Run.objects.filter(Q(initiator=person.pk) | Q(agent__owner__in=groups) | Q(pk__in=behind))
+
+
+def _desks(groups: Any) -> QuerySet[Queue]:
+    return Queue.objects.filter(Q(reviewers__in=groups) | Q(leads__in=groups) | Q(auditors__in=groups))
+
+
+def why_not_decide(person: AbstractUser, interrupt: Interrupt) -> Refusal | None:
+    """Return why this person may not decide this interrupt (claims apart), or ``None``.
+
+    The rules of the wait's own policy and of today's both have to allow it: a policy that was made stricter holds at
+    once, one that was made looser does not weaken an open wait. A request whose every assignee has lost the permission is
+    for the leads of its queue.
+    """
+    return _why_not(person, interrupt, has_decided=False)
+
+
+def _why_not(person: AbstractUser, interrupt: Interrupt, *, has_decided: bool) -> Refusal | None:
+    """``has_decided``: a lead's own decision stays valid when others are assigned later, because leads assign."""
+    queue = interrupt.queue
+    if not person.is_active:
+        return NotPermitted("Your account is disabled.")
+    if queue is None:
+        return NotPermitted("Nobody decides this: it waits for its time or for a signal.")
+    groups = {"reviewers": queue.reviewers_id, "leads": queue.leads_id}
+    is_member, is_assigned, is_theirs, has_newer_policy = _STANDS.all(
+        interrupt=interrupt.pk, person=person.pk, **groups
+    )[0]
+    if not is_member:
+        return NotPermitted(f"You are not a reviewer of {queue.slug}.", who_can=who_can_decide(interrupt))
+    if has_newer_policy and not is_queue_allowed(interrupt, queue):
+        return NotPermitted(f"The policy of {interrupt.reason} no longer allows decisions in {queue.slug}.", who_can=[])
+    if is_assigned and not is_theirs:
+        may_lead = leads(person, queue)
+        if not (may_lead and (has_decided or not _able_assignees(interrupt).exists())):
+            return NotPermitted("This was assigned to somebody else.", who_can=who_can_decide(interrupt))
+    if interrupt.run.initiator_id == person.pk and not _self_review_allowed(interrupt):
+        return SelfReview(who_can=who_can_decide(interrupt))
+    return None
+
+
+def _membership() -> QuerySet[Group]:
+    of_queue = Q(pk=prepared_queries.number("reviewers")) | Q(pk=prepared_queries.number("leads"))
+    # Active as the row says now: the person may have been deactivated since this request read them.
+    return Group.objects.filter(of_queue, user=prepared_queries.number("person"), user__is_active=True)
+
+
+def _stands() -> QuerySet[Any, tuple[Any, ...]]:
+    """Return, in one statement: is the person in the queue, is the request assigned, to them, is there a newer policy?"""
+    assigned = Assignee.objects.filter(interrupt=OuterRef("pk"))
+    theirs = assigned.filter(person=prepared_queries.number("person"), released_at=None)
+    wait = Interrupt.objects.filter(pk=prepared_queries.number("interrupt"))
+    newer = Policy.objects.filter(reason=OuterRef("reason"), pk__gt=OuterRef("policy"))
+    return wait.values_list(Exists(_membership()), Exists(assigned), Exists(theirs), Exists(newer))
+
+
+_MEMBERSHIP = Compiled(lambda: _membership().values_list("pk"))
+_STANDS = Compiled(_stands)
+
+
+def still_may_decide(decision: Decision) -> bool:
+    """Tell whether an accepted decision is still authorised: by its person, or by the policy where the deadline approved.
+
+    Person, queue and policy come with the decision, which the claim or the begin of an effect read under the run's lock.
+    Timers, signals and answers by default that allow no call need no permission.
+    """
+    interrupt = decision.interrupt
+    if decision.by is None:
+        approved_by_default = decision.cause == Cause.EXPIRY and decision.verdict in APPROVING
+        return not approved_by_default or _default_may_approve(interrupt)
+    if interrupt.quorum > 1:
+        return vote_stands(decision)
+    return _why_not(decision.by, interrupt, has_decided=True) is None
+
+
+def vote_stands(vote: Decision) -> bool:
+    """Tell whether one of several votes still counts: its person may decide in the queue that has the wait now, or in the
+    one where the vote was given, before it was escalated. Who was assigned since takes no vote away."""
+    person, interrupt = vote.by, vote.interrupt
+    if person is None or not person.is_active:
+        return False
+    if interrupt.run.initiator_id == person.pk and not _self_review_allowed(interrupt):
+        return False
+    if not is_queue_allowed(interrupt, vote.queue or interrupt.queue):
+        return False
+    return any(queue is not None and _is_member(person, queue) for queue in (interrupt.queue, vote.queue))
+
+
+def _is_member(person: AbstractUser, queue: Queue) -> bool:
+    return bool(_MEMBERSHIP.all(person=person.pk, reviewers=queue.reviewers_id, leads=queue.leads_id))
+
+
+def who_can_decide(interrupt: Interrupt) -> list[str]:
+    """Return the addresses of the people who may decide this interrupt, at most twenty."""
+    able = _not_barred(deciders_of(interrupt.queue), interrupt)
+    if interrupt.queue is not None and interrupt.assignees.exists():
+        assigned = _able_assignees(interrupt)
+        able = assigned if assigned.exists() else able.filter(groups=interrupt.queue.leads_id)
+    return list(able.values_list("username", flat=True)[:20])
+
+
+def _able_assignees(interrupt: Interrupt) -> QuerySet[AbstractUser]:
+    """Return the people whom this is assigned to and who may decide it."""
+    assigned = interrupt.assignees.filter(released_at=None).values("person")
+    return _not_barred(deciders_of(interrupt.queue).filter(pk__in=assigned), interrupt)
+
+
+def _not_barred(people: QuerySet[AbstractUser], interrupt: Interrupt) -> QuerySet[AbstractUser]:
+    initiator = interrupt.run.initiator_id
+    barred = initiator is not None and not _self_review_allowed(interrupt)
+    return people.exclude(pk=initiator) if barred else people
+
+
+def deciders_of(queue: Queue | None) -> QuerySet[AbstractUser]:
+    """Return the active reviewers and leads of a queue; nobody where nobody is asked."""
+    if queue is None:
+        return get_user_model().objects.none()
+    people = get_user_model().objects.filter(is_active=True, groups__in=[queue.reviewers_id, queue.leads_id])
+    return people.distinct().order_by("username")
+
+
+def why_not_control(person: AbstractUser, run: Run) -> Refusal | None:
+    """Return why this person may not pause, resume or cancel the run: its initiator, its agent's owners, operators may."""
+    if person.is_active and (run.initiator_id == person.pk or answers_for(person, run.agent)):
+        return None
+    return NotPermitted("Only who started this run, its agent's owners and operators control it.")
+
+
+def why_not_restart(person: AbstractUser, run: Run) -> Refusal | None:
+    """Return why this person may not restart the run, or order its work again: owners who did not start it, operators."""
+    operates = is_operator(person)
+    answers = operates or answers_for(person, run.agent)
+    return _why_not_restart(person, run, operates=operates, answers=answers)
+
+
+def _why_not_restart(person: AbstractUser, run: Run, *, operates: bool, answers: bool) -> Refusal | None:
+    if run.initiator_id == person.pk and not operates:
+        return NotPermitted("You started this run, so somebody else restarts it.")
+    return None if answers else NotPermitted("Only the agent's owners and operators restart a run.")
+
+
+def why_not_restart_each(person: AbstractUser, runs: Iterable[Run]) -> dict[int, Refusal | None]:
+    """Return the same for each of these runs by its primary key, in a constant number of statements."""
+    operates, theirs = is_operator(person), set(agents_of(person).values_list("pk", flat=True))
+    return {run.pk: _why_not_restart(person, run, operates=operates, answers=run.agent_id in theirs) for run in runs}
+
+
+def who_can_restart(runs: Iterable[Run]) -> dict[int, list[str]]:
+    """Return who may restart each of these runs, by its primary key: the agent's owners, then operators, up to five."""
+    runs = list(runs)
+    able = get_user_model().objects.filter(is_active=True).order_by("username")
+    owning = {run.agent.owner_id for run in runs}
+    members = list(able.filter(groups__in=owning).values_list("groups", "pk", "username")) if owning else []
+    operators = list(able.filter(groups__name=OPERATORS).values_list("username", flat=True)[:_NAMED])
+    named = {}
+    for run in runs:
+        owners = [name for group, pk, name in members if group == run.agent.owner_id and pk != run.initiator_id]
+        named[run.pk] = list(dict.fromkeys([*owners, *operators]))[:_NAMED]
+    return named
+
+
+def why_not_retag(person: AbstractUser, run: Run) -> Refusal | None:
+    """Return why this person may not give the run to another version of the code: owners of its agent and operators may."""
+    if answers_for(person, run.agent):
+        return None
+    return NotPermitted("Only the agent's owners and operators give a run to another version of the code.")
+
+
+def control_check(person: AbstractUser) -> Callable[[Run], None]:
+    """Return what pause, resume and cancel ask under the run's lock. A run that the person does not see is not there."""
+    return _check_of(person, why_not_control)
+
+
+def restart_check(person: AbstractUser) -> Callable[[Run], None]:
+    """Return what a restart asks under the run's lock."""
+    return _check_of(person, why_not_restart)
+
+
+def retag_check(person: AbstractUser) -> Callable[[Run], None]:
+    """Return what a retag asks under the run's lock."""
+    return _check_of(person, why_not_retag)
+
+
+def _check_of(person: AbstractUser, why_not: Callable[[AbstractUser, Run], Refusal | None]) -> Callable[[Run], None]:
+    visible = visible_runs(person)
+
+    def check(run: Run) -> None:
+        if not visible.filter(pk=run.pk).exists():
+            raise NotFound
+        refusal = why_not(person, run)
+        if refusal is not None:
+            raise refusal
+
+    return check
+
+
+def why_not_halt(person: AbstractUser, agent: Agent | None) -> Refusal | None:
+    """Return why this person may not halt the agent (``None``: every agent): its owners and operators may."""
+    if is_operator(person) or (agent is not None and answers_for(person, agent)):
+        return None
+    return NotPermitted(
+        "Only operators halt every agent." if agent is None else "Only its owners and operators halt it."
+    )
+
+
+def why_not_lift(person: AbstractUser, agent: Agent | None) -> Refusal | None:
+    """Return why this person may not lift a halt: operators alone may."""
+    return None if is_operator(person) else NotPermitted("Only operators lift a halt.")
+
+
+def agents_of(person: AbstractUser) -> QuerySet[Agent]:
+    """Return the agents that the person answers for: an owner theirs, an operator all."""
+    if not person.is_active:
+        return Agent.objects.none()
+    return Agent.objects.all() if is_operator(person) else Agent.objects.filter(owner__user=person.pk)
+
+
+def answers_for(person: AbstractUser, agent: Agent) -> bool:
+    """Tell whether the person is one of the agent's owners, or an operator."""
+    return may_settle(person, owner_id=agent.owner_id)
+
+
+def may_waive_fact(person: AbstractUser, run: Run) -> bool:
+    """Tell whether the person may let the run go on without a fact: one of the agent's owners or an operator, who did not
+    start it."""
+    return answers_for(person, run.agent) and run.initiator_id != person.pk
+
+
+def is_held_by_other(interrupt: Interrupt, person: AbstractUser, *, now: datetime) -> bool:
+    """Tell whether another person's claim keeps this one out. The claim of a person who may no longer decide does not."""
+    return is_claimed_by_other(interrupt, person, now=now) and holder_may_decide(interrupt)
+
+
+def holder_may_decide(interrupt: Interrupt) -> bool:
+    """Tell whether the person who claimed this may decide it now."""
+    holder = interrupt.claimed_by
+    return holder is not None and why_not_decide(holder, interrupt) is None
+
+
+def lost_claims() -> Q:
+    """Return the filter for interrupts claimed by a person who is inactive, or no longer in the queue."""
+    return Q(claimed_by__isnull=False) & ~Q(Exists(_queue_of_decider("claimed_by", to="")))
+
+
+def lost_assignments() -> QuerySet[Assignee]:
+    """Return, inside a query of interrupts, the assignments of each to people who may no longer decide it."""
+    assigned = Assignee.objects.filter(interrupt=OuterRef("pk"), released_at=None)
+    return assigned.filter(~Exists(_queue_of_decider("person", to="interrupt__")))
+
+
+def lost_votes() -> QuerySet[Decision]:
+    """Return, inside a query of interrupts, each one's votes that wait for others and count no more."""
+    counted = Decision.objects.filter(interrupt=OuterRef("pk"), status=DecisionStatus.COUNTED)
+    now, then = (
+        _queue_of_decider("by", to="interrupt__"),
+        _queue_of_decider("by", to="", of="queue"),
+    )
+    return counted.filter(~Exists(now), ~Exists(then))
+
+
+def is_stuck() -> Q:
+    """Return the filter for interrupts that are assigned only to people who may not decide: their leads must act."""
+    assigned = Assignee.objects.filter(interrupt=OuterRef("pk"))
+    able = assigned.filter(Exists(_queue_of_decider("person", to="interrupt__")), released_at=None)
+    return Q(Exists(assigned)) & ~Q(Exists(able))
+
+
+def _queue_of_decider(person: str, *, to: str, of: str = "queue") -> QuerySet[Queue]:
+    """Return, inside a query of rows that lead by ``to`` and ``of`` to a queue, that queue if the person whom the row's
+    column ``person`` names is active and a decider in it. Only ids of the row are read: no list of requests joins queues."""
+    memberships = get_user_model().groups.through.objects.filter(user=OuterRef(OuterRef(person)), user__is_active=True)
+    decides = Exists(memberships.filter(group=OuterRef("reviewers"))) | Exists(
+        memberships.filter(group=OuterRef("leads"))
+    )
+    return Queue.objects.filter(decides, pk=OuterRef(f"{to}{of}_id"))
+
+
+def leads(person: AbstractUser, queue: Queue | None) -> bool:
+    """Tell whether the person is a lead of the queue: may take over claims, reassign, extend."""
+    return queue is not None and person.is_active and person.groups.filter(pk=queue.leads_id).exists()
+
+
+def check_assignees(
+    people: Sequence[AbstractUser | None],
+    *,
+    queue: Queue | None,
+    policy: Policy,
+    initiator_id: int | None,
+    at: str,
+    quorum: int = 1,
+) -> None:
+    """Refuse assignees of a new wait who could never decide it, and a quorum that so many people could never reach.
+
+    ``at`` is the assignees' JSON Pointer in the request. ``None`` stands for an address of no known person: it gets the
+    answer of a person who could not decide, so that no refusal shows which addresses are known.
+    """
+    if queue is None or (not people and quorum == 1):
+        return
+    able = set(deciders_of(queue).values_list("pk", flat=True))
+    assigned = {person.pk for person in people if person is not None}
+    for place, person in enumerate(people):
+        if person is None or person.pk not in able:
+            raise PayloadInvalid.at(f"{at}/{place}", f"is no reviewer of {queue.slug}, and could not decide this")
+    if not policy.self_review and assigned == {initiator_id}:
+        raise NoDecider("The only assignee started the run, and may not review it.")
+    could = assigned or able
+    could -= set() if policy.self_review else {initiator_id}
+    if len(could) < quorum:
+        raise NoDecider(f"{quorum} people have to approve this, and only {len(could)} could.")
+
+
+def _self_review_allowed(interrupt: Interrupt) -> bool:
+    return interrupt.policy.self_review and all(policy.self_review for policy in _policies_now(interrupt))
+
+
+def _default_may_approve(interrupt: Interrupt) -> bool:
+    return interrupt.policy.default_may_approve and all(
+        policy.default_may_approve for policy in _policies_now(interrupt)
+    )
+
+
+def _policies_now(interrupt: Interrupt) -> list[Policy]:
+    found = applying_policies(interrupt.run, interrupt.agent, interrupt.reason)
+    return [policy for policy in found if policy is not None]

@@ -1,0 +1,214 @@
+"""Waits that nobody answered in time: who was asked, how each ended, what its run did since, and who may start it again.
+
+Called by their page. ``list_expired`` reads a page of them with a constant number of statements, however many there are;
+``restart_expired`` starts the run of one again where nothing has to be answered for that. Rights are ``authority``'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.contrib.auth.models import AbstractUser
+from django.db.models import F, QuerySet
+
+from ledger import effect_queries
+from ledger.errors import NotFound, Refusal
+from ledger.states import OPEN, EffectStatus
+from reviewqueue import permissions
+from reviewqueue.queries.inbox import IN_A_ROW, PAGE, View, after_closed, find_place, order_of, place_of
+from reviewqueue.queries.inbox_filters import Filters, narrow
+from runs.errors import RunActive
+from runs.kill_switch import open_halts
+from runs.models import Assignee, Decision, Event, Halt, Interrupt, Run
+from runs.states import FINAL, DecisionStatus, InterruptStatus, RunStatus
+from runs.use_cases import control_run
+
+#: Ended runs that can be started again.
+REVIVABLE = FINAL - {RunStatus.COMPLETED}
+_ASKED_ABOUT = (EffectStatus.FAILED, EffectStatus.COMPENSATED, *OPEN)
+_TOLD = ("interrupt.claimed", "interrupt.escalated", "interrupt.expired", "run.ending", "run.restarted")
+_RELATED = ("queue", "policy__escalate_to", "agent", "schema", "run__agent", "run__initiator")
+_CHOICES = 1_000  # of the newest, so that what can be filtered by stays cheap to find
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lapse:
+    """One wait whose time ran out.
+
+    ``asked`` are the queues that had it, in their order; ``do`` is what its policy did at the end, by the timeline, and
+    ``ended_run`` says whether the run ended by it. ``outcomes`` counts the run's effects by how they stand.
+    """
+
+    interrupt: Interrupt
+    assignees: list[AbstractUser]
+    asked: list[str]
+    claim: Event | None
+    do: str
+    decision: Decision | None
+    ended_run: bool
+    restart: Event | None
+    outcomes: dict[str, int]
+    why_not: Refusal | None
+    who_can: list[str]
+
+    @property
+    def run(self) -> Run:
+        """Return its run."""
+        return self.interrupt.run
+
+    @property
+    def was_restarted(self) -> bool:
+        """Say whether the run was started again since."""
+        return bool(self.run.epoch > self.interrupt.epoch)
+
+    @property
+    def can_be_restarted(self) -> bool:
+        """Say whether the run has ended and nobody has started it again since this wait expired."""
+        return self.run.status in REVIVABLE and not self.was_restarted
+
+    @property
+    def questions(self) -> int:
+        """Return how many effects somebody has to say something of before the run goes on: taken back, failed, unknown."""
+        return sum(self.outcomes.get(status, 0) for status in _ASKED_ABOUT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpiredPage:
+    """One page of them, the last one first. ``next`` continues it; ``queues`` and ``agents`` can be filtered by."""
+
+    rows: list[Lapse]
+    next: str
+    continued: bool
+    halts: list[Halt]
+    queues: list[str]
+    agents: list[str]
+
+
+def list_expired(person: AbstractUser, *, filters: Filters, to_restart: bool = False, after: str = "") -> ExpiredPage:
+    """Return one page of the expired waits that the person may see. ``to_restart``: those alone whose run stands still."""
+    order = order_of(View.EXPIRED)
+    every = permissions.visible_interrupts(person).filter(status=InterruptStatus.EXPIRED)
+    waits = narrow(every, filters, order=order)
+    if to_restart:
+        waits = waits.filter(run__status__in=sorted(REVIVABLE), run__epoch=F("epoch"))
+    place = find_place(after)
+    if place is not None:
+        waits = waits.filter(after_closed(*place))
+    ids = list(waits.order_by(*order).values_list("pk", flat=True)[: PAGE + 1])
+    found = (
+        Interrupt.objects.select_related(*_RELATED)
+        .defer("message", "evidence", "metadata", "proposal", "as_proposed")
+        .annotate(**IN_A_ROW)
+        .in_bulk(ids[:PAGE])
+    )
+    shown = [found[pk] for pk in ids[:PAGE]]
+    queues, agents = _choices(every, order)
+    return ExpiredPage(
+        rows=_lapses(shown, person),
+        next=place_of(shown[-1], View.EXPIRED) if len(ids) > PAGE else "",
+        continued=place is not None,
+        halts=_halts_over(shown),
+        queues=queues,
+        agents=agents,
+    )
+
+
+def _choices(every: QuerySet[Interrupt], order: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    newest = Interrupt.objects.filter(pk__in=every.order_by(*order)[:_CHOICES].values("pk")).order_by()
+    pairs = list(newest.values_list("queue__slug", "agent__slug").distinct())
+    return sorted({queue for queue, _ in pairs if queue}), sorted({agent for _, agent in pairs})
+
+
+def _halts_over(shown: Iterable[Interrupt]) -> list[Halt]:
+    agents = {wait.agent_id for wait in shown}
+    return list(open_halts().filter(agent__in=agents).select_related("agent").order_by("agent__slug"))
+
+
+def _lapses(shown: list[Interrupt], person: AbstractUser) -> list[Lapse]:
+    runs = {wait.run_id: wait.run for wait in shown}
+    told = _told_of(shown)
+    assigned: dict[int, list[AbstractUser]] = {}
+    for assignee in Assignee.objects.filter(interrupt__in=shown).select_related("person").order_by("id"):
+        assigned.setdefault(assignee.interrupt_id, []).append(assignee.person)
+    by_default = Decision.objects.filter(interrupt__in=shown, by=None, closes=True, status=DecisionStatus.ACCEPTED)
+    decisions = {decision.interrupt_id: decision for decision in by_default}
+    outcomes = effect_queries.outcomes_of(run.public_id for run in runs.values())
+    why_not = permissions.why_not_restart_each(person, runs.values())
+    who_can = permissions.who_can_restart(runs.values())
+    return [
+        _lapse(
+            wait,
+            told.get(wait.run_id, []),
+            assignees=assigned.get(wait.pk, []),
+            decision=decisions.get(wait.pk),
+            outcomes=outcomes.get(wait.run.public_id, {}),
+            why_not=why_not[wait.run_id],
+            who_can=who_can[wait.run_id],
+        )
+        for wait in shown
+    ]
+
+
+def _told_of(shown: Iterable[Interrupt]) -> dict[int, list[Event]]:
+    """Return what the timelines of these runs tell of claims, climbs, ends and restarts, in their order."""
+    events: dict[int, list[Event]] = {}
+    wanted = Event.objects.filter(run__in={wait.run_id for wait in shown}, type__in=_TOLD)
+    for event in wanted.order_by("run", "seq"):
+        events.setdefault(event.run_id, []).append(event)
+    return events
+
+
+def _lapse(
+    wait: Interrupt,
+    told: list[Event],
+    *,
+    assignees: list[AbstractUser],
+    decision: Decision | None,
+    outcomes: dict[str, int],
+    why_not: Refusal | None,
+    who_can: list[str],
+) -> Lapse:
+    own = [event for event in told if event.refs.get("interrupt") == wait.public_id]
+    climbed = [event for event in own if event.type == "interrupt.escalated"]
+    expired = next((event for event in own[::-1] if event.type == "interrupt.expired"), None)
+    before = [str(event.refs["before"]) for event in climbed if event.refs.get("before")]
+    restarts = [event for event in told if event.type == "run.restarted" and event.refs.get("epoch", 0) > wait.epoch]
+    return Lapse(
+        interrupt=wait,
+        assignees=assignees,
+        asked=[*before, *([] if wait.queue is None else [wait.queue.slug])],
+        claim=next((event for event in own[::-1] if event.type == "interrupt.claimed"), None),
+        do="" if expired is None else str(expired.refs.get("do", "")),
+        decision=decision,
+        ended_run=expired is not None and any(_ended_by(event, expired) for event in told),
+        restart=restarts[-1] if restarts else None,
+        outcomes=outcomes,
+        why_not=why_not,
+        who_can=who_can,
+    )
+
+
+def _ended_by(event: Event, expired: Event) -> bool:
+    """Say whether this is the end of the run that the expiry began, in its own transaction."""
+    return event.type == "run.ending" and event.seq > expired.seq and event.at == expired.at
+
+
+def restart_expired(person: AbstractUser, interrupt_id: str, *, reason: str) -> Run:
+    """Start the run of an expired wait again from its last checkpoint, its ledger as it stands.
+
+    Raises ``NotFound``, ``NotPermitted``, ``RunActive`` (somebody was first), ``PayloadInvalid`` where a failed effect, or
+    one that was taken back, needs an answer first, and what ``control.restart_run`` refuses.
+    """
+    interrupt = permissions.visible_interrupt(person, interrupt_id)
+    if interrupt is None or interrupt.status != InterruptStatus.EXPIRED:
+        raise NotFound
+    may = permissions.restart_check(person)
+
+    def check(run: Run) -> None:
+        may(run)
+        if run.epoch != interrupt.epoch:
+            raise RunActive("This run was started again since its wait expired.", status=run.status)
+
+    run_id = Run.objects.values_list("public_id", flat=True).get(pk=interrupt.run_id)
+    return control_run.restart_run(run_id=run_id, person=person, reason=reason, check=check)

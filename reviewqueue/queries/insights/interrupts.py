@@ -1,0 +1,81 @@
+"""How long waits wait, and how those that closed came to their end.
+
+Each figure is one that plain SQL over the same rows gives; a test holds them to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db.models import Count, Exists, F, OuterRef, Q, Value
+
+from reviewqueue.queries.insights.quantiles import Quantiles, quantiles_by, quantiles_of
+from reviewqueue.queries.insights.scope import Scope
+from runs.models import Decision
+from runs.states import Cause, DecisionStatus, InterruptStatus
+
+ENDING_SOON = timedelta(hours=2)
+#: The bands of a wait's age: from the first to before the second; ``None`` has no end.
+AGES: dict[str, tuple[timedelta, timedelta | None]] = {
+    "under_1h": (timedelta(0), timedelta(hours=1)),
+    "1h_to_4h": (timedelta(hours=1), timedelta(hours=4)),
+    "4h_to_8h": (timedelta(hours=4), timedelta(hours=8)),
+    "8h_to_24h": (timedelta(hours=8), timedelta(hours=24)),
+    "1d_to_3d": (timedelta(days=1), timedelta(days=3)),
+    "over_3d": (timedelta(days=3), None),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """The waits that are open now, by age (``waits``, and how many of them end soon) and by queue."""
+
+    ages: Quantiles
+    bands: dict[str, tuple[int, int]]
+    queues: dict[str, Quantiles]
+
+
+def count_waiting(scope: Scope) -> Waiting:
+    """Return how old the open waits are, from when each was first asked."""
+    waiting, age = scope.waits.filter(status=InterruptStatus.WAITING), Value(scope.now) - F("created_at")
+    soon = Q(deadline__lt=scope.now + ENDING_SOON)
+    counts: dict[str, Count] = {}
+    for name, (youngest, oldest) in AGES.items():
+        # A clock that was set back must not lose a wait: what seems to come from later is young.
+        band = Q(created_at__lte=scope.now - youngest) if youngest else Q()
+        band &= Q(created_at__gt=scope.now - oldest) if oldest else Q()
+        counts |= {f"all_{name}": Count("pk", filter=band), f"soon_{name}": Count("pk", filter=band & soon)}
+    found = waiting.aggregate(**counts)
+    return Waiting(
+        ages=quantiles_of(waiting, age),
+        bands={name: (found[f"all_{name}"], found[f"soon_{name}"]) for name in AGES},
+        queues=dict(sorted(quantiles_by(waiting, age, by="queue__slug").items())),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """The waits that were closed, by how; ``by_default`` of the expired ones went on with an answer of their policy."""
+
+    statuses: dict[str, int]
+    by_default: int
+    escalated: int
+
+    @property
+    def total(self) -> int:
+        """Return how many waits were closed."""
+        return sum(self.statuses.values())
+
+
+def count_ended(scope: Scope) -> Ended:
+    """Return how the waits that closed in the period came to their end."""
+    closed = scope.waits.exclude(status=InterruptStatus.WAITING).filter(closed_at__gte=scope.since)
+    expired = closed.filter(status=InterruptStatus.EXPIRED)
+    default = Decision.objects.filter(interrupt=OuterRef("pk"), cause=Cause.EXPIRY, status=DecisionStatus.ACCEPTED)
+    counted = dict(closed.values_list("status").annotate(number=Count("pk")))
+    return Ended(
+        statuses={status: counted.get(status, 0) for status in InterruptStatus.values if status != "waiting"},
+        by_default=expired.filter(Exists(default.exclude(verdict=""))).count(),
+        escalated=expired.filter(level__gt=0).count(),
+    )

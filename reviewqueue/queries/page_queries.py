@@ -1,0 +1,310 @@
+"""What each page beside the inbox shows, read once: a wait, a decision, the runs. Read-only.
+
+Called by the pages. Every function begins with what the person may see (``authority``); a foreign row is a missing one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from django.contrib.auth.models import AbstractUser
+from django.db.models import Exists, Model, OuterRef, Q, QuerySet, Subquery
+
+from ledger import clock, effect_queries
+from ledger.errors import NotFound, Refusal
+from ledger.models import Effect
+from reviewqueue import gateway, permissions
+from reviewqueue.queries import inbox
+from reviewqueue.queries.pagination import older_than
+from runs import child_runs
+from runs.decisions import winner_of
+from runs.kill_switch import open_halts
+from runs.models import Checkpoint, Continuation, Decision, Event, Fact, Halt, Hold, Interrupt, Outcome, Permit, Run
+from runs.states import DecisionStatus, HoldKind, InterruptStatus
+from runs.unclaimed_continuations import unclaimed_runs
+from runs.votes import Tally, own_vote, refuse_second, tally
+
+M = TypeVar("M", bound=Model)
+
+MOST_NAMED_WAITS = 500  # requests of one run whose titles its timeline can name
+STORY = 40  # events on the page of one wait; the run's own page has them all
+RUNS = 50
+EVENTS = 200
+EFFECTS = 50
+WAITS = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitScreen:
+    """One wait with everything a decision needs, and whether this person may decide it now."""
+
+    interrupt: Interrupt
+    facts: list[Fact]
+    effects: list[Effect]
+    effect_count: int
+    events: list[Event]
+    waits: list[Interrupt]
+    winner: Decision | None
+    assignees: list[AbstractUser]
+    why_not: Refusal | None
+    tally: Tally
+    has_voted: bool
+    parents: list[Run]
+    duplicates: list[Interrupt]
+    held_by_other: bool
+    halt: Halt | None
+    is_lead: bool
+    is_stuck: bool
+
+    @property
+    def is_open(self) -> bool:
+        """Say whether it still waits."""
+        return bool(self.interrupt.status == InterruptStatus.WAITING)
+
+    @property
+    def may_decide(self) -> bool:
+        """Say whether this person may decide it now."""
+        return self.is_open and self.why_not is None and not self.held_by_other
+
+    @property
+    def changed(self) -> list[Fact]:
+        """Return the facts whose last check found another value."""
+        return [fact for fact in self.facts if fact.last_status == "changed"]
+
+
+def read_wait(person: AbstractUser, interrupt_id: str, *, now: datetime) -> WaitScreen:
+    """Return the screen of one wait. Raises ``NotFound``."""
+    interrupt = gateway.find_visible(person, interrupt_id)
+    run = interrupt.run
+    facts = Fact.objects.filter(checkpoint=interrupt.checkpoint_id).filter(Q(interrupt=None) | Q(interrupt=interrupt))
+    events = Event.objects.filter(run=run).order_by("-seq")[:STORY]
+    waits = permissions.visible_interrupts(person).filter(run=run).select_related("queue")
+    so_far = tally(interrupt)
+    return WaitScreen(
+        interrupt=interrupt,
+        facts=list(facts.select_related("connection").order_by("id")),
+        effects=effect_queries.newest_effects(run.public_id, limit=EFFECTS)[::-1],
+        effect_count=Effect.objects.filter(scope=run.public_id).count(),
+        events=list(events)[::-1],
+        waits=list(waits.defer("message", "proposal", "evidence").order_by("-id")[:MOST_NAMED_WAITS])[::-1],
+        winner=winner_of(interrupt),
+        assignees=[it.person for it in interrupt.assignees.filter(released_at=None).select_related("person")],
+        why_not=permissions.why_not_decide(person, interrupt) or _second_vote(person, interrupt),
+        tally=so_far,
+        has_voted=so_far.includes(person),
+        parents=child_runs.ancestors(run)[::-1],
+        duplicates=list(
+            child_runs.asked_elsewhere(interrupt).filter(pk__in=permissions.visible_interrupts(person))[:20]
+        ),
+        halt=open_halts().filter(agent=interrupt.agent_id).first(),
+        held_by_other=permissions.is_held_by_other(interrupt, person, now=now),
+        is_stuck=Interrupt.objects.filter(permissions.is_stuck(), pk=interrupt.pk).exists(),
+        is_lead=permissions.leads(person, interrupt.queue),
+    )
+
+
+def _second_vote(person: AbstractUser, interrupt: Interrupt) -> Refusal | None:
+    vote = own_vote(interrupt, person)
+    return None if vote is None else refuse_second(interrupt, vote)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReceiptScreen:
+    """One decision, and how far what it allowed has come."""
+
+    decision: Decision
+    interrupt: Interrupt
+    run: Run
+    permit: Permit | None
+    spent_on: Effect | None
+    continuation: Continuation | None
+    resume: str | None
+    holds: list[Hold]
+    halt: Halt | None
+    event: Event | None
+    winner: Decision | None
+    tally: Tally
+
+
+def read_receipt(person: AbstractUser, decision_id: str) -> ReceiptScreen:
+    """Return the receipt of a decision: an accepted one for all who see the wait, a refused one for its own author."""
+    found = Decision.objects.select_related("by").filter(public_id=decision_id).first()
+    if found is None or not _may_read(person, found):
+        raise NotFound
+    wait = Interrupt.objects.select_related("queue", "policy", "run", "agent", "checkpoint", "schema")
+    interrupt = wait.get(pk=found.interrupt_id)
+    permit = Permit.objects.filter(decision=found).first()
+    continuation = gateway.latest_continuation(interrupt) if found.status == DecisionStatus.ACCEPTED else None
+    spent = Effect.objects.filter(permit_ref=permit.public_id).first() if permit is not None else None
+    told = Event.objects.filter(run=interrupt.run, at__gte=found.created_at).order_by("seq")[:20]
+    return ReceiptScreen(
+        decision=found,
+        interrupt=interrupt,
+        run=interrupt.run,
+        permit=permit,
+        spent_on=spent,
+        continuation=continuation,
+        resume=gateway.resume_word(interrupt.run, interrupt, continuation),
+        holds=_open_holds(interrupt.run),
+        halt=open_halts().filter(agent=interrupt.agent_id).select_related("agent").first(),
+        event=next((event for event in told if event.refs.get("decision") == found.public_id), None),
+        winner=winner_of(interrupt),
+        tally=tally(interrupt),
+    )
+
+
+def _may_read(person: AbstractUser, decision: Decision) -> bool:
+    if not permissions.visible_interrupts(person).filter(pk=decision.interrupt_id).exists():
+        return False
+    stood = {DecisionStatus.ACCEPTED, DecisionStatus.COUNTED, DecisionStatus.OVERTAKEN, DecisionStatus.REVOKED}
+    return decision.status in stood or decision.by_id == person.pk
+
+
+def _open_holds(run: Run) -> list[Hold]:
+    return list(Hold.objects.filter(run=run, lifted_at=None).select_related("owner").order_by("id"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsPage:
+    """One page of runs, newest first. ``next`` continues it."""
+
+    runs: Sequence[Run]
+    next: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsAsked:
+    """Which runs a list is of: ``mine`` keeps those that the person started, ``stranded`` those that no worker takes;
+    ``status`` and ``agent`` are words or ""."""
+
+    mine: bool = False
+    stranded: bool = False
+    status: str = ""
+    agent: str = ""
+
+
+def list_runs(person: AbstractUser, asked: RunsAsked, *, after: str = "") -> RunsPage:
+    """Return the runs that the person may see, newest first, each with the step and the progress it reached last."""
+    last = Checkpoint.objects.filter(run=OuterRef("pk")).order_by("-number")
+    unread = Hold.objects.filter(run=OuterRef("pk"), kind=HoldKind.STRANDED, lifted_at=None)
+    runs = permissions.visible_runs(person).select_related("agent", "initiator", "progress").order_by("-id")
+    runs = runs.annotate(last_step=Subquery(last.values("step")[:1]), is_stranded=Exists(unread))
+    if asked.mine:
+        runs = runs.filter(initiator=person.pk)
+    if asked.stranded:
+        late = unclaimed_runs(Run.objects.all(), now=clock.now()).order_by().values("pk")
+        runs = runs.filter(Q(is_stranded=True) | Q(pk__in=late))
+    if asked.status:
+        runs = runs.filter(status=asked.status)
+    if asked.agent:
+        runs = runs.filter(agent__slug=asked.agent)
+    found = list(older_than(runs, after)[: RUNS + 1])
+    return RunsPage(runs=found[:RUNS], next=found[RUNS - 1].public_id if len(found) > RUNS else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunScreen:
+    """One run from its start to where it stands."""
+
+    run: Run
+    children: list[Run]
+    checkpoints: list[Checkpoint]
+    effects: list[Effect]
+    effect_counts: effect_queries.EffectCounts
+    next_effects: str
+    waits: list[Interrupt]
+    next_waits: str
+    named_waits: list[Interrupt]
+    decisions: list[Decision]
+    continuation: Continuation | None
+    holds: list[Hold]
+    halt: Halt | None
+    outcome: Outcome | None
+    leases: int
+    events: list[Event]
+    next_events: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPlaces:
+    """Where the lists of a run's page begin: before which effect, request and record; empty for the newest."""
+
+    effects: str = ""
+    waits: str = ""
+    events: str = ""
+
+
+def read_run(person: AbstractUser, run_id: str, places: RunPlaces = RunPlaces()) -> RunScreen:
+    """Return the screen of one run. Raises ``NotFound``."""
+    runs = permissions.visible_runs(person).select_related("agent__owner", "initiator", "parent__agent", "progress")
+    run = runs.filter(public_id=run_id).first()
+    if run is None:
+        raise NotFound
+    waits = Interrupt.objects.filter(run=run).select_related("queue", "policy__escalate_to", "claimed_by", "agent")
+    seen = permissions.visible_interrupts(person).filter(run=run).values("pk")
+    events = list(_before(Event.objects.filter(run=run), places.events, by="seq")[: EVENTS + 1])
+    effects = effect_queries.newest_effects(run.public_id, limit=EFFECTS + 1, before=_place(places.effects))
+    asked = _before(waits.filter(pk__in=seen).defer("message", "evidence", "proposal", "as_proposed"), places.waits)
+    asked = asked.annotate(**inbox.IN_A_ROW)
+    shown: list[Interrupt] = [*asked[: WAITS + 1]]
+    named_waits = waits.filter(pk__in=seen).defer("message", "evidence", "proposal", "as_proposed")
+    decisions = Decision.objects.filter(interrupt__in=[wait.pk for wait in shown]).select_related("by")
+    decisions = decisions.defer("input", "arguments")
+    return RunScreen(
+        run=run,
+        children=list(permissions.visible_runs(person).filter(parent=run).select_related("agent").order_by("id")[:50]),
+        checkpoints=list(Checkpoint.objects.filter(run=run).defer("state").order_by("-number")[:100]),
+        effects=effects[:EFFECTS][::-1],
+        effect_counts=effect_queries.count_effects(run.public_id),
+        next_effects=str(effects[EFFECTS - 1].pk) if len(effects) > EFFECTS else "",
+        waits=shown[:WAITS][::-1],
+        next_waits=str(shown[WAITS - 1].pk) if len(shown) > WAITS else "",
+        named_waits=list(named_waits.order_by("-id")[:MOST_NAMED_WAITS]),
+        decisions=list(decisions.filter(status=DecisionStatus.ACCEPTED).order_by("id")),
+        continuation=Continuation.objects.filter(run=run).order_by("-id").first(),
+        holds=_open_holds(run),
+        halt=open_halts().filter(agent=run.agent_id).first(),
+        outcome=Outcome.objects.filter(run=run).order_by("-epoch").first(),
+        leases=_count_leases(run),
+        events=events[:EVENTS][::-1],
+        next_events=str(events[EVENTS - 1].seq) if len(events) > EVENTS else "",
+    )
+
+
+def _before(rows: QuerySet[M], place: str, *, by: str = "id") -> QuerySet[M]:
+    """Return the rows before a place, the newest first."""
+    at = _place(place)
+    return rows.order_by(f"-{by}") if at is None else rows.filter(**{f"{by}__lt": at}).order_by(f"-{by}")
+
+
+def _place(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
+def read_effect(person: AbstractUser, run_id: str, effect_id: str) -> Effect:
+    """Return an effect of a run that the person may see. Raises ``NotFound``."""
+    seen = permissions.visible_runs(person).filter(public_id=run_id).exists()
+    found = Effect.objects.filter(scope=run_id, public_id=effect_id).first() if seen else None
+    if found is None:
+        raise NotFound
+    return found
+
+
+def read_outcome(person: AbstractUser, run_id: str) -> Outcome:
+    """Return what a run ended with last. Raises ``NotFound``."""
+    runs = permissions.visible_runs(person).filter(public_id=run_id)
+    found = Outcome.objects.filter(run__in=runs.values("pk")).order_by("-epoch").first()
+    if found is None:
+        raise NotFound
+    return found
+
+
+def _count_leases(run: Run) -> int:
+    """Count the claims and the lease of a start (an ask has none). The fence tells more: ends and restores raise it too."""
+    claims = Event.objects.filter(run=run, type="continuation.claimed").count()
+    started = Event.objects.filter(run=run, type="run.started").values_list("refs", flat=True).first() or {}
+    was_started = Checkpoint.objects.filter(run=run, number=0, step="start").exists()
+    return claims + int(was_started and "continuation" not in started)

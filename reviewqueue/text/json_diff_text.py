@@ -1,0 +1,121 @@
+"""What differs between two JSON values (``ledger.json_diff``) as pages show it: by argument, long texts line by line.
+
+Called by the pages of a wait, its review, its receipt and the story. Bounded: beyond it the rest is said to differ, never
+left out in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cached_property
+from typing import Any
+
+from ledger import exact_json, json_diff
+from ledger.json_diff import MOST_DIFFERENCES
+
+MOST_LINES = 200
+LONGEST_IN_LINES = 10_000  # characters of both texts; longer ones are shown whole, one after the other
+MOST_CHANGES = 100  # changed members, and as many that stayed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One line of a text: ``sign`` is "" where it stayed, "-" where it went, "+" where it came."""
+
+    sign: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownDifference(json_diff.Difference):
+    """One place that is not the same, with its words."""
+
+    @property
+    def place(self) -> str:
+        """Return the way to it as text; people count entries from 1."""
+        return " / ".join(str(step + 1) if isinstance(step, int) else step for step in self.path)
+
+    @cached_property
+    def lines(self) -> tuple[Line, ...]:
+        """Return the lines of a text of several, with what stayed; nothing where it is shown whole instead."""
+        if not (isinstance(self.old, str) and isinstance(self.new, str) and "\n" in self.old + self.new):
+            return ()
+        if len(self.old) + len(self.new) > LONGEST_IN_LINES:
+            return ()
+        before, after = self.old.split("\n"), self.new.split("\n")
+        return () if len(before) + len(after) > MOST_LINES else tuple(_lines(before, after))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change(ShownDifference):
+    """One argument before and after. ``parts``: what differs inside it, where it has parts."""
+
+    name: str
+    is_same: bool
+    parts: tuple[ShownDifference, ...] = ()
+    is_cut: bool = False
+
+
+def changes_between(before: Any, after: Any) -> list[Change]:
+    """Return every member of two values with what changed in it; what is no object counts as one member without a name."""
+    old_members = before if isinstance(before, dict) else {"": before}
+    new_members = after if isinstance(after, dict) else {"": after}
+    names = [*old_members, *(name for name in new_members if name not in old_members)]
+    return [
+        _change(name, old_members.get(name, exact_json.ABSENT), new_members.get(name, exact_json.ABSENT))
+        for name in names
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownChanges:
+    """The changes of a call that a page draws, and how many more there are of either kind."""
+
+    changes: tuple[Change, ...]
+    more_changed: int
+    more_same: int
+
+
+def changes_to_show(changes: list[Change]) -> ShownChanges:
+    """Return what a page draws of these: the changed ones first in number, all in their order."""
+    changed = [place for place, change in enumerate(changes) if not change.is_same]
+    same = [place for place, change in enumerate(changes) if change.is_same]
+    shown = sorted([*changed[:MOST_CHANGES], *same[:MOST_CHANGES]])
+    return ShownChanges(
+        changes=tuple(changes[place] for place in shown),
+        more_changed=max(0, len(changed) - MOST_CHANGES),
+        more_same=max(0, len(same) - MOST_CHANGES),
+    )
+
+
+def shown_differences(before: Any, after: Any, *, most: int = MOST_DIFFERENCES) -> list[ShownDifference]:
+    """Return the places that differ, at most ``most``, as pages show them."""
+    found = json_diff.differences_between(before, after, most=most)
+    return [ShownDifference(path=one.path, old=one.old, new=one.new) for one in found]
+
+
+def _change(name: str, old: Any, new: Any) -> Change:
+    has_parts = isinstance(old, dict | list) and isinstance(new, dict | list) and type(old) is type(new)
+    found = shown_differences(old, new, most=MOST_DIFFERENCES + 1) if has_parts else []
+    return Change(
+        path=(name,),
+        name=name,
+        old=old,
+        new=new,
+        is_same=json_diff.is_same(old, new),
+        parts=tuple(found[:MOST_DIFFERENCES]),
+        is_cut=len(found) > MOST_DIFFERENCES,
+    )
+
+
+def _lines(before: list[str], after: list[str]) -> Iterator[Line]:
+    for verb, first_old, end_old, first_new, end_new in SequenceMatcher(
+        a=before, b=after, autojunk=False
+    ).get_opcodes():
+        if verb == "equal":
+            yield from (Line(sign="", text=text) for text in before[first_old:end_old])
+            continue
+        yield from (Line(sign="-", text=text) for text in before[first_old:end_old])
+        yield from (Line(sign="+", text=text) for text in after[first_new:end_new])

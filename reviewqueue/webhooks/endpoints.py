@@ -1,0 +1,159 @@
+"""Endpoints of webhooks: registered, listed, deleted, their secrets rotated. Called by the API; nothing is sent from here.
+
+An address is judged here and again at every call. A secret is shown once, in the reply that made it; after a rotation the
+old one signs beside the new one for a day, so that a receiver can change over, and so that a lost reply costs nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Q, QuerySet
+
+from ledger import clock
+from ledger.errors import KeyReused, NotFound, PayloadInvalid
+from ledger.public_ids import new_id
+from ledger.transactions import assert_none_open, use_case
+from reviewqueue.outbound import address_policy, http_client
+from reviewqueue.webhooks import signing
+from reviewqueue.webhooks.deliveries import void_of_endpoint
+from reviewqueue.webhooks.event_types import TYPES
+from reviewqueue.webhooks.models import WebhookEndpoint, WebhookSecret
+from runs.errors import RateLimited
+from runs.models import Agent
+
+MOST_ENDPOINTS = 10
+MOST_SECRETS = 5
+LONGEST_URL = 500
+OVERLAP = timedelta(hours=24)
+SECONDS_TO_JUDGE = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointRequest:
+    """An endpoint as it is asked for. ``events`` are types of events, ``body_digest`` covers the request."""
+
+    key: str
+    body_digest: str
+    url: str
+    events: list[str]
+    description: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registered:
+    """An endpoint, and its secret if this very call made it: it is never seen again."""
+
+    endpoint: WebhookEndpoint
+    secret: str | None
+    created: bool
+
+
+def endpoints_of(agent: Agent) -> QuerySet[WebhookEndpoint]:
+    """Return the agent's endpoints that were not deleted, disabled ones too."""
+    return WebhookEndpoint.objects.filter(agent=agent, deleted_at=None)
+
+
+def register_endpoint(*, agent: Agent, request: EndpointRequest) -> Registered:
+    """Register an address, or return what the same key registered before (its secret is not shown again).
+
+    Raises ``PayloadInvalid`` for an address that is not called, an unknown type of event, or one endpoint too many;
+    ``KeyReused`` when the key belongs to another request.
+    """
+    assert_none_open()
+    known = _known(agent, request)
+    if known is not None:
+        return known
+    _check_events(request.events)
+    _check_address(request.url)
+    return _insert(agent=agent, request=request)
+
+
+@use_case
+def _insert(*, agent: Agent, request: EndpointRequest) -> Registered:
+    # One at a time for each agent: two at once would both see room for the last one.
+    Agent.objects.select_for_update(of=("self",), no_key=True).get(pk=agent.pk)
+    known = _known(agent, request)
+    if known is not None:
+        return known
+    if endpoints_of(agent).count() >= MOST_ENDPOINTS:
+        raise PayloadInvalid.at("/url", f"would be one more than the {MOST_ENDPOINTS} endpoints an agent may have")
+    now = clock.now()
+    endpoint = WebhookEndpoint.objects.create(
+        public_id=new_id("whk"),
+        agent=agent,
+        key=request.key,
+        body_digest=request.body_digest,
+        url=request.url,
+        events=list(dict.fromkeys(request.events)),
+        description=request.description,
+        created_at=now,
+    )
+    return Registered(endpoint=endpoint, secret=_add_secret(endpoint, now=now), created=True)
+
+
+def _known(agent: Agent, request: EndpointRequest) -> Registered | None:
+    endpoint = WebhookEndpoint.objects.filter(agent=agent, key=request.key).first()
+    if endpoint is None:
+        return None
+    if endpoint.body_digest != request.body_digest or endpoint.deleted_at is not None:
+        raise KeyReused(f"The key {request.key} registered another endpoint.", webhook=endpoint.public_id)
+    return Registered(endpoint=endpoint, secret=None, created=False)
+
+
+def _check_events(events: list[str]) -> None:
+    for place, type_ in enumerate(events):
+        if type_ not in TYPES:
+            raise PayloadInvalid.at(f"/events/{place}", f"is no type of event; known: {', '.join(TYPES)}")
+
+
+def _check_address(url: str) -> None:
+    try:
+        http_client.Clock(SECONDS_TO_JUDGE).within(lambda: address_policy.check_webhook_url(url))
+    except address_policy.AddressRefused as refused:
+        raise PayloadInvalid.at("/url", str(refused)) from None
+    except http_client.OutOfTime:
+        raise PayloadInvalid.at("/url", "names a host that was not found in time") from None
+
+
+@use_case
+def delete_endpoint(*, agent: Agent, endpoint_id: str) -> None:
+    """Take an endpoint away: nothing is sent to it from now on, and what was on its way is void. The log stays."""
+    endpoint = _lock(agent, endpoint_id)
+    now = clock.now()
+    WebhookEndpoint.objects.filter(pk=endpoint.pk).update(deleted_at=now)
+    void_of_endpoint(endpoint, now=now)
+
+
+@use_case
+def rotate_secret(*, agent: Agent, endpoint_id: str) -> Registered:
+    """Make a new secret; the ones before it sign beside it for a day.
+
+    Raises ``RateLimited`` while five are still signing: an older one that a receiver may rely on is never cut short.
+    """
+    endpoint = _lock(agent, endpoint_id)
+    now = clock.now()
+    if live_secrets(endpoint, now=now).count() >= MOST_SECRETS:
+        raise RateLimited(f"{MOST_SECRETS} secrets of this endpoint are signing; one of them ends within a day.")
+    WebhookSecret.objects.filter(endpoint=endpoint, ends_at=None).update(ends_at=now + OVERLAP)
+    return Registered(endpoint=endpoint, secret=_add_secret(endpoint, now=now), created=False)
+
+
+def live_secrets(endpoint: WebhookEndpoint, *, now: datetime) -> QuerySet[WebhookSecret]:
+    """Return the secrets that sign at ``now``, newest first."""
+    return WebhookSecret.objects.filter(Q(ends_at=None) | Q(ends_at__gt=now), endpoint=endpoint).order_by("-id")
+
+
+def _add_secret(endpoint: WebhookEndpoint, *, now: datetime) -> str:
+    secret = signing.new_secret()
+    WebhookSecret.objects.create(endpoint=endpoint, sealed=signing.seal(secret), created_at=now)
+    return secret
+
+
+def _lock(agent: Agent, endpoint_id: str) -> WebhookEndpoint:
+    rows = endpoints_of(agent).select_for_update(of=("self",), no_key=True)
+    endpoint = rows.filter(public_id=endpoint_id).first()
+    if endpoint is None:
+        raise NotFound
+    return endpoint

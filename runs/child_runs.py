@@ -1,0 +1,142 @@
+"""Nested runs: who started whom, what a child inherits, and how its end is told to its parent.
+
+A child is a run of its own; it names its parent at its start and never again, so there are no cycles, and it can be waited
+for by an event of the correlation ``run:<its id>``. Called by ``lifecycle`` and ``endings`` under the child's lock. The
+parent's row is read, never locked here: two run locks would meet in a deadlock. What a parent's end does is ``nesting``.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from django.db.models import Q, QuerySet
+
+from ledger import prepared_queries
+from ledger.errors import PayloadInvalid
+from ledger.prepared_queries import Compiled
+from runs.errors import PolicyRefuses, RunCancelled, RunFinished, TooDeep
+from runs.external_signals import OWN, OWN_IDS, Told, keep_signal
+from runs.models import Agent, Interrupt, Policy, Queue, Run
+from runs.policies import current_policy, is_as_strict, lets_decide_in, own_policy
+from runs.states import FINAL, InterruptStatus
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+DEEPEST = 8
+
+
+def find_parent(agent: Agent, run_id: str) -> Run:
+    """Return the run that is to be the parent of a new one: of the same agent, or of one with the same owners.
+
+    Raises ``PayloadInvalid`` (none of those), ``RunFinished``, ``RunCancelled`` (it ends) and ``TooDeep``.
+    """
+    parent = Run.objects.select_related("initiator").filter(public_id=run_id, agent__owner=agent.owner_id).first()
+    if parent is None:
+        raise PayloadInvalid.at("/parent", "is no run of this agent, nor of another one of its owners")
+    if parent.status in FINAL:
+        raise RunFinished(f"The parent has ended: {parent.status}.", status=parent.status)
+    if parent.ending:
+        raise RunCancelled("The parent is being ended; nothing new is started under it.")
+    if parent.depth >= DEEPEST:
+        raise TooDeep(f"Runs are nested {DEEPEST} deep at the most.", limit=DEEPEST)
+    return parent
+
+
+def inherited_initiator(parent: Run, initiator: User | None) -> User | None:
+    """Return whom a child is started for: whom its parent was. Naming somebody else would let a person review their own."""
+    if initiator is not None and initiator.pk != parent.initiator_id:
+        raise PayloadInvalid.at("/initiator", "is inherited from the parent, and is somebody else there")
+    return parent.initiator
+
+
+def ancestors(run: Run) -> list[Run]:
+    """Return the runs above this one, its parent first."""
+    above: list[Run] = []
+    parent_id = run.parent_id
+    while parent_id is not None and len(above) <= DEEPEST:
+        parent = Run.objects.select_related("agent").get(pk=parent_id)
+        above.append(parent)
+        parent_id = parent.parent_id
+    return above
+
+
+def lineage_of(run: Run) -> QuerySet[Run]:
+    """Return all runs that belong together: everything below the topmost one, and it."""
+    top = run.root_id or run.pk
+    return Run.objects.filter(Q(pk=top) | Q(root=top))
+
+
+def asked_elsewhere(interrupt: Interrupt) -> QuerySet[Interrupt]:
+    """Return the open waits for the very same call, of the same agent and in the same family of runs: asked twice."""
+    if not interrupt.call_digest:
+        return Interrupt.objects.none()
+    same = Interrupt.objects.filter(
+        agent=interrupt.agent_id, call_digest=interrupt.call_digest, status=InterruptStatus.WAITING
+    )
+    return same.filter(run__in=lineage_of(interrupt.run)).exclude(pk=interrupt.pk).order_by("id")
+
+
+def policy_for(run: Run, agent: Agent, reason: str, *, at: str = "") -> Policy:
+    """Return the policy of ``reason`` for a wait of this run: its agent's own, else the nearest one above that has one of
+    its own, else everybody's. Rules of a parent hold for what it hands on to others, too (CASES C194).
+
+    The agent chooses its parent, so an inherited policy never loosens who approves: the stricter of it and
+    everybody's applies, and where neither is stricter the request is refused.
+    """
+    inherited, general = applying_policies(run, agent, reason, at=at)
+    if inherited is None or inherited.pk == general.pk or is_as_strict(general, inherited):
+        return general
+    if is_as_strict(inherited, general):
+        return inherited
+    raise PolicyRefuses(
+        f"The policy of {reason} that the parent's agent has, and the one of every agent, let different people approve. "
+        f"Add a policy of {reason} for {agent.slug}.",
+        rule="parent",
+    )
+
+
+def applying_policies(run: Run, agent: Agent, reason: str, *, at: str = "") -> tuple[Policy | None, Policy]:
+    """Return the policy that a child run inherits, if any, and its agent's own or everybody's; newest versions."""
+    inherited = None
+    if run.parent_id is not None and own_policy(agent.pk, reason) is None:
+        own = (own_policy(parent.agent_id, reason) for parent in ancestors(run))
+        inherited = next((policy for policy in own if policy is not None), None)
+    if inherited is not None and not Policy.objects.filter(reason=reason, agent=None).exists():
+        return inherited, inherited
+    return inherited, current_policy(agent, reason, at=at)
+
+
+def is_queue_allowed(interrupt: Interrupt, queue: Queue | None) -> bool:
+    """Tell whether the newest policies let requests of this reason be decided in the queue."""
+    policies = applying_policies(interrupt.run, interrupt.agent, interrupt.reason)
+    return queue is None or all(policy is None or lets_decide_in(policy, queue) for policy in policies)
+
+
+def has_live_children(run: Run) -> bool:
+    """Tell whether a child has not ended: until then its parent has not, either."""
+    return bool(_LIVE_CHILD.all(parent=run.pk))
+
+
+_LIVE_CHILD = Compiled(
+    lambda: Run.objects.filter(parent=prepared_queries.number("parent"), ended_at=None).values_list("pk")[:1]
+)
+
+
+def tell_parent(run: Run, *, status: str, now: datetime) -> None:
+    """Keep the signal of a child's end for its parent, and mark the child, so that the sweep lets the parent go on.
+
+    In the child's own transaction: an end that is committed is told. A restarted child ends, and tells, once more.
+    """
+    if run.parent_id is None:
+        return
+    agent_id = Run.objects.values_list("agent", flat=True).get(pk=run.parent_id)
+    told = Told(
+        sender_id=f"{OWN_IDS}{run.public_id}:{run.epoch}",
+        correlation=f"{OWN}{run.public_id}",
+        type="run.ended",
+        body={"run": run.public_id, "status": status, "epoch": run.epoch},
+    )
+    keep_signal(agent_id=agent_id, told=told, keep_until=None, now=now)
+    Run.objects.filter(pk=run.pk).update(tells_parent=True)

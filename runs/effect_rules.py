@@ -1,0 +1,184 @@
+"""Which effects need a person's approval, and which permit of the run is one for this very call.
+
+Effect rules know a call by its name, and the agent chooses the name: they read it as a person would. Called by ``acting``
+before a try begins, under the run's lock; the permits themselves are ``permits``', and the people behind them are judged by
+``revocation``. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import OuterRef, Value
+
+from ledger import prepared_queries
+from ledger.effect_names import is_exact, is_near, matches
+from ledger.errors import NameDisguised
+from ledger.models import Effect
+from ledger.prepared_queries import Compiled
+from runs.configuration import effects_content, recorded_effects
+from runs.errors import ApprovalRequired, CallNotApproved, EffectNotAllowed, PermitExpired, RecordChanged
+from runs.models import Agent, CallLabel, EffectRule, Permit, Run
+from runs.permits import approved_otherwise, approves_for, check_permit, find_permit, standing_permits
+from runs.revocation import AUTHORITY_LOST, LostApproval, StillMayDecide, judge_permit, revoked_approval
+from runs.states import EffectMode, RuleAction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The call a worker wants to make, completed from its permit or from what is recorded, and the permit it rests on."""
+
+    key: str
+    call: dict[str, Any]
+    digest: str
+    permit: Permit | None
+
+
+def find_approval(
+    run: Run, asked: Asked, *, known: Effect | None, still_may_decide: StillMayDecide, now: datetime
+) -> Permit | LostApproval | None:
+    """Return the permit that lets the effect begin; ``None`` where none is needed and none was named.
+
+    ``LostApproval``: a permit would allow it, but a person behind it may no longer decide; there is no other one.
+
+    The one that was named counts alone. Without a name it is the one the key was begun with, else any good one of the
+    same call. Under a rule only an approval for the rule's own reason counts: the agent chose under which reason, and so
+    by whose policy, it asked.
+    """
+    rule = approval_rule(run.agent, asked.call["name"])
+    reason = rule.reason if rule else ""
+    if asked.permit is not None:
+        _refuse_revoked(asked.permit)
+        check_permit(run, asked.permit, key=asked.key, call_digest=asked.digest, now=now)
+        if not approves_for(asked.permit, reason):
+            raise approval_required(reason)
+        return judge_permit(asked.permit, still_may_decide) or asked.permit
+    spent_on_it = find_permit(run, known.permit_ref) if known and known.permit_ref else None
+    if rule is None and spent_on_it is None:
+        return None
+    if spent_on_it is not None and not approves_for(spent_on_it, reason):
+        spent_on_it = None
+    lost: LostApproval | None = None
+    if spent_on_it is not None and spent_on_it.void_at is None and spent_on_it.valid_until > now:
+        lost = judge_permit(spent_on_it, still_may_decide)
+        if lost is None:
+            return spent_on_it
+    for permit in standing_permits(run, key=asked.key, call_digest=asked.digest, reason=reason, now=now):
+        if lost is not None and permit.pk == lost.permit.pk:
+            continue
+        found = judge_permit(permit, still_may_decide)
+        if found is None:
+            return permit
+        lost = lost or found
+    if lost is not None:
+        return lost
+    if spent_on_it is not None:
+        _refuse_revoked(spent_on_it)
+        raise PermitExpired(permit=spent_on_it.public_id)
+    otherwise = approved_otherwise(run, name=asked.call["name"], reason=reason, now=now)
+    if otherwise is not None:
+        raise CallNotApproved(permit=otherwise.public_id, approved=otherwise.digest, asked=asked.digest)
+    raise approval_required(reason)
+
+
+def _refuse_revoked(permit: Permit) -> None:
+    if permit.void_reason == AUTHORITY_LOST:
+        raise revoked_approval(permit.decision.interrupt.reason)
+
+
+def approval_required(reason: str) -> ApprovalRequired:
+    """Return the refusal that names the reason under which an approval counts."""
+    return ApprovalRequired(f"This effect needs a person's approval first, for the reason {reason}.", reason=reason)
+
+
+def approval_rule(agent: Agent, name: str) -> Rule | None:
+    """Return the rule by which this effect needs an approval; ``None`` where it may begin without one.
+
+    Raises ``EffectNotAllowed`` where the agent is limited to listed effects and no rule names this one,
+    ``NameDisguised`` for a near spelling of a name that a rule or a call label has, and ``RecordChanged`` where the
+    agent's rules or its mode are not as they were recorded.
+    """
+    mode, named = _mode_and_named(agent)
+    rule = _closest(agent, name, named)
+    if rule is None and mode == EffectMode.LISTED:
+        raise EffectNotAllowed(f"No effect rule of {agent.slug} names {name}. Its owner can add one.", name=name)
+    return rule if rule is not None and rule.action == RuleAction.APPROVAL else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """An effect rule of the agent, or (action ``LABEL``) the name of one of its call labels."""
+
+    pattern: str
+    action: str
+    reason: str
+
+    @property
+    def is_exact(self) -> bool:
+        return self.action == LABEL or is_exact(self.pattern)
+
+
+def _mode_and_named(agent: Agent) -> tuple[str, list[Rule]]:
+    """Return the agent's effect mode, and its rules and labels.
+
+    Raises ``RecordChanged`` where the mode or the rules differ from the newest configuration record.
+    """
+    mode, recorded, named = "", None, []
+    for pattern, action, reason in _NAMED.all(agent=agent.pk):
+        if action == MODE:
+            mode, recorded = pattern, reason
+        else:
+            named.append(Rule(pattern=pattern, action=action, reason=reason))
+    rules = [(rule.pattern, rule.action, rule.reason) for rule in named if rule.action != LABEL]
+    if recorded is None or json.loads(recorded) != effects_content(mode, rules):
+        raise RecordChanged(record=f"effect rules of {agent.slug}")
+    return mode, named
+
+
+def _closest(agent: Agent, name: str, named: list[Rule]) -> Rule | None:
+    """Return the rule of this name; of several the closest: a bare name, then the longest pattern, then the stricter.
+
+    The agent chooses the name, so case, blanks, full width and invisible characters do not lead past a rule. A name
+    that is only near a closer rule (``issue-order`` beside ``issue_order``) raises ``NameDisguised``.
+    """
+    fitting = [rule for rule in named if matches(name, rule.pattern)]
+    found = max((rule for rule in fitting if rule.action != LABEL), key=_closeness, default=None)
+    if found is not None and found.is_exact:
+        return found
+    near = [rule for rule in named if rule not in fitting and is_near(name, rule.pattern)]
+    closest = max(near, key=_closeness, default=None)
+    if closest is not None and (found is None or _closeness(closest) >= _closeness(found)):
+        raise NameDisguised(
+            f"{name} can be taken for {closest.pattern}, which the owner of {agent.slug} has set. "
+            "Use exactly that name, or another one.",
+            rule=closest.pattern,
+        )
+    return found
+
+
+#: In the place of an action, a row of ``_NAMED`` has LABEL for a call label, and MODE for the agent's mode and its record.
+LABEL, MODE = "label", "mode"
+
+#: The effect rules and the call labels of an agent, its effect mode, and the record of rules and mode, in one statement.
+_NAMED = Compiled(
+    lambda: (
+        EffectRule.objects.filter(agent=prepared_queries.number("agent"))
+        .values_list("name_pattern", "action", "reason")
+        .union(
+            CallLabel.objects.filter(agent=prepared_queries.number("agent")).values_list(
+                "name", Value(LABEL), Value("")
+            ),
+            Agent.objects.filter(pk=prepared_queries.number("agent")).values_list(
+                "effect_mode", Value(MODE), recorded_effects(OuterRef("pk"))
+            ),
+            all=True,
+        )
+    )
+)
+
+
+def _closeness(rule: Rule) -> tuple[bool, int, bool, str]:
+    return rule.is_exact, len(rule.pattern), rule.action == RuleAction.APPROVAL, rule.pattern

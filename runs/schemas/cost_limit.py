@@ -1,0 +1,141 @@
+"""How much work a schema can make: bounded before anything is validated with it.
+
+Every value inside an answer is looked at by some number of schemas. Branches multiply it (`anyOf` in `anyOf`, two `$ref`
+to the same place), and recursion multiplies it again at each level of the answer. The largest number over all levels is
+the schema's *looks*; looks times the size of the answer bounds the time. Called by the check and by the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ledger.exact_json import MAX_DEPTH as MAX_ANSWER_DEPTH
+from runs.schemas import keywords
+from runs.schemas.traversal import all_schemas, inner_schemas, join_pointer, target_pointer
+
+_IN_OBJECTS = frozenset({"properties", "patternProperties", "additionalProperties", "propertyNames"})
+# Of these, one at a time judges a given member; all others judge it together.
+_EXCLUSIVE = frozenset({"properties", "additionalProperties", "prefixItems", "items"})
+_HERE = keywords.HERE_ONE | keywords.HERE_MANY | keywords.HERE_NAMED
+
+
+@dataclass(frozen=True)
+class Weight:
+    """What one value can cost: ``looks`` of schemas, ``patterns`` matched, ``chain`` of schemas in one another."""
+
+    looks: int
+    patterns: int
+    chain: int
+
+
+class Circular(Exception):
+    """A schema that leads back to itself without going down into the answer; it would never end."""
+
+    def __init__(self, pointer: str) -> None:
+        super().__init__(pointer)
+        self.pointer = pointer
+
+
+@dataclass
+class _Node:
+    own_looks: int
+    own_patterns: int
+    here: list[str] = field(default_factory=list)
+    below: dict[str, tuple[list[str], list[str]]] = field(default_factory=dict)  # "object", "list": (one of, all of)
+
+
+def weigh(root: Any) -> Weight:
+    """Return the weight of a schema that passed the meta-schema. Raises ``Circular``."""
+    nodes = {pointer: _node(pointer, schema) for pointer, schema in all_schemas(root).items()}
+    order, chain = _inner_first(nodes)
+    return Weight(
+        looks=_most(nodes, order, lambda node: node.own_looks, keywords.MAX_LOOKS),
+        patterns=_most(nodes, order, lambda node: node.own_patterns, keywords.MAX_PATTERN_STEPS),
+        chain=chain,
+    )
+
+
+def _node(pointer: str, schema: Any) -> _Node:
+    if not isinstance(schema, dict):
+        return _Node(own_looks=1, own_patterns=0)
+    # Measured: eight looked-up names, or eight compared structures, cost about as much as one schema.
+    names = len(schema.get("properties", ())) + len(schema.get("required", ()))
+    structures = sum(isinstance(option, dict | list) for option in schema.get("enum", ()))
+    patterns = len(schema.get("patternProperties", ())) + ("pattern" in schema)
+    node = _Node(own_looks=1 + (names + structures) // 8 + patterns, own_patterns=patterns)
+    target = target_pointer(schema["$ref"]) if "$ref" in schema else None
+    if target is not None:
+        node.here.append(target)
+    for keyword, name, _ in inner_schemas(schema):
+        inner = join_pointer(pointer, keyword) if name is None else join_pointer(pointer, keyword, name)
+        if keyword in _HERE:
+            node.here.append(inner)
+        elif keyword != "$defs":
+            one_of, all_of = node.below.setdefault("object" if keyword in _IN_OBJECTS else "list", ([], []))
+            (one_of if keyword in _EXCLUSIVE else all_of).append(inner)
+    return node
+
+
+def _inner_first(nodes: dict[str, _Node]) -> tuple[list[str], int]:
+    """Return the pointers so that what looks at the same value comes after what it uses, and the longest chain."""
+    order: list[str] = []
+    chain: dict[str, int] = {}
+    entered: set[str] = set()
+    waiting = list(nodes)
+    while waiting:
+        pointer = waiting[-1]
+        if pointer in chain:
+            waiting.pop()
+            continue
+        open_uses = [used for used in nodes[pointer].here if used in nodes and used not in chain]
+        if not open_uses:
+            waiting.pop()
+            chain[pointer] = 1 + max((chain[used] for used in nodes[pointer].here if used in chain), default=0)
+            order.append(pointer)
+            continue
+        if pointer in entered:
+            raise Circular(pointer)
+        entered.add(pointer)
+        waiting.extend(open_uses)
+    return order, max(chain.values())
+
+
+def _most(nodes: dict[str, _Node], order: list[str], own: Callable[[_Node], int], limit: int) -> int:
+    """Return the largest sum of ``own`` over the schemas that judge one value, at any level of an answer."""
+    above: dict[str, int] = {}
+    most = 0
+    for _ in range(MAX_ANSWER_DEPTH + 1):
+        level = _level(nodes, order, own, above) if above else _first_level(nodes, order, own)
+        level = {pointer: min(sums, limit + 1) for pointer, sums in level.items()}
+        most = max(most, level[""])
+        if level == above or most > limit:
+            break
+        above = level
+    return most
+
+
+def _first_level(nodes: dict[str, _Node], order: list[str], own: Callable[[_Node], int]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for pointer in order:
+        node = nodes[pointer]
+        sums[pointer] = own(node) + sum(sums[used] for used in node.here if used in sums)
+    return sums
+
+
+def _level(
+    nodes: dict[str, _Node], order: list[str], own: Callable[[_Node], int], above: dict[str, int]
+) -> dict[str, int]:
+    """Return the sums one level further down: objects and lists apart, since no value is both."""
+    by_kind: dict[str, dict[str, int]] = {"object": {}, "list": {}}
+    for kind, sums in by_kind.items():
+        for pointer in order:
+            node = nodes[pointer]
+            one_of, all_of = node.below.get(kind, ((), ()))
+            sums[pointer] = (
+                sum(sums[used] for used in node.here if used in sums)
+                + max((above[inner] for inner in one_of), default=0)
+                + sum(above[inner] for inner in all_of)
+            )
+    return {pointer: max(by_kind["object"][pointer], by_kind["list"][pointer]) for pointer in order}

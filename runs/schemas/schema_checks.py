@@ -1,0 +1,181 @@
+"""Whether a schema can be used for answers; asked once, when a wait is opened.
+
+In order: small enough to look at, JSON Schema 2020-12 by its meta-schema, known words only, no reference that leaves it or
+goes round, not too much work, accepted by the engine, and answerable as far as a look can tell. Each fault is told with
+its place, so that the agent's author can mend it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+
+from ledger import exact_json
+from ledger.errors import Problem
+from runs.errors import SchemaUnsupported
+from runs.schemas import keywords
+from runs.schemas.cost_limit import Circular, weigh
+from runs.schemas.satisfiability import contradiction, unanswerable
+from runs.schemas.traversal import all_schemas, join_pointer, schema_at, target_pointer
+from runs.schemas.validator import build_engine, pattern_compiles
+
+
+def check_schema(schema: Any) -> None:
+    """Return if ``schema`` can be used for answers.
+
+    Raises ``SchemaUnsupported`` whose problems have pointers into the schema.
+    """
+    for step in (
+        _too_large,
+        _not_a_schema,
+        _unknown_words,
+        _bad_references,
+        _too_much_work,
+        _no_answer,
+        _engine_refuses,
+    ):
+        problems = step(schema)
+        if problems:
+            raise SchemaUnsupported(_sentence(problems), errors=problems[: keywords.MAX_PROBLEMS])
+
+
+def _sentence(problems: list[Problem]) -> str:
+    first = problems[0]
+    return f"This schema cannot be used for answers. At {first.pointer or 'its top'}: {first.message}"
+
+
+def _too_large(schema: Any) -> list[Problem]:
+    if not isinstance(schema, dict | bool):
+        return [Problem("", "must be an object or `true`")]
+    if exact_json.depth(schema) > keywords.MAX_DEPTH:
+        return [Problem("", f"is nested deeper than {keywords.MAX_DEPTH} levels")]
+    try:
+        size = len(exact_json.dumps(schema).encode())
+    except (TypeError, ValueError):
+        return [Problem("", "holds something that is not JSON")]
+    if size > keywords.MAX_TEXT:
+        return [Problem("", f"is longer than {keywords.MAX_TEXT // 1024} KiB")]
+    if len(all_schemas(schema)) > keywords.MAX_SCHEMAS:
+        return [Problem("", f"holds more than {keywords.MAX_SCHEMAS} schemas")]
+    return []
+
+
+def _not_a_schema(schema: Any) -> list[Problem]:
+    if isinstance(schema, dict) and str(schema.get("$schema", keywords.DIALECT)).rstrip("#") != keywords.DIALECT:
+        return [Problem("/$schema", f"must be {keywords.DIALECT}; other versions of JSON Schema are not read")]
+    try:
+        jsonschema_rs.meta.validate(schema)
+    except jsonschema_rs.ValidationError as error:
+        words = [step for step in error.instance_path if step in keywords.KEYWORDS]
+        about = f"`{words[-1]}`" if words else "a schema"
+        return [Problem(join_pointer("", *error.instance_path), f"is not what JSON Schema 2020-12 allows for {about}")]
+    except ValueError as error:
+        return [Problem("", f"cannot be read: {error}")]
+    return []
+
+
+def _unknown_words(root: Any) -> list[Problem]:
+    problems: list[Problem] = []
+    patterns = 0
+    for pointer, schema in all_schemas(root).items():
+        if not isinstance(schema, dict):
+            continue
+        problems += [Problem(join_pointer(pointer, word), _unknown(word)) for word in schema.keys() - keywords.KEYWORDS]
+        if pointer and ("$id" in schema or "$schema" in schema):
+            word = "$id" if "$id" in schema else "$schema"
+            problems.append(Problem(join_pointer(pointer, word), "is allowed at the top of the schema only"))
+        if schema.get("format", "date") not in keywords.FORMATS:
+            problems.append(Problem(join_pointer(pointer, "format"), _unknown_format(schema["format"])))
+        for place, pattern in _patterns(pointer, schema):
+            patterns += 1
+            problems += [Problem(place, fault) for fault in _pattern_faults(pattern)]
+    if patterns > keywords.MAX_PATTERNS:
+        problems.append(Problem("", f"holds more than {keywords.MAX_PATTERNS} patterns"))
+    return sorted(problems, key=lambda problem: problem.pointer)
+
+
+def _unknown(word: str) -> str:
+    if word in keywords.MEANT:
+        return f"is not a supported keyword; {keywords.MEANT[word]}"
+    near = difflib.get_close_matches(word[:50], keywords.KEYWORDS, n=1)
+    return "is not a supported keyword" + (f"; do you mean `{near[0]}`?" if near else "")
+
+
+def _unknown_format(name: str) -> str:
+    near = difflib.get_close_matches(name[:50], keywords.FORMATS, n=1)
+    known = f"do you mean `{near[0]}`?" if near else f"known are {', '.join(sorted(keywords.FORMATS))}"
+    return f"is not a supported format; {known}"
+
+
+def _patterns(pointer: str, schema: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    if "pattern" in schema:
+        yield join_pointer(pointer, "pattern"), schema["pattern"]
+    for pattern in schema.get("patternProperties", ()):
+        yield join_pointer(pointer, "patternProperties", pattern), pattern
+
+
+def _pattern_faults(pattern: str) -> list[str]:
+    if len(pattern) > keywords.MAX_PATTERN_LENGTH:
+        return [f"is a pattern longer than {keywords.MAX_PATTERN_LENGTH} characters"]
+    if not pattern_compiles(pattern):
+        return [
+            "is not a pattern that can be matched in bounded time: no look-around, no back-references, no big repeats"
+        ]
+    return []
+
+
+def _bad_references(root: Any) -> list[Problem]:
+    schemas = all_schemas(root)
+    problems = []
+    for pointer, schema in schemas.items():
+        if not isinstance(schema, dict) or "$ref" not in schema:
+            continue
+        target = target_pointer(schema["$ref"])
+        place = join_pointer(pointer, "$ref")
+        if target is None:
+            problems.append(Problem(place, "leaves this schema; only references such as `#/$defs/name` are followed"))
+        elif target not in schemas:
+            problems.append(Problem(place, _no_target(root, target)))
+    return problems
+
+
+def _no_target(root: Any, target: str) -> str:
+    try:
+        schema_at(root, target)
+    except (LookupError, ValueError, TypeError):
+        return "points at nothing"
+    return "points at something that is not used as a schema"
+
+
+def _too_much_work(root: Any) -> list[Problem]:
+    try:
+        weight = weigh(root)
+    except Circular as circle:
+        return [Problem(circle.pointer, "leads back to itself without going down into the answer")]
+    if weight.looks > keywords.MAX_LOOKS or weight.patterns > keywords.MAX_LOOKS:
+        return [Problem("", "has too many branches in one another; an answer would take too long to check")]
+    if weight.chain > keywords.MAX_CHAIN:
+        return [Problem("", f"leads through more than {keywords.MAX_CHAIN} schemas for one value")]
+    return []
+
+
+def _no_answer(root: Any) -> list[Problem]:
+    problems = []
+    for pointer, schema in all_schemas(root).items():
+        fault = contradiction(schema)
+        if fault:
+            problems.append(Problem(pointer, f"can never be met: {fault}"))
+    if not problems and unanswerable(root):
+        problems.append(Problem("", "has no possible answer"))
+    return problems
+
+
+def _engine_refuses(schema: Any) -> list[Problem]:
+    try:
+        build_engine(schema)
+    except Exception as error:  # noqa: BLE001  whatever stops the engine here would stop every answer later
+        return [Problem("", f"cannot be used: {str(error)[:200]}")]
+    return []

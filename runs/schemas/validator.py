@@ -1,0 +1,136 @@
+"""The judge of answers: jsonschema-rs, bounded, without a network.
+
+``validate`` is the only way an answer is judged. Patterns run in an engine without backtracking (its time grows with the
+text, never exponentially); what remains is weighed before it is begun. Errors are put into words by ``explaining``, since
+the engine's own list of them costs memory without a bound.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import jsonschema_rs
+
+from ledger import exact_json
+from ledger.digests import digest
+from ledger.errors import Problem
+from runs.schemas import keywords
+from runs.schemas.cost_limit import Weight, weigh
+from runs.schemas.error_messages import explain
+
+_KEPT_ENGINES = 128
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A compiled schema and what one value can cost it."""
+
+    judge: jsonschema_rs.Validator
+    weight: Weight
+
+
+def retriever(uri: str) -> Any:
+    """Refuse to fetch anything: the engine asks here for references that leave the schema."""
+    raise LookupError(f"{uri} is not fetched; a schema stands alone")
+
+
+def build_engine(schema: Any) -> Engine:
+    """Compile a schema. Raises for one that ``check_schema`` would refuse."""
+    if isinstance(schema, dict):
+        schema = {word: value for word, value in schema.items() if word != "$id"}
+    return Engine(judge=_compile(schema), weight=weigh(schema))
+
+
+def _compile(schema: Any) -> jsonschema_rs.Validator:
+    return jsonschema_rs.Draft202012Validator(
+        schema,
+        validate_formats=True,
+        ignore_unknown_formats=False,
+        retriever=retriever,
+        pattern_options=jsonschema_rs.RegexOptions(size_limit=keywords.MAX_PATTERN_MEMORY),
+        email_options=jsonschema_rs.EmailOptions(allow_domain_literal=False, allow_display_text=False),
+    )
+
+
+_engines: OrderedDict[str, Engine] = OrderedDict()
+_engines_lock = threading.Lock()
+
+
+def _engine_for(schema: Any) -> Engine:
+    key = digest(schema)
+    with _engines_lock:
+        if key in _engines:
+            _engines.move_to_end(key)
+            return _engines[key]
+    engine = build_engine(schema)  # outside the lock: two threads may both compile, neither waits
+    with _engines_lock:
+        _engines[key] = engine
+        while len(_engines) > _KEPT_ENGINES:
+            _engines.popitem(last=False)
+    return engine
+
+
+def validate(schema: Any, value: Any) -> list[Problem]:
+    """Return what is wrong with an answer, at most 50 problems; empty when it is valid. Never raises.
+
+    ``value`` is made of the types ``exact.parse`` returns. An answer that cannot be judged is not valid.
+    """
+    if schema is True or schema == {}:
+        return []
+    try:
+        if exact_json.depth(value) > exact_json.MAX_DEPTH:
+            return [Problem("", f"is nested deeper than {exact_json.MAX_DEPTH} levels")]
+        engine = _engine_for(schema)
+        if _takes_too_long(engine.weight, value):
+            return [Problem("", "is too large to be checked against this schema")]
+        if engine.judge.is_valid(value):
+            return []
+        return explain(schema, value, matches=_matches) or [Problem("", "does not fit what was asked for")]
+    except Exception:  # noqa: BLE001  fail closed: what cannot be judged was not asked for
+        return [Problem("", "cannot be checked against this schema")]
+
+
+def _takes_too_long(weight: Weight, value: Any) -> bool:
+    values, characters = _size(value)
+    steps = values * weight.looks
+    return steps > keywords.MAX_STEPS or characters * weight.patterns > keywords.MAX_PATTERN_STEPS
+
+
+def _size(value: Any) -> tuple[int, int]:
+    """Return how many values and how many characters lie in ``value``, names of members included."""
+    values = characters = 0
+    waiting = [value]
+    while waiting:
+        inner = waiting.pop()
+        values += 1
+        if isinstance(inner, str):
+            characters += len(inner)
+        elif isinstance(inner, list):
+            waiting.extend(inner)
+        elif isinstance(inner, dict):
+            characters += sum(map(len, inner))
+            waiting.extend(inner.values())
+    return values, characters
+
+
+@lru_cache(maxsize=512)
+def _leaf(keyword: str, argument: str) -> jsonschema_rs.Validator:
+    return _compile({keyword: argument})
+
+
+def _matches(keyword: str, argument: str, text: str) -> bool:
+    """Return whether a text meets one `pattern` or `format`, by the same judge."""
+    return _leaf(keyword, argument).is_valid(text)
+
+
+def pattern_compiles(pattern: str) -> bool:
+    """Return whether a pattern can be matched without backtracking and within its memory."""
+    try:
+        _leaf("pattern", pattern)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,152 @@
+"""What may go on and no worker takes: the run, since when, which version of the code it needs, who could not read it.
+
+Read-only. Called by pages, API, doctor and metrics, so that all of them mean the same. A run that is paused or held, whose
+agent is halted, whose answer may still be taken back or whose facts are being checked is awaited by nobody: the time
+counts from when the last of these was over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import CharField, Count, DateTimeField, Exists, F, Min, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce, Greatest
+
+from runs.hand_backs import handed_back_by
+from runs.kill_switch import open_halts
+from runs.models import Continuation, Halt, HandBack, Run
+from runs.states import ContinuationKind, ContinuationStatus
+
+#: So long nobody wonders: workers look every few seconds, and a deploy takes some minutes.
+PATIENCE = timedelta(minutes=10)
+#: An ask, whose worker is a cron job or a person with curl, may wait longer than a day; nobody wonders before that.
+ONE_DAY = 86400
+PATIENCE_WITH_ASKS = timedelta(seconds=ONE_DAY)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unclaimed:
+    """One run that no worker takes. ``is_told``: it has waited longer than it should."""
+
+    since: datetime
+    waited: timedelta
+    code_version: str
+    handed_back_by: tuple[str, ...]
+    takes_back: bool
+    is_told: bool
+
+
+def unclaimed_runs(runs: QuerySet[Run], *, now: datetime, told: bool = True) -> QuerySet[Run]:
+    """Return those of the runs that no worker takes, the oldest first; all that are offered where not only ``told``.
+
+    Each has ``unclaimed_since`` and ``offered`` (the kind of its continuation).
+    """
+    offered = Continuation.objects.filter(run=OuterRef("pk"), status=ContinuationStatus.READY)
+    lifted = Halt.objects.filter(agent=OuterRef("agent"), lifted_at__isnull=False).order_by("-lifted_at")
+    # Greatest is null on SQLite where one of its values is.
+    since = Greatest(
+        "ready_since",
+        Coalesce(Subquery(offered.values("not_before")[:1]), F("ready_since")),
+        Coalesce(Subquery(lifted.values("lifted_at")[:1]), F("ready_since")),
+        output_field=DateTimeField(),
+    )
+    found = runs.filter(ready_since__isnull=False).annotate(
+        unclaimed_since=since, offered=Subquery(offered.values("kind")[:1], output_field=CharField())
+    )
+    found = found.exclude(Exists(open_halts().filter(agent=OuterRef("agent"))))
+    waited = _patience_is_over(now) if told else Q(unclaimed_since__lte=now)
+    return found.filter(waited).order_by("unclaimed_since", "pk")
+
+
+def _patience_is_over(now: datetime, patience: timedelta | None = None) -> Q:
+    if patience is not None:
+        return Q(unclaimed_since__lte=now - patience)
+    soon = Q(unclaimed_since__lte=now - PATIENCE, unclaimed_seconds__lte=ONE_DAY)
+    return soon | Q(unclaimed_since__lte=now - PATIENCE_WITH_ASKS)
+
+
+def is_told(run: Run, since: datetime, *, now: datetime) -> bool:
+    """Tell whether a run that was offered to workers since then has waited longer than it should."""
+    return now - since >= (PATIENCE if run.unclaimed_seconds <= ONE_DAY else PATIENCE_WITH_ASKS)
+
+
+def find_unclaimed(runs: Iterable[Run], *, now: datetime) -> dict[int, Unclaimed]:
+    """Return, by their row ids, those of the runs that are offered and that no worker has taken yet."""
+    asked = [run.pk for run in runs if run.ready_since is not None]
+    if not asked:
+        return {}
+    found = list(unclaimed_runs(Run.objects.filter(pk__in=asked), now=now, told=False))
+    unread = handed_back_by(found)
+    return {run.pk: _told_of(run, unread.get(run.pk, []), now=now) for run in found}
+
+
+def _told_of(run: Run, unread: list[str], *, now: datetime) -> Unclaimed:
+    since: datetime = run.unclaimed_since  # type: ignore[attr-defined]  # annotated
+    return Unclaimed(
+        since=since,
+        waited=now - since,
+        code_version=run.code_version,
+        handed_back_by=tuple(unread),
+        takes_back=run.offered == ContinuationKind.COMPENSATE,  # type: ignore[attr-defined]  # annotated
+        is_told=is_told(run, since, now=now),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfVersion:
+    """What workers do not take of one agent's runs of one code version.
+
+    ``runs`` wait longer than they should, ``oldest_at`` is since when; ``taking_back`` of them need any worker at all, and
+    no version. ``offered_since`` is that of the oldest which is offered, be it for a second.
+    """
+
+    agent: str
+    code_version: str
+    runs: int
+    taking_back: int
+    oldest_at: datetime | None
+    offered_since: datetime
+    handed_back_by: tuple[str, ...]
+
+
+def unclaimed_by_version(runs: QuerySet[Run], *, now: datetime, patience: timedelta | None = None) -> list[OfVersion]:
+    """Return what is offered to workers, by agent and code version, the oldest first; ``patience`` if not the usual one."""
+    offered = unclaimed_runs(runs, now=now, told=False)
+    told = _patience_is_over(now, patience)
+    taking_back = told & Q(offered=ContinuationKind.COMPENSATE)
+    counted = (
+        offered.order_by()
+        .values("agent__slug", "code_version")
+        .annotate(
+            of_runs=Count("pk", filter=told),
+            taking_back=Count("pk", filter=taking_back),
+            oldest_at=Min("unclaimed_since", filter=told),
+            offered_since=Min("unclaimed_since"),
+            unread=Sum("handed_back"),
+        )
+    )
+    rows = sorted(counted, key=lambda row: (row["offered_since"], row["agent__slug"], row["code_version"]))
+    unread = _who_handed_back(offered) if any(row["unread"] for row in rows) else {}
+    return [
+        OfVersion(
+            agent=row["agent__slug"],
+            code_version=row["code_version"],
+            runs=row["of_runs"],
+            taking_back=row["taking_back"],
+            oldest_at=row["oldest_at"],
+            offered_since=row["offered_since"],
+            handed_back_by=tuple(unread.get((row["agent__slug"], row["code_version"]), ())),
+        )
+        for row in rows
+    ]
+
+
+def _who_handed_back(offered: QuerySet[Run]) -> dict[tuple[str, str], list[str]]:
+    standing = HandBack.objects.filter(over_at=None, run__in=offered.order_by().values("pk"))
+    found: dict[tuple[str, str], list[str]] = {}
+    named = standing.values_list("run__agent__slug", "run__code_version", "code_version").distinct()
+    for agent, needed, version in named.order_by("code_version"):
+        found.setdefault((agent, needed), []).append(version)
+    return found

@@ -1,0 +1,140 @@
+"""An agent changes its question, or takes it back, while people may be reading it.
+
+Both lock the run first, as the gateway does: an answer and an amendment at once are one after the other, and the loser is
+told. No live lease is needed, since the worker went away when it asked; the policy's bounds hold as at the start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ledger import clock
+from ledger.actors import by_agent
+from ledger.digests import digest
+from ledger.errors import NotFound, PayloadInvalid
+from ledger.exact_json import ABSENT, Absent
+from ledger.transactions import use_case
+from runs.continuations import told_of
+from runs.deadlines import is_over
+from runs.decisions import closed_refusal, winner_of
+from runs.errors import Expired, StaleVersion
+from runs.facts import AskedFact, record_facts
+from runs.interrupt_requests import BY_ITSELF, check_proposal
+from runs.interrupts import amend_interrupt, withdraw_interrupt
+from runs.models import Agent, Continuation, Fact, Interrupt, Run
+from runs.policies import refuse_too_soon
+from runs.revisions import keep_revision
+from runs.run_status import store
+from runs.states import InterruptStatus, Kind
+from runs.timeline import note
+
+
+@dataclass(frozen=True, kw_only=True)
+class Amendment:
+    """What changes; ``ABSENT`` members stay. ``deadline`` may only come sooner; ``facts`` replaces all of the wait's own."""
+
+    title: str | Absent = ABSENT
+    message: str | Absent = ABSENT
+    proposal: Any = ABSENT
+    facts: list[AskedFact] | Absent = ABSENT
+    deadline: datetime | Absent = ABSENT
+
+
+@use_case
+def amend_wait(*, agent: Agent, interrupt_id: str, amendment: Amendment, state_version: int | None = None) -> Interrupt:
+    """Change an open wait: its version goes up, votes are overtaken, and an answer to what was shown before is stale."""
+    run, interrupt = _lock(agent, interrupt_id)
+    now = clock.now()
+    _refuse_closed(interrupt, now=now)
+    if state_version is not None and state_version != interrupt.state_version:
+        raise StaleVersion(state_version=interrupt.state_version, content_digest=interrupt.content_digest)
+    changed: dict[str, Any] = {}
+    if amendment.title is not ABSENT:
+        changed["title"] = amendment.title
+    if amendment.message is not ABSENT:
+        changed["message"] = amendment.message
+    if amendment.proposal is not ABSENT:
+        if interrupt.kind == Kind.APPROVAL and amendment.proposal is None:
+            raise PayloadInvalid.at("/proposal", "is missing: an approval is of one exact call")
+        if interrupt.kind in BY_ITSELF:
+            raise PayloadInvalid.at("/proposal", f"does not go with kind {interrupt.kind}")
+        check_proposal(amendment.proposal, "")
+        changed["proposal"] = amendment.proposal
+    if amendment.deadline is not ABSENT:
+        changed["deadline"] = _sooner(interrupt, amendment.deadline, now=now)
+    changed = {name: value for name, value in changed.items() if not _is_same(getattr(interrupt, name), value)}
+    if not changed and amendment.facts is ABSENT:
+        return interrupt  # asked again after a lost reply: nobody's answer has become stale by it
+    keep_revision(interrupt)
+    if amendment.facts is not ABSENT:
+        Fact.objects.filter(interrupt=interrupt).delete()
+        record_facts(amendment.facts, agent=agent, checkpoint=interrupt.checkpoint, interrupt=interrupt, at="/facts")
+    if "proposal" in changed:
+        changed["as_proposed"] = None  # the agent's own again, whatever a vote had made of it
+    overtaken = amend_interrupt(interrupt, **changed)
+    note(
+        run,
+        "interrupt.amended",
+        actor=by_agent(agent.slug),
+        at=now,
+        interrupt=interrupt.public_id,
+        members=sorted(changed.keys() - {"as_proposed"}),
+        votes_overtaken=[vote.public_id for vote in overtaken],
+        state_version=interrupt.state_version,
+        digest=interrupt.content_digest,
+    )
+    store(run, now)
+    return interrupt
+
+
+@use_case
+def withdraw_wait(*, agent: Agent, interrupt_id: str, reason: str) -> tuple[Interrupt, Continuation | None]:
+    """Take an open wait back. The last open one of its run wakes the agent, with the cause ``withdrawn``."""
+    run, interrupt = _lock(agent, interrupt_id)
+    if interrupt.status == InterruptStatus.WITHDRAWN:
+        return interrupt, None
+    now = clock.now()
+    _refuse_closed(interrupt, now=now)
+    continuation = withdraw_interrupt(run, interrupt, now=now)
+    note(
+        run,
+        "interrupt.withdrawn",
+        actor=by_agent(agent.slug),
+        at=now,
+        interrupt=interrupt.public_id,
+        reason=reason[:300],
+        **told_of(continuation),
+    )
+    store(run, now)
+    return interrupt, continuation
+
+
+def _refuse_closed(interrupt: Interrupt, *, now: datetime) -> None:
+    if interrupt.status != InterruptStatus.WAITING:
+        raise closed_refusal(interrupt, winner_of(interrupt))
+    if is_over(interrupt, now=now):
+        raise Expired  # the sweep is about to say so; what the policy has for it is not to be dodged meanwhile
+
+
+def _is_same(stands: Any, wanted: Any) -> bool:
+    return bool(stands == wanted) if isinstance(wanted, datetime) else digest(stands) == digest(wanted)
+
+
+def _sooner(interrupt: Interrupt, deadline: datetime | Absent, *, now: datetime) -> datetime:
+    assert isinstance(deadline, datetime)  # noqa: S101  the caller looked
+    if deadline > interrupt.deadline:
+        raise PayloadInvalid.at("/deadline", "may only come sooner; people extend it")
+    if deadline <= now:
+        raise PayloadInvalid.at("/deadline", "has passed already")
+    refuse_too_soon(interrupt.policy, deadline - now, at="/deadline")
+    return deadline
+
+
+def _lock(agent: Agent, interrupt_id: str) -> tuple[Run, Interrupt]:
+    run = Run.objects.locked().filter(agent=agent, interrupts__public_id=interrupt_id).first()
+    if run is None:
+        raise NotFound
+    interrupts = Interrupt.objects.select_for_update(of=("self",), no_key=True)
+    return run, interrupts.select_related("checkpoint", "policy", "schema").get(public_id=interrupt_id)

@@ -1,0 +1,387 @@
+"""May this run begin this effect now? And what its worker says of it later.
+
+The use cases of workers around the effect ledger; owners have theirs in ``settling``. Each locks the run, then the effect;
+first the flags (ended, ending, paused, halted), then the lease, then facts and permits, which guard a new try only: a
+recorded outcome is told to whoever holds the run. Nothing outside is done here, and no page or request is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F
+
+from ledger import attempt_tokens, clock, compensation, effects, tokens
+from ledger.actors import by_agent
+from ledger.digests import digest
+from ledger.effect_names import refuse_disguised
+from ledger.effects import UNDECLARED, Declared, Next
+from ledger.errors import InDoubt, KeyReused, NameDisguised, NotFound, PayloadInvalid, Refusal
+from ledger.exact_json import ABSENT
+from ledger.models import Effect
+from ledger.states import EffectStatus, Repeat
+from ledger.transactions import use_case
+from runs.compensation import ask_owner_of_undo, check_its_turn, check_may_undo
+from runs.continuations import count_skipped_effect
+from runs.effect_rules import Asked, approval_required, approval_rule, find_approval
+from runs.errors import (
+    ApprovalLost,
+    ApprovalRequired,
+    CallNotApproved,
+    EffectNotAllowed,
+    FactsChanged,
+    FactsUnchecked,
+    LeaseLost,
+    RecordChanged,
+    RunCancelled,
+    RunFinished,
+    RunPaused,
+)
+from runs.facts import guards_effects, holds
+from runs.holds import open_hold
+from runs.kill_switch import refuse_halted
+from runs.leases import check_lease
+from runs.models import Agent, Fact, FactCheck, Run
+from runs.permits import find_permit, replace_permit
+from runs.revocation import AUTHORITY_LOST, LostApproval, StillMayDecide, refuse_lost_approval
+from runs.run_status import store
+from runs.states import FINAL, HoldKind
+from runs.timeline import note
+from runs.use_cases.end_run import finish_ending, hold_for_effect
+from runs.use_cases.reconcile_outcomes import go_on_after
+from runs.use_cases.reconcile_renewals import FACT_CHANGED
+from runs.verification import find_changed, find_changed_permit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """What a worker is told: perform the call now, and report with this token; or take the recorded outcome."""
+
+    effect: Effect
+    perform: bool
+    new: bool
+    attempt_token: str | None
+
+
+# --- workers ----------------------------------------------------------------------------------------------------------
+
+
+@use_case
+def begin_effect(
+    *,
+    agent: Agent,
+    run_id: str,
+    token: str,
+    key: str,
+    name: str,
+    arguments: Any = ABSENT,
+    permit: str | None = None,
+    repeat: str = Repeat.NEVER,
+    request_key: str = "",
+    declared: Declared = UNDECLARED,
+    still_may_decide: StillMayDecide,
+) -> Begun | Refusal:
+    """Say whether the effect ``key`` is to be performed now, and record that it was begun.
+
+    ``arguments`` may be left out where a permit, or the effect itself, has them. ``still_may_decide`` judges every decision
+    behind the permit, at this moment. Raises the refusals of a run that may not act (finished, cancelled, paused, lease
+    lost), ``FactsUnchecked``, ``ApprovalLost``, those of permits, and the ledger's.
+    """
+    run = _own_run(agent, run_id)
+    undone = compensation.find_undone(run.public_id, key)
+    if undone is None:
+        _check_flags(run)
+    else:
+        check_may_undo(run, undone)
+    refuse_halted(run.agent_id)
+    now = clock.now()
+    _check_still_its_turn(run, token, now=now)
+    known = effects.find_effect(scope=run.public_id, key=key)
+    if known is not None:
+        changed = find_changed(run, [known])
+        if changed:
+            return _refuse_changed(run, key, changed, now=now)
+    asked = _complete(run, key=key, name=name, arguments=arguments, permit=permit, known=known, undone=undone)
+    if known is None or effects.foresee(known, fence=run.fence, request_key=request_key) == Next.NEXT_ATTEMPT:
+        if known is None:
+            refuse_disguised(name)
+            if undone is None and key.startswith(compensation.UNDO):
+                raise PayloadInvalid.at(
+                    "/key", f"may not begin with {compensation.UNDO}, unless it takes something back now"
+                )
+            try:
+                _check_declared(run, declared, undone=undone)
+            except RecordChanged as refused:
+                return _refuse_changed(run, key, refused.extra["record"], now=now)
+        if undone is None:
+            refusal = _check_new_attempt(run, asked, known=known, still_may_decide=still_may_decide, now=now)
+        else:
+            refusal = _check_new_undo(run, asked, known=known, now=now)
+        if isinstance(refusal, Refusal):
+            return refusal  # the use case commits the note of it, then raises it
+        asked = refusal
+    was = known.status if known else ""
+    outcome = effects.intend(
+        scope=run.public_id,
+        epoch=run.epoch,
+        key=key,
+        fence=run.fence,
+        name=name,
+        arguments=asked.call["arguments"],
+        repeat=repeat,
+        owner=run.agent.owner,
+        permit_ref=asked.permit.public_id if asked.permit else None,
+        request_key=request_key,
+        now=now,
+        declared=declared,
+        undoes=undone,
+    )
+    if isinstance(outcome, InDoubt):
+        if was == EffectStatus.INTENDED and known is not None:
+            _hold_unknown(run, known, actor=by_agent(agent.slug), now=now)
+            finish_ending(run, actor=by_agent(agent.slug), now=now)
+            store(run, now)
+        return outcome  # as above: the doubt stays
+    if outcome.begun:
+        note(
+            run,
+            "effect.begun",
+            actor=by_agent(agent.slug),
+            at=now,
+            effect=key,
+            name=name,
+            digest=asked.digest,
+            attempt=outcome.effect.attempt,
+            permit=outcome.effect.permit_ref,
+        )
+        store(run, now)
+    elif not outcome.perform and outcome.effect.fence != run.fence:
+        count_skipped_effect(run)  # of its own lease it is a lost reply asked for again, and no work was spared
+    token_of_attempt = (
+        attempt_tokens.attempt_token(run.public_id, key, outcome.effect.attempt) if outcome.perform else None
+    )
+    return Begun(effect=outcome.effect, perform=outcome.perform, new=outcome.new, attempt_token=token_of_attempt)
+
+
+@use_case
+def report_effect(
+    *,
+    agent: Agent,
+    run_id: str,
+    key: str,
+    attempt_token: str,
+    status: str,
+    receipt: Any = None,
+    error: str = "",
+    retryable: bool = False,
+) -> effects.Reported:
+    """Record what became of an attempt: by its token, not the lease, so that the truth is taken after the lease's loss,
+    a cancel, and the run's end.
+
+    A doubt that it ends lifts the run's hold; one that speaks against what stands makes a hold ``contradiction``.
+    """
+    run = _own_run(agent, run_id)
+    now = clock.now()
+    attempt = attempt_tokens.attempt_of(attempt_token, run.public_id, key)
+    if attempt is None:
+        raise PayloadInvalid.at("/attempt_token", "is not one of this effect")
+    reported = effects.report(
+        scope=run.public_id,
+        key=key,
+        attempt=attempt,
+        status=status,
+        receipt=receipt,
+        error=error,
+        retryable=retryable,
+        by=by_agent(agent.slug),
+        now=now,
+    )
+    if reported.repeated:
+        return reported
+    effect, actor = reported.effect, by_agent(agent.slug)
+    if reported.contradiction:
+        reason = f"Its worker says {status}, while it stands as {effect.status}."
+        open_hold(run, HoldKind.CONTRADICTION, key, owner_id=effect.owner_id, reason=reason, now=now)
+        note(run, "effect.contradicted", actor=actor, at=now, effect=key, attempt=attempt, status=status)
+        finish_ending(run, actor=actor, now=now)
+    elif reported.settled:
+        note(run, f"effect.{status}", actor=actor, at=now, effect=key, attempt=attempt)
+        go_on_after(run, effect, by=actor, now=now)
+    elif effect.status == EffectStatus.UNKNOWN != reported.before:
+        _hold_unknown(run, effect, actor=actor, now=now)
+        finish_ending(run, actor=actor, now=now)
+    store(run, now)
+    return reported
+
+
+def _own_run(agent: Agent, run_id: str) -> Run:
+    run = Run.objects.locked().select_related("agent__owner").filter(agent=agent, public_id=run_id).first()
+    if run is None:
+        raise NotFound
+    return run
+
+
+def _check_flags(run: Run) -> None:
+    if run.status in FINAL:
+        raise RunFinished(f"The run has ended: {run.status}.", status=run.status)
+    if run.ending:
+        raise RunCancelled
+    if run.pause_asked_at:
+        raise RunPaused
+
+
+def _check_still_its_turn(run: Run, token: str, *, now: datetime) -> None:
+    """Refuse a worker without the run's lease; with ``FactsChanged`` or ``ApprovalLost`` if that is why its lease ended."""
+    try:
+        check_lease(run, token, now=now)
+    except LeaseLost:
+        fence = tokens.read("lse", token, run.public_id)
+        sent_back = set(run.continuations.filter(fence=fence).values_list("void_reason", flat=True))
+        if FACT_CHANGED in sent_back:
+            raise FactsChanged from None
+        if AUTHORITY_LOST in sent_back:
+            raise ApprovalLost from None
+        raise
+
+
+def _complete(
+    run: Run,
+    *,
+    key: str,
+    name: str,
+    arguments: Any,
+    permit: str | None,
+    known: Effect | None,
+    undone: Effect | None,
+) -> Asked:
+    """Fill in the arguments that were left out: the approved ones, else those the effect was begun or declared with."""
+    declared = undone.compensation if undone else None
+    found = find_permit(run, permit) if permit is not None else None
+    if permit is not None and found is None:
+        raise PayloadInvalid.at("/permit", "names no permit of this run")
+    if arguments is ABSENT:
+        source = found.call if found else known.call if known else declared
+        if source is None:
+            raise PayloadInvalid.at("/arguments", "are missing, and no permit was named that has them")
+        arguments = source["arguments"]
+    call = {"name": name, "arguments": arguments}
+    if declared is not None and digest(call) != digest(declared):
+        raise KeyReused("The effect is taken back by the call that was declared when it began, and by no other.")
+    return Asked(key=key, call=call, digest=digest(call), permit=found)
+
+
+def _check_declared(run: Run, declared: Declared, *, undone: Effect | None) -> None:
+    """Refuse a probe of an unknown connection, and a compensation that needs an approval or is not allowed: an undo begins
+    without asking a person."""
+    if declared.probe is not None and not run.agent.connections.filter(name=declared.probe["connection"]).exists():
+        raise PayloadInvalid.at("/probe/connection", "is not a connection of this agent")
+    if declared.compensation is None:
+        return
+    if undone is not None:
+        raise PayloadInvalid.at("/compensation", "is not for an undo: what takes back is not taken back")
+    refuse_disguised(declared.compensation["name"])
+    rule = approval_rule(run.agent, declared.compensation["name"])
+    if rule is not None:
+        raise ApprovalRequired(
+            "A compensation needs no approval of its own, so it cannot be a call for which a rule asks for one.",
+            reason=rule.reason,
+        )
+
+
+def _check_new_undo(run: Run, asked: Asked, *, known: Effect | None, now: datetime) -> Asked | Refusal:
+    """Judge what guards a new try of an undo: its turn, and a rule that came after it was declared."""
+    undone = compensation.find_undone(run.public_id, asked.key)
+    assert undone is not None  # noqa: S101  the caller found it
+    if asked.permit is not None:
+        raise PayloadInvalid.at("/permit", "is spent on no undo")
+    check_its_turn(run, undone)
+    refusal = _refusal_of_undo(run.agent, asked.call["name"])
+    if refusal is None or (known is not None and compensation.is_ordered(known)):
+        return asked
+    actor = by_agent(run.agent.slug)
+    ask_owner_of_undo(run, undone, asked.key, reason=refusal.detail, actor=actor, now=now)
+    finish_ending(run, actor=actor, now=now)
+    store(run, now)
+    return refusal
+
+
+def _refusal_of_undo(agent: Agent, name: str) -> Refusal | None:
+    """Return why the current rules do not let an undo of this name begin without a person; ``None`` where they do."""
+    try:
+        rule = approval_rule(agent, name)
+    except (EffectNotAllowed, NameDisguised, RecordChanged) as refusal:
+        return refusal
+    return None if rule is None else approval_required(rule.reason)
+
+
+def _check_new_attempt(
+    run: Run, asked: Asked, *, known: Effect | None, still_may_decide: StillMayDecide, now: datetime
+) -> Asked | Refusal:
+    """Judge what guards a new try: facts that the worker must check, and the approval where a rule asks for one.
+
+    Returns the call with the permit it rests on. A refusal that is recorded, or that comes with a revoked approval, is
+    returned, so that the use case commits it.
+    """
+    if known is not None and known.call_digest != asked.digest:
+        return asked  # the ledger refuses it: the key was used for another call
+    _check_facts(run, now=now)
+    try:
+        permit = find_approval(run, asked, known=known, still_may_decide=still_may_decide, now=now)
+        if isinstance(permit, LostApproval):
+            return _record_refusal(run, asked.key, refuse_lost_approval(run, permit, now=now), now=now)
+    except CallNotApproved as refusal:
+        return _record_refusal(run, asked.key, refusal, now=now)
+    except RecordChanged as refusal:
+        return _refuse_changed(run, asked.key, refusal.extra["record"], now=now)
+    changed = find_changed_permit(run, permit, effect=asked.key, is_new=known is None) if permit else ""
+    if changed:
+        return _refuse_changed(run, asked.key, changed, now=now)
+    if permit and known and known.permit_ref and known.permit_ref != permit.public_id:
+        replace_permit(run, known.permit_ref, by=permit, now=now)
+    return Asked(key=asked.key, call=asked.call, digest=asked.digest, permit=permit)
+
+
+def _record_refusal(run: Run, key: str, refusal: Refusal, *, now: datetime) -> Refusal:
+    """Record that the effect ``key`` was refused, for operators; the caller returns the refusal, so that it is committed."""
+    actor = by_agent(run.agent.slug)
+    note(run, "effect.refused", actor=actor, at=now, effect=key, code=refusal.code, **refusal.extra)
+    store(run, now)
+    return refusal
+
+
+def _refuse_changed(run: Run, key: str, changed: str, *, now: datetime) -> Refusal:
+    return _record_refusal(run, key, RecordChanged(record=changed), now=now)
+
+
+def _check_facts(run: Run, *, now: datetime) -> None:
+    """A fact that the worker checks holds for one lease: the one that stated it, or that reported it since.
+
+    A credential must also be valid now, because it can have expired since.
+    """
+    facts = Fact.objects.filter(
+        checkpoint__run=run, checkpoint__number=run.checkpoint_number, check_by=FactCheck.WORKER, waived_by=None
+    ).annotate(stated_under=F("checkpoint__fence"))
+    unchecked, not_valid = set(), set()
+    for fact in facts:
+        if run.fence not in {fact.last_fence, fact.stated_under}:
+            unchecked.add(fact.name)
+        elif guards_effects(fact):
+            value = fact.last_value if fact.last_fence == run.fence else fact.value
+            if not holds(fact, value, now=now):
+                not_valid.add(fact.name)
+    names = sorted(unchecked | not_valid)
+    if not_valid and not unchecked:
+        raise FactsUnchecked(
+            f"Renew these credentials and report them before an effect begins: {', '.join(names)}.", facts=names
+        )
+    if names:
+        raise FactsUnchecked(facts=names)
+
+
+def _hold_unknown(run: Run, effect: Effect, *, actor: str, now: datetime) -> None:
+    """Nobody knows what happened: the run is held for the owner, unless the receiver may get the call twice."""
+    note(run, "effect.unknown", actor=actor, at=now, effect=effect.key, attempt=effect.attempt)
+    if effects.holds_when_unknown(effect):
+        hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)

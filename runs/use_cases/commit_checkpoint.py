@@ -1,0 +1,121 @@
+"""Safe points: a worker commits a boundary, or says that it is still there.
+
+The boundary between two steps is the only place where a run stops: a pause that was asked takes effect here. Both calls
+are guarded by the lease, never by a version of the run, so that a person's pause does not make a healthy worker stale.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from ledger import clock, effect_queries, effects
+from ledger.actors import by_agent
+from ledger.errors import NotFound
+from ledger.transactions import use_case
+from runs.checkpoints import Snapshot, digests_of, find_repeated, write_checkpoint
+from runs.continuations import acknowledge
+from runs.facts import AskedFact, record_facts
+from runs.leases import Lease, Told, check_lease, control_of, end_lease, extend_lease
+from runs.models import Agent, Checkpoint, Progress, Run
+from runs.run_status import store
+from runs.states import Control
+from runs.timeline import note
+from runs.use_cases.end_run import finish_ending, hold_for_effect
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reached:
+    """A committed boundary. On ``pause`` the run has stopped here and the lease is over."""
+
+    checkpoint: Checkpoint
+    told: Told
+    created: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaidProgress:
+    """What a heartbeat tells people: words, and a count of steps if there is one."""
+
+    text: str = ""
+    done: int | None = None
+    of: int | None = None
+    spent: str = ""
+
+
+@use_case
+def commit_checkpoint(
+    *, agent: Agent, run_id: str, token: str, after: int, snapshot: Snapshot, facts: list[AskedFact]
+) -> Reached:
+    """Commit the boundary after checkpoint ``after``, acknowledge the claimed continuation, and say what to do next.
+
+    The same call again returns the same checkpoint. Raises ``StaleVersion`` when another checkpoint followed ``after``.
+    """
+    run = _own_run(agent, run_id)
+    now = clock.now()
+    if _is_repeated_after_stop(run, after, snapshot):
+        return Reached(checkpoint=run.checkpoints.get(number=after + 1), told=control_of(run), created=False)
+    check_lease(run, token, now=now)
+    repeated = find_repeated(run, after=after, request_digest=snapshot.request_digest)
+    if repeated is not None:
+        return Reached(checkpoint=repeated, told=control_of(run), created=False)
+    checkpoint = write_checkpoint(run, snapshot, number=after + 1, now=now)
+    record_facts(facts, agent=agent, checkpoint=checkpoint, at="/facts")
+    if not run.ending:
+        acknowledge(run, now=now)
+        run.attempts = 0
+    told = control_of(run)
+    if told.control != Control.CONTINUE:
+        end_lease(run)
+        _doubt_left_under_way(run, actor=by_agent(agent.slug), now=now)
+    finish_ending(run, actor=by_agent(agent.slug), now=now)
+    note(
+        run,
+        "checkpoint.committed",
+        actor=by_agent(agent.slug),
+        at=now,
+        number=checkpoint.number,
+        step=checkpoint.step,
+        **digests_of(checkpoint),
+    )
+    store(run, now)
+    return Reached(checkpoint=checkpoint, told=told, created=True)
+
+
+def _doubt_left_under_way(run: Run, *, actor: str, now: datetime) -> None:
+    """What a worker that stops here has begun and not reported is in doubt, as at every end of a lease: nothing else would
+    ever ask about it, and whoever is to go on would wait for its outcome for good."""
+    for effect in effects.doubt_effects(scope=run.public_id, fence=run.fence, now=now, by=actor):
+        hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
+
+
+def _is_repeated_after_stop(run: Run, after: int, snapshot: Snapshot) -> bool:
+    """Tell whether this call's reply was lost after it stopped the run: its lease is over, and that was its own doing."""
+    if run.lease_until is not None or after != run.checkpoint_number - 1:
+        return False
+    last = run.checkpoints.get(number=run.checkpoint_number)
+    return last.fence == run.fence and last.request_digest == snapshot.request_digest
+
+
+@use_case
+def beat(*, agent: Agent, run_id: str, token: str, progress: SaidProgress | None) -> tuple[Lease, Told]:
+    """Extend the lease by its own length and return it with what to do next. A late heartbeat revives nothing."""
+    run = _own_run(agent, run_id)
+    now = clock.now()
+    check_lease(run, token, now=now)
+    lease = extend_lease(run, now=now)
+    run.save(update_fields=["lease_until"])
+    if progress is not None:
+        fields = {"text": progress.text, "done": progress.done, "of": progress.of, "spent": progress.spent, "at": now}
+        Progress.objects.update_or_create(run=run, defaults=fields)
+    told = control_of(run)
+    if told.control != Control.CONTINUE:
+        told = replace(told, cancel_effects=tuple(effect_queries.effects_to_cancel(run.public_id)))
+    return lease, told
+
+
+def _own_run(agent: Agent, run_id: str) -> Run:
+    run = Run.objects.locked().select_related("agent").filter(agent=agent, public_id=run_id).first()
+    if run is None:
+        raise NotFound
+    return run

@@ -1,0 +1,211 @@
+"""RUN CONTROL: people (and agents, where they may) pause, resume, cancel, retag and restart runs.
+
+Use cases; each is idempotent and keeps who asked and why. A run without a worker obeys at once; one with a worker obeys at
+its next safe point, or loses its lease ``max_step_seconds`` later. Who may ask is judged above: ``check`` is called with the
+locked run and raises the refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import AbstractUser
+
+from ledger import clock, effect_queries, effects, reconciliation
+from ledger.actors import by_person, in_words
+from ledger.errors import NotFound, PayloadInvalid
+from ledger.transactions import use_case
+from runs.checkpoints import last_checkpoint, repeat_checkpoint
+from runs.compensation import hold_for_unstable
+from runs.continuations import make_continuation, offered_again, open_continuation, recheck
+from runs.errors import AlreadyClaimed, NotPermitted, RunActive, RunCancelled, RunFinished, SnapshotErased
+from runs.external_signals import give_back_signals
+from runs.hand_backs import forget_hand_backs
+from runs.holds import lift_holds
+from runs.interrupts import add_pause
+from runs.kill_switch import refuse_halted
+from runs.models import Interrupt, Run
+from runs.run_status import store
+from runs.states import FINAL, Cause, ContinuationStatus, HoldKind, Kind, RunStatus
+from runs.timeline import note
+from runs.use_cases.end_run import end_run
+from runs.use_cases.release_lease import lose_lease
+
+Check = Callable[[Run], None]
+KEEP, REDO = "keep", "redo"
+
+
+@use_case
+def pause_run(*, run_id: str, actor: str, reason: str, check: Check) -> Run:
+    """Ask the run to stop at its next safe point; without a worker it is paused at once. Asked twice is asked once.
+
+    Waits stay answerable and their deadlines go on; what is answered is held until the run is resumed.
+    """
+    run, now = _lock(run_id, check)
+    _refuse_ending(run)
+    if run.pause_asked_at is None:
+        run.pause_asked_at, run.pause_asked_by, run.pause_reason = now, actor[:300], reason[:300]
+        _ask_to_stop(run, now=now)
+        note(run, "run.pause_asked", actor=actor, at=now, reason=reason[:300])
+        store(run, now)
+    return run
+
+
+@use_case
+def resume_run(*, run_id: str, actor: str, reason: str, check: Check) -> Run:
+    """Take the pause back, and go on: what was ready is checked again, since the world had time to change.
+
+    An agent's key takes back only the pause it asked for itself.
+    """
+    run, now = _lock(run_id, check)
+    _refuse_ending(run)
+    if run.pause_asked_at is None:
+        return run
+    if actor.startswith("agent:") and run.pause_asked_by != actor:
+        raise NotPermitted(f"This run was paused by {in_words(run.pause_asked_by)}; an agent does not take that back.")
+    longer = add_pause(run, now=now)
+    run.pause_asked_at, run.pause_asked_by, run.pause_reason, run.stop_by = None, "", "", None
+    if run.open_continuation == ContinuationStatus.READY:
+        ready = open_continuation(run)
+        if ready is not None:
+            recheck(run, ready, now=now)
+    elif not run.lease_until and not run.open_continuation and not run.open_waits:
+        # Paused at a bare boundary: nothing else would ever wake it.
+        make_continuation(run, last_checkpoint(run).pk, cause=Cause.PAUSE, now=now, to_check=True)
+    note(run, "run.resumed", actor=actor, at=now, reason=reason[:300], longer=[wait.public_id for wait in longer])
+    store(run, now)
+    return run
+
+
+@use_case
+def cancel_run(*, run_id: str, actor: str, reason: str, check: Check) -> Run:
+    """End the run: its waits are closed in this transaction, and no effect begins from now on.
+
+    A live worker may still report outcomes and write one closing checkpoint. Effects in doubt go to their owner first.
+    """
+    run, now = _lock(run_id, check)
+    if run.status == RunStatus.CANCELLED:
+        return run
+    if run.status in FINAL:
+        raise RunFinished(f"The run has ended: {run.status}.", status=run.status)
+    if run.ending:
+        note(run, "run.cancel_asked", actor=actor, at=now, reason=reason[:300])
+    else:
+        if run.lease_until:
+            _ask_to_stop(run, now=now)
+        end_run(run, RunStatus.CANCELLED, reason=reason, actor=actor, now=now, let_worker_close=True)
+    store(run, now)
+    return run
+
+
+@use_case
+def restart_run(
+    *,
+    run_id: str,
+    person: AbstractUser,
+    reason: str,
+    check: Check,
+    checkpoint_number: int | None = None,
+    choices: Mapping[str, str] | None = None,
+    keep_failed: bool = False,
+) -> Run:
+    """Revive an ended run from a checkpoint, with its ledger: what was applied stays done, facts are checked again.
+
+    ``choices`` answers ``keep`` or ``redo`` for every failed or compensated effect, or ``keep_failed`` for all. Waits are
+    asked anew by the agent, and the signals that woke them are kept for that; permits are void.
+    Raises ``RunActive``, ``RunFinished`` (completed), ``AgentHalted``, ``PayloadInvalid``, ``SnapshotErased``.
+    """
+    run, now = _lock(run_id, check)
+    if run.status == RunStatus.COMPLETED:
+        raise RunFinished("The run is completed; there is nothing to start again.", status=run.status)
+    if run.status not in FINAL:
+        raise RunActive(status=run.status)
+    refuse_halted(run.agent_id)
+    number = run.checkpoint_number if checkpoint_number is None else checkpoint_number
+    source = run.checkpoints.filter(number=number).first()
+    if source is None:
+        raise PayloadInvalid.at("/checkpoint", "is no checkpoint of this run")
+    if source.erased_at is not None:
+        raise SnapshotErased(erased_at=source.erased_at)
+    _order_redone(run, choices, keep_failed=keep_failed, person=person, reason=reason, now=now)
+    run.epoch += 1
+    run.ended_at, run.ending, run.ending_reason, run.ending_on = None, "", "", ""
+    run.stop_by, run.attempts = None, 0
+    run.pause_asked_at, run.pause_asked_by, run.pause_reason = None, "", ""
+    asked_since = Interrupt.objects.filter(run=run, kind=Kind.EVENT, checkpoint__number__gte=source.number)
+    give_back_signals(asked_since, now=now)
+    checkpoint = repeat_checkpoint(run, source, now=now)
+    hold_for_unstable(run, since=checkpoint.taken_at or checkpoint.created_at, actor="system:restart", now=now)
+    make_continuation(run, checkpoint.pk, cause=Cause.RESTART, now=now, to_check=True)
+    actor = by_person(person)
+    note(run, "run.restarted", actor=actor, at=now, reason=reason[:300], epoch=run.epoch, checkpoint=source.number)
+    store(run, now)
+    return run
+
+
+@use_case
+def retag_run(*, run_id: str, actor: str, code_version: str, reason: str, check: Check) -> Run:
+    """Give the run to another version of its agent's code: workers that accept ``code_version`` may claim it from now on.
+
+    What kept it back for want of such a worker is past: the hold ``stranded``, and the versions that could not read it.
+    The same again changes nothing. Raises ``AlreadyClaimed`` under a live lease (its holder goes on in its own version),
+    ``RunCancelled``, ``RunFinished``.
+    """
+    run, now = _lock(run_id, check)
+    _refuse_ending(run)
+    if run.lease_until is not None and run.lease_until > now:
+        raise AlreadyClaimed("A worker goes on with this run now; nothing was changed.")
+    if run.lease_until is not None:
+        lose_lease(run, now=now)
+    before = run.code_version
+    lifted = lift_holds(run, HoldKind.STRANDED, by=actor, now=now) + forget_hand_backs(run, now=now)
+    if before == code_version and not lifted:
+        return run
+    run.code_version, run.attempts = code_version, 0
+    said = {"before": before, "code_version": code_version, "reason": reason[:300]}
+    note(run, "run.retagged", actor=actor, at=now, **said, **offered_again(run))
+    store(run, now)
+    return run
+
+
+def _order_redone(
+    run: Run, asked: Mapping[str, str] | None, *, keep_failed: bool, person: AbstractUser, reason: str, now: datetime
+) -> None:
+    """Every effect that ended otherwise than applied has to be named: silence about one is a mistake, not a choice."""
+    choices = asked or {}
+    open_to_choice = {effect.key: effect for effect in effect_queries.effects_to_choose(run.public_id)}
+    for key in sorted(open_to_choice.keys() - choices.keys()):
+        if keep_failed:
+            break
+        raise PayloadInvalid.at(f"/effects/{key}", "has to be answered: keep or redo")
+    for key in choices:
+        if key not in open_to_choice:
+            raise PayloadInvalid.at(f"/effects/{key}", "is no failed or compensated effect of this run")
+    for key, effect in sorted(open_to_choice.items()):
+        # What an earlier restart ordered, and nobody came to do, is asked anew.
+        reconciliation.withdraw_order(effect_id=effect.pk)
+        if choices.get(key) == REDO:
+            effect_id = effect.pk
+            reconciliation.order_again(effect_id=effect_id, person=person, reason=reason, now=now)
+
+
+def _lock(run_id: str, check: Check) -> tuple[Run, datetime]:
+    run = Run.objects.locked().select_related("agent").filter(public_id=run_id).first()
+    if run is None:
+        raise NotFound
+    check(run)
+    return run, clock.now()
+
+
+def _refuse_ending(run: Run) -> None:
+    if run.status in FINAL:
+        raise RunFinished(f"The run has ended: {run.status}.", status=run.status)
+    if run.ending:
+        raise RunCancelled
+
+
+def _ask_to_stop(run: Run, *, now: datetime) -> None:
+    if run.lease_until:
+        run.stop_by = now + timedelta(seconds=run.max_step_seconds)
+        effects.ask_to_cancel(scope=run.public_id, now=now)

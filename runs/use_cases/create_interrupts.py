@@ -1,0 +1,179 @@
+"""Opening durable waits: the questions of one boundary, each with its terms, written with the suspend that asks them.
+
+Called by ``suspending`` and ``lifecycle`` on the locked run. The first status is written here; every later one is the
+INTERRUPT CONTROLLER's (``interrupts``).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import IntegrityError, transaction
+
+from ledger import prepared_queries, row_digests
+from ledger.actors import by_agent
+from ledger.errors import PayloadInvalid
+from ledger.prepared_queries import Compiled
+from ledger.public_ids import new_id
+from ledger.transactions import assert_open
+from runs.checkpoints import digests_of
+from runs.child_runs import policy_for
+from runs.deadlines import next_reminder
+from runs.errors import CorrelationTaken
+from runs.facts import record_facts
+from runs.interrupt_requests import (
+    AskedWait,
+    CheckAssignees,
+    call_digest,
+    check_schemas,
+    content_digest,
+    fitting_verdicts,
+    people_named,
+    stored_schema,
+)
+from runs.models import Agent, Assignee, Checkpoint, Interrupt, Run
+from runs.policies import settle_terms
+from runs.run_status import store
+from runs.states import RISK_RANK, InterruptStatus, Kind
+from runs.timeline import note
+
+
+def open_waits(
+    run: Run,
+    checkpoint: Checkpoint,
+    waits: list[AskedWait],
+    *,
+    agent: Agent,
+    check_assignees: CheckAssignees,
+    now: datetime,
+    at: str,
+) -> list[Interrupt]:
+    """Open the waits of one boundary on the locked run and store it. ``at``: their JSON Pointer, ``{}`` for the number."""
+    assert_open()
+    opened = [
+        _open_wait(run, checkpoint, wait, agent=agent, check_assignees=check_assignees, now=now, at=at.format(place))
+        for place, wait in enumerate(waits)
+    ]
+    run.open_waits = len(opened)
+    note(
+        run,
+        "run.suspended",
+        actor=by_agent(agent.slug),
+        at=now,
+        checkpoint=checkpoint.number,
+        **digests_of(checkpoint),
+        interrupts=[interrupt.public_id for interrupt in opened],
+        queues=[None if interrupt.queue is None else interrupt.queue.slug for interrupt in opened],
+    )
+    store(run, now, waits_end=max(interrupt.deadline for interrupt in opened))
+    return opened
+
+
+def _open_wait(
+    run: Run,
+    checkpoint: Checkpoint,
+    wait: AskedWait,
+    *,
+    agent: Agent,
+    check_assignees: CheckAssignees,
+    now: datetime,
+    at: str,
+) -> Interrupt:
+    verdicts = fitting_verdicts(wait, at)
+    check_schemas(wait, at)
+    policy = policy_for(run, agent, wait.reason, at=at)
+    schema_value = True if wait.input_schema is None else wait.input_schema
+    terms = settle_terms(policy, wait.wish, kind=wait.kind, verdicts=verdicts, schema=schema_value, now=now, at=at)
+    if terms.quorum > 1 and wait.input_schema is not None:
+        raise PayloadInvalid.at(f"{at}/input_schema", "does not go with a quorum: whose answer would count?")
+    people = people_named(wait.assignees)
+    check_assignees(
+        people,
+        queue=terms.queue,
+        policy=policy,
+        initiator_id=run.initiator_id,
+        quorum=terms.quorum,
+        at=f"{at}/assignees",
+    )
+    if wait.kind == Kind.EVENT:
+        _refuse_taken(agent, wait.correlation)
+    before, version, round_before = _RENEWED.first(run=run.pk, epoch=run.epoch, key=wait.key) or (None, 0, 0)
+    interrupt = _insert(
+        Interrupt(
+            public_id=new_id("int"),
+            run=run,
+            agent=agent,
+            checkpoint=checkpoint,
+            epoch=run.epoch,
+            key=wait.key,
+            request_digest=wait.request_digest,
+            kind=wait.kind,
+            reason=wait.reason,
+            queue=terms.queue,
+            policy=policy,
+            external_id=wait.external_id,
+            title=wait.title,
+            message=wait.message,
+            proposal=wait.proposal,
+            call_digest=call_digest(wait.proposal),
+            evidence=wait.evidence,
+            schema=None if wait.input_schema is None else stored_schema(wait.input_schema),
+            verdicts=verdicts,
+            metadata=wait.metadata,
+            correlation=wait.correlation,
+            content_digest=content_digest(
+                title=wait.title,
+                message=wait.message,
+                proposal=wait.proposal,
+                evidence=wait.evidence,
+                input_schema=schema_value,
+                facts={fact.name: fact.value for fact in wait.facts},
+            ),
+            risk=terms.risk,
+            risk_rank=RISK_RANK[terms.risk],
+            priority=wait.priority,
+            status=InterruptStatus.WAITING,
+            state_version=version + 1,
+            round=round_before + 1,
+            quorum=terms.quorum,
+            deadline=terms.deadline,
+            remind_at=None if terms.queue is None else next_reminder(policy, terms.deadline, now=now),
+            on_expiry=terms.on_expiry,
+            renews_id=before,
+            created_at=now,
+        )
+    )
+    row_digests.collect(run.public_id, interrupt)
+    Assignee.objects.bulk_create(Assignee(interrupt=interrupt, person_id=person.pk) for person in people if person)
+    record_facts(wait.facts, agent=agent, checkpoint=checkpoint, interrupt=interrupt, at=f"{at}/facts")
+    return interrupt
+
+
+def _refuse_taken(agent: Agent, correlation: str) -> None:
+    taken = Interrupt.objects.filter(agent=agent, correlation=correlation, status=InterruptStatus.WAITING)
+    if taken.filter(kind=Kind.EVENT).exists():
+        raise CorrelationTaken(f"Another open wait takes the signals of {correlation}.")
+
+
+def _insert(row: Interrupt) -> Interrupt:
+    if row.kind != Kind.EVENT:
+        return prepared_queries.insert(row)
+    try:
+        with transaction.atomic():  # a savepoint: two runs ask for one correlation at once, and neither sees the other
+            return prepared_queries.insert(row)
+    except IntegrityError:
+        raise CorrelationTaken(f"Another open wait takes the signals of {row.correlation}.") from None
+
+
+_RENEWED = Compiled(
+    lambda: (
+        Interrupt.objects.filter(
+            run=prepared_queries.number("run"),
+            epoch=prepared_queries.number("epoch"),
+            key=prepared_queries.text("key"),
+            renewed=True,
+        )
+        .order_by("-id")
+        .values_list("pk", "state_version", "round")[:1]
+    )
+)

@@ -1,0 +1,287 @@
+"""EXPIRY SCHEDULER: what is due, and how one due thing comes to its end.
+
+Four kinds of due rows: waits past their deadline, leases that lapsed, runs that stayed too long without a worker, and
+continuations whose check is due (those are only listed here). A sweep takes each row in its own transaction, looks again
+under the run's lock (a run that somebody else has locked is due again a second later), and moves a row that breaks forward,
+so that it cannot stop the others. The gateway calls the same ``expire_interrupt`` when a late answer comes and no sweep has
+run.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db.models import Q
+
+from ledger import clock, effect_queries, effects, prepared_queries
+from ledger.exact_json import ABSENT
+from ledger.prepared_queries import Compiled
+from ledger.transactions import assert_open, use_case
+from runs.continuations import due_checks, told_of
+from runs.deadlines import due_reminders, due_waits, is_over, rule_at_end, steps_left
+from runs.decisions import Answer
+from runs.external_signals import waking_signals
+from runs.interrupts import (
+    answer_at_expiry,
+    answer_by_itself,
+    close_expired,
+    escalate_interrupt,
+    remind_interrupt,
+    siblings_of,
+)
+from runs.models import Continuation, Interrupt, Queue, Run
+from runs.run_status import store
+from runs.states import FINAL, Cause, InterruptStatus, Kind, OnExpiry, ResumeWhen, RunStatus
+from runs.sweep import not_put_off, take_each
+from runs.timeline import note
+from runs.use_cases import control_child_runs
+from runs.use_cases.end_run import end_if_rejected, end_run, hold_for_effect
+from runs.use_cases.release_lease import lose_lease
+
+SYSTEM = "system:expiry"
+
+
+def expire_interrupt(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
+    """Do what the wait's policy says at its deadline; exactly at the deadline is late. Stores the locked run."""
+    assert_open()
+    if interrupt.kind == Kind.TIMER:
+        _fire_timer(run, interrupt, now=now)
+        return
+    rule = rule_at_end(interrupt)
+    if rule == OnExpiry.ESCALATE:
+        _escalate(run, interrupt, now=now)
+        return
+    if rule in {OnExpiry.DEFAULT, OnExpiry.RESUME}:
+        said = interrupt.on_expiry if rule == OnExpiry.DEFAULT else {}
+        answer = Answer(verdict=said.get("verdict", ""), input=said.get("input", ABSENT))
+        decision, continuation = answer_at_expiry(run, interrupt, answer, now=now)
+        note(
+            run,
+            "interrupt.expired",
+            actor=SYSTEM,
+            at=now,
+            interrupt=interrupt.public_id,
+            do=rule,
+            decision=decision.public_id,
+            **told_of(continuation),
+        )
+        end_if_rejected(run, interrupt, verdict=answer.verdict, actor=SYSTEM, now=now)
+    else:
+        close_expired(run, interrupt, now=now)
+        note(run, "interrupt.expired", actor=SYSTEM, at=now, interrupt=interrupt.public_id, do=rule)
+        if not (run.open_waits and interrupt.checkpoint.resume_when == ResumeWhen.ANY):
+            ending = RunStatus.FAILED if OnExpiry.FAIL in _ends_of_group(interrupt, rule) else RunStatus.EXPIRED
+            end_run(run, ending, reason=f"Nobody answered {interrupt.key} in time.", actor=SYSTEM, now=now)
+    store(run, now)
+
+
+def _fire_timer(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
+    decision, continuation = answer_by_itself(run, interrupt, Answer(verdict=""), cause=Cause.TIMER, now=now)
+    note(
+        run,
+        "timer.fired",
+        actor="system:timer",
+        at=now,
+        interrupt=interrupt.public_id,
+        decision=decision.public_id,
+        due=interrupt.deadline.isoformat(),
+        **told_of(continuation),
+    )
+    store(run, now)
+
+
+def _ends_of_group(interrupt: Interrupt, rule: str) -> set[str]:
+    """Return what the expired waits of one boundary ask for: where any of them would have done, the strictest happens."""
+    if interrupt.checkpoint.resume_when != ResumeWhen.ANY:
+        return {rule}
+    expired = siblings_of(interrupt, InterruptStatus.EXPIRED)
+    return {rule, *(_final_rule(sibling) for sibling in expired)}
+
+
+def _final_rule(interrupt: Interrupt) -> str:
+    rule: str = interrupt.on_expiry["do"]
+    return interrupt.policy.then if rule == OnExpiry.ESCALATE else rule
+
+
+def _escalate(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
+    """Hand the wait to the next step that is still there; a deadline of its own begins, after a downtime too."""
+    step = steps_left(interrupt)[0]
+    to = Queue.objects.get(slug=step.queue)
+    before = interrupt.queue.slug if interrupt.queue is not None else None
+    escalate_interrupt(interrupt, to=to, wait=step.wait, now=now)
+    level = interrupt.level
+    note(
+        run,
+        "interrupt.escalated",
+        actor=SYSTEM,
+        at=now,
+        interrupt=interrupt.public_id,
+        to=to.slug,
+        before=before,
+        level=level,
+    )
+    store(run, now, waits_end=interrupt.deadline)
+
+
+@use_case
+def remind_if_due(*, interrupt_pk: int) -> bool:
+    """Remind the people of one wait, once for each time that its policy names; what was missed is made up for once."""
+    run = _RUN_TO_LOCK.first(interrupt=interrupt_pk)
+    if run is None:
+        return False
+    locked = Interrupt.objects.select_for_update(of=("self",), no_key=True).select_related("policy", "queue")
+    interrupt = locked.get(pk=interrupt_pk)
+    interrupt.run = run
+    now = clock.now()
+    is_due = interrupt.remind_at is not None and interrupt.remind_at <= now
+    if interrupt.status != InterruptStatus.WAITING or not is_due or is_over(interrupt, now=now):
+        return False
+    remind_interrupt(interrupt, now=now)
+    note(
+        run,
+        "interrupt.reminded",
+        actor="system:reminders",
+        at=now,
+        interrupt=interrupt.public_id,
+        queue=None if interrupt.queue is None else interrupt.queue.slug,
+        level=interrupt.level,
+        seconds_left=max(0, round((interrupt.deadline - now).total_seconds())),
+    )
+    store(run, now)
+    return True
+
+
+@use_case
+def expire_if_due(*, interrupt_pk: int) -> bool:
+    """Expire one wait, if it is still due under the locks: an answer or another sweep may have been first, or be at it."""
+    run = _RUN_TO_LOCK.first(interrupt=interrupt_pk)
+    if run is None:
+        return False
+    [interrupt] = _INTERRUPT_TO_LOCK.all(pk=interrupt_pk)
+    interrupt.run = run
+    now = clock.now()
+    if interrupt.status != InterruptStatus.WAITING or not is_over(interrupt, now=now):
+        return False
+    expire_interrupt(run, interrupt, now=now)
+    return True
+
+
+_RUN_TO_LOCK = Compiled(lambda: Run.objects.locked(skip=True).filter(interrupts=prepared_queries.number("interrupt")))
+#: Without the checkpoint's state, which may be large: nothing that happens at a deadline reads it.
+_INTERRUPT_TO_LOCK = Compiled(
+    lambda: (
+        Interrupt.objects.select_for_update(of=("self",), no_key=True)
+        .select_related("policy", "checkpoint")
+        .defer("checkpoint__state")
+        .filter(pk=prepared_queries.number("pk"))
+    )
+)
+
+
+@use_case
+def end_lease_if_lapsed(*, run_pk: int) -> bool:
+    """End one lapsed lease, or one whose holder was asked to stop and ran on past ``stop_by``."""
+    run = Run.objects.locked(skip=True).select_related("agent").filter(pk=run_pk).first()
+    now = clock.now()
+    if run is None or run.lease_until is None:
+        return False
+    overran = run.stop_by is not None and run.stop_by <= now
+    if run.lease_until > now and not overran:
+        return False
+    lose_lease(run, now=now)
+    return True
+
+
+@use_case
+def expire_run_if_due(*, run_pk: int) -> bool:
+    """End one run that stayed without a worker past its end."""
+    run = Run.objects.locked(skip=True).filter(pk=run_pk).first()
+    now = clock.now()
+    if run is None or run.status in FINAL or run.ending or run.lease_until:
+        return False
+    if run.expires_at is None or run.expires_at > now:
+        return False
+    end_run(run, RunStatus.EXPIRED, reason=f"It stayed {run.status} too long.", actor=SYSTEM, now=now)
+    store(run, now)
+    return True
+
+
+# --- sweeps -----------------------------------------------------------------------------------------------------------
+
+
+def expire_due_interrupts(*, limit: int) -> int:
+    """Expire up to ``limit`` due waits and return how many."""
+    due = due_waits(before=clock.now())
+    return take_each(Interrupt.objects.all(), due, "deadline", lambda pk: expire_if_due(interrupt_pk=pk), limit=limit)
+
+
+def remind_due(*, limit: int) -> int:
+    """Remind of up to ``limit`` waits and return how many."""
+    due = due_reminders(before=clock.now())
+    return take_each(Interrupt.objects.all(), due, "remind_at", lambda pk: remind_if_due(interrupt_pk=pk), limit=limit)
+
+
+def release_lapsed_leases(*, limit: int) -> int:
+    """End up to ``limit`` lapsed leases and return how many."""
+    due = lapsed_leases(before=clock.now())
+    return take_each(Run.objects.all(), due, "lease_until", lambda pk: end_lease_if_lapsed(run_pk=pk), limit=limit)
+
+
+def expire_due_runs(*, limit: int) -> int:
+    """End up to ``limit`` runs past their end and return how many."""
+    due = due_runs(before=clock.now())
+    return take_each(Run.objects.all(), due, "expires_at", lambda pk: expire_run_if_due(run_pk=pk), limit=limit)
+
+
+def doubt_overdue_effects(*, limit: int) -> int:
+    """Turn awaited effects whose time is over into unknown ones, each with its owner, though its run still waits."""
+    scopes = effect_queries.overdue_scopes(before=clock.now(), limit=limit)
+    return sum(_doubt_overdue(run_id=scope) for scope in scopes)
+
+
+@use_case
+def _doubt_overdue(*, run_id: str) -> int:
+    run = Run.objects.locked(skip=True).filter(public_id=run_id).first()
+    if run is None:
+        return 0
+    now = clock.now()
+    overdue = effects.doubt_overdue(scope=run_id, now=now, by=SYSTEM)
+    for effect in overdue:
+        hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
+        note(run, "effect.unknown", actor=SYSTEM, at=now, effect=effect.key, attempt=effect.attempt)
+    store(run, now)
+    return len(overdue)
+
+
+def due_continuations(*, limit: int) -> list[str]:
+    """Return the ids of continuations whose check is due, oldest first; the caller has the ``fetch`` for them."""
+    due = Continuation.objects.filter(due_checks(before=clock.now())).order_by("check_due_at")
+    return list(due.values_list("public_id", flat=True)[:limit])
+
+
+def lapsed_leases(*, before: datetime) -> Q:
+    """Return the filter for runs whose lease lapsed, or whose holder did not stop in time."""
+    return (Q(lease_until__lte=before) | Q(lease_until__isnull=False, stop_by__lte=before)) & not_put_off(before)
+
+
+def due_runs(*, before: datetime) -> Q:
+    """Return the filter for runs past their end without a worker."""
+    return Q(ended_at=None, expires_at__lte=before, lease_until=None, ending="") & not_put_off(before)
+
+
+def anything_due() -> bool:
+    """Tell whether a sweep would find something; one indexed look for each kind of due row."""
+    hint = clock.now()
+    return (
+        Interrupt.objects.filter(due_waits(before=hint)).exists()
+        or Interrupt.objects.filter(due_reminders(before=hint)).exists()
+        or Run.objects.filter(lapsed_leases(before=hint)).exists()
+        or Continuation.objects.filter(due_checks(before=hint)).exists()
+        or Run.objects.filter(due_runs(before=hint)).exists()
+        or waking_signals(before=hint).exists()
+        or Run.objects.filter(control_child_runs.telling(before=hint)).exists()
+        or Run.objects.filter(control_child_runs.orphans(before=hint)).exists()
+        or Run.objects.filter(control_child_runs.to_pause(before=hint)).exists()
+        or Run.objects.filter(control_child_runs.to_resume(before=hint)).exists()
+        or bool(effect_queries.overdue_scopes(before=hint, limit=1))
+    )

@@ -1,0 +1,333 @@
+"""Checking again: the facts a run relied on and its effects under way, before anybody may go on.
+
+Three steps, so that no call goes out inside a transaction: ``begin_check`` names the check and lists the facts, ``fetch``
+(from above) asks for their values outside, ``finish_check`` compares under the run's lock and decides: go on, ask again, let
+the agent plan again, look again later, or hold for an owner. A check that was overtaken meanwhile is thrown away.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib.auth.models import AbstractUser
+from django.db.models import QuerySet
+
+from ledger import clock, effect_queries, effects
+from ledger.actors import by_agent, by_person
+from ledger.errors import NotFound, PayloadInvalid
+from ledger.transactions import use_case
+from runs import credentials
+from runs.continuations import open_continuation, pass_check, postpone_check, told_of
+from runs.decisions import was_acted_on
+from runs.errors import NotPermitted
+from runs.facts import guards_effects, holds, must_be_refreshed
+from runs.holds import is_held_by_others, lift_holds, open_hold
+from runs.leases import check_lease, end_lease
+from runs.models import Agent, Checkpoint, Connection, Continuation, Fact, FactCheck, FactKind, FactStatus, Run
+from runs.run_status import store
+from runs.states import FINAL, ContinuationStatus, HoldKind
+from runs.timeline import note
+from runs.use_cases.end_run import hold_for_effect
+from runs.use_cases.reconcile_renewals import Overtaken, answered_at, find_overtaken, overtake
+
+#: How long one check may take before another may begin, and how the pauses between failed checks grow.
+CHECK_TIME = timedelta(seconds=60)
+BACK_OFF = [timedelta(seconds=seconds) for seconds in (2, 10, 30, 120, 600)]
+TRIES_BEFORE_HOLD = 3
+FRESHNESS = timedelta(minutes=15)
+SYSTEM = "system:check"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactToFetch:
+    """Where one fact is looked up: a path below the connection's base address, a JSON Pointer into the reply."""
+
+    fact_id: int
+    connection: Connection
+    path: str
+    pointer: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The present value of a fact, or why it could not be told (``trouble``)."""
+
+    value: Any = None
+    trouble: str = ""
+
+
+Fetch = Callable[[FactToFetch], Found]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """A check that was begun: the token that names it, and what to fetch."""
+
+    continuation_id: str
+    token: str
+    facts: list[FactToFetch]
+
+
+def check_continuation(*, continuation_id: str, fetch: Fetch) -> None:
+    """Check one continuation from beginning to end. Idempotent: with nothing to do it does nothing."""
+    check = begin_check(continuation_id=continuation_id)
+    if check is not None:
+        found = {fact.fact_id: fetch(fact) for fact in check.facts}
+        finish_check(check=check, found=found)
+
+
+@use_case
+def begin_check(*, continuation_id: str) -> Check | None:
+    """Name the check and say what it fetches; ``None`` when the continuation is not being checked (any more).
+
+    The attempt is counted before the work, and the next one put off by more each time, so that a check which kills its
+    process stops nobody else and comes to its owner like one that fails.
+    """
+    run = Run.objects.locked().select_related("agent").filter(continuations__public_id=continuation_id).first()
+    if run is None:
+        return None
+    now = clock.now()
+    continuation = Continuation.objects.get(public_id=continuation_id)
+    if continuation.status != ContinuationStatus.CHECKING or (continuation.check_due_at or now) > now:
+        return None
+    facts = list(_facts_to_fetch(continuation).select_related("connection"))
+    never_came_back, tries = continuation.check_token != "", continuation.check_attempts
+    if never_came_back and tries >= TRIES_BEFORE_HOLD and facts:
+        _hold_for_facts(run, facts, reason="Its check never came back.", now=now)
+        store(run, now)
+    token = secrets.token_hex(16)
+    Continuation.objects.filter(pk=continuation.pk).update(
+        check_token=token, check_attempts=tries + 1, check_due_at=now + CHECK_TIME + _pause_after(tries)
+    )
+    return Check(
+        continuation_id=continuation_id,
+        token=token,
+        facts=[
+            FactToFetch(fact_id=fact.pk, connection=fact.connection, path=fact.path, pointer=fact.pointer)
+            for fact in facts
+            if fact.connection is not None
+        ],
+    )
+
+
+def _facts_to_fetch(continuation: Continuation) -> QuerySet[Fact]:
+    return Fact.objects.filter(
+        checkpoint_id=continuation.checkpoint_id, check_by=FactCheck.CONNECTION, waived_by=None
+    ).order_by("id")
+
+
+@use_case
+def finish_check(*, check: Check, found: dict[int, Found]) -> None:
+    """Compare and decide, if this check is still the one that counts."""
+    run = Run.objects.locked().select_related("agent").filter(continuations__public_id=check.continuation_id).first()
+    if run is None:
+        return
+    now = clock.now()
+    continuation = Continuation.objects.select_related("checkpoint").get(public_id=check.continuation_id)
+    if continuation.status != ContinuationStatus.CHECKING or continuation.check_token != check.token:
+        return
+    # Asked again: an owner may have waived one while it was being fetched.
+    facts = list(_facts_to_fetch(continuation).filter(pk__in=found))
+    for fact in facts:
+        record_value(fact, found[fact.pk], now=now)
+    for effect in effects.doubt_overdue(scope=run.public_id, now=now, by=SYSTEM):
+        hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
+    untold = [fact for fact in facts if fact.last_status == FactStatus.UNAVAILABLE or must_be_refreshed(fact)]
+    for name in sorted({fact.name for fact in facts} - {fact.name for fact in untold}):
+        if lift_holds(run, HoldKind.FACT_UNAVAILABLE, subject=name, by=SYSTEM, now=now):
+            note(run, "hold.lifted", actor=SYSTEM, at=now, kind=HoldKind.FACT_UNAVAILABLE, subject=name)
+    if untold:
+        troubles = {fact.pk: _trouble_of(fact, found[fact.pk]) for fact in untold}
+        _look_again_later(run, continuation, untold, troubles=troubles, now=now)
+    else:
+        _decide(run, continuation, facts, now=now)
+    store(run, now)
+
+
+def record_value(fact: Fact, result: Found, *, now: datetime, fence: int = 0) -> None:
+    """Store what a check found; a value that cannot be told keeps the one that was told last."""
+    if result.trouble or not _states_validity(fact, result.value):
+        fact.last_status = FactStatus.UNAVAILABLE
+    else:
+        fact.last_status = FactStatus.SAME if holds(fact, result.value, now=now) else FactStatus.CHANGED
+        fact.last_value = result.value
+    fact.checked_at, fact.last_fence = now, fence
+    fact.save(update_fields=["last_value", "last_status", "checked_at", "last_fence"])
+
+
+def _states_validity(fact: Fact, value: Any) -> bool:
+    if fact.kind != FactKind.CREDENTIAL:
+        return True
+    try:
+        credentials.find_end_of_validity(value)
+    except PayloadInvalid:
+        return False
+    return True
+
+
+def _trouble_of(fact: Fact, result: Found) -> str:
+    return result.trouble or credentials.explain_invalid(result.value)
+
+
+def _look_again_later(
+    run: Run, continuation: Continuation, untold: list[Fact], *, troubles: dict[int, str], now: datetime
+) -> None:
+    """Fail closed: no worker continues with a fact that is unknown, or with a credential that must be renewed first.
+
+    After some tries the agent's owner is asked; the answer is kept.
+    """
+    tries = continuation.check_attempts
+    postpone_check(run, continuation, due_at=now + _pause_after(tries - 1))
+    if tries >= TRIES_BEFORE_HOLD:
+        for fact in untold:
+            _hold_for_facts(run, [fact], reason=troubles[fact.pk], now=now)
+
+
+def _hold_for_facts(run: Run, facts: list[Fact], *, reason: str, now: datetime) -> None:
+    for name in sorted({fact.name for fact in facts}):
+        owner_id = run.agent.owner_id
+        if open_hold(run, HoldKind.FACT_UNAVAILABLE, name, owner_id=owner_id, reason=reason, now=now):
+            note(run, "hold.opened", actor=SYSTEM, at=now, kind=HoldKind.FACT_UNAVAILABLE, subject=name, reason=reason)
+
+
+def _pause_after(tries: int) -> timedelta:
+    return BACK_OFF[min(tries, len(BACK_OFF) - 1)]
+
+
+def _decide(run: Run, continuation: Continuation, facts: list[Fact], *, now: datetime) -> None:
+    """Every fact could be told: overtake answers, wait for an outcome or an owner, or let the run go on."""
+    changed = [fact for fact in facts if fact.last_status == FactStatus.CHANGED]
+    overtaken = _find_overtaken(run, continuation.checkpoint, changed)
+    if overtaken is not None:
+        overtake(run, continuation.checkpoint, overtaken, of=continuation, actor=SYSTEM, now=now)
+        return
+    under_way = effect_queries.intended_effects(run.public_id)
+    if under_way:
+        due = min(effect.settle_by or now + CHECK_TIME for effect in under_way)
+        postpone_check(run, continuation, due_at=due)
+    elif is_held_by_others(run, HoldKind.STRANDED):
+        # What only lacks a version that can read it is made ready: a claim by a fitting one lifts that hold. For the rest,
+        # lifting the last hold makes the check due again; until then there is nothing to look at.
+        postpone_check(run, continuation, due_at=now + BACK_OFF[-1])
+    else:
+        pass_check(run, continuation, checked_until=_checked_until(continuation.checkpoint, facts, now=now))
+        waits = [wait.public_id for wait in answered_at(run, continuation.checkpoint)]
+        names = [fact.name for fact in changed]
+        note(
+            run,
+            "continuation.ready",
+            actor=SYSTEM,
+            at=now,
+            interrupts=waits,
+            changed=names,
+            **told_of(continuation),
+        )
+
+
+def _find_overtaken(run: Run, checkpoint: Checkpoint, changed: list[Fact]) -> Overtaken | None:
+    """Return which answers the changed facts overtake; ``None`` where they overtake none, or an effect was begun on one."""
+    overtaken = find_overtaken(run, checkpoint, changed)
+    if overtaken is None or was_acted_on(run, overtaken.waits):
+        return None
+    return overtaken
+
+
+def _checked_until(checkpoint: Checkpoint, facts: list[Fact], *, now: datetime) -> datetime:
+    """Return until when the check counts: for the policy's freshness, but not past the end of a credential."""
+    ends = [credentials.find_end_of_validity(fact.last_value) for fact in facts if guards_effects(fact)]
+    return min([now + _freshness(checkpoint), *(end for end in ends if end > now)])
+
+
+def _freshness(checkpoint: Checkpoint) -> timedelta:
+    spans = [wait.policy.freshness for wait in checkpoint.interrupts.select_related("policy")]
+    return min(spans, default=FRESHNESS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """What the facts that a worker reported mean: continue, refresh, renew or replan, and which changed."""
+
+    control: str
+    changed: list[Fact]
+
+
+@use_case
+def report_facts(*, agent: Agent, run_id: str, token: str, values: dict[str, Any]) -> Judged:
+    """Take the values of worker-checked facts from the lease's holder, before its first effect.
+
+    A changed fact ends the lease: the review is renewed, or the run goes to its agent to plan again. Once an effect was
+    begun on the answer, under this lease or an earlier one, neither happens, and the changes are only returned. A
+    credential that is not valid leaves lease and answer as they are (``refresh``); no effect begins before the worker has
+    renewed it and reported that. Only where its ``on_change`` is ``renew`` the review is renewed.
+    """
+    run = Run.objects.locked().select_related("agent").filter(agent=agent, public_id=run_id).first()
+    if run is None:
+        raise NotFound
+    now = clock.now()
+    check_lease(run, token, now=now)
+    checkpoint = Checkpoint.objects.get(run=run, number=run.checkpoint_number)
+    facts = list(Fact.objects.filter(checkpoint=checkpoint, check_by=FactCheck.WORKER).order_by("id"))
+    unknown = sorted(values.keys() - {fact.name for fact in facts})
+    if unknown:
+        raise PayloadInvalid.at("/facts", f"name what the worker does not check: {', '.join(unknown)}")
+    reported = [fact for fact in facts if fact.name in values]
+    for fact in reported:
+        if fact.kind == FactKind.CREDENTIAL:
+            place = list(values).index(fact.name)
+            credentials.find_end_of_validity(values[fact.name], at=f"/facts/{place}/value")
+    for fact in reported:
+        record_value(fact, Found(value=values[fact.name]), now=now, fence=run.fence)
+    changed = [fact for fact in reported if fact.last_status == FactStatus.CHANGED and fact.waived_by_id is None]
+    actor = by_agent(agent.slug)
+    overtaken = _find_overtaken(run, checkpoint, [fact for fact in changed if not must_be_refreshed(fact)])
+    if run.ending:
+        overtaken = None
+    if overtaken is not None:
+        control = overtaken.how
+    else:
+        control = "refresh" if not run.ending and any(guards_effects(fact) for fact in changed) else "continue"
+    note(run, "facts.reported", actor=actor, at=now, facts=sorted(values), control=control)
+    if overtaken is not None:
+        leased = open_continuation(run)
+        end_lease(run)
+        run.fence += 1
+        overtake(run, checkpoint, overtaken, of=leased, actor=actor, now=now)
+    store(run, now)
+    return Judged(control=control, changed=changed)
+
+
+# --- an owner takes it upon them --------------------------------------------------------------------------------------
+
+
+@use_case
+def waive_fact(
+    *, run_id: str, name: str, person: AbstractUser, reason: str, may_waive: Callable[[AbstractUser, Run], bool]
+) -> Run:
+    """Let the run go on without a fact that cannot be told, or that its worker does not check: a person says why.
+
+    The value stays as it was told last; it is not asked for again at this boundary. Raises ``NotPermitted``, ``NotFound``.
+    """
+    run = Run.objects.locked().select_related("agent").filter(public_id=run_id).first()
+    if run is None:
+        raise NotFound
+    if not may_waive(person, run):
+        raise NotPermitted("Only the agent's owners and operators waive a fact, and never for a run they started.")
+    if not reason.strip():
+        raise PayloadInvalid.at("/reason", "is missing: say why the run may go on without it")
+    now = clock.now()
+    facts = Fact.objects.filter(checkpoint__run=run, checkpoint__number=run.checkpoint_number, name=name)
+    if run.status in FINAL or not facts.exclude(check_by=FactCheck.NONE).filter(waived_by=None).exists():
+        raise NotFound
+    facts.filter(waived_by=None).update(waived_by=person, waived_reason=reason.strip()[:300])
+    actor = by_person(person)
+    lift_holds(run, HoldKind.FACT_UNAVAILABLE, subject=name, by=actor, now=now)
+    note(run, "fact.waived", actor=actor, at=now, fact=name, reason=reason.strip()[:300])
+    continuation = open_continuation(run)
+    if continuation is not None and continuation.status == ContinuationStatus.CHECKING:
+        postpone_check(run, continuation, due_at=now)
+    store(run, now)
+    return run

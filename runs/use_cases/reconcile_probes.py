@@ -1,0 +1,124 @@
+"""RECONCILIATION by probe: what an unknown outcome is looked up by, and what follows when that settles it.
+
+Three steps, so that no call goes out inside a transaction: ``begin_probe`` counts the try and says where to look, ``fetch``
+(from above) looks, ``finish_probe`` judges under the locks of run and effect. A probe that was overtaken by a person or a
+worker is thrown away. Called by the sweep; nothing here knows HTTP.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ledger import clock, probes
+from ledger.models import Effect
+from ledger.probes import Looked
+from ledger.states import EffectStatus
+from ledger.transactions import use_case
+from runs.models import Connection, Run
+from runs.run_status import store
+from runs.timeline import note
+from runs.use_cases.reconcile_outcomes import go_on_after
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """One look that was begun: below which connection, by which key. ``connection`` is ``None`` where it is gone."""
+
+    effect_pk: int
+    token: str
+    key: str
+    connection: Connection | None
+    path: str
+    pointer: str
+
+
+Look = Callable[[Probe], Looked]
+
+
+def probe_due_effects(*, limit: int, seconds: float, look: Look) -> int:
+    """Look up to ``limit`` unknown outcomes up, for about ``seconds``, and return how many were settled."""
+    began, settled = time.monotonic(), 0
+    for pk in probes.due_probes(before=clock.now(), limit=limit):
+        if time.monotonic() - began > seconds:
+            break
+        try:
+            settled += probe_effect(effect_pk=pk, look=look)
+        except Exception:  # its try was counted, so the row is put off; the others go on
+            logger.exception("a probe broke", extra={"pk": pk})
+    return settled
+
+
+def anything_to_probe() -> bool:
+    """Tell whether an unknown outcome is due to be looked up; one indexed look."""
+    return bool(probes.due_probes(before=clock.now(), limit=1))
+
+
+def probe_effect(*, effect_pk: int, look: Look) -> bool:
+    """Look one outcome up from beginning to end, and tell whether that settled it. Idempotent."""
+    probe = begin_probe(effect_pk=effect_pk)
+    if probe is None:
+        return False
+    gone = Looked(trouble="The connection that it is looked up by is gone.")
+    return finish_probe(probe=probe, looked=gone if probe.connection is None else look(probe))
+
+
+@use_case
+def begin_probe(*, effect_pk: int) -> Probe | None:
+    """Count the try, and say where to look; ``None`` where nothing is due any more."""
+    run, effect = _lock(effect_pk)
+    if run is None or effect is None:
+        return None
+    token = probes.count_try(effect, now=clock.now())
+    if token is None:
+        return None
+    declared = effect.probe
+    connection = Connection.objects.filter(agent=run.agent_id, name=declared["connection"]).first()
+    return Probe(
+        effect_pk=effect_pk,
+        token=token,
+        key=effect.key,
+        connection=connection,
+        path=declared["path"],
+        pointer=declared["pointer"],
+    )
+
+
+@use_case
+def finish_probe(*, probe: Probe, looked: Looked) -> bool:
+    """Settle the effect if what was found says so, let go on what waited for it, and tell whether it did."""
+    run, effect = _lock(probe.effect_pk)
+    if run is None or effect is None:
+        return False
+    now = clock.now()
+    verdict = probes.conclude(effect, token=probe.token, looked=looked, now=now)
+    if verdict is None:
+        return False
+    if not verdict.outcome:
+        store(run, now)
+        return False
+    note(
+        run,
+        "effect.settled",
+        actor=probes.SYSTEM,
+        at=now,
+        effect=effect.key,
+        attempt=effect.attempt,
+        outcome=verdict.outcome,
+    )
+    go_on_after(run, effect, by=probes.SYSTEM, now=now)
+    store(run, now)
+    return True
+
+
+def _lock(effect_pk: int) -> tuple[Run | None, Effect | None]:
+    """Lock the run of an effect, then the effect."""
+    scope = Effect.objects.filter(pk=effect_pk, status=EffectStatus.UNKNOWN).values_list("scope", flat=True).first()
+    run = Run.objects.locked().select_related("agent").filter(public_id=scope).first() if scope else None
+    if run is None:
+        return None, None
+    return run, Effect.objects.select_for_update(of=("self",), no_key=True).get(pk=effect_pk)

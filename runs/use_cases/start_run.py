@@ -1,0 +1,249 @@
+"""How a run begins and how it comes to its own end.
+
+Use cases: ``start_run`` (the worker that starts it holds the first lease), ``ask`` (a run with one wait and no worker, for
+curl and workflow engines), ``complete_run`` and ``fail_run``. Ends that somebody else decides are in ``endings``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, cast
+
+from django.contrib.auth.models import AbstractBaseUser
+
+from ledger import clock, compensation, effect_queries, tokens
+from ledger.actors import by_agent
+from ledger.digests import digest
+from ledger.errors import InDoubt, KeyReused, NotFound
+from ledger.public_ids import new_id
+from ledger.transactions import use_case
+from runs.checkpoints import Snapshot, write_checkpoint
+from runs.child_runs import find_parent, inherited_initiator, tell_parent
+from runs.continuations import acknowledge, make_continuation, told_of
+from runs.errors import OpenInterrupts, RunCancelled, RunFinished
+from runs.external_signals import wake_by_kept_signals
+from runs.hand_backs import forget_hand_backs
+from runs.interrupt_requests import AskedWait, CheckAssignees
+from runs.kill_switch import refuse_halted
+from runs.leases import Lease, check_lease, end_lease, grant_lease, lease_of, lock_own_run
+from runs.models import Agent, Interrupt, Outcome, Run
+from runs.permits import void_permits
+from runs.run_status import store
+from runs.states import FINAL, Cause, RunStatus
+from runs.timeline import note
+from runs.use_cases.control_child_runs import look_after_parent
+from runs.use_cases.create_interrupts import open_waits
+from runs.use_cases.end_run import end_run
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+#: Nobody waits beside an ``ask``: its worker is a cron job or a person with curl.
+UNCLAIMED_ASK_SECONDS = 30 * 86400
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest:
+    """What a run is started with. ``body_digest`` makes the same request known again by its ``key``."""
+
+    key: str
+    body_digest: str
+    title: str
+    initiator: AbstractBaseUser | None = None
+    parent: str = ""
+    code_version: str = ""
+    metadata: dict[str, Any] | None = None
+    max_step_seconds: int = 900
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """A run that was started, or was already there by the same request. ``lease`` is ``None`` when a worker is awaited."""
+
+    run: Run
+    lease: Lease | None
+    created: bool
+
+
+@use_case
+def start_run(*, agent: Agent, request: RunRequest, lease_seconds: int) -> Started:
+    """Start a run with checkpoint 0. ``lease_seconds`` 0 makes a continuation for any worker instead of a lease.
+
+    Raises ``KeyReused`` when the key belongs to a run that was started otherwise.
+    """
+    run, created = _insert_run(agent, request, unclaimed_seconds=86400, leased=lease_seconds > 0)
+    if not created:
+        return Started(run=run, lease=_first_lease(run), created=False)
+    now = run.created_at
+    start = Snapshot(step="start", state=None, code_version=request.code_version)
+    checkpoint = write_checkpoint(run, start, number=0, now=now)
+    lease, offered = None, {}
+    if lease_seconds:
+        lease = grant_lease(run, seconds=lease_seconds, now=now)
+    else:
+        offered = told_of(make_continuation(run, checkpoint.pk, cause=Cause.START, now=now, to_check=False))
+    note(run, "run.started", actor=by_agent(agent.slug), at=now, **_started_for(run), **offered)
+    store(run, now)
+    return Started(run=run, lease=lease, created=True)
+
+
+def _first_lease(run: Run) -> Lease | None:
+    """Return the lease that the start itself gave, while it is that one: a later one belongs to whoever claimed it."""
+    return lease_of(run) if run.lease_until and run.fence == 1 and run.attempts == 0 else None
+
+
+def ask(**request: Any) -> tuple[Started, Interrupt]:
+    """Ask (``_ask``), then let a signal that came before wake it, in a second transaction (``suspending.suspend``)."""
+    started, interrupt = _ask(**request)
+    if started.created and wake_by_kept_signals([interrupt]):
+        started.run.refresh_from_db()
+        interrupt.refresh_from_db()
+    return started, interrupt
+
+
+@use_case
+def _ask(
+    *, agent: Agent, request: RunRequest, wait: AskedWait, state: Any, check_assignees: CheckAssignees
+) -> tuple[Started, Interrupt]:
+    """Start a run that is nothing but one wait: no lease, no worker until the answer is there."""
+    run, created = _insert_run(agent, request, unclaimed_seconds=UNCLAIMED_ASK_SECONDS, leased=False)
+    if not created:
+        interrupt = Interrupt.objects.get(run=run, epoch=1, key=wait.key, renews=None)
+        return Started(run=run, lease=None, created=False), interrupt
+    now = run.created_at
+    snapshot = Snapshot(step="ask", state=state, code_version=request.code_version)
+    checkpoint = write_checkpoint(run, snapshot, number=0, now=now)
+    note(run, "run.started", actor=by_agent(agent.slug), at=now, **_started_for(run))
+    [interrupt] = open_waits(run, checkpoint, [wait], agent=agent, check_assignees=check_assignees, now=now, at="")
+    return Started(run=run, lease=None, created=True), interrupt
+
+
+def _insert_run(agent: Agent, request: RunRequest, *, unclaimed_seconds: int, leased: bool) -> tuple[Run, bool]:
+    """Insert, or find what the same key inserted: ON CONFLICT DO NOTHING and then read, never look first.
+
+    Two requests with one key at once: the second waits for the first's commit, inserts nothing, and reads its row.
+    """
+    refuse_halted(agent.pk)
+    now = clock.now()
+    parent = find_parent(agent, request.parent) if request.parent else None
+    initiator = cast("User | None", request.initiator)
+    row = Run(
+        public_id=new_id("run"),
+        agent=agent,
+        key=request.key,
+        body_digest=request.body_digest,
+        title=request.title,
+        initiator=initiator if parent is None else inherited_initiator(parent, initiator),
+        parent=parent,
+        root_id=None if parent is None else parent.root_id or parent.pk,
+        depth=1 if parent is None else parent.depth + 1,
+        code_version=request.code_version,
+        metadata=request.metadata or {},
+        max_step_seconds=request.max_step_seconds,
+        unclaimed_seconds=unclaimed_seconds,
+        status=RunStatus.RUNNING if leased else RunStatus.READY,
+        created_at=now,
+    )
+    Run.objects.bulk_create([row], ignore_conflicts=True)
+    run = Run.objects.locked().get(agent=agent, key=request.key)
+    if run.public_id == row.public_id:
+        run.parent, run.initiator = parent, row.initiator
+        return run, True
+    if run.body_digest != request.body_digest:
+        raise KeyReused(f"The key {request.key} started another run.", run=run.public_id)
+    return run, False
+
+
+def _started_for(run: Run) -> dict[str, Any]:
+    """Return how a run's first event tells whom it was started for, and under which run."""
+    told: dict[str, Any] = {"initiator": None if run.initiator is None else run.initiator.get_username()}
+    return told if run.parent is None else told | {"parent": run.parent.public_id}
+
+
+def complete_run(**request: Any) -> Run:
+    """Complete a run (``_complete_run``), then let its parent go on, in transactions of its own."""
+    run = _complete_run(**request)
+    look_after_parent(run)
+    return run
+
+
+def fail_run(**request: Any) -> Run:
+    """Fail a run (``_fail_run``), then let its parent go on, in transactions of its own."""
+    run = _fail_run(**request)
+    look_after_parent(run)
+    return run
+
+
+@use_case
+def _complete_run(*, agent: Agent, run_id: str, token: str, result: Any) -> Run:
+    """End the run as done. A pause that was asked for comes too late, and the timeline says so.
+
+    Raises ``OpenInterrupts``, ``InDoubt`` (an effect's outcome is open), ``RunCancelled``, ``RunFinished``, ``LeaseLost``.
+    """
+    run = _own_run(agent, run_id)
+    if _same_outcome_again(run, RunStatus.COMPLETED, result, token):
+        return run
+    now = clock.now()
+    _check_may_end(run, token, now=now)
+    open_keys = effect_queries.effects_left_open(run.public_id)
+    if open_keys:
+        raise InDoubt("The outcome of some effects is open; a run cannot be done before.", effects=open_keys)
+    to_undo = [effect.key for effect in compensation.due_cancels(run.public_id)]
+    if to_undo:
+        raise InDoubt("Effects that were to be cancelled happened all the same; take them back first.", effects=to_undo)
+    _record_outcome(run, RunStatus.COMPLETED, result, now=now)
+    acknowledge(run, now=now)
+    late_pause = run.pause_asked_at is not None
+    end_lease(run)
+    forget_hand_backs(run, now=now)
+    run.ended_at, run.pause_asked_at = now, None
+    tell_parent(run, status=RunStatus.COMPLETED, now=now)
+    void_permits(run, reason="the run is completed", now=now)
+    note(run, "run.completed", actor=by_agent(agent.slug), at=now, pause_came_too_late=late_pause)
+    store(run, now)
+    return run
+
+
+@use_case
+def _fail_run(*, agent: Agent, run_id: str, token: str, error: Any) -> Run:
+    """End the run as failed, by its own worker; effects whose outcome is open go to their owner first."""
+    run = _own_run(agent, run_id)
+    if _same_outcome_again(run, RunStatus.FAILED, error, token):
+        return run
+    now = clock.now()
+    _check_may_end(run, token, now=now)
+    _record_outcome(run, RunStatus.FAILED, error, now=now)
+    acknowledge(run, now=now)
+    end_run(run, RunStatus.FAILED, reason="its worker reported a failure", actor=by_agent(agent.slug), now=now)
+    store(run, now)
+    return run
+
+
+def _own_run(agent: Agent, run_id: str) -> Run:
+    run = lock_own_run(agent, run_id)
+    if run is None:
+        raise NotFound
+    return run
+
+
+def _check_may_end(run: Run, token: str, *, now: datetime) -> None:
+    if run.status in FINAL:
+        raise RunFinished(f"The run has ended: {run.status}.", status=run.status)
+    if run.ending:
+        raise RunCancelled
+    if run.open_waits:
+        raise OpenInterrupts
+    check_lease(run, token, now=now)
+
+
+def _record_outcome(run: Run, kind: RunStatus, result: Any, *, now: datetime) -> None:
+    Outcome.objects.create(run=run, epoch=run.epoch, fence=run.fence, kind=kind, result=result, at=now)
+
+
+def _same_outcome_again(run: Run, kind: RunStatus, result: Any, token: str) -> bool:
+    """Tell whether the same lease reported the same end before; its reply was lost."""
+    known = Outcome.objects.filter(run=run, epoch=run.epoch).first()
+    if known is None or known.kind != kind or digest(known.result) != digest(result):
+        return False
+    return tokens.read("lse", token, run.public_id) == known.fence
