@@ -1,7 +1,7 @@
-"""Times and durations on the wire: RFC 3339 with an offset, ISO 8601 durations of days down to seconds.
+"""Times and durations of the API: RFC 3339 with an offset, and ISO 8601 durations from days to seconds.
 
-Times are those of ``ledger.datetimes``. Durations are strict on the way in: no month or year (how long is one?). On the way
-out times are always UTC with six digits and `Z`.
+Times are those of ``ledger.datetimes``; responses have UTC with six digits and `Z`. A duration has no months or years, whose
+length varies.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DURATION = re.compile(
 
 
 def parse_duration(text: str) -> timedelta:
-    """Return the length of an ISO 8601 duration such as `P1DT12H`; longer than nothing. Raises ``NotATime``."""
+    """Return the length of an ISO 8601 duration such as `P1DT12H`, greater than zero. Raises ``NotATime``."""
     found = _DURATION.fullmatch(text)
     if found is None or text == "P":
         raise NotATime("is not a duration: write P2D, PT36H or PT90S")
@@ -28,14 +28,14 @@ def parse_duration(text: str) -> timedelta:
     try:
         length = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds, microseconds=microseconds)
     except OverflowError:
-        raise NotATime("is longer than any plan") from None
+        raise NotATime("is too long") from None
     if not length:
-        raise NotATime("is no time at all")
+        raise NotATime("must be greater than zero")
     return length
 
 
 def duration_text(length: timedelta) -> str:
-    """Return a duration as it is written in replies: `PT15M`, `P2D`."""
+    """Return the ISO 8601 text of a duration: `PT15M`, `P2D`."""
     hours, minutes, seconds = length.seconds // 3600, length.seconds % 3600 // 60, length.seconds % 60
     fraction = f".{length.microseconds:06d}".rstrip("0") if length.microseconds else ""
     parts = [(f"{hours}", "H"), (f"{minutes}", "M"), (f"{seconds}{fraction}", "S")]

@@ -8,7 +8,7 @@ from django.contrib import admin
 from django.urls import include, path, re_path
 
 from reviewqueue.api import problems
-from reviewqueue.api.urls import nothing_here, v1
+from reviewqueue.api.urls import unknown_path, v1
 from reviewqueue.operations.health import healthz, readyz
 from reviewqueue.operations.metrics import metrics
 from reviewqueue.pages.api_docs import api_docs, api_document
@@ -38,7 +38,7 @@ urlpatterns = [
     path("api/v1/", include(v1)),
     path("api/docs/", api_docs, name="api_docs"),
     path("api/docs/openapi.json", api_document, name="api_document"),
-    re_path("^api/", nothing_here),
+    re_path("^api/", unknown_path),
     path("problems/<slug:code>", problem_page, name="problem"),
     path("account/", include(account_urls)),
     path("admin/", admin.site.urls),

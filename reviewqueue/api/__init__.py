@@ -1,1 +1,1 @@
-"""The agent API, `/api/v1/`: one door of two; pages and API differ in parsing and rendering only."""
+"""The API, `/api/v1/`: one of two entry points. Pages and API differ in parsing and rendering only."""

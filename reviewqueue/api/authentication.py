@@ -1,7 +1,6 @@
-"""Who speaks to the API: an agent by its key, or a person by a personal token. Session cookies count for nothing here.
+"""Authentication of API calls: an agent by its key, or a person by a personal token. Session cookies are ignored.
 
-Called by DRF before every view. Rights are not judged here, except the one between the two: what only an agent may do, and
-what only a person may do.
+Permissions are not checked here, except the one that tells the two apart: what only an agent, and only a person, may do.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ REALM = 'Bearer realm="reviewqueue"'
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """Whoever holds the key of this request: exactly one of ``agent`` and ``person`` is there."""
+    """The holder of the key of this request. Exactly one of ``agent`` and ``person`` is set."""
 
     key: ApiKey
     agent: Agent | None
@@ -35,7 +34,7 @@ class Caller:
 
     @property
     def name(self) -> str:
-        """Return what the timeline calls this caller: ``person:<address>`` or ``agent:<slug>``."""
+        """Return the caller's name in the timeline: ``person:<address>`` or ``agent:<slug>``."""
         if self.person is not None:
             return by_person(self.person)
         if self.agent is not None:
@@ -44,10 +43,10 @@ class Caller:
 
 
 class BearerKey(BaseAuthentication):
-    """`Authorization: Bearer rq_...`, and nothing else."""
+    """Authenticates by `Authorization: Bearer rq_...`."""
 
     def authenticate(self, request: Request) -> tuple[Caller, ApiKey]:
-        """Return the caller. Raises ``Unauthenticated`` for a missing, unknown, ended or revoked key."""
+        """Return the caller. Raises ``Unauthenticated`` for a missing, unknown, expired or revoked key."""
         scheme, _, text = request.headers.get("Authorization", "").partition(" ")
         key = verify_key(text.strip()) if scheme.lower() == "bearer" else None
         if key is None:
@@ -55,18 +54,18 @@ class BearerKey(BaseAuthentication):
         return Caller(key=key, agent=key.agent, person=key.person), key
 
     def authenticate_header(self, request: Request) -> str:
-        """Return what a 401 asks for."""
+        """Return the `WWW-Authenticate` header of a 401."""
         return REALM
 
 
 def _refuse_key(request: Request) -> Unauthenticated | TooManyCalls:
-    """Count a call without a good key against its address. A good key from the same address is never refused for it."""
+    """Count a call without a valid key against its address. A valid key from the same address is never refused for it."""
     seconds = failed_keys_of_address.take(client_network(request.META))
     return TooManyCalls(seconds=seconds) if seconds else Unauthenticated()
 
 
 def caller_of(request: Request) -> Caller:
-    """Return who speaks."""
+    """Return the caller. Raises ``Unauthenticated``."""
     caller = request.user
     if not isinstance(caller, Caller):
         raise Unauthenticated
@@ -74,42 +73,42 @@ def caller_of(request: Request) -> Caller:
 
 
 def check_again(request: Request) -> None:
-    """Refuse a caller whose key was taken back while the call waited."""
+    """Refuse a caller whose key expired or was revoked while the call waited."""
     if not is_still_good(caller_of(request).key):
         raise Unauthenticated
 
 
 def worker_of(request: Request) -> Agent:
-    """Return the agent whose worker speaks. A person's token does no worker's work."""
+    """Return the agent of a key with the scope run. Raises ``NotPermitted``."""
     caller = caller_of(request)
     if caller.agent is None:
-        raise NotPermitted("Only an agent's key does this; a personal token answers questions.")
+        raise NotPermitted("This call needs an agent's key; a personal token decides interrupts.")
     if "run" not in caller.key.scopes:
-        raise NotPermitted("This key has not the scope run.", scopes=caller.key.scopes)
+        raise NotPermitted("This key does not have the scope run.", scopes=caller.key.scopes)
     return caller.agent
 
 
 def signaller_of(request: Request) -> Agent:
-    """Return the agent to which a business system speaks, with a key of the scope signal; it may have that one alone."""
+    """Return the agent of a key with the scope signal, which can be its only one. Raises ``NotPermitted``."""
     caller = caller_of(request)
     if caller.agent is None:
-        raise NotPermitted("Only an agent's key sends signals; a personal token answers questions.")
+        raise NotPermitted("This call needs an agent's key; a personal token decides interrupts.")
     if "signal" not in caller.key.scopes:
-        raise NotPermitted("This key has not the scope signal.", scopes=caller.key.scopes)
+        raise NotPermitted("This key does not have the scope signal.", scopes=caller.key.scopes)
     return caller.agent
 
 
 def controller_of(request: Request) -> Caller:
-    """Return who controls runs: a person, or an agent whose key has the scope control."""
+    """Return a caller who can control runs: a person, or an agent's key with the scope control."""
     caller = caller_of(request)
     if caller.agent is not None and "control" not in caller.key.scopes:
-        raise NotPermitted("This key has not the scope control.", scopes=caller.key.scopes)
+        raise NotPermitted("This key does not have the scope control.", scopes=caller.key.scopes)
     return caller
 
 
 def person_of(request: Request) -> AbstractUser:
-    """Return the person who speaks. No agent's key decides, whoever asks for it."""
+    """Return the person of a personal token. Raises ``NotPermitted``: no agent's key can decide."""
     caller = caller_of(request)
     if caller.person is None:
-        raise NotPermitted("Only a person decides this: with a personal token, or on the page.")
+        raise NotPermitted("This call needs a personal token: only a person can decide.")
     return caller.person

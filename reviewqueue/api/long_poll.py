@@ -1,8 +1,8 @@
-"""Waiting for news without holding a connection: a long poll looks, sleeps until the bell rings for it, and looks again.
+"""Long polls: query, sleep until a notification, query again, without holding a connection or a thread.
 
-While it sleeps its connection is back in the pool, and its share of the threads is given back, so that no page waits for
-it. At most `LONG_POLLS` wait in a process, three quarters of them for one agent; one beyond that is answered at once with
-what there is, and with `Retry-After`. Where no bell is heard (SQLite, a lost connection) each looks a few times a second.
+While a poll sleeps its connection is back in the pool, and its share of the threads is released, so that pages need not wait
+for it. At most `LONG_POLLS` wait in a process, three quarters of them for one agent; one more is answered at once with what
+there is, and with `Retry-After`. Without notifications (SQLite, a lost connection) each polls a few times a second.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Generic, TypeVar
 from django.conf import settings
 from django.db import connection
 
-from reviewqueue.api.pg_listener import Bell, bell_of_this_process
+from reviewqueue.api.pg_listener import Listener, listener_of_process
 from reviewqueue.serving.thread_shares import give_back_while_waiting, has_share
 
 T = TypeVar("T")
 
-MOST_OF_AN_AGENT = max(1, settings.LONG_POLLS * 3 // 4)
-#: Under another server than ours a long poll holds one of its threads: four of them stay free.
-MOST_WITH_A_THREAD_EACH = max(1, min(settings.LONG_POLLS, settings.WEB_THREADS - 4))
-SECONDS_BETWEEN_LOOKS = 0.2
-#: Also where the bell is heard: it is a hint, and a look too many costs one statement.
-SECONDS_BETWEEN_LOOKS_BESIDE_A_BELL = 1.0
+MAX_PER_AGENT = max(1, settings.LONG_POLLS * 3 // 4)
+#: Under another server than ours each long poll holds a thread: four threads stay free.
+MAX_HOLDING_THREADS = max(1, min(settings.LONG_POLLS, settings.WEB_THREADS - 4))
+SECONDS_BETWEEN_POLLS = 0.2
+#: Also with notifications: they are hints, and one query too many costs little.
+SECONDS_BETWEEN_POLLS_WITH_LISTENER = 1.0
 
 _waiting: Counter[int] = Counter()
 _lock = threading.Lock()
@@ -35,43 +35,43 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True, kw_only=True)
 class Polled(Generic[T]):
-    """What was found at the last look; ``headers`` tell a waiter that found no place when to come back."""
+    """What the last query found. ``headers`` tell a poll that could not wait when to come back."""
 
     found: T
     headers: dict[str, str]
 
 
-def look_until(
-    look: Callable[[], T], *, enough: Callable[[T], bool], seconds: int, agent_id: int, alone: bool
+def poll_until(
+    query: Callable[[], T], *, enough: Callable[[T], bool], seconds: int, agent_id: int, alone: bool
 ) -> Polled[T]:
-    """Look at once, and again until it is ``enough`` or ``seconds`` are over.
+    """Query at once, and again until the result is ``enough`` or ``seconds`` are over.
 
-    ``alone``: of those who wait for this agent's bell, one is woken a ring, since only one can have what came.
+    ``alone``: only one of the polls that wait for this agent is woken, since only one can claim what there is.
     """
-    bell = bell_of_this_process() if seconds > 0 else None
-    heard = bell.rings(agent_id) if bell else 0
-    found = look()
+    listener = listener_of_process() if seconds > 0 else None
+    heard = listener.count_of(agent_id) if listener else 0
+    found = query()
     if seconds <= 0 or enough(found):
         return Polled(found=found, headers={})
-    if not _begin_waiting(agent_id, most=settings.LONG_POLLS if has_share() else MOST_WITH_A_THREAD_EACH):
+    if not _begin_waiting(agent_id, limit=settings.LONG_POLLS if has_share() else MAX_HOLDING_THREADS):
         return Polled(found=found, headers={"Retry-After": "1"})
     give_back_while_waiting()
     try:
         ends_at = time.monotonic() + seconds
         while not enough(found) and (left := ends_at - time.monotonic()) > 0:
-            _give_back_connection()
-            _sleep(bell, agent_id, heard, left, alone=alone)
-            # Read before looking: what comes between the two rings again.
-            heard = bell.rings(agent_id) if bell else 0
-            found = look()
+            _release_connection()
+            _sleep(listener, agent_id, heard, left, alone=alone)
+            # Read before the query: a notification between the two ends the next sleep at once.
+            heard = listener.count_of(agent_id) if listener else 0
+            found = query()
     finally:
         _end_waiting(agent_id)
     return Polled(found=found, headers={})
 
 
-def _begin_waiting(agent_id: int, *, most: int) -> bool:
+def _begin_waiting(agent_id: int, *, limit: int) -> bool:
     with _lock:
-        if _waiting.total() >= most or _waiting[agent_id] >= MOST_OF_AN_AGENT:
+        if _waiting.total() >= limit or _waiting[agent_id] >= MAX_PER_AGENT:
             return False
         _waiting[agent_id] += 1
         return True
@@ -84,14 +84,14 @@ def _end_waiting(agent_id: int) -> None:
             del _waiting[agent_id]
 
 
-def _sleep(bell: Bell | None, agent_id: int, heard: int, left: float, *, alone: bool) -> None:
-    if bell is None or not bell.is_heard:
-        time.sleep(min(left, SECONDS_BETWEEN_LOOKS))
+def _sleep(listener: Listener | None, agent_id: int, heard: int, left: float, *, alone: bool) -> None:
+    if listener is None or not listener.is_connected:
+        time.sleep(min(left, SECONDS_BETWEEN_POLLS))
     else:
-        bell.wait(agent_id, after=heard, seconds=min(left, SECONDS_BETWEEN_LOOKS_BESIDE_A_BELL), alone=alone)
+        listener.wait(agent_id, after=heard, seconds=min(left, SECONDS_BETWEEN_POLLS_WITH_LISTENER), alone=alone)
 
 
-def _give_back_connection() -> None:
-    """Close it, which returns it to the pool; on SQLite nobody else wants it, and in a test's transaction it must stay."""
+def _release_connection() -> None:
+    """Close the connection, which returns it to the pool. On SQLite there is none, and a test's transaction must stay."""
     if connection.vendor == "postgresql" and not connection.in_atomic_block:
         connection.close()

@@ -1,65 +1,47 @@
-"""Lists, a page at a time by keyset: `next` names the last row seen, so a page costs the same wherever it is.
+"""Keyset pagination: `next` is the id of the last row, so every page of a list costs the same.
 
-Also the query's other members: known ones only, each once, as strict as a body's. Called by the views that list.
+DRF's CursorPagination was not used: its cursors are positions of a column's value, so rows with the same value are counted
+by an offset; and it cannot end a page early because of the size of its rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from django.db.models import Model, QuerySet, TextField
 from django.db.models.functions import Cast, Coalesce, Length
-from rest_framework.request import Request
 
-from ledger.errors import PayloadInvalid, Problem
+from reviewqueue.api.query_parameters import integer_parameter, invalid_query, text_parameter
 from reviewqueue.queries.pagination import find_primary_key
 
-DEFAULT_LIMIT, MOST = 50, 100
+DEFAULT_LIMIT, MAX_LIMIT = 50, 100
 #: Characters of stored values on one page of rows of any size; a page has at least one row.
 STORED_CHARACTERS = 1_000_000
-LONGEST_VALUE = 500
+
+LIMIT = integer_parameter("limit", "Rows on a page.", default=DEFAULT_LIMIT, min_value=1, max_value=MAX_LIMIT)
+NEXT = text_parameter("next", "`next` of the page before.")
+PAGE = (LIMIT, NEXT)
 
 M = TypeVar("M", bound=Model)
+R = TypeVar("R")
 
 
-def query_of(request: Request, *known: str) -> dict[str, str]:
-    """Return the query's members. Refuses an unknown, doubled or unprintable one: a misspelt filter must not mean "all"."""
-    query = request.query_params
-    for name, values in query.lists():
-        if name not in known:
-            raise _refused(name, f"is not known here; known: {', '.join(known) or 'none'}")
-        if len(values) != 1:
-            raise _refused(name, "is given twice")
-        if len(values[0]) > LONGEST_VALUE or not values[0].isprintable():
-            raise _refused(name, "is not a value that can be looked for")
-    return {name: query[name] for name in query}
+@dataclass(frozen=True, kw_only=True)
+class Page(Generic[R]):
+    """One page of a list. ``next`` is the cursor of the next page, and ``None`` on the last."""
+
+    rows: Iterable[R]
+    next: str | None
 
 
-def whole(query: dict[str, str], name: str, *, default: int, least: int, most: int) -> int:
-    """Return a whole number of the query."""
-    text = query.get(name)
-    if text is None:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) < 12 and least <= int(text) <= most):
-        raise _refused(name, f"has to be a whole number between {least} and {most}")
-    return int(text)
-
-
-def page(
-    rows: QuerySet[M],
-    query: dict[str, str],
-    *,
-    name: str,
-    row: Callable[[M], dict[str, Any]],
-    by: str = "-id",
-    sized: str = "",
-) -> dict[str, Any]:
-    """Return one page of ``rows`` under ``name``, and the cursor of the next; `null` after the last.
+def page(rows: QuerySet[M], query: dict[str, str], *, by: str = "-id", sized: str = "") -> Page[M]:
+    """Return one page of ``rows``, ordered by the column ``by``.
 
     ``sized``: a text column that may be long. The page then ends before ``STORED_CHARACTERS`` of it are exceeded.
     """
-    limit = whole(query, "limit", default=DEFAULT_LIMIT, least=1, most=MOST)
+    limit = LIMIT.read(query)
     field = by.lstrip("-")
     if "next" in query:
         place = _place(rows.model, query["next"])
@@ -71,7 +53,7 @@ def page(
     else:
         found = list(rows[: limit + 1])
         shown, more = found[:limit], len(found) > limit
-    return {name: [row(one) for one in shown], "next": _cursor(shown[-1], field) if more else None}
+    return Page(rows=shown, next=_cursor(shown[-1], field) if more else None)
 
 
 def _find_fitting(rows: QuerySet[M], sized: str, limit: int) -> tuple[list[int], bool]:
@@ -93,17 +75,12 @@ def _cursor(last: Model, field: str) -> str:
 
 
 def _place(model: type[Model], cursor: str) -> int:
-    """Return the place that a cursor names; a row that has left the list since still has its place."""
+    """Return the place that a cursor names. A row that has left the list since still has its place."""
     place: int | None = None
     if hasattr(model, "public_id"):
         place = find_primary_key(model, cursor)
     elif cursor.isascii() and cursor.isdigit() and len(cursor) <= 18:
         place = int(cursor)
     if place is None:
-        raise _refused("next", "is not the next of an earlier page")
+        raise invalid_query("next", "must be the `next` of an earlier page")
     return place
-
-
-def _refused(name: str, message: str) -> PayloadInvalid:
-    shown = ascii(name)[1:-1][:60]
-    return PayloadInvalid(f"The query's {shown} {message}.", errors=[Problem("", f"?{shown} {message}")])

@@ -1,7 +1,7 @@
-"""Wakes long polls when `runs.notify` announces work: one PostgreSQL connection of a web process listens for all of them.
+"""Wakes long polls on the notifications of `runs.notify`: one PostgreSQL connection per web process listens for all.
 
-Started by the first long poll of a process, on PostgreSQL only. A lost connection is made anew; until then nobody relies
-on the bell. The rows are never read here.
+The first long poll of a process starts it, on PostgreSQL only. A lost connection is made again; until then polls do not rely
+on notifications.
 """
 
 from __future__ import annotations
@@ -20,84 +20,84 @@ from runs.notify import CHANNEL
 
 log = logging.getLogger(__name__)
 
-SECONDS_BEFORE_TRYING_AGAIN = 1.0
+SECONDS_BEFORE_RECONNECT = 1.0
 
 
-class Bell:
-    """Counts the rings for each agent, and wakes those who wait: one of the lone ones a ring, all of the others."""
+class Listener:
+    """Counts the notifications for each agent, and wakes polls: of those that wait alone one each time, and all others."""
 
     def __init__(self) -> None:
-        self.is_heard = False
+        self.is_connected = False
         self._lock = threading.Lock()
-        self._rings: defaultdict[int, int] = defaultdict(int)
-        self._lone: dict[int, threading.Condition] = {}
+        self._counts: defaultdict[int, int] = defaultdict(int)
+        self._alone: dict[int, threading.Condition] = {}
         self._together: dict[int, threading.Condition] = {}
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._listen, name="bell", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="pg-listener", daemon=True)
 
     def start(self) -> None:
-        """Begin to listen, in a thread of its own."""
+        """Listen in a thread of its own."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop listening and let the connection go; for tests, since a process just ends."""
+        """Stop listening and close the connection; for tests, since a process just ends."""
         self._stopped.set()
         self._thread.join()
 
-    def rings(self, agent_id: int) -> int:
-        """Return how often it rang for this agent."""
+    def count_of(self, agent_id: int) -> int:
+        """Return the number of notifications for this agent so far."""
         with self._lock:
-            return self._rings[agent_id]
+            return self._counts[agent_id]
 
-    def ring(self, agent_id: int) -> None:
-        """Wake who waits for this agent."""
+    def notify(self, agent_id: int) -> None:
+        """Count a notification, and wake the polls that wait for this agent."""
         with self._lock:
-            self._rings[agent_id] += 1
-            if agent_id in self._lone:
-                self._lone[agent_id].notify(1)
+            self._counts[agent_id] += 1
+            if agent_id in self._alone:
+                self._alone[agent_id].notify(1)
             if agent_id in self._together:
                 self._together[agent_id].notify_all()
 
     def wait(self, agent_id: int, *, after: int, seconds: float, alone: bool) -> None:
-        """Sleep until it rings for this agent, unless it did after ``after``; at most so long."""
-        waiting = self._lone if alone else self._together
+        """Sleep until there are more than ``after`` notifications for this agent, at most ``seconds``."""
+        waiting = self._alone if alone else self._together
         with self._lock:
-            if self._rings[agent_id] == after:
+            if self._counts[agent_id] == after:
                 waiting.setdefault(agent_id, threading.Condition(self._lock)).wait(seconds)
 
-    def _listen(self) -> None:
+    def _run(self) -> None:
         while not self._stopped.is_set():
             try:
-                self._hear()
+                self._listen()
             except psycopg.Error as lost:
-                self.is_heard = False
-                log.warning("The bell is not heard: %s", lost)
-                time.sleep(SECONDS_BEFORE_TRYING_AGAIN)
+                self.is_connected = False
+                log.warning("The connection for notifications is lost: %s", lost)
+                time.sleep(SECONDS_BEFORE_RECONNECT)
 
-    def _hear(self) -> None:
+    def _listen(self) -> None:
         parameters = connection.get_connection_params() | {"autocommit": True}
-        with psycopg.connect(**parameters) as listening:
-            listening.execute(f"LISTEN {CHANNEL}")
-            self.is_heard = True
+        with psycopg.connect(**parameters) as connected:
+            connected.execute(f"LISTEN {CHANNEL}")
+            self.is_connected = True
             while not self._stopped.is_set():
-                for notice in listening.notifies(timeout=1.0):
-                    if notice.payload.isdigit():
-                        self.ring(int(notice.payload))
-        self.is_heard = False
+                for notification in connected.notifies(timeout=1.0):
+                    if notification.payload.isdigit():
+                        self.notify(int(notification.payload))
+        self.is_connected = False
 
 
-_bell: Bell | None = None
-_bell_of: int | None = None
-_making = threading.Lock()
+_listener: Listener | None = None
+_listener_pid: int | None = None
+_starting = threading.Lock()
 
 
-def bell_of_this_process() -> Bell | None:
-    """Return the bell of this web process, listening from the first call on; ``None`` where there is none."""
-    global _bell, _bell_of
+def listener_of_process() -> Listener | None:
+    """Return the listener of this web process, started by the first call; ``None`` without notifications."""
+    global _listener, _listener_pid
     if connection.vendor != "postgresql" or settings.PROCESS != "web":
         return None
-    with _making:
-        if _bell is None or _bell_of != os.getpid():  # a fork has the object and not its thread
-            _bell, _bell_of = Bell(), os.getpid()
-            _bell.start()
-        return _bell
+    with _starting:
+        if _listener is None or _listener_pid != os.getpid():  # a forked process has the object but not its thread
+            _listener, _listener_pid = Listener(), os.getpid()
+            _listener.start()
+        return _listener

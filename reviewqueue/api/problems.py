@@ -1,7 +1,6 @@
 """Problems (RFC 9457): every refusal of the API, and every other error, as `application/problem+json`.
 
-The one mapping from a refusal's code to its HTTP status and title; no status stands anywhere else. Called by DRF's
-exception handler, by the handlers for errors outside a view, and by the page that explains a code (`type`).
+This module alone maps a refusal's code to its HTTP status and title.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from rest_framework.response import Response
 
 from ledger.errors import Busy, NotFound, PayloadInvalid, Refusal
 from ledger.exact_json import dumps
+from reviewqueue.api.responses.base import BOOLEAN, INTEGER, TEXT, ResponseSerializer, list_of, member
 from reviewqueue.datetimes import moment_text
 from reviewqueue.serving.request_bodies import BodyTooSlow
 from reviewqueue.serving.request_ids import current_request_id
@@ -35,38 +35,38 @@ R = TypeVar("R", bound=HttpResponse)
 
 
 class Unauthenticated(Refusal):
-    """This call needs a key that is good: Authorization: Bearer rq_... (unknown, ended and revoked keys look alike)."""
+    """This call needs a valid key: Authorization: Bearer rq_... Unknown, expired and revoked keys are refused alike."""
 
     code = "unauthenticated"
 
 
 class PayloadTooLarge(Refusal):
-    """The body of this request is larger than what is taken."""
+    """The body of this request is too large."""
 
     code = "payload_too_large"
 
 
 class MediaUnsupported(PayloadInvalid):
-    """The body has to be JSON as it is: Content-Type application/json in UTF-8, and no Content-Encoding."""
+    """The body must be JSON in UTF-8, with Content-Type application/json and without Content-Encoding."""
 
 
 class LengthUnknown(PayloadInvalid):
-    """The body has to come with its length: Content-Length, and not in chunks."""
+    """The body must have a Content-Length, and must not be chunked."""
 
 
 class MalformedRequest(PayloadInvalid):
-    """This is not a request that can be answered: its host, its headers or its address are not in order."""
+    """The request is malformed: its host, a header or its path is invalid."""
 
 
 class RequestTooSlow(Refusal):
-    """The body of this request did not arrive in time. Send it again, faster."""
+    """The body of this request did not arrive in time. Send it again."""
 
     code = "request_too_slow"
     retryable = True
 
 
 class TooManyCalls(RateLimited):
-    """Too many calls in a minute. Wait as long as Retry-After says."""
+    """Too many calls in a minute. Wait for the seconds in Retry-After."""
 
     def __init__(self, *, seconds: int) -> None:
         super().__init__()
@@ -74,13 +74,13 @@ class TooManyCalls(RateLimited):
 
 
 class MethodNotAllowed(Refusal):
-    """There is such an address, but not with this method."""
+    """This path does not have this method."""
 
     code = "method_not_allowed"
 
 
 class InternalError(Refusal):
-    """Something went wrong here. It was written to the log; asking again with the same key does nothing twice."""
+    """The server failed, and logged the error. You can repeat the call with the same key: nothing is done twice."""
 
     code = "internal_error"
     retryable = True
@@ -98,57 +98,57 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "busy": (503, "Busy"),
     "call_not_approved": (409, "Call not approved"),
     "cancelled": (409, "Cancelled"),
-    "claimed_by_other": (409, "Claimed by somebody else"),
+    "claimed_by_other": (409, "Claimed by another reviewer"),
     "correlation_taken": (409, "Correlation taken"),
-    "digest_mismatch": (422, "Not what its digest says"),
+    "digest_mismatch": (422, "Digest does not match"),
     "effect_not_allowed": (403, "Effect not allowed"),
     "expired": (410, "Expired"),
     "facts_changed": (409, "Facts changed"),
     "facts_unchecked": (409, "Facts unchecked"),
     "file_spoilt": (409, "File damaged"),
-    "in_doubt": (409, "Outcome in doubt"),
+    "in_doubt": (409, "Effects in flight"),
     "incompatible_version": (409, "Incompatible version"),
-    "input_invalid": (422, "Answer does not fit"),
+    "input_invalid": (422, "Answer not valid"),
     "internal_error": (500, "Internal error"),
     "key_invalid": (422, "Key not valid"),
-    "key_reused": (409, "Key used before"),
+    "key_reused": (409, "Key reused"),
     "lease_lost": (409, "Lease lost"),
     "method_not_allowed": (405, "Method not allowed"),
-    "name_disguised": (422, "Name disguised"),
-    "no_decider": (422, "Nobody may decide"),
+    "name_disguised": (422, "Name looks like another"),
+    "no_decider": (422, "No possible decider"),
     "not_found": (404, "Not found"),
     "not_permitted": (403, "Not permitted"),
     "not_ready": (409, "Not ready"),
-    "open_interrupts": (409, "Still waiting for somebody"),
+    "open_interrupts": (409, "Interrupts still open"),
     "payload_invalid": (422, "Request not valid"),
     "payload_too_large": (413, "Request too large"),
-    "permit_expired": (410, "Approval has ended"),
-    "permit_used": (409, "Approval was spent"),
-    "policy_refuses": (422, "The policy refuses"),
+    "permit_expired": (410, "Approval expired"),
+    "permit_used": (409, "Approval used"),
+    "policy_refuses": (422, "Refused by the policy"),
     "record_changed": (409, "Record changed"),
     "rate_limited": (429, "Too many attempts"),
     "request_too_slow": (408, "Request too slow"),
-    "run_active": (409, "Run still going on"),
-    "run_cancelled": (409, "Run is being ended"),
+    "run_active": (409, "Run still active"),
+    "run_cancelled": (409, "Run is ending"),
     "run_finished": (409, "Run has ended"),
     "run_paused": (409, "Run is paused"),
-    "schema_unsupported": (422, "Schema cannot be used"),
-    "self_review": (403, "Own run"),
+    "schema_unsupported": (422, "Schema not supported"),
+    "self_review": (403, "Reviewer started the run"),
     "snapshot_erased": (410, "Snapshot erased"),
-    "stale_version": (409, "Changed meanwhile"),
-    "step_mismatch": (409, "Another step stands here"),
+    "stale_version": (409, "Version is stale"),
+    "step_mismatch": (409, "Step does not match"),
     "superseded": (409, "Superseded"),
-    "unauthenticated": (401, "Who are you?"),
+    "unauthenticated": (401, "Authentication required"),
     "too_deep": (422, "Nested too deep"),
-    "undo_too_late": (409, "Too late to take back"),
-    "was_compensated": (409, "Was taken back"),
+    "undo_too_late": (409, "Too late to undo"),
+    "was_compensated": (409, "Effect was compensated"),
     "withdrawn": (410, "Withdrawn"),
 }
 
-#: Where HTTP has a closer word for one case of a code.
+#: Refusals whose status is more specific than their code's.
 STATUS_OF: dict[type[Refusal], int] = {LengthUnknown: 411, MediaUnsupported: 415, MalformedRequest: 400}
 
-#: What is said besides, so that clients of HTTP itself know what to do.
+#: Headers that HTTP clients act on.
 HEADERS: dict[str, dict[str, str]] = {
     "busy": {"Retry-After": "1"},
     "internal_error": {"Retry-After": "1"},
@@ -157,13 +157,13 @@ HEADERS: dict[str, dict[str, str]] = {
 }
 
 
-#: A refusal's own word for where something stands; the standard's ``status`` is HTTP's.
+#: Members of refusals that are renamed: the standard's ``status`` is the HTTP status.
 _RENAMED = {"status": "current_status"}
 
 
 @functools.cache
 def explained() -> dict[str, type[Refusal]]:
-    """Return the refusal that stands for each code: the general one, where several share it."""
+    """Return the refusal class of each code; the most general one of those that share it."""
     found: dict[str, type[Refusal]] = {}
     layer: list[type[Refusal]] = [Refusal]
     while layer:
@@ -174,40 +174,62 @@ def explained() -> dict[str, type[Refusal]]:
     return found
 
 
+class ErrorResponse(ResponseSerializer):
+    """One error in a request (``ledger.errors.Problem``)."""
+
+    pointer = member(
+        TEXT, "JSON Pointer (RFC 6901) into the request's body; empty for the whole body, the query or a header."
+    )
+    message = member(TEXT, "What is wrong there.")
+
+
+class ProblemResponse(ResponseSerializer):
+    """A refusal (``Refusal``). Some have further members, such as `winner`."""
+
+    has_more_members = True
+    type = member(TEXT, "URL of a page about the code.", lambda refusal: f"{settings.BASE_URL}/problems/{refusal.code}")
+    title = member(TEXT, "Title of the code.", lambda refusal: PROBLEMS[refusal.code][1])
+    status = member(INTEGER, "HTTP status.", lambda refusal: status_of(refusal))
+    code = member(TEXT, "Refusal code, for programs.")
+    detail = member(TEXT, "The reason in one sentence, for people; it can change.")
+    request_id = member(
+        TEXT,
+        "Id of this request, as in the header X-Request-ID: operators find it in the log.",
+        lambda refusal: current_request_id(),
+    )
+    retryable = member(BOOLEAN, "Whether the same request with the same key can be sent again.")
+    errors = member(list_of(ErrorResponse), "What is wrong in the request; empty if the error is not in one place.")
+
+
+def status_of(refusal: Refusal) -> int:
+    """Return the HTTP status of a refusal."""
+    return STATUS_OF.get(type(refusal), PROBLEMS[refusal.code][0])
+
+
 def body_of(refusal: Refusal) -> dict[str, Any]:
-    """Return the members of a problem; what the refusal tells besides never replaces one of the standard's own."""
-    status, title = PROBLEMS[refusal.code]
-    told = {_RENAMED.get(name, name): _plain(value) for name, value in refusal.extra.items()}
-    return told | {
-        "type": f"{settings.BASE_URL}/problems/{refusal.code}",
-        "title": title,
-        "status": STATUS_OF.get(type(refusal), status),
-        "code": refusal.code,
-        "detail": refusal.detail,
-        "request_id": current_request_id(),
-        "retryable": refusal.retryable,
-        "errors": [{"pointer": problem.pointer, "message": problem.message} for problem in refusal.errors],
-    }
+    """Return the members of a problem. A refusal's own members never replace one of the standard's."""
+    more = {_RENAMED.get(name, name): _plain(value) for name, value in refusal.extra.items()}
+    return more | ProblemResponse.serialize(refusal)
 
 
 def answer_refusal(error: Exception, context: dict[str, Any]) -> Response:
-    """DRF's exception handler: whatever a view raised becomes a problem; what nobody expected is logged, not told."""
+    """Return the problem of an exception (DRF's exception handler). An unexpected one is logged, and not shown."""
     refusal = _refusal_for(error)
     if isinstance(refusal, InternalError):
         log.error("%s %s failed", *_place(context.get("request")), exc_info=error)
     body = body_of(refusal)
-    return _told_only(Response(body, status=body["status"], content_type=MEDIA_TYPE, headers=headers_of(refusal)))
+    return _unlogged(Response(body, status=body["status"], content_type=MEDIA_TYPE, headers=headers_of(refusal)))
 
 
 def headers_of(refusal: Refusal) -> dict[str, str]:
-    """Return what clients of HTTP itself go by."""
+    """Return the headers of a refusal."""
     if isinstance(refusal, TooManyCalls):
         return {"Retry-After": str(refusal.seconds)}
     return HEADERS.get(refusal.code, {})
 
 
-def _told_only(response: R) -> R:
-    """Keep a refusal out of Django's log: it is told to whoever asked, and is no warning to whoever runs this."""
+def _unlogged(response: R) -> R:
+    """Keep a refusal out of Django's log: it is information for the client, not a warning for operators."""
     response._has_been_logged = True  # type: ignore[attr-defined]
     return response
 
@@ -226,9 +248,9 @@ def _refusal_for(error: Exception) -> Refusal:
     if isinstance(error, exceptions.NotAuthenticated | exceptions.AuthenticationFailed):
         return Unauthenticated()
     if isinstance(error, OperationalError | InterfaceError):
-        # Lost in a commit, nobody knows whether it counted; the client's key makes asking again harmless.
+        # If the connection was lost in a commit, its outcome is unknown; the client's key makes a repeated call safe.
         log.warning("The database did not answer: %s", error)
-        return Busy("The database did not answer. Ask again with the same key: nothing is done twice.")
+        return Busy("The database did not answer. Repeat the call with the same key: nothing is done twice.")
     return InternalError()
 
 
@@ -250,25 +272,25 @@ def _plain(value: Any) -> Any:
 
 
 def plain_response(refusal: Refusal) -> HttpResponse:
-    """Return the problem as a response that needs nothing of DRF."""
+    """Return the problem as a response outside DRF."""
     body = body_of(refusal)
-    return _told_only(
+    return _unlogged(
         HttpResponse(dumps(body), status=body["status"], content_type=MEDIA_TYPE, headers=headers_of(refusal))
     )
 
 
 def is_of_api(request: HttpRequest) -> bool:
-    """Tell whether an error on this address is told to a program, not to a person."""
+    """Return whether an error of this request is for a program and not for a person."""
     return request.path == "/api" or request.path.startswith("/api/")
 
 
 def not_found(request: HttpRequest, exception: Exception, **named: Any) -> HttpResponse:
-    """Answer an address that nobody has."""
+    """Return the response to an unknown path."""
     return plain_response(NotFound()) if is_of_api(request) else defaults.page_not_found(request, exception, **named)
 
 
 def server_error(request: HttpRequest, **named: Any) -> HttpResponse:
-    """Answer an error that came from outside a view. Django logs it with its traceback afterwards."""
+    """Return the response to an error outside a view, which Django logs afterwards with its traceback."""
     if not is_of_api(request):
         page = loader.get_template("500.html").render({"request_id": current_request_id()})
         return HttpResponse(page, status=500)
@@ -278,14 +300,14 @@ def server_error(request: HttpRequest, **named: Any) -> HttpResponse:
 
 
 def bad_request(request: HttpRequest, exception: Exception, **named: Any) -> HttpResponse:
-    """Answer what Django itself finds suspicious, such as a host name that is not ours."""
+    """Return the response to a request that Django refuses, such as one with an unknown host name."""
     return (
         plain_response(MalformedRequest()) if is_of_api(request) else defaults.bad_request(request, exception, **named)
     )
 
 
 def permission_denied(request: HttpRequest, exception: Exception, **named: Any) -> HttpResponse:
-    """Answer a view that refused without a word."""
+    """Return the response of a view that raised Django's own ``PermissionDenied``."""
     if is_of_api(request):
         return plain_response(NotPermitted())
     return defaults.permission_denied(request, exception, **named)

@@ -1,6 +1,6 @@
-"""The rows that a caller may see: an agent its own, a person what `authority` shows. Foreign and missing look the same.
+"""Querysets of what a caller may see: an agent's key its own rows, a person those that `permissions` shows.
 
-Called by every view that reads. Nothing is loaded around it.
+What a caller cannot see is reported as not found.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from runs.models import Interrupt, Run
 
 
 def runs_of(caller: Caller) -> QuerySet[Run]:
-    """Return the runs that the caller may see."""
+    """Return the runs that the caller may see. Raises ``NotPermitted``."""
     if caller.person is not None:
         return permissions.visible_runs(caller.person)
     _check_scope(caller)
@@ -23,7 +23,7 @@ def runs_of(caller: Caller) -> QuerySet[Run]:
 
 
 def interrupts_of(caller: Caller) -> QuerySet[Interrupt]:
-    """Return the interrupts that the caller may see."""
+    """Return the interrupts that the caller may see. Raises ``NotPermitted``."""
     if caller.person is not None:
         return permissions.visible_interrupts(caller.person)
     _check_scope(caller)
@@ -31,7 +31,7 @@ def interrupts_of(caller: Caller) -> QuerySet[Interrupt]:
 
 
 def find_run(caller: Caller, run_id: str) -> Run:
-    """Return the run of this id. Raises ``NotFound``."""
+    """Return the run with this id. Raises ``NotFound``."""
     run = runs_of(caller).select_related("agent", "initiator", "parent").filter(public_id=run_id).first()
     if run is None:
         raise NotFound
@@ -39,7 +39,7 @@ def find_run(caller: Caller, run_id: str) -> Run:
 
 
 def find_interrupt(caller: Caller, interrupt_id: str) -> Interrupt:
-    """Return the interrupt of this id, with what its reply shows. Raises ``NotFound``."""
+    """Return the interrupt with this id and the rows that its response shows. Raises ``NotFound``."""
     shown = ("queue", "policy__escalate_to", "policy__agent", "schema", "run", "agent", "claimed_by")
     interrupt = interrupts_of(caller).select_related(*shown).filter(public_id=interrupt_id).first()
     if interrupt is None:
@@ -49,4 +49,4 @@ def find_interrupt(caller: Caller, interrupt_id: str) -> Interrupt:
 
 def _check_scope(caller: Caller) -> None:
     if "run" not in caller.key.scopes:
-        raise NotPermitted("This key has not the scope run.", scopes=caller.key.scopes)
+        raise NotPermitted("This key does not have the scope run.", scopes=caller.key.scopes)

@@ -1,4 +1,4 @@
-"""The rate limit of the API: calls per minute for each agent's key, and for each person over all their tokens."""
+"""The rate limit: calls per minute of each agent's key, and of each person over all their tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from reviewqueue.serving.rate_limits import calls_of_key
 
 
 class CallsPerMinute(BaseThrottle):
-    """Runs after the key was verified, so that a call with a wrong key does not count against the key's owner."""
+    """Runs after authentication, so that a call with an invalid key does not count against the key's owner.
+
+    DRF's rate throttles were not used: they read and write Django's cache in each call; these counts are in memory.
+    """
 
     seconds = 0
 

@@ -1,4 +1,4 @@
-"""The addresses of the API, one line each. Ids are opaque texts of a few letters; anything else is not found."""
+"""The paths of the API. Ids are short opaque texts; any other text is not found."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from reviewqueue.api.views import (
 
 
 class PublicId:
-    """An id, as `ledger.public_ids` makes them: nothing that a database could choke on gets past here."""
+    """An id as `ledger.public_ids` makes them, so that no text reaches a database that it could not store."""
 
     regex = "[a-z]{3}_[0-9a-z]{1,36}"
 
@@ -44,7 +44,7 @@ class PublicId:
 
 
 class Number:
-    """The number of a checkpoint, no larger than its column."""
+    """The number of a checkpoint, within the range of its column."""
 
     regex = "0|[1-9][0-9]{0,8}"
 
@@ -63,8 +63,8 @@ register_converter(Number, "number")
 
 @csrf_exempt
 @login_not_required
-def nothing_here(request: HttpRequest, **_: Any) -> HttpResponse:
-    """Answer an address that the API has not: a problem, not a page."""
+def unknown_path(request: HttpRequest, **_: Any) -> HttpResponse:
+    """Answer an unknown path of the API with a problem instead of a page."""
     return plain_response(NotFound())
 
 
@@ -118,5 +118,5 @@ v1 = [
     path("insights", insights.InsightsOfCaller.as_view()),
     path("continuations/claim", continuations.ClaimAny.as_view()),
     path("continuations/<id:continuation_id>/claim", continuations.ClaimOne.as_view()),
-    re_path("", nothing_here),
+    re_path("", unknown_path),
 ]

@@ -12,7 +12,7 @@ from ledger.exact_json import dumps, parse
 from reviewqueue.operations.api_keys import make_agent_key, make_personal_token
 from runs.models import Agent
 from tests import builders
-from tests.api.contract import hold_against_the_document
+from tests.api.contract import check_against_document
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Caller:
         reply = self.client.generic(method, path, sent, content_type=kind, headers=named)
         told = reply.headers.get("Content-Type", "")
         content = b"".join(reply.streaming_content) if reply.streaming else reply.content
-        hold_against_the_document(method=method, path=path, status=reply.status_code, kind=told, content=content)
+        check_against_document(method=method, path=path, status=reply.status_code, kind=told, content=content)
         body = content if reply.streaming else parse(content) if content else None
         return Reply(reply.status_code, body, reply.headers)
 

@@ -1,7 +1,6 @@
-"""Holds every reply that a test gets by API against the OpenAPI document: its status, its type, its members, its code.
+"""Checks every response of a test against the OpenAPI document: its status, media type, members and refusal code.
 
-Called by `calls.Caller` for each call. Stricter than the document: a member that it does not name is a failure here, while
-clients ignore those that they do not know.
+Stricter than the document: an undocumented member fails the test, while clients must ignore members they do not know.
 """
 
 from __future__ import annotations
@@ -14,26 +13,26 @@ import jsonschema_rs
 from django.urls import Resolver404, resolve
 
 from ledger.exact_json import dumps
-from reviewqueue.api.openapi.document import OPERATIONS, PREFIX, document
+from reviewqueue.api.openapi.document import PREFIX, document, operations
 
 
-def hold_against_the_document(*, method: str, path: str, status: int, kind: str, content: bytes) -> None:
-    """Fail unless the reply is one that the document has for this operation."""
-    address = _address(path.partition("?")[0])
-    if address is None or (method, address) not in OPERATIONS:
+def check_against_document(*, method: str, path: str, status: int, kind: str, content: bytes) -> None:
+    """Fail unless the document describes this response of this operation."""
+    template = _template_of(path.partition("?")[0])
+    if template is None or (method, template) not in operations():
         return
     kind = kind.partition(";")[0]
-    judges = _judges(method, address)
-    assert (status, kind) in judges, f"{method} {address}: the document has no {status} {kind}: {content[:500]!r}"
+    validators = _validators(method, template)
+    assert (status, kind) in validators, f"{method} {template}: the document has no {status} {kind}: {content[:500]!r}"
     if kind.endswith("json"):
-        # What stands in an exact member is not judged, so a number may lose digits here.
-        reply = json.loads(content, parse_int=lambda text: int(text) if len(text) < 19 else 7)
-        wrong = [f"{list(error.instance_path)}: {error.message}" for error in judges[status, kind].iter_errors(reply)]
-        assert not wrong, f"{method} {address} {status}: " + "; ".join(wrong)[:1500]
+        # The content of exact members is not validated, so a number may lose digits here.
+        body = json.loads(content, parse_int=lambda text: int(text) if len(text) < 19 else 7)
+        errors = [f"{list(it.instance_path)}: {it.message}" for it in validators[status, kind].iter_errors(body)]
+        assert not errors, f"{method} {template} {status}: " + "; ".join(errors)[:1500]
 
 
-def _address(path: str) -> str | None:
-    """Return the address as the document has it: the URL map's, with `{name}` for what varies."""
+def _template_of(path: str) -> str | None:
+    """Return the path as the document has it, with `{name}` for parameters; ``None`` for an unknown path."""
     if not path.startswith(PREFIX):
         return None
     try:
@@ -45,14 +44,14 @@ def _address(path: str) -> str | None:
 
 
 @functools.cache
-def _judges(method: str, address: str) -> dict[tuple[int, str], Any]:
-    operation = document()["paths"][f"{PREFIX}{address}"][method.lower()]
+def _validators(method: str, template: str) -> dict[tuple[int, str], Any]:
+    operation = document()["paths"][f"{PREFIX}{template}"][method.lower()]
     return {
         (int(status), kind): jsonschema_rs.Draft202012Validator(
             {**content["schema"], "components": _strict_components()}, validate_formats=True
         )
-        for status, reply in operation["responses"].items()
-        for kind, content in reply["content"].items()
+        for status, response in operation["responses"].items()
+        for kind, content in response["content"].items()
     }
 
 

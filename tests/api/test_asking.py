@@ -81,7 +81,7 @@ def test_an_integer_has_to_be_written_as_one(worker, value):
 
 def test_an_integer_with_a_fraction_is_none(worker):
     reply = worker.call("POST", "runs", raw=b'{"key": "k", "title": "A", "lease_seconds": 60.0}')
-    assert refused(reply, "/lease_seconds") == "has to be an integer"
+    assert refused(reply, "/lease_seconds") == "must be an integer"
 
 
 @pytest.mark.parametrize("value", [4, 3601])

@@ -15,7 +15,7 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 
 from reviewqueue.api import long_poll, pg_listener
-from reviewqueue.api.pg_listener import Bell
+from reviewqueue.api.pg_listener import Listener
 from reviewqueue.models import ApiKey
 from reviewqueue.operations.api_keys import revoke_key
 from reviewqueue.serving.thread_shares import Share, ThreadShares, current_share
@@ -83,7 +83,7 @@ def test_a_poll_for_nothing_ends_with_its_time():
 def test_one_too_many_is_answered_at_once(monkeypatch):
     worker = a_worker()
     interrupt, _ = a_waiting_interrupt(worker)
-    monkeypatch.setattr(long_poll, "_waiting", Counter({0: long_poll.MOST_WITH_A_THREAD_EACH}))
+    monkeypatch.setattr(long_poll, "_waiting", Counter({0: long_poll.MAX_HOLDING_THREADS}))
     began = time.monotonic()
     polled = worker.get(f"interrupts/{interrupt}?wait=30")
     claimed = worker.post("continuations/claim", {"wait": 30})
@@ -97,15 +97,15 @@ def test_one_agent_cannot_have_every_long_poll(monkeypatch):
     worker = a_worker()
     agent = ApiKey.objects.get(agent__isnull=False).agent_id
     monkeypatch.setattr(long_poll, "_waiting", Counter({agent: 2}))
-    monkeypatch.setattr(long_poll, "MOST_OF_AN_AGENT", 2)
+    monkeypatch.setattr(long_poll, "MAX_PER_AGENT", 2)
     claimed = worker.post("continuations/claim", {"wait": 30})
     assert (claimed.status, claimed.body, claimed.headers["Retry-After"]) == (200, [], "1")
-    assert long_poll.MOST_OF_AN_AGENT < settings.LONG_POLLS
+    assert long_poll.MAX_PER_AGENT < settings.LONG_POLLS
 
 
 @pytest.mark.proves(11)
 def test_under_another_server_four_threads_stay_free():
-    assert settings.WEB_THREADS - long_poll.MOST_WITH_A_THREAD_EACH >= 4
+    assert settings.WEB_THREADS - long_poll.MAX_HOLDING_THREADS >= 4
 
 
 @pytest.mark.proves(11)
@@ -160,26 +160,26 @@ def test_a_person_disabled_while_they_wait_gets_nothing():
         assert poll()[0].status == 401
 
 
-# --- the bell, on PostgreSQL ----------------------------------------------------------------------------------------------
+# --- notifications, on PostgreSQL -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def bell(monkeypatch):
+def listener(monkeypatch):
     if connection.vendor != "postgresql":
-        pytest.skip("SQLite has no bell")
-    bell = Bell()
-    bell.start()
+        pytest.skip("SQLite has no notifications")
+    listener = Listener()
+    listener.start()
     ends_at = time.monotonic() + 60
-    while not bell.is_heard and time.monotonic() < ends_at:
+    while not listener.is_connected and time.monotonic() < ends_at:
         time.sleep(0.01)
-    monkeypatch.setattr(pg_listener, "bell_of_this_process", lambda: bell)
-    monkeypatch.setattr(long_poll, "bell_of_this_process", lambda: bell)
-    yield bell
-    bell.stop()
+    monkeypatch.setattr(pg_listener, "listener_of_process", lambda: listener)
+    monkeypatch.setattr(long_poll, "listener_of_process", lambda: listener)
+    yield listener
+    listener.stop()
 
 
-def test_the_bell_wakes_before_the_next_look(bell, monkeypatch):
-    monkeypatch.setattr(long_poll, "SECONDS_BETWEEN_LOOKS_BESIDE_A_BELL", 60.0)
+def test_the_listener_wakes_before_the_next_look(listener, monkeypatch):
+    monkeypatch.setattr(long_poll, "SECONDS_BETWEEN_POLLS_WITH_LISTENER", 60.0)
     worker, ana = a_worker(), somebody()
     interrupt, run = a_waiting_interrupt(worker)
     with (
@@ -195,7 +195,7 @@ def test_the_bell_wakes_before_the_next_look(bell, monkeypatch):
     assert max(claimed_at, polled_at) - decided < 25, "neither waited for its next look or its end"
 
 
-def test_a_rolled_back_answer_does_not_ring(bell):
+def test_a_rolled_back_answer_does_not_ring(listener):
     def fails() -> None:
         with transaction.atomic():
             ring(7)
@@ -206,17 +206,17 @@ def test_a_rolled_back_answer_does_not_ring(bell):
     with transaction.atomic():
         ring(8)
     ends_at = time.monotonic() + 60
-    while not bell.rings(8) and time.monotonic() < ends_at:
+    while not listener.count_of(8) and time.monotonic() < ends_at:
         time.sleep(0.01)
-    assert (bell.rings(7), bell.rings(8)) == (0, 1)
+    assert (listener.count_of(7), listener.count_of(8)) == (0, 1)
 
 
 def test_one_of_the_lone_ones_is_woken_and_all_of_the_others():
-    bell = Bell()
+    listener = Listener()
     woken: list[str] = []
 
     def wait(name: str, *, alone: bool) -> None:
-        bell.wait(1, after=0, seconds=120, alone=alone)
+        listener.wait(1, after=0, seconds=120, alone=alone)
         woken.append(name)
 
     def asleep(waiting: dict[int, threading.Condition]) -> int:
@@ -226,21 +226,21 @@ def test_one_of_the_lone_ones_is_woken_and_all_of_the_others():
     threads += [threading.Thread(target=wait, args=(f"other {n}",), kwargs={"alone": False}) for n in range(3)]
     for thread in threads:
         thread.start()
-    eventually(lambda: (asleep(bell._lone), asleep(bell._together)) == (3, 3), within=60)
-    bell.ring(1)
+    eventually(lambda: (asleep(listener._alone), asleep(listener._together)) == (3, 3), within=60)
+    listener.notify(1)
     eventually(lambda: len(woken) == 4, within=60)
     assert sorted(name.split()[0] for name in woken) == ["lone", "other", "other", "other"]
-    assert (asleep(bell._lone), asleep(bell._together)) == (2, 0)
-    bell.ring(1)
-    bell.ring(1)
+    assert (asleep(listener._alone), asleep(listener._together)) == (2, 0)
+    listener.notify(1)
+    listener.notify(1)
     for thread in threads:
         thread.join()
 
 
 def test_a_ring_between_looking_and_sleeping_is_not_slept_through():
-    bell = Bell()
-    heard = bell.rings(1)
-    bell.ring(1)
+    listener = Listener()
+    heard = listener.count_of(1)
+    listener.notify(1)
     began = time.monotonic()
-    bell.wait(1, after=heard, seconds=60, alone=True)
+    listener.wait(1, after=heard, seconds=60, alone=True)
     assert time.monotonic() - began < 30

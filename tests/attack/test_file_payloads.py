@@ -108,11 +108,11 @@ def test_an_endless_body_in_chunks_is_not_read_to_its_end():
 def test_refused_bytes_are_heard_out_in_a_place_or_not_at_all(monkeypatch):
     """Or as many slow senders as there are threads, each refused, would keep this process from everybody."""
     worker, path, lease = a_place()
-    monkeypatch.setattr(binary_bodies, "_places", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(binary_bodies, "_slots", threading.BoundedSemaphore(1))
     headers = {"Run_Lease": f"{lease}x", "Content_Digest": stated(b"x")}
     heard, unheard = BytesIO(b"x" * LIMIT), BytesIO(b"x" * LIMIT)
     refused(in_chunks(worker, path, heard, **headers), 422, "payload_invalid")
-    with binary_bodies.a_place():
+    with binary_bodies.acquire_slot():
         refused(in_chunks(worker, path, unheard, **headers), 422, "payload_invalid")
     assert (heard.tell(), unheard.tell()) == (LIMIT, 0)
 
@@ -263,9 +263,9 @@ def test_a_refused_body_is_heard_out_before_anybody_is_told():
 
 
 def test_only_so_many_are_on_their_way_at_once(monkeypatch):
-    monkeypatch.setattr(binary_bodies, "_places", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(binary_bodies, "_slots", threading.BoundedSemaphore(1))
     worker, path, lease = a_place()
-    with binary_bodies.a_place():
+    with binary_bodies.acquire_slot():
         reply = worker.call("PUT", path, raw=b"bytes", Run_Lease=lease, **KIND)
         refused(reply, 503, "busy")
         assert (reply["retryable"], reply.headers["Retry-After"]) == (True, "1")

@@ -86,15 +86,15 @@ def test_the_tables_of_the_page_are_the_figures_of_the_queries(reader: User, bus
     found = read(reader, days=90)
     tables = Tables(signed_in(reader).get("/insights?days=90").text)
 
-    waits = rows_of(tables, f"{found.waiting.ages.number} open waits")
+    waits = rows_of(tables, f"{found.waiting.ages.number} open requests")
     assert [(int(row[1]), int(row[2])) for row in waits] == list(found.waiting.bands.values())
-    risks = {row[0].lower(): row[1:] for row in rows_of(tables, "-risk waits are decided")}
+    risks = {row[0].lower(): row[1:] for row in rows_of(tables, "-risk requests are decided")}
     for risk, lengths in found.deciding.risks.items():
         shown = [in_words(it) for it in (lengths.p10, lengths.p50, lengths.p90, lengths.longest) if it is not None]
         assert risks[risk] == [str(lengths.number), *shown]
-    refused = {(row[1], row[0]): int(row[2]) for row in rows_of(tables, "answers were refused")}
+    refused = {(row[1], row[0]): int(row[2]) for row in rows_of(tables, "decisions were refused")}
     assert refused == found.refused.codes
-    resumed = rows_of(tables, "of resumed runs came through")
+    resumed = rows_of(tables, "of resumed runs completed")
     assert [int(row[1]) for row in resumed] == [part.get("completed", 0) for part in found.resumed.parts.values()]
     spared = rows_of(tables, "steps were not done a second time")
     assert [tuple(map(int, row[1:])) for row in spared] == list(found.spared.parts.values())
@@ -106,14 +106,14 @@ def test_titles_are_findings_that_the_figures_bear(reader: User, busy: Quarter):
     found = read(reader)
     titles = " ".join(Tables(signed_in(reader).get("/insights").text).titles)
     kept, redone, _ = found.spared.totals()
-    assert f"{found.refused.total} of {found.refused.submitted} answers were refused" in titles
+    assert f"{found.refused.total} of {found.refused.submitted} decisions were refused" in titles
     assert f"{kept} of {kept + redone} steps were not done a second time" in titles
     completed, ended = (
         found.resumed.number("completed"),
         found.resumed.number("completed", "failed", "cancelled", "expired"),
     )
-    assert f"came through: {completed} of {ended} that ended" in titles
-    assert f"Half of the high-risk waits are decided in {in_words(found.deciding.risks['high'].p50)}" in titles
+    assert f"resumed runs completed: {completed} of {ended} that ended" in titles
+    assert f"Half of the high-risk requests are decided in {in_words(found.deciding.risks['high'].p50)}" in titles
 
 
 def test_a_period_a_queue_and_an_agent_can_be_chosen(reader: User, busy: Quarter):
@@ -130,8 +130,8 @@ def test_a_period_a_queue_and_an_agent_can_be_chosen(reader: User, busy: Quarter
 def test_a_foreign_queue_is_an_empty_one(reader: User, busy: Quarter):
     client = signed_in(reader)
     foreign, missing = (client.get(f"/insights?queue={slug}").text for slug in (FOREIGN, "nowhere"))
-    assert "Nothing waits" in foreign
-    assert "Nothing waits" in missing
+    assert "No open requests" in foreign
+    assert "No open requests" in missing
     assert "otto@example.org" not in foreign
     assert "otto@example.org" not in client.get("/insights?days=90").text
 
@@ -149,7 +149,12 @@ def test_what_nobody_can_choose_is_not_chosen(reader: User, query: str):
 
 def test_an_empty_desk_says_so_and_draws_nothing(reader: User):
     page = signed_in(reader).get("/insights").text
-    for words in ("Nothing waits", "Nobody decided anything", "Nobody answered anything", "No run was resumed"):
+    for words in (
+        "No open requests",
+        "No decisions in this period",
+        "No decisions were submitted",
+        "No run was resumed",
+    ):
         assert words in page
     assert 'role="img"' not in page
 

@@ -1,7 +1,6 @@
-"""The OpenAPI 3.1 document, put together by drf-spectacular from the URL map and from what is said about each operation.
+"""The OpenAPI 3.1 document. drf-spectacular walks the URL map and collects the components; views describe operations.
 
-Called by `GET schema`, by the documentation's page, and by the tests that hold every reply against it. Made once for the
-life of a process.
+Built once in the life of a process.
 """
 
 from __future__ import annotations
@@ -11,16 +10,14 @@ from collections import defaultdict
 from typing import Any
 
 from django.conf import settings
-from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.extensions import OpenApiSerializerExtension
+from drf_spectacular.generators import EndpointEnumerator, SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 
 from ledger.exact_json import parse
 from reviewqueue.api.binary_bodies import MEDIA_TYPE as BYTES_TYPE
-from reviewqueue.api.openapi.operations import BYTES, QUERY, Operation
-from reviewqueue.api.openapi.operations_for_agents import WORKERS
-from reviewqueue.api.openapi.operations_for_people import PEOPLE
-from reviewqueue.api.openapi.request_schemas import KEY, Components, Schema, body_schema
-from reviewqueue.api.openapi.response_schemas import ANSWERS
+from reviewqueue.api.openapi.operations import BYTES, Operation
+from reviewqueue.api.parsers import MEDIA_TYPE as JSON_TYPE
 from reviewqueue.api.problems import (
     HEADERS,
     PROBLEMS,
@@ -28,173 +25,218 @@ from reviewqueue.api.problems import (
     LengthUnknown,
     MalformedRequest,
     MediaUnsupported,
+    ProblemResponse,
     explained,
 )
 from reviewqueue.api.problems import MEDIA_TYPE as PROBLEM_TYPE
-from reviewqueue.api.serializers.run_serializers import NothingShape
+from reviewqueue.api.responses.base import ResponseSerializer, Schema, schema_of
+from reviewqueue.api.serializers.fields import KEY_SCHEMA, RequestSerializer
 
-OPERATIONS: dict[tuple[str, str], Operation] = WORKERS | PEOPLE
 PREFIX = "/api/v1/"
 
-ABOUT = """Agent runs wait here for people, and go on with their answers. `docs/agents.md` is the guide.
+ABOUT = """Agent runs wait here for people and continue with their answers. `docs/agents.md` is the guide.
 
-Times are RFC 3339 with an offset, in UTC with six digits in replies; durations are ISO 8601. Numbers are kept exactly as
-they were written, in requests and in replies. Requests with members that are not known are refused; ignore members of
-replies that you do not know. Every create has a key: the same request again returns what the first one made."""
+Times are RFC 3339 with an offset; responses use UTC with six digits. Durations are ISO 8601. Numbers are kept exactly as
+they were written. A request with an unknown member is refused; ignore members of responses that you do not know. Every
+create has a key: a repeated request with the same key returns what the first one created."""
 
 _BYTES: dict[str, Any] = {BYTES_TYPE: {"schema": {"type": "string", "contentMediaType": BYTES_TYPE}}}
 _OPAQUE: Schema = {"type": "string", "pattern": "^[a-z]{3}_[0-9a-z]{1,36}$"}
-#: Member of an address -> its schema and meaning.
-_ADDRESS: dict[str, tuple[Schema, str]] = {
-    "run_id": (_OPAQUE, "The id of the run."),
-    "interrupt_id": (_OPAQUE, "The id of the interrupt."),
-    "continuation_id": (_OPAQUE, "The id of the continuation."),
-    "endpoint_id": (_OPAQUE, "The id of the endpoint."),
-    "delivery_id": (_OPAQUE, "The id of the delivery."),
-    "number": ({"type": "integer", "minimum": 0, "maximum": 999_999_999}, "The number of the checkpoint."),
-    "slug": ({"type": "string", "pattern": "^[-a-zA-Z0-9_]+$"}, "The slug of the agent, or `all`."),
-    "name": (KEY, "Your name of the step; once behind a checkpoint, so a loop numbers its own."),
-    "key": (KEY, "Your key of the effect: what the call is, not when it was tried."),
+#: Parameter of a path -> its schema and meaning.
+_PATH_PARAMETERS: dict[str, tuple[Schema, str]] = {
+    "run_id": (_OPAQUE, "Id of the run."),
+    "interrupt_id": (_OPAQUE, "Id of the interrupt."),
+    "continuation_id": (_OPAQUE, "Id of the continuation."),
+    "endpoint_id": (_OPAQUE, "Id of the endpoint."),
+    "delivery_id": (_OPAQUE, "Id of the delivery."),
+    "number": ({"type": "integer", "minimum": 0, "maximum": 999_999_999}, "Number of the checkpoint."),
+    "slug": ({"type": "string", "pattern": "^[-a-zA-Z0-9_]+$"}, "Slug of the agent, or `all`."),
+    "name": (KEY_SCHEMA, "Your name of the step, unique after a checkpoint: number the steps of a loop."),
+    "key": (KEY_SCHEMA, "Your key of the effect: it names the call, not the attempt."),
 }
-#: Where HTTP has a closer word for one case of `payload_invalid`; bodies are guarded before anybody knows what they are for.
+#: Cases of `payload_invalid` with a status of their own. Bodies are checked before the operation is known.
 _ALSO_INVALID = {STATUS_OF[case]: case.sentence() for case in (MalformedRequest, LengthUnknown, MediaUnsupported)}
+_RESPONSE_DESCRIPTIONS = {
+    200: "Success.",
+    201: "Created.",
+    202: "Recorded, but it contradicts an earlier report.",
+    207: "One result for each.",
+}
+
+
+def _header(meaning: str) -> dict[str, Any]:
+    return {"schema": {"type": "string"}, "description": meaning}
+
+
+_REQUEST_ID = {
+    "X-Request-ID": _header("Id of this request in the server's log: yours if you sent one, else a new one.")
+}
+_BYTES_HEADERS = {
+    "Content-Digest": _header("`sha-256=:...:` (RFC 9530): digest of the bytes."),
+    "ETag": _header("The same digest, as the checkpoint has it."),
+}
+_PROBLEM_HEADERS = {
+    "Retry-After": "When to ask again, in seconds.",
+    "WWW-Authenticate": "The kind of key that is required.",
+}
+
+
+class ResponseExtension(OpenApiSerializerExtension):
+    """Lets drf-spectacular resolve our response serializers."""
+
+    target_class = ResponseSerializer
+    match_subclasses = True
+
+    def get_name(self, auto_schema: AutoSchema, direction: Any) -> str:
+        return str(self.target.component_name())
+
+    def map_serializer(self, auto_schema: AutoSchema, direction: Any) -> Schema:
+        component: Schema = self.target.component(lambda it: auto_schema.resolve_serializer(it, direction).ref)
+        return component
+
+
+class RequestExtension(OpenApiSerializerExtension):
+    """Lets drf-spectacular resolve our request serializers by their own fields' schemas."""
+
+    target_class = RequestSerializer
+    match_subclasses = True
+
+    def get_name(self, auto_schema: AutoSchema, direction: Any) -> str:
+        return type(self.target).__name__
+
+    def map_serializer(self, auto_schema: AutoSchema, direction: Any) -> Schema:
+        component: Schema = self.target.component(lambda it: auto_schema.resolve_serializer(it, direction).ref)
+        return component
 
 
 class OperationSchema(AutoSchema):
-    """DRF's view of one operation: whatever the tables say, nothing guessed."""
+    """Builds an operation from the description beside the view's method; nothing is guessed."""
 
     def get_operation(
         self, path: str, path_regex: str, path_prefix: str, method: str, registry: Any
     ) -> dict[str, Any] | None:
-        """Return the operation, or nothing for an address that only refuses."""
-        found = OPERATIONS.get((method.upper(), path.removeprefix(PREFIX)))
-        return None if found is None else _described(found, path)
+        """Return the operation, or ``None`` for a method that only refuses."""
+        self.registry = registry
+        found = operation_of(type(self.view), method)
+        if found is None:
+            return None
+        described: dict[str, Any] = {
+            "operationId": found.id,
+            "summary": found.summary,
+            "description": found.full_description,
+            "tags": [path.removeprefix(PREFIX).partition("/")[0]],
+            "parameters": _parameters(found, path),
+            "responses": {
+                status: response | {"headers": response.get("headers", {}) | _REQUEST_ID}
+                for status, response in (self._responses(found) | self._refusals(found)).items()
+            },
+        }
+        if found.request is not None:
+            described["requestBody"] = self._request_body(found)
+        return described
+
+    def _resolve_request(self, serializer: type[RequestSerializer]) -> Schema:
+        reference: Schema = self.resolve_serializer(serializer, "request").ref
+        return reference
+
+    def _resolve_response(self, serializer: type[ResponseSerializer]) -> Schema:
+        reference: Schema = self.resolve_serializer(serializer, "response").ref  # type: ignore[arg-type]  # by the extension
+        return reference
+
+    def _request_body(self, operation: Operation) -> dict[str, Any]:
+        serializer = operation.request
+        if serializer is None or isinstance(serializer, str):
+            return {"required": True, "content": _BYTES}
+        content: dict[str, Any] = {"schema": self._resolve_request(serializer)}
+        if operation.example:
+            content["example"] = parse(operation.example)
+        required = any(field.required for field in serializer().fields.values())
+        return {"required": required, "content": {JSON_TYPE: content}}
+
+    def _responses(self, operation: Operation) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for status, body in operation.responses.items():
+            described: dict[str, Any] = {"description": _RESPONSE_DESCRIPTIONS[status]}
+            found[str(status)] = described
+            if isinstance(body, str):
+                described |= {"content": _BYTES, "headers": _BYTES_HEADERS}
+                continue
+            content: dict[str, Any] = {"schema": schema_of(body, self._resolve_response)}
+            if operation.example_response and status == next(iter(operation.responses)):
+                content["example"] = parse(operation.example_response)
+            described["content"] = {JSON_TYPE: content}
+            for media_type, other in operation.other_media_types.items():
+                described["content"][media_type] = {"schema": schema_of(other, self._resolve_response)}
+            if operation.returns_retry_after:
+                described["headers"] = {"Retry-After": _header("Seconds, if too many long polls wait: ask again then.")}
+        return found
+
+    def _refusals(self, operation: Operation) -> dict[str, Any]:
+        by_status: dict[int, list[str]] = defaultdict(list)
+        for code in operation.codes:
+            by_status[PROBLEMS[code][0]].append(code)
+        found = {str(status): self._problem(codes) for status, codes in sorted(by_status.items())}
+        return found | {
+            str(status): self._problem(["payload_invalid"], meaning) for status, meaning in _ALSO_INVALID.items()
+        }
+
+    def _problem(self, codes: list[str], meaning: str = "") -> dict[str, Any]:
+        description = meaning or "\n".join(f"- `{code}`: {explained()[code].sentence()}" for code in codes)
+        problem = self._resolve_response(ProblemResponse)
+        schema = {"allOf": [problem, {"type": "object", "properties": {"code": {"enum": codes}}}]}
+        named = sorted({name for code in codes for name in HEADERS.get(code, {})})
+        headers = {name: _header(_PROBLEM_HEADERS[name]) for name in named}
+        return {"description": description, "content": {PROBLEM_TYPE: {"schema": schema}}} | (
+            {"headers": headers} if headers else {}
+        )
+
+
+def _parameters(operation: Operation, path: str) -> list[dict[str, Any]]:
+    found = [
+        {"name": name, "in": "path", "required": True, "schema": schema, "description": meaning}
+        for name, (schema, meaning) in _PATH_PARAMETERS.items()
+        if f"{{{name}}}" in path
+    ]
+    found += [
+        {"name": parameter.name, "in": "query", "schema": parameter.schema, "description": parameter.meaning}
+        for parameter in operation.query
+    ]
+    if operation.lease:
+        found.append(
+            {"name": "Run-Lease", "in": "header", "required": True} | _header("Token of the lease that you hold.")
+        )
+    if operation.request == BYTES:
+        meaning = "`sha-256=:...:` (RFC 9530): digest of the bytes, compared as they arrive."
+        found.append({"name": "Content-Digest", "in": "header"} | _header(meaning))
+    if operation.idempotency_key:
+        meaning = "A repeated request with the same key is recognized. If the body has a key too, both must be equal."
+        found.append({"name": "Idempotency-Key", "in": "header", "schema": KEY_SCHEMA, "description": meaning})
+    return found
+
+
+def operation_of(view: type[Any], method: str) -> Operation | None:
+    """Return the description of a view's method, or ``None`` for one that only refuses."""
+    return getattr(getattr(view, method.lower(), None), "operation", None)
+
+
+@functools.cache
+def operations() -> dict[tuple[str, str], Operation]:
+    """Return each operation by its method and its path below the prefix."""
+    endpoints = EndpointEnumerator(urlconf=settings.ROOT_URLCONF).get_api_endpoints()
+    return {
+        (method, path.removeprefix(PREFIX)): found
+        for path, _, method, callback in endpoints
+        if path.startswith(PREFIX) and (found := operation_of(callback.cls, method)) is not None
+    }
 
 
 @functools.cache
 def document() -> dict[str, Any]:
     """Return the whole document."""
     made: dict[str, Any] = SchemaGenerator(urlconf=settings.ROOT_URLCONF).get_schema(request=None, public=True)
-    components: Components = {name: ANSWERS[name] for name in sorted(ANSWERS)}
-    for operation in OPERATIONS.values():
-        if operation.takes is not None:
-            body_schema(operation.takes, components)
     made["info"] = {"title": "Review Queue", "version": "1", "description": ABOUT, "license": {"name": "Apache-2.0"}}
     made["servers"] = [{"url": settings.BASE_URL}]
     made["security"] = [{"key": []}]
     key = {"type": "http", "scheme": "bearer", "description": "An agent's key or a personal token: `rq_...`."}
-    made["components"] = {"schemas": components, "securitySchemes": {"key": key}}
+    made["components"]["securitySchemes"] = {"key": key}
     return made
-
-
-def _described(operation: Operation, path: str) -> dict[str, Any]:
-    described: dict[str, Any] = {
-        "operationId": operation.id,
-        "summary": operation.summary,
-        "description": operation.described,
-        "tags": [path.removeprefix(PREFIX).partition("/")[0]],
-        "parameters": _parameters(operation, path),
-        "responses": {
-            status: reply | {"headers": reply.get("headers", {}) | _REQUEST_ID}
-            for status, reply in (_replies(operation) | _refusals(operation)).items()
-        },
-    }
-    if operation.takes is not None:
-        described["requestBody"] = _body(operation)
-    if operation.takes_bytes:
-        described["requestBody"] = {"required": True, "content": _BYTES}
-    return described
-
-
-def _parameters(operation: Operation, path: str) -> list[dict[str, Any]]:
-    found = [
-        {"name": name, "in": "path", "required": True, "schema": schema, "description": words}
-        for name, (schema, words) in _ADDRESS.items()
-        if f"{{{name}}}" in path
-    ]
-    for name in operation.query:
-        schema, words = QUERY[name]
-        found.append({"name": name.rpartition(".")[2], "in": "query", "schema": schema, "description": words})
-    if operation.lease:
-        words = "The token of the lease that you hold."
-        found.append(
-            {"name": "Run-Lease", "in": "header", "required": True, "schema": {"type": "string"}, "description": words}
-        )
-    if operation.takes_bytes:
-        words = "`sha-256=:...:` (RFC 9530): the digest of the bytes, compared as they arrive."
-        found.append({"name": "Content-Digest", "in": "header", "schema": {"type": "string"}, "description": words})
-    if operation.idempotency_key:
-        words = "What makes the same call known again; where the body has a key too, both are the same."
-        found.append({"name": "Idempotency-Key", "in": "header", "schema": KEY, "description": words})
-    return found
-
-
-def _body(operation: Operation) -> dict[str, Any]:
-    shape = operation.takes
-    assert shape is not None  # noqa: S101  the caller looked
-    components: Components = {}
-    content: dict[str, Any] = {"schema": body_schema(shape, components)}
-    if operation.example:
-        content["example"] = parse(operation.example)
-    required = shape is not NothingShape and any(field.required for field in shape().fields.values())
-    return {"required": required, "content": {"application/json": content}}
-
-
-def _replies(operation: Operation) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for status, name in operation.replies.items():
-        if name == BYTES:
-            found[str(status)] = {"description": _WORDS[status], "content": _BYTES, "headers": _OF_BYTES}
-            continue
-        content: dict[str, Any] = {"schema": {"$ref": f"#/components/schemas/{name}"}}
-        if operation.example_reply and status == min(operation.replies, key=lambda it: (it == 200, it)):
-            content["example"] = parse(operation.example_reply)
-        found[str(status)] = {"description": _WORDS[status], "content": {"application/json": content}}
-    if "insights.format" in operation.query:
-        found["200"]["content"]["text/csv"] = {"schema": {"type": "string"}}
-    if "schema.format" in operation.query:
-        found["200"]["content"]["application/yaml"] = found["200"]["content"]["application/json"]
-    if "wait" in operation.query or operation.id == "claim_continuations":
-        found["200"]["headers"] = {"Retry-After": _header("Seconds, where too many wait already: come back.")}
-    return found
-
-
-def _header(words: str) -> dict[str, Any]:
-    return {"schema": {"type": "string"}, "description": words}
-
-
-_REQUEST_ID = {
-    "X-Request-ID": _header("The id of this request in the server's log: yours, if you sent one, else a new one.")
-}
-_OF_BYTES = {
-    "Content-Digest": _header("`sha-256=:...:` (RFC 9530): the digest of the bytes."),
-    "ETag": _header("The same digest, as the checkpoint has it."),
-}
-_WORDS = {
-    200: "As it is.",
-    201: "Made.",
-    202: "Taken; it contradicts what is recorded.",
-    207: "One result for each.",
-}
-
-
-def _refusals(operation: Operation) -> dict[str, Any]:
-    by_status: dict[int, list[str]] = defaultdict(list)
-    for code in operation.codes:
-        by_status[PROBLEMS[code][0]].append(code)
-    found = {str(status): _problem(codes) for status, codes in sorted(by_status.items())}
-    return found | {str(status): _problem(["payload_invalid"], words) for status, words in _ALSO_INVALID.items()}
-
-
-def _problem(codes: list[str], words: str = "") -> dict[str, Any]:
-    told = words or "\n".join(f"- `{code}`: {explained()[code].sentence()}" for code in codes)
-    problem = {"$ref": "#/components/schemas/Problem"}
-    schema = {"allOf": [problem, {"type": "object", "properties": {"code": {"enum": codes}}}]}
-    named = {name for code in codes for name in HEADERS.get(code, {})}
-    headers = {name: _header(_HEADERS[name]) for name in sorted(named)}
-    return {"description": told, "content": {PROBLEM_TYPE: {"schema": schema}}} | (
-        {"headers": headers} if headers else {}
-    )
-
-
-_HEADERS = {"Retry-After": "When to ask again, in seconds.", "WWW-Authenticate": "What kind of key is asked for."}

@@ -1,6 +1,6 @@
-"""Examples of requests and replies, as text, so that they stay exactly what is sent. A test sends the requests as they are.
+"""Examples of requests and responses, as exact text. Tests validate them.
 
-The requests belong to one story: a purchase that needs a certificate and an approval.
+They all belong to one purchase, which needs a certificate and an approval.
 """
 
 from __future__ import annotations

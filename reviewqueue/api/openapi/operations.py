@@ -1,33 +1,26 @@
-"""What there is to say about an operation, and what all of them share: the query's members, and groups of refusals.
-
-Called by the tables of operations and by `document`.
-"""
+"""The decorator that describes an operation beside the view's method: who may call it, its bodies, and its refusals."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from reviewqueue.api.pagination import MOST
-from reviewqueue.api.serializers.fields import Shape
-from reviewqueue.api.serializers.run_serializers import LONGEST_POLL
-from reviewqueue.queries.insights.scope import PERIODS
-from reviewqueue.webhooks.models import DeliveryStatus
-from runs.states import InterruptStatus, Risk, RunStatus
+from reviewqueue.api.query_parameters import QueryParameter
+from reviewqueue.api.responses.base import AnyType
+from reviewqueue.api.serializers.fields import RequestSerializer
 
-AGENT, PERSON, BOTH = "agent", "person", "agent or person"
-
-#: A reply that is bytes, and no shape.
+#: A body that is bytes, and not JSON.
 BYTES = "bytes"
 
-#: Who -> the words of it.
-WHO = {
-    AGENT: "With an agent's key (scope run).",
-    PERSON: "With a personal token: no agent's key does this.",
-    BOTH: "With an agent's key, which sees its own, or a personal token, which sees what its person may.",
-}
+#: Who can call an operation -> the sentence that describes it.
+AGENT = "Requires an agent's key with the scope run."
+SIGNALLER = "Requires an agent's key with the scope signal."
+PERSON = "Requires a personal token; no agent's key can do this."
+BOTH = "Requires an agent's key, which sees its own data, or a personal token, which sees what its person may see."
+CONTROLLER = "Requires an agent's key with the scope control, or a personal token."
 
-EVERYWHERE = (
+ALWAYS_POSSIBLE = (
     "unauthenticated",
     "not_permitted",
     "payload_invalid",
@@ -38,11 +31,11 @@ EVERYWHERE = (
     "internal_error",
 )
 WITH_KEY = ("key_invalid", "key_reused")
-#: What a call under a lease may meet.
+#: Refusals of calls under a lease.
 UNDER_LEASE = ("not_found", "lease_lost", "run_finished")
-#: What a new run may meet that names a parent.
-UNDER_A_PARENT = ("too_deep", "run_finished", "run_cancelled")
-#: What a new wait may meet.
+#: Refusals of a new run that names a parent.
+WITH_PARENT = ("too_deep", "run_finished", "run_cancelled")
+#: Refusals of a new interrupt.
 ASKING = (
     "policy_refuses",
     "record_changed",
@@ -52,7 +45,7 @@ ASKING = (
     "key_invalid",
     "key_reused",
 )
-#: What closed a wait.
+#: Refusals that say how an interrupt was closed.
 CLOSED = ("already_decided", "withdrawn", "expired", "superseded", "cancelled")
 DECIDING = (
     *CLOSED,
@@ -65,66 +58,50 @@ DECIDING = (
     *WITH_KEY,
 )
 
-_TEXT: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": 500}
-
-
-def _words(values: list[str]) -> dict[str, Any]:
-    return {"type": "string", "enum": values}
-
-
-#: Member of a query -> its schema and meaning. What stands before a dot tells it from its namesakes.
-QUERY: dict[str, tuple[dict[str, Any], str]] = {
-    "limit": ({"type": "integer", "minimum": 1, "maximum": MOST, "default": 50}, "Rows on a page."),
-    "next": (_TEXT, "The `next` of the page before."),
-    "key": (_TEXT, "The run with this key."),
-    "queue": (_TEXT, "The slug of a queue."),
-    "reason": (_TEXT, "A reason, as policies name them."),
-    "agent": (_TEXT, "The slug of an agent."),
-    "webhook": (_TEXT, "The id of an endpoint."),
-    "risk": (_words(Risk.values), "How much depends on it."),
-    "code_version": (_TEXT, "The version of your code that is about to run."),
-    "accepts": (_TEXT, "Older versions that it goes on from, with commas between them."),
-    "runs.status": (_words(RunStatus.values), "Where they stand."),
-    "interrupts.status": (_words(InterruptStatus.values), "Where they stand."),
-    "signals.status": (_words(["kept", "used", "dead"]), "Where they stand."),
-    "correlation": (_TEXT, "Those of this correlation."),
-    "deliveries.status": (_words(DeliveryStatus.values), "Where they stand."),
-    "wait": (
-        {"type": "integer", "minimum": 0, "maximum": LONGEST_POLL, "default": 0},
-        "How long to wait until it leaves `waiting`, in seconds.",
-    ),
-    "after": ({"type": "integer", "minimum": 0, "default": 0}, "The sequence of the last event that you know."),
-    "days": (_words([str(period) for period in PERIODS]) | {"default": "30"}, "Over how many days, today among them."),
-    "insights.format": (_words(["json", "csv"]) | {"default": "json"}, "JSON, or a sheet."),
-    "schema.format": (_words(["json", "yaml"]) | {"default": "json"}, "How it is written."),
-}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """One method of one address. ``replies``: status -> the reply's shape; ``refusals``: codes beside those everywhere."""
+    """One method of one path.
+
+    ``responses``: HTTP status -> type of the body. ``refusals``: codes besides those that are always possible.
+    ``returns_retry_after``: a full long poll answers at once and says when to come back.
+    """
 
     id: str
     summary: str
     who: str
-    replies: dict[int, str]
-    words: str = ""
-    takes: type[Shape] | None = None
+    responses: dict[int, AnyType | str]
+    description: str = ""
+    request: type[RequestSerializer] | str | None = None
     refusals: tuple[str, ...] = ()
-    query: tuple[str, ...] = ()
+    query: tuple[QueryParameter, ...] = ()
+    other_media_types: dict[str, AnyType] = field(default_factory=dict)
     lease: bool = False
     idempotency_key: bool = False
-    takes_bytes: bool = False
+    returns_retry_after: bool = False
     example: str = ""
-    example_reply: str = ""
+    example_response: str = ""
 
     @property
     def codes(self) -> list[str]:
         """Return every code that it may refuse with."""
         key = ("key_invalid",) if self.idempotency_key else ()
-        return sorted({*EVERYWHERE, *key, *self.refusals})
+        return sorted({*ALWAYS_POSSIBLE, *key, *self.refusals})
 
     @property
-    def described(self) -> str:
-        """Return its description."""
-        return " ".join(part for part in (self.words, WHO[self.who]) if part)
+    def full_description(self) -> str:
+        """Return the description with who can call the operation."""
+        return " ".join(part for part in (self.description, self.who) if part)
+
+
+V = TypeVar("V", bound=Callable[..., Any])
+
+
+def describe(described: Operation) -> Callable[[V], V]:
+    """Attach the description of an operation to the view's method."""
+
+    def attach(method: V) -> V:
+        method.operation = described  # type: ignore[attr-defined]
+        return method
+
+    return attach

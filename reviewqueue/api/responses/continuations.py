@@ -1,128 +1,274 @@
-"""Replies to a worker that goes on and acts: all it needs after a claim, and what the effect ledger says."""
+"""Responses to workers that continue a run and perform effects."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import dataclass
+from typing import Any
 
 from django.conf import settings
 
 from ledger import compensation
-from ledger.models import Effect
+from ledger.exact_json import ABSENT
 from ledger.states import EffectStatus
-from reviewqueue.api.responses.common import Reply, moment
-from reviewqueue.api.responses.interrupts import answer
-from reviewqueue.api.responses.runs import checkpoint_whole, lease
-from runs.facts import is_valid_credential
-from runs.models import (
-    Fact,
-    Permit,
-    Run,
+from reviewqueue.api.responses.base import (
+    BOOLEAN,
+    DATETIME,
+    DIGEST,
+    EXACT,
+    INTEGER,
+    OBJECT,
+    TEXT,
+    ResponseSerializer,
+    choice,
+    include,
+    list_of,
+    map_of,
+    member,
+    nullable,
 )
+from reviewqueue.api.responses.interrupts import PERMIT_ID, AnswerResponse, answer_of, answers_by_key
+from reviewqueue.api.responses.runs import (
+    CONTINUATION_ID,
+    NEXT_PAGE,
+    RUN_ID,
+    CheckpointContentResponse,
+    FactValueResponse,
+    LeaseResponse,
+)
+from runs.facts import is_valid_credential
+from runs.models import Fact, FactCheck, FactKind, Run
+from runs.states import Cause, ContinuationKind
 from runs.use_cases.begin_effect import Begun
 from runs.use_cases.claim_continuation import Claimed
 
+# --- effects --------------------------------------------------------------------------------------------------------------
 
-def claimed(taken: Claimed) -> Reply:
-    """Return everything a worker needs to go on."""
-    run, continuation = taken.run, taken.continuation
+
+class EffectResponse(ResponseSerializer):
+    """An effect of the ledger (``Effect``)."""
+
+    key = member(TEXT, "Your key of the effect.")
+    name = member(TEXT, "Name of the call.")
+    status = member(choice(EffectStatus.values), "Status of the effect.")
+    attempt = member(INTEGER, "Number of the attempt, from 1.")
+    receipt = member(EXACT, "Response of the receiver; null while nothing is known.")
+    error = member(nullable(TEXT), "What went wrong; null without an error.", lambda effect: effect.error or None)
+    retryable = member(BOOLEAN, "Whether a failed effect may be tried again.")
+    undoes = member(
+        nullable(TEXT),
+        "Key of the effect that this one compensates; null if it compensates none.",
+        lambda effect: effect.undoes.key if effect.undoes else None,
+    )
+
+
+class EffectListResponse(ResponseSerializer):
+    """A page of a run's effects (``Page``)."""
+
+    effects = member(list_of(EffectResponse), "Effects of the run, in the order in which they were begun.", "rows")
+    next = member(nullable(TEXT), NEXT_PAGE)
+
+
+def _has_failed(begun: Begun) -> bool:
+    return not begun.perform and begun.effect.status == EffectStatus.FAILED
+
+
+class BegunEffectResponse(ResponseSerializer):
+    """Whether the worker must perform the call now, or what is recorded of it (``begin_effect.Begun``)."""
+
+    key = member(TEXT, "Your key of the effect.", "effect.key")
+    status = member(choice(EffectStatus.values), "Status of the effect.", "effect.status")
+    perform = member(BOOLEAN, "True: perform the call now, then report its outcome. False: this is what is recorded.")
+    attempt = member(INTEGER, "Number of the attempt, from 1.", "effect.attempt")
+    attempt_token = member(
+        TEXT,
+        "Token to report the outcome with. It is valid even after the lease has ended.",
+        lambda begun: begun.attempt_token if begun.perform else ABSENT,
+        optional=True,
+    )
+    arguments = member(
+        EXACT,
+        "Arguments of the call, by name.",
+        lambda begun: begun.effect.call["arguments"] if begun.perform else ABSENT,
+        optional=True,
+    )
+    digest = member(
+        DIGEST,
+        "Digest of the call (rq1:, SHA-256 over canonical JSON).",
+        lambda begun: begun.effect.call_digest if begun.perform else ABSENT,
+        optional=True,
+    )
+    receipt = member(
+        EXACT,
+        "Recorded response of the receiver.",
+        lambda begun: ABSENT if begun.perform else begun.effect.receipt,
+        optional=True,
+    )
+    error = member(
+        nullable(TEXT),
+        "What went wrong; null if the worker did not say.",
+        lambda begun: begun.effect.error or None if _has_failed(begun) else ABSENT,
+        optional=True,
+    )
+    retryable = member(
+        BOOLEAN,
+        "Whether a failed effect may be tried again.",
+        lambda begun: begun.effect.retryable if _has_failed(begun) else ABSENT,
+        optional=True,
+    )
+
+
+# --- claims ---------------------------------------------------------------------------------------------------------------
+
+
+class ClaimedRunResponse(ResponseSerializer):
+    """The run of a claim (``Run``)."""
+
+    id = member(RUN_ID, "Id of the run.", "public_id")
+    key = member(TEXT, "Your key of the run.")
+    title = member(TEXT, "One line that people read.")
+    epoch = member(INTEGER, "Number of restarts, plus one.")
+    code_version = member(
+        TEXT, "Version of the agent's code. The run is offered to workers of the same version, or that accept it."
+    )
+    metadata = member(OBJECT, "Your own small object.")
+
+
+class ClaimedCheckpointResponse(ResponseSerializer):
+    """The checkpoint from which the run continues (``claim_continuation.Claimed``)."""
+
+    _checkpoint = include(CheckpointContentResponse, "checkpoint")
+    compensated_since = member(
+        list_of(TEXT),
+        "Keys of effects that were compensated after the checkpoint, which its state does not know.",
+        lambda claimed: claimed.compensated_since or ABSENT,
+        optional=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimedFact:
+    """A fact, and whether it is a valid credential at the claim."""
+
+    fact: Fact
+    valid: bool | None
+
+
+class ClaimedFactResponse(ResponseSerializer):
+    """A fact in a claim (``ClaimedFact``)."""
+
+    _fact = include(FactValueResponse, "fact")
+    check = member(
+        choice(FactCheck.values),
+        "Who checks the fact again: `worker` (report it), `connection` (this server), or `none`.",
+        "fact.check_by",
+    )
+    kind = member(choice(FactKind.values), "`value` or `credential`.", "fact.kind")
+    valid = member(
+        nullable(BOOLEAN),
+        "Whether a credential was valid at the claim. False: renew and report it first. Null for a value.",
+    )
+
+
+class ClaimedAnswerResponse(ResponseSerializer):
+    """An answer in a claim (``ClaimedAnswer``)."""
+
+    _answer = include(AnswerResponse, "answer")
+    new = member(
+        BOOLEAN, "Whether it answers an interrupt of the last suspend. Earlier answers are repeated for replays."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimedAnswer:
+    """An answer, and whether it belongs to the last suspend."""
+
+    answer: Any
+    new: bool
+
+
+class PermitResponse(ResponseSerializer):
+    """An approved call that can be performed once (``Permit``)."""
+
+    id = member(PERMIT_ID, "Id of the permit.", "public_id")
+    interrupt = member(TEXT, "Key of the interrupt that was approved.", "decision.interrupt.key")
+    name = member(TEXT, "Name of the approved call.", lambda permit: permit.call["name"])
+    digest = member(DIGEST, "Digest of the approved call (rq1:, SHA-256 over canonical JSON).")
+    valid_until = member(DATETIME, "Time until which the permit can be used.")
+
+
+class DueCompensationResponse(ResponseSerializer):
+    """An effect that must be compensated (``Effect``)."""
+
+    key = member(TEXT, "Key of the compensation. Begin it with this key.", compensation.undo_key)
+    undoes = member(TEXT, "Key of the effect to compensate.", "key")
+    name = member(TEXT, "Name of the call that compensates the effect.", lambda effect: effect.compensation["name"])
+    arguments = member(
+        EXACT, "Arguments of that call, as they were declared.", lambda effect: effect.compensation["arguments"]
+    )
+    receipt = member(EXACT, "Response of the receiver to the effect itself.")
+
+
+class ClaimResponse(ResponseSerializer):
+    """Everything that a worker needs to continue a run (``claim_continuation.Claimed``)."""
+
+    id = member(CONTINUATION_ID, "Id of the continuation.", "continuation.public_id")
+    kind = member(
+        choice(ContinuationKind.values),
+        "`resume`: continue the run. `compensate`: compensate the effects of an ended run.",
+        "continuation.kind",
+    )
+    cause = member(
+        choice(Cause.values), "Why the run continues: person, system:expiry, withdrawn, start ...", "continuation.cause"
+    )
+    attempt = member(INTEGER, "Number of claims of the run since its last checkpoint.", "run.attempts")
+    run = member(ClaimedRunResponse, "The run.")
+    lease = member(LeaseResponse, "Lease of the run.")
+    checkpoint = member(ClaimedCheckpointResponse, "Checkpoint from which the run continues.", "*")
+    answers = member(
+        map_of(ClaimedAnswerResponse), "Answers, by the interrupt's key.", lambda claimed: _answers_of(claimed)
+    )
+    overtaken = member(
+        map_of(AnswerResponse),
+        "Answers that no longer count because a fact changed, by the interrupt's key.",
+        lambda claimed: answers_by_key(claimed.overtaken),
+    )
+    changed = member(list_of(FactValueResponse), "Facts whose value differs from the one that the run relies on.")
+    facts = member(
+        list_of(ClaimedFactResponse), "Facts that the rest of the run relies on.", lambda claimed: _facts_of(claimed)
+    )
+    effects = member(
+        list_of(EffectResponse),
+        "Effects of the run, in the order in which they were begun: open ones first, then the newest; at most 100, with "
+        "256 KiB of receipts. An effect with a receipt of over 16,000 characters is left out.",
+    )
+    more_effects = member(
+        nullable(TEXT),
+        "URL of the whole list if `effects` does not have every effect of the run; otherwise null.",
+        lambda claimed: _effects_url(claimed.run) if claimed.has_more_effects else None,
+    )
+    permits = member(list_of(PermitResponse), "Approved calls that have not been performed.")
+    compensations = member(
+        list_of(DueCompensationResponse),
+        "Effects that a `compensate` continuation must compensate, newest first. Begin each by its key, then report it.",
+        "undone",
+    )
+
+
+def _answers_of(claimed: Claimed) -> dict[str, ClaimedAnswer]:
+    last = claimed.continuation.checkpoint_id
     return {
-        "id": continuation.public_id,
-        "kind": continuation.kind,
-        "cause": continuation.cause,
-        "attempt": run.attempts,
-        "run": {
-            "id": run.public_id,
-            "key": run.key,
-            "title": run.title,
-            "epoch": run.epoch,
-            "code_version": run.code_version,
-            "metadata": run.metadata,
-        },
-        "lease": lease(taken.lease),
-        "checkpoint": checkpoint_whole(taken.checkpoint)
-        | ({"compensated_since": taken.compensated_since} if taken.compensated_since else {}),
-        "answers": {
-            decision.interrupt.key: answer(decision)
-            | {"new": decision.interrupt.checkpoint_id == continuation.checkpoint_id}
-            for decision in taken.answers
-        },
-        "overtaken": {decision.interrupt.key: answer(decision) for decision in taken.overtaken},
-        "changed": [changed_fact(fact) for fact in taken.changed],
-        "facts": [fact_claimed(fact, at=continuation.leased_at) for fact in taken.facts],
-        "effects": [effect_row(effect) for effect in taken.effects],
-        "more_effects": effects_address(run) if taken.has_more_effects else None,
-        "permits": [permit_row(permit) for permit in taken.permits],
-        "compensations": [compensation_row(effect) for effect in taken.undone],
+        decision.interrupt.key: ClaimedAnswer(answer=answer_of(decision), new=decision.interrupt.checkpoint_id == last)
+        for decision in claimed.answers
     }
 
 
-def effects_address(run: Run) -> str:
-    """Return the address of the list of a run's effects."""
+def _facts_of(claimed: Claimed) -> list[ClaimedFact]:
+    at = claimed.continuation.leased_at
+    return [
+        ClaimedFact(fact=fact, valid=None if at is None else is_valid_credential(fact, now=at))
+        for fact in claimed.facts
+    ]
+
+
+def _effects_url(run: Run) -> str:
     return f"{settings.BASE_URL}/api/v1/runs/{run.public_id}/effects"
-
-
-def compensation_row(effect: Effect) -> Reply:
-    """Return what is to be taken back: the undo's key and exact call, and what the receiver said to the effect itself."""
-    return {
-        "key": compensation.undo_key(effect),
-        "undoes": effect.key,
-        **effect.compensation,
-        "receipt": effect.receipt,
-    }
-
-
-def fact_now(fact: Fact) -> Reply:
-    """Return a fact with its present value; `null` while nobody looked."""
-    return {"name": fact.name, "value": fact.value, "now": fact.last_value}
-
-
-def fact_claimed(fact: Fact, *, at: datetime | None) -> Reply:
-    """Return a fact as a claim at ``at`` shows it: who checks it, and whether a credential is valid."""
-    valid = None if at is None else is_valid_credential(fact, now=at)
-    return {**fact_now(fact), "check": fact.check_by, "kind": fact.kind, "valid": valid}
-
-
-def changed_fact(fact: Fact) -> Reply:
-    """Return a fact that differs from what was relied on."""
-    return fact_now(fact)
-
-
-def permit_row(permit: Permit) -> Reply:
-    """Return a permit: for which wait it was given, and the call it allows, by name and digest."""
-    return {
-        "id": permit.public_id,
-        "interrupt": permit.decision.interrupt.key,
-        "name": permit.call["name"],
-        "digest": permit.digest,
-        "valid_until": moment(permit.valid_until),
-    }
-
-
-def effect_row(effect: Effect) -> Reply:
-    """Return an effect as the ledger has it."""
-    return {
-        "key": effect.key,
-        "name": effect.name,
-        "status": effect.status,
-        "attempt": effect.attempt,
-        "receipt": effect.receipt,
-        "error": effect.error or None,
-        "retryable": effect.retryable,
-        "undoes": effect.undoes.key if effect.undoes else None,
-    }
-
-
-def begun(outcome: Begun) -> Reply:
-    """Return whether to perform the call now, or what is recorded of it."""
-    effect = outcome.effect
-    shown = {"key": effect.key, "status": effect.status, "perform": outcome.perform, "attempt": effect.attempt}
-    if outcome.perform:
-        return shown | {
-            "attempt_token": outcome.attempt_token,
-            "arguments": effect.call["arguments"],
-            "digest": effect.call_digest,
-        }
-    told_of = {"receipt": effect.receipt}
-    if effect.status == EffectStatus.FAILED:
-        told_of |= {"error": effect.error or None, "retryable": effect.retryable}
-    return shown | told_of

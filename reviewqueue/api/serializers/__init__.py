@@ -1,1 +1,1 @@
-from __future__ import annotations
+"""Request serializers, and the functions that make arguments of use cases from validated requests."""

@@ -1,8 +1,8 @@
-"""The fields and the base of every request's shape: strict, so that what is accepted is what was meant.
+"""The fields and the base class of request serializers. Each field validates a value and describes it in OpenAPI.
 
-A text is a text and never trimmed, an integer is an integer lexeme (`3.0` and `true` are none), a value passes through
-exactly, an unknown member is refused. All that is wrong is told at once, each by its JSON Pointer (RFC 6901).
-Called by the shapes of requests (`serializers`); nothing here knows a verb.
+DRF's own fields convert: they trim texts, take `"1"` and `3.0` for integers, and turn decimals into floats. These accept
+exactly what was meant: a text is never trimmed, an integer must be an integer lexeme, a value passes through unchanged, and
+an unknown member is refused. All errors are reported at once, each with its JSON Pointer (RFC 6901).
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail, ValidationError
+from rest_framework.fields import empty
 
 from ledger.errors import KeyInvalid, PayloadInvalid, Problem
 from ledger.exact_json import ABSENT
@@ -22,163 +24,204 @@ from reviewqueue.datetimes import NotATime, parse_duration, parse_moment
 
 KEY = re.compile(r"[A-Za-z0-9._:-]{1,200}")
 LARGEST_COUNT = 2_147_483_647
-MOST_PROBLEMS = 50
-LONGEST_POINTER = 500
+MAX_PROBLEMS = 50
+MAX_POINTER_LENGTH = 500
 
-#: DRF's own words for what every field may miss.
-_WORDS: dict[str, Any] = {"required": "is missing", "null": "may not be null"}
+Schema = dict[str, Any]
+#: Returns a reference to the OpenAPI component of a request serializer.
+Resolve = Callable[["type[RequestSerializer]"], Schema]
+
+KEY_SCHEMA: Schema = {"type": "string", "pattern": f"^{KEY.pattern}$"}
+
+#: DRF's codes for errors of every field, with our messages.
+_MESSAGES: dict[str, Any] = {"required": "is missing", "null": "must not be null"}
 
 
 class Field(serializers.Field):
-    """The base of the fields here: one kind of value in, the same value out."""
+    """The base of the fields here. ``meaning`` is the description in OpenAPI."""
 
-    default_error_messages = _WORDS
+    default_error_messages = _MESSAGES
+
+    def __init__(self, meaning: str = "", **more: Any) -> None:
+        super().__init__(help_text=meaning, **more)
 
     def to_representation(self, value: Any) -> Any:
-        """Replies are written by `replies`, field by field."""
+        """Responses are written by response serializers."""
+        raise NotImplementedError
+
+    def json_schema(self, resolve: Resolve) -> Schema:
+        """Return the JSON Schema of the values that this field accepts."""
         raise NotImplementedError
 
 
-def wrong(message: str, code: str = "invalid") -> ValidationError:
-    """Return what a field raises: the end of a sentence that begins with the member."""
+def invalid(message: str, code: str = "invalid") -> ValidationError:
+    """Return the error that a field raises; ``message`` continues a sentence that begins with the member."""
     return ValidationError(message, code=code)
 
 
-def wrong_in(message: str, *path: str | int) -> ValidationError:
-    """Return the same for a member further down."""
-    detail: Any = wrong(message).detail
+def invalid_at(message: str, *path: str | int) -> ValidationError:
+    """Return the error of a member further down."""
+    detail: Any = invalid(message).detail
     for name in reversed(path):
         detail = {str(name): detail}
     return ValidationError(detail)
 
 
-class Text(Field):
-    """A text, as it came: no blank is trimmed, no number taken for one."""
+class TextField(Field):
+    """A text, as it was sent. With ``min_length`` it must have a character that is not a blank."""
 
-    def __init__(self, *, most: int, least: int = 0, **more: Any) -> None:
-        self.most, self.least = most, least
-        super().__init__(**more)
+    def __init__(self, meaning: str = "", *, max_length: int, min_length: int = 0, **more: Any) -> None:
+        self.max_length, self.min_length = max_length, min_length
+        super().__init__(meaning, **more)
 
     def to_internal_value(self, data: Any) -> str:
-        """Return the text."""
         if not isinstance(data, str):
-            raise wrong("has to be a text")
-        if len(data) > self.most:
-            raise wrong(f"is longer than {self.most} characters")
-        if len(data) < self.least or (self.least and not data.strip()):
-            raise wrong("is empty")
+            raise invalid("must be a text")
+        if len(data) > self.max_length:
+            raise invalid(f"must have at most {self.max_length} characters")
+        if len(data) < self.min_length or (self.min_length and not data.strip()):
+            raise invalid("must not be empty")
         return data
 
+    def json_schema(self, resolve: Resolve) -> Schema:
+        not_empty = {"minLength": self.min_length, "pattern": r"\S"} if self.min_length else {}
+        return {"type": "string", "maxLength": self.max_length} | not_empty
 
-class Key(Field):
-    """A client's key: what makes the same request known again."""
+
+class KeyField(Field):
+    """A key that the client chooses."""
 
     def to_internal_value(self, data: Any) -> str:
-        """Return the key."""
         if not isinstance(data, str):
-            raise wrong("has to be a text")
+            raise invalid("must be a text")
         if not KEY.fullmatch(data):
-            raise wrong("has to be 1 to 200 characters out of A-Z a-z 0-9 . _ : -", code=KeyInvalid.code)
+            raise invalid("must have 1 to 200 characters out of A-Z a-z 0-9 . _ : -", code=KeyInvalid.code)
         return data
 
+    def json_schema(self, resolve: Resolve) -> Schema:
+        return KEY_SCHEMA
 
-class Whole(Field):
-    """One of the contract's own integers, which has to be written as one."""
 
-    def __init__(self, *, least: int = 0, most: int = LARGEST_COUNT, or_zero: bool = False, **more: Any) -> None:
-        self.least, self.most, self.or_zero = least, most, or_zero
-        super().__init__(**more)
+class IntegerField(Field):
+    """An integer that is written as one: `3.0` and `true` are refused. ``allow_zero``: 0 too, below ``min_value``."""
+
+    def __init__(
+        self,
+        meaning: str = "",
+        *,
+        min_value: int = 0,
+        max_value: int = LARGEST_COUNT,
+        allow_zero: bool = False,
+        **more: Any,
+    ) -> None:
+        self.min_value, self.max_value, self.allow_zero = min_value, max_value, allow_zero
+        super().__init__(meaning, **more)
 
     def to_internal_value(self, data: Any) -> int:
-        """Return the integer."""
         if type(data) is not int:
-            raise wrong("has to be an integer")
-        if not (self.least <= data <= self.most or (self.or_zero and data == 0)):
-            zero = "0, or " if self.or_zero else ""
-            raise wrong(f"has to be {zero}between {self.least} and {self.most}")
+            raise invalid("must be an integer")
+        if not (self.min_value <= data <= self.max_value or (self.allow_zero and data == 0)):
+            zero = "0, or " if self.allow_zero else ""
+            raise invalid(f"must be {zero}between {self.min_value} and {self.max_value}")
         return data
 
+    def json_schema(self, resolve: Resolve) -> Schema:
+        bounds: Schema = {"type": "integer", "minimum": self.min_value, "maximum": self.max_value}
+        return {"anyOf": [{"const": 0}, bounds]} if self.allow_zero else bounds
 
-class YesNo(Field):
+
+class BooleanField(Field):
     """`true` or `false`."""
 
     def to_internal_value(self, data: Any) -> bool:
-        """Return which."""
         if not isinstance(data, bool):
-            raise wrong("has to be true or false")
+            raise invalid("must be true or false")
         return data
 
+    def json_schema(self, resolve: Resolve) -> Schema:
+        return {"type": "boolean"}
 
-class OneOf(Field):
-    """One of some words."""
 
-    def __init__(self, *words: str, **more: Any) -> None:
-        self.words = words
-        super().__init__(**more)
+class ChoiceField(Field):
+    """One of some codes."""
+
+    def __init__(self, meaning: str, *choices: str, **more: Any) -> None:
+        self.choices = choices
+        super().__init__(meaning, **more)
 
     def to_internal_value(self, data: Any) -> str:
-        """Return the word."""
-        if not isinstance(data, str) or data not in self.words:
-            raise wrong(f"has to be one of: {', '.join(self.words)}")
+        if not isinstance(data, str) or data not in self.choices:
+            raise invalid(f"must be one of: {', '.join(self.choices)}")
         return str(data)
 
-
-class Moment(Field):
-    """A time with its offset (RFC 3339)."""
-
-    def to_internal_value(self, data: Any) -> Any:
-        """Return the time in UTC."""
-        return _timed(data, parse_moment)
+    def json_schema(self, resolve: Resolve) -> Schema:
+        return {"type": "string", "enum": list(self.choices)}
 
 
-class Span(Field):
+class DateTimeField(Field):
+    """A time with its offset (RFC 3339), read as UTC."""
+
+    def to_internal_value(self, data: Any) -> datetime:
+        return _parse_time(data, parse_moment)
+
+    def json_schema(self, resolve: Resolve) -> Schema:
+        return {"type": "string", "format": "date-time"}
+
+
+class DurationField(Field):
     """A duration (ISO 8601)."""
 
-    def to_internal_value(self, data: Any) -> Any:
-        """Return the length."""
-        return _timed(data, parse_duration)
+    def to_internal_value(self, data: Any) -> timedelta:
+        return _parse_time(data, parse_duration)
+
+    def json_schema(self, resolve: Resolve) -> Schema:
+        return {"type": "string", "format": "duration"}
 
 
-def _timed(data: Any, parse: Any) -> Any:
+T = TypeVar("T")
+
+
+def _parse_time(data: Any, parse: Callable[[str], T]) -> T:
     if not isinstance(data, str):
-        raise wrong("has to be a text")
+        raise invalid("must be a text")
     try:
         return parse(data)
     except NotATime as fault:
-        raise wrong(str(fault)) from None
+        raise invalid(str(fault)) from None
 
 
-class Exact(Field):
-    """Any JSON value, exactly as it came; `null`, `false`, `0`, `""`, `[]` are values. Left out, it is ``ABSENT``."""
+class ExactField(Field):
+    """Any JSON value, exactly as it was sent; `null`, `false`, `0`, `""` and `[]` are values. Left out, it is ``ABSENT``."""
 
-    def __init__(self, **more: Any) -> None:
+    def __init__(self, meaning: str = "", **more: Any) -> None:
         if not more.get("required", False):
             more.setdefault("default", ABSENT)
-        super().__init__(allow_null=True, **more)
+        super().__init__(meaning, allow_null=True, **more)
 
     def to_internal_value(self, data: Any) -> Any:
-        """Return the value."""
         return data
 
+    def json_schema(self, resolve: Resolve) -> Schema:
+        return {}
 
-class ExactObject(Field):
-    """A JSON object, exactly as it came."""
+
+class ObjectField(Field):
+    """A JSON object, exactly as it was sent."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
-        """Return the object."""
         if not isinstance(data, dict):
-            raise wrong("has to be an object")
+            raise invalid("must be an object")
         return data
 
+    def json_schema(self, resolve: Resolve) -> Schema:
+        return {"type": "object", "additionalProperties": True}
 
-class Metadata(Field):
-    """A small object to filter by. It lives in a column that keeps no fractions exactly, so it takes none."""
+
+class MetadataField(ObjectField):
+    """A small object to filter by. Its column does not keep fractions exactly, so it accepts integers only."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
-        """Return the object."""
-        if not isinstance(data, dict):
-            raise wrong("has to be an object")
-        layer = [data]
+        layer: list[Any] = [super().to_internal_value(data)]
         while layer:
             inner = layer.pop()
             if isinstance(inner, dict):
@@ -186,53 +229,61 @@ class Metadata(Field):
             elif isinstance(inner, list):
                 layer.extend(inner)
             elif not (inner is None or isinstance(inner, str | bool | int)):
-                raise wrong("holds a number with a fraction or an exponent; metadata takes it as a text")
+                raise invalid("must not hold a number with a fraction or an exponent; send it as a text")
         return data
 
 
-class Address(Field):
+class EmailField(Field):
     """A person, named by e-mail address in lower case."""
 
     def to_internal_value(self, data: Any) -> str:
-        """Return the address."""
         if not isinstance(data, str) or not 3 <= len(data) <= 150 or "@" not in data:
-            raise wrong("has to be a person's e-mail address")
+            raise invalid("must be a person's e-mail address")
         if data != data.lower():
-            raise wrong("has to be in lower case, as people are named here")
+            raise invalid("must be in lower case")
         return data
 
+    def json_schema(self, resolve: Resolve) -> Schema:
+        return {"type": "string", "format": "email", "maxLength": 150}
 
-class Many(serializers.ListField):
-    """A list of some shape or field, of bounded length."""
 
-    default_error_messages = _WORDS
+class ListField(serializers.ListField):
+    """A list of bounded length. Its length is checked before its entries."""
 
-    def __init__(self, child: Any, *, most: int, least: int = 0, **more: Any) -> None:
-        self.most, self.least = most, least
-        super().__init__(child=child, **more)
+    default_error_messages = _MESSAGES
+
+    def __init__(self, meaning: str, child: Any, *, max_entries: int, min_entries: int = 0, **more: Any) -> None:
+        self.max_entries, self.min_entries = max_entries, min_entries
+        super().__init__(child=child, help_text=meaning, **more)
 
     def to_internal_value(self, data: Any) -> list[Any]:
-        """Return the list; its length is judged before its members."""
         if not isinstance(data, list):
-            raise wrong("has to be a list")
-        if len(data) > self.most:
-            raise wrong(f"has more than {self.most} entries")
-        if len(data) < self.least:
-            raise wrong("is empty")
+            raise invalid("must be a list")
+        if len(data) > self.max_entries:
+            raise invalid(f"must have at most {self.max_entries} entries")
+        if len(data) < self.min_entries:
+            raise invalid("must not be empty")
         return super().to_internal_value(data)
 
+    def json_schema(self, resolve: Resolve) -> Schema:
+        items = self.child.json_schema(resolve)  # type: ignore[attr-defined]  # ours are all of `Field`
+        return {"type": "array", "items": items, "minItems": self.min_entries, "maxItems": self.max_entries}
 
-class Shape(serializers.Serializer):
-    """An object of known members; what it does not know, it refuses."""
 
-    default_error_messages = {**_WORDS, "invalid": "has to be an object"}
+class RequestSerializer(serializers.Serializer):
+    """An object of declared members; every other member is refused."""
+
+    default_error_messages = {**_MESSAGES, "invalid": "must be an object"}
+
+    def __init__(self, meaning: str = "", **more: Any) -> None:
+        super().__init__(help_text=meaning, **more)
 
     def to_internal_value(self, data: Any) -> Any:
-        """Return the members that were sent and the defaults of the others."""
+        """Return the members that were sent, and the defaults of the others."""
         if not isinstance(data, dict):
-            raise wrong("has to be an object")
-        strange = itertools.islice((name for name in data if name not in self.fields), MOST_PROBLEMS)
-        unknown: dict[Any, Any] = {name: wrong("is not known here").detail for name in strange}
+            raise invalid("must be an object")
+        strange = itertools.islice((name for name in data if name not in self.fields), MAX_PROBLEMS)
+        unknown: dict[Any, Any] = {name: invalid("is not a member of this object").detail for name in strange}
         try:
             value = super().to_internal_value(data)
         except ValidationError as fault:
@@ -241,26 +292,47 @@ class Shape(serializers.Serializer):
             raise ValidationError(unknown)
         return value
 
+    def json_schema(self, resolve: Resolve) -> Schema:
+        """Return a reference to this serializer's component."""
+        return resolve(type(self))
 
-S = TypeVar("S", bound=Shape)
+    def component(self, resolve: Resolve) -> Schema:
+        """Return the OpenAPI component. A rule between two members is not in it: only the refusal tells it."""
+        required = [name for name, field in self.fields.items() if field.required]
+        properties = {name: _property(field, resolve) for name, field in self.fields.items()}
+        whole: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+        return whole | ({"required": required} if required else {})
+
+
+def _property(field: Any, resolve: Resolve) -> Schema:
+    schema: Schema = dict(field.json_schema(resolve))
+    if field.allow_null and not isinstance(field, ExactField):
+        schema = {"anyOf": [schema, {"type": "null"}]}
+    schema["description"] = field.help_text
+    if field.default not in (empty, None) and field.default is not ABSENT:
+        schema["default"] = field.default
+    return schema
+
+
+S = TypeVar("S", bound=RequestSerializer)
 
 
 @functools.cache
-def _made(shape: type[Shape]) -> Shape:
-    # One for the life of the process: making some fifty fields anew costs more than judging a body by them.
-    return shape()
+def _instance_of(serializer: type[RequestSerializer]) -> RequestSerializer:
+    # One for the life of the process: making some fifty fields again costs more than validating a body by them.
+    return serializer()
 
 
-def read(shape: type[Shape], body: Any) -> dict[str, Any]:
-    """Return the members of ``body`` as ``shape`` has them.
+def validated(serializer: type[RequestSerializer], body: Any) -> dict[str, Any]:
+    """Return the members of ``body`` as ``serializer`` reads them.
 
-    Raises ``PayloadInvalid`` with a problem for each thing that is wrong; ``KeyInvalid`` when that is keys and nothing else.
+    Raises ``PayloadInvalid`` with a problem for each error, or ``KeyInvalid`` where only keys are invalid.
     """
     try:
-        value: dict[str, Any] = _made(shape).run_validation(body)
+        value: dict[str, Any] = _instance_of(serializer).run_validation(body)
     except ValidationError as fault:
-        found = list(itertools.islice(_flat(fault.detail, ""), MOST_PROBLEMS))
-        problems = [Problem(pointer[:LONGEST_POINTER], str(detail)) for pointer, detail in found]
+        found = list(itertools.islice(_flat(fault.detail, ""), MAX_PROBLEMS))
+        problems = [Problem(pointer[:MAX_POINTER_LENGTH], str(detail)) for pointer, detail in found]
         first = problems[0]
         refusal = KeyInvalid if all(detail.code == KeyInvalid.code for _, detail in found) else PayloadInvalid
         raise refusal(f"{first.pointer or 'The body'} {first.message}.", errors=problems) from None
@@ -272,7 +344,7 @@ def _by_name(detail: Any) -> dict[Any, Any]:
 
 
 def _flat(detail: Any, pointer: str) -> Iterator[tuple[str, ErrorDetail]]:
-    """Yield each thing that is wrong with its pointer, out of DRF's nested dicts and lists."""
+    """Yield each error with its pointer, out of DRF's nested dicts and lists."""
     if isinstance(detail, Mapping):
         for name, inner in detail.items():
             if name == "non_field_errors":

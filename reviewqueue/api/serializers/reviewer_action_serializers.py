@@ -1,4 +1,4 @@
-"""What requests around a wait and about a run look like: amend, assign, extend, comment, many decisions, run control."""
+"""Request serializers of decisions, of reviewers' actions on an interrupt, and of run control."""
 
 from __future__ import annotations
 
@@ -7,80 +7,94 @@ from typing import Any
 from ledger.exact_json import ABSENT
 from reviewqueue.api.serializers.fields import (
     KEY,
-    Address,
+    DateTimeField,
+    DurationField,
+    EmailField,
+    ExactField,
     Field,
-    Many,
-    Moment,
-    Shape,
-    Span,
-    Text,
-    Whole,
-    wrong,
-    wrong_in,
+    IntegerField,
+    ListField,
+    RequestSerializer,
+    Resolve,
+    Schema,
+    TextField,
+    invalid,
+    invalid_at,
 )
-from reviewqueue.api.serializers.interrupt_serializers import FactShape, Proposal, as_sent, asked_facts
-from reviewqueue.api.serializers.run_serializers import DecisionShape
+from reviewqueue.api.serializers.interrupt_serializers import FactRequest, ProposalRequest, as_sent, asked_facts
 from reviewqueue.gateway import Seen
-from runs.decisions import Answer
+from runs.decisions import MESSAGE_LIMIT, Answer
 from runs.use_cases.amend_interrupt import Amendment
 from runs.use_cases.control_run import KEEP, REDO
 
-MOST_DECISIONS = 50
+MAX_BULK_DECISIONS = 50
+
+_REASON = "Reason for this action, for people."
 
 
-class ReasonShape(Shape):
-    """A call that may say why."""
+class OptionalReasonRequest(RequestSerializer):
+    """An action with an optional reason."""
 
-    reason = Text(most=300, allow_null=True, default=None)
-
-
-class NeedsReasonShape(Shape):
-    """A call that has to say why."""
-
-    reason = Text(most=300, least=1)
+    reason = TextField(_REASON, max_length=300, allow_null=True, default=None)
 
 
-class Choices(Field):
+class ReasonRequest(RequestSerializer):
+    """An action that needs a reason."""
+
+    reason = TextField(_REASON, max_length=300, min_length=1)
+
+
+class EffectChoicesField(Field):
     """`{key: keep | redo}`: what a restart does with each failed or compensated effect."""
 
     def to_internal_value(self, data: Any) -> dict[str, str]:
-        """Return the choices."""
         if not isinstance(data, dict):
-            raise wrong("has to be an object")
+            raise invalid("must be an object")
         for key, choice in data.items():
             if not KEY.fullmatch(key):
-                raise wrong_in("is no effect's key", key)
+                raise invalid_at("is not an effect's key", key)
             if choice not in (KEEP, REDO):
-                raise wrong_in("has to be keep or redo", key)
+                raise invalid_at(f"must be {KEEP} or {REDO}", key)
         return data
 
-
-class RestartShape(NeedsReasonShape):
-    """`POST runs/{id}/restart`."""
-
-    checkpoint = Whole(allow_null=True, default=None)
-    effects = Choices(allow_null=True, default=None)
+    def json_schema(self, resolve: Resolve) -> Schema:
+        return {"type": "object", "additionalProperties": {"enum": [KEEP, REDO]}}
 
 
-class RetagShape(NeedsReasonShape):
-    """`POST runs/{id}/retag`."""
+class RestartRunRequest(ReasonRequest):
+    """From which checkpoint an ended run is restarted, and which effects are performed again."""
 
-    code_version = Text(most=100, least=1)
+    checkpoint = IntegerField(
+        "Number of the checkpoint to restart from; the last one when left out.", allow_null=True, default=None
+    )
+    effects = EffectChoicesField(
+        "What to do with each failed or compensated effect, by key: `keep` its outcome, or `redo` it.",
+        allow_null=True,
+        default=None,
+    )
 
 
-class AmendShape(Shape):
-    """`PATCH interrupts/{id}`: what changes; what is left out stays."""
+class RetagRunRequest(ReasonRequest):
+    """The code version that continues a run."""
 
-    state_version = Whole(least=1, allow_null=True, default=None)
-    title = Text(most=300, least=1, default=ABSENT)
-    message = Text(most=100_000, default=ABSENT)
-    proposal = Proposal(allow_null=True, default=ABSENT)
-    facts = Many(FactShape(), most=50, default=ABSENT)
-    deadline = Moment(default=ABSENT)
+    code_version = TextField("Version of the agent's code that continues the run.", max_length=100, min_length=1)
+
+
+class AmendInterruptRequest(RequestSerializer):
+    """What changes; members that are left out stay."""
+
+    state_version = IntegerField(
+        "Version that you want to change; a newer one refuses the call.", min_value=1, allow_null=True, default=None
+    )
+    title = TextField("One line that reviewers read.", max_length=300, min_length=1, default=ABSENT)
+    message = TextField("The agent's message to reviewers, in markdown.", max_length=100_000, default=ABSENT)
+    proposal = ProposalRequest("The exact call to approve.", allow_null=True, default=ABSENT)
+    facts = ListField("Facts that the rest of the run relies on.", FactRequest(), max_entries=50, default=ABSENT)
+    deadline = DateTimeField("Deadline. An answer at exactly this time is late.", default=ABSENT)
 
 
 def amendment(sent: dict[str, Any]) -> tuple[Amendment, int | None]:
-    """Return what changes, and the version that the agent believes to wait."""
+    """Return what changes, and the version that the agent wants to change."""
     return Amendment(
         title=sent["title"],
         message=sent["message"],
@@ -90,41 +104,60 @@ def amendment(sent: dict[str, Any]) -> tuple[Amendment, int | None]:
     ), sent["state_version"]
 
 
-class AssignShape(Shape):
-    """`POST interrupts/{id}/assign`; an empty list gives it back to the queue."""
+class AssignRequest(RequestSerializer):
+    """Who decides an interrupt."""
 
-    people = Many(Address(), most=20)
-
-
-class ExtendShape(Shape):
-    """`POST interrupts/{id}/extend`."""
-
-    by = Span()
+    people = ListField(
+        "The people who can decide, by e-mail address. An empty list returns the interrupt to its queue.",
+        EmailField(),
+        max_entries=20,
+    )
 
 
-class CommentShape(Shape):
-    """`POST interrupts/{id}/comments`."""
+class ExtendRequest(RequestSerializer):
+    """A later deadline."""
 
-    text = Text(most=10_000, least=1)
-
-
-class OneDecision(DecisionShape):
-    """One answer among many, with the wait that it answers."""
-
-    interrupt = Text(most=40, least=1)
+    by = DurationField("How much later the deadline is (ISO 8601).")
 
 
-class ManyDecisionsShape(Shape):
-    """`POST decisions`: each wait once."""
+class CommentRequest(RequestSerializer):
+    """A comment for other reviewers."""
 
-    decisions = Many(OneDecision(), least=1, most=MOST_DECISIONS)
+    text = TextField("Text of the comment.", max_length=10_000, min_length=1)
+
+
+class DecisionRequest(RequestSerializer):
+    """A person's decision."""
+
+    state_version = IntegerField("Version of the interrupt that the person saw.", min_value=1)
+    content_digest = TextField(
+        "Digest of what the person saw; if it is sent, it must match too.", max_length=68, allow_null=True, default=None
+    )
+    verdict = TextField("One of the interrupt's verdicts.", max_length=20)
+    input = ExactField("The answer. Null, false, 0, an empty text and an empty list are answers.")
+    arguments = ExactField("With `edit`: all arguments of the call, as approved.")
+    message = TextField("Message to the agent.", max_length=MESSAGE_LIMIT, allow_null=True, default=None)
+
+
+class BulkDecisionRequest(DecisionRequest):
+    """One decision of several, with its interrupt."""
+
+    interrupt = TextField("Id of the interrupt.", max_length=40, min_length=1)
+
+
+class BulkDecisionsRequest(RequestSerializer):
+    """Decisions on several interrupts."""
+
+    decisions = ListField(
+        "Decisions, each interrupt at most once.", BulkDecisionRequest(), min_entries=1, max_entries=MAX_BULK_DECISIONS
+    )
 
     def validate_decisions(self, decisions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Refuse a wait that is answered twice."""
+        """Refuse an interrupt that is decided twice."""
         ids = [decision["interrupt"] for decision in decisions]
         for place, interrupt in enumerate(ids):
             if interrupt in ids[:place]:
-                raise wrong_in("is answered twice in this request", place, "interrupt")
+                raise invalid_at("is decided twice in this request", place, "interrupt")
         return decisions
 
 
@@ -136,5 +169,5 @@ def answer(sent: dict[str, Any]) -> Answer:
 
 
 def seen(sent: dict[str, Any]) -> Seen:
-    """Return what the responder answered."""
+    """Return the version and digest that the person saw."""
     return Seen(state_version=sent["state_version"], content_digest=sent["content_digest"] or "")

@@ -1,8 +1,4 @@
-"""What requests look like, member by member (docs/api.md), and how they read as the verbs' own dataclasses.
-
-Waits are in `wait_shapes`, what people do around them in `desk_shapes`. Nothing is looked up here but the people that a
-request names.
-"""
+"""Request serializers of runs, continuations and effects, and how their members become the arguments of use cases."""
 
 from __future__ import annotations
 
@@ -16,96 +12,148 @@ from ledger.effects import Declared
 from ledger.errors import PayloadInvalid
 from ledger.states import EffectStatus, InFlight, On, Repeat
 from reviewqueue.api.serializers.fields import (
-    Address,
-    Exact,
-    Key,
-    Many,
-    Metadata,
-    Moment,
-    OneOf,
-    Shape,
-    Text,
-    Whole,
-    YesNo,
-    wrong_in,
+    BooleanField,
+    ChoiceField,
+    DateTimeField,
+    EmailField,
+    ExactField,
+    IntegerField,
+    KeyField,
+    ListField,
+    MetadataField,
+    RequestSerializer,
+    TextField,
+    invalid_at,
 )
-from reviewqueue.api.serializers.interrupt_serializers import CheckedThere, FactShape, WaitShape
+from reviewqueue.api.serializers.interrupt_serializers import FactRequest, FactSourceRequest, InterruptRequest
 from runs.checkpoints import Snapshot
-from runs.decisions import MESSAGE_LIMIT
 from runs.leases import LONGEST, SHORTEST
 
-LONGEST_POLL = 30
-MOST_CLAIMED = 20
+MAX_POLL_SECONDS = 30
+MAX_CLAIMS = 20
 
-# --- runs and their boundaries --------------------------------------------------------------------------------------------
+_CODE_VERSION = "Version of the agent's code. The run is offered to workers of the same version, or that accept it."
+_PARENT = "Id of a live run of this agent, or of another agent of its owners; the new run becomes its child run."
+_INITIATOR = "Person who started the run, by e-mail address."
 
-
-class RunShape(Shape):
-    """`POST runs`."""
-
-    key = Key(required=False, allow_null=True)
-    title = Text(most=300, least=1)
-    initiator = Address(allow_null=True, default=None)
-    parent = Text(most=40, least=1, allow_null=True, default=None)  # type: ignore[assignment]
-    code_version = Text(most=100, allow_null=True, default=None)
-    metadata = Metadata(allow_null=True, default=None)
-    lease_seconds = Whole(least=SHORTEST, most=LONGEST, or_zero=True, default=60)
-    max_step_seconds = Whole(least=1, most=86_400, default=900)
+# --- runs and their checkpoints -------------------------------------------------------------------------------------------
 
 
-class AskShape(WaitShape):
-    """`POST asks`: a run and its one wait in one body."""
+class StartRunRequest(RequestSerializer):
+    """A new run."""
 
-    key = Key(required=False, allow_null=True)
-    state = Exact()
-    initiator = Address(allow_null=True, default=None)
-    parent = Text(most=40, least=1, allow_null=True, default=None)  # type: ignore[assignment]
-    code_version = Text(most=100, allow_null=True, default=None)
+    key = KeyField(
+        "Your key of the run: a repeated request with it finds the same run.", required=False, allow_null=True
+    )
+    title = TextField("One line that people read.", max_length=300, min_length=1)
+    initiator = EmailField(_INITIATOR, allow_null=True, default=None)
+    parent = TextField(_PARENT, max_length=40, min_length=1, allow_null=True, default=None)  # type: ignore[assignment]
+    code_version = TextField(_CODE_VERSION, max_length=100, allow_null=True, default=None)
+    metadata = MetadataField(
+        "Your own small object. Send numbers with a fraction as texts.", allow_null=True, default=None
+    )
+    lease_seconds = IntegerField(
+        "How long the lease lasts without a heartbeat, in seconds. 0: no lease, and any worker can claim the run.",
+        min_value=SHORTEST,
+        max_value=LONGEST,
+        allow_zero=True,
+        default=60,
+    )
+    max_step_seconds = IntegerField(
+        "How long a step may continue after a stop was requested, in seconds. Then the lease ends.",
+        min_value=1,
+        max_value=86_400,
+        default=900,
+    )
 
 
-class SnapshotShape(Shape):
-    """A checkpoint, as a suspend carries it."""
+class AskRequest(InterruptRequest):
+    """A run and its only interrupt."""
 
-    step = Text(most=200, least=1)
-    state = Exact(required=True)
-    facts = Many(FactShape(), most=50, allow_null=True, default=None)
-    replay_from = Text(most=200, allow_null=True, default=None)
-    format = Text(most=60, least=1, allow_null=True, default=None)
-    code_version = Text(most=100, allow_null=True, default=None)
-
-
-class CheckpointShape(SnapshotShape):
-    """`POST runs/{id}/checkpoints`."""
-
-    after = Whole()
+    key = KeyField(
+        "Your key of the run and its interrupt: a repeated request with it finds the same ones.",
+        required=False,
+        allow_null=True,
+    )
+    state = ExactField("What your code needs to continue from here.")
+    initiator = EmailField(_INITIATOR, allow_null=True, default=None)
+    parent = TextField(_PARENT, max_length=40, min_length=1, allow_null=True, default=None)  # type: ignore[assignment]
+    code_version = TextField(_CODE_VERSION, max_length=100, allow_null=True, default=None)
 
 
-class Pending(Shape):
-    """An effect that is under way when its run suspends."""
+class SnapshotRequest(RequestSerializer):
+    """A checkpoint's content."""
 
-    key = Key()
-    in_flight = OneOf(*InFlight.values, default=InFlight.AWAIT.value)
-    settle_by = Moment(required=False, allow_null=True, default=None)
+    step = TextField("Name of the step that ended here.", max_length=200, min_length=1)
+    state = ExactField("What your code needs to continue from here.", required=True)
+    facts = ListField(
+        "Facts that the rest of the run relies on.", FactRequest(), max_entries=50, allow_null=True, default=None
+    )
+    replay_from = TextField(
+        "Step that a replay begins with, if it is not the next one.", max_length=200, allow_null=True, default=None
+    )
+    format = TextField(
+        "Format of the state; `json` when left out.", max_length=60, min_length=1, allow_null=True, default=None
+    )
+    code_version = TextField(_CODE_VERSION, max_length=100, allow_null=True, default=None)
+
+
+_AFTER = "Number of the checkpoint before this one. A repeated request is recognized by it."
+
+
+class CommitCheckpointRequest(SnapshotRequest):
+    """The next checkpoint of a run."""
+
+    after = IntegerField(_AFTER)
+
+
+class PendingEffectRequest(RequestSerializer):
+    """An effect that is in flight when its run suspends."""
+
+    key = KeyField("Key of an effect that is in flight.")
+    in_flight = ChoiceField(
+        "What happens to the effect while the run is suspended: `await` its outcome; `cancel` it outside (if it was "
+        "applied all the same, it is compensated); or `abandon` it: its outcome is unknown at once.",
+        *InFlight.values,
+        default=InFlight.AWAIT.value,
+    )
+    settle_by = DateTimeField(
+        "Time until which the outcome is awaited; then it is unknown. Required unless `in_flight` is `abandon`.",
+        required=False,
+        allow_null=True,
+        default=None,
+    )
 
     def validate(self, sent: dict[str, Any]) -> dict[str, Any]:
-        """Refuse a wait without an end; what is let be has none."""
+        """Refuse to await an outcome without an end."""
         if sent["settle_by"] is None and sent["in_flight"] != InFlight.ABANDON:
-            raise wrong_in("is missing: until when its outcome is awaited", "settle_by")
+            raise invalid_at("is missing: the time until which the outcome is awaited", "settle_by")
         return sent
 
 
-class SuspendShape(Shape):
-    """`POST runs/{id}/interrupts`."""
+class SuspendRequest(RequestSerializer):
+    """A checkpoint, the interrupts that the run waits for, and the effects in flight."""
 
-    after = Whole()
-    checkpoint = SnapshotShape()
-    pending = Many(Pending(), most=50, allow_null=True, default=None)
-    interrupts = Many(WaitShape(), least=1, most=50)
-    resume_when = OneOf("all", "any", default="all")
+    after = IntegerField(_AFTER)
+    checkpoint = SnapshotRequest("Checkpoint from which the run continues after the answer.")
+    pending = ListField(
+        "Effects in flight. One that is not listed makes the call fail with `in_doubt`.",
+        PendingEffectRequest(),
+        max_entries=50,
+        allow_null=True,
+        default=None,
+    )
+    interrupts = ListField("Interrupts that the run waits for.", InterruptRequest(), min_entries=1, max_entries=50)
+    resume_when = ChoiceField(
+        "`all`: the run continues when every interrupt is answered. `any`: with the first answer.",
+        "all",
+        "any",
+        default="all",
+    )
 
 
 def snapshot(sent: Any, checkpoint: dict[str, Any]) -> Snapshot:
-    """Return the snapshot that was handed over; ``sent`` is the whole body, by which the same call is known again."""
+    """Return the snapshot of a request. ``sent`` is the whole body: a repeated request is recognized by its digest."""
     return Snapshot(
         step=checkpoint["step"],
         state=checkpoint["state"],
@@ -117,156 +165,209 @@ def snapshot(sent: Any, checkpoint: dict[str, Any]) -> Snapshot:
 
 
 def person_named(address: str | None, *, at: str) -> AbstractUser | None:
-    """Return the person of this address; ``None`` when nobody was named. Refuses an address that is nobody's."""
+    """Return the person with this address, or ``None`` without one. ``at``: the JSON Pointer of the address."""
     if address is None:
         return None
     person = get_user_model().objects.filter(username=address).first()
     if person is None:
-        raise PayloadInvalid.at(at, "is nobody here")
+        raise PayloadInvalid.at(at, "is not a known user")
     return person
 
 
-class BeatShape(Shape):
-    """`POST runs/{id}/lease`: a heartbeat, with what to tell people."""
+class ProgressRequest(RequestSerializer):
+    """Progress that people see."""
 
-    class Progress(Shape):
-        """What the worker is at."""
-
-        text = Text(most=300, default="")
-        done = Whole(allow_null=True, default=None)
-        of = Whole(allow_null=True, default=None)
-        spent = Text(most=100, allow_null=True, default=None)
-
-    progress = Progress(allow_null=True, default=None)
+    text = TextField("What the worker does now.", max_length=300, default="")
+    done = IntegerField("Number of steps done.", allow_null=True, default=None)
+    of = IntegerField("Number of steps in all.", allow_null=True, default=None)
+    spent = TextField("Cost so far, in a unit of your own.", max_length=100, allow_null=True, default=None)
 
 
-class HandBackShape(Shape):
-    """`POST runs/{id}/lease/release`."""
+class HeartbeatRequest(RequestSerializer):
+    """A heartbeat of the worker that holds the lease."""
 
-    reason = OneOf("retry", "incompatible", "unknown_checkpoint")
-    detail = Text(most=300, allow_null=True, default=None)
+    progress = ProgressRequest("Progress that people see.", allow_null=True, default=None)
 
 
-class ReportedFacts(Shape):
-    """`POST runs/{id}/facts`."""
+class ReleaseLeaseRequest(RequestSerializer):
+    """The end of a lease, by the worker that holds it."""
 
-    class Reported(Shape):
-        """One fact as the worker found it."""
+    reason = ChoiceField("Why the worker does not continue.", "retry", "incompatible", "unknown_checkpoint")
+    detail = TextField("More about the reason, for people.", max_length=300, allow_null=True, default=None)
 
-        name = Text(most=200, least=1)
-        value = Exact(required=True)
 
-    facts = Many(Reported(), least=1, most=50)
+class ReportedFactRequest(RequestSerializer):
+    """A fact as the worker found it."""
+
+    name = TextField("Name of the fact.", max_length=200, min_length=1)
+    value = ExactField("Value of the fact now.", required=True)
+
+
+class ReportFactsRequest(RequestSerializer):
+    """The facts that the worker checks."""
+
+    facts = ListField("Facts, each at most once.", ReportedFactRequest(), min_entries=1, max_entries=50)
 
     def validate_facts(self, facts: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Refuse a fact that is named twice."""
         names = [fact["name"] for fact in facts]
         twice = [place for place, name in enumerate(names) if name in names[:place]]
         if twice:
-            raise wrong_in("is named twice", twice[0], "name")
+            raise invalid_at("is named twice", twice[0], "name")
         return facts
 
 
-class StepShape(Shape):
-    """`PUT runs/{id}/steps/{name}`."""
+class RecordStepRequest(RequestSerializer):
+    """The result of a step."""
 
-    result = Exact(required=True)
-
-
-class CompleteShape(Shape):
-    """`POST runs/{id}/complete`."""
-
-    result = Exact()
+    result = ExactField("Result of the step.", required=True)
 
 
-class FailShape(Shape):
-    """`POST runs/{id}/fail`."""
+class CompleteRunRequest(RequestSerializer):
+    """The end of a run that is done."""
 
-    error = Exact(required=True)
-
-
-# --- answers, claims, effects ---------------------------------------------------------------------------------------------
+    result = ExactField("Result of the run.")
 
 
-class DecisionShape(Shape):
-    """`POST interrupts/{id}/decisions`."""
+class FailRunRequest(RequestSerializer):
+    """The end of a run that failed."""
 
-    state_version = Whole(least=1)
-    content_digest = Text(most=68, allow_null=True, default=None)
-    verdict = Text(most=20)
-    input = Exact()
-    arguments = Exact()
-    message = Text(most=MESSAGE_LIMIT, allow_null=True, default=None)
+    error = ExactField("What went wrong.", required=True)
 
 
-class NothingShape(Shape):
-    """A call without a body, or with an empty object."""
+# --- continuations, effects ---------------------------------------------------------------------------------------------
 
 
-class ClaimOneShape(Shape):
-    """`POST continuations/{id}/claim`."""
-
-    code_version = Text(most=100, allow_null=True, default=None)
-    accepts = Many(Text(most=100), most=50, allow_null=True, default=None)
-    lease_seconds = Whole(least=SHORTEST, most=LONGEST, default=60)
+class EmptyRequest(RequestSerializer):
+    """No body, or an empty object."""
 
 
-class ClaimShape(ClaimOneShape):
-    """`POST continuations/claim`."""
+class ClaimContinuationRequest(RequestSerializer):
+    """What a worker can continue, and for how long it holds the lease."""
 
-    max = Whole(least=1, most=MOST_CLAIMED, default=1)
-    wait = Whole(least=0, most=LONGEST_POLL, default=0)
-
-
-class CompensationShape(Shape):
-    """How an effect is taken back: a call of its own, and after which ends of the run."""
-
-    name = Text(most=200, least=1)
-    arguments = Exact(required=True)
-    on = Many(OneOf(*On.values), least=1, most=len(On), allow_null=True, default=None)
-
-
-class ProbeShape(CheckedThere):
-    """Where an unknown outcome is looked up by its key, and which values there mean that it happened, or did not."""
-
-    applied = Many(Exact(), most=20, allow_null=True, default=None)
-    failed = Many(Exact(), most=20, allow_null=True, default=None)
-    conclusive = YesNo(default=False)
+    code_version = TextField("Version of this worker's code.", max_length=100, allow_null=True, default=None)
+    accepts = ListField(
+        "Other code versions whose checkpoints this worker can read.",
+        TextField(max_length=100),
+        max_entries=50,
+        allow_null=True,
+        default=None,
+    )
+    lease_seconds = IntegerField(
+        "How long the lease lasts without a heartbeat, in seconds.", min_value=SHORTEST, max_value=LONGEST, default=60
+    )
 
 
-class EffectShape(Shape):
-    """`PUT runs/{id}/effects/{key}`."""
+class ClaimContinuationsRequest(ClaimContinuationRequest):
+    """How many continuations a worker claims, and how long it waits for the first."""
 
-    name = Text(most=200, least=1)
-    arguments = Exact()
-    permit = Text(most=40, allow_null=True, default=None)
-    repeat = OneOf(*Repeat.values, default=Repeat.NEVER.value)
-    stable_key = YesNo(default=True)
-    in_flight = OneOf(*InFlight.values, default=InFlight.AWAIT.value)
-    compensation = CompensationShape(allow_null=True, default=None)
-    probe = ProbeShape(allow_null=True, default=None)
+    max = IntegerField("Largest number of continuations to claim.", min_value=1, max_value=MAX_CLAIMS, default=1)
+    wait = IntegerField(
+        "How long to wait for the first continuation, in seconds.", min_value=0, max_value=MAX_POLL_SECONDS, default=0
+    )
+
+
+class CompensationRequest(RequestSerializer):
+    """The call that compensates an effect, and after which ends of the run."""
+
+    name = TextField(
+        "Name of the call that compensates the effect. It must not need an approval by an effect rule.",
+        max_length=200,
+        min_length=1,
+    )
+    arguments = ExactField("Arguments of that call.", required=True)
+    on = ListField(
+        "Ends of the run after which the effect is compensated: cancel, expire, fail, reject (a rejection ends the "
+        "run); all of them when left out.",
+        ChoiceField("", *On.values),
+        min_entries=1,
+        max_entries=len(On),
+        allow_null=True,
+        default=None,
+    )
+
+
+class ProbeRequest(FactSourceRequest):
+    """Where this server looks up an unknown outcome, and what the values there mean."""
+
+    path = TextField(
+        "Path below the connection's address; `{key}` is replaced with the effect's key.", max_length=500, min_length=1
+    )
+    pointer = TextField("JSON Pointer (RFC 6901) to the value in the response.", max_length=500, default="")
+    applied = ListField(
+        "Values that mean that the effect was applied; `true` and `applied` when left out.",
+        ExactField(),
+        max_entries=20,
+        allow_null=True,
+        default=None,
+    )
+    failed = ListField(
+        "Values that mean that the effect was not applied; `false` and `failed` when left out. Any other value "
+        "resolves nothing.",
+        ExactField(),
+        max_entries=20,
+        allow_null=True,
+        default=None,
+    )
+    conclusive = BooleanField(
+        "Whether a 404 means that the effect was not applied, from five minutes after it was begun.", default=False
+    )
+
+
+class BeginEffectRequest(RequestSerializer):
+    """A call to the outside world that the worker wants to perform."""
+
+    name = TextField("Name of the call.", max_length=200, min_length=1)
+    arguments = ExactField("Arguments of the call. With a permit they can be left out: the approved ones are used.")
+    permit = TextField("Id of the permit that an approval left.", max_length=40, allow_null=True, default=None)
+    repeat = ChoiceField(
+        "Whether an unknown outcome may be tried again: `never` (a person resolves it), `by_key` (the receiver drops "
+        "repeated calls by their key) or `harmless`.",
+        *Repeat.values,
+        default=Repeat.NEVER.value,
+    )
+    stable_key = BooleanField(
+        "False: a repeated step uses another key, so after a lost lease an owner must confirm first.", default=True
+    )
+    in_flight = ChoiceField(
+        "What happens to the effect if its run stops while it is in flight: `await` its outcome; `cancel` it outside "
+        "(if it was applied all the same, it is compensated); or `abandon` it: its outcome is unknown at once.",
+        *InFlight.values,
+        default=InFlight.AWAIT.value,
+    )
+    compensation = CompensationRequest(
+        "How the effect is compensated when the run ends. Null: it is not. Only counts for a new effect.",
+        allow_null=True,
+        default=None,
+    )
+    probe = ProbeRequest(
+        "Where this server looks up an unknown outcome by the effect's key, to resolve it without a person. Null: a "
+        "person resolves it.",
+        allow_null=True,
+        default=None,
+    )
 
     def validate(self, sent: dict[str, Any]) -> dict[str, Any]:
-        """Refuse to repeat, or to let be, what nobody would know again by its key."""
+        """Refuse to repeat or abandon an effect whose key is not stable: a later call could not find it by its key."""
         if not sent["stable_key"] and sent["repeat"] != Repeat.NEVER:
-            raise wrong_in("has to be never where the key is not stable: another try would have another key", "repeat")
+            raise invalid_at("must be never if the key is not stable: the next attempt has another key", "repeat")
         if not sent["stable_key"] and sent["in_flight"] == InFlight.ABANDON:
-            raise wrong_in("cannot be abandon where the key is not stable: nobody would know it again", "in_flight")
+            raise invalid_at("cannot be abandon if the key is not stable: the effect could not be found", "in_flight")
         return sent
 
 
 def declared(sent: dict[str, Any]) -> Declared:
-    """Return what the body of an effect says of taking it back; left out, every end of the run does."""
+    """Return how an effect is compensated and probed; without ``on``, every end of the run compensates it."""
     kept = {"stable_key": sent["stable_key"], "in_flight": sent["in_flight"], "probe": _probe(sent["probe"])}
-    taken_back = sent["compensation"]
-    if taken_back is None:
+    compensation = sent["compensation"]
+    if compensation is None:
         return Declared(**kept)
-    call = {"name": taken_back["name"], "arguments": taken_back["arguments"]}
-    return Declared(compensation=call, compensate_on=tuple(dict.fromkeys(taken_back["on"] or On.values)), **kept)
+    call = {"name": compensation["name"], "arguments": compensation["arguments"]}
+    return Declared(compensation=call, compensate_on=tuple(dict.fromkeys(compensation["on"] or On.values)), **kept)
 
 
 def _probe(sent: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return a probe as it is kept; without values of its own, true says that it happened and false that it did not."""
+    """Return a probe as it is stored, with the default values."""
     if sent is None:
         return None
     applied = [True, EffectStatus.APPLIED.value] if sent["applied"] is None else sent["applied"]
@@ -274,11 +375,16 @@ def _probe(sent: dict[str, Any] | None) -> dict[str, Any] | None:
     return {**sent, "applied": applied, "failed": failed}
 
 
-class OutcomeShape(Shape):
-    """`POST runs/{id}/effects/{key}/outcome`."""
+class EffectOutcomeRequest(RequestSerializer):
+    """The outcome of an attempt."""
 
-    attempt_token = Text(most=200, least=1)
-    status = OneOf(EffectStatus.APPLIED.value, EffectStatus.FAILED.value, EffectStatus.UNKNOWN.value)
-    receipt = Exact()
-    error = Text(most=2_000, allow_null=True, default=None)
-    retryable = YesNo(default=False)
+    attempt_token = TextField("Token of the attempt.", max_length=200, min_length=1)
+    status = ChoiceField(
+        "`applied`: it happened. `failed`: it surely did not. `unknown`: the worker does not know.",
+        EffectStatus.APPLIED.value,
+        EffectStatus.FAILED.value,
+        EffectStatus.UNKNOWN.value,
+    )
+    receipt = ExactField("Response of the receiver.")
+    error = TextField("What went wrong.", max_length=2_000, allow_null=True, default=None)
+    retryable = BooleanField("Whether a failed effect may be tried again.", default=False)

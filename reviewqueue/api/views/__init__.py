@@ -1,1 +1,1 @@
-"""The views of the API, by subject: who, what, do, show."""
+"""The views of the API, by subject. Each describes its operations with the decorator `describe`."""

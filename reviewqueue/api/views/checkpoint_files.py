@@ -1,4 +1,4 @@
-"""The file of a checkpoint: opaque bytes, streamed in by the worker that commits it, and out to whoever goes on."""
+"""The file of a checkpoint: opaque bytes, streamed in by the worker that commits it, and out to one that continues."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ledger.errors import Busy, Refusal
-from reviewqueue.api import responses
 from reviewqueue.api.authentication import worker_of
 from reviewqueue.api.binary_bodies import (
     MEDIA_TYPE,
-    a_place,
+    acquire_slot,
     asked_digest,
     content_digest,
+    drain_rest,
     guard_bytes,
-    let_rest_arrive,
     pieces_of,
 )
-from reviewqueue.api.pagination import query_of
+from reviewqueue.api.openapi.operations import AGENT, BYTES, UNDER_LEASE, Operation, describe
 from reviewqueue.api.problems import MalformedRequest
+from reviewqueue.api.query_parameters import query_of
+from reviewqueue.api.responses.runs import ReceivedFile, ReceivedFileResponse
 from reviewqueue.api.views.base import ApiView, lease_token
 from runs.errors import DigestMismatch
 from runs.file_storage import PIECE, Spooled, spool
@@ -28,18 +29,29 @@ from runs.use_cases import transfer_file
 
 
 class CheckpointFile(ApiView):
-    """The file of one boundary."""
+    """The file of one checkpoint."""
 
     def guard(self, request: Request) -> None:
-        """Leave the bytes of a file to `put`, which reads them piece by piece."""
+        """Leave a file's bytes to `put`, which reads them piece by piece."""
         if request.method != "PUT":
             super().guard(request)
 
+    @describe(
+        Operation(
+            id="read_file",
+            summary="Get the file of a checkpoint",
+            description="The bytes are verified before the first one is sent. If the stored bytes are missing or changed, "
+            "the call is refused with `file_spoilt`, and a run that would continue from them is held for its owner. A file "
+            "is kept as long as the state.",
+            who=AGENT,
+            responses={200: BYTES},
+            refusals=("not_found", "snapshot_erased", "file_spoilt"),
+        )
+    )
     def get(self, request: Request, run_id: str, number: int) -> FileResponse:
-        """Send it, verified."""
         agent = worker_of(request)
         query_of(request)
-        with a_place():
+        with acquire_slot():
             fetched = transfer_file.fetch_file(agent=agent, run_id=run_id, number=number)
         response = FileResponse(
             fetched.bytes.file, as_attachment=True, filename=f"{run_id}-{number}.bin", content_type=MEDIA_TYPE
@@ -49,36 +61,50 @@ class CheckpointFile(ApiView):
         response["ETag"] = f'"{fetched.file.digest}"'
         return response
 
+    @describe(
+        Operation(
+            id="offer_file",
+            summary="Send the file of the next checkpoint",
+            description="Opaque bytes, sent before their checkpoint: the next one that this lease commits. "
+            "Other bytes sent before that replace them; the same bytes again are recognized, also afterwards. With "
+            "`Content-Digest` they are compared as they arrive. A chunked body, without a length, must have that header: a "
+            "transfer that broke off would look complete.",
+            who=AGENT,
+            request=BYTES,
+            responses={201: ReceivedFileResponse, 200: ReceivedFileResponse},
+            refusals=(*UNDER_LEASE, "stale_version", "digest_mismatch"),
+            lease=True,
+        )
+    )
     def put(self, request: Request, run_id: str, number: int) -> Response:
-        """Take it for the next checkpoint."""
         try:
-            offered = self._take(request, run_id, number)
+            offered = self._receive(request, run_id, number)
         except (Busy, MalformedRequest):
-            raise  # there is no place in which to hear the rest out, or no telling where it ends
+            raise  # no slot is free for reading the rest, or the end of the body is unknown
         except Refusal:
-            let_rest_arrive(request)
+            drain_rest(request)
             raise
-        shown = {"number": number} | responses.file_mark(offered.file)
+        shown = ReceivedFileResponse.serialize(ReceivedFile(number=number, file=offered.file))
         return Response(shown, status=201 if offered.created else 200)
 
-    def _take(self, request: Request, run_id: str, number: int) -> transfer_file.Offered:
-        agent, most = worker_of(request), settings.CHECKPOINT_FILE_BYTES
+    def _receive(self, request: Request, run_id: str, number: int) -> transfer_file.Offered:
+        agent, limit = worker_of(request), settings.CHECKPOINT_FILE_BYTES
         query_of(request)
         token, stated = lease_token(request), asked_digest(request)
-        guard_bytes(request, most=most)
+        guard_bytes(request, most=limit)
         transfer_file.refuse_early(agent=agent, run_id=run_id, token=token, number=number)
-        with a_place():
-            sent = _arrived(request, most=most)
+        with acquire_slot():
+            sent = _spooled(request, limit=limit)
             with sent.file:
                 if stated and stated != sent.digest:
                     raise DigestMismatch(
-                        f"What arrived has the digest {sent.digest}.", digest=sent.digest, size=sent.size
+                        f"The received bytes have the digest {sent.digest}.", digest=sent.digest, size=sent.size
                     )
                 return transfer_file.offer_file(agent=agent, run_id=run_id, token=token, number=number, sent=sent)
 
 
-def _arrived(request: Request, *, most: int) -> Spooled:
+def _spooled(request: Request, *, limit: int) -> Spooled:
     try:
-        return spool(pieces_of(request, most=most))
-    except OSError as error:  # its sender is gone, or this machine has no room for what is on its way
-        raise Busy("This file did not arrive whole. Send it again.") from error
+        return spool(pieces_of(request, most=limit))
+    except OSError as error:  # the sender is gone, or this machine has no disk space left
+        raise Busy("The file did not arrive completely. Send it again.") from error

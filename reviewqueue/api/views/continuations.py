@@ -1,4 +1,4 @@
-"""Continuations: a worker asks for a run that may go on, and gets all that it needs for that."""
+"""Continuations: a worker claims a run that can continue, and gets everything that it needs for that."""
 
 from __future__ import annotations
 
@@ -9,46 +9,73 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from reviewqueue import permissions
-from reviewqueue.api import responses
 from reviewqueue.api.authentication import check_again, worker_of
-from reviewqueue.api.long_poll import look_until
-from reviewqueue.api.serializers import run_serializers
-from reviewqueue.api.serializers.fields import read
+from reviewqueue.api.long_poll import poll_until
+from reviewqueue.api.openapi import examples
+from reviewqueue.api.openapi.operations import AGENT, Operation, describe
+from reviewqueue.api.responses.base import list_of
+from reviewqueue.api.responses.continuations import ClaimResponse
+from reviewqueue.api.serializers.fields import validated
+from reviewqueue.api.serializers.run_serializers import ClaimContinuationRequest, ClaimContinuationsRequest
 from reviewqueue.api.views.base import ApiView, body_of, request_key
 from runs.models import Agent
 from runs.use_cases import claim_continuation
 
 
 class ClaimAny(ApiView):
-    """Whatever is ready."""
+    """Claims of any continuation."""
 
+    @describe(
+        Operation(
+            id="claim_continuations",
+            summary="Claim continuations, the most urgent first",
+            description="The list is empty if there was none. If the response was lost, a repeated call with the same "
+            "Idempotency-Key gets the same claim.",
+            who=AGENT,
+            request=ClaimContinuationsRequest,
+            responses={200: list_of(ClaimResponse)},
+            idempotency_key=True,
+            returns_retry_after=True,
+            example=examples.CLAIM,
+            example_response=examples.CLAIMED,
+        )
+    )
     def post(self, request: Request) -> Response:
-        """Claim the most urgent, at once or as soon as one is ready."""
         agent, key = worker_of(request), request_key(request)
-        asked = read(run_serializers.ClaimShape, body_of(request))
-        looks = itertools.count()
+        asked = validated(ClaimContinuationsRequest, body_of(request))
+        attempts = itertools.count()
 
-        def look() -> list[claim_continuation.Claimed]:
-            # Look before claiming: a claim opens a transaction, which on SQLite locks the file for everybody.
-            first = next(looks) == 0
+        def poll() -> list[claim_continuation.Claimed]:
+            # Query before claiming: a claim opens a transaction, which on SQLite locks the whole database.
+            first = next(attempts) == 0
             if not (first and key) and not claim_continuation.any_ready(agent=agent, **_versions(asked)):
                 return []
             if not first:
                 check_again(request)
             return _claim(agent, asked, key)
 
-        polled = look_until(look, enough=bool, seconds=asked["wait"], agent_id=agent.pk, alone=True)
-        return Response([responses.claimed(taken) for taken in polled.found], headers=polled.headers)
+        polled = poll_until(poll, enough=bool, seconds=asked["wait"], agent_id=agent.pk, alone=True)
+        return Response([ClaimResponse.serialize(claimed) for claimed in polled.found], headers=polled.headers)
 
 
 class ClaimOne(ApiView):
-    """One continuation, by its id."""
+    """Claims of one continuation, by its id."""
 
+    @describe(
+        Operation(
+            id="claim_continuation",
+            summary="Claim one continuation",
+            who=AGENT,
+            request=ClaimContinuationRequest,
+            responses={200: list_of(ClaimResponse)},
+            refusals=("not_found", "already_claimed", "not_ready", "incompatible_version", "agent_halted"),
+            idempotency_key=True,
+        )
+    )
     def post(self, request: Request, continuation_id: str) -> Response:
-        """Claim it, or say why not."""
         agent, key = worker_of(request), request_key(request)
-        asked = read(run_serializers.ClaimOneShape, body_of(request))
-        taken = claim_continuation.claim_one(
+        asked = validated(ClaimContinuationRequest, body_of(request))
+        claimed = claim_continuation.claim_one(
             agent=agent,
             continuation_id=continuation_id,
             **_versions(asked),
@@ -56,7 +83,7 @@ class ClaimOne(ApiView):
             request_key=key,
             still_may_decide=permissions.still_may_decide,
         )
-        return Response([responses.claimed(taken)])
+        return Response([ClaimResponse.serialize(claimed)])
 
 
 def _claim(agent: Agent, asked: dict[str, Any], key: str) -> list[claim_continuation.Claimed]:
@@ -71,7 +98,7 @@ def _claim(agent: Agent, asked: dict[str, Any], key: str) -> list[claim_continua
 
 
 def _versions(asked: dict[str, Any]) -> dict[str, Any]:
-    """Return the worker's own code version, and all whose checkpoints it reads."""
+    """Return the worker's own code version, and all versions whose checkpoints it can read."""
     own = asked["code_version"] or ""
-    read = {version for version in [own, *(asked["accepts"] or [])] if version}
-    return {"code_version": own, "code_versions": read}
+    readable = {version for version in [own, *(asked["accepts"] or [])] if version}
+    return {"code_version": own, "code_versions": readable}

@@ -1,4 +1,4 @@
-"""The gate before a deploy: the runs that the new version of an agent's code would leave behind, and what nobody takes."""
+"""The deploy gate: the runs that a new version of an agent's code would leave behind, and those that no worker claims."""
 
 from __future__ import annotations
 
@@ -6,37 +6,49 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ledger import clock
-from ledger.errors import PayloadInvalid, Problem
-from reviewqueue.api import responses
 from reviewqueue.api.authentication import caller_of
-from reviewqueue.api.pagination import query_of
+from reviewqueue.api.openapi.operations import BOTH, Operation, describe
+from reviewqueue.api.query_parameters import invalid_query, query_of, text_parameter
+from reviewqueue.api.responses.runs import StrandedRuns, StrandedRunsResponse
 from reviewqueue.api.scoped_querysets import runs_of
 from reviewqueue.api.views.base import ApiView
 from runs.deploy_gate import left_behind
 from runs.unclaimed_continuations import unclaimed_by_version
 
+CODE_VERSION = text_parameter("code_version", "Version of the agent's code that you are about to deploy.")
+ACCEPTS = text_parameter("accepts", "Older versions whose checkpoints it can read, separated by commas.")
+AGENT = text_parameter("agent", "Slug of an agent.")
+QUERY = (CODE_VERSION, ACCEPTS, AGENT)
+
 
 class Stranded(ApiView):
-    """What nobody would take any more."""
+    """Runs that no worker would continue."""
 
+    @describe(
+        Operation(
+            id="list_stranded",
+            summary="List what a deploy would leave behind",
+            description="Counts the open runs that no worker of this code version could continue, by the version of their "
+            "code. Use it as a gate before a deploy: continue if `runs` is 0, or accept what is listed. `unclaimed` has "
+            "the runs of any version that can continue now and that no worker claims.",
+            who=BOTH,
+            responses={200: StrandedRunsResponse},
+            query=QUERY,
+        )
+    )
     def get(self, request: Request) -> Response:
-        """Count it, by code version."""
-        query = query_of(request, "code_version", "accepts", "agent")
+        query = query_of(request, *QUERY)
         if "code_version" not in query:
-            message = "?code_version is missing: the version that is about to run"
-            raise PayloadInvalid(f"The query's {message[1:]}.", errors=[Problem("", message)])
+            raise invalid_query("code_version", "is missing: the version that you are about to deploy")
         accepts = [version.strip() for version in query.get("accepts", "").split(",") if version.strip()]
         runs = runs_of(caller_of(request))
         if "agent" in query:
             runs = runs.filter(agent__slug=query["agent"])
         unclaimed = unclaimed_by_version(runs, now=clock.now())
-        found = left_behind(runs, code_version=query["code_version"], accepts=set(accepts))
-        return Response(
-            {
-                "code_version": query["code_version"],
-                "accepts": accepts,
-                "runs": sum(one.runs for one in found),
-                "stranded": [responses.left_behind(one) for one in found],
-                "unclaimed": [responses.unclaimed_of(one) for one in unclaimed if one.runs],
-            }
+        found = StrandedRuns(
+            code_version=query["code_version"],
+            accepts=accepts,
+            stranded=left_behind(runs, code_version=query["code_version"], accepts=set(accepts)),
+            unclaimed=[version for version in unclaimed if version.runs],
         )
+        return Response(StrandedRunsResponse.serialize(found))

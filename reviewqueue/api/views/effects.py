@@ -1,4 +1,4 @@
-"""Effects: a worker says what it is about to do, and what became of it. The key is in the address."""
+"""Effects: a worker begins a call to the outside world, and reports its outcome. The key is in the path."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from rest_framework.response import Response
 
 from ledger.exact_json import ABSENT
 from reviewqueue import permissions
-from reviewqueue.api import responses
 from reviewqueue.api.authentication import worker_of
-from reviewqueue.api.serializers import run_serializers
-from reviewqueue.api.serializers.fields import read
+from reviewqueue.api.openapi import examples
+from reviewqueue.api.openapi.operations import AGENT, UNDER_LEASE, WITH_KEY, Operation, describe
+from reviewqueue.api.responses.continuations import BegunEffectResponse, EffectResponse
+from reviewqueue.api.serializers.fields import validated
+from reviewqueue.api.serializers.run_serializers import BeginEffectRequest, EffectOutcomeRequest, declared
 from reviewqueue.api.views.base import ApiView, body_of, check_key, lease_token, request_key
 from runs.use_cases import begin_effect
 
@@ -18,11 +20,46 @@ from runs.use_cases import begin_effect
 class OneEffect(ApiView):
     """One effect, by its key."""
 
+    @describe(
+        Operation(
+            id="begin_effect",
+            summary="Begin a call to the outside world",
+            description="With `perform: true` you must perform the call now and report its outcome; otherwise the response "
+            "has the recorded outcome. If the response was lost, a repeated call with the same Idempotency-Key gets it "
+            "again.",
+            who=AGENT,
+            request=BeginEffectRequest,
+            responses={201: BegunEffectResponse, 200: BegunEffectResponse},
+            refusals=(
+                *UNDER_LEASE,
+                *WITH_KEY,
+                "run_cancelled",
+                "run_paused",
+                "agent_halted",
+                "in_doubt",
+                "was_compensated",
+                "facts_unchecked",
+                "facts_changed",
+                "approval_lost",
+                "approval_required",
+                "effect_not_allowed",
+                "call_not_approved",
+                "permit_used",
+                "permit_expired",
+                "record_changed",
+                "name_disguised",
+                "not_ready",
+            ),
+            lease=True,
+            idempotency_key=True,
+            example=examples.EFFECT,
+            example_response=examples.BEGUN,
+        )
+    )
     def put(self, request: Request, run_id: str, key: str) -> Response:
-        """Intend it: perform it now, or take what is recorded."""
         agent, token = worker_of(request), lease_token(request)
         check_key(key)
-        asked = read(run_serializers.EffectShape, body_of(request))
+        asked = validated(BeginEffectRequest, body_of(request))
         outcome = begin_effect.begin_effect(
             agent=agent,
             run_id=run_id,
@@ -33,26 +70,38 @@ class OneEffect(ApiView):
             permit=asked["permit"],
             repeat=asked["repeat"],
             request_key=request_key(request),
-            declared=run_serializers.declared(asked),
+            declared=declared(asked),
             still_may_decide=permissions.still_may_decide,
         )
-        return Response(responses.begun(outcome), status=201 if outcome.new else 200)
+        return Response(BegunEffectResponse.serialize(outcome), status=201 if outcome.new else 200)
 
 
 class EffectOutcome(ApiView):
-    """What became of an effect."""
+    """The outcome of an effect."""
 
     def put(self, request: Request, run_id: str, key: str) -> Response:
-        """Refuse: servers decode `%2F`, so this was an effect whose key has a slash, and not the outcome of another."""
+        """Refuse an effect whose key ends with `/outcome`: servers decode `%2F`, so it is routed here."""
         worker_of(request)
         check_key(f"{key}/outcome")
         raise AssertionError
 
+    @describe(
+        Operation(
+            id="report_effect",
+            summary="Report the outcome of an effect",
+            description="The attempt token is enough; the lease may have ended. 202: the report contradicts the recorded "
+            "outcome, and the owner must resolve it.",
+            who=AGENT,
+            request=EffectOutcomeRequest,
+            responses={200: EffectResponse, 202: EffectResponse},
+            refusals=("not_found", "key_invalid"),
+            example=examples.OUTCOME,
+        )
+    )
     def post(self, request: Request, run_id: str, key: str) -> Response:
-        """Report it, by the attempt's token; the lease may be gone."""
         agent = worker_of(request)
         check_key(key)
-        sent = read(run_serializers.OutcomeShape, body_of(request))
+        sent = validated(EffectOutcomeRequest, body_of(request))
         reported = begin_effect.report_effect(
             agent=agent,
             run_id=run_id,
@@ -63,4 +112,4 @@ class EffectOutcome(ApiView):
             error=sent["error"] or "",
             retryable=sent["retryable"],
         )
-        return Response(responses.effect_row(reported.effect), status=202 if reported.contradiction else 200)
+        return Response(EffectResponse.serialize(reported.effect), status=202 if reported.contradiction else 200)

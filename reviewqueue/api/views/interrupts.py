@@ -1,4 +1,4 @@
-"""Interrupts: listed, polled, answered, claimed. Agents see their own without the answer; people see and decide."""
+"""Interrupts: listed, polled, decided, amended and withdrawn. An agent sees its own without the answer."""
 
 from __future__ import annotations
 
@@ -6,15 +6,35 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ledger import clock
-from ledger.errors import PayloadInvalid, Problem
 from reviewqueue import gateway
-from reviewqueue.api import responses
-from reviewqueue.api.authentication import caller_of, check_again, person_of, worker_of
-from reviewqueue.api.long_poll import look_until
-from reviewqueue.api.pagination import page, query_of, whole
+from reviewqueue.api.authentication import Caller, caller_of, check_again, person_of, worker_of
+from reviewqueue.api.long_poll import poll_until
+from reviewqueue.api.openapi import examples
+from reviewqueue.api.openapi.operations import AGENT as AGENT_KEY
+from reviewqueue.api.openapi.operations import BOTH, CLOSED, DECIDING, PERSON, Operation, describe
+from reviewqueue.api.pagination import PAGE, page
+from reviewqueue.api.query_parameters import choice_parameter, integer_parameter, query_of, text_parameter
+from reviewqueue.api.responses.interrupts import (
+    AmendedInterruptResponse,
+    InterruptDetail,
+    InterruptListResponse,
+    InterruptResponse,
+    ReceiptResponse,
+    WithdrawnInterrupt,
+    WithdrawnInterruptResponse,
+    view_of_person,
+)
 from reviewqueue.api.scoped_querysets import find_interrupt, interrupts_of
-from reviewqueue.api.serializers import reviewer_action_serializers, run_serializers
-from reviewqueue.api.serializers.fields import read
+from reviewqueue.api.serializers.fields import validated
+from reviewqueue.api.serializers.reviewer_action_serializers import (
+    AmendInterruptRequest,
+    DecisionRequest,
+    OptionalReasonRequest,
+    amendment,
+    answer,
+    seen,
+)
+from reviewqueue.api.serializers.run_serializers import MAX_POLL_SECONDS
 from reviewqueue.api.views.base import ApiView, body_of, request_key
 from runs import child_runs
 from runs.decisions import winner_of
@@ -23,38 +43,68 @@ from runs.states import InterruptStatus, Risk
 from runs.use_cases import amend_interrupt
 from runs.votes import tally
 
-#: What a list may be narrowed by, and the column that each names.
-FILTERS = {"queue": "queue__slug", "status": "status", "reason": "reason", "risk": "risk", "agent": "agent__slug"}
-WORDS = {"status": InterruptStatus.values, "risk": Risk.values}
+QUEUE = text_parameter("queue", "Slug of a queue.")
+STATUS = choice_parameter("status", "Status of the interrupts.", InterruptStatus.values)
+REASON = text_parameter("reason", "Reason code, as policies name it.")
+RISK = choice_parameter("risk", "Risk.", Risk.values)
+AGENT = text_parameter("agent", "Slug of an agent.")
+#: Filter -> its column.
+FILTERS = {QUEUE: "queue__slug", STATUS: "status", REASON: "reason", RISK: "risk", AGENT: "agent__slug"}
+WAIT = integer_parameter(
+    "wait",
+    "How long to wait until the status is no longer `waiting`, in seconds.",
+    default=0,
+    min_value=0,
+    max_value=MAX_POLL_SECONDS,
+)
 
 
 class Interrupts(ApiView):
-    """Every wait that the caller may see."""
+    """All interrupts that the caller may see."""
 
+    @describe(
+        Operation(
+            id="list_interrupts",
+            summary="List interrupts, newest first",
+            who=BOTH,
+            responses={200: InterruptListResponse},
+            query=(*FILTERS, *PAGE),
+        )
+    )
     def get(self, request: Request) -> Response:
-        """List them, newest first."""
-        query = query_of(request, *FILTERS, "limit", "next")
-        for name, words in WORDS.items():
-            if query.get(name, words[0]) not in words:
-                message = f"?{name} has to be one of: {', '.join(words)}"
-                raise PayloadInvalid(f"The query's {message[1:]}.", errors=[Problem("", message)])
+        query = query_of(request, *FILTERS, *PAGE)
+        STATUS.check(query)
+        RISK.check(query)
         rows = interrupts_of(caller_of(request)).select_related("queue", "run")
-        rows = rows.filter(**{column: query[name] for name, column in FILTERS.items() if name in query})
-        shown = rows.defer("message", "proposal", "evidence")
-        return Response(page(shown, query, name="interrupts", row=responses.interrupt_row))
+        columns = {column: query[known.name] for known, column in FILTERS.items() if known.name in query}
+        shown = rows.filter(**columns).defer("message", "proposal", "evidence")
+        return Response(InterruptListResponse.serialize(page(shown, query)))
 
 
 class OneInterrupt(ApiView):
-    """One wait."""
+    """One interrupt."""
 
+    @describe(
+        Operation(
+            id="read_interrupt",
+            summary="Get an interrupt, or wait for its answer",
+            description="With `wait`, responds when the status is no longer `waiting`. An agent's key learns that there "
+            "is an answer, never which: the answer comes with the claim.",
+            who=BOTH,
+            responses={200: InterruptResponse},
+            refusals=("not_found",),
+            query=(WAIT,),
+            returns_retry_after=True,
+            example_response=examples.INTERRUPT,
+        )
+    )
     def get(self, request: Request, interrupt_id: str) -> Response:
-        """Show it, at once or as soon as it leaves `waiting`."""
-        caller, query = caller_of(request), query_of(request, "wait")
-        seconds = whole(query, "wait", default=0, least=0, most=run_serializers.LONGEST_POLL)
+        caller, query = caller_of(request), query_of(request, WAIT)
+        seconds = WAIT.read(query)
         interrupt = find_interrupt(caller, interrupt_id)
         headers = {}
         if seconds and interrupt.status == InterruptStatus.WAITING:
-            polled = look_until(
+            polled = poll_until(
                 lambda: Interrupt.objects.values_list("status", flat=True).get(pk=interrupt.pk),
                 enough=lambda status: status != InterruptStatus.WAITING,
                 seconds=seconds,
@@ -63,66 +113,99 @@ class OneInterrupt(ApiView):
             )
             check_again(request)
             interrupt, headers = find_interrupt(caller, interrupt_id), polled.headers
-        winner = None if interrupt.status == InterruptStatus.WAITING else winner_of(interrupt)
-        so_far = tally(interrupt)
-        continuation = gateway.latest_continuation(interrupt)
-        resume = gateway.resume_word(interrupt.run, interrupt, continuation)
-        shown = responses.interrupt_whole(
-            interrupt,
-            facts=interrupt.facts.order_by("id"),
-            assignees=list(
-                interrupt.assignees.filter(released_at=None).order_by("id").values_list("person__username", flat=True)
-            ),
-            so_far=so_far,
-            parents=child_runs.ancestors(interrupt.run)[::-1],
-            duplicates=child_runs.asked_elsewhere(interrupt)
-            .filter(pk__in=interrupts_of(caller))
-            .select_related("run")[:20],
-            now=clock.now(),
-        )
-        if caller.person is None:
-            shown = responses.seen_by_agent(shown, resume=resume, continuation=continuation)
-        else:
-            shown = responses.seen_by_person(
-                shown, interrupt, caller.person, winner=winner, so_far=so_far, resume=resume
-            )
-        return Response(shown, headers=headers)
+        return Response(InterruptResponse.serialize(_detail_of(caller, interrupt)), headers=headers)
 
-    def patch(self, request: Request, interrupt_id: str) -> Response:
-        """Amend it while it waits: the version goes up, and an answer to what was shown before is stale."""
-        agent, body = worker_of(request), body_of(request)
-        amendment, version = reviewer_action_serializers.amendment(read(reviewer_action_serializers.AmendShape, body))
-        interrupt = amend_interrupt.amend_wait(
-            agent=agent, interrupt_id=interrupt_id, amendment=amendment, state_version=version
+    @describe(
+        Operation(
+            id="amend",
+            summary="Amend an open interrupt",
+            description="Members that are left out stay. The amendment raises `state_version`, so a decision on the earlier "
+            "version is refused as stale.",
+            who=AGENT_KEY,
+            request=AmendInterruptRequest,
+            responses={200: AmendedInterruptResponse},
+            refusals=("not_found", "stale_version", "policy_refuses", "no_decider", "schema_unsupported", *CLOSED),
         )
-        return Response(responses.interrupt_mark(interrupt) | {"content_digest": interrupt.content_digest})
+    )
+    def patch(self, request: Request, interrupt_id: str) -> Response:
+        agent, body = worker_of(request), body_of(request)
+        changes, version = amendment(validated(AmendInterruptRequest, body))
+        interrupt = amend_interrupt.amend_wait(
+            agent=agent, interrupt_id=interrupt_id, amendment=changes, state_version=version
+        )
+        return Response(AmendedInterruptResponse.serialize(interrupt))
+
+
+def _detail_of(caller: Caller, interrupt: Interrupt) -> InterruptDetail:
+    winner = None if interrupt.status == InterruptStatus.WAITING else winner_of(interrupt)
+    so_far = tally(interrupt)
+    continuation = gateway.latest_continuation(interrupt)
+    assigned = interrupt.assignees.filter(released_at=None).order_by("id")
+    duplicates = child_runs.asked_elsewhere(interrupt).filter(pk__in=interrupts_of(caller)).select_related("run")
+    person = caller.person
+    return InterruptDetail(
+        interrupt=interrupt,
+        facts=interrupt.facts.order_by("id"),
+        assignees=list(assigned.values_list("person__username", flat=True)),
+        so_far=so_far,
+        parents=child_runs.ancestors(interrupt.run)[::-1],
+        duplicates=duplicates[:20],
+        now=clock.now(),
+        resume=gateway.resume_word(interrupt.run, interrupt, continuation),
+        continuation=continuation,
+        person=None if person is None else view_of_person(person, interrupt, winner=winner, so_far=so_far),
+    )
 
 
 class Decisions(ApiView):
-    """The answers to a wait."""
+    """The decisions on an interrupt."""
 
+    @describe(
+        Operation(
+            id="decide",
+            summary="Decide an interrupt",
+            description="The resume gateway checks that the person may decide, that the deadline has not passed, and that "
+            "version and answer are valid. A repeated decision returns its first receipt.",
+            who=PERSON,
+            request=DecisionRequest,
+            responses={201: ReceiptResponse, 200: ReceiptResponse},
+            refusals=("not_found", *DECIDING),
+            idempotency_key=True,
+            example=examples.DECISION,
+            example_response=examples.RECEIPT,
+        )
+    )
     def post(self, request: Request, interrupt_id: str) -> Response:
-        """Answer it, through the gateway."""
         person, key = person_of(request), request_key(request)
-        sent = read(run_serializers.DecisionShape, body_of(request))
+        sent = validated(DecisionRequest, body_of(request))
         receipt = gateway.submit_decision(
             responder=person,
             interrupt_id=interrupt_id,
-            answer=reviewer_action_serializers.answer(sent),
-            seen=reviewer_action_serializers.seen(sent),
+            answer=answer(sent),
+            seen=seen(sent),
             door="api",
             request_key=key,
         )
-        return Response(responses.receipt(receipt), status=200 if receipt.replayed else 201)
+        return Response(ReceiptResponse.serialize(receipt), status=200 if receipt.replayed else 201)
 
 
 class Withdraw(ApiView):
-    """The end of a wait, by the agent that asked."""
+    """The withdrawal of an interrupt by its agent."""
 
+    @describe(
+        Operation(
+            id="withdraw",
+            summary="Withdraw an interrupt",
+            description="If no other interrupt of the run is open, the run continues with the cause `withdrawn`.",
+            who=AGENT_KEY,
+            request=OptionalReasonRequest,
+            responses={200: WithdrawnInterruptResponse},
+            refusals=("not_found", "policy_refuses", *CLOSED),
+        )
+    )
     def post(self, request: Request, interrupt_id: str) -> Response:
-        """Take the question back."""
         agent = worker_of(request)
-        reason = read(reviewer_action_serializers.ReasonShape, body_of(request))["reason"] or ""
+        reason = validated(OptionalReasonRequest, body_of(request))["reason"] or ""
         interrupt, continuation = amend_interrupt.withdraw_wait(agent=agent, interrupt_id=interrupt_id, reason=reason)
-        shown = {"continuation": None if continuation is None else continuation.public_id}
-        return Response(responses.interrupt_mark(interrupt) | shown)
+        withdrawn = WithdrawnInterrupt(interrupt=interrupt, continuation=continuation)
+        return Response(WithdrawnInterruptResponse.serialize(withdrawn))

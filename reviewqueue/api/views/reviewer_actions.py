@@ -1,4 +1,4 @@
-"""What people do around an answer: claim, release, assign, extend, undo, comment; and many answers in one call."""
+"""Reviewers' actions on an interrupt: claim, release, assign, extend, undo, comment; and several decisions in one call."""
 
 from __future__ import annotations
 
@@ -11,43 +11,93 @@ from rest_framework.response import Response
 
 from ledger.errors import PayloadInvalid, Problem, Refusal
 from reviewqueue import gateway, permissions, reviewer_actions
-from reviewqueue.api import problems, responses
+from reviewqueue.api import problems
 from reviewqueue.api.authentication import person_of
-from reviewqueue.api.pagination import page, query_of
-from reviewqueue.api.serializers import reviewer_action_serializers, run_serializers
-from reviewqueue.api.serializers.fields import read
+from reviewqueue.api.openapi.operations import CLOSED, PERSON, Operation, describe
+from reviewqueue.api.pagination import PAGE, page
+from reviewqueue.api.query_parameters import query_of
+from reviewqueue.api.responses.interrupts import (
+    Assignment,
+    AssignmentResponse,
+    BulkDecisionsResponse,
+    BulkResult,
+    CommentListResponse,
+    CommentResponse,
+    InterruptMarkResponse,
+    ReviewerClaimResponse,
+)
+from reviewqueue.api.serializers.fields import validated
+from reviewqueue.api.serializers.reviewer_action_serializers import (
+    AssignRequest,
+    BulkDecisionsRequest,
+    CommentRequest,
+    ExtendRequest,
+    answer,
+    seen,
+)
+from reviewqueue.api.serializers.run_serializers import EmptyRequest
 from reviewqueue.api.views.base import ApiView, body_of, request_key
 
 
 class Claim(ApiView):
-    """A reviewer's hold on a wait."""
+    """A reviewer's claim."""
 
+    @describe(
+        Operation(
+            id="claim",
+            summary="Claim an interrupt for a while, or renew the claim",
+            who=PERSON,
+            request=EmptyRequest,
+            responses={200: ReviewerClaimResponse},
+            refusals=("not_found", "self_review", "claimed_by_other", *CLOSED),
+        )
+    )
     def post(self, request: Request, interrupt_id: str) -> Response:
-        """Take it, or keep it for longer."""
         person = person_of(request)
-        read(run_serializers.NothingShape, body_of(request))
-        return Response(responses.claim_shown(reviewer_actions.claim(responder=person, interrupt_id=interrupt_id)))
+        validated(EmptyRequest, body_of(request))
+        interrupt = reviewer_actions.claim(responder=person, interrupt_id=interrupt_id)
+        return Response(ReviewerClaimResponse.serialize(interrupt))
 
 
 class Release(ApiView):
-    """The end of that hold."""
+    """The end of a reviewer's claim."""
 
+    @describe(
+        Operation(
+            id="release",
+            summary="Release an interrupt",
+            who=PERSON,
+            request=EmptyRequest,
+            responses={200: ReviewerClaimResponse},
+            refusals=("not_found", "claimed_by_other"),
+        )
+    )
     def post(self, request: Request, interrupt_id: str) -> Response:
-        """Let it go."""
         person = person_of(request)
-        read(run_serializers.NothingShape, body_of(request))
-        return Response(responses.claim_shown(reviewer_actions.release(responder=person, interrupt_id=interrupt_id)))
+        validated(EmptyRequest, body_of(request))
+        interrupt = reviewer_actions.release(responder=person, interrupt_id=interrupt_id)
+        return Response(ReviewerClaimResponse.serialize(interrupt))
 
 
 class Assign(ApiView):
-    """Who decides a wait."""
+    """The people who decide an interrupt."""
 
+    @describe(
+        Operation(
+            id="assign",
+            summary="Assign an interrupt to people",
+            description="For leads of the queue and operators. An empty list returns it to the queue.",
+            who=PERSON,
+            request=AssignRequest,
+            responses={200: AssignmentResponse},
+            refusals=("not_found", "no_decider", "policy_refuses", *CLOSED),
+        )
+    )
     def post(self, request: Request, interrupt_id: str) -> Response:
-        """Name them; nobody named gives it back to the queue."""
         person = person_of(request)
-        named = read(reviewer_action_serializers.AssignShape, body_of(request))["people"]
+        named = validated(AssignRequest, body_of(request))["people"]
         interrupt = reviewer_actions.assign(responder=person, interrupt_id=interrupt_id, people=_people(named))
-        return Response(responses.claim_shown(interrupt) | {"assignees": named})
+        return Response(AssignmentResponse.serialize(Assignment(interrupt=interrupt, assignees=named)))
 
 
 def _people(addresses: list[str]) -> list[AbstractUser]:
@@ -55,86 +105,133 @@ def _people(addresses: list[str]) -> list[AbstractUser]:
     known = {address: found[address] for address in addresses if address in found}
     for place, address in enumerate(addresses):
         if address not in known:
-            raise PayloadInvalid.at(f"/people/{place}", "is nobody here")
+            raise PayloadInvalid.at(f"/people/{place}", "is not a known user")
     return list(known.values())
 
 
 class Extend(ApiView):
-    """The time of a wait."""
+    """The deadline of an interrupt."""
 
-    def post(self, request: Request, interrupt_id: str) -> Response:
-        """Give it more."""
-        person = person_of(request)
-        by = read(reviewer_action_serializers.ExtendShape, body_of(request))["by"]
-        return Response(
-            responses.interrupt_mark(reviewer_actions.extend(responder=person, interrupt_id=interrupt_id, by=by))
+    @describe(
+        Operation(
+            id="extend",
+            summary="Extend the deadline of an interrupt",
+            description="For leads of the queue and operators, up to the longest deadline of the policy.",
+            who=PERSON,
+            request=ExtendRequest,
+            responses={200: InterruptMarkResponse},
+            refusals=("not_found", "policy_refuses", *CLOSED),
         )
+    )
+    def post(self, request: Request, interrupt_id: str) -> Response:
+        person = person_of(request)
+        by = validated(ExtendRequest, body_of(request))["by"]
+        interrupt = reviewer_actions.extend(responder=person, interrupt_id=interrupt_id, by=by)
+        return Response(InterruptMarkResponse.serialize(interrupt))
 
 
 class Undo(ApiView):
-    """One's own answer."""
+    """The undo of a decision."""
 
+    @describe(
+        Operation(
+            id="undo",
+            summary="Undo your decision",
+            description="Within the time that the policy allows, and before a worker has claimed the answer.",
+            who=PERSON,
+            request=EmptyRequest,
+            responses={200: InterruptMarkResponse},
+            refusals=("not_found", "undo_too_late"),
+        )
+    )
     def post(self, request: Request, interrupt_id: str) -> Response:
-        """Take it back, while nobody has it."""
         person = person_of(request)
-        read(run_serializers.NothingShape, body_of(request))
-        return Response(responses.interrupt_mark(reviewer_actions.undo(responder=person, interrupt_id=interrupt_id)))
+        validated(EmptyRequest, body_of(request))
+        interrupt = reviewer_actions.undo(responder=person, interrupt_id=interrupt_id)
+        return Response(InterruptMarkResponse.serialize(interrupt))
 
 
 class Comments(ApiView):
-    """What people say to each other about a wait; the agent never sees it."""
+    """The comments of reviewers. The agent never sees them."""
 
-    def get(self, request: Request, interrupt_id: str) -> Response:
-        """List it, newest first."""
-        query = query_of(request, "limit", "next")
-        interrupt = gateway.find_visible(person_of(request), interrupt_id)
-        return Response(
-            page(
-                interrupt.comments.select_related("person"), query, name="comments", row=responses.comment, sized="text"
-            )
+    @describe(
+        Operation(
+            id="list_comments",
+            summary="List the comments on an interrupt, newest first",
+            who=PERSON,
+            responses={200: CommentListResponse},
+            refusals=("not_found",),
+            query=PAGE,
         )
+    )
+    def get(self, request: Request, interrupt_id: str) -> Response:
+        query = query_of(request, *PAGE)
+        interrupt = gateway.find_visible(person_of(request), interrupt_id)
+        found = page(interrupt.comments.select_related("person"), query, sized="text")
+        return Response(CommentListResponse.serialize(found))
 
+    @describe(
+        Operation(
+            id="comment",
+            summary="Comment on an interrupt",
+            description="Other reviewers see the comment; the agent never does.",
+            who=PERSON,
+            request=CommentRequest,
+            responses={201: CommentResponse},
+            refusals=("not_found",),
+        )
+    )
     def post(self, request: Request, interrupt_id: str) -> Response:
-        """Say something."""
         person = person_of(request)
-        text = read(reviewer_action_serializers.CommentShape, body_of(request))["text"]
-        said = reviewer_actions.comment(responder=person, interrupt_id=interrupt_id, text=text)
-        return Response(responses.comment(said), status=201)
+        text = validated(CommentRequest, body_of(request))["text"]
+        comment = reviewer_actions.comment(responder=person, interrupt_id=interrupt_id, text=text)
+        return Response(CommentResponse.serialize(comment), status=201)
 
 
 class ManyDecisions(ApiView):
-    """Many answers in one call: each is judged by itself, and its own result is told (207)."""
+    """Decisions on several interrupts."""
 
+    @describe(
+        Operation(
+            id="decide_many",
+            summary="Decide several interrupts",
+            description="Each decision is judged by itself and has its own result. An id that is missing, repeated or not "
+            "visible to you refuses the whole call, and nothing is stored.",
+            who=PERSON,
+            request=BulkDecisionsRequest,
+            responses={207: BulkDecisionsResponse},
+            idempotency_key=True,
+        )
+    )
     def post(self, request: Request) -> Response:
-        """Answer them. An id that is missing, doubled or not to be seen refuses the whole call, and nothing is stored."""
         person, key = person_of(request), request_key(request)
-        sent = read(reviewer_action_serializers.ManyDecisionsShape, body_of(request))["decisions"]
-        _refuse_strangers(person, [decision["interrupt"] for decision in sent])
-        return Response({"decisions": [_one_of_many(person, decision, key) for decision in sent]}, status=207)
+        sent = validated(BulkDecisionsRequest, body_of(request))["decisions"]
+        _refuse_unknown(person, [decision["interrupt"] for decision in sent])
+        results = [_decide(person, decision, key) for decision in sent]
+        return Response(BulkDecisionsResponse.serialize(results), status=207)
 
 
-def _refuse_strangers(person: AbstractUser, ids: list[str]) -> None:
+def _refuse_unknown(person: AbstractUser, ids: list[str]) -> None:
     visible = permissions.visible_interrupts(person).filter(public_id__in=ids)
     known = set(visible.values_list("public_id", flat=True))
-    strange = [
+    unknown = [
         Problem(f"/decisions/{place}/interrupt", "is not found") for place, it in enumerate(ids) if it not in known
     ]
-    if strange:
-        raise PayloadInvalid("Some of these waits are not found; nothing was stored.", errors=strange)
+    if unknown:
+        raise PayloadInvalid("Some of these interrupts are not found; nothing was stored.", errors=unknown)
 
 
-def _one_of_many(person: AbstractUser, sent: dict[str, Any], key: str) -> dict[str, Any]:
+def _decide(person: AbstractUser, sent: dict[str, Any], key: str) -> BulkResult:
     try:
         receipt = gateway.submit_decision(
             responder=person,
             interrupt_id=sent["interrupt"],
-            answer=reviewer_action_serializers.answer(sent),
-            seen=reviewer_action_serializers.seen(sent),
+            answer=answer(sent),
+            seen=seen(sent),
             door="api",
             request_key=key,
         )
     except Refusal as refusal:
         problem = problems.body_of(refusal)
-        return {"interrupt": sent["interrupt"], "status": problem["status"], "problem": problem}
-    status = 200 if receipt.replayed else 201
-    return {"interrupt": sent["interrupt"], "status": status, "receipt": responses.receipt(receipt)}
+        return BulkResult(interrupt=sent["interrupt"], status=problem["status"], problem=problem)
+    return BulkResult(interrupt=sent["interrupt"], status=200 if receipt.replayed else 201, receipt=receipt)

@@ -1,9 +1,8 @@
-"""Run control and the kill switch: pause, resume, cancel, retag, restart, halt, lift; each with its reason."""
+"""Run control and the kill switch: pause, resume, cancel, restart, retag, halt and lift."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -11,107 +10,32 @@ from rest_framework.response import Response
 from ledger.actors import by_person
 from ledger.errors import NotFound
 from reviewqueue import permissions
-from reviewqueue.api import responses
 from reviewqueue.api.authentication import Caller, controller_of, person_of
+from reviewqueue.api.openapi.operations import CONTROLLER, PERSON, Operation, describe
+from reviewqueue.api.responses.runs import HaltResponse, HaltState, RetaggedRunResponse, RunControlResponse
 from reviewqueue.api.scoped_querysets import runs_of
-from reviewqueue.api.serializers import reviewer_action_serializers
-from reviewqueue.api.serializers.fields import read
+from reviewqueue.api.serializers.fields import validated
+from reviewqueue.api.serializers.reviewer_action_serializers import (
+    OptionalReasonRequest,
+    ReasonRequest,
+    RestartRunRequest,
+    RetagRunRequest,
+)
 from reviewqueue.api.views.base import ApiView, body_of
 from reviewqueue.operations import kill_switch
 from runs.models import Run
 from runs.use_cases import control_run
 
-
-class _Control(ApiView):
-    """One lever, for the people who may pull it and for the agent itself."""
-
-    verb: Callable[..., Run]
-
-    def post(self, request: Request, run_id: str) -> Response:
-        """Pull it."""
-        caller = controller_of(request)
-        reason = read(reviewer_action_serializers.ReasonShape, body_of(request))["reason"] or ""
-        check = _own_run(caller) if caller.person is None else permissions.control_check(caller.person)
-        run = type(self).verb(run_id=run_id, actor=caller.name, reason=reason, check=check)
-        return Response(responses.run_controlled(run))
+_TWICE = "A repeated call changes nothing."
 
 
-class Pause(_Control):
-    """Stop at the next safe point; at once where no worker is."""
-
-    verb = staticmethod(control_run.pause_run)
-
-
-class Resume(_Control):
-    """Take the pause back."""
-
-    verb = staticmethod(control_run.resume_run)
-
-
-class Cancel(_Control):
-    """End the run."""
-
-    verb = staticmethod(control_run.cancel_run)
-
-
-class Restart(ApiView):
-    """The second life of an ended run."""
-
-    def post(self, request: Request, run_id: str) -> Response:
-        """Revive it from a checkpoint, with its ledger."""
-        person = person_of(request)
-        sent = read(reviewer_action_serializers.RestartShape, body_of(request))
-        run = control_run.restart_run(
-            run_id=run_id,
-            person=person,
-            reason=sent["reason"],
-            check=permissions.restart_check(person),
-            checkpoint_number=sent["checkpoint"],
-            choices=sent["effects"],
-        )
-        return Response(responses.run_controlled(run))
-
-
-class Retag(ApiView):
-    """Another version of the code for a run that waits for one."""
-
-    def post(self, request: Request, run_id: str) -> Response:
-        """Give it to that version, and let go what kept it back for want of one."""
-        person = person_of(request)
-        sent = read(reviewer_action_serializers.RetagShape, body_of(request))
-        run = control_run.retag_run(
-            run_id=run_id,
-            actor=by_person(person),
-            code_version=sent["code_version"],
-            reason=sent["reason"],
-            check=permissions.retag_check(person),
-        )
-        return Response(responses.run_retagged(run))
-
-
-class Halt(ApiView):
-    """The kill switch of an agent, or of all."""
-
-    def post(self, request: Request, slug: str) -> Response:
-        """Pull it, wait until nobody is between the gate and its record, and tell what is under way."""
-        person = person_of(request)
-        reason = read(reviewer_action_serializers.NeedsReasonShape, body_of(request))["reason"]
-        halted = kill_switch.halt(person, slug=slug, reason=reason)
-        shown: list[Any] = [
-            {"run": effect.scope, "key": effect.key, "name": effect.name} for effect in halted.under_way
-        ]
-        return Response({"agents": halted.agents, "halted": True, "effects_under_way": shown})
-
-
-class Lift(ApiView):
-    """The end of a halt."""
-
-    def post(self, request: Request, slug: str) -> Response:
-        """Let the agents go on."""
-        person = person_of(request)
-        reason = read(reviewer_action_serializers.NeedsReasonShape, body_of(request))["reason"]
-        agents = kill_switch.lift(person, slug=slug, reason=reason)
-        return Response({"agents": agents, "halted": False, "effects_under_way": []})
+def _control(request: Request, run_id: str, change: Callable[..., Run]) -> Response:
+    """Change a run, for people who may control it and for the agent itself."""
+    caller = controller_of(request)
+    reason = validated(OptionalReasonRequest, body_of(request))["reason"] or ""
+    check = _own_run(caller) if caller.person is None else permissions.control_check(caller.person)
+    run = change(run_id=run_id, actor=caller.name, reason=reason, check=check)
+    return Response(RunControlResponse.serialize(run))
 
 
 def _own_run(caller: Caller) -> Callable[[Run], None]:
@@ -122,3 +46,157 @@ def _own_run(caller: Caller) -> Callable[[Run], None]:
             raise NotFound
 
     return check
+
+
+class Pause(ApiView):
+    """The pause of a run."""
+
+    @describe(
+        Operation(
+            id="pause_run",
+            summary="Pause a run at its next safe point",
+            description=_TWICE,
+            who=CONTROLLER,
+            request=OptionalReasonRequest,
+            responses={200: RunControlResponse},
+            refusals=("not_found", "run_finished", "run_cancelled", "self_review"),
+        )
+    )
+    def post(self, request: Request, run_id: str) -> Response:
+        return _control(request, run_id, control_run.pause_run)
+
+
+class Resume(ApiView):
+    """The end of a pause."""
+
+    @describe(
+        Operation(
+            id="resume_run",
+            summary="Resume a paused run",
+            description=_TWICE,
+            who=CONTROLLER,
+            request=OptionalReasonRequest,
+            responses={200: RunControlResponse},
+            refusals=("not_found", "run_finished", "run_cancelled", "self_review"),
+        )
+    )
+    def post(self, request: Request, run_id: str) -> Response:
+        return _control(request, run_id, control_run.resume_run)
+
+
+class Cancel(ApiView):
+    """The cancellation of a run."""
+
+    @describe(
+        Operation(
+            id="cancel_run",
+            summary="Cancel a run",
+            description=_TWICE,
+            who=CONTROLLER,
+            request=OptionalReasonRequest,
+            responses={200: RunControlResponse},
+            refusals=("not_found", "run_finished", "self_review"),
+        )
+    )
+    def post(self, request: Request, run_id: str) -> Response:
+        return _control(request, run_id, control_run.cancel_run)
+
+
+class Restart(ApiView):
+    """The restart of an ended run."""
+
+    @describe(
+        Operation(
+            id="restart_run",
+            summary="Restart an ended run with its effect ledger",
+            description="You must choose `keep` or `redo` for every failed or compensated effect.",
+            who=PERSON,
+            request=RestartRunRequest,
+            responses={200: RunControlResponse},
+            refusals=("not_found", "run_active", "run_finished", "agent_halted", "self_review", "snapshot_erased"),
+        )
+    )
+    def post(self, request: Request, run_id: str) -> Response:
+        person = person_of(request)
+        sent = validated(RestartRunRequest, body_of(request))
+        run = control_run.restart_run(
+            run_id=run_id,
+            person=person,
+            reason=sent["reason"],
+            check=permissions.restart_check(person),
+            checkpoint_number=sent["checkpoint"],
+            choices=sent["effects"],
+        )
+        return Response(RunControlResponse.serialize(run))
+
+
+class Retag(ApiView):
+    """The code version of a run."""
+
+    @describe(
+        Operation(
+            id="retag_run",
+            summary="Give a run to another version of its agent's code",
+            description="For owners of the agent and operators, while no worker holds a lease. Holds for want of a version "
+            "that can read the checkpoint are lifted.",
+            who=PERSON,
+            request=RetagRunRequest,
+            responses={200: RetaggedRunResponse},
+            refusals=("not_found", "already_claimed", "run_cancelled", "run_finished"),
+        )
+    )
+    def post(self, request: Request, run_id: str) -> Response:
+        person = person_of(request)
+        sent = validated(RetagRunRequest, body_of(request))
+        run = control_run.retag_run(
+            run_id=run_id,
+            actor=by_person(person),
+            code_version=sent["code_version"],
+            reason=sent["reason"],
+            check=permissions.retag_check(person),
+        )
+        return Response(RetaggedRunResponse.serialize(run))
+
+
+class Halt(ApiView):
+    """The kill switch of an agent, or of all agents."""
+
+    @describe(
+        Operation(
+            id="halt",
+            summary="Halt an agent, or `all` agents",
+            description="The kill switch: none of its runs starts, continues or begins an effect. The response lists the "
+            "effects in flight.",
+            who=PERSON,
+            request=ReasonRequest,
+            responses={200: HaltResponse},
+            refusals=("not_found",),
+        )
+    )
+    def post(self, request: Request, slug: str) -> Response:
+        person = person_of(request)
+        reason = validated(ReasonRequest, body_of(request))["reason"]
+        halted = kill_switch.halt(person, slug=slug, reason=reason)
+        state = HaltState(agents=halted.agents, halted=True, effects_under_way=halted.under_way)
+        return Response(HaltResponse.serialize(state))
+
+
+class Lift(ApiView):
+    """The end of a halt."""
+
+    @describe(
+        Operation(
+            id="lift",
+            summary="Lift a halt",
+            description="For operators.",
+            who=PERSON,
+            request=ReasonRequest,
+            responses={200: HaltResponse},
+            refusals=("not_found",),
+        )
+    )
+    def post(self, request: Request, slug: str) -> Response:
+        person = person_of(request)
+        reason = validated(ReasonRequest, body_of(request))["reason"]
+        agents = kill_switch.lift(person, slug=slug, reason=reason)
+        return Response(HaltResponse.serialize(HaltState(agents=agents, halted=False)))

@@ -1,6 +1,8 @@
-"""Runs: started, asked, read; their boundaries; how a worker holds one, hands it back and ends it."""
+"""Runs: started, asked and read; their checkpoints and interrupts; the lease of a worker, and the end of a run."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -10,32 +12,90 @@ from ledger.digests import digest
 from ledger.errors import NotFound
 from ledger.exact_json import ABSENT
 from reviewqueue import permissions
-from reviewqueue.api import responses
 from reviewqueue.api.authentication import caller_of, worker_of
-from reviewqueue.api.pagination import page, query_of
+from reviewqueue.api.openapi import examples
+from reviewqueue.api.openapi.operations import (
+    AGENT,
+    ASKING,
+    BOTH,
+    UNDER_LEASE,
+    WITH_KEY,
+    WITH_PARENT,
+    Operation,
+    describe,
+)
+from reviewqueue.api.pagination import PAGE, Page, page
+from reviewqueue.api.query_parameters import choice_parameter, query_of, text_parameter
+from reviewqueue.api.responses.continuations import EffectListResponse
+from reviewqueue.api.responses.interrupts import Asked, AskResponse, InterruptListResponse, SuspendResponse
+from reviewqueue.api.responses.runs import (
+    CheckpointDetail,
+    CheckpointResponse,
+    CommittedCheckpointResponse,
+    Heartbeat,
+    HeartbeatResponse,
+    JudgedFactsResponse,
+    RunDetail,
+    RunDetailResponse,
+    RunListResponse,
+    RunStatusResponse,
+    StartedRunResponse,
+    TimelineResponse,
+    redact_event,
+)
 from reviewqueue.api.scoped_querysets import find_run, interrupts_of, runs_of
-from reviewqueue.api.serializers import interrupt_serializers, run_serializers
-from reviewqueue.api.serializers.fields import read
+from reviewqueue.api.serializers.fields import validated
+from reviewqueue.api.serializers.interrupt_serializers import asked_facts, asked_wait
+from reviewqueue.api.serializers.run_serializers import (
+    AskRequest,
+    CommitCheckpointRequest,
+    CompleteRunRequest,
+    FailRunRequest,
+    HeartbeatRequest,
+    ReleaseLeaseRequest,
+    ReportFactsRequest,
+    StartRunRequest,
+    SuspendRequest,
+    person_named,
+    snapshot,
+)
 from reviewqueue.api.views.base import ApiView, body_of, lease_token, with_key
 from runs.checkpoint_files import find_sent
 from runs.continuations import open_continuation
 from runs.errors import SnapshotErased
 from runs.interrupt_requests import AskedWait
 from runs.models import Progress
+from runs.states import RunStatus
 from runs.unclaimed_continuations import find_unclaimed
 from runs.use_cases import commit_checkpoint, reconcile_facts, release_lease, start_run, suspend
 from runs.use_cases.suspend import PendingEffect
 
+STATUS = choice_parameter("status", "Status of the runs.", RunStatus.values)
+KEY = text_parameter("key", "Your key of a run.")
+
 
 class Asks(ApiView):
-    """The short way: a run with one interrupt and no lease."""
+    """A run and its only interrupt, without a lease."""
 
+    @describe(
+        Operation(
+            id="ask",
+            summary="Ask people with one call",
+            description="Starts a run with one interrupt and no lease. Poll the interrupt, then claim its `continuation`.",
+            who=AGENT,
+            request=AskRequest,
+            responses={201: AskResponse, 200: AskResponse},
+            refusals=("agent_halted", *WITH_PARENT, *ASKING),
+            idempotency_key=True,
+            example=examples.ASK,
+            example_response=examples.ASKED,
+        )
+    )
     def post(self, request: Request) -> Response:
-        """Ask."""
         agent, body = worker_of(request), with_key(request, body_of(request))
-        asked = read(run_serializers.AskShape, body)
+        asked = validated(AskRequest, body)
         state = None if asked["state"] is ABSENT else asked["state"]
-        wait = interrupt_serializers.asked_wait(_only_the_wait(body), asked)
+        wait = asked_wait(_interrupt_of(body), asked)
         started, interrupt = start_run.ask(
             agent=agent,
             request=_run_request(body, asked, wait),
@@ -43,57 +103,86 @@ class Asks(ApiView):
             state=state,
             check_assignees=permissions.check_assignees,
         )
-        shown = {"interrupt": responses.interrupt_mark(interrupt), "run": responses.run_standing(started.run)}
-        return Response(shown | {"url": responses.url_of(interrupt)}, status=201 if started.created else 200)
+        shown = AskResponse.serialize(Asked(interrupt=interrupt, run=started.run))
+        return Response(shown, status=201 if started.created else 200)
 
 
 class Runs(ApiView):
-    """Every run that the caller may see; a new one."""
+    """All runs that the caller may see."""
 
+    @describe(
+        Operation(
+            id="list_runs",
+            summary="List runs, newest first",
+            who=BOTH,
+            responses={200: RunListResponse},
+            query=(STATUS, KEY, *PAGE),
+        )
+    )
     def get(self, request: Request) -> Response:
-        """List them, newest first."""
-        query = query_of(request, "status", "key", "limit", "next")
+        query = query_of(request, STATUS, KEY, *PAGE)
         rows = runs_of(caller_of(request)).select_related("agent", "initiator", "parent")
         rows = rows.filter(**{name: query[name] for name in ("status", "key") if name in query})
-        return Response(page(rows, query, name="runs", row=responses.run_row, sized="metadata"))
+        return Response(RunListResponse.serialize(page(rows, query, sized="metadata")))
 
+    @describe(
+        Operation(
+            id="start_run",
+            summary="Start a run",
+            description="You get its first lease, unless `lease_seconds` is 0. A repeated call with the same key finds the "
+            "same run.",
+            who=AGENT,
+            request=StartRunRequest,
+            responses={201: StartedRunResponse, 200: StartedRunResponse},
+            refusals=("agent_halted", *WITH_PARENT, *WITH_KEY),
+            idempotency_key=True,
+            example=examples.RUN,
+            example_response=examples.STARTED,
+        )
+    )
     def post(self, request: Request) -> Response:
-        """Start one; the caller holds its first lease, unless it wants none."""
         agent, body = worker_of(request), with_key(request, body_of(request))
-        asked = read(run_serializers.RunShape, body)
+        asked = validated(StartRunRequest, body)
         wanted = _run_request(body, asked)
         started = start_run.start_run(agent=agent, request=wanted, lease_seconds=asked["lease_seconds"])
-        return Response(responses.started(started.run, started.lease), status=201 if started.created else 200)
+        return Response(StartedRunResponse.serialize(started), status=201 if started.created else 200)
 
 
-def _only_the_wait(body: dict[str, object]) -> dict[str, object]:
-    """Return the members of an ask that are its wait's, so that its digest is the one the wait would have elsewhere."""
+def _interrupt_of(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the members of an ask that belong to its interrupt, so that its digest is the one that a suspend gives."""
     return {name: value for name, value in body.items() if name not in {"state", "initiator", "parent", "code_version"}}
 
 
-def _run_request(body: object, asked: dict[str, object], wait: AskedWait | None = None) -> start_run.RunRequest:
-    initiator = run_serializers.person_named(asked["initiator"], at="/initiator")  # type: ignore[arg-type]
+def _run_request(body: Any, asked: dict[str, Any], wait: AskedWait | None = None) -> start_run.RunRequest:
     return start_run.RunRequest(
         key=str(asked["key"]),
         body_digest=digest(body),
-        title=str(asked["title"]),
-        initiator=initiator,
-        parent=str(asked["parent"] or ""),
-        code_version=str(asked["code_version"] or ""),
-        metadata=asked["metadata"] or {},  # type: ignore[arg-type]
-        **({} if wait else {"max_step_seconds": asked["max_step_seconds"]}),  # type: ignore[arg-type]
+        title=asked["title"],
+        initiator=person_named(asked["initiator"], at="/initiator"),
+        parent=asked["parent"] or "",
+        code_version=asked["code_version"] or "",
+        metadata=asked["metadata"] or {},
+        **({} if wait else {"max_step_seconds": asked["max_step_seconds"]}),
     )
 
 
 class OneRun(ApiView):
     """One run."""
 
+    @describe(
+        Operation(
+            id="read_run",
+            summary="Get a run, its status and what it waits for",
+            who=BOTH,
+            responses={200: RunDetailResponse},
+            refusals=("not_found",),
+        )
+    )
     def get(self, request: Request, run_id: str) -> Response:
-        """Show where it stands and why."""
         query_of(request)
         run = find_run(caller_of(request), run_id)
-        shown = responses.run_whole(
-            run,
+        detail = RunDetail(
+            run=run,
             continuation=open_continuation(run),
             unclaimed=find_unclaimed([run], now=clock.now()).get(run.pk) if run.ready_since is not None else None,
             holds=run.holds.filter(lifted_at=None).select_related("owner").order_by("id"),
@@ -101,54 +190,99 @@ class OneRun(ApiView):
             outcome=run.outcomes.filter(epoch=run.epoch).first(),
             file=find_sent(run, number=run.checkpoint_number),
         )
-        return Response(shown)
+        return Response(RunDetailResponse.serialize(detail))
 
 
 class Timeline(ApiView):
-    """What happened to a run, in order."""
+    """The timeline of a run."""
 
+    @describe(
+        Operation(
+            id="list_timeline",
+            summary="List the events of a run, oldest first",
+            who=BOTH,
+            responses={200: TimelineResponse},
+            refusals=("not_found",),
+            query=PAGE,
+        )
+    )
     def get(self, request: Request, run_id: str) -> Response:
-        """List its events."""
-        query = query_of(request, "limit", "next")
+        query = query_of(request, *PAGE)
         caller = caller_of(request)
-        row = responses.event_row if caller.person else responses.event_row_for_agent
-        return Response(page(find_run(caller, run_id).events.all(), query, name="events", row=row, by="seq"))
+        found = page(find_run(caller, run_id).events.all(), query, by="seq")
+        if caller.person is not None:
+            return Response(TimelineResponse.serialize(found))
+        redacted = Page(rows=[redact_event(event) for event in found.rows], next=found.next)
+        return Response(TimelineResponse.serialize(redacted))
 
 
 class RunEffects(ApiView):
     """The effect ledger of a run."""
 
+    @describe(
+        Operation(
+            id="list_effects",
+            summary="List the effects of a run, oldest first",
+            description="A page ends early, with a `next`, before its receipts exceed a million characters.",
+            who=BOTH,
+            responses={200: EffectListResponse},
+            refusals=("not_found",),
+            query=PAGE,
+        )
+    )
     def get(self, request: Request, run_id: str) -> Response:
-        """List the effects, in the order in which they were begun."""
-        query = query_of(request, "limit", "next")
+        query = query_of(request, *PAGE)
         rows = effect_queries.effects_of(find_run(caller_of(request), run_id).public_id)
-        return Response(page(rows, query, name="effects", row=responses.effect_row, by="id", sized="receipt"))
+        return Response(EffectListResponse.serialize(page(rows, query, by="id", sized="receipt")))
 
 
 class Checkpoints(ApiView):
-    """The boundaries of a run."""
+    """The checkpoints of a run."""
 
+    @describe(
+        Operation(
+            id="commit_checkpoint",
+            summary="Commit a checkpoint",
+            description="A repeated call is recognized by `after`. If `control` is `pause` or `cancel`, the run has stopped "
+            "here and the lease has ended.",
+            who=AGENT,
+            request=CommitCheckpointRequest,
+            responses={201: CommittedCheckpointResponse, 200: CommittedCheckpointResponse},
+            refusals=(*UNDER_LEASE, "stale_version"),
+            lease=True,
+            example=examples.CHECKPOINT,
+            example_response=examples.REACHED,
+        )
+    )
     def post(self, request: Request, run_id: str) -> Response:
-        """Commit the next one."""
         agent, token, body = worker_of(request), lease_token(request), body_of(request)
-        sent = read(run_serializers.CheckpointShape, body)
+        sent = validated(CommitCheckpointRequest, body)
         reached = commit_checkpoint.commit_checkpoint(
             agent=agent,
             run_id=run_id,
             token=token,
             after=sent["after"],
-            snapshot=run_serializers.snapshot(body, sent),
-            facts=interrupt_serializers.asked_facts(sent["facts"]),
+            snapshot=snapshot(body, sent),
+            facts=asked_facts(sent["facts"]),
         )
-        shown = responses.checkpoint_mark(reached.checkpoint) | responses.told(reached.told)
-        return Response(shown, status=201 if reached.created else 200)
+        return Response(CommittedCheckpointResponse.serialize(reached), status=201 if reached.created else 200)
 
 
 class OneCheckpoint(ApiView):
-    """One boundary."""
+    """One checkpoint."""
 
+    @describe(
+        Operation(
+            id="read_checkpoint",
+            summary="Get a checkpoint with its state and facts",
+            description="The state of an ended run is kept for a limited time; then the call is refused with "
+            "`snapshot_erased`, which has its digest.",
+            who=BOTH,
+            responses={200: CheckpointResponse},
+            refusals=("not_found", "snapshot_erased"),
+        )
+    )
     def get(self, request: Request, run_id: str, number: int) -> Response:
-        """Show it with its state and facts."""
         query_of(request)
         run = find_run(caller_of(request), run_id)
         checkpoint = run.checkpoints.select_related("file").filter(number=number).first()
@@ -157,102 +291,173 @@ class OneCheckpoint(ApiView):
         if checkpoint.erased_at is not None:
             raise SnapshotErased(digest=checkpoint.digest, erased_at=checkpoint.erased_at)
         facts = checkpoint.facts.filter(interrupt=None).order_by("id")
-        shown = responses.checkpoint_whole(checkpoint) | {"created_at": responses.moment(checkpoint.created_at)}
-        return Response(shown | {"facts": [responses.fact_shown(fact) for fact in facts]})
+        return Response(CheckpointResponse.serialize(CheckpointDetail(checkpoint=checkpoint, facts=facts)))
 
 
 class RunInterrupts(ApiView):
-    """The waits of a run."""
+    """The interrupts of a run."""
 
+    @describe(
+        Operation(
+            id="list_interrupts_of_run",
+            summary="List the interrupts of a run, newest first",
+            who=BOTH,
+            responses={200: InterruptListResponse},
+            refusals=("not_found",),
+            query=PAGE,
+        )
+    )
     def get(self, request: Request, run_id: str) -> Response:
-        """List those that the caller may see, newest first."""
-        query = query_of(request, "limit", "next")
+        query = query_of(request, *PAGE)
         caller = caller_of(request)
-        waits = interrupts_of(caller).filter(run=find_run(caller, run_id)).select_related("queue", "run")
-        return Response(page(waits, query, name="interrupts", row=responses.interrupt_row))
+        rows = interrupts_of(caller).filter(run=find_run(caller, run_id)).select_related("queue", "run")
+        return Response(InterruptListResponse.serialize(page(rows, query)))
 
+    @describe(
+        Operation(
+            id="suspend",
+            summary="Suspend a run until people answer",
+            description="Commits a checkpoint, creates interrupts and ends the lease in one transaction. If a worker with "
+            "a live lease repeats the call with the same keys after the answers, it keeps the lease and gets them in "
+            "`answers`.",
+            who=AGENT,
+            request=SuspendRequest,
+            responses={201: SuspendResponse, 200: SuspendResponse},
+            refusals=(*UNDER_LEASE, "run_cancelled", "stale_version", "in_doubt", *ASKING),
+            lease=True,
+            example=examples.SUSPEND,
+            example_response=examples.SUSPENDED,
+        )
+    )
     def post(self, request: Request, run_id: str) -> Response:
-        """Suspend: a checkpoint, a wait, and the end of the lease, in one."""
         agent, token, body = worker_of(request), lease_token(request), body_of(request)
-        asked = read(run_serializers.SuspendShape, body)
-        outcome = suspend.suspend(
+        asked = validated(SuspendRequest, body)
+        suspended = suspend.suspend(
             agent=agent,
             run_id=run_id,
             token=token,
             after=asked["after"],
-            snapshot=run_serializers.snapshot(body, asked["checkpoint"]),
-            facts=interrupt_serializers.asked_facts(asked["checkpoint"]["facts"]),
-            waits=[
-                interrupt_serializers.asked_wait(*pair)
-                for pair in zip(body["interrupts"], asked["interrupts"], strict=True)
-            ],
+            snapshot=snapshot(body, asked["checkpoint"]),
+            facts=asked_facts(asked["checkpoint"]["facts"]),
+            waits=[asked_wait(*pair) for pair in zip(body["interrupts"], asked["interrupts"], strict=True)],
             pending=[PendingEffect(**it) for it in asked["pending"] or []],
             resume_when=asked["resume_when"],
             check_assignees=permissions.check_assignees,
         )
-        return Response(responses.suspended(outcome), status=201 if outcome.created else 200)
+        return Response(SuspendResponse.serialize(suspended), status=201 if suspended.created else 200)
 
 
 class ReportedFacts(ApiView):
-    """The facts that a worker checks itself."""
+    """The facts that a worker checks."""
 
+    @describe(
+        Operation(
+            id="report_facts",
+            summary="Report the facts that the worker checks",
+            description="After a claim, before the first effect.",
+            who=AGENT,
+            request=ReportFactsRequest,
+            responses={200: JudgedFactsResponse},
+            refusals=UNDER_LEASE,
+            lease=True,
+        )
+    )
     def post(self, request: Request, run_id: str) -> Response:
-        """Report them, before the first effect."""
         agent, token = worker_of(request), lease_token(request)
-        sent = read(run_serializers.ReportedFacts, body_of(request))
+        sent = validated(ReportFactsRequest, body_of(request))
         values = {fact["name"]: fact["value"] for fact in sent["facts"]}
         judged = reconcile_facts.report_facts(agent=agent, run_id=run_id, token=token, values=values)
-        return Response(
-            {"control": judged.control, "changed": [responses.changed_fact(fact) for fact in judged.changed]}
-        )
+        return Response(JudgedFactsResponse.serialize(judged))
 
 
 class Lease(ApiView):
     """The lease of a run."""
 
+    @describe(
+        Operation(
+            id="extend_lease",
+            summary="Send a heartbeat, which extends the lease",
+            who=AGENT,
+            request=HeartbeatRequest,
+            responses={200: HeartbeatResponse},
+            refusals=UNDER_LEASE,
+            lease=True,
+        )
+    )
     def post(self, request: Request, run_id: str) -> Response:
-        """Extend it: the worker is still there."""
         agent, token = worker_of(request), lease_token(request)
-        said = read(run_serializers.BeatShape, body_of(request))["progress"]
+        said = validated(HeartbeatRequest, body_of(request))["progress"]
         progress = None
         if said is not None:
             progress = commit_checkpoint.SaidProgress(**said | {"spent": said["spent"] or ""})
         lease, told = commit_checkpoint.beat(agent=agent, run_id=run_id, token=token, progress=progress)
-        return Response({"expires_at": responses.moment(lease.expires_at)} | responses.told(told))
+        return Response(HeartbeatResponse.serialize(Heartbeat(expires_at=lease.expires_at, told=told)))
 
 
 class LeaseRelease(ApiView):
     """The end of a lease, by its holder."""
 
+    @describe(
+        Operation(
+            id="hand_back",
+            summary="Release the lease of a run",
+            description="`retry`: another worker can continue at once. `incompatible` or `unknown_checkpoint`: this code "
+            "cannot read the checkpoint; the answers stay, and the run is not offered to this version again. Other versions "
+            "can claim it at once; after three versions the run gets a hold (`stranded`) until one that can read the "
+            "checkpoint claims it.",
+            who=AGENT,
+            request=ReleaseLeaseRequest,
+            responses={200: RunStatusResponse},
+            refusals=UNDER_LEASE,
+            lease=True,
+        )
+    )
     def post(self, request: Request, run_id: str) -> Response:
-        """Hand the run back."""
         agent, token = worker_of(request), lease_token(request)
-        sent = read(run_serializers.HandBackShape, body_of(request))
+        sent = validated(ReleaseLeaseRequest, body_of(request))
         detail = sent["detail"] or ""
         run = release_lease.hand_back(agent=agent, run_id=run_id, token=token, reason=sent["reason"], detail=detail)
-        return Response(responses.run_standing(run))
+        return Response(RunStatusResponse.serialize(run))
 
 
 class Complete(ApiView):
-    """The good end of a run."""
+    """The completion of a run."""
 
-    def post(self, request: Request, run_id: str) -> Response:
-        """End it as done."""
-        agent, token = worker_of(request), lease_token(request)
-        result = read(run_serializers.CompleteShape, body_of(request))["result"]
-        result = None if result is ABSENT else result
-        return Response(
-            responses.run_standing(start_run.complete_run(agent=agent, run_id=run_id, token=token, result=result))
+    @describe(
+        Operation(
+            id="complete_run",
+            summary="Complete a run",
+            who=AGENT,
+            request=CompleteRunRequest,
+            responses={200: RunStatusResponse},
+            refusals=(*UNDER_LEASE, "run_cancelled", "open_interrupts", "in_doubt"),
+            lease=True,
         )
+    )
+    def post(self, request: Request, run_id: str) -> Response:
+        agent, token = worker_of(request), lease_token(request)
+        result = validated(CompleteRunRequest, body_of(request))["result"]
+        result = None if result is ABSENT else result
+        run = start_run.complete_run(agent=agent, run_id=run_id, token=token, result=result)
+        return Response(RunStatusResponse.serialize(run))
 
 
 class Fail(ApiView):
-    """The bad end of a run, by its own worker."""
+    """The failure of a run, reported by its worker."""
 
-    def post(self, request: Request, run_id: str) -> Response:
-        """End it as failed."""
-        agent, token = worker_of(request), lease_token(request)
-        error = read(run_serializers.FailShape, body_of(request))["error"]
-        return Response(
-            responses.run_standing(start_run.fail_run(agent=agent, run_id=run_id, token=token, error=error))
+    @describe(
+        Operation(
+            id="fail_run",
+            summary="Fail a run",
+            who=AGENT,
+            request=FailRunRequest,
+            responses={200: RunStatusResponse},
+            refusals=(*UNDER_LEASE, "run_cancelled", "open_interrupts"),
+            lease=True,
         )
+    )
+    def post(self, request: Request, run_id: str) -> Response:
+        agent, token = worker_of(request), lease_token(request)
+        error = validated(FailRunRequest, body_of(request))["error"]
+        run = start_run.fail_run(agent=agent, run_id=run_id, token=token, error=error)
+        return Response(RunStatusResponse.serialize(run))

@@ -1,4 +1,4 @@
-"""The OpenAPI document of this very API, for programs; people read it at `/api/docs/`."""
+"""The OpenAPI document of this API. People read it at `/api/docs/`."""
 
 from __future__ import annotations
 
@@ -7,21 +7,30 @@ from drf_spectacular.renderers import OpenApiYamlRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ledger.errors import PayloadInvalid, Problem
 from reviewqueue.api.openapi.document import document
-from reviewqueue.api.pagination import query_of
+from reviewqueue.api.openapi.operations import BOTH, Operation, describe
+from reviewqueue.api.query_parameters import choice_parameter, query_of
+from reviewqueue.api.responses.base import Type
 from reviewqueue.api.views.base import ApiView
+
+FORMAT = choice_parameter("format", "Format of the document.", ["json", "yaml"], default="json")
+_DOCUMENT = Type(lambda resolve: {"type": "object", "required": ["openapi", "paths"], "additionalProperties": True})
 
 
 class Schema(ApiView):
     """The document."""
 
+    @describe(
+        Operation(
+            id="read_schema",
+            summary="This document",
+            who=BOTH,
+            responses={200: _DOCUMENT},
+            query=(FORMAT,),
+            other_media_types={"application/yaml": _DOCUMENT},
+        )
+    )
     def get(self, request: Request) -> Response | HttpResponse:
-        """Hand it out."""
-        wanted = query_of(request, "format").get("format", "json")
-        if wanted == "yaml":
+        if FORMAT.check(query_of(request, FORMAT)) == "yaml":
             return HttpResponse(OpenApiYamlRenderer().render(document()), content_type="application/yaml")
-        if wanted != "json":
-            message = "?format has to be one of: json, yaml"
-            raise PayloadInvalid(f"The query's {message[1:]}.", errors=[Problem("", message)])
         return Response(document())

@@ -1,51 +1,78 @@
-"""Signals: business systems tell an agent's waits what happened outside."""
+"""Signals: events of business systems that answer an agent's interrupts."""
 
 from __future__ import annotations
+
+from datetime import datetime
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ledger import clock
-from ledger.errors import PayloadInvalid, Problem
 from ledger.exact_json import ABSENT
-from reviewqueue.api import responses
 from reviewqueue.api.authentication import signaller_of
-from reviewqueue.api.pagination import page, query_of
-from reviewqueue.api.serializers import interrupt_serializers
-from reviewqueue.api.serializers.fields import read
+from reviewqueue.api.openapi.operations import SIGNALLER, WITH_KEY, Operation, describe
+from reviewqueue.api.pagination import PAGE, Page, page
+from reviewqueue.api.query_parameters import choice_parameter, query_of, text_parameter
+from reviewqueue.api.responses.interrupts import SIGNAL_STATUSES, SignalListResponse, SignalResponse, SignalState
+from reviewqueue.api.serializers.fields import validated
+from reviewqueue.api.serializers.interrupt_serializers import SignalRequest
 from reviewqueue.api.views.base import ApiView, body_of
 from runs import external_signals
 from runs.models import Signal
 
-STATUSES = ("kept", "used", "dead")
+STATUS = choice_parameter("status", "Status of the signals.", SIGNAL_STATUSES)
+CORRELATION = text_parameter("correlation", "Correlation id of the signals.")
 
 
 class Signals(ApiView):
     """The signals of an agent."""
 
+    @describe(
+        Operation(
+            id="list_signals",
+            summary="List the agent's signals, newest first",
+            description="`dead`: no interrupt waited for the signal in its time, or its body was not valid.",
+            who=SIGNALLER,
+            responses={200: SignalListResponse},
+            query=(STATUS, CORRELATION, *PAGE),
+        )
+    )
     def get(self, request: Request) -> Response:
-        """List them, newest first; the dead ones are those that nobody took in their time."""
         agent = signaller_of(request)
-        query = query_of(request, "status", "correlation", "limit", "next")
+        query = query_of(request, STATUS, CORRELATION, *PAGE)
         now = clock.now()
         rows = Signal.objects.filter(agent=agent).select_related("used_by")
-        if query.get("status", "kept") not in STATUSES:
-            message = f"?status has to be one of: {', '.join(STATUSES)}"
-            raise PayloadInvalid(f"The query's {message[1:]}.", errors=[Problem("", message)])
-        if "status" in query:
-            rows = rows.filter(external_signals.standing_so(query["status"], now=now))
+        if status := STATUS.check(query):
+            rows = rows.filter(external_signals.standing_so(status, now=now))
         if "correlation" in query:
             rows = rows.filter(correlation=query["correlation"])
-        return Response(page(rows, query, name="signals", row=lambda it: responses.signal(it, now=now)))
+        found = page(rows, query)
+        states = Page(rows=[_state_of(signal, now=now) for signal in found.rows], next=found.next)
+        return Response(SignalListResponse.serialize(states))
 
+    @describe(
+        Operation(
+            id="send_signal",
+            summary="Send a signal",
+            description="It answers the interrupt with its correlation id, or is kept for a later one. A second request "
+            "with the same id finds the first signal. The key can have this scope alone.",
+            who=SIGNALLER,
+            request=SignalRequest,
+            responses={201: SignalResponse, 200: SignalResponse},
+            refusals=(*WITH_KEY, "input_invalid"),
+        )
+    )
     def post(self, request: Request) -> Response:
-        """Take one: it wakes the wait of its correlation, or is kept for it."""
         agent = signaller_of(request)
-        sent = read(interrupt_serializers.SignalShape, body_of(request))
+        sent = validated(SignalRequest, body_of(request))
         body = None if sent["body"] is ABSENT else sent["body"]
         told = external_signals.Told(
             sender_id=sent["id"], correlation=sent["correlation"], type=sent["type"], body=body
         )
         received = external_signals.receive_signal(agent=agent, told=told)
-        shown = responses.signal(received.signal, now=clock.now())
+        shown = SignalResponse.serialize(_state_of(received.signal, now=clock.now()))
         return Response(shown, status=201 if received.created else 200)
+
+
+def _state_of(signal: Signal, *, now: datetime) -> SignalState:
+    return SignalState(signal=signal, status=external_signals.signal_status(signal, now=now))

@@ -1,40 +1,64 @@
-"""The replay aid of a run: steps recorded by name, read by whoever goes on."""
+"""Recorded steps of a run: a worker that continues replays them instead of doing them again."""
 
 from __future__ import annotations
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from reviewqueue.api import responses
 from reviewqueue.api.authentication import caller_of, worker_of
-from reviewqueue.api.pagination import page, query_of
+from reviewqueue.api.openapi.operations import AGENT, BOTH, UNDER_LEASE, Operation, describe
+from reviewqueue.api.pagination import PAGE, page
+from reviewqueue.api.query_parameters import query_of
+from reviewqueue.api.responses.runs import RecordedStepResponse, StepListResponse, StepPage
 from reviewqueue.api.scoped_querysets import find_run
-from reviewqueue.api.serializers import run_serializers
-from reviewqueue.api.serializers.fields import read
+from reviewqueue.api.serializers.fields import validated
+from reviewqueue.api.serializers.run_serializers import RecordStepRequest
 from reviewqueue.api.views.base import ApiView, body_of, check_key, lease_token
 from runs.use_cases import record_step
 
 
 class RunSteps(ApiView):
-    """The steps behind the last checkpoint."""
+    """The steps after the last checkpoint."""
 
+    @describe(
+        Operation(
+            id="list_steps",
+            summary="List the steps recorded after the last checkpoint",
+            description="In their order, at most 1,000 on all pages. A worker that continues need not do them again. A "
+            "page ends early, with a `next`, before its results exceed a million characters.",
+            who=BOTH,
+            responses={200: StepListResponse},
+            refusals=("not_found",),
+            query=PAGE,
+        )
+    )
     def get(self, request: Request, run_id: str) -> Response:
-        """List them in their order."""
-        query = query_of(request, "limit", "next")
+        query = query_of(request, *PAGE)
         run = find_run(caller_of(request), run_id)
-        rows = record_step.steps_since(run)
-        shown = page(rows, query, name="steps", row=responses.step_whole, by="place", sized="result")
-        return Response({"after": run.checkpoint_number} | shown)
+        found = page(record_step.steps_since(run), query, by="place", sized="result")
+        return Response(StepListResponse.serialize(StepPage(after=run.checkpoint_number, page=found)))
 
 
 class OneStep(ApiView):
     """One step, by its name."""
 
+    @describe(
+        Operation(
+            id="record_step",
+            summary="Record a step, or get its recorded result",
+            description="Helps replays. The n-th step of a lease after a checkpoint is compared with the n-th recorded "
+            "there. With the same name, the recorded `result` is returned, whatever was sent; another name is refused "
+            "with `step_mismatch`. After 1,000 steps a checkpoint must be committed first.",
+            who=AGENT,
+            request=RecordStepRequest,
+            responses={201: RecordedStepResponse, 200: RecordedStepResponse},
+            refusals=(*UNDER_LEASE, "step_mismatch", "key_invalid"),
+            lease=True,
+        )
+    )
     def put(self, request: Request, run_id: str, name: str) -> Response:
-        """Record it, or take what is recorded."""
         agent, token = worker_of(request), lease_token(request)
         check_key(name)
-        sent = read(run_serializers.StepShape, body_of(request))
+        sent = validated(RecordStepRequest, body_of(request))
         found = record_step.record_step(agent=agent, run_id=run_id, token=token, name=name, result=sent["result"])
-        shown = responses.step_whole(found.step) | {"replayed": found.replayed} | responses.told(found.told)
-        return Response(shown, status=200 if found.replayed else 201)
+        return Response(RecordedStepResponse.serialize(found), status=200 if found.replayed else 201)

@@ -1,4 +1,4 @@
-"""Webhooks of an agent: its endpoints, the log of what was sent to them, and the feed that they announce from."""
+"""Webhooks: an agent's endpoints, the log of deliveries, and the event feed."""
 
 from __future__ import annotations
 
@@ -9,34 +9,73 @@ from rest_framework.response import Response
 from ledger import clock
 from ledger.actors import by_agent
 from reviewqueue.api.authentication import worker_of
-from reviewqueue.api.pagination import DEFAULT_LIMIT, MOST, page, query_of, whole
-from reviewqueue.api.serializers import run_serializers, webhook_serializers
-from reviewqueue.api.serializers.fields import read
+from reviewqueue.api.openapi.operations import AGENT, WITH_KEY, Operation, describe
+from reviewqueue.api.pagination import LIMIT, PAGE, Page, page
+from reviewqueue.api.query_parameters import choice_parameter, integer_parameter, query_of, text_parameter
+from reviewqueue.api.responses.webhooks import (
+    CreatedWebhookResponse,
+    DeletedWebhookResponse,
+    DeliveryListResponse,
+    DeliveryResponse,
+    EndpointState,
+    FeedPage,
+    FeedResponse,
+    WebhookListResponse,
+    feed_entry,
+)
+from reviewqueue.api.serializers.fields import validated
+from reviewqueue.api.serializers.run_serializers import EmptyRequest
+from reviewqueue.api.serializers.webhook_serializers import RegisterWebhookRequest, endpoint_request
 from reviewqueue.api.views.base import ApiView, body_of, with_key
 from reviewqueue.webhooks import deliveries, endpoints
-from reviewqueue.webhooks.models import Delivery
+from reviewqueue.webhooks.models import Delivery, DeliveryStatus
 from runs import event_feed
 from runs.models import Agent
 
 LARGEST_SEQUENCE = 10**11 - 1
 
+WEBHOOK = text_parameter("webhook", "Id of an endpoint.")
+STATUS = choice_parameter("status", "Status of the deliveries.", DeliveryStatus.values)
+AFTER = integer_parameter(
+    "after", "Sequence of the last event that you know.", default=0, min_value=0, largest=LARGEST_SEQUENCE
+)
+
 
 class Webhooks(ApiView):
-    """The endpoints of the agent; a new one."""
+    """The endpoints of the agent."""
 
+    @describe(
+        Operation(
+            id="list_webhooks",
+            summary="List the agent's endpoints, newest first",
+            who=AGENT,
+            responses={200: WebhookListResponse},
+            query=PAGE,
+        )
+    )
     def get(self, request: Request) -> Response:
-        """List them, newest first; their secrets are not shown again."""
-        query = query_of(request, "limit", "next")
-        rows = endpoints.endpoints_of(worker_of(request))
-        return Response(page(rows, query, name="webhooks", row=webhook_serializers.endpoint))
+        query = query_of(request, *PAGE)
+        found = page(endpoints.endpoints_of(worker_of(request)), query)
+        states = Page(rows=[EndpointState(endpoint=row) for row in found.rows], next=found.next)
+        return Response(WebhookListResponse.serialize(states))
 
+    @describe(
+        Operation(
+            id="register_webhook",
+            summary="Register an endpoint",
+            description="Only this response has the endpoint's secret (docs/webhooks.md).",
+            who=AGENT,
+            request=RegisterWebhookRequest,
+            responses={201: CreatedWebhookResponse, 200: CreatedWebhookResponse},
+            refusals=WITH_KEY,
+            idempotency_key=True,
+        )
+    )
     def post(self, request: Request) -> Response:
-        """Register one. Its secret is in this reply and in no other."""
         agent, body = worker_of(request), with_key(request, body_of(request))
-        asked = read(webhook_serializers.WebhookShape, body)
-        wanted = webhook_serializers.endpoint_request(body, asked)
-        made = endpoints.register_endpoint(agent=agent, request=wanted)
-        shown = webhook_serializers.endpoint_with_secret(made.endpoint, secret=made.secret)
+        asked = validated(RegisterWebhookRequest, body)
+        made = endpoints.register_endpoint(agent=agent, request=endpoint_request(body, asked))
+        shown = CreatedWebhookResponse.serialize(EndpointState(endpoint=made.endpoint, secret=made.secret))
         return Response(shown, status=201 if made.created else 200)
 
 
@@ -45,70 +84,118 @@ class OneWebhook(ApiView):
 
     http_method_names = ["delete"]
 
+    @describe(
+        Operation(
+            id="delete_webhook",
+            summary="Delete an endpoint",
+            who=AGENT,
+            request=EmptyRequest,
+            responses={200: DeletedWebhookResponse},
+            refusals=("not_found",),
+        )
+    )
     def delete(self, request: Request, endpoint_id: str) -> Response:
-        """Take it away; nothing is sent to it any more."""
         agent = worker_of(request)
-        read(run_serializers.NothingShape, body_of(request))
+        validated(EmptyRequest, body_of(request))
         endpoints.delete_endpoint(agent=agent, endpoint_id=endpoint_id)
-        return Response({"id": endpoint_id, "deleted": True})
+        return Response(DeletedWebhookResponse.serialize(endpoint_id))
 
 
 class Rotate(ApiView):
     """The secret of an endpoint."""
 
-    def post(self, request: Request, endpoint_id: str) -> Response:
-        """Make a new one; those before it sign beside it for a day."""
-        agent = worker_of(request)
-        read(run_serializers.NothingShape, body_of(request))
-        made = endpoints.rotate_secret(agent=agent, endpoint_id=endpoint_id)
-        old_until = clock.now() + endpoints.OVERLAP
-        return Response(
-            webhook_serializers.endpoint_with_secret(made.endpoint, secret=made.secret, old_until=old_until)
+    @describe(
+        Operation(
+            id="rotate_webhook",
+            summary="Make a new secret for an endpoint",
+            description="Messages are also signed with the secrets before it for a day.",
+            who=AGENT,
+            request=EmptyRequest,
+            responses={200: CreatedWebhookResponse},
+            refusals=("not_found",),
         )
+    )
+    def post(self, request: Request, endpoint_id: str) -> Response:
+        agent = worker_of(request)
+        validated(EmptyRequest, body_of(request))
+        made = endpoints.rotate_secret(agent=agent, endpoint_id=endpoint_id)
+        state = EndpointState(
+            endpoint=made.endpoint, secret=made.secret, old_secrets_until=clock.now() + endpoints.OVERLAP
+        )
+        return Response(CreatedWebhookResponse.serialize(state))
 
 
 class Deliveries(ApiView):
-    """The log of what was sent to the agent's endpoints."""
+    """The log of messages to the agent's endpoints."""
 
+    @describe(
+        Operation(
+            id="list_deliveries",
+            summary="List deliveries, newest first",
+            who=AGENT,
+            responses={200: DeliveryListResponse},
+            query=(WEBHOOK, STATUS, *PAGE),
+        )
+    )
     def get(self, request: Request) -> Response:
-        """List it, newest first."""
-        query = query_of(request, "webhook", "status", "limit", "next")
-        rows, status = deliveries_of(worker_of(request)), webhook_serializers.known_status(query)
+        query = query_of(request, WEBHOOK, STATUS, *PAGE)
+        rows, status = deliveries_of(worker_of(request)), STATUS.check(query)
         rows = rows.filter(status=status) if status else rows
         rows = rows.filter(endpoint__public_id=query["webhook"]) if "webhook" in query else rows
-        return Response(page(rows, query, name="deliveries", row=webhook_serializers.delivery))
+        return Response(DeliveryListResponse.serialize(page(rows, query)))
 
 
 def deliveries_of(agent: Agent) -> QuerySet[Delivery]:
-    """Return the agent's messages with what their reply shows, those to deleted endpoints too."""
-    # By a list of endpoints, not by a join: that would read the log of everybody backwards, looking for the agent's own.
+    """Return the agent's messages with their related rows, also those to deleted endpoints."""
+    # By a list of endpoints, not by a join, which would read everybody's log backwards for the agent's own.
     own = list(agent.webhooks.values_list("pk", flat=True))
     rows = Delivery.objects.filter(endpoint__in=own).select_related("endpoint", "event__run")
     return rows.prefetch_related("attempts")
 
 
 class Redeliver(ApiView):
-    """One message once more."""
+    """Another delivery of a message."""
 
+    @describe(
+        Operation(
+            id="redeliver",
+            summary="Send a message again",
+            description="The message has the same id and body.",
+            who=AGENT,
+            request=EmptyRequest,
+            responses={200: DeliveryResponse},
+            refusals=("not_found", "not_ready"),
+        )
+    )
     def post(self, request: Request, delivery_id: str) -> Response:
-        """Send it now, with the same id and body."""
         agent = worker_of(request)
-        read(run_serializers.NothingShape, body_of(request))
+        validated(EmptyRequest, body_of(request))
         ordered = deliveries.order_again(agent=agent, delivery_id=delivery_id, by=by_agent(agent.slug))
-        return Response(webhook_serializers.delivery(deliveries_of(agent).get(pk=ordered.pk)))
+        return Response(DeliveryResponse.serialize(deliveries_of(agent).get(pk=ordered.pk)))
 
 
 class Events(ApiView):
-    """The feed of the agent: every event of its runs, in one order, without gaps."""
+    """The event feed of the agent."""
 
+    @describe(
+        Operation(
+            id="read_feed",
+            summary="List every event of the agent's runs, oldest first, without gaps",
+            who=AGENT,
+            responses={200: FeedResponse},
+            query=(AFTER, LIMIT),
+        )
+    )
     def get(self, request: Request) -> Response:
-        """List what comes after a number, oldest first; `next` is where to go on."""
-        query = query_of(request, "after", "limit")
+        query = query_of(request, AFTER, LIMIT)
         agent = worker_of(request)
-        after = whole(query, "after", default=0, least=0, most=LARGEST_SEQUENCE)
-        limit = whole(query, "limit", default=DEFAULT_LIMIT, least=1, most=MOST)
+        after, limit = AFTER.read(query), LIMIT.read(query)
         found = list(event_feed.events_after(agent_id=agent.pk, after=after)[: limit + 1])
         shown = found[:limit]
-        last = shown[-1].announced_seq if shown else after
-        events = [webhook_serializers.feed_event(event) for event in shown]
-        return Response({"events": events, "next": last, "more": len(found) > limit})
+        last = shown[-1].announced_seq if shown else None
+        feed = FeedPage(
+            events=[feed_entry(event) for event in shown],
+            next=after if last is None else last,
+            more=len(found) > limit,
+        )
+        return Response(FeedResponse.serialize(feed))

@@ -1,14 +1,14 @@
-"""What each plot of the measures says: the finding as its title, the picture, and the same figures as a table.
+"""Captions of the insights' charts: the finding as title, the chart, and the same figures as a table.
 
-Called by the page of the measures. Sentences are exact and without praise: nothing is rounded up, and a share is told with
-how many it is of.
+Findings are exact: nothing is rounded up, and a percentage comes with its numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import Any
 
 from django.utils.safestring import SafeString
 
@@ -16,10 +16,20 @@ from reviewqueue.pages.code_labels import queue_title
 from reviewqueue.pages.insights import svg_charts
 from reviewqueue.queries.insights import Insights
 from reviewqueue.queries.insights.quantiles import Quantiles
+from reviewqueue.queries.insights.tables import (
+    DECIDING_BY_RISK,
+    REFUSED_BY_CODE,
+    SPARED_BY_PERIOD,
+    WAITING_BY_AGE,
+    WAITING_BY_QUEUE,
+    Column,
+    Row,
+    Table,
+)
 from reviewqueue.text.times import MONTHS, in_words
 from runs.states import FINAL, Risk, RunStatus
 
-AGE_WORDS = {
+AGE_LABELS = {
     "under_1h": ("<1 h", "1 h"),
     "1h_to_4h": ("1–4 h", "4 h"),
     "4h_to_8h": ("4–8 h", "8 h"),
@@ -27,25 +37,25 @@ AGE_WORDS = {
     "1d_to_3d": ("1–3 d", "3 days"),
     "over_3d": (">3 d", ""),
 }
-WHY_REFUSED = {
-    "already_decided": "because somebody was first",
+REFUSAL_REASONS = {
+    "already_decided": "because another decision came first",
     "already_voted": "because the same person had voted",
-    "stale_version": "because the question had changed",
-    "input_invalid": "because of their form",
-    "expired": "because they came too late",
-    "withdrawn": "because the agent had taken the question back",
-    "superseded": "because another answer had made them needless",
+    "stale_version": "because the request had changed",
+    "input_invalid": "because the answer was not valid",
+    "expired": "because the deadline had passed",
+    "withdrawn": "because the agent had withdrawn the request",
+    "superseded": "because another answer was enough",
     "cancelled": "because the run was ending",
-    "self_review": "because their giver had started the run",
-    "claimed_by_other": "because somebody else held the claim",
-    "not_permitted": "because their giver had not the right",
+    "self_review": "because the reviewer had started the run",
+    "claimed_by_other": "because another reviewer had claimed the request",
+    "not_permitted": "because the reviewer had no permission",
 }
 SPANS_SHOWN = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """One figure of the page; without a picture there is nothing to draw, and the finding says so."""
+    """One chart of the page. Without figures there is no picture, and the finding says so."""
 
     finding: str
     about: str
@@ -55,77 +65,82 @@ class Plot:
 
 
 def all_plots(found: Insights) -> list[Plot]:
-    """Return the plots in their order on the page."""
+    """Return the charts in their order on the page."""
     return [ages(found), queues(found), deciding(found), refusals(found), resumed(found), spared(found)]
 
 
 def ages(found: Insights) -> Plot:
-    """Return how old the open waits are."""
+    """Return the chart of the open requests by age."""
     bands, number = found.waiting.bands, found.waiting.ages.number
     soon = sum(ending for _, ending in bands.values())
-    parts = [svg_charts.Part(label=AGE_WORDS[name][0], first=bands[name][0], second=bands[name][1]) for name in bands]
+    parts = [svg_charts.Part(label=AGE_LABELS[name][0], first=bands[name][0], second=bands[name][1]) for name in bands]
     return _plot(
         finding=_age_finding(bands, number),
-        about="waits by age, now",
-        head=["Age", "Waits", "End within 2 h"],
-        rows=[[part.label, f"{part.first}", f"{part.second}"] for part in parts],
-        shapes=svg_charts.columns(parts, axis="age of the wait", legend=f"ends within 2 h: {soon}") if number else None,
+        about="open requests by age, now",
+        head=WAITING_BY_AGE.headings,
+        rows=_rows(WAITING_BY_AGE, found, labels={name: label for name, (label, _) in AGE_LABELS.items()}),
+        shapes=svg_charts.columns(parts, axis="age of the request", legend=f"ends within 2 h: {soon}")
+        if number
+        else None,
     )
 
 
 def _age_finding(bands: dict[str, tuple[int, int]], number: int) -> str:
     if not number:
-        return "Nothing waits"
-    waits = "The one open wait is" if number == 1 else f"Most of the {number} open waits are"
+        return "No open requests"
+    waits = "The one open request is" if number == 1 else f"Most of the {number} open requests are"
     so_far = 0
     for name, (count, _) in bands.items():
         so_far += count
-        if so_far * 2 > number and AGE_WORDS[name][1]:
-            return f"{waits} younger than {AGE_WORDS[name][1]}"
+        if so_far * 2 > number and AGE_LABELS[name][1]:
+            return f"{waits} younger than {AGE_LABELS[name][1]}"
     if bands["over_3d"][0] * 2 > number:
         return f"{waits} older than 3 days"
-    return f"Half of the {number} open waits are older than 3 days"
+    return f"Half of the {number} open requests are older than 3 days"
 
 
 def queues(found: Insights) -> Plot:
-    """Return how old the open waits of each queue are, the slowest first."""
+    """Return the chart of the ages of open requests by queue, oldest first."""
     by_age = sorted(
         found.waiting.queues.items(), key=lambda entry: (entry[1].p50 or timedelta(), entry[0]), reverse=True
     )
-    finding = "No queue has an open wait"
+    finding = "No queue has open requests"
     if by_age:
         slug, oldest = by_age[0]
-        finding = f"In {queue_title(slug)} half of the open waits are older than {_words(oldest.p50)}"
+        finding = f"In {queue_title(slug)} half of the open requests are older than {_duration_text(oldest.p50)}"
         if oldest.number == 1:
-            finding = f"The one open wait of {queue_title(slug)} is {_words(oldest.p50)} old"
+            finding = f"The one open request in {queue_title(slug)} is {_duration_text(oldest.p50)} old"
     shown = by_age[:SPANS_SHOWN]
     more = f", the {SPANS_SHOWN} with the oldest of {len(by_age)} queues" if len(by_age) > SPANS_SHOWN else ""
     return _plot(
         finding=finding,
-        about=f"age of open waits by queue, now{more}",
-        head=["Queue", "Open", "10 %", "Median", "90 %", "Oldest"],
-        rows=[[queue_title(slug), f"{lengths.number}", *_row(lengths, longest=True)] for slug, lengths in by_age],
+        about=f"age of open requests by queue, now{more}",
+        head=WAITING_BY_QUEUE.headings,
+        rows=[
+            [queue_title(slug), *_cells(WAITING_BY_QUEUE, Row(parts=(slug,), values=lengths))]
+            for slug, lengths in by_age
+        ],
         shapes=_spans([(queue_title(slug), lengths) for slug, lengths in shown], at_end="90 % under {}"),
     )
 
 
 def deciding(found: Insights) -> Plot:
-    """Return how long people took, by risk."""
+    """Return the chart of the time to decide, by risk."""
     risks = found.deciding.risks
-    told = next((risk for risk in (Risk.HIGH, Risk.MEDIUM, Risk.LOW) if risks[risk].number), None)
-    finding = "Nobody decided anything in this time"
-    if told is not None:
-        kind = f"{told}-risk waits"
-        finding = f"Half of the {kind} are decided in {_words(risks[told].p50)}"
-        if risks[told].number == 1:
-            finding = f"The one decided {told}-risk wait took {_words(risks[told].p50)}"
+    shown = next((risk for risk in (Risk.HIGH, Risk.MEDIUM, Risk.LOW) if risks[risk].number), None)
+    finding = "No decisions in this period"
+    if shown is not None:
+        kind = f"{shown}-risk requests"
+        finding = f"Half of the {kind} are decided in {_duration_text(risks[shown].p50)}"
+        if risks[shown].number == 1:
+            finding = f"The one decided {shown}-risk request took {_duration_text(risks[shown].p50)}"
     lines = [(risk.capitalize(), risks[risk]) for risk in (Risk.HIGH, Risk.MEDIUM, Risk.LOW) if risks[risk].number]
     return _plot(
         finding=finding,
-        about=f"time from asked to decided, by risk, {_period(found)}, {found.deciding.lengths.number} decisions",
-        head=["Risk", "Decided", "10 %", "Median", "90 %", "Longest"],
+        about=f"time from request to decision, by risk, {_period(found)}, {found.deciding.lengths.number} decisions",
+        head=DECIDING_BY_RISK.headings,
         rows=[
-            [risk.capitalize(), f"{risks[risk].number}", *_row(risks[risk], longest=True)]
+            [risk.capitalize(), *_cells(DECIDING_BY_RISK, Row(parts=(risk,), values=risks[risk]))]
             for risk in (Risk.HIGH, Risk.MEDIUM, Risk.LOW)
         ],
         shapes=_spans(lines, at_end="90 % within {}"),
@@ -133,35 +148,37 @@ def deciding(found: Insights) -> Plot:
 
 
 def refusals(found: Insights) -> Plot:
-    """Return the refused answers by code."""
+    """Return the chart of refused decisions by code."""
     refused = found.refused
-    finding = f"None of {refused.submitted} answers was refused" if refused.submitted else "Nobody answered anything"
+    finding = (
+        f"None of {refused.submitted} decisions was refused" if refused.submitted else "No decisions were submitted"
+    )
     if refused.total:
         most = next(iter(refused.codes))[1]
-        why = WHY_REFUSED.get(most, f"as {most}")
+        why = REFUSAL_REASONS.get(most, f"as {most}")
         were = "was" if refused.total == 1 else "were"
         often = "" if len(refused.codes) == 1 else "most often "
-        finding = f"{refused.total} of {refused.submitted} answers {were} refused, {often}{why}"
+        finding = f"{refused.total} of {refused.submitted} decisions {were} refused, {often}{why}"
     by_code: dict[str, int] = {}
     for (_, code), count in refused.codes.items():
         by_code[code] = by_code.get(code, 0) + count
     return _plot(
         finding=finding,
         about=f"by refusal code, {_period(found)}; none changed a run",
-        head=["Code", "Recorded as", "Refused"],
-        rows=[[code, status, f"{count}"] for (status, code), count in refused.codes.items()],
-        shapes=svg_charts.rows(list(by_code.items()), axis="refused answers") if refused.total else None,
+        head=REFUSED_BY_CODE.headings,
+        rows=_rows(REFUSED_BY_CODE, found),
+        shapes=svg_charts.rows(list(by_code.items()), axis="refused decisions") if refused.total else None,
     )
 
 
 def resumed(found: Insights) -> Plot:
-    """Return how many of the runs that got their answer came through."""
+    """Return the chart of the resumed runs that completed."""
     runs = found.resumed
     ended = runs.number(*FINAL)
     completed = runs.number(RunStatus.COMPLETED)
-    finding = "No run that got its answer has ended"
+    finding = "No resumed run has ended"
     if ended:
-        finding = f"{percent(completed, ended)} of resumed runs came through: {completed} of {ended} that ended"
+        finding = f"{percent(completed, ended)} of resumed runs completed: {completed} of {ended} that ended"
     others = [
         f"{count} {word}"
         for word in (RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.EXPIRED)
@@ -187,7 +204,7 @@ def resumed(found: Insights) -> Plot:
 
 
 def spared(found: Insights) -> Plot:
-    """Return how much work checkpoints and ledger spared."""
+    """Return the chart of the work that checkpoints and the effect ledger saved."""
     kept, redone, skipped = found.spared.totals()
     finding = "No run was resumed from a checkpoint"
     if kept + redone:
@@ -201,15 +218,15 @@ def spared(found: Insights) -> Plot:
     return _plot(
         finding=finding,
         about=f"steps after a resume, by {_cut(found)}; {_times(skipped, 'effect')} not done again",
-        head=[_cut(found).capitalize(), "Steps kept", "Steps done again", "Effects not done again"],
-        rows=[[_label(cut, found), f"{k}", f"{r}", f"{s}"] for cut, (k, r, s) in parts],
+        head=[_cut(found).capitalize(), *SPARED_BY_PERIOD.headings],
+        rows=_rows(SPARED_BY_PERIOD, found, labels={cut: _label(cut, found) for cut, _ in parts}),
         shapes=svg_charts.stacks(shown, axis="steps after a resume", legend=("kept", "done again"))
         if kept + redone
         else None,
     )
 
 
-# --- words ------------------------------------------------------------------------------------------------------------
+# --- texts ------------------------------------------------------------------------------------------------------------
 
 
 def percent(part: int, whole: int) -> str:
@@ -221,8 +238,8 @@ def percent(part: int, whole: int) -> str:
 def _plot(
     *, finding: str, about: str, head: list[str], rows: list[list[str]], shapes: svg_charts.Shapes | None
 ) -> Plot:
-    told = "; ".join(", ".join(f"{name} {value}" for name, value in zip(head, row, strict=True)) for row in rows[:8])
-    picture = None if shapes is None else svg_charts.drawing(shapes, label=f"{finding}. {told}")
+    figures = "; ".join(", ".join(f"{name} {value}" for name, value in zip(head, row, strict=True)) for row in rows[:8])
+    picture = None if shapes is None else svg_charts.drawing(shapes, label=f"{finding}. {figures}")
     return Plot(finding=finding, about=about, head=head, rows=rows, picture=picture)
 
 
@@ -242,12 +259,22 @@ def _spans(lines: Iterable[tuple[str, Quantiles]], *, at_end: str) -> svg_charts
     return svg_charts.spans(drawn, axis="bar: 10 % to 90 %; dot: median; logarithmic") if drawn else None
 
 
-def _row(lengths: Quantiles, *, longest: bool) -> list[str]:
-    shown = [lengths.p10, lengths.p50, lengths.p90, *([lengths.longest] if longest else [])]
-    return [_words(length) for length in shown]
+def _rows(table: Table, found: Insights, *, labels: Mapping[Any, str] | None = None) -> list[list[str]]:
+    """Return the rows of a table as the page shows them; ``labels``: what is shown instead of a part."""
+    named: Mapping[Any, str] = labels or {}
+    return [[*(named.get(part, f"{part}") for part in row.parts), *_cells(table, row)] for row in table.rows(found)]
 
 
-def _words(length: timedelta | None) -> str:
+def _cells(table: Table, row: Row) -> list[str]:
+    return [_cell(column, row.values) for column in table.columns if column.heading]
+
+
+def _cell(column: Column, values: Any) -> str:
+    value = column.read(values)
+    return f"{value}" if isinstance(value, int) else _duration_text(value)
+
+
+def _duration_text(length: timedelta | None) -> str:
     return "none" if length is None else in_words(length)
 
 

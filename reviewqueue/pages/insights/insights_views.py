@@ -1,7 +1,4 @@
-"""The page of the measures, and the same figures as CSV. Both are read-only, over what their reader may see.
-
-Called by ``urls``. What is counted is in ``reviewqueue.queries.insights``; here it is chosen, put into words and drawn.
-"""
+"""The insights page and its CSV download, over what their reader may see."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ DEFAULT_DAYS = 30
 
 @dataclass(frozen=True, kw_only=True)
 class Stat:
-    """One figure at the top: what it is, its value, and what puts it into proportion."""
+    """One figure at the top: its name, its value, and a text that puts it into proportion."""
 
     name: str
     value: str
@@ -41,7 +38,7 @@ class Stat:
 
 @require_safe
 def insights(request: PageRequest) -> HttpResponse:
-    """Show the measures of what the person may see."""
+    """Show the insights."""
     scope = _scope(request)
     found = read_insights(scope)
     seen_queues = Queue.objects.filter(pk__in=permissions.visible_interrupts(request.user).values("queue"))
@@ -67,7 +64,7 @@ def insights(request: PageRequest) -> HttpResponse:
 
 @require_safe
 def insights_csv(request: PageRequest) -> HttpResponse:
-    """Hand out the same figures as a sheet."""
+    """Download the same figures as CSV."""
     scope = _scope(request)
     named = f"insights-{scope.now:%Y-%m-%d}-{scope.days}-days.csv"
     headers = {"Content-Disposition": f'attachment; filename="{named}"'}
@@ -83,7 +80,7 @@ def _scope(request: PageRequest) -> Scope:
 
 
 def _asked(request: PageRequest, name: str) -> str:
-    """Return a slug of the query; a text that cannot be one would make PostgreSQL stumble and is no filter."""
+    """Return a slug of the query, or an empty text: PostgreSQL refuses some texts that are not slugs."""
     text = request.GET.get(name, "")[:60]
     return text if text.isascii() and text.replace("-", "").replace("_", "").isalnum() else ""
 
@@ -94,7 +91,7 @@ def _choices(rows: QuerySet[Any], asked: str) -> list[str]:
 
 
 def _about(scope: Scope, queue: str, agent: str) -> str:
-    """Return what is counted, in one line: "All your queues, 31 Oct to 29 Nov 2026, counted 14:20 CET"."""
+    """Return the scope in one line: "All your queues, 31 Oct to 29 Nov 2026, counted 14:20 CET"."""
     first, last = scope.since, scope.now.astimezone(scope.since.tzinfo)
     begins = f"{first.day} {MONTHS[first.month - 1]}" + (f" {first.year}" if first.year != last.year else "")
     counted = timezone.localtime(scope.now)
@@ -113,19 +110,19 @@ def _stats(found: Insights) -> list[Stat]:
         Stat(
             name="Open now",
             value=f"{waiting.number}",
-            beside=f"oldest {_length(waiting.longest)}" if waiting.number else "nothing waits",
+            beside=f"oldest {_length(waiting.longest)}" if waiting.number else "no open requests",
         ),
         Stat(
             name="Median time to decide",
             value=_length(deciding.lengths.p50),
-            beside=before if deciding.before.number else "nothing to compare with",
+            beside=before if deciding.before.number else "no decisions in the period before",
         ),
         Stat(
             name="Ended without a person",
             value=f"{expired}",
             beside=f"of {ended.total} closed; {ended.by_default} by a default, {ended.escalated} escalated first"
             if ended.total
-            else "nothing was closed",
+            else "none was closed",
         ),
         Stat(
             name="Resumed runs completed",
@@ -137,7 +134,7 @@ def _stats(found: Insights) -> list[Stat]:
             value=f"{found.spared.repeated}",
             beside=f"{unknown} {'outcome' if unknown == 1 else 'outcomes'} unknown, with an owner"
             if unknown
-            else "no outcome is unknown",
+            else "no unknown outcomes",
             is_bad=found.spared.repeated > 0,
         ),
     ]

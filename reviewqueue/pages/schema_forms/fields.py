@@ -8,17 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, Final
+from typing import Any
 
-
-class Absent(Enum):
-    """The value of what is not there; ``None`` is an answer."""
-
-    ABSENT = "absent"
-
-
-ABSENT: Final = Absent.ABSENT
+from ledger.exact_json import ABSENT as ABSENT
+from ledger.exact_json import Absent as Absent
 
 LINE, LINES, NUMBER, INTEGER, DATE, CHOICE, FIXED, JSON = (
     "line", "lines", "number", "integer", "date", "choice", "fixed", "json",

@@ -1,7 +1,6 @@
-"""The measures: how long waits wait, how answers fare, whether runs come through, what was spared, who carries the load.
+"""The insights: ages and ends of interrupts, times and refusals of decisions, outcomes of resumed runs, and workload.
 
-Queries only, over the waits and runs that the caller may see, which it passes in; the page, its CSV and the API ask the
-same. `waits`, `answers` and `runs` count one subject each, `scope` says over what.
+Queries over the interrupts and runs that the caller passes in. `tables` declares how the page, JSON and CSV show them.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from reviewqueue.queries.insights.scope import Scope
 
 @dataclass(frozen=True, kw_only=True)
 class Insights:
-    """Every measure of one scope, as of one moment."""
+    """All figures of one scope, counted at one time."""
 
     scope: Scope
     waiting: Waiting
     ended: Ended
     deciding: Deciding
     refused: Refused
-    load: list[Share]
+    load: list[Share] | None  # None: not for this reader
     resumed: Resumed
     spared: Spared
 
 
 def read_insights(scope: Scope) -> Insights:
-    """Return every measure."""
+    """Return all figures."""
     return Insights(
         scope=scope,
         waiting=count_waiting(scope),

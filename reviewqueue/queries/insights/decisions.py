@@ -1,6 +1,6 @@
-"""How answers fare: the time people take, the answers that were refused, and who carries the load.
+"""Figures of decisions: how long people take, which decisions were refused, and the workload of each reviewer.
 
-Each figure is one that plain SQL over the same rows gives; a test holds them to it.
+A test compares each figure with plain SQL over the same rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REFUSED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Deciding:
-    """How long people took, from when a wait was first asked to the answer that closed it; ``before``: a period ago."""
+    """Times from the first request to the decision that closed it; ``before``: in the period before."""
 
     lengths: Quantiles
     before: Quantiles
@@ -35,7 +35,7 @@ class Deciding:
 
 
 def count_deciding(scope: Scope) -> Deciding:
-    """Return the time to decide; an answer that was taken back later has been given all the same."""
+    """Return the time to decide, also of decisions that were undone or revoked later."""
     length = F("created_at") - F("interrupt__created_at")
     decided = _closing(scope).filter(created_at__gte=scope.since)
     before = _closing(scope).filter(
@@ -55,19 +55,19 @@ def _closing(scope: Scope) -> QuerySet[Decision]:
 
 @dataclass(frozen=True, kw_only=True)
 class Refused:
-    """Of all answers that people submitted, those that were refused, by (status, code), the most frequent first."""
+    """Refused decisions by (status, code), most frequent first, and the number of all that people submitted."""
 
     submitted: int
     codes: dict[tuple[str, str], int]
 
     @property
     def total(self) -> int:
-        """Return how many were refused."""
+        """Return the number of refused decisions."""
         return sum(self.codes.values())
 
 
 def count_refused(scope: Scope) -> Refused:
-    """Return the refused answers of the period. None of them changed a run."""
+    """Return the refused decisions of the period."""
     submitted = Decision.objects.filter(
         interrupt__in=scope.waits, by__isnull=False, created_at__gte=scope.since
     ).order_by()
@@ -78,7 +78,7 @@ def count_refused(scope: Scope) -> Refused:
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """What one person carried: decided in the period (of it of high risk, and revoked later), and claimed now."""
+    """The workload of one reviewer: decisions of the period (with high risk, revoked later), and claims held now."""
 
     address: str
     name: str
@@ -90,7 +90,7 @@ class Share:
 
 
 def count_load(scope: Scope) -> list[Share]:
-    """Return each person's share, the largest first."""
+    """Return the workload of each reviewer, the largest first."""
     decided = _closing(scope).filter(created_at__gte=scope.since)
     counts = decided.order_by().values("by__username", "by__first_name", "by__last_name")
     shares: dict[str, Any] = {

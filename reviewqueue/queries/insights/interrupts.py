@@ -1,6 +1,6 @@
-"""How long waits wait, and how those that closed came to their end.
+"""Figures of interrupts: the age of open ones, and how others were closed.
 
-Each figure is one that plain SQL over the same rows gives; a test holds them to it.
+A test compares each figure with plain SQL over the same rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from runs.models import Decision
 from runs.states import Cause, DecisionStatus, InterruptStatus
 
 ENDING_SOON = timedelta(hours=2)
-#: The bands of a wait's age: from the first to before the second; ``None`` has no end.
+#: Ranges of an interrupt's age: from the first, to less than the second; ``None``: without an end.
 AGES: dict[str, tuple[timedelta, timedelta | None]] = {
     "under_1h": (timedelta(0), timedelta(hours=1)),
     "1h_to_4h": (timedelta(hours=1), timedelta(hours=4)),
@@ -29,7 +29,7 @@ AGES: dict[str, tuple[timedelta, timedelta | None]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Waiting:
-    """The waits that are open now, by age (``waits``, and how many of them end soon) and by queue."""
+    """Open interrupts by age (number, and number of those that end soon) and by queue."""
 
     ages: Quantiles
     bands: dict[str, tuple[int, int]]
@@ -37,12 +37,12 @@ class Waiting:
 
 
 def count_waiting(scope: Scope) -> Waiting:
-    """Return how old the open waits are, from when each was first asked."""
+    """Return the ages of open interrupts, since each was first asked."""
     waiting, age = scope.waits.filter(status=InterruptStatus.WAITING), Value(scope.now) - F("created_at")
     soon = Q(deadline__lt=scope.now + ENDING_SOON)
     counts: dict[str, Count] = {}
     for name, (youngest, oldest) in AGES.items():
-        # A clock that was set back must not lose a wait: what seems to come from later is young.
+        # After the clock was set back, an interrupt can seem to come from the future: it counts as young.
         band = Q(created_at__lte=scope.now - youngest) if youngest else Q()
         band &= Q(created_at__gt=scope.now - oldest) if oldest else Q()
         counts |= {f"all_{name}": Count("pk", filter=band), f"soon_{name}": Count("pk", filter=band & soon)}
@@ -56,7 +56,7 @@ def count_waiting(scope: Scope) -> Waiting:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """The waits that were closed, by how; ``by_default`` of the expired ones went on with an answer of their policy."""
+    """Closed interrupts by status. ``by_default``: expired ones that were answered by the default of their policy."""
 
     statuses: dict[str, int]
     by_default: int
@@ -64,12 +64,12 @@ class Ended:
 
     @property
     def total(self) -> int:
-        """Return how many waits were closed."""
+        """Return the number of closed interrupts."""
         return sum(self.statuses.values())
 
 
 def count_ended(scope: Scope) -> Ended:
-    """Return how the waits that closed in the period came to their end."""
+    """Return how the interrupts that were closed in the period ended."""
     closed = scope.waits.exclude(status=InterruptStatus.WAITING).filter(closed_at__gte=scope.since)
     expired = closed.filter(status=InterruptStatus.EXPIRED)
     default = Decision.objects.filter(interrupt=OuterRef("pk"), cause=Cause.EXPIRY, status=DecisionStatus.ACCEPTED)

@@ -1,7 +1,6 @@
-"""Quantiles that both databases count alike: the value at a rank, never one in between.
+"""Discrete quantiles (SQL's `percentile_disc`), which both databases compute alike: a quantile is a value that occurred.
 
-A quantile is the smallest length that at least so many percent do not exceed (SQL's `percentile_disc`), found by numbering
-the rows, since SQLite has no such function. Called by the measures.
+They are found by numbering the rows, since SQLite has no such function.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ SHOWN = (10, 50, 90)
 
 @dataclass(frozen=True, kw_only=True)
 class Quantiles:
-    """How many lengths there are, and three of them and the longest; all ``None`` where there are none."""
+    """Number of measured times, three quantiles and the longest; ``None`` if nothing was measured."""
 
     number: int = 0
     p10: timedelta | None = None
@@ -29,17 +28,17 @@ class Quantiles:
 
 
 def quantiles_of(rows: QuerySet[Any], length: Combinable) -> Quantiles:
-    """Return the quantiles of one length over all rows."""
+    """Return the quantiles of a length of time over all rows."""
     return _read(_ranked(rows, length, by=None), by=None).get("", Quantiles())
 
 
 def quantiles_by(rows: QuerySet[Any], length: Combinable, *, by: str) -> dict[str, Quantiles]:
-    """Return the quantiles of one length for each value of the column ``by``."""
+    """Return the quantiles of a length of time for each value of the column ``by``."""
     return _read(_ranked(rows, length, by=by), by=by)
 
 
 def _ranked(rows: QuerySet[Any], length: Combinable, *, by: str | None) -> QuerySet[Any]:
-    """Keep of each group only the rows whose ranks are asked for: what is read does not grow with what is counted."""
+    """Keep only the rows at the ranks of the quantiles, so that the number of rows read does not grow."""
     group = [F(by)] if by else None
     many = F("many")
     wanted = Q(place=many)

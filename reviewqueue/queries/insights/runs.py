@@ -1,6 +1,6 @@
-"""Whether runs come through after an answer, and what checkpoints and the ledger spared them.
+"""Figures of resumed runs: their status now, and the work that checkpoints and the effect ledger saved.
 
-Each figure is one that plain SQL over the same rows gives; a test holds them to it.
+A test compares each figure with plain SQL over the same rows.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from reviewqueue.queries.insights.scope import Scope
 from runs.models import Checkpoint, Continuation
 from runs.states import Cause, ContinuationKind
 
-#: A continuation of these brings an answer to its run; the others only let it go on.
+#: Causes of continuations that bring an answer to their run.
 BRINGS_AN_ANSWER = (Cause.PERSON, Cause.EXPIRY)
 LOST_A_STEP = (Cause.LEASE_LOST, Cause.HANDED_BACK)
-#: Nothing was done before a start, and a restart does again what a person chose.
+#: Before a start nothing was done, and a restart repeats what a person chose.
 SPARES_NOTHING = (Cause.START, Cause.RESTART)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resumed:
-    """Runs that an answer was delivered to, by the day or week of the first one, and how they stand now."""
+    """Runs whose answer was delivered, by day or week of the first delivery, and their status now."""
 
     parts: dict[date, dict[str, int]]
 
     def number(self, *statuses: str) -> int:
-        """Return how many of all have one of these statuses; without any, how many there are."""
+        """Return the number of runs with one of these statuses, or of all runs without any."""
         return sum(
             number for part in self.parts.values() for status, number in part.items() if status in (statuses or part)
         )
 
 
 def count_resumed(scope: Scope) -> Resumed:
-    """Return what became of the runs whose answer a worker claimed in the period."""
+    """Return the status of the runs whose answer a worker claimed in the period."""
     delivered = Continuation.objects.filter(cause__in=BRINGS_AN_ANSWER, leased_at__gte=scope.since)
     first = delivered.filter(run=OuterRef("pk")).order_by().values("run").annotate(first=Min("leased_at"))
     resumed = scope.runs.filter(pk__in=delivered.values("run")).annotate(resumed_at=Subquery(first.values("first")))
@@ -49,26 +49,26 @@ def count_resumed(scope: Scope) -> Resumed:
 
 @dataclass(frozen=True, kw_only=True)
 class Spared:
-    """Work after a resume: steps that stood in the checkpoint, steps done again, effects not done again."""
+    """Work after a resume: (steps kept, steps done again, effects not done again) by day or week."""
 
     parts: dict[date, tuple[int, int, int]]
     unknown_now: int
     repeated: int
 
     def totals(self) -> tuple[int, int, int]:
-        """Return the three sums."""
+        """Return the three totals."""
         return tuple(sum(part[place] for part in self.parts.values()) for place in range(3))  # type: ignore[return-value]
 
 
 def count_spared(scope: Scope) -> Spared:
-    """Return what the checkpoints and the ledger spared, and whether anything was repeated.
+    """Return the work that checkpoints and the ledger saved, and the effects that happened twice.
 
-    A step counts as done again when a lost lease or a hand-back threw it away under way (one each), or when a worker that
-    was sent back to plan again commits it a second time.
+    A step counts as done again when a lost or released lease discarded it in progress (one each), or when a worker commits
+    it a second time after a replan.
     """
-    goes_on = Continuation.objects.filter(kind=ContinuationKind.RESUME)  # taking back spares nothing
+    goes_on = Continuation.objects.filter(kind=ContinuationKind.RESUME)  # a compensation saves nothing
     leased = goes_on.filter(run__in=scope.runs, leased_at__gte=scope.since)
-    reached = Q(acknowledged_at__isnull=False)  # a claim that came to no boundary spared nothing and did nothing again
+    reached = Q(acknowledged_at__isnull=False)  # a claim without a checkpoint saved and repeated nothing
     sums = {
         "kept": Sum("checkpoint__number", filter=reached & ~Q(cause__in=SPARES_NOTHING)),
         "lost": Count("pk", filter=reached & Q(cause__in=LOST_A_STEP)),
@@ -88,7 +88,7 @@ def count_spared(scope: Scope) -> Spared:
 
 
 def _planned_again(scope: Scope) -> dict[date, int]:
-    """Return how many steps were committed a second time after a changed fact, by when their worker claimed the run."""
+    """Return the number of steps committed a second time after a replan, by day or week of the claim."""
     replans = Continuation.objects.filter(cause=Cause.REPLAN, acknowledged_at__isnull=False, leased_at__gte=scope.since)
     lease = replans.filter(run=OuterRef("run"), fence=OuterRef("fence"))
     earlier = Checkpoint.objects.filter(
@@ -101,7 +101,7 @@ def _planned_again(scope: Scope) -> dict[date, int]:
 
 
 def _repeated(effects: QuerySet[Effect]) -> QuerySet[Effect]:
-    """Return the effects that two attempts say they did, though nobody ordered it and no receiver drops repeats."""
+    """Return effects that two attempts report as applied, without an order and without a receiver that drops repeats."""
     ordered = Order.objects.filter(effect=OuterRef("pk"))
     applied = Count("reports__attempt", filter=Q(reports__status=EffectStatus.APPLIED), distinct=True)
     return effects.filter(~Exists(ordered), repeat=Repeat.NEVER).annotate(applied=applied).filter(applied__gt=1)

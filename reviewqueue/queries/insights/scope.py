@@ -1,6 +1,6 @@
-"""What is counted: the waits and runs that somebody may see, over the last days.
+"""The scope of the insights: the interrupts and runs that a reader may see, over the last days.
 
-Days and weeks are those of UTC, so that two readers in two zones speak of one figure. Called by whoever asks for measures.
+Days and weeks are those of UTC, so that readers in two time zones see the same figures.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PERIODS = (7, 30, 90)
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """What is counted: rows somebody may see, and the days up to ``now``, today among them."""
+    """Interrupts and runs that the reader may see, and the number of days up to ``now``, including today."""
 
     waits: QuerySet[Interrupt]
     runs: QuerySet[Run]
@@ -28,17 +28,17 @@ class Scope:
 
     @property
     def since(self) -> datetime:
-        """Return the first moment of the first day."""
+        """Return the start of the first day."""
         today = self.now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         return today - timedelta(days=self.days - 1)
 
     @property
     def by_week(self) -> bool:
-        """Tell whether the period is cut into weeks; a short one is cut into days."""
+        """Return whether the period is divided into weeks; a short one is divided into days."""
         return self.days > min(PERIODS)
 
     def cuts(self) -> list[date]:
-        """Return the first day of each part of the period; a week begins on Monday, so the first may be partly before."""
+        """Return the first day of each day or week. A week begins on Monday, so the first can begin before the period."""
         step = timedelta(days=7 if self.by_week else 1)
         first = self.since.date()
         cut = first - timedelta(days=first.weekday()) if self.by_week else first
@@ -49,7 +49,7 @@ class Scope:
         return cuts
 
     def cut(self, rows: QuerySet[Any], column: str) -> QuerySet[Any]:
-        """Return the rows with the first day of their part of the period as ``cut``, by a column of times."""
+        """Return the rows with the first day of their day or week as ``cut``, by a column of times."""
         trunc = TruncWeek if self.by_week else TruncDay
         return rows.order_by().annotate(cut=trunc(column, tzinfo=UTC))
 
@@ -57,7 +57,7 @@ class Scope:
 def scope_of(
     *, waits: QuerySet[Interrupt], runs: QuerySet[Run], days: int, now: datetime, queue: str = "", agent: str = ""
 ) -> Scope:
-    """Return the scope, narrowed to one queue, one agent or both; an unknown one leaves nothing."""
+    """Return the scope, filtered by queue and agent; an unknown one leaves nothing."""
     if agent:
         waits, runs = waits.filter(agent__slug=agent), runs.filter(agent__slug=agent)
     if queue:
