@@ -18,9 +18,9 @@ labels = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), 
 lengths = st.integers(0, 40 * 365 * 86400).map(lambda seconds: timedelta(seconds=seconds))
 
 
-def shapes_in(drawn: svg_charts.Shapes) -> list[ElementTree.Element]:
+def shapes_in(drawn: svg_charts.SvgElements) -> list[ElementTree.Element]:
     """Every shape of the picture; it has to be well-formed, without style or script, and inside its frame."""
-    svg = svg_charts.drawing(drawn, label="A plot")
+    svg = svg_charts.svg_picture(drawn, label="A plot")
     root = ElementTree.fromstring(svg)  # noqa: S314  drawn a line above
     shapes = [shape for shape in root.iter() if shape.tag != "pattern"]
     for shape in shapes:
@@ -37,21 +37,21 @@ def shapes_in(drawn: svg_charts.Shapes) -> list[ElementTree.Element]:
 @given(st.lists(st.tuples(labels, counts, counts), min_size=1, max_size=14))
 def test_columns_and_stacks_stand_inside(parts: list[tuple[str, int, int]]):
     shapes_in(
-        svg_charts.columns(
-            [svg_charts.Part(label=word, first=a, second=min(a, b)) for word, a, b in parts], axis="", legend="x"
+        svg_charts.column_chart(
+            [svg_charts.ChartColumn(label=word, first=a, second=min(a, b)) for word, a, b in parts], axis="", legend="x"
         )
     )
     shapes_in(
-        svg_charts.stacks(
-            [svg_charts.Part(label=word, first=a, second=b) for word, a, b in parts], axis="", legend=("a", "b")
+        svg_charts.stacked_column_chart(
+            [svg_charts.ChartColumn(label=word, first=a, second=b) for word, a, b in parts], axis="", legend=("a", "b")
         )
     )
 
 
 @given(st.lists(st.tuples(labels, st.integers(1, 10**9)), max_size=20))
 def test_rows_stand_inside_and_the_eighth_code_is_one_of_others(rows: list[tuple[str, int]]):
-    bars = [shape for shape in shapes_in(svg_charts.rows(rows, axis="refused")) if shape.get("class") == "bar"]
-    assert len(bars) == min(len(rows), svg_charts.MOST_ROWS)
+    bars = [shape for shape in shapes_in(svg_charts.bar_chart(rows, axis="refused")) if shape.get("class") == "bar"]
+    assert len(bars) == min(len(rows), svg_charts.MAX_BARS)
 
 
 @given(st.lists(st.tuples(labels, lengths, lengths, lengths), min_size=1, max_size=4))
@@ -60,14 +60,14 @@ def test_spans_stand_inside_from_no_time_to_decades(lines: list[tuple[str, timed
     for label, *three in lines:
         p10, p50, p90 = sorted(three)
         drawn.append(
-            svg_charts.Span(label=label, p10=p10, p50=p50, p90=p90, at_median="1 min", at_end="90 % within 2 min")
+            svg_charts.TimeRange(label=label, p10=p10, p50=p50, p90=p90, at_median="1 min", at_end="90 % within 2 min")
         )
-    shapes_in(svg_charts.spans(drawn, axis="log"))
+    shapes_in(svg_charts.range_chart(drawn, axis="log"))
 
 
 @given(st.lists(st.tuples(labels, st.none() | st.floats(0, 100)), min_size=1, max_size=14))
 def test_a_curve_stands_inside_and_has_gaps_where_nothing_is_known(points: list[tuple[str, float | None]]):
-    shapes = shapes_in(svg_charts.curve(points, axis="%"))
+    shapes = shapes_in(svg_charts.line_chart(points, axis="%"))
     assert sum(shape.tag == "circle" for shape in shapes) == sum(share is not None for _, share in points)
     drawn = [len(shape.get("points", "").split()) for shape in shapes if shape.tag == "polyline"]
     runs = [len(list(run)) for run in re.findall("x+", "".join("." if it is None else "x" for _, it in points))]
@@ -75,7 +75,7 @@ def test_a_curve_stands_inside_and_has_gaps_where_nothing_is_known(points: list[
 
 
 def test_a_label_is_never_markup():
-    picture = svg_charts.drawing(svg_charts.rows([('<script>"&', 3)], axis="x"), label='"><script>')
+    picture = svg_charts.svg_picture(svg_charts.bar_chart([('<script>"&', 3)], axis="x"), label='"><script>')
     assert "<script" not in picture
 
 

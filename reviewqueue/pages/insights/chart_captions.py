@@ -54,7 +54,7 @@ SPANS_SHOWN = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plot:
+class Chart:
     """One chart of the page. Without figures there is no picture, and the finding says so."""
 
     finding: str
@@ -64,22 +64,24 @@ class Plot:
     picture: SafeString | None
 
 
-def all_plots(found: Insights) -> list[Plot]:
+def all_charts(found: Insights) -> list[Chart]:
     """Return the charts in their order on the page."""
     return [ages(found), queues(found), deciding(found), refusals(found), resumed(found), spared(found)]
 
 
-def ages(found: Insights) -> Plot:
+def ages(found: Insights) -> Chart:
     """Return the chart of the open requests by age."""
     bands, number = found.waiting.bands, found.waiting.ages.number
     soon = sum(ending for _, ending in bands.values())
-    parts = [svg_charts.Part(label=AGE_LABELS[name][0], first=bands[name][0], second=bands[name][1]) for name in bands]
-    return _plot(
+    parts = [
+        svg_charts.ChartColumn(label=AGE_LABELS[name][0], first=bands[name][0], second=bands[name][1]) for name in bands
+    ]
+    return _chart(
         finding=_age_finding(bands, number),
         about="open requests by age, now",
         head=WAITING_BY_AGE.headings,
         rows=_rows(WAITING_BY_AGE, found, labels={name: label for name, (label, _) in AGE_LABELS.items()}),
-        shapes=svg_charts.columns(parts, axis="age of the request", legend=f"ends within 2 h: {soon}")
+        shapes=svg_charts.column_chart(parts, axis="age of the request", legend=f"ends within 2 h: {soon}")
         if number
         else None,
     )
@@ -99,7 +101,7 @@ def _age_finding(bands: dict[str, tuple[int, int]], number: int) -> str:
     return f"Half of the {number} open requests are older than 3 days"
 
 
-def queues(found: Insights) -> Plot:
+def queues(found: Insights) -> Chart:
     """Return the chart of the ages of open requests by queue, oldest first."""
     by_age = sorted(
         found.waiting.queues.items(), key=lambda entry: (entry[1].p50 or timedelta(), entry[0]), reverse=True
@@ -112,7 +114,7 @@ def queues(found: Insights) -> Plot:
             finding = f"The one open request in {queue_title(slug)} is {_duration_text(oldest.p50)} old"
     shown = by_age[:SPANS_SHOWN]
     more = f", the {SPANS_SHOWN} with the oldest of {len(by_age)} queues" if len(by_age) > SPANS_SHOWN else ""
-    return _plot(
+    return _chart(
         finding=finding,
         about=f"age of open requests by queue, now{more}",
         head=WAITING_BY_QUEUE.headings,
@@ -124,7 +126,7 @@ def queues(found: Insights) -> Plot:
     )
 
 
-def deciding(found: Insights) -> Plot:
+def deciding(found: Insights) -> Chart:
     """Return the chart of the time to decide, by risk."""
     risks = found.deciding.risks
     shown = next((risk for risk in (Risk.HIGH, Risk.MEDIUM, Risk.LOW) if risks[risk].number), None)
@@ -135,7 +137,7 @@ def deciding(found: Insights) -> Plot:
         if risks[shown].number == 1:
             finding = f"The one decided {shown}-risk request took {_duration_text(risks[shown].p50)}"
     lines = [(risk.capitalize(), risks[risk]) for risk in (Risk.HIGH, Risk.MEDIUM, Risk.LOW) if risks[risk].number]
-    return _plot(
+    return _chart(
         finding=finding,
         about=f"time from request to decision, by risk, {_period(found)}, {found.deciding.lengths.number} decisions",
         head=DECIDING_BY_RISK.headings,
@@ -147,7 +149,7 @@ def deciding(found: Insights) -> Plot:
     )
 
 
-def refusals(found: Insights) -> Plot:
+def refusals(found: Insights) -> Chart:
     """Return the chart of refused decisions by code."""
     refused = found.refused
     finding = (
@@ -162,16 +164,16 @@ def refusals(found: Insights) -> Plot:
     by_code: dict[str, int] = {}
     for (_, code), count in refused.codes.items():
         by_code[code] = by_code.get(code, 0) + count
-    return _plot(
+    return _chart(
         finding=finding,
         about=f"by refusal code, {_period(found)}; none changed a run",
         head=REFUSED_BY_CODE.headings,
         rows=_rows(REFUSED_BY_CODE, found),
-        shapes=svg_charts.rows(list(by_code.items()), axis="refused decisions") if refused.total else None,
+        shapes=svg_charts.bar_chart(list(by_code.items()), axis="refused decisions") if refused.total else None,
     )
 
 
-def resumed(found: Insights) -> Plot:
+def resumed(found: Insights) -> Chart:
     """Return the chart of the resumed runs that completed."""
     runs = found.resumed
     ended = runs.number(*FINAL)
@@ -194,16 +196,16 @@ def resumed(found: Insights) -> Plot:
         counted = [part.get(status, 0) for status in (RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.EXPIRED)]
         share = percent(done, over) if over else "none ended"
         rows.append([_label(cut, found), f"{done}", *map(str, counted), f"{sum(part.values()) - over}", share])
-    return _plot(
+    return _chart(
         finding=finding,
         about=f"by {_cut(found)} of the answer’s delivery; {', '.join([*others, f'{live} not ended'])}",
         head=[_cut(found).capitalize(), "Completed", "Failed", "Cancelled", "Expired", "Not ended", "Share"],
         rows=rows,
-        shapes=svg_charts.curve(points, axis="% completed of those that ended") if ended else None,
+        shapes=svg_charts.line_chart(points, axis="% completed of those that ended") if ended else None,
     )
 
 
-def spared(found: Insights) -> Plot:
+def spared(found: Insights) -> Chart:
     """Return the chart of the work that checkpoints and the effect ledger saved."""
     kept, redone, skipped = found.spared.totals()
     finding = "No run was resumed from a checkpoint"
@@ -212,15 +214,15 @@ def spared(found: Insights) -> Plot:
     parts = list(found.spared.parts.items())
     last = max((place for place, (_, (k, r, _)) in enumerate(parts) if k + r), default=None)
     shown = [
-        svg_charts.Part(label=_label(cut, found), first=k, second=r, above=f"{k + r}" if place == last else "")
+        svg_charts.ChartColumn(label=_label(cut, found), first=k, second=r, above=f"{k + r}" if place == last else "")
         for place, (cut, (k, r, _)) in enumerate(parts)
     ]
-    return _plot(
+    return _chart(
         finding=finding,
         about=f"steps after a resume, by {_cut(found)}; {_times(skipped, 'effect')} not done again",
         head=[_cut(found).capitalize(), *SPARED_BY_PERIOD.headings],
         rows=_rows(SPARED_BY_PERIOD, found, labels={cut: _label(cut, found) for cut, _ in parts}),
-        shapes=svg_charts.stacks(shown, axis="steps after a resume", legend=("kept", "done again"))
+        shapes=svg_charts.stacked_column_chart(shown, axis="steps after a resume", legend=("kept", "done again"))
         if kept + redone
         else None,
     )
@@ -235,17 +237,17 @@ def percent(part: int, whole: int) -> str:
     return f"{thousandths // 10}.{thousandths % 10} %" if thousandths < 1000 else "100 %"
 
 
-def _plot(
-    *, finding: str, about: str, head: list[str], rows: list[list[str]], shapes: svg_charts.Shapes | None
-) -> Plot:
+def _chart(
+    *, finding: str, about: str, head: list[str], rows: list[list[str]], shapes: svg_charts.SvgElements | None
+) -> Chart:
     figures = "; ".join(", ".join(f"{name} {value}" for name, value in zip(head, row, strict=True)) for row in rows[:8])
-    picture = None if shapes is None else svg_charts.drawing(shapes, label=f"{finding}. {figures}")
-    return Plot(finding=finding, about=about, head=head, rows=rows, picture=picture)
+    picture = None if shapes is None else svg_charts.svg_picture(shapes, label=f"{finding}. {figures}")
+    return Chart(finding=finding, about=about, head=head, rows=rows, picture=picture)
 
 
-def _spans(lines: Iterable[tuple[str, Quantiles]], *, at_end: str) -> svg_charts.Shapes | None:
+def _spans(lines: Iterable[tuple[str, Quantiles]], *, at_end: str) -> svg_charts.SvgElements | None:
     drawn = [
-        svg_charts.Span(
+        svg_charts.TimeRange(
             label=label,
             p10=lengths.p10,
             p50=lengths.p50,
@@ -256,7 +258,7 @@ def _spans(lines: Iterable[tuple[str, Quantiles]], *, at_end: str) -> svg_charts
         for label, lengths in lines
         if lengths.p10 is not None and lengths.p50 is not None and lengths.p90 is not None
     ]
-    return svg_charts.spans(drawn, axis="bar: 10 % to 90 %; dot: median; logarithmic") if drawn else None
+    return svg_charts.range_chart(drawn, axis="bar: 10 % to 90 %; dot: median; logarithmic") if drawn else None
 
 
 def _rows(table: Table, found: Insights, *, labels: Mapping[Any, str] | None = None) -> list[list[str]]:

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from ledger import clock
 from reviewqueue import permissions
 from reviewqueue.pages.code_labels import queue_title
-from reviewqueue.pages.insights.chart_captions import all_plots, percent
+from reviewqueue.pages.insights.chart_captions import all_charts, percent
 from reviewqueue.pages.rendering import PageRequest, show
 from reviewqueue.queries.insights import Insights, read_insights
 from reviewqueue.queries.insights.csv_export import csv_text, figures_of
@@ -49,7 +49,7 @@ def insights(request: PageRequest) -> HttpResponse:
         "found": found,
         "about": _about(scope, _asked(request, "queue"), _asked(request, "agent")),
         "stats": _stats(found),
-        "plots": all_plots(found),
+        "plots": all_charts(found),
         "load": found.load,
         "days": scope.days,
         "periods": PERIODS,

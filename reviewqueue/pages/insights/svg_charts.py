@@ -1,7 +1,6 @@
-"""Plots as SVG, drawn by the server: bars, stacks, spans, rows, a curve. Geometry is attributes, looks are classes.
+"""Charts as SVG, rendered by the server: columns, stacked columns, bars, time ranges and a line.
 
-Called by the page of the measures. A plot here knows lengths and labels only; what it says about them (its finding) and the
-table of the same figures come from the caller. Nothing that an agent wrote is drawn; labels are escaped all the same.
+Geometry is in attributes, appearance in CSS classes. Labels are escaped, though none comes from an agent.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ WIDTH, HEIGHT = 360, 216
 LEFT, RIGHT, TOP, FLOOR = 34.0, 350.0, 14.0, 180.0
 LABEL_X, ROW_X, ROW_END = 132, 140, 316.0  # of horizontal bars
 SPAN_X, SPAN_END = 74.0, 340.0
-MOST_ROWS = 7
-LONGEST_LABEL = 20
-WIDEST_LETTER = 7.2  # of the widest face that stands in for the system's, at 12 px, on average
+MAX_BARS = 7
+MAX_LABEL_LENGTH = 20
+CHARACTER_WIDTH = 7.2  # average of the widest fallback font, at 12 px
 
-#: Where a logarithmic axis of time may have its marks, in seconds.
+#: Ticks of a logarithmic time axis, in seconds.
 MARKS: dict[int, str] = {
     1: "1 s",
     10: "10 s",
@@ -36,12 +35,12 @@ MARKS: dict[int, str] = {
     3650 * 86400: "10 y",
 }
 
-Shapes = list[SafeString]
+SvgElements = list[SafeString]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
-    """One column: its label, how much of each of two kinds, and the words above it."""
+class ChartColumn:
+    """One column: its label, the size of its two parts, and the text above it."""
 
     label: str
     first: int
@@ -50,8 +49,8 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Span:
-    """One line of a plot of times: from the 10 % quantile to the 90 %, with a dot at the median."""
+class TimeRange:
+    """One line of a range chart: from the 10th to the 90th percentile, with a dot at the median."""
 
     label: str
     p10: timedelta
@@ -61,8 +60,8 @@ class Span:
     at_end: str
 
 
-def drawing(shapes: Shapes, *, label: str) -> SafeString:
-    """Return the shapes as one picture; ``label`` says it to whoever cannot see it."""
+def svg_picture(shapes: SvgElements, *, label: str) -> SafeString:
+    """Return the elements as one picture; ``label`` describes it for screen readers."""
     inside = format_html_join("", "{}", ((shape,) for shape in shapes))
     return format_html('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>', WIDTH, HEIGHT, label, inside)
 
@@ -70,8 +69,8 @@ def drawing(shapes: Shapes, *, label: str) -> SafeString:
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
-def columns(parts: Sequence[Part], *, axis: str, legend: str) -> Shapes:
-    """Return columns of ``first``; the hatched foot of each is its ``second``, which is part of it."""
+def column_chart(parts: Sequence[ChartColumn], *, axis: str, legend: str) -> SvgElements:
+    """Return columns of ``first``, whose hatched foot shows how much of it is ``second``."""
     shapes, scale = _count_axis(max(part.first for part in parts))
     shapes.insert(0, _HATCHING)
     for x, wide, part in _slots(parts, gap=0.265):
@@ -90,7 +89,7 @@ def columns(parts: Sequence[Part], *, axis: str, legend: str) -> Shapes:
     return shapes
 
 
-def stacks(parts: Sequence[Part], *, axis: str, legend: tuple[str, str]) -> Shapes:
+def stacked_column_chart(parts: Sequence[ChartColumn], *, axis: str, legend: tuple[str, str]) -> SvgElements:
     """Return columns of ``first`` with ``second`` on top of it."""
     shapes, scale = _count_axis(max(part.first + part.second for part in parts))
     every = _label_every(len(parts))
@@ -108,7 +107,7 @@ def stacks(parts: Sequence[Part], *, axis: str, legend: tuple[str, str]) -> Shap
     return [*shapes, _rect("bar2", 234, 203, 10, 10, rounded=True), _text(legend[1], 249, 212)]
 
 
-def _count_axis(highest: int) -> tuple[Shapes, _Scale]:
+def _count_axis(highest: int) -> tuple[SvgElements, _Scale]:
     step = nice_step(highest, most=5)
     end = max(step * math.ceil(highest / step), step)
     scale = _Scale(low=0, high=end)
@@ -120,7 +119,7 @@ def _count_axis(highest: int) -> tuple[Shapes, _Scale]:
 
 
 def nice_step(highest: int, *, most: int) -> int:
-    """Return the smallest of 1, 2, 5, 10, 20, ... that divides an axis into at most so many steps."""
+    """Return the smallest of 1, 2, 5, 10, 20, ... that divides an axis into at most ``most`` steps."""
     step = 1
     for step in (figure * 10**power for power in range(12) for figure in (1, 2, 5)):
         if step * most >= highest:
@@ -130,35 +129,34 @@ def nice_step(highest: int, *, most: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class _Scale:
-    """From a value to a height in the picture."""
+    """Maps values to heights in the picture."""
 
     low: float
     high: float
 
     def __call__(self, value: float) -> float:
-        """Return where the value stands."""
         return FLOOR - (value - self.low) / (self.high - self.low) * (FLOOR - TOP)
 
 
-def _slots(parts: Sequence[Part], *, gap: float) -> list[tuple[float, float, Part]]:
+def _slots(parts: Sequence[ChartColumn], *, gap: float) -> list[tuple[float, float, ChartColumn]]:
     slot = (RIGHT - LEFT) / len(parts)
     wide = min(slot * (1 - gap), 44.0)
     return [(LEFT + slot * place + (slot - wide) / 2, wide, part) for place, part in enumerate(parts)]
 
 
 def _label_every(parts: int) -> int:
-    """Labels of weeks and days are as wide as a tenth of the axis."""
+    """Return how many columns share a label, which is as wide as a tenth of the axis."""
     return math.ceil(parts / 8)
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def rows(counts: Sequence[tuple[str, int]], *, axis: str) -> Shapes:
-    """Return one horizontal bar for each; past the seventh row the rest is one bar."""
+def bar_chart(counts: Sequence[tuple[str, int]], *, axis: str) -> SvgElements:
+    """Return horizontal bars; after the sixth, the others are one bar."""
     shown = list(counts)
-    if len(shown) > MOST_ROWS:
-        shown = [*shown[: MOST_ROWS - 1], ("others", sum(count for _, count in shown[MOST_ROWS - 1 :]))]
+    if len(shown) > MAX_BARS:
+        shown = [*shown[: MAX_BARS - 1], ("others", sum(count for _, count in shown[MAX_BARS - 1 :]))]
     longest = max((count for _, count in shown), default=1)
     shapes = []
     for place, (label, count) in enumerate(shown):
@@ -173,8 +171,8 @@ def rows(counts: Sequence[tuple[str, int]], *, axis: str) -> Shapes:
 # --- spans ------------------------------------------------------------------------------------------------------------
 
 
-def spans(lines: Sequence[Span], *, axis: str) -> Shapes:
-    """Return each line's 10 % to 90 % on a logarithmic axis of time, its median as a dot; at most four lines."""
+def range_chart(lines: Sequence[TimeRange], *, axis: str) -> SvgElements:
+    """Return the ranges on a logarithmic time axis, at most four."""
     marks = _marks([line.p10 for line in lines], [line.p90 for line in lines])
     low, high = math.log(marks[0]), math.log(marks[-1])
 
@@ -200,7 +198,7 @@ def spans(lines: Sequence[Span], *, axis: str) -> Shapes:
 
 
 def _marks(lowest: Sequence[timedelta], highest: Sequence[timedelta]) -> list[int]:
-    """Return the marks from the last one at or below all to the first one at or above all; two at least."""
+    """Return the ticks that enclose all values, at least two."""
     least = min(length.total_seconds() for length in lowest)
     most = max(length.total_seconds() for length in highest)
     begin = max((mark for mark in list(MARKS)[:-1] if mark <= least), default=min(MARKS))
@@ -211,8 +209,8 @@ def _marks(lowest: Sequence[timedelta], highest: Sequence[timedelta]) -> list[in
 # --- a curve ----------------------------------------------------------------------------------------------------------
 
 
-def curve(points: Sequence[tuple[str, float | None]], *, axis: str) -> Shapes:
-    """Return percentages over time; a part without any leaves a gap. The axis starts at a ten and says so."""
+def line_chart(points: Sequence[tuple[str, float | None]], *, axis: str) -> SvgElements:
+    """Return percentages over time, with gaps where there is none. The axis starts at a multiple of ten and says so."""
     known = [percent for _, percent in points if percent is not None]
     floor = min(int(min(known, default=0) // 10 * 10), 90)
     scale, shapes = _Scale(low=floor, high=100), []
@@ -232,13 +230,13 @@ def curve(points: Sequence[tuple[str, float | None]], *, axis: str) -> Shapes:
     for x, _, percent in {ends[0], ends[-1]} if ends else ():
         assert percent is not None  # noqa: S101  just filtered
         y = scale(percent)
-        words = f"{percent:.1f} %"
-        shapes.append(_text(words, _inside(x, words, begin=LEFT), y - 9 if y > TOP + 12 else y + 18, "v m"))
+        text = f"{percent:.1f} %"
+        shapes.append(_text(text, _inside(x, text, begin=LEFT), y - 9 if y > TOP + 12 else y + 18, "v m"))
     return [*shapes, _text(f"{axis}; axis starts at {floor}", LEFT, 212)]
 
 
-def _strokes(points: Sequence[tuple[float, float | None]]) -> Shapes:
-    """Return a line for each stretch of neighbours that are there."""
+def _strokes(points: Sequence[tuple[float, float | None]]) -> SvgElements:
+    """Return a polyline for each stretch of points without a gap."""
     stretches: list[list[str]] = [[]]
     for x, y in points:
         if y is None:
@@ -252,7 +250,7 @@ def _strokes(points: Sequence[tuple[float, float | None]]) -> Shapes:
     ]
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- elements -----------------------------------------------------------------------------------------------------------
 
 _HATCHING = format_html(
     '<defs><pattern id="soon" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)">'
@@ -261,19 +259,19 @@ _HATCHING = format_html(
 )
 
 
-def shortened(label: str, *, longest: int = LONGEST_LABEL) -> str:
-    """Return a label that fits beside the axis; the whole one stands in the table."""
+def shortened(label: str, *, longest: int = MAX_LABEL_LENGTH) -> str:
+    """Return a label that fits beside the axis; the table has the whole one."""
     return label if len(label) <= longest else f"{label[: longest - 1]}…"
 
 
-def _inside(x: float, words: str, *, begin: float) -> float:
-    """Return where the middle of words may stand so that none is cut off, in any usual face."""
-    half = len(words) * WIDEST_LETTER / 2
+def _inside(x: float, text: str, *, begin: float) -> float:
+    """Return the nearest position of a centred text at which it is not cut off, in any usual font."""
+    half = len(text) * CHARACTER_WIDTH / 2
     return min(max(x, begin + half), WIDTH - half)
 
 
-def _text(words: str, x: float, y: float, name: str = "") -> SafeString:
-    return format_html('<text{} x="{}" y="{}">{}</text>', _class(name), _n(x), _n(y), words)
+def _text(content: str, x: float, y: float, name: str = "") -> SafeString:
+    return format_html('<text{} x="{}" y="{}">{}</text>', _class(name), _n(x), _n(y), content)
 
 
 def _line(name: str, x1: float, y1: float, x2: float, y2: float) -> SafeString:
@@ -300,5 +298,5 @@ def _class(name: str) -> SafeString | str:
 
 
 def _n(value: float) -> str:
-    """A coordinate as text, the same under every locale."""
+    """Return a coordinate as text, the same in every locale."""
     return f"{value:.1f}"
