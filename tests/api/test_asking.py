@@ -1,4 +1,4 @@
-"""What may be asked, and what is refused where it stands: deadlines, types, keys, what makes no sense."""
+"""Asks and suspends: deadlines, keys, and errors reported with their pointers."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def refused(reply, pointer: str, *, code: str = "payload_invalid", status: int =
 
 
 @pytest.mark.parametrize("left_out", [{}, {"deadline": None}, {"deadline_in": None}])
-def test_a_deadline_left_out_is_the_policys_and_told(worker, left_out):
+def test_an_omitted_deadline_is_the_policys_and_is_returned(worker, left_out):
     reply = worker.post("asks", the_wait(**left_out))
     week = datetime.now(UTC) + timedelta(days=7)
     assert abs(parse_moment(reply["interrupt"]["deadline"]) - week) < timedelta(minutes=1)
 
 
-def test_a_deadline_in_another_zone_is_told_in_utc(worker):
+def test_a_deadline_in_another_zone_is_returned_in_utc(worker):
     there = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
     text = (there + timedelta(hours=5)).isoformat().replace("+00:00", "+05:00")
     assert worker.post("asks", the_wait(deadline=text))["interrupt"]["deadline"] == moment_text(there)
@@ -74,7 +74,7 @@ def test_a_deadline_laxer_than_the_policy_is_refused_by_its_rule(worker):
 
 
 @pytest.mark.parametrize("value", ["3", True, 3.5, None, [3], "", -1, 2**31])
-def test_an_integer_has_to_be_written_as_one(worker, value):
+def test_an_integer_must_be_written_as_one(worker, value):
     builders.a_queue()
     refused(worker.post("runs", {"key": "k", "title": "A purchase", "max_step_seconds": value}), "/max_step_seconds")
 
@@ -102,7 +102,7 @@ def test_blanks_are_kept_and_nothing_but_blanks_is_no_title(worker):
     assert worker.post("asks", the_wait(title=" \n "))["errors"][0]["pointer"] == "/title"
 
 
-def test_all_that_is_wrong_is_told_at_once(worker):
+def test_all_errors_are_reported_at_once(worker):
     wait = the_wait(title=7, kind="guess", evidence=[{"label": "a", "value": 1}, {"value": 2, "colour": "red"}])
     reply = worker.post("asks", wait)
     pointers = {problem["pointer"] for problem in reply["errors"]}
@@ -146,10 +146,10 @@ def test_the_same_key_for_something_else_is_refused(worker):
     worker.post("runs", {"key": "PR-1", "title": "A"})
     assert worker.post("runs", {"key": "PR-1", "title": "B"})["code"] == "key_reused"
     worker.post("asks", the_wait())
-    assert worker.post("asks", the_wait(message="Another question"))["code"] == "key_reused"
+    assert worker.post("asks", the_wait(message="Another message"))["code"] == "key_reused"
 
 
-def test_a_start_repeated_after_another_worker_went_on_gets_no_lease_of_its(worker):
+def test_a_repeated_start_gets_no_lease_of_another_worker(worker):
     body = {"key": "PR-1", "title": "A"}
     first = worker.post("runs", body)
     worker.post(f"runs/{first['id']}/lease/release", {"reason": "retry"}, Run_Lease=first["lease"]["token"])
@@ -159,7 +159,7 @@ def test_a_start_repeated_after_another_worker_went_on_gets_no_lease_of_its(work
     assert taken["lease"]["token"] != first["lease"]["token"]
 
 
-def test_a_replaying_worker_may_compute_its_deadline_anew(worker):
+def test_a_replaying_worker_may_send_another_deadline(worker):
     run, lease = a_started_run(worker)
     asked = worker.post(f"runs/{run}/interrupts", the_suspend(the_wait(deadline=in_(days=1))), Run_Lease=lease)
     again = worker.post(f"runs/{run}/interrupts", the_suspend(the_wait(deadline=in_(days=2))), Run_Lease=lease)
@@ -215,7 +215,7 @@ def test_a_suspend_says_what_becomes_of_what_is_under_way(worker):
     assert [effect["status"] for effect in ledger] == ["intended", "intended", "unknown"]
 
 
-def test_a_heartbeat_names_what_is_to_be_cancelled_outside(worker):
+def test_a_heartbeat_lists_the_effects_to_cancel_outside(worker):
     run, lease = a_started_run(worker)
     wanted = {"name": "order", "arguments": 1, "in_flight": "cancel"}
     worker.put(f"runs/{run}/effects/order", wanted, Run_Lease=lease)
@@ -228,7 +228,7 @@ def test_a_heartbeat_names_what_is_to_be_cancelled_outside(worker):
 # --- the rest -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_lease_has_to_be_shown(worker):
+def test_a_lease_token_is_required(worker):
     run, _ = a_started_run(worker)
     reply = worker.post(f"runs/{run}/complete", {})
     assert (reply.status, reply["code"]) == (422, "payload_invalid")
@@ -268,7 +268,7 @@ def test_a_fact_is_looked_up_below_its_connection_alone(worker, path):
         ({"input_schema": {"type": "strnig"}}, "/input_schema/type", "schema_unsupported"),
     ],
 )
-def test_a_question_that_makes_no_sense_is_refused_where_it_does_not(worker, members, pointer, code):
+def test_an_inconsistent_interrupt_is_refused_with_the_pointer_of_the_error(worker, members, pointer, code):
     refused(worker.post("asks", the_wait(**members)), pointer, code=code)
 
 
@@ -277,7 +277,7 @@ def test_a_default_answer_that_approves_is_off(worker):
     refused(worker.post("asks", wait), "/on_expiry/verdict", code="policy_refuses")
 
 
-def test_a_body_of_nothing_but_strangers_is_refused_in_few_words(worker):
+def test_a_body_of_many_unknown_members_is_refused_with_few_errors(worker):
     body = {f"a{number}": 1 for number in range(80_000)}
     reply = worker.post("runs", body, Idempotency_Key="k")
     assert (reply.status, len(reply["errors"])) == (422, 50)

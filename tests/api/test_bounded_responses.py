@@ -121,7 +121,7 @@ def test_a_claim_lists_open_effects_and_the_newest_and_names_the_address_of_the_
     assert sum(len(page) for page in pages(worker, f"runs/{run}/effects", "effects")) == 5
 
 
-def test_a_claim_leaves_out_an_effect_with_a_long_receipt_and_its_repetition_is_told_of_it():
+def test_a_claim_leaves_out_an_effect_with_a_long_receipt_and_a_repeated_call_returns_it():
     worker = a_worker()
     run, lease = a_started_run(worker)
     an_applied_effect(worker, run, lease, "large", "x" * 300_000)

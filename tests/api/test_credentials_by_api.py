@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.proves(14)]
 TOKEN = {"name": "token", "value": "2026-01-31", "kind": "credential", "check": "worker"}
 
 
-def test_a_worker_is_told_of_an_expired_credential_renews_it_and_acts():
+def test_a_worker_learns_of_an_expired_credential_renews_it_and_acts():
     worker, ana = a_worker(), somebody()
     run, lease = a_started_run(worker)
     facts = [TOKEN, {"name": "stock", "value": 7}]

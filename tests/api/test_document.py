@@ -87,7 +87,7 @@ def test_a_good_request_fits_the_schema_of_its_body(route):
 
 
 @pytest.mark.django_db
-def test_whoever_has_a_key_reads_it_as_json_or_yaml():
+def test_any_key_reads_it_as_json_or_yaml():
     assert a_worker().get("schema")["openapi"] == "3.1.1"
     reply = somebody().client.get("/api/v1/schema?format=yaml", headers={"Authorization": f"Bearer {somebody().key}"})
     assert yaml.safe_load(reply.content) == the_document()

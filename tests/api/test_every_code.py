@@ -1,4 +1,4 @@
-"""Every code of the contract, brought about over the API by somebody who does what leads to it."""
+"""Every refusal code, provoked by calls to the API."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ APPROVE = {"state_version": 1, "verdict": "approve"}
 ORDER = builders.CALL
 WORKER_FACT = {"name": "stock", "value": 3, "check": "worker"}
 
-#: Told elsewhere: by the owners' desk, by faults (`test_problems`), by the server (`tests/serving/test_asgi_bridge.py`).
+#: Provoked elsewhere: in the reconciliation admin, by faults (`test_problems`), by the server (`tests/serving`).
 NOT_BY_A_CALL = {"already_settled", "internal_error", "busy", "request_too_slow"}
 
 
@@ -51,7 +51,7 @@ def answered(worker: Caller, *waits) -> tuple[str, str]:
 
 
 def approved(worker: Caller, **members) -> tuple[str, dict[str, str], str]:
-    """Return a run that goes on with an approval, its lease, and the permit."""
+    """Return a run that continues with an approval, its lease, and the permit."""
     builders.a_rule()
     answered(worker, the_approval(**members))
     [taken] = worker.post("continuations/claim").body
@@ -396,7 +396,7 @@ BROUGHT_ABOUT: dict[str, Callable[[Caller], Reply]] = {
 }
 
 
-def test_every_code_is_brought_about_or_told_elsewhere():
+def test_every_code_is_provoked_here_or_in_another_test():
     assert set(PROBLEMS) - set(BROUGHT_ABOUT) == NOT_BY_A_CALL
 
 

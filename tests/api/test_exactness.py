@@ -45,7 +45,7 @@ def test_a_proposal_is_shown_and_claimed_byte_for_byte():
     assert EXACT.replace(b'"b":1', b'"b":2') in raw(worker, "POST", "continuations/claim", b"")
 
 
-def test_an_exponent_may_be_spelt_anew_and_nothing_else():
+def test_only_an_exponent_may_be_written_in_another_way():
     worker = a_worker()
     run, lease = a_started_run(worker)
     body = b'{"after":0,"step":"s","state":[1e2,1E+2,100,-0]}'
@@ -78,7 +78,7 @@ def test_a_large_text_is_kept_whole(size):
     assert hashlib.sha256(kept.encode()).digest() == hashlib.sha256(text.encode()).digest()
 
 
-def test_answers_are_told_to_nobody_but_the_holder_of_a_lease():
+def test_only_the_holder_of_a_lease_gets_answers():
     worker, ana = a_worker(), somebody()
     secret = "a-certificate-number"
     interrupt, run = a_waiting_interrupt(worker)

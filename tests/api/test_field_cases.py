@@ -74,7 +74,7 @@ def test_a_losing_answer_is_an_answer_and_no_error_in_the_log(worker: Caller, an
 
 
 def test_each_way_to_be_too_late_has_a_code_of_its_own(worker: Caller, ana: Caller):
-    """CASES C005: a double tap is told apart from a record that is lost."""
+    """CASES C005: a double tap is not confused with a lost record."""
     decided, expired, cancelled = (a_waiting_interrupt(worker, the_approval()) for _ in range(3))
     withdrawn, _ = a_waiting_interrupt(worker, the_approval())
     ana.post(f"interrupts/{decided[0]}/decisions", APPROVE)
@@ -125,7 +125,7 @@ def test_an_answer_whose_transaction_is_rolled_back_is_whole_or_not_there(
 
 
 @pytest.mark.parametrize("path", ["decisions", "interrupts", "answer", "resume"])
-def test_an_answer_that_names_the_run_alone_reaches_no_wait(worker: Caller, ana: Caller, path: str):
+def test_a_decision_that_names_only_the_run_reaches_no_interrupt(worker: Caller, ana: Caller, path: str):
     """CASES C013, C017: answers are addressed to one interrupt, or to each of many by its id."""
     run, waits = suspended(worker, "a", "b")
     assert ana.post(f"runs/{run}/{path}", {"verdict": "approve"}).status in {403, 404, 405, 409, 422}
@@ -136,7 +136,7 @@ def test_an_answer_that_names_the_run_alone_reaches_no_wait(worker: Caller, ana:
     assert not Decision.objects.exists()
 
 
-def test_no_answered_wait_goes_back_to_waiting_when_its_siblings_are_answered(worker: Caller, ana: Caller):
+def test_no_answered_interrupt_is_reopened_when_its_siblings_are_answered(worker: Caller, ana: Caller):
     """CASES C019."""
     _, waits = suspended(worker, "a", "b", "c", "d")
     seen: list[list[tuple[str, int]]] = []
@@ -195,11 +195,13 @@ def by_page(_: Caller, interrupt: str) -> None:
     row = Interrupt.objects.get(public_id=interrupt)
     form = desk.form_of(client, row, verdict="approve", act="approve")
     assert desk.post(client, row, form).status_code == 302
-    Continuation.objects.update(not_before=clock.now())  # the time in which a page's answer may be taken back
+    Continuation.objects.update(not_before=clock.now())  # the undo window of a decision on a page
 
 
 @pytest.mark.parametrize("answer", [by_api, in_a_batch, by_page])
-def test_an_accepted_answer_of_any_door_reaches_its_worker(worker: Caller, ana: Caller, answer: Callable[..., None]):
+def test_an_accepted_answer_of_any_entry_point_reaches_its_worker(
+    worker: Caller, ana: Caller, answer: Callable[..., None]
+):
     """CASES C046, C221: waiting, answered and ready, leased, acknowledged; each can be read."""
     interrupt, run = a_waiting_interrupt(worker, the_approval())
     answer(ana, interrupt)
@@ -236,7 +238,7 @@ def test_a_restart_from_the_last_checkpoint_is_the_same_by_its_number_or_by_sayi
 
 
 @pytest.mark.parametrize(("do", "stands"), [("cancel", "expired"), ("fail", "failed"), ("resume", "ready")])
-def test_whoever_polls_after_the_deadline_is_told_how_it_ended(worker: Caller, ana: Caller, do: str, stands: str):
+def test_a_poll_after_the_deadline_returns_how_it_ended(worker: Caller, ana: Caller, do: str, stands: str):
     """CASES C061: the status, the rule, and what came of it."""
     interrupt, run = a_waiting_interrupt(worker, the_approval(on_expiry={"do": do}))
     Interrupt.objects.update(deadline=clock.now() - timedelta(seconds=1))
@@ -247,7 +249,7 @@ def test_whoever_polls_after_the_deadline_is_told_how_it_ended(worker: Caller, a
     assert worker.get(f"runs/{run}")["status"] == stands
 
 
-def test_nothing_a_worker_sends_during_the_wait_touches_the_question(worker: Caller, ana: Caller):
+def test_nothing_a_worker_sends_meanwhile_changes_the_interrupt(worker: Caller, ana: Caller):
     """CASES C173: its lease ended with the suspend; the same start again is the same run."""
     run, lease = a_started_run(worker, key="PR-4711")
     suspend = the_suspend(the_approval())
@@ -269,7 +271,7 @@ def test_nothing_a_worker_sends_during_the_wait_touches_the_question(worker: Cal
     assert ana.post(f"interrupts/{wait['id']}/decisions", APPROVE)["resume"] == "ready"
 
 
-def test_a_created_wait_is_there_for_everybody_the_moment_its_id_is(worker: Caller, ana: Caller):
+def test_an_interrupt_is_visible_as_soon_as_its_id_is_returned(worker: Caller, ana: Caller):
     """CASES C025, C062: deadline and id are of the row that is committed; nothing is sent in between."""
     for _ in range(20):
         reply = worker.post("asks", the_wait(key="q", deadline_in="PT1H") | {"key": f"q-{next(builders._numbers)}"})

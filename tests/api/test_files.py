@@ -23,7 +23,7 @@ def offer(worker: Caller, run: str, sent: bytes = BYTES, *, number: int = 1, **h
     return worker.call("PUT", f"runs/{run}/checkpoints/{number}/file", raw=sent, **named)
 
 
-def test_it_goes_in_and_comes_out_as_it_was_and_stands_wherever_its_checkpoint_does():
+def test_a_file_is_returned_as_it_was_sent_and_listed_with_its_checkpoint():
     worker = a_worker()
     run, lease = a_started_run(worker)
     assert worker.get(f"runs/{run}")["file"] is None
@@ -86,7 +86,7 @@ def test_people_and_other_agents_do_not_read_it():
     assert Caller().get(f"runs/{run}/checkpoints/1/file").status == 401
 
 
-def test_a_spoilt_one_is_refused_and_the_run_says_why_it_is_held():
+def test_a_damaged_file_is_refused_and_the_run_shows_its_hold():
     worker = a_worker()
     run, lease = a_started_run(worker)
     offer(worker, run, Run_Lease=lease)
@@ -99,6 +99,6 @@ def test_a_spoilt_one_is_refused_and_the_run_says_why_it_is_held():
     assert (shown["status"], shown["holds"][0]["kind"]) == ("blocked", "checkpoint_spoilt")
 
 
-def test_whoever_asks_for_the_limits_is_told_this_one(settings):
+def test_the_limits_have_the_size_of_a_file(settings):
     settings.CHECKPOINT_FILE_BYTES = 4097  # as it is now, not as it was when the first call was answered
     assert a_worker().get("agents/me")["limits"]["file_bytes"] == settings.CHECKPOINT_FILE_BYTES

@@ -92,7 +92,7 @@ def test_a_query_that_is_not_known_is_refused(query: str):
     assert (refused.status, refused["code"]) == (422, "payload_invalid")
 
 
-def test_an_empty_desk_has_no_lengths():
+def test_without_interrupts_no_times_are_measured():
     told = a_lead().get("insights")
     assert told["waiting"] | {"by_age": [], "by_queue": []} == {
         "number": 0,

@@ -1,4 +1,4 @@
-"""Long polls: news reach whoever waits; nothing is held meanwhile; one too many is told to come back."""
+"""Long polls: they are answered in time, hold no resource while they wait, and are limited in number."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def meanwhile(call: Callable[[], Reply]):
     thread.join(120)
 
 
-def test_a_poll_is_answered_when_the_wait_is():
+def test_a_poll_is_answered_when_its_interrupt_is():
     worker, ana = a_worker(), somebody()
     interrupt, _ = a_waiting_interrupt(worker)
     with meanwhile(lambda: worker.get(f"interrupts/{interrupt}?wait=30")) as reply:
@@ -137,7 +137,7 @@ def test_a_poll_that_sleeps_holds_no_connection(monkeypatch):
     assert not any(held) or connection.vendor == "sqlite"
 
 
-def test_a_key_taken_back_while_it_waits_gets_nothing():
+def test_a_key_revoked_while_it_waits_gets_nothing():
     worker, ana = a_worker(), somebody()
     interrupt, _ = a_waiting_interrupt(worker)
     key = ApiKey.objects.get(agent__isnull=False)

@@ -48,7 +48,7 @@ def test_what_is_no_probe_is_refused_where_it_is_wrong(probe, pointer):
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("applied", "status"), [([7], "applied"), ([8], "unknown")])
-def test_an_unknown_outcome_is_looked_up_by_the_task_and_shown_at_the_desk(applied, status):
+def test_an_unknown_outcome_is_looked_up_by_the_task_and_shown_in_the_admin(applied, status):
     worker = a_worker()
     connection = a_connection()
     run, begun = begin(worker, applied=applied)

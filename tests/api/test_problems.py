@@ -21,7 +21,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "refusals.md"
 
 
 @pytest.mark.django_db
-def test_an_agent_is_told_its_mode_and_its_effect_rules():
+def test_an_agent_reads_its_mode_and_its_effect_rules():
     worker, agent = a_worker(), builders.an_agent()
     EffectRule.objects.create(agent=agent, name_pattern="issue_*", reason="approval.action")
     EffectRule.objects.create(agent=agent, name_pattern="ask_offer", action="allow")
@@ -70,7 +70,7 @@ def judge(reply, status: int, code: str) -> None:
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/api/v1/nothing", "/api/v2/runs", "/api/", "/api/v1/runs/", "/api/v1/runs/%00"])
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-def test_an_address_that_nobody_has(path, method):
+def test_an_unknown_path(path, method):
     judge(Caller().call(method, path), 404, "not_found")
     judge(a_worker().call(method, path), 404, "not_found")
 
@@ -104,7 +104,7 @@ def broken(error: Exception):
 
 
 @pytest.mark.django_db
-def test_what_nobody_expected_is_logged_and_not_told(monkeypatch, caplog):
+def test_an_unexpected_error_is_logged_and_not_shown(monkeypatch, caplog):
     monkeypatch.setattr(client_identity, "query_of", broken(ZeroDivisionError("a secret")))
     reply = a_worker().get("agents/me")
     judge(reply, 500, "internal_error")

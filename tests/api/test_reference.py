@@ -1,4 +1,4 @@
-"""The reference names every address of the API, and none that is not there."""
+"""The API reference lists every operation, and no other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.attack.routes import routes_of_the_map
 
 DOCS = Path(__file__).parents[2] / "docs"
-#: Told in a page of their own.
+#: Described on pages of their own.
 ELSEWHERE = {"webhooks.md": ("webhooks", "deliveries", "events"), "operations.md": ("insights",)}
 #: Only there to refuse an effect whose key has a slash.
 NOT_AN_ADDRESS = ("PUT", "runs/{id}/effects/{key}/outcome")

@@ -64,7 +64,7 @@ def test_a_key_may_have_the_scope_signal_alone():
     assert somebody().post("signals", SIGNAL)["code"] == "not_permitted"
 
 
-def test_signals_are_listed_by_where_they_stand(worker):
+def test_signals_are_listed_by_status(worker):
     worker.post("asks", an_event())
     for number in (1, 2):
         worker.post("signals", SIGNAL | {"id": f"evt-{number}"})

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.django_db
 ANSWER = {"state_version": 1, "verdict": "answer", "input": {"certificate_no": "LT-2026-0917"}}
 
 
-def test_a_run_stops_for_a_person_and_another_worker_goes_on():
+def test_a_run_stops_for_a_person_and_another_worker_continues():
     worker, ana = a_worker(), somebody()
     run, lease = a_started_run(worker, metadata={"purchase_request": "PR-4711"})
     reached = worker.post(
@@ -105,7 +105,7 @@ def test_a_lost_reply_is_asked_for_again_by_the_same_key():
     assert taken["lease"]["token"] == same["lease"]["token"]
 
 
-def test_the_loser_is_told_who_won():
+def test_the_loser_learns_who_won():
     worker = a_worker()
     interrupt, _ = a_waiting_interrupt(worker)
     first = somebody().post(f"interrupts/{interrupt}/decisions", ANSWER)
@@ -130,7 +130,7 @@ def test_a_suspend_asked_again_under_its_lease_gets_the_answers():
 
 
 def test_an_agent_reads_in_its_timeline_that_there_is_an_answer_and_not_what_it_is():
-    """An answer reaches an agent under a live lease only; the digests of so few words would tell it too."""
+    """An answer reaches an agent under a live lease only; its digest would reveal a short one."""
     worker, ana = a_worker(), somebody()
     interrupt, run = a_waiting_interrupt(worker, the_approval())
     ana.post(f"interrupts/{interrupt}/decisions", {"state_version": 1, "verdict": "reject", "message": "too dear"})

@@ -1,4 +1,4 @@
-"""Times and durations on the wire: RFC 3339 with an offset, ISO 8601 durations, and nothing that has to be guessed."""
+"""Times and durations on the wire: RFC 3339 with an offset, ISO 8601 durations, and nothing ambiguous."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate before a deploy: what would be left behind, counted for whoever asks."""
+"""The deploy gate: the runs that a deploy would leave behind, counted for each caller."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_an_agent_sees_its_own_and_a_person_what_is_theirs(worker):
     assert stranded(somebody(builders.a_person("eve@example.org")), "code_version=2")["runs"] == 0
 
 
-def test_what_the_version_itself_could_not_read_is_counted_whoever_wrote_it(worker):
+def test_what_the_version_itself_could_not_read_is_counted_whatever_wrote_it(worker):
     unread, lease = a_started_run(worker, code_version="1")
     a_started_run(worker, code_version="1")
     worker.post(f"runs/{unread}/lease/release", {"reason": "incompatible", "detail": "no such step"}, Run_Lease=lease)

@@ -43,7 +43,7 @@ def test_people_see_who_voted_and_the_agent_only_how_many(worker, people):
     assert (mine["may_decide"], mine["why_not"]["code"], others["may_decide"]) == (False, "already_voted", True)
 
 
-def test_a_vote_is_taken_back_by_api_as_long_as_it_waits_for_others(worker, people):
+def test_a_vote_can_be_undone_by_api_until_the_quorum_is_reached(worker, people):
     ana, _ = people
     wait, _ = a_waiting_interrupt(worker, the_approval(quorum=2))
     ana.post(f"interrupts/{wait}/decisions", APPROVE)
@@ -51,7 +51,7 @@ def test_a_vote_is_taken_back_by_api_as_long_as_it_waits_for_others(worker, peop
     assert worker.get(f"interrupts/{wait}")["approvals"]["counted"] == 0
 
 
-def test_the_agent_is_told_of_an_edit_where_a_voter_changed_the_call(worker, people):
+def test_the_agent_gets_an_edit_if_a_voter_changed_the_call(worker, people):
     ana, ben = people
     wait, _ = a_waiting_interrupt(worker, the_approval(quorum=2))
     edited = {"supplier": "S-17", "amount": "180000.00"}
@@ -65,7 +65,7 @@ def test_the_agent_is_told_of_an_edit_where_a_voter_changed_the_call(worker, peo
     assert answer["changed"] == [{"path": "/amount", "before": "184000.00", "after": "180000.00"}]
 
 
-def test_more_changed_places_than_are_listed_are_told_as_one(worker, people):
+def test_too_many_changed_places_are_listed_as_one(worker, people):
     proposed, approved = (
         {"lines": [{"part": place, "amount": amount} for place in range(120)]} for amount in ("1", "2")
     )

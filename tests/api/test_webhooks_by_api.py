@@ -69,7 +69,7 @@ def test_a_key_is_needed_in_the_body_or_in_the_header(worker, at_home):
         ({"secret": "whsec_mine"}, "/secret"),
     ],
 )
-def test_what_cannot_be_registered_is_told_by_its_place(worker, members, at, monkeypatch):
+def test_an_invalid_endpoint_is_refused_with_the_pointer_of_the_error(worker, members, at, monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", lambda host, port, **_: [(2, 1, 6, "", (host, port))])
     asked = {"key": "hooks", "url": "http://127.0.0.1:8009/x", "events": ["run.started"]} | members
     reply = worker.post("webhooks", asked)
@@ -100,7 +100,7 @@ def test_a_deleted_endpoint_is_gone_and_its_log_stays(worker, at_home):
     assert worker.post(f"deliveries/{kept['id']}/redeliver", {}).status == 404
 
 
-def test_the_log_tells_of_every_attempt_and_not_what_the_receiver_said(worker, at_home):
+def test_the_log_lists_every_attempt_without_the_receivers_response(worker, at_home):
     """C181"""
     made = register(worker, at_home.url)
     at_home.will("broken", 200)
@@ -146,7 +146,7 @@ def test_the_log_comes_in_pages(worker, at_home):
     assert seen == list(Delivery.objects.order_by("-pk").values_list("public_id", flat=True))
 
 
-def test_the_feed_goes_on_where_a_reader_was(worker):
+def test_the_feed_continues_where_a_reader_was(worker):
     interrupt = builders.a_waiting_interrupt()
     announce()
     first = worker.get("events?limit=1")
@@ -167,7 +167,7 @@ def test_the_feed_goes_on_where_a_reader_was(worker):
 def test_the_feed_tells_that_there_is_an_answer_and_not_what_it_is(worker):
     """Invariant 14"""
     interrupt = builders.a_waiting_interrupt()
-    builders.decide(interrupt, builders.a_reviewer("secret.reviewer@example.org"), "reject", message="secret words")
+    builders.decide(interrupt, builders.a_reviewer("secret.reviewer@example.org"), "reject", message="secret text")
     announce()
     text = dumps(worker.get("events").body)
     assert "secret" not in text

@@ -102,7 +102,7 @@ def body_of_order(taken) -> dict[str, str]:
     return {"name": "issue_purchase_order", "permit": taken["permits"][0]["id"]}
 
 
-def test_a_pause_is_told_with_who_asked_and_by_when():
+def test_a_pause_comes_with_its_requester_and_its_deadline():
     worker = a_worker()
     run, lease = a_started_run(worker)
     worker.post(f"runs/{run}/pause", {"reason": "look at this"})

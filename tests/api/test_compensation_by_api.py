@@ -1,4 +1,4 @@
-"""Taking back what an ended run did, by API alone; and what its owner says at the desk of one that cannot be taken back."""
+"""Compensation by API, and the resolution of compensations that failed or are unknown in the reconciliation admin."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def a_failed_run(worker: Caller, *keys: str) -> str:
     return run
 
 
-def test_a_failed_run_is_taken_back_newest_first():
+def test_a_failed_run_is_compensated_newest_effect_first():
     worker = a_worker()
     run = a_failed_run(worker, "first", "second")
     [taken] = worker.post("continuations/claim", {"code_version": "another"}).body
@@ -64,7 +64,7 @@ def test_a_failed_run_is_taken_back_newest_first():
     ]
 
 
-def test_a_resuming_claim_takes_nothing_back():
+def test_a_resuming_claim_compensates_nothing():
     worker = a_worker()
     worker.post("runs", {"key": "PR-1", "title": "A hoist", "lease_seconds": 0})
     [taken] = worker.post("continuations/claim", {"code_version": "1"}).body
@@ -97,7 +97,7 @@ def test_on_narrows_it():
     assert worker.post(f"runs/{run}/fail", {"error": 1}, Run_Lease=lease)["status"] == "failed"
 
 
-def test_at_the_desk_an_owner_lets_it_stay_or_orders_it_once_more():
+def test_in_the_admin_an_owner_waives_it_or_orders_it_again():
     worker = a_worker()
     run = a_failed_run(worker, "first", "second")
     olga = at_desk(staff("olga@example.org", "agent-owners"))
@@ -112,8 +112,8 @@ def test_at_the_desk_an_owner_lets_it_stay_or_orders_it_once_more():
 
     hold = fails()
     html = olga.get(page_of(hold)).content.decode()
-    for words in ("undo_failed", "too late", "Take it back once more", "Let it stay"):
-        assert words in html
+    for text in ("undo_failed", "too late", "Take it back once more", "Let it stay"):
+        assert text in html
     olga.post(page_of(hold), {"reason": "they open at nine", "word": "undo"})
     hold = fails()
     html = olga.post(page_of(hold), {"reason": "we keep it", "word": "stays"}, follow=True).content.decode()
@@ -124,7 +124,7 @@ def test_at_the_desk_an_owner_lets_it_stay_or_orders_it_once_more():
     assert [back["undoes"] for back in taken["compensations"]] == ["first"]
 
 
-def test_the_run_page_shows_what_is_taken_back(client):
+def test_the_run_page_shows_what_is_compensated(client):
     worker = a_worker()
     run = a_failed_run(worker, "first")
     [taken] = worker.post("continuations/claim", {}).body
@@ -147,7 +147,7 @@ def test_a_person_cancels_twice_and_it_is_offered_once():
     assert len(worker.post("continuations/claim", {"max": 5}).body) == 1
 
 
-def test_where_the_policy_says_so_a_no_cancels_the_run_and_takes_back():
+def test_a_rejection_cancels_and_compensates_the_run_if_the_policy_says_so():
     a_policy("approval.action", on_reject="cancel")
     worker, ana = a_worker(), somebody()
     run, lease = a_started_run(worker)
@@ -171,7 +171,7 @@ def test_otherwise_a_no_is_an_answer_like_any_other():
     assert (taken["kind"], taken["answers"]["order"]["verdict"]) == ("resume", "reject")
 
 
-def test_an_unknown_undo_is_settled_or_ordered_again_at_the_owners_desk():
+def test_an_unknown_compensation_is_resolved_or_ordered_again_in_the_admin():
     worker = a_worker()
     run = a_failed_run(worker, "first")
     [taken] = worker.post("continuations/claim", {}).body

@@ -1,4 +1,4 @@
-"""Around a wait and a run, by API: many waits, amend, withdraw, many answers, the desk, run control, the kill switch."""
+"""Reviewer actions, amendments, withdrawals, bulk decisions, run control and the kill switch, by API."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_two_waits_are_answered_in_the_other_order_and_arrive_by_key(worker, ana
     assert claimed["run"]["id"] == run
 
 
-def test_many_answers_in_one_call_are_told_one_by_one(worker, ana):
+def test_bulk_decisions_have_one_result_each(worker, ana):
     """CASES C016, C215, C217."""
     _, (first, second) = suspend_two(worker)
     decided, _ = a_waiting_interrupt(worker, the_approval())
@@ -97,7 +97,7 @@ def test_an_amended_wait_makes_the_old_answer_stale(worker, ana):
     )
 
 
-def test_nobody_but_its_agent_amends_a_wait(worker, ana):
+def test_only_its_agent_amends_an_interrupt(worker, ana):
     interrupt, _ = a_waiting_interrupt(worker)
     assert ana.call("PATCH", f"interrupts/{interrupt}", {"title": "x"}).status == 403
     other = a_worker(builders.an_agent("another"))
@@ -113,7 +113,7 @@ def test_a_withdrawn_wait_wakes_its_agent(worker, ana):
     assert (late.status, late["code"]) == (410, "withdrawn")
 
 
-def test_the_desk_by_api(worker, ana):
+def test_reviewer_actions_by_api(worker, ana):
     lea = somebody(builders.a_person("lea@example.org", "engineering-leads"))
     interrupt, _ = a_waiting_interrupt(worker)
     assert ana.post(f"interrupts/{interrupt}/assign", {"people": ["ana@example.org"]}).status == 403
@@ -174,7 +174,7 @@ def test_all_agents_are_halted_by_operators_only(worker, ana, operator):
     assert Run.objects.count() == 0
 
 
-def test_a_wait_key_may_not_be_used_twice_in_one_suspend(worker):
+def test_an_interrupt_key_cannot_be_used_twice_in_one_suspend(worker):
     run, lease = a_started_run(worker)
     reply = worker.post(f"runs/{run}/interrupts", the_suspend(the_wait(), the_wait()), Run_Lease=lease)
     assert (reply.status, reply["errors"][0]["pointer"]) == (422, "/interrupts/1/key")

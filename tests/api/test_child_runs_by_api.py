@@ -1,4 +1,4 @@
-"""Runs under runs, by API: the parent of a start and of an ask, the chain above a wait, the same call asked twice."""
+"""Child runs by API: parents of runs and of interrupts, and the same call asked twice in related runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def worker():
     return a_worker()
 
 
-def test_a_child_names_its_parent_and_its_wait_the_chain(worker):
+def test_a_child_run_has_its_parent_and_its_interrupt_has_all_parents(worker):
     ana = somebody()
     parent, _ = a_started_run(worker)
     child, lease = a_started_run(worker, parent=parent)
@@ -34,14 +34,14 @@ def test_an_ask_may_have_a_parent_too(worker):
     assert worker.get(f"runs/{asked['run']['id']}")["parent"] == parent
 
 
-def test_a_parent_has_to_be_a_run_of_the_same_owners(worker):
+def test_a_parent_must_be_a_run_of_the_same_owners(worker):
     foreign, _ = a_started_run(a_worker(builders.an_agent("other", owner="others")))
     for run in (foreign, "run_1"):
         reply = worker.post("runs", {"key": "k", "title": "A", "parent": run})
         assert (reply.status, reply["errors"][0]["pointer"]) == (422, "/parent")
 
 
-def test_the_same_call_asked_twice_in_a_family_is_told_to_who_may_see_it(worker):
+def test_the_same_call_asked_twice_in_related_runs_is_listed_to_those_who_may_see_it(worker):
     ana = somebody()
     parent, lease = a_started_run(worker)
     child = worker.post("asks", the_approval(parent=parent))["interrupt"]["id"]
@@ -51,7 +51,7 @@ def test_the_same_call_asked_twice_in_a_family_is_told_to_who_may_see_it(worker)
     assert [it["id"] for it in worker.get(f"interrupts/{child}")["duplicates"]] == [mine]
 
 
-def test_the_page_tells_of_parents_and_of_the_same_call_asked_twice(worker, client):
+def test_the_page_lists_parents_and_the_same_call_asked_twice(worker, client):
     parent, lease = a_started_run(worker)
     child = worker.post("asks", the_approval(parent=parent))["interrupt"]["id"]
     worker.post(f"runs/{parent}/interrupts", the_suspend(the_approval()), Run_Lease=lease)
