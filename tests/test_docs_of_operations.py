@@ -68,7 +68,7 @@ def test_every_alert_names_a_metric_of_the_table():
 
 
 def test_every_check_of_the_doctor_has_its_line():
-    source = "".join(path.read_text() for path in (ROOT / "reviewqueue/doctor").glob("*.py"))
+    source = "".join(path.read_text() for path in (ROOT / "reviewqueue/operations/doctor").glob("*.py"))
     named = set(re.findall(r'check="(\w+)"', source)) | set(
         re.findall(r'\("(status|counters|timeline|records)",', source)
     )

@@ -103,7 +103,7 @@ def test_one_event_may_be_told_under_two_types(at_home):
 
 def test_every_type_that_the_verbs_write_is_one_that_can_be_asked_for():
     written = set()
-    for source in [*SOURCES.glob("runs/*.py"), *SOURCES.glob("reviewqueue/*.py")]:
+    for source in [*SOURCES.glob("runs/**/*.py"), *SOURCES.glob("reviewqueue/**/*.py")]:
         for found in re.finditer(r'note\(\s*run,\s*f?"([a-z_{}.]+)"', source.read_text()):
             written.add(found[1])
     assert "run.suspended" in written
