@@ -243,7 +243,7 @@ OUTBOUND_ALLOW = environment.blocks("OUTBOUND_ALLOW", "" if MODE == "production"
 
 # --- tasks ------------------------------------------------------------------------------------------------------------
 
-# The reasons: docs/decisions/2026-11-29-tasks-and-their-supervisor.md.
+# The reasons: docs/decisions/2026-11-29-django-q2-supervisor.md.
 Q_CLUSTER = {
     "name": "reviewqueue",
     "orm": "default",  # a task is a row of our own database: it commits and rolls back with what it follows from
