@@ -1,6 +1,6 @@
-"""The effect ledger's rows: what was done to the outside world, by deterministic key, and who said so.
+"""The effect ledger's tables: effects by deterministic key, the reports about them, and orders to perform them again.
 
-Foreign keys point only at Django's own users and groups: the ledger does not know runs. ``scope`` is the run's id as text.
+Foreign keys point only at Django's users and groups, because the ledger does not know runs. ``scope`` is the run's id.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ledger.states import EffectStatus, InFlight, Repeat
 
 
 class Effect(models.Model):
-    """One outside action. ``attempt`` numbers its tries under the one key; ``fence`` is the lease that began the last."""
+    """One external action. ``attempt`` counts its attempts; ``fence`` is the lease that began the last one."""
 
-    row_call: Any  # these three only from a query for a list, where long texts are left out
+    row_call: Any  # these three are annotations of queries for lists, which leave out long texts
     row_receipt: Any
     receipt_length: int
 
@@ -141,7 +141,7 @@ class Effect(models.Model):
 
 
 class EffectReport(models.Model):
-    """One thing somebody said about an effect, kept for ever: a worker's report, a settlement, a contradiction."""
+    """One statement about an attempt, append-only: a worker's report, a probe's result or an owner's resolution."""
 
     effect = models.ForeignKey(Effect, on_delete=models.PROTECT, related_name="reports")
     attempt = models.PositiveIntegerField()
@@ -161,7 +161,7 @@ class EffectReport(models.Model):
 
 
 class Order(models.Model):
-    """A named person's order to do an effect again; one attempt uses it up. The only road round "never twice"."""
+    """A person's order to perform an effect again. One attempt uses it. The only exception to "never twice"."""
 
     effect = models.ForeignKey(Effect, on_delete=models.PROTECT, related_name="orders")
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")

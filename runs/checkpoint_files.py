@@ -1,8 +1,9 @@
 """Checkpoint files: opaque bytes of a worker, offered before the checkpoint that they go with (MOVES 4.5).
 
 A row is written before its bytes are, and outlives them: whatever dies between leaves a row that the sweep finds, never
-bytes that nobody knows of. A file belongs to the checkpoint that the same lease commits next; one whose lease ended first
-goes. Sole writer of ``CheckpointFile.status`` and ``Run.file_offered``. The worker's own calls are in ``offering``.
+bytes that nobody knows of. A file belongs to the checkpoint that the same lease commits next; one whose lease ended
+first goes. Sole writer of ``CheckpointFile.status`` and ``Run.file_offered``. The worker's own calls are in
+``offering``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from django.db.models import F, Q
 from ledger import clock
 from ledger.transactions import assert_open, use_case
 from runs.file_storage import delete_in_storage
+from runs.locks import locked_runs
 from runs.models import Checkpoint, CheckpointFile, Run
 from runs.states import FILE_MOVES, FileStatus
 from runs.sweep import not_put_off, take_each
@@ -120,7 +122,7 @@ def _delete(file_pk: int) -> bool:
 @use_case
 def _claim_unwanted(file_pk: int) -> str | None:
     """Make sure, under the run's lock, that nobody comes to want it; return its name."""
-    if Run.objects.locked(skip=True).filter(files=file_pk).first() is None:
+    if locked_runs(skip_locked=True).filter(files=file_pk).first() is None:
         return None  # somebody is at work on the run; the file is due again a second later
     file = CheckpointFile.objects.filter(_unwanted(clock.now()), pk=file_pk).first()
     if file is None:

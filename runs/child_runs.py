@@ -1,28 +1,25 @@
 """Nested runs: who started whom, what a child inherits, and how its end is told to its parent.
 
-A child is a run of its own; it names its parent at its start and never again, so there are no cycles, and it can be waited
-for by an event of the correlation ``run:<its id>``. Called by ``lifecycle`` and ``endings`` under the child's lock. The
-parent's row is read, never locked here: two run locks would meet in a deadlock. What a parent's end does is ``nesting``.
+A child is a run of its own; it names its parent at its start and never again, so there are no cycles, and it can be
+waited for by an event of the correlation ``run:<its id>``. Called by ``lifecycle`` and ``endings`` under the child's
+lock. The parent's row is read, never locked here: two run locks would meet in a deadlock. What a parent's end does is
+``nesting``.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
 
+from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
-from ledger import prepared_queries
 from ledger.errors import PayloadInvalid
-from ledger.prepared_queries import Compiled
+from ledger.prepared_queries import prepared
 from runs.errors import PolicyRefuses, RunCancelled, RunFinished, TooDeep
 from runs.external_signals import OWN, OWN_IDS, Told, keep_signal
 from runs.models import Agent, Interrupt, Policy, Queue, Run
 from runs.policies import current_policy, is_as_strict, lets_decide_in, own_policy
 from runs.states import FINAL, InterruptStatus
-
-if TYPE_CHECKING:
-    from django.contrib.auth.models import User
 
 DEEPEST = 8
 
@@ -116,12 +113,12 @@ def is_queue_allowed(interrupt: Interrupt, queue: Queue | None) -> bool:
 
 def has_live_children(run: Run) -> bool:
     """Tell whether a child has not ended: until then its parent has not, either."""
-    return bool(_LIVE_CHILD.all(parent=run.pk))
+    return bool(_first_live_child.all(parent=run.pk))
 
 
-_LIVE_CHILD = Compiled(
-    lambda: Run.objects.filter(parent=prepared_queries.number("parent"), ended_at=None).values_list("pk")[:1]
-)
+@prepared
+def _first_live_child(parent: int) -> QuerySet[Run, tuple[int]]:
+    return Run.objects.filter(parent=parent, ended_at=None).values_list("pk")[:1]
 
 
 def tell_parent(run: Run, *, status: str, now: datetime) -> None:

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import AbstractBaseUser, User
 from django.db.models import Min, Q, QuerySet
 
 from ledger import effect_queries, prepared_queries, row_digests
 from ledger.digests import digest
 from ledger.errors import PayloadInvalid, Problem, Refusal
 from ledger.exact_json import ABSENT
-from ledger.prepared_queries import Compiled, CompiledUpdate
+from ledger.prepared_queries import CompiledUpdate, prepared
 from ledger.public_ids import new_id
 from ledger.row_digests import STATE
 from ledger.transactions import assert_open
@@ -35,10 +35,6 @@ from runs.states import (
     Kind,
     Verdict,
 )
-
-if TYPE_CHECKING:
-    from django.contrib.auth.models import User
-
 
 MESSAGE_LIMIT = 20_000
 
@@ -63,7 +59,8 @@ class Answer:
 def check_answer(interrupt: Interrupt, answer: Answer) -> None:
     """Refuse an answer that does not fit what was asked, before any lock.
 
-    Raises ``PayloadInvalid`` for members that do not belong to the verdict, ``InputInvalid`` for values outside the schema.
+    Raises ``PayloadInvalid`` for members that do not belong to the verdict, ``InputInvalid`` for values outside the
+    schema.
     """
     if answer.verdict not in interrupt.verdicts:
         raise PayloadInvalid.at("/verdict", f"has to be one of: {', '.join(interrupt.verdicts)}")
@@ -142,7 +139,7 @@ def record_decision(
             round=interrupt.round,
             state_version=interrupt.state_version if state_version is None else state_version,
             content_digest=interrupt.content_digest,
-            by=cast("User | None", by),
+            by=cast(User | None, by),
             queue_id=None if by is None else interrupt.queue_id,
             cause=cause,
             signal=signal,
@@ -185,7 +182,8 @@ def move_decisions(interrupt: Interrupt, verb: str, *, only: list[Decision] | No
 def record_delivery(run: Run, *, now: datetime) -> None:
     """Record that the accepted answers of this epoch were given to a worker.
 
-    This record decides whether an answer can still be undone, because the lease that they came with can end at any time.
+    This record decides whether an answer can still be undone, because the lease that they came with can end at any
+    time.
     """
     assert_open()
     _DELIVERY.write(run=run.pk, epoch=run.epoch, delivered_at=now)
@@ -203,8 +201,9 @@ _DELIVERY = CompiledUpdate(_undelivered, ["delivered_at"])
 def was_acted_on(run: Run, interrupts: Iterable[Interrupt]) -> bool:
     """Tell whether an effect of the run was begun since an answer to these was first delivered to a worker.
 
-    Such an answer is not asked for again, because a person would decide about what has already happened. A lease that was
-    lost since makes no difference. An effect that failed counts only under the present lease, whose worker is still at work.
+    Such an answer is not asked for again, because a person would decide about what has already happened. A lease that
+    was lost since makes no difference. An effect that failed counts only under the present lease, whose worker is still
+    at work.
     """
     if run.lease_until is not None and effect_queries.any_begun_under(run.public_id, run.fence):
         return True
@@ -274,7 +273,7 @@ class Said:
 
 def decisions_at(run: Run, checkpoint_id: int) -> Said:
     """Return what a worker that goes on from this checkpoint is told, in one statement under the run's lock."""
-    found = _SAID.all(run=run.pk, epoch=run.epoch, checkpoint=checkpoint_id)
+    found = _decisions_at.all(run=run.pk, epoch=run.epoch, checkpoint=checkpoint_id)
     for decision in found:
         decision.interrupt.run = run
     return Said(
@@ -284,14 +283,12 @@ def decisions_at(run: Run, checkpoint_id: int) -> Said:
     )
 
 
-def _what_was_said() -> QuerySet[Decision]:
-    accepted = Q(interrupt__epoch=prepared_queries.number("epoch"), status=DecisionStatus.ACCEPTED)
-    overtaken = Q(interrupt__checkpoint=prepared_queries.number("checkpoint"), status=DecisionStatus.OVERTAKEN)
-    decisions = Decision.objects.filter(accepted | overtaken, interrupt__run=prepared_queries.number("run"))
+@prepared
+def _decisions_at(run: int, epoch: int, checkpoint: int) -> QuerySet[Decision]:
+    accepted = Q(interrupt__epoch=epoch, status=DecisionStatus.ACCEPTED)
+    overtaken = Q(interrupt__checkpoint=checkpoint, status=DecisionStatus.OVERTAKEN)
+    decisions = Decision.objects.filter(accepted | overtaken, interrupt__run=run)
     return decisions.select_related("interrupt__queue", "by", "permit").order_by("created_at", "id")
-
-
-_SAID = Compiled(_what_was_said)
 
 
 def who_decided(decision: Decision) -> str:

@@ -1,8 +1,8 @@
 """Which effects need a person's approval, and which permit of the run is one for this very call.
 
-Effect rules know a call by its name, and the agent chooses the name: they read it as a person would. Called by ``acting``
-before a try begins, under the run's lock; the permits themselves are ``permits``', and the people behind them are judged by
-``revocation``. Nothing is written here.
+Effect rules know a call by its name, and the agent chooses the name: they read it as a person would. Called by
+``acting`` before a try begins, under the run's lock; the permits themselves are ``permits``', and the people behind
+them are judged by ``revocation``. Nothing is written here.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import OuterRef, Value
+from django.db.models import OuterRef, QuerySet, Value
 
-from ledger import prepared_queries
 from ledger.effect_names import is_exact, is_near, matches
 from ledger.errors import NameDisguised
 from ledger.models import Effect
-from ledger.prepared_queries import Compiled
+from ledger.prepared_queries import prepared
 from runs.configuration import effects_content, recorded_effects
 from runs.errors import ApprovalRequired, CallNotApproved, EffectNotAllowed, PermitExpired, RecordChanged
 from runs.models import Agent, CallLabel, EffectRule, Permit, Run
@@ -45,8 +44,8 @@ def find_approval(
     ``LostApproval``: a permit would allow it, but a person behind it may no longer decide; there is no other one.
 
     The one that was named counts alone. Without a name it is the one the key was begun with, else any good one of the
-    same call. Under a rule only an approval for the rule's own reason counts: the agent chose under which reason, and so
-    by whose policy, it asked.
+    same call. Under a rule only an approval for the rule's own reason counts: the agent chose under which reason, and
+    so by whose policy, it asked.
     """
     rule = approval_rule(run.agent, asked.call["name"])
     reason = rule.reason if rule else ""
@@ -127,7 +126,7 @@ def _mode_and_named(agent: Agent) -> tuple[str, list[Rule]]:
     Raises ``RecordChanged`` where the mode or the rules differ from the newest configuration record.
     """
     mode, recorded, named = "", None, []
-    for pattern, action, reason in _NAMED.all(agent=agent.pk):
+    for pattern, action, reason in _rules_labels_and_mode.all(agent=agent.pk):
         if action == MODE:
             mode, recorded = pattern, reason
         else:
@@ -159,25 +158,19 @@ def _closest(agent: Agent, name: str, named: list[Rule]) -> Rule | None:
     return found
 
 
-#: In the place of an action, a row of ``_NAMED`` has LABEL for a call label, and MODE for the agent's mode and its record.
+#: In the place of an action, a row of ``_NAMED`` has LABEL for a call label, and MODE for the agent's mode and its
+#: record.
 LABEL, MODE = "label", "mode"
 
-#: The effect rules and the call labels of an agent, its effect mode, and the record of rules and mode, in one statement.
-_NAMED = Compiled(
-    lambda: (
-        EffectRule.objects.filter(agent=prepared_queries.number("agent"))
-        .values_list("name_pattern", "action", "reason")
-        .union(
-            CallLabel.objects.filter(agent=prepared_queries.number("agent")).values_list(
-                "name", Value(LABEL), Value("")
-            ),
-            Agent.objects.filter(pk=prepared_queries.number("agent")).values_list(
-                "effect_mode", Value(MODE), recorded_effects(OuterRef("pk"))
-            ),
-            all=True,
-        )
-    )
-)
+
+#: The effect rules and the call labels of an agent, its effect mode, and the record of rules and mode, in one
+#: statement.
+@prepared
+def _rules_labels_and_mode(agent: int) -> QuerySet[Any, tuple[Any, ...]]:
+    rules = EffectRule.objects.filter(agent=agent).values_list("name_pattern", "action", "reason")
+    labels = CallLabel.objects.filter(agent=agent).values_list("name", Value(LABEL), Value(""))
+    mode = Agent.objects.filter(pk=agent).values_list("effect_mode", Value(MODE), recorded_effects(OuterRef("pk")))
+    return rules.union(labels, mode, all=True)
 
 
 def _closeness(rule: Rule) -> tuple[bool, int, bool, str]:

@@ -1,9 +1,9 @@
 """SIGNALS: outside events wake the waits that ask for them, whichever of the two comes first.
 
-A signal is stored and committed, a wait is stored and committed; each then calls ``match_signals`` in a transaction of its
-own. Looking in the same transaction loses wake-ups: each would look before the other has committed. The sweep calls it too,
-for a process that died between its two transactions. A signal wakes one wait, a wait takes one signal; later ones are kept.
-Who may send signals is judged above.
+A signal is stored and committed, a wait is stored and committed; each then calls ``match_signals`` in a transaction of
+its own. Looking in the same transaction loses wake-ups: each would look before the other has committed. The sweep calls
+it too, for a process that died between its two transactions. A signal wakes one wait, a wait takes one signal; later
+ones are kept. Who may send signals is judged above.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from runs.deadlines import due_waits, is_over
 from runs.decisions import Answer, schema_of
 from runs.errors import InputInvalid
 from runs.interrupts import answer_by_itself
-from runs.models import Agent, Interrupt, Run, Signal
+from runs.locks import lock_run_and_interrupt
+from runs.models import Agent, Interrupt, Signal
 from runs.run_status import store
 from runs.states import Cause, InterruptStatus, Kind, Verdict
 from runs.timeline import note
@@ -124,15 +125,10 @@ def _match_one(*, agent_id: int, correlation: str) -> bool | None:
     waiting = Interrupt.objects.filter(
         agent=agent_id, correlation=correlation, kind=Kind.EVENT, status=InterruptStatus.WAITING
     )
-    found = waiting.order_by("id").values_list("pk", "run").first()
+    found = waiting.order_by("id").values_list("pk", flat=True).first()
     if found is None:
         return None
-    run = Run.objects.locked().get(pk=found[1])
-    locked = Interrupt.objects.select_for_update(of=("self",), no_key=True).select_related(
-        "checkpoint", "policy", "schema"
-    )
-    interrupt = locked.get(pk=found[0])
-    interrupt.run = run
+    run, interrupt = lock_run_and_interrupt(found)
     now = clock.now()
     if interrupt.status != InterruptStatus.WAITING or is_over(interrupt, now=now):
         return None  # somebody was first, or the deadline: the signal is kept for the next wait
@@ -193,7 +189,8 @@ def wake_by_kept_signals(interrupts: list[Interrupt]) -> int:
 def keep_again(signal: Signal, *, now: datetime) -> bool:
     """Let a dead letter wait once more for its wait, for as long as a new one; the caller commits, then matches.
 
-    False where it is none: used, or kept still. One whose body did not fit is tried again: another wait may ask otherwise.
+    False where it is none: used, or kept still. One whose body did not fit is tried again: another wait may ask
+    otherwise.
     """
     assert_open()
     dead = Signal.objects.filter(standing_so("dead", now=now), pk=signal.pk)

@@ -1,9 +1,9 @@
 """Facts: the assumptions that the rest of a run depends on, and what is done when one changed.
 
 Recorded with a checkpoint or with an interrupt; checked again before the run goes on (``checking.check_continuation``)
-and by the worker after its claim (``checking.report_facts``). A fact of kind ``value`` holds while its value is equal, by
-digest; one of kind ``credential`` while it is valid (``credentials``). No call goes out from here: the check gets its
-``fetch`` from above.
+and by the worker after its claim (``checking.report_facts``). A fact of kind ``value`` holds while its value is equal,
+by digest; one of kind ``credential`` while it is valid (``credentials``). No call goes out from here: the check gets
+its ``fetch`` from above.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 from django.db.models import DateTimeField, ExpressionWrapper, F, QuerySet, Value
 
-from ledger import effect_queries, prepared_queries
+from ledger import effect_queries
 from ledger.digests import digest
 from ledger.errors import PayloadInvalid
-from ledger.prepared_queries import Compiled
+from ledger.prepared_queries import prepared
 from ledger.transactions import assert_open
 from runs import credentials
 from runs.models import Agent, Checkpoint, Connection, Decision, Fact, FactCheck, FactKind, FactStatus, Interrupt, Run
@@ -87,16 +87,17 @@ def has_something_to_check(run: Run, checkpoint_id: int) -> bool:
 
 def find_obstacles(run: Run, checkpoint_id: int) -> tuple[bool, datetime | None]:
     """Return whether there is something to check, and until when an answer at the checkpoint can be undone."""
-    found = _OBSTACLES.all(checkpoint=checkpoint_id, scope=run.public_id)
+    found = _obstacles.all(checkpoint=checkpoint_id, scope=run.public_id)
     undo_ends = [until for until, pk in found if until is not None]
     to_check = run.open_holds > 0 or len(found) > len(undo_ends)
     return to_check, max(undo_ends, default=None)
 
 
-def _obstacles() -> QuerySet[Any, tuple[Any, ...]]:
+@prepared
+def _obstacles(checkpoint: int, scope: str) -> QuerySet[Any, tuple[Any, ...]]:
     """Return a row for each answer that can be undone, with the end of that time, and one with NULL for each check."""
     answers = Decision.objects.filter(
-        interrupt__checkpoint=prepared_queries.number("checkpoint"),
+        interrupt__checkpoint=checkpoint,
         interrupt__status=InterruptStatus.ANSWERED,
         status=DecisionStatus.ACCEPTED,
         closes=True,
@@ -104,15 +105,12 @@ def _obstacles() -> QuerySet[Any, tuple[Any, ...]]:
         delivered_at=None,
     )
     undo_end = ExpressionWrapper(F("created_at") + F("interrupt__policy__undo"), output_field=DateTimeField())
-    facts = Fact.objects.filter(checkpoint=prepared_queries.number("checkpoint"), check_by=FactCheck.CONNECTION)
-    effects = effect_queries.query_in_question(prepared_queries.text("scope"))
+    facts = Fact.objects.filter(checkpoint=checkpoint, check_by=FactCheck.CONNECTION)
+    effects = effect_queries.query_in_question(scope)
     never = Value(None, output_field=DateTimeField())
     return answers.values_list(undo_end, "pk").union(
         facts.values_list(never, "pk"), effects.values_list(never, "pk"), all=True
     )
-
-
-_OBSTACLES = Compiled(_obstacles)
 
 
 def holds(fact: Fact, value: Any, *, now: datetime) -> bool:

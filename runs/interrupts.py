@@ -1,8 +1,8 @@
 """INTERRUPT CONTROLLER: every move of a durable wait after it was opened (``opening``), up to its answer or its end.
 
-Sole writer of ``Interrupt.status`` from then on, and of ``Run.open_waits``. Every verb works on a run and an interrupt that
-the caller has locked, in that order: the gateway answers, ``expiry`` expires, ``checking`` renews. Who may answer is judged
-elsewhere.
+Sole writer of ``Interrupt.status`` from then on, and of ``Run.open_waits``. Every verb works on a run and an interrupt
+that the caller has locked, in that order: the gateway answers, ``expiry`` expires, ``checking`` renews. Who may answer
+is judged elsewhere.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from runs.deadlines import next_reminder
 from runs.decisions import Answer, approved_call, move_decisions, record_decision
 from runs.facts import find_obstacles
 from runs.interrupt_requests import call_digest, digest_of
+from runs.locks import lock_interrupts
 from runs.models import Assignee, Continuation, Decision, Interrupt, Queue, Run, Signal
 from runs.permits import make_permit, void_permits
 from runs.revisions import keep_revision
@@ -120,13 +121,8 @@ def cancel_waits(run: Run, *, now: datetime) -> list[Interrupt]:
     """Close every open wait of a run that is being ended."""
     if not run.open_waits:
         return []
-    waiting = list(
-        Interrupt.objects.select_for_update(of=("self",), no_key=True)
-        .filter(run=run, status=InterruptStatus.WAITING)
-        .order_by("id")
-    )
+    waiting = lock_interrupts(run, Interrupt.objects.filter(run=run, status=InterruptStatus.WAITING))
     for interrupt in waiting:
-        interrupt.run = run
         _close(run, interrupt, "cancel", now=now)
     return waiting
 
@@ -148,10 +144,8 @@ def add_pause(run: Run, *, now: datetime) -> list[Interrupt]:
     """Add a pause that ends to the time of the run's open waits, where the policy stops deadlines for it."""
     if run.pause_asked_at is None or not run.open_waits:
         return []
-    waiting = Interrupt.objects.select_for_update(of=("self",), no_key=True).select_related("policy")
-    still = list(
-        waiting.filter(run=run, status=InterruptStatus.WAITING, policy__pause_stops_deadline=True).order_by("id")
-    )
+    waiting = Interrupt.objects.filter(run=run, status=InterruptStatus.WAITING, policy__pause_stops_deadline=True)
+    still = lock_interrupts(run, waiting.select_related("policy"))
     for interrupt in still:
         extend_interrupt(interrupt, deadline=interrupt.deadline + (now - max(run.pause_asked_at, interrupt.created_at)))
     return still
@@ -188,8 +182,8 @@ def reopen_interrupt(
 ) -> None:
     """Ask the same question again: the answer is overtaken or revoked (``verb``), its permit and continuation are void.
 
-    The new round has the policy's time, or keeps ``deadline``. ``only`` these decisions are lost: the votes of others for
-    the same content count on.
+    The new round has the policy's time, or keeps ``deadline``. ``only`` these decisions are lost: the votes of others
+    for the same content count on.
 
     Only while no effect was begun on the answer; the caller has checked that.
     """
@@ -239,13 +233,8 @@ def free_keys(interrupts: list[Interrupt]) -> None:
 
 def siblings_of(interrupt: Interrupt, status: InterruptStatus) -> list[Interrupt]:
     """Return the other waits of the same boundary that stand so, locked by ascending id."""
-    group = Interrupt.objects.select_for_update(of=("self",), no_key=True).filter(
-        checkpoint=interrupt.checkpoint_id, status=status
-    )
-    siblings = list(group.exclude(pk=interrupt.pk).select_related("policy").order_by("id"))
-    for sibling in siblings:
-        sibling.run = interrupt.run
-    return siblings
+    group = Interrupt.objects.filter(checkpoint=interrupt.checkpoint_id, status=status).exclude(pk=interrupt.pk)
+    return lock_interrupts(interrupt.run, group.select_related("policy"))
 
 
 def _close(run: Run, interrupt: Interrupt, verb: str, *, now: datetime) -> None:

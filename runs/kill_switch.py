@@ -1,18 +1,20 @@
 """The kill switch: while an agent is halted none of its runs starts, is claimed or begins an effect, not even an undo.
 
-Distinct from a pause: leases stay, waits stay answerable, and only an operator lifts it. Gates read the flag in a statement
-of its own after the run's lock: joined to the locking statement it would come from before the wait for that lock.
+Distinct from a pause: leases stay, waits stay answerable, and only an operator lifts it. Gates read the flag in a
+statement of its own after the run's lock: joined to the locking statement it would come from before the wait for that
+lock.
 """
 
 from __future__ import annotations
 
 from django.db.models import QuerySet
 
-from ledger import actors, clock, effect_queries, prepared_queries
+from ledger import actors, clock, effect_queries
 from ledger.models import Effect
-from ledger.prepared_queries import Compiled
+from ledger.prepared_queries import prepared
 from ledger.transactions import use_case
 from runs.errors import AgentHalted
+from runs.locks import lock_run
 from runs.models import Agent, Halt, Run
 
 
@@ -27,10 +29,12 @@ def refuse_halted(agent_id: int) -> None:
 
 def is_halted(agent_id: int) -> bool:
     """Tell whether the agent is halted now."""
-    return bool(_HALTS_OF.all(agent=agent_id))
+    return bool(_open_halts_of.all(agent=agent_id))
 
 
-_HALTS_OF = Compiled(lambda: open_halts().filter(agent=prepared_queries.number("agent")).values_list("pk"))
+@prepared
+def _open_halts_of(agent: int) -> QuerySet[Halt, tuple[int]]:
+    return open_halts().filter(agent=agent).values_list("pk")
 
 
 def open_halts() -> QuerySet[Halt]:
@@ -41,8 +45,8 @@ def open_halts() -> QuerySet[Halt]:
 def halt_agents(*, slugs: list[str], actor: str, reason: str) -> list[Effect]:
     """Halt the agents, wait until no worker of theirs is between the gate and its record, and return what is under way.
 
-    The barrier: each leased run's lock is taken and let go once after the halts are committed. Whoever held it had looked
-    for a halt before; whoever takes it from now on finds it.
+    The barrier: each leased run's lock is taken and let go once after the halts are committed. Whoever held it had
+    looked for a halt before; whoever takes it from now on finds it.
     """
     _store_halts(slugs=slugs, actor=actor, reason=reason)
     leased = Run.objects.filter(agent__slug__in=slugs, lease_until__isnull=False).values_list("pk", "public_id")
@@ -66,7 +70,7 @@ def _store_halts(*, slugs: list[str], actor: str, reason: str) -> None:
 
 @use_case
 def _pass_through(*, run_pk: int) -> None:
-    Run.objects.locked().get(pk=run_pk)
+    lock_run(run_pk)
 
 
 @use_case

@@ -10,12 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ledger import prepared_queries, tokens
+from ledger import tokens
 from ledger.errors import PayloadInvalid
-from ledger.prepared_queries import Compiled
 from ledger.transactions import assert_open
 from runs.errors import LeaseLost, RunFinished
-from runs.models import Agent, Run
+from runs.models import Run
 from runs.states import FINAL, ContinuationStatus, Control
 
 SHORTEST, LONGEST = 5, 3600
@@ -42,17 +41,6 @@ class Told:
     asked_by: str = ""
     stop_by: datetime | None = None
     cancel_effects: tuple[str, ...] = ()
-
-
-def lock_own_run(agent: Agent, run_id: str) -> Run | None:
-    """Lock the agent's run of this id, and return it: how every verb of a worker begins."""
-    assert_open()
-    return _OWN_RUN.first(agent=agent.pk, id=run_id)
-
-
-_OWN_RUN = Compiled(
-    lambda: Run.objects.locked().filter(agent=prepared_queries.number("agent"), public_id=prepared_queries.text("id"))
-)
 
 
 def grant_lease(run: Run, *, seconds: int, now: datetime) -> Lease:

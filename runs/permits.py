@@ -16,7 +16,7 @@ from django.db.models import QuerySet
 from ledger import prepared_queries, row_digests
 from ledger.digests import digest
 from ledger.models import Effect
-from ledger.prepared_queries import Compiled
+from ledger.prepared_queries import prepared
 from ledger.public_ids import new_id
 from ledger.row_digests import STATE
 from ledger.transactions import assert_open
@@ -48,7 +48,7 @@ def void_permits(run: Run, *, reason: str, now: datetime, interrupt: Interrupt |
     """
     assert_open()
     if interrupt is None:
-        return _void(run, _NOT_VOID.all(run=run.pk), reason=reason, now=now)
+        return _void(run, _open_permits.all(run=run.pk), reason=reason, now=now)
     return _void(
         run,
         Permit.objects.filter(run=run, void_at=None, decision__interrupt=interrupt).order_by("id"),
@@ -57,7 +57,9 @@ def void_permits(run: Run, *, reason: str, now: datetime, interrupt: Interrupt |
     )
 
 
-_NOT_VOID = Compiled(lambda: Permit.objects.filter(run=prepared_queries.number("run"), void_at=None).order_by("id"))
+@prepared
+def _open_permits(run: int) -> QuerySet[Permit]:
+    return Permit.objects.filter(run=run, void_at=None).order_by("id")
 
 
 def _void(run: Run, permits: Iterable[Permit], *, reason: str, now: datetime) -> int:
@@ -80,17 +82,17 @@ def replace_permit(run: Run, public_id: str, *, by: Permit, now: datetime) -> No
 
 def find_permit(run: Run, public_id: str) -> Permit | None:
     """Return the run's permit of this id, valid or not, with the decision that it rests on."""
-    permit = _BY_ID.first(run=run.pk, id=public_id)
+    permit = _permit_by_id.first(run=run.pk, public_id=public_id)
     return None if permit is None else _of_run(permit, run)
 
 
 #: What ``StillMayDecide`` reads of the decision behind a permit.
 _RESTS_ON = ("decision__by", "decision__queue", "decision__interrupt__queue", "decision__interrupt__policy")
-_BY_ID = Compiled(
-    lambda: Permit.objects.filter(
-        run=prepared_queries.number("run"), public_id=prepared_queries.text("id")
-    ).select_related(*_RESTS_ON)
-)
+
+
+@prepared
+def _permit_by_id(run: int, public_id: str) -> QuerySet[Permit]:
+    return Permit.objects.filter(run=run, public_id=public_id).select_related(*_RESTS_ON)
 
 
 def _of_run(permit: Permit, run: Run) -> Permit:
@@ -106,8 +108,8 @@ def approves_for(permit: Permit, reason: str) -> bool:
 def standing_permits(run: Run, *, key: str, call_digest: str, reason: str, now: datetime) -> list[Permit]:
     """Return the permits of the run that let the effect ``key`` begin with exactly this call; first the one that ends first.
 
-    ``reason``: the reason that they must be given for; empty: any. Whether the people behind them may still decide is not
-    judged here.
+    ``reason``: the reason that they must be given for; empty: any. Whether the people behind them may still decide is
+    not judged here.
     """
     good = _good_permits(run, reason=reason, now=now).filter(digest=call_digest)
     spent_elsewhere = _spent(run).exclude(key=key).values("permit_ref")

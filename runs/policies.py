@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import OuterRef, Q
+from django.db.models import OuterRef, Q, QuerySet
 
-from ledger import prepared_queries
 from ledger.errors import PayloadInvalid, Problem
-from ledger.prepared_queries import Compiled
+from ledger.prepared_queries import prepared
 from runs import schemas
 from runs.configuration import is_as_recorded, recorded_policy
 from runs.errors import PolicyRefuses, RecordChanged
@@ -61,11 +60,12 @@ class Wish:
 
 def current_policy(agent: Agent, reason: str, *, at: str = "") -> Policy:
     """Return the newest policy of ``reason``, the agent's own before everybody's. Refuses an unknown one."""
-    own_or_common = _OF_A_REASON.all(agent=agent.pk, reason=reason)
+    own_or_common = _policies_of_reason.all(agent=agent.pk, reason=reason)
     found = sorted(own_or_common, key=lambda policy: (policy.agent_id is not None, policy.version))
     if found:
-        refuse_changed_policy(found[-1], found[-1].recorded)
-        return found[-1]
+        newest: Policy = found[-1]
+        refuse_changed_policy(newest, found[-1].recorded)
+        return newest
     known = sorted({*Policy.objects.values_list("reason", flat=True)})
     raise _refused(f"{at}/reason", f"is not known; known reasons: {', '.join(known)}", rule="reason")
 
@@ -73,7 +73,8 @@ def current_policy(agent: Agent, reason: str, *, at: str = "") -> Policy:
 def rules_with_open_policies(*, reason: str = "") -> list[tuple[EffectRule, Policy]]:
     """Return the effect rules whose approval an agent may ask of any queue, with the policy that lets it.
 
-    ``reason`` limits them to one reason. A policy that child runs inherit is found with the rules of the agent that has it.
+    ``reason`` limits them to one reason. A policy that child runs inherit is found with the rules of the agent that has
+    it.
     """
     rules = EffectRule.objects.filter(action=RuleAction.APPROVAL).select_related("agent")
     rules = rules.filter(reason=reason) if reason else rules
@@ -85,11 +86,10 @@ def rules_with_open_policies(*, reason: str = "") -> list[tuple[EffectRule, Poli
     return [(rule, policy) for rule, policy in found if policy is not None and policy.any_queue]
 
 
-_OF_A_REASON = Compiled(
-    lambda: Policy.objects.filter(
-        Q(agent=prepared_queries.number("agent")) | Q(agent=None), reason=prepared_queries.text("reason")
-    ).annotate(recorded=recorded_policy(OuterRef("pk")))
-)
+@prepared
+def _policies_of_reason(agent: int, reason: str) -> QuerySet[Any]:
+    policies = Policy.objects.filter(Q(agent=agent) | Q(agent=None), reason=reason)
+    return policies.annotate(recorded=recorded_policy(OuterRef("pk")))
 
 
 def refuse_changed_policy(policy: Policy, recorded: dict[str, Any] | None) -> None:
@@ -160,10 +160,11 @@ def _queue(policy: Policy, slug: str | None, at: str) -> Queue:
         if policy.queue is None:
             raise _refused(f"{at}/queue", f"is needed: {policy.reason} has no queue of its own", rule="queue")
         return policy.queue
-    # Judged before the queue is looked for: a queue that is not allowed and one that does not exist get the same answer.
+    # Judged before the queue is looked for: a queue that is not allowed and one that does not exist get the same
+    # answer.
     if not policy.any_queue and slug not in allowed_queues(policy):
         raise _refused(f"{at}/queue", f"may be {', '.join(allowed_queues(policy))}", rule="queues")
-    queue = _QUEUE.first(slug=slug)
+    queue = _queue_by_slug.first(slug=slug)
     if queue is None:
         raise _refused(f"{at}/queue", "is not a queue that a request may name", rule="queues")
     if not queue.accepts_new:
@@ -198,7 +199,9 @@ def _deciding_queues(policy: Policy) -> set[str]:
     return {*allowed_queues(policy), *escalated, *(step["queue"] for step in policy.escalate_further)}
 
 
-_QUEUE = Compiled(lambda: Queue.objects.filter(slug=prepared_queries.text("slug")))
+@prepared
+def _queue_by_slug(slug: str) -> QuerySet[Queue]:
+    return Queue.objects.filter(slug=slug)
 
 
 def _deadline(policy: Policy, wish: Wish, now: datetime, at: str) -> datetime:

@@ -1,9 +1,9 @@
 """Revocation: an answer and its permit end when a person behind them loses the permission to decide.
 
-``StillMayDecide`` comes from the layer that knows people. The claim judges every answer that the run is about to continue
-on, and the begin of an effect judges every decision behind its permit, both under the run's lock. A lost answer of the
-newest boundary is asked again in a new round. An older one cannot be reopened, because the run is past it: its permit is
-void, its key is free, and the agent asks again.
+``StillMayDecide`` comes from the layer that knows people. The claim judges every answer that the run is about to
+continue on, and the begin of an effect judges every decision behind its permit, both under the run's lock. A lost
+answer of the newest boundary is asked again in a new round. An older one cannot be reopened, because the run is past
+it: its permit is void, its key is free, and the agent asks again.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from runs.decisions import Said, move_decisions, was_acted_on
 from runs.errors import ApprovalLost, ApprovalRequired
 from runs.interrupts import free_keys, reopen_interrupt, siblings_of
 from runs.leases import end_lease
+from runs.locks import lock_interrupts
 from runs.models import Decision, Interrupt, Permit, Run
 from runs.permits import void_permits
 from runs.states import InterruptStatus, RunStatus
@@ -29,7 +30,8 @@ from runs.timeline import note
 from runs.use_cases.end_run import end_run
 from runs.votes import accepted_votes
 
-#: Why a permit or a continuation was voided; it tells ``acting`` to refuse with ``revoked_approval`` or ``ApprovalLost``.
+#: Why a permit or a continuation was voided; it tells ``acting`` to refuse with ``revoked_approval`` or
+#: ``ApprovalLost``.
 AUTHORITY_LOST = "authority was lost"
 SYSTEM = "system:authority"
 #: States of an effect whose permit is used up.
@@ -74,8 +76,9 @@ def _decisions_behind(permit: Permit) -> list[Decision]:
 def refuse_lost_approval(run: Run, lost: LostApproval, *, now: datetime) -> Refusal:
     """Void the approval under the run's lock, and return the refusal for the worker whose effect it was to allow.
 
-    ``ApprovalLost``: the request is open again and the lease has ended, as after a changed fact. ``ApprovalRequired``: the
-    lease continues and the agent must ask again, since the run is past the request, or an effect was begun on its answer.
+    ``ApprovalLost``: the request is open again and the lease has ended, as after a changed fact. ``ApprovalRequired``:
+    the lease continues and the agent must ask again, since the run is past the request, or an effect was begun on its
+    answer.
     """
     assert_open()
     [interrupt] = _locked(run, [lost.interrupt.pk])
@@ -119,9 +122,9 @@ def revoke_lost_answers(
 ) -> tuple[bool, Said]:
     """Judge what a claim continues on: the answers of its boundary, and older ones that may still allow an effect.
 
-    Returns whether a request was reopened, in which case nothing may be leased, and what remains of ``said``. Answers of
-    the boundary on which an effect was begun count as older ones. A request in a queue that the policy no longer allows is
-    not reopened: the agent asks again, in a queue that is allowed.
+    Returns whether a request was reopened, in which case nothing may be leased, and what remains of ``said``. Answers
+    of the boundary on which an effect was begun count as older ones. A request in a queue that the policy no longer
+    allows is not reopened: the agent asks again, in a queue that is allowed.
     """
     allowing = _still_allowing(said, consulted, now=now)
     acted_on = _acted_on(run, said, consulted)
@@ -178,13 +181,8 @@ def _still_allowing(said: Said, consulted: Consulted, *, now: datetime) -> set[i
 
 
 def _locked(run: Run, interrupt_pks: Iterable[int]) -> list[Interrupt]:
-    rows = Interrupt.objects.select_for_update(of=("self",), no_key=True).select_related(
-        "policy", "checkpoint", "queue"
-    )
-    interrupts = list(rows.defer("checkpoint__state").filter(pk__in=list(interrupt_pks)).order_by("id"))
-    for interrupt in interrupts:
-        interrupt.run = run
-    return interrupts
+    interrupts = Interrupt.objects.filter(pk__in=list(interrupt_pks)).select_related("policy", "checkpoint", "queue")
+    return lock_interrupts(run, interrupts.defer("checkpoint__state"))
 
 
 def _ask_again(run: Run, interrupt: Interrupt, lost: list[Decision], *, now: datetime) -> None:

@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from django.conf import settings
 from django.db import models
 
 from ledger.exact_json import ExactJSONField
 from ledger.row_digests import FIXED, STATE
-from ledger.transactions import assert_open
 from runs.models.agents import Agent
 from runs.states import ContinuationStatus, FileStatus, RunStatus
-
-
-class RunQuerySet(models.QuerySet["Run"]):
-    """Runs, and the one way to lock them."""
-
-    def locked(self, *, skip: bool = False) -> Self:
-        """Lock the rows: the first lock of every move. NO KEY, since plain FOR UPDATE would block foreign-key inserts.
-
-        ``skip`` leaves out the rows that another transaction holds.
-        """
-        assert_open()
-        return self.select_for_update(of=("self",), no_key=True, skip_locked=skip)
 
 
 class Run(models.Model):
     """One execution. Narrow on purpose: every move updates this row, and no JSON travels with it.
 
-    The separate truths (ended, ending, lease, pause asked, open holds, open continuation, open waits) stand in their own
-    columns; ``status`` is what ``standing.standing`` makes of them.
+    The separate truths (ended, ending, lease, pause asked, open holds, open continuation, open waits) stand in their
+    own columns; ``status`` is what ``standing.standing`` makes of them.
     """
 
     public_id = models.CharField(max_length=40, unique=True)
@@ -77,8 +64,6 @@ class Run(models.Model):
     snapshots_erased_at = models.DateTimeField(null=True, help_text="past their time, the states were erased")
     timeline_seq = models.PositiveIntegerField(default=0)
     timeline_head = models.CharField(max_length=68, blank=True)
-
-    objects = RunQuerySet.as_manager()
 
     class Meta:
         constraints = [

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from ledger import effects
+from ledger import in_flight
 from ledger.errors import AlreadySettled, InDoubt, Refusal
 from ledger.models import Effect, EffectReport, Order
 from tests.ledger.effect_builders import KEY, LATER, RUN, a_group, a_person, an_effect, intend, order, report, settle
@@ -140,7 +140,7 @@ def test_a_report_and_the_end_of_the_lease_at_once_leave_the_truth():
         fresh("intended")
         reported, held = at_once(
             partial(report, "applied"),
-            lambda: effects.doubt_effects(scope=RUN, fence=1, now=LATER, by="system:lease_end"),
+            lambda: in_flight.mark_lost_unknown(scope=RUN, fence=1, now=LATER, by="system:lease_end"),
         )
         assert reported.settled, reported
         assert Effect.objects.get().status == "applied"
@@ -155,7 +155,7 @@ def test_a_begin_and_the_end_of_the_lease_at_once_never_leave_a_forgotten_effect
         Effect.objects.update(retryable=True)
         begun, _ = at_once(
             lambda: intend(request_key="a"),
-            lambda: effects.doubt_effects(scope=RUN, fence=1, now=LATER, by="system:lease_end"),
+            lambda: in_flight.mark_lost_unknown(scope=RUN, fence=1, now=LATER, by="system:lease_end"),
         )
         assert begun.perform
         assert Effect.objects.get().status in {"intended", "unknown"}

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.db import IntegrityError, transaction
 
-from ledger import attempt_tokens, effect_queries, effects
+from ledger import attempt_tokens, effect_queries, effects, in_flight
 from ledger.effects import Intended
 from ledger.errors import AlreadySettled, InDoubt, KeyReused, NotFound, Refusal, WasCompensated
 from ledger.exact_json import parse
@@ -29,7 +29,8 @@ from tests.ledger.effect_builders import (
 
 pytestmark = pytest.mark.django_db
 
-#: state and verb -> (what comes back, the state after). ``lost`` is a lease's end; ``again`` an intend by its successor.
+#: state and verb -> (what comes back, the state after). ``lost`` is a lease's end; ``again`` an intend by its
+#: successor.
 INTENDED, UNKNOWN, APPLIED, FAILED, COMPENSATED = EffectStatus.values
 MATRIX = {
     (INTENDED, "same request"): ("perform", INTENDED),
@@ -103,7 +104,9 @@ def use(verb: str, effect: Effect) -> str:
     if verb == "other call":
         return told(intend(arguments={"supplier": "S-18"}, request_key="the first"))
     if verb == "lost":
-        return "held" if effects.doubt_effects(scope=RUN, fence=1, now=LATER, by="system:lease_end") else "nothing"
+        return (
+            "held" if in_flight.mark_lost_unknown(scope=RUN, fence=1, now=LATER, by="system:lease_end") else "nothing"
+        )
     if verb == "settle":
         settle(effect)
         return "settled"
@@ -344,7 +347,7 @@ def test_the_end_of_a_lease_doubts_all_it_left_and_holds_for_what_may_not_repeat
     never = an_effect(key="a")
     by_key = an_effect(key="b", repeat="by_key")
     done = an_effect("applied", key="c")
-    held = effects.doubt_effects(scope=RUN, fence=1, now=LATER, by="system:lease_end")
+    held = in_flight.mark_lost_unknown(scope=RUN, fence=1, now=LATER, by="system:lease_end")
     assert [effect.key for effect in held] == [never.key]
     by_status = dict(Effect.objects.values_list("key", "status"))
     assert by_status == {never.key: UNKNOWN, by_key.key: UNKNOWN, done.key: APPLIED}
@@ -354,7 +357,7 @@ def test_the_end_of_a_lease_doubts_all_it_left_and_holds_for_what_may_not_repeat
 def test_another_run_and_a_newer_lease_are_left_alone():
     other = an_effect(scope="run_other")
     newer = an_effect(fence=2)
-    assert effects.doubt_effects(scope=RUN, fence=1, now=LATER, by="system:lease_end") == []
+    assert in_flight.mark_lost_unknown(scope=RUN, fence=1, now=LATER, by="system:lease_end") == []
     other.refresh_from_db()
     newer.refresh_from_db()
     assert (other.status, newer.status) == (INTENDED, INTENDED)
@@ -362,23 +365,22 @@ def test_another_run_and_a_newer_lease_are_left_alone():
 
 def test_an_awaited_effect_has_its_own_time():
     an_effect()
-    effects.await_effects(scope=RUN, settle_by={KEY: LATER})
-    assert effects.doubt_effects(scope=RUN, fence=1, now=NOON, by="system:lease_end") == []
+    in_flight.await_effects(scope=RUN, settle_by={KEY: LATER})
+    assert in_flight.mark_lost_unknown(scope=RUN, fence=1, now=NOON, by="system:lease_end") == []
     just_before = LATER - timedelta(microseconds=1)
     assert effect_queries.overdue_scopes(before=just_before, limit=20) == []
-    assert effects.doubt_overdue(scope=RUN, now=just_before, by="system:sweep") == []
+    assert in_flight.mark_overdue_unknown(scope=RUN, now=just_before, by="system:sweep") == []
     assert effect_queries.overdue_scopes(before=LATER, limit=20) == [RUN]
-    assert [effect.key for effect in effects.doubt_overdue(scope=RUN, now=LATER, by="system:sweep")] == [KEY]
+    assert [effect.key for effect in in_flight.mark_overdue_unknown(scope=RUN, now=LATER, by="system:sweep")] == [KEY]
     assert effect_queries.overdue_scopes(before=LATER, limit=20) == []
 
 
-def test_the_questions_are_what_is_unknown_and_not_ordered_again():
-    asked = an_effect("unknown", key="a")
+def test_open_effects_are_those_in_flight_or_unknown():
+    an_effect("unknown", key="a")
     ordered = an_effect("unknown", key="b")
     an_effect("unknown", key="c", repeat="harmless")
     an_effect("applied", key="d")
     order(ordered)
-    assert [effect.pk for effect in effect_queries.effects_in_question(RUN)] == [asked.pk]
     assert [effect.key for effect in effect_queries.open_effects(RUN)] == ["a", "b", "c"]
     assert [effect.key for effect in effect_queries.consult(RUN).effects] == ["a", "b", "c", "d"]
 
@@ -421,7 +423,7 @@ def test_a_report_that_comes_after_the_order_makes_it_needless():
 def test_an_effect_is_ordered_once_at_a_time():
     effect = an_effect("unknown")
     order(effect)
-    with pytest.raises(AlreadySettled, match=r"ana@example\.org ordered it again already"):
+    with pytest.raises(AlreadySettled, match=r"ana@example\.org already ordered this effect again"):
         order(effect, person=a_person("ben@example.org"))
 
 
@@ -452,9 +454,9 @@ def test_a_settlement_is_kept_with_person_reason_and_evidence():
 
 def test_a_settlement_and_an_order_need_a_reason():
     effect = an_effect("unknown")
-    with pytest.raises(Refusal, match="say how you know"):
+    with pytest.raises(Refusal, match="say how you know the outcome"):
         settle(effect, reason="  ")
-    with pytest.raises(Refusal, match="say how you know"):
+    with pytest.raises(Refusal, match="say how you know the outcome"):
         order(effect, reason="")
 
 

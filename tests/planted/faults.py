@@ -1,8 +1,8 @@
 """Named breakages of the product, each with the test that has to see it.
 
-A fault is planted in a process of its own, by a patch of what is looked up when it is called: the product's sources stay as
-they are. A name that is gone fails ``test_planted``, and so does a fault that its test doesn't see. Faults that only a race
-or a kill shows are the ``test_without_...`` in ``tests.races`` and ``tests.crashes``.
+A fault is planted in a process of its own, by a patch of what is looked up when it is called: the product's sources
+stay as they are. A name that is gone fails ``test_planted``, and so does a fault that its test doesn't see. Faults that
+only a race or a kill shows are the ``test_without_...`` in ``tests.races`` and ``tests.crashes``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from allauth.account.adapter import DefaultAccountAdapter
 from django.db import transaction
 from django.views.debug import SafeExceptionReporterFilter
 
-from ledger import compensation, effect_names, effect_queries, effects
+from ledger import compensation, effect_names, effect_queries, effects, in_flight
 from ledger.digests import digest
 from ledger.effects import Next
 from ledger.errors import PayloadInvalid
@@ -518,7 +518,7 @@ def an_effect_in_doubt_is_tried_again() -> None:
 
 @fault(seen_by=test_probing.test_what_was_declared_as_done_settles_it_and_the_run_goes_on, costs=(5, 6))
 def a_lost_lease_leaves_no_doubt() -> None:
-    effects.doubt_effects = lambda **_: []
+    in_flight.mark_lost_unknown = lambda **_: []
 
 
 @fault(seen_by=test_acting.test_a_contradiction_holds_the_run_until_its_owner_has_looked, costs=(6,))

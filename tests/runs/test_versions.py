@@ -11,6 +11,7 @@ from ledger import clock
 from ledger.errors import NotFound
 from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady, RunCancelled, RunFinished
 from runs.holds import open_hold
+from runs.locks import locked_runs
 from runs.models import Continuation, Event, HandBack, Hold, Run
 from runs.run_status import store
 from runs.states import HoldKind
@@ -141,7 +142,7 @@ def test_a_claim_does_not_lift_it_beside_another_hold():
 
 def hold_too(run: Run) -> None:
     with transaction.atomic():
-        locked, now = Run.objects.locked().get(pk=run.pk), clock.now()
+        locked, now = locked_runs().get(pk=run.pk), clock.now()
         open_hold(locked, HoldKind.CONTRADICTION, "x", owner_id=run.agent.owner_id, reason="two words", now=now)
         store(locked, now)
 
