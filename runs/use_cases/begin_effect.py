@@ -47,13 +47,14 @@ from runs.leases import check_lease
 from runs.locks import lock_own_run
 from runs.models import Agent, Fact, FactCheck, Run
 from runs.permits import find_permit, replace_permit
-from runs.revocation import AUTHORITY_LOST, LostApproval, StillMayDecide, refuse_lost_approval
+from runs.revocation import AUTHORITY_LOST, LostApproval, StillMayDecide
 from runs.run_status import store
 from runs.states import FINAL, HoldKind
 from runs.timeline import note
 from runs.use_cases.end_run import finish_ending, hold_for_effect
 from runs.use_cases.reconcile_outcomes import go_on_after
 from runs.use_cases.reconcile_renewals import FACT_CHANGED
+from runs.use_cases.revoke_approvals import refuse_lost_approval
 from runs.verification import find_changed, find_changed_permit
 
 

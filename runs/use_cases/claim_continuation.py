@@ -35,10 +35,11 @@ from runs.kill_switch import is_halted, refuse_halted
 from runs.leases import Lease, grant_lease, lease_of
 from runs.locks import locked_runs
 from runs.models import Agent, Checkpoint, Continuation, Decision, Fact, HandBack, Hold, Permit, Run
-from runs.revocation import StillMayDecide, judge_permit, revoke_lost_answers
+from runs.revocation import StillMayDecide, judge_permit
 from runs.run_status import store
 from runs.states import ContinuationKind, ContinuationStatus, HoldKind, RunStatus
 from runs.timeline import note
+from runs.use_cases.revoke_approvals import revoke_lost_answers
 from runs.verification import find_changed, is_what_was_said
 
 SYSTEM = "system:leases"

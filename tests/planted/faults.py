@@ -52,7 +52,14 @@ from runs import (
     verification,
 )
 from runs.models import Event, FactStatus, Permit, Queue
-from runs.use_cases import begin_effect, claim_continuation, expire, reconcile_facts, reconcile_renewals
+from runs.use_cases import (
+    begin_effect,
+    claim_continuation,
+    expire,
+    reconcile_facts,
+    reconcile_renewals,
+    revoke_approvals,
+)
 from tests.api import test_bounded_responses
 from tests.attack import test_activity_of_others
 from tests.pages import test_csrf_failure, test_disguised_calls, test_large_values
@@ -302,7 +309,7 @@ def only_the_vote_that_closed_is_judged_when_an_effect_begins() -> None:
     seen_by=test_permits_taken_back.test_a_claim_hands_out_no_permit_of_an_earlier_boundary_that_was_lost, costs=(13,)
 )
 def a_claim_judges_its_own_boundary_only() -> None:
-    revocation._still_allowing = lambda *_, **__: set()
+    revoke_approvals._still_allowing = lambda *_, **__: set()
 
 
 @fault(seen_by=test_permits_taken_back.test_an_approval_by_default_ends_when_the_policy_forbids_it, costs=(13,))
