@@ -1,4 +1,4 @@
-"""The refusals of runs: one class per code of the contract; the docstring is the sentence people read."""
+"""The refusals of runs, one class per code of the API contract. The docstring is the sentence that people read."""
 
 from __future__ import annotations
 

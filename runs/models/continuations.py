@@ -1,4 +1,4 @@
-"""The right to go on, and the reasons that keep it back: continuations and holds."""
+"""Continuations, hand-backs and holds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runs.states import OPEN_CONTINUATIONS, ContinuationKind, ContinuationStatus
 
 
 class Continuation(models.Model):
-    """The right to go on from a checkpoint; owned only by the worker that leased it, announced by whoever likes."""
+    """The right to continue a run from a checkpoint. Only the worker that leased it owns it."""
 
     public_id = models.CharField(max_length=40, unique=True)
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="continuations")
@@ -64,7 +64,7 @@ class Continuation(models.Model):
 
 
 class HandBack(models.Model):
-    """A code version that could not read the checkpoint of a run and handed it back; not asked again until that is over."""
+    """A code version that handed the run back because it cannot read the checkpoint. It is not offered the run again."""
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="hand_backs", db_index=False)
     code_version = models.CharField(max_length=100, blank=True, help_text="empty: the worker named none")
@@ -87,7 +87,7 @@ class HandBack(models.Model):
 
 
 class Hold(models.Model):
-    """A named reason why a continuation may not go on yet, with the group that can lift it."""
+    """A named reason why a run cannot be claimed, with the group that can lift it."""
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="holds")
     kind = models.CharField(max_length=20)

@@ -1,4 +1,4 @@
-"""What a run relies on: facts of a checkpoint or of one interrupt, and how each was found when checked last."""
+"""Facts of a checkpoint or of one interrupt, and the result of their last check."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from runs.states import OnChange
 
 
 class FactKind(models.TextChoices):
-    """Credentials are facts too: their value is who or until when, never the secret."""
+    """The value of a credential states its validity, never the secret."""
 
     VALUE = "value"
     CREDENTIAL = "credential"
 
 
 class FactCheck(models.TextChoices):
-    """Who checks a fact again: this server by a connection, the worker after its claim, or nobody (shown only)."""
+    """Who checks a fact: this server by a connection, the worker after its claim, or none (it is only shown)."""
 
     CONNECTION = "connection"
     WORKER = "worker"

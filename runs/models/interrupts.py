@@ -1,4 +1,4 @@
-"""Waits and what people said to them: interrupts, their schemas and assignees, decisions, permits."""
+"""Interrupts with their schemas, assignees, comments and revisions; decisions and permits."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ class Schema(models.Model):
 
 
 class Interrupt(models.Model):
-    """A durable wait: one row, no process, no connection.
+    """A durable request to people, or for a signal or a time: one row, without a process or connection.
 
-    ``state_version`` names what a reviewer saw; ``content_digest`` covers it. The group of one suspend is its checkpoint.
+    ``state_version`` identifies what a reviewer saw; ``content_digest`` covers it. The interrupts of one suspend share
+    a checkpoint.
     """
 
-    row_proposal: Any  # these two only from a query for a list, where a long call is left out
+    row_proposal: Any  # annotations of queries for lists, which leave out a long call
     proposal_length: int | None
 
     public_id = models.CharField(max_length=40, unique=True)
@@ -113,7 +114,7 @@ class Interrupt(models.Model):
             ),
             models.UniqueConstraint(
                 fields=["agent", "correlation"],
-                # A later round is that of a wait which was there before: it was reopened, and is not to fail by this.
+                # A reopened interrupt has a later round, and its reopening must not fail because of this.
                 condition=Q(status=InterruptStatus.WAITING, kind=Kind.EVENT, round=1),
                 name="one_open_wait_per_correlation",
             ),
@@ -182,7 +183,7 @@ class Interrupt(models.Model):
 
 
 class Assignee(models.Model):
-    """One of the people who may decide an interrupt; without any, everybody of its queue may."""
+    """A person who can decide an interrupt. Without assignees, every reviewer of its queue can."""
 
     interrupt = models.ForeignKey(Interrupt, on_delete=models.PROTECT, related_name="assignees", db_index=False)
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
@@ -198,7 +199,7 @@ class Assignee(models.Model):
 
 
 class Comment(models.Model):
-    """What people say to each other about a wait; the agent never sees it, and it changes no version."""
+    """A comment of a person on an interrupt. Agents do not see it, and it changes no version."""
 
     interrupt = models.ForeignKey(Interrupt, on_delete=models.PROTECT, related_name="comments")
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
@@ -210,7 +211,7 @@ class Comment(models.Model):
 
 
 class Revision(models.Model):
-    """What a wait asked before its agent amended it: nobody can say what changed from the new words alone."""
+    """What an interrupt showed before it was amended."""
 
     interrupt = models.ForeignKey(Interrupt, on_delete=models.PROTECT, related_name="revisions", db_index=False)
     state_version = models.PositiveIntegerField(help_text="the last version that showed it")
@@ -231,7 +232,7 @@ class Revision(models.Model):
 
 
 class Decision(models.Model):
-    """One submitted answer, accepted or refused; refused ones are evidence. ``by`` is NULL for the product itself."""
+    """One submitted answer, accepted or refused. ``by`` is NULL if no person decided."""
 
     public_id = models.CharField(max_length=40, unique=True)
     interrupt = models.ForeignKey(Interrupt, on_delete=models.PROTECT, related_name="decisions", db_index=False)
@@ -310,9 +311,9 @@ class Decision(models.Model):
 
 
 class Permit(models.Model):
-    """What an accepted approval leaves behind: the digest of the exact call, spent once, with an end.
+    """The permission of an accepted approval: the digest of the exact call, used once, with an expiry time.
 
-    That it is spent is told by the ledger (``Effect.permit_ref``), in one place.
+    Whether it is used is recorded in the ledger (``Effect.permit_ref``), in one place.
     """
 
     public_id = models.CharField(max_length=40, unique=True)

@@ -1,4 +1,4 @@
-"""Queues, where interrupts wait for the people who may decide, and policies, the rules of each reason."""
+"""Queues, which hold interrupts for the people who can decide them, and policies, the rules of each reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runs.states import OnExpiry, OnReject, Risk
 
 
 class Queue(models.Model):
-    """A desk: reviewers and leads decide, leads also extend and take over, auditors only read."""
+    """A queue of interrupts. Reviewers and leads decide, leads also extend and take over claims, auditors only read."""
 
     slug = models.SlugField(max_length=60, unique=True)
     owner = models.ForeignKey(Group, on_delete=models.PROTECT, related_name="+")
@@ -26,14 +26,15 @@ class Queue(models.Model):
 
 
 def default_expiries() -> list[str]:
-    """Return what an agent may ask for at the deadline where the policy does not say."""
+    """Return the default of ``on_expiry_allowed``."""
     return [OnExpiry.CANCEL, OnExpiry.FAIL, OnExpiry.RESUME, OnExpiry.DEFAULT, OnExpiry.ESCALATE]
 
 
 class Policy(models.Model):
-    """The rules of one reason, for one agent or for all. Rows are versions: never edited, so an open wait keeps its own.
+    """The rules of one reason, for one agent or for all. Rows are versions and never edited; an open interrupt keeps
+    its own.
 
-    A request may only be stricter than its policy; looser is refused as ``policy_refuses`` with the rule's name.
+    A request can only be stricter than its policy; otherwise it is refused as ``policy_refuses`` with the rule's name.
     """
 
     reason = models.CharField(max_length=60)

@@ -1,4 +1,4 @@
-"""A run and what carries it over its workers: checkpoints, facts, continuations, holds, its last words."""
+"""Runs with their checkpoints, files, progress and outcome."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from runs.states import ContinuationStatus, FileStatus, RunStatus
 
 
 class Run(models.Model):
-    """One execution. Narrow on purpose: every move updates this row, and no JSON travels with it.
+    """One execution. The row is narrow, because every transition updates it.
 
-    The separate truths (ended, ending, lease, pause asked, open holds, open continuation, open waits) stand in their
-    own columns; ``status`` is what ``standing.standing`` makes of them.
+    Ended, ending, lease, pause, holds, continuation and open interrupts each have their own columns; ``status`` is
+    computed from them by ``run_status``.
     """
 
     public_id = models.CharField(max_length=40, unique=True)
@@ -105,7 +105,7 @@ class Run(models.Model):
 
 
 class Progress(models.Model):
-    """The last thing a heartbeat said; a row of its own, so that heartbeats leave the run narrow."""
+    """The progress of the last heartbeat, in a row of its own to keep the run narrow."""
 
     run = models.OneToOneField(Run, on_delete=models.PROTECT, related_name="progress")
     text = models.CharField(max_length=300, blank=True)
@@ -119,7 +119,7 @@ class Progress(models.Model):
 
 
 class Outcome(models.Model):
-    """What a run ended with, by ``complete`` or ``fail``; the same call by the same lease is known again by it."""
+    """The result of ``complete`` or ``fail``, which identifies the same request if it is repeated."""
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="outcomes")
     epoch = models.PositiveIntegerField()
@@ -136,9 +136,9 @@ class Outcome(models.Model):
 
 
 class CheckpointFile(models.Model):
-    """Opaque bytes of a worker in Django's storage, under a name of their own; what is known of them stays when they go.
+    """The uploaded file of a checkpoint, in Django's storage. Digest and size stay when the bytes are erased.
 
-    Written before its bytes are, so that none lie in the storage that no row knows of.
+    The row is written before the bytes, so that the storage never has bytes without a row.
     """
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="files", db_index=False)

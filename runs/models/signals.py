@@ -1,4 +1,4 @@
-"""Outside signals: what business systems tell, kept for the wait that it wakes, now or later."""
+"""External signals, stored for the interrupt that they answer."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from runs.models.agents import Agent
 
 
 class Signal(models.Model):
-    """One outside event. It wakes at most one wait; not used by its end it is a dead letter, listed and never dropped.
+    """One external event. It answers at most one interrupt; unused at its end it is a dead letter, listed and never
+    deleted.
 
-    A ``keep_until`` that is null has no end: what the product tells itself, such as the end of a child.
+    ``keep_until`` is NULL for signals of the server itself, such as the end of a child run: they do not expire.
     """
 
     public_id = models.CharField(max_length=40, unique=True)

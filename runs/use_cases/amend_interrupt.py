@@ -58,9 +58,9 @@ def amend_wait(*, agent: Agent, interrupt_id: str, amendment: Amendment, state_v
         changed["message"] = amendment.message
     if amendment.proposal is not ABSENT:
         if interrupt.kind == Kind.APPROVAL and amendment.proposal is None:
-            raise PayloadInvalid.at("/proposal", "is missing: an approval is of one exact call")
+            raise PayloadInvalid.at("/proposal", "is missing: an approval needs the exact call")
         if interrupt.kind in BY_ITSELF:
-            raise PayloadInvalid.at("/proposal", f"does not go with kind {interrupt.kind}")
+            raise PayloadInvalid.at("/proposal", f"is not allowed for kind {interrupt.kind}")
         check_proposal(amendment.proposal, "")
         changed["proposal"] = amendment.proposal
     if amendment.deadline is not ABSENT:
@@ -74,7 +74,7 @@ def amend_wait(*, agent: Agent, interrupt_id: str, amendment: Amendment, state_v
         record_facts(amendment.facts, agent=agent, checkpoint=interrupt.checkpoint, interrupt=interrupt, at="/facts")
     if "proposal" in changed:
         changed["as_proposed"] = None  # the agent's own again, whatever a vote had made of it
-    overtaken = amend_interrupt(interrupt, **changed)
+    overtaken = amend_interrupt(interrupt, changed)
     note(
         run,
         "interrupt.amended",

@@ -1,8 +1,9 @@
 """Revoke approvals and answers when a person behind them loses the permission to decide.
 
-The claim checks every answer that the run is about to continue on, and the begin of an effect checks every decision behind
-its permit, both under the run's lock. A lost answer of the newest boundary is asked again in a new round. An older request
-cannot be reopened, because the run is past it: its permit is void, its key is free, and the agent must ask again.
+The claim checks every answer that the run is about to continue on, and the begin of an effect checks every decision
+behind its permit, both under the run's lock. A lost answer of the newest boundary is asked again in a new round. An
+older request cannot be reopened, because the run is past it: its permit is void, its key is free, and the agent must
+ask again.
 """
 
 from __future__ import annotations
@@ -79,9 +80,9 @@ def revoke_lost_answers(
 ) -> tuple[bool, Said]:
     """Check the answers that a claim continues on: those of its boundary, and older ones that can still allow an effect.
 
-    Returns whether a request was reopened, in which case nothing can be leased, and what remains of ``said``. Answers of
-    the boundary on which an effect was begun count as older ones. A request in a queue that the policy no longer allows
-    is not reopened: the agent must ask again in a queue that is allowed.
+    Returns whether a request was reopened, in which case nothing can be leased, and what remains of ``said``. Answers
+    of the boundary on which an effect was begun count as older ones. A request in a queue that the policy no longer
+    allows is not reopened: the agent must ask again in a queue that is allowed.
     """
     allowing = _still_allowing(said, consulted, now=now)
     acted_on = _acted_on(run, said, consulted)

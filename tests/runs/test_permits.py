@@ -263,7 +263,7 @@ def test_a_retry_with_an_ended_permit_needs_a_new_approval():
     new = a_permit(run)
     assert begin(run).effect.permit_ref == new.public_id
     old.refresh_from_db()
-    assert old.void_reason == f"spent; the effect was approved again by {new.public_id}"
+    assert old.void_reason == f"replaced by the permit {new.public_id}"
 
 
 def test_a_replaced_permit_begins_nothing_else():

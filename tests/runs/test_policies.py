@@ -32,7 +32,7 @@ def test_a_queue_that_the_policy_does_not_name_is_refused_and_so_is_one_that_doe
     with pytest.raises(PolicyRefuses) as refused:
         builders.a_waiting_interrupt(asked_in(queue))
     assert refused.value.extra == {"rule": "queues"}
-    assert refused.value.detail == "The policy of this reason refuses the request: queue may be purchasing."
+    assert refused.value.detail == "The policy of this reason refuses the request: queue must be one of: purchasing."
     assert not Interrupt.objects.exists()
 
 
