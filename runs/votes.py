@@ -1,6 +1,6 @@
 """Votes: the decisions of several people who must approve one exact call (a quorum). Read-only.
 
-A vote counts for the content that its reviewer saw (by digest), once for each person. A rejection or a question closes
+A vote counts for the content that its reviewer saw (by digest), once for each person. A rejection or a response closes
 the interrupt at once and is not a vote.
 """
 

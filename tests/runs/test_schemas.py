@@ -334,9 +334,9 @@ def test_a_compiled_schema_is_kept_by_its_digest_and_only_so_many() -> None:
     validate({"const": 1}, 1)
     validate({"const": Decimal("1.0")}, 1)
     assert len(validator._engines) == 1
-    for number in range(validator._KEPT_ENGINES + 10):
+    for number in range(validator._MAX_ENGINES + 10):
         validate({"const": number}, 0)
-    assert len(validator._engines) == validator._KEPT_ENGINES
+    assert len(validator._engines) == validator._MAX_ENGINES
 
 
 # --- anything at all --------------------------------------------------------------------------------------------------
