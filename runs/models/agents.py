@@ -18,7 +18,7 @@ class Agent(models.Model):
         max_length=6,
         choices=EffectMode.choices,
         default=EffectMode.LISTED,
-        help_text="listed: only effects that an effect rule names may begin; any: all, and rules ask for approvals",
+        help_text="listed: only effects that an effect rule names can begin; any: all, and rules only require approvals",
     )
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -70,7 +70,7 @@ class EffectRule(models.Model):
     name_pattern = models.CharField(max_length=200, help_text="a name, or a pattern with * and ?")
     action = models.CharField(max_length=8, choices=RuleAction.choices, default=RuleAction.APPROVAL)
     reason = models.CharField(
-        max_length=60, blank=True, help_text="the reason of the approval that it needs; empty where it is allowed"
+        max_length=60, blank=True, help_text="the reason of the required approval; empty if it is allowed"
     )
 
     class Meta:

@@ -16,7 +16,7 @@ class ConfigurationRecord(models.Model):
     kind = models.CharField(max_length=20, help_text="policy, effect_rule or agent")
     subject = models.BigIntegerField(help_text="the id of the row")
     action = models.CharField(max_length=8, help_text="created, changed or removed")
-    content = ExactJSONField(help_text="the row's columns; of an agent its mode and effect rules")
+    content = ExactJSONField(help_text="the row's columns; for an agent its mode and effect rules")
     actor = models.CharField(max_length=300)
     at = models.DateTimeField()
     prev = models.CharField(max_length=68, blank=True)

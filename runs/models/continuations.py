@@ -23,19 +23,21 @@ class Continuation(models.Model):
     priority = models.SmallIntegerField(default=50)
     not_before = models.DateTimeField()
     check_due_at = models.DateTimeField(null=True)
-    check_token = models.CharField(max_length=40, blank=True, help_text="names the check that runs now")
+    check_token = models.CharField(max_length=40, blank=True, help_text="identifies the current check")
     check_attempts = models.PositiveSmallIntegerField(default=0)
     checked_until = models.DateTimeField(null=True)
-    fence = models.PositiveIntegerField(null=True, help_text="the lease that holds or held it")
+    fence = models.PositiveIntegerField(null=True, help_text="the lease that has or had it")
     request_key = models.CharField(max_length=200, blank=True, help_text="Idempotency-Key of the claim")
     code_version = models.CharField(max_length=100, blank=True, help_text="of the worker that claimed it")
     leased_at = models.DateTimeField(null=True)
     acknowledged_at = models.DateTimeField(null=True)
     effects_skipped = models.PositiveIntegerField(
-        default=0, help_text="intends of its lease that were answered with the outcome an earlier lease had recorded"
+        default=0, help_text="intents of its lease that got an outcome recorded by an earlier lease"
     )
     void_reason = models.CharField(max_length=300, blank=True)
-    of = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="+", help_text="what it replaces")
+    of = models.ForeignKey(
+        "self", on_delete=models.PROTECT, null=True, related_name="+", help_text="the continuation that it replaces"
+    )
     created_at = models.DateTimeField()
 
     class Meta:
@@ -71,7 +73,9 @@ class HandBack(models.Model):
     reason = models.CharField(max_length=20)
     detail = models.CharField(max_length=300, blank=True)
     at = models.DateTimeField()
-    over_at = models.DateTimeField(null=True, help_text="a new checkpoint, a restart, an end or a person made it past")
+    over_at = models.DateTimeField(
+        null=True, help_text="ended by a new checkpoint, a restart, the end of the run or a person"
+    )
 
     class Meta:
         constraints = [

@@ -49,8 +49,10 @@ class Fact(models.Model):
     check_by = models.CharField(max_length=10, choices=FactCheck.choices, default=FactCheck.NONE)
     connection = models.ForeignKey(Connection, on_delete=models.PROTECT, null=True, related_name="+")
     path = models.CharField(max_length=500, blank=True)
-    pointer = models.CharField(max_length=500, blank=True, help_text="a JSON Pointer (RFC 6901) into the reply")
-    reviewed_value = ExactJSONField(null=True, help_text="what a renewed review was shown: compared with from then on")
+    pointer = models.CharField(max_length=500, blank=True, help_text="a JSON Pointer (RFC 6901) into the response")
+    reviewed_value = ExactJSONField(
+        null=True, help_text="the value that a renewed review was shown, compared from then on"
+    )
     was_reviewed = models.BooleanField(default=False)
     last_value = ExactJSONField(null=True)
     last_status = models.CharField(max_length=11, choices=FactStatus.choices, default=FactStatus.UNCHECKED)

@@ -58,7 +58,7 @@ class Interrupt(models.Model):
         null=True,
         related_name="interrupts",
         db_index=False,
-        help_text="null: nobody is asked, a signal or the time answers",
+        help_text="null: answered by a signal or a timer, not by people",
     )
     correlation = models.CharField(max_length=200, blank=True, help_text="of the signal that answers it")
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="+", db_index=False)
@@ -67,29 +67,31 @@ class Interrupt(models.Model):
     message = models.TextField(blank=True)
     proposal = ExactJSONField(null=True)
     call_digest = models.CharField(
-        max_length=68, blank=True, help_text="of the proposed call: the same one again is told"
+        max_length=68, blank=True, help_text="of the proposed call, to find the same call in other interrupts"
     )
-    as_proposed = ExactJSONField(null=True, help_text="the agent's own proposal, once a vote has changed it")
+    as_proposed = ExactJSONField(null=True, help_text="the agent's own proposal, if a vote edited it")
     evidence = ExactJSONField(default=list)
     schema = models.ForeignKey(Schema, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
     verdicts = models.JSONField(default=list)
     metadata = models.JSONField(default=dict)
     content_digest = models.CharField(max_length=68)
     risk = models.CharField(max_length=6, choices=Risk.choices)
-    risk_rank = models.PositiveSmallIntegerField(help_text="0 is the highest: the inbox's first order")
+    risk_rank = models.PositiveSmallIntegerField(help_text="0 is the highest: the first sort key of the inbox")
     priority = models.SmallIntegerField(default=50)
 
     status = models.CharField(max_length=10, choices=InterruptStatus.choices)
     state_version = models.PositiveIntegerField(default=1)
     round = models.PositiveSmallIntegerField(default=1)
-    quorum = models.PositiveSmallIntegerField(default=1, help_text="how many people have to approve the same call")
-    level = models.PositiveSmallIntegerField(default=0, help_text="how often it was escalated")
+    quorum = models.PositiveSmallIntegerField(default=1, help_text="how many people must approve the same call")
+    level = models.PositiveSmallIntegerField(default=0, help_text="the escalation level")
     deadline = models.DateTimeField()
-    remind_at = models.DateTimeField(null=True, help_text="when its people are reminded next")
-    sweep_after = models.DateTimeField(null=True, help_text="a sweep broke on this row: not again before")
+    remind_at = models.DateTimeField(null=True, help_text="the time of the next reminder")
+    sweep_after = models.DateTimeField(null=True, help_text="deferred by a failed sweep until then")
     on_expiry = ExactJSONField(help_text='{"do": ..., "verdict"?, "input"?, "arguments"?}')
     renews = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="+")
-    renewed = models.BooleanField(default=False, help_text="a later wait took its place, so its key is free")
+    renewed = models.BooleanField(
+        default=False, help_text="a later interrupt replaces it, so its key can be used again"
+    )
     claimed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+", db_index=False
     )
@@ -188,7 +190,7 @@ class Assignee(models.Model):
     interrupt = models.ForeignKey(Interrupt, on_delete=models.PROTECT, related_name="assignees", db_index=False)
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     released_at = models.DateTimeField(
-        null=True, help_text="when it ended because the person may no longer decide; a lead assigns anew"
+        null=True, help_text="when it ended because the person lost the permission to decide"
     )
 
     class Meta:
@@ -241,12 +243,22 @@ class Decision(models.Model):
     content_digest = models.CharField(max_length=68)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     queue = models.ForeignKey(
-        Queue, on_delete=models.PROTECT, null=True, related_name="+", help_text="where it was given", db_index=False
+        Queue,
+        on_delete=models.PROTECT,
+        null=True,
+        related_name="+",
+        help_text="the queue in which it was given",
+        db_index=False,
     )
     cause = models.CharField(max_length=20)
     door = models.CharField(max_length=4, help_text="page or api; empty for the product itself", blank=True)
     signal = models.ForeignKey(
-        "runs.Signal", on_delete=models.PROTECT, null=True, related_name="+", help_text="what answered", db_index=False
+        "runs.Signal",
+        on_delete=models.PROTECT,
+        null=True,
+        related_name="+",
+        help_text="the signal that answered",
+        db_index=False,
     )
     verdict = models.CharField(max_length=8, blank=True)
     input = ExactJSONField(null=True)
@@ -258,7 +270,7 @@ class Decision(models.Model):
     closes = models.BooleanField(default=False)
     request_key = models.CharField(max_length=200, blank=True)
     created_at = models.DateTimeField()
-    delivered_at = models.DateTimeField(null=True, help_text="when a claim first gave the answer to a worker")
+    delivered_at = models.DateTimeField(null=True, help_text="when a claim first returned the answer to a worker")
 
     class Meta:
         constraints = [

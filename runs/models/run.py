@@ -28,40 +28,46 @@ class Run(models.Model):
     title = models.CharField(max_length=300)
     initiator = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="children", db_index=False)
-    root = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="+", help_text="the topmost one")
+    root = models.ForeignKey(
+        "self", on_delete=models.PROTECT, null=True, related_name="+", help_text="the topmost ancestor"
+    )
     depth = models.PositiveSmallIntegerField(default=1)
-    tells_parent = models.BooleanField(default=False, help_text="it has ended, and its parent was not looked after yet")
+    tells_parent = models.BooleanField(
+        default=False, help_text="it has ended, and the sweep has not handled its parent yet"
+    )
     code_version = models.CharField(max_length=100, blank=True)
     metadata = models.JSONField(default=dict)
     created_at = models.DateTimeField()
 
     status = models.CharField(max_length=12, choices=RunStatus.choices)
     ended_at = models.DateTimeField(null=True)
-    ending = models.CharField(max_length=9, blank=True, help_text="cancelled, expired or failed: where it is going")
+    ending = models.CharField(
+        max_length=9, blank=True, help_text="the final status of an ending run: cancelled, expired or failed"
+    )
     ending_reason = models.CharField(max_length=300, blank=True)
     ending_on = models.CharField(max_length=7, blank=True, help_text="what ended it: cancel, expire, fail or reject")
     lease_until = models.DateTimeField(null=True)
     pause_asked_at = models.DateTimeField(null=True)
     pause_asked_by = models.CharField(max_length=300, blank=True)
     pause_reason = models.CharField(max_length=300, blank=True)
-    stop_by = models.DateTimeField(null=True, help_text="a worker that was asked to stop keeps its lease until then")
+    stop_by = models.DateTimeField(null=True, help_text="when a worker that must stop loses its lease")
     open_holds = models.PositiveSmallIntegerField(default=0)
     open_continuation = models.CharField(max_length=12, blank=True, choices=ContinuationStatus.choices)
     open_waits = models.PositiveSmallIntegerField(default=0)
-    ready_since = models.DateTimeField(null=True, help_text="since when any worker that fits may claim it")
+    ready_since = models.DateTimeField(null=True, help_text="since when a compatible worker can claim it")
     handed_back = models.PositiveSmallIntegerField(default=0, help_text="code versions that cannot read its checkpoint")
 
     epoch = models.PositiveIntegerField(default=1)
     checkpoint_number = models.PositiveIntegerField(default=0)
-    file_offered = models.BooleanField(default=False, help_text="a file waits for the next checkpoint of some lease")
+    file_offered = models.BooleanField(default=False, help_text="a file was uploaded for the next checkpoint")
     fence = models.PositiveIntegerField(default=0, help_text="raised by every lease and by the end of one")
     lease_seconds = models.PositiveIntegerField(default=60)
     max_step_seconds = models.PositiveIntegerField(default=900)
     attempts = models.PositiveSmallIntegerField(default=0, help_text="claims since the last boundary")
     unclaimed_seconds = models.PositiveIntegerField(default=86400)
-    expires_at = models.DateTimeField(null=True, help_text="its end, while nobody holds a lease")
-    sweep_after = models.DateTimeField(null=True, help_text="a sweep broke on this row: not again before")
-    snapshots_erased_at = models.DateTimeField(null=True, help_text="past their time, the states were erased")
+    expires_at = models.DateTimeField(null=True, help_text="when the run expires if it has no lease")
+    sweep_after = models.DateTimeField(null=True, help_text="deferred by a failed sweep until then")
+    snapshots_erased_at = models.DateTimeField(null=True, help_text="when the retention sweep erased the states")
     timeline_seq = models.PositiveIntegerField(default=0)
     timeline_head = models.CharField(max_length=68, blank=True)
 
@@ -150,7 +156,7 @@ class CheckpointFile(models.Model):
     status = models.CharField(max_length=8, choices=FileStatus.choices)
     created_at = models.DateTimeField()
     erased_at = models.DateTimeField(null=True, help_text="its bytes are gone, its digest and size are kept")
-    sweep_after = models.DateTimeField(null=True, help_text="a sweep broke on this row: not again before")
+    sweep_after = models.DateTimeField(null=True, help_text="deferred by a failed sweep until then")
 
     class Meta:
         constraints = [
@@ -181,7 +187,9 @@ class Checkpoint(models.Model):
     epoch = models.PositiveIntegerField()
     fence = models.PositiveIntegerField()
     step = models.CharField(max_length=200)
-    replay_from = models.CharField(max_length=200, blank=True, help_text="the step a replaying worker starts from")
+    replay_from = models.CharField(
+        max_length=200, blank=True, help_text="the step from which a replaying worker starts"
+    )
     state = ExactJSONField()
     digest = models.CharField(max_length=68, help_text="of the state")
     format = models.CharField(max_length=60, default="json")
@@ -189,10 +197,10 @@ class Checkpoint(models.Model):
         CheckpointFile, on_delete=models.PROTECT, null=True, related_name="checkpoints", db_index=False
     )
     code_version = models.CharField(max_length=100, blank=True)
-    request_digest = models.CharField(max_length=68, blank=True, help_text="the same call again is known by it")
+    request_digest = models.CharField(max_length=68, blank=True, help_text="identifies a repeated request")
     resume_when = models.CharField(max_length=3, blank=True)
     erased_at = models.DateTimeField(null=True, help_text="its state is gone, its digest is kept")
-    taken_at = models.DateTimeField(null=True, help_text="of a copy that a restart goes on from: when its state was")
+    taken_at = models.DateTimeField(null=True, help_text="for a copy made by a restart: when the original was written")
     created_at = models.DateTimeField()
 
     class Meta:

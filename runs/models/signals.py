@@ -18,7 +18,7 @@ class Signal(models.Model):
 
     public_id = models.CharField(max_length=40, unique=True)
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="signals", db_index=False)
-    sender_id = models.CharField(max_length=200, help_text="the sender's own id: the same one again is the same signal")
+    sender_id = models.CharField(max_length=200, help_text="the sender's own id; a repeated id is the same signal")
     correlation = models.CharField(max_length=200)
     type = models.CharField(max_length=200)
     body = ExactJSONField()
@@ -26,10 +26,14 @@ class Signal(models.Model):
     received_at = models.DateTimeField()
     keep_until = models.DateTimeField(null=True)
     used_by = models.ForeignKey(
-        "runs.Interrupt", on_delete=models.PROTECT, null=True, related_name="signals", help_text="the wait that it woke"
+        "runs.Interrupt",
+        on_delete=models.PROTECT,
+        null=True,
+        related_name="signals",
+        help_text="the interrupt that it answered",
     )
     used_at = models.DateTimeField(null=True)
-    misfit = models.BooleanField(default=False, help_text="its body did not fit what the wait asked for")
+    misfit = models.BooleanField(default=False, help_text="its body did not match the schema of the interrupt")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["agent", "sender_id"], name="one_signal_per_id_of_an_agent")]

@@ -17,8 +17,8 @@ class StepResult(models.Model):
     place = models.PositiveIntegerField()
     name = models.CharField(max_length=200)
     result = ExactJSONField()
-    fence = models.PositiveIntegerField(help_text="the lease that did it")
-    passed_fence = models.PositiveIntegerField(help_text="the lease that passed it last")
+    fence = models.PositiveIntegerField(help_text="the lease that recorded it")
+    passed_fence = models.PositiveIntegerField(help_text="the last lease that replayed it")
     recorded_at = models.DateTimeField()
 
     class Meta:

@@ -28,7 +28,8 @@ class Event(models.Model):
     at = models.DateTimeField()
     refs = ExactJSONField(help_text="ids and digests, never the bodies: those can be erased, this cannot")
     row_digests = ExactJSONField(
-        null=True, help_text="digests of the rows that the move wrote; null: of a version that recorded none"
+        null=True,
+        help_text="digests of the rows that the transition wrote; null: written by a version that recorded none",
     )
     prev = models.CharField(max_length=68, blank=True)
     digest = models.CharField(max_length=68)
