@@ -305,13 +305,13 @@ def resolve_effect(effect: Effect, outcome: EffectOutcome, *, by: str, body: Any
     """Resolve a locked unknown effect by its owner's statement or by its probe."""
     assert_open()
     add_report(effect, status=outcome.status, by=by, body=body, now=now)
-    _move_to_outcome(effect, "settle", outcome, now=now)
+    _move_to_outcome(effect, "resolve", outcome, now=now)
 
 
 def mark_unknown(effect: Effect, *, by: str, why: str, now: datetime) -> None:
     """Record that the outcome of a locked effect in flight is not known."""
     add_report(effect, status=EffectStatus.UNKNOWN, by=by, body={"reason": why}, now=now)
-    _move(effect, "doubt", status=EffectStatus.UNKNOWN, error=why, changed_at=now)
+    _move(effect, "mark unknown", status=EffectStatus.UNKNOWN, error=why, changed_at=now)
 
 
 def mark_compensated(effect: Effect, *, by: str, now: datetime) -> None:

@@ -54,7 +54,7 @@ MOVES: dict[str, tuple[frozenset[EffectStatus], frozenset[EffectStatus]]] = {
         frozenset({EffectStatus.INTENDED}),
     ),
     "report": (OPEN, frozenset({EffectStatus.APPLIED, EffectStatus.FAILED, EffectStatus.UNKNOWN})),
-    "doubt": (frozenset({EffectStatus.INTENDED}), frozenset({EffectStatus.UNKNOWN})),
+    "mark unknown": (frozenset({EffectStatus.INTENDED}), frozenset({EffectStatus.UNKNOWN})),
     "compensate": (frozenset({EffectStatus.APPLIED}), frozenset({EffectStatus.COMPENSATED})),
-    "settle": (frozenset({EffectStatus.UNKNOWN}), frozenset({EffectStatus.APPLIED, EffectStatus.FAILED})),
+    "resolve": (frozenset({EffectStatus.UNKNOWN}), frozenset({EffectStatus.APPLIED, EffectStatus.FAILED})),
 }

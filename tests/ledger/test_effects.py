@@ -136,7 +136,7 @@ def test_every_state_meets_every_verb(state, verb):
 def test_every_move_of_the_matrix_is_in_the_table():
     for (state, verb), (answer, after) in MATRIX.items():
         if state != after:
-            words = {"again": "doubt", "lost": "doubt", "settle": "settle"}
+            words = {"again": "mark unknown", "lost": "mark unknown", "settle": "resolve"}
             allowed, outcomes = MOVES[words.get(verb, "report")]
             assert state in allowed, (verb, answer)
             assert after in outcomes, (verb, answer)
