@@ -86,7 +86,7 @@ def test_one_request_sent_twice_at_once_is_one_attempt():
 
 
 @pytest.mark.proves(6)
-def test_two_owners_settle_at_once_and_one_is_told():
+def test_of_two_owners_who_resolve_at_once_one_is_refused():
     ana, ben = a_person("ana@example.org"), a_person("ben@example.org")
     for _ in range(ROUNDS):
         effect = fresh("unknown")
@@ -121,7 +121,7 @@ def test_one_order_lets_one_of_two_workers_perform():
         assert Effect.objects.get().attempt == 2
 
 
-def test_a_report_and_a_settlement_at_once_both_stay_and_one_stands():
+def test_a_concurrent_report_and_resolution_are_both_recorded_and_one_counts():
     ana = a_person("ana@example.org")
     for _ in range(ROUNDS):
         effect = fresh("unknown")

@@ -145,7 +145,7 @@ def test_every_move_of_the_matrix_is_in_the_table():
 # --- beginning --------------------------------------------------------------------------------------------------------
 
 
-def test_a_new_effect_is_to_be_performed():
+def test_a_new_effect_must_be_performed():
     begun = intend()
     assert (begun.perform, begun.new, begun.begun, begun.effect.attempt) == (True, True, True, 1)
 
@@ -169,7 +169,7 @@ def test_without_a_request_key_a_second_ask_may_be_a_restarted_worker():
     assert Effect.objects.get().status == UNKNOWN
 
 
-def test_the_refusal_that_leaves_a_doubt_names_the_owner():
+def test_the_refusal_of_an_unknown_outcome_names_the_owner():
     intend(owner=a_group("erp-owners"))
     refused = intend(fence=2)
     assert refused.extra == {"effect": KEY, "owner": "erp-owners"}
@@ -218,14 +218,14 @@ def test_a_retryable_failure_is_tried_again_with_a_number_and_a_final_one_is_not
 
 
 @pytest.mark.parametrize("repeat", ["by_key", "harmless"])
-def test_what_the_receiver_may_get_twice_is_begun_again_without_a_doubt(repeat):
+def test_an_effect_that_the_receiver_can_get_twice_is_begun_again(repeat):
     an_effect("unknown", repeat=repeat)
     again = intend(fence=2, repeat=repeat)
     assert (again.perform, again.effect.attempt, again.effect.fence) == (True, 2, 2)
     assert intend(fence=3, repeat=repeat).effect.attempt == 3
 
 
-def test_a_later_call_cannot_loosen_what_the_first_said_about_repeats():
+def test_a_later_call_cannot_loosen_what_the_first_declared_about_repeats():
     an_effect("unknown", repeat="never")
     assert isinstance(intend(fence=2, repeat="harmless"), InDoubt)
 
@@ -270,7 +270,7 @@ def test_a_time_out_is_unknown_and_never_failed():
     assert isinstance(intend(request_key="next"), InDoubt)
 
 
-def test_a_report_after_the_lease_was_lost_settles_the_doubt():
+def test_a_report_after_the_lease_was_lost_resolves_the_unknown_outcome():
     an_effect("unknown")
     reported = report("applied")
     assert (reported.settled, reported.before) == (True, UNKNOWN)
@@ -299,7 +299,7 @@ def test_two_receipts_of_one_effect_contradict_each_other():
     assert report("applied", receipt={"order": "PO-9999"}).contradiction
 
 
-def test_a_receipt_that_comes_after_the_settlement_is_added():
+def test_a_receipt_that_comes_after_the_resolution_is_added():
     effect = settle(an_effect("unknown"))
     reported = report("applied")
     assert (reported.contradiction, reported.repeated) == (False, False)
@@ -322,7 +322,7 @@ def test_an_old_attempt_of_what_may_come_twice_is_only_kept():
     assert (reported.contradiction, reported.settled) == (False, False)
 
 
-def test_nobody_reports_what_was_never_begun():
+def test_a_report_of_an_effect_that_never_began_is_refused():
     with pytest.raises(NotFound):
         report()
     an_effect()
@@ -331,7 +331,7 @@ def test_nobody_reports_what_was_never_begun():
 
 
 @pytest.mark.parametrize("receipt", [None, False, 0, "", [], {}])
-def test_empty_receipts_come_back_as_they_were_said(receipt):
+def test_empty_receipts_are_returned_as_they_were_sent(receipt):
     an_effect()
     report(receipt=receipt)
     kept = Effect.objects.get().receipt
@@ -342,7 +342,7 @@ def test_empty_receipts_come_back_as_they_were_said(receipt):
 # --- doubts -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_end_of_a_lease_doubts_all_it_left_and_holds_for_what_may_not_repeat():
+def test_the_end_of_a_lease_marks_its_effects_unknown_and_holds_for_those_that_cannot_repeat():
     """C037."""
     never = an_effect(key="a")
     by_key = an_effect(key="b", repeat="by_key")
@@ -412,7 +412,7 @@ def test_what_ended_can_be_ordered_again(status):
     assert intend(fence=2).perform
 
 
-def test_a_report_that_comes_after_the_order_makes_it_needless():
+def test_a_report_that_comes_after_the_order_makes_it_unnecessary():
     effect = an_effect("unknown")
     order(effect)
     report("applied")
@@ -435,7 +435,7 @@ def test_an_open_order_for_one_effect_does_not_block_another():
     assert intend(fence=2, key="order:PR-4712").perform
 
 
-def test_the_second_owner_learns_who_settled_it_and_how():
+def test_the_second_owner_learns_who_resolved_it_and_how():
     effect = an_effect("unknown")
     settle(effect, "failed")
     with pytest.raises(AlreadySettled) as refused:
@@ -445,14 +445,14 @@ def test_the_second_owner_learns_who_settled_it_and_how():
     assert effect.status == FAILED
 
 
-def test_a_settlement_is_kept_with_person_reason_and_evidence():
+def test_a_resolution_is_recorded_with_person_reason_and_evidence():
     effect = settle(an_effect("unknown"))
     kept = EffectReport.objects.filter(effect=effect).latest("id")
     assert (kept.by, kept.status, kept.at) == ("person:ana@example.org", APPLIED, LATER)
     assert kept.body == {"reason": "asked the supplier", "evidence": "mail of 1 December", "receipt": None}
 
 
-def test_a_settlement_and_an_order_need_a_reason():
+def test_a_resolution_and_an_order_need_a_reason():
     effect = an_effect("unknown")
     with pytest.raises(Refusal, match="say how you know the outcome"):
         settle(effect, reason="  ")
@@ -460,7 +460,7 @@ def test_a_settlement_and_an_order_need_a_reason():
         order(effect, reason="")
 
 
-def test_what_a_person_called_not_done_is_told_to_the_agent_and_not_tried_again():
+def test_an_effect_resolved_as_not_applied_is_reported_to_the_agent_and_not_tried_again():
     settle(an_effect("unknown"), "failed")
     again = intend(fence=2)
     assert (again.perform, again.effect.status) == (False, FAILED)
@@ -487,7 +487,7 @@ def test_an_unknown_effect_always_has_an_owner():
         Effect.objects.update(owner=None)
 
 
-def test_the_ledger_remembers_when_things_changed():
+def test_the_ledger_records_when_an_effect_changed():
     effect = an_effect()
     report("applied")
     effect.refresh_from_db()

@@ -54,7 +54,7 @@ def test_what_was_sent_comes_back_as_sent(text):
 @pytest.mark.parametrize(
     ("sent", "back"), [("1e2", "1E+2"), ("1E+2", "1E+2"), ("1.5e3", "1.5E+3"), ("1e-7", "0.0000001"), ("-0", "0")]
 )
-def test_only_an_exponent_is_spelt_anew(sent, back):
+def test_only_an_exponent_can_be_written_differently(sent, back):
     assert exact_json.dumps(exact_json.parse(sent)) == back
     assert digest(exact_json.parse(sent)) == digest(exact_json.parse(back))
 

@@ -159,7 +159,7 @@ def a_child_takes_the_policy_of_its_parent_whatever_it_says() -> None:
     everywhere(policies.is_as_strict, lambda policy, other: policy.agent_id is not None)
 
 
-@fault(seen_by=test_policies.test_a_person_who_may_not_decide_and_one_who_is_not_known_get_the_same_answer, costs=(13,))
+@fault(seen_by=test_policies.test_a_person_without_permission_and_an_unknown_person_get_the_same_answer, costs=(13,))
 def a_refusal_tells_who_is_known() -> None:
     sound = interrupt_requests.people_named
 
@@ -257,7 +257,7 @@ def a_reminder_does_not_say_that_it_was_given() -> None:
     expire.remind_interrupt = nothing
 
 
-@fault(seen_by=test_signals.test_one_signal_wakes_one_wait_and_the_next_is_kept_for_the_next, costs=(3,))
+@fault(seen_by=test_signals.test_one_signal_answers_one_interrupt_and_the_next_is_stored_for_the_next, costs=(3,))
 def a_signal_is_not_used_up() -> None:
     sound = external_signals.answer_by_itself
 
@@ -286,7 +286,7 @@ def a_checkpoint_is_not_compared_with_its_digest() -> None:
 
 
 @fault(
-    seen_by=test_permits_taken_back.test_an_answer_of_somebody_who_lost_the_right_permits_nothing,
+    seen_by=test_permits_taken_back.test_an_answer_of_a_person_who_lost_the_permission_permits_nothing,
     costs=(13,),
 )
 def authority_is_not_asked_again_in_the_claim() -> None:
@@ -401,13 +401,13 @@ def the_call_is_not_compared_with_the_approved_one() -> None:
     effect_rules.standing_permits = lambda run, **_: list(Permit.objects.filter(run=run))
 
 
-@fault(seen_by=test_permits.test_a_permit_begins_one_effect_only, costs=(5, 12))
+@fault(seen_by=test_permits.test_a_permit_begins_only_one_effect, costs=(5, 12))
 def a_spent_permit_begins_another_effect() -> None:
     permits._spent = lambda run: effects.Effect.objects.none()
 
 
 @fault(
-    seen_by=test_permits_taken_back.test_an_answer_that_was_taken_back_permits_nothing_whoever_answers_next,
+    seen_by=test_permits_taken_back.test_an_undone_answer_permits_nothing_after_the_next_answer,
     costs=(12,),
 )
 def an_answer_taken_back_leaves_its_permit() -> None:

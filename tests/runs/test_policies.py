@@ -70,7 +70,7 @@ def test_an_amended_request_stays_in_its_queue():
 
 
 @pytest.mark.parametrize("address", ["sam@example.org", "unknown@example.org"])
-def test_a_person_who_may_not_decide_and_one_who_is_not_known_get_the_same_answer(address):
+def test_a_person_without_permission_and_an_unknown_person_get_the_same_answer(address):
     builders.a_reviewer("sam@example.org", queue="support")
     builders.a_reviewer()
     with pytest.raises(PayloadInvalid) as refused:

@@ -71,7 +71,7 @@ def nested(levels: int, inner: Any = 1) -> Any:
     ],
     ids=str,
 )  # fmt: skip
-def test_a_schema_in_known_words_is_usable(schema: Any) -> None:
+def test_a_schema_of_known_keywords_is_usable(schema: Any) -> None:
     check_schema(schema)
 
 
@@ -233,7 +233,7 @@ def test_nothing_is_ever_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=shown,
 )  # fmt: skip
-def test_a_wrong_answer_is_told_in_plain_words(schema: Any, value: Any, problems: list[tuple[str, str]]) -> None:
+def test_an_invalid_answer_gets_a_plain_message(schema: Any, value: Any, problems: list[tuple[str, str]]) -> None:
     assert told(schema, value) == problems
 
 
@@ -255,7 +255,7 @@ def test_a_wrong_answer_is_told_in_plain_words(schema: Any, value: Any, problems
         (True, {"any": ["thing"]}),
     ],
 )
-def test_a_right_answer_is_told_nothing(schema: Any, value: Any) -> None:
+def test_a_valid_answer_has_no_problems(schema: Any, value: Any) -> None:
     assert told(schema, value) == []
 
 
@@ -415,7 +415,7 @@ usable = st.recursive(
 
 @settings(max_examples=250)
 @given(schema=usable, value=values)
-def test_the_words_agree_with_the_judge(schema: Any, value: Any) -> None:
+def test_the_messages_agree_with_the_engine(schema: Any, value: Any) -> None:
     """The engine alone decides; if its verdict and the explanation differ, one of the two is wrong."""
     try:
         check_schema(schema)

@@ -159,7 +159,7 @@ def test_a_stranded_run_whose_check_is_too_old_is_checked_and_then_claimed():
     assert len(claim_as(run, "4")) == 1
 
 
-def test_what_it_had_begun_is_in_doubt_and_the_version_is_noted_all_the_same():
+def test_effects_begun_before_a_hand_back_are_unknown_and_the_version_is_recorded():
     run = builders.a_running_run(lease_seconds=0, code_version="1").run
     [claimed] = claim_as(run, "2")
     run.refresh_from_db()
@@ -262,7 +262,7 @@ def test_a_lease_that_lapsed_is_none_though_no_sweep_ran():
     assert (run.status, run.code_version) == ("ready", "2")
 
 
-def test_what_ends_or_has_ended_is_retagged_by_nobody():
+def test_an_ending_or_ended_run_cannot_be_retagged():
     started = builders.a_running_run(code_version="1")
     run = started.run
     control = {"run_id": run.public_id, "actor": PERSON, "reason": "", "check": lambda _: None}
