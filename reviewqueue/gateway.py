@@ -1,9 +1,9 @@
 """RESUME GATEWAY: the single door for every answer, by page and by API.
 
 In order: may they see it; does the answer fit (before any lock); then one transaction: the run's lock, lazy expiry, the
-interrupt's lock, authority now, waiting, in time, the same version, not claimed by another, not a second vote; the decision
-is recorded and, where enough people agree, the wait closed, with its permit and its continuation or the row of the task that
-checks it. A refused answer changes nothing but the record of it.
+interrupt's lock, authority now, waiting, in time, the same version, not claimed by another, not a second vote; the
+decision is recorded and, where enough people agree, the wait closed, with its permit and its continuation or the row of
+the task that checks it. A refused answer changes nothing but the record of it.
 """
 
 from __future__ import annotations
@@ -12,17 +12,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.contrib.auth.models import AbstractUser
-from django.db.models import OuterRef
 
-from ledger import clock, prepared_queries
+from ledger import clock
 from ledger.actors import by_person
 from ledger.errors import KeyReused, NotFound, Refusal
-from ledger.prepared_queries import Compiled
-from ledger.transactions import assert_open, use_case
+from ledger.transactions import use_case
 from reviewqueue import permissions, tasks
 from reviewqueue.quorum import tell_vote, weigh
 from runs import reviewer_claims
-from runs.configuration import is_as_recorded, recorded_policy
+from runs.configuration import is_as_recorded
 from runs.continuations import told_of
 from runs.deadlines import is_over
 from runs.decisions import Answer, check_answer, closed_refusal, record_decision, winner_of
@@ -39,6 +37,7 @@ from runs.errors import (
     Withdrawn,
 )
 from runs.interrupts import answer_interrupt
+from runs.locks import lock_run_and_interrupt
 from runs.models import Continuation, Decision, Interrupt, Permit, Run
 from runs.run_status import store
 from runs.states import APPROVING, ContinuationKind, ContinuationStatus, DecisionStatus, InterruptStatus
@@ -105,7 +104,7 @@ def find_visible(person: AbstractUser, interrupt_id: str) -> Interrupt:
 def _decide(
     *, responder: AbstractUser, interrupt_pk: int, answer: Answer, seen: Seen, door: str, request_key: str
 ) -> Receipt | Refusal:
-    run, interrupt = lock_interrupt(interrupt_pk)
+    run, interrupt = lock_run_and_interrupt(interrupt_pk)
     now = clock.now()
     if request_key:
         before = Decision.objects.filter(by=responder.pk, interrupt=interrupt, request_key=request_key).first()
@@ -173,27 +172,6 @@ def _find_change(run: Run, interrupt: Interrupt) -> RecordChanged | None:
 def _is_same(before: Decision, answer: Answer, seen: Seen) -> bool:
     """Tell whether this was said before. The version is part of it: in a renewed review the same words are a new answer."""
     return before.digest == answer.digest() and before.state_version == seen.state_version
-
-
-def lock_interrupt(interrupt_pk: int) -> tuple[Run, Interrupt]:
-    """Lock the run, then the interrupt: the order of every move."""
-    assert_open()
-    [run] = _RUN_TO_LOCK.all(interrupt=interrupt_pk)
-    [interrupt] = _INTERRUPT_TO_LOCK.all(pk=interrupt_pk)
-    interrupt.run = run
-    return run, interrupt
-
-
-_RUN_TO_LOCK = Compiled(lambda: Run.objects.locked().filter(interrupts=prepared_queries.number("interrupt")))
-#: With what every verb needs; a checkpoint's state may be large, and who holds a claim is asked for in a refusal only.
-_INTERRUPT_TO_LOCK = Compiled(
-    lambda: (
-        Interrupt.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("queue", "policy", "schema")
-        .annotate(recorded_policy=recorded_policy(OuterRef("policy_id")))
-        .filter(pk=prepared_queries.number("pk"))
-    )
-)
 
 
 _REFUSED_AS: dict[str, DecisionStatus] = {
@@ -281,7 +259,7 @@ def _denied_lately(responder: AbstractUser, *, now: datetime) -> int:
 def _record_misfit(
     responder: AbstractUser, interrupt_pk: int, answer: Answer, seen: Seen, door: str, code: str
 ) -> None:
-    run, interrupt = lock_interrupt(interrupt_pk)
+    run, interrupt = lock_run_and_interrupt(interrupt_pk)
     now = clock.now()
     if permissions.why_not_decide(responder, interrupt) is None and interrupt.status == InterruptStatus.WAITING:
         refusal = InputInvalid()

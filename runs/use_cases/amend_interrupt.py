@@ -1,7 +1,7 @@
 """An agent changes its question, or takes it back, while people may be reading it.
 
-Both lock the run first, as the gateway does: an answer and an amendment at once are one after the other, and the loser is
-told. No live lease is needed, since the worker went away when it asked; the policy's bounds hold as at the start.
+Both lock the run first, as the gateway does: an answer and an amendment at once are one after the other, and the loser
+is told. No live lease is needed, since the worker went away when it asked; the policy's bounds hold as at the start.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from runs.errors import Expired, StaleVersion
 from runs.facts import AskedFact, record_facts
 from runs.interrupt_requests import BY_ITSELF, check_proposal
 from runs.interrupts import amend_interrupt, withdraw_interrupt
+from runs.locks import lock_interrupts, locked_runs
 from runs.models import Agent, Continuation, Fact, Interrupt, Run
 from runs.policies import refuse_too_soon
 from runs.revisions import keep_revision
@@ -57,9 +58,9 @@ def amend_wait(*, agent: Agent, interrupt_id: str, amendment: Amendment, state_v
         changed["message"] = amendment.message
     if amendment.proposal is not ABSENT:
         if interrupt.kind == Kind.APPROVAL and amendment.proposal is None:
-            raise PayloadInvalid.at("/proposal", "is missing: an approval is of one exact call")
+            raise PayloadInvalid.at("/proposal", "is missing: an approval needs the exact call")
         if interrupt.kind in BY_ITSELF:
-            raise PayloadInvalid.at("/proposal", f"does not go with kind {interrupt.kind}")
+            raise PayloadInvalid.at("/proposal", f"is not allowed for kind {interrupt.kind}")
         check_proposal(amendment.proposal, "")
         changed["proposal"] = amendment.proposal
     if amendment.deadline is not ABSENT:
@@ -73,7 +74,7 @@ def amend_wait(*, agent: Agent, interrupt_id: str, amendment: Amendment, state_v
         record_facts(amendment.facts, agent=agent, checkpoint=interrupt.checkpoint, interrupt=interrupt, at="/facts")
     if "proposal" in changed:
         changed["as_proposed"] = None  # the agent's own again, whatever a vote had made of it
-    overtaken = amend_interrupt(interrupt, **changed)
+    overtaken = amend_interrupt(interrupt, changed)
     note(
         run,
         "interrupt.amended",
@@ -133,8 +134,9 @@ def _sooner(interrupt: Interrupt, deadline: datetime | Absent, *, now: datetime)
 
 
 def _lock(agent: Agent, interrupt_id: str) -> tuple[Run, Interrupt]:
-    run = Run.objects.locked().filter(agent=agent, interrupts__public_id=interrupt_id).first()
+    run = locked_runs().filter(agent=agent, interrupts__public_id=interrupt_id).first()
     if run is None:
         raise NotFound
-    interrupts = Interrupt.objects.select_for_update(of=("self",), no_key=True)
-    return run, interrupts.select_related("checkpoint", "policy", "schema").get(public_id=interrupt_id)
+    interrupts = Interrupt.objects.select_related("checkpoint", "policy", "schema").filter(public_id=interrupt_id)
+    [interrupt] = lock_interrupts(run, interrupts)
+    return run, interrupt

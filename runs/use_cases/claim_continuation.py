@@ -1,7 +1,8 @@
 """Going on: a worker claims a continuation.
 
-Under the run's lock, the claim judges again whether the people behind its answers may still decide (``revocation``); if one
-of them may not, the request is reopened and nothing is leased. How a run comes back from its worker is ``returning``'s.
+Under the run's lock, the claim judges again whether the people behind its answers may still decide (``revocation``); if
+one of them may not, the request is reopened and nothing is leased. How a run comes back from its worker is
+``returning``'s.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ from runs.hand_backs import was_handed_back_by
 from runs.holds import is_held_by_others, lift_holds, open_hold
 from runs.kill_switch import is_halted, refuse_halted
 from runs.leases import Lease, grant_lease, lease_of
+from runs.locks import locked_runs
 from runs.models import Agent, Checkpoint, Continuation, Decision, Fact, HandBack, Hold, Permit, Run
-from runs.revocation import StillMayDecide, judge_permit, revoke_lost_answers
+from runs.revocation import StillMayDecide, judge_permit
 from runs.run_status import store
 from runs.states import ContinuationKind, ContinuationStatus, HoldKind, RunStatus
 from runs.timeline import note
+from runs.use_cases.revoke_approvals import revoke_lost_answers
 from runs.verification import find_changed, is_what_was_said
 
 SYSTEM = "system:leases"
@@ -122,7 +125,7 @@ def claim_one(
     still_may_decide: StillMayDecide,
 ) -> Claimed | NotReady:
     """Claim a named continuation. Raises ``AlreadyClaimed``, ``NotReady``, ``IncompatibleVersion``, ``NotFound``."""
-    run = Run.objects.locked().filter(agent=agent, continuations__public_id=continuation_id).first()
+    run = locked_runs().filter(agent=agent, continuations__public_id=continuation_id).first()
     if run is None:
         raise NotFound
     now = clock.now()
@@ -233,7 +236,7 @@ def _any_ready(count: int) -> Compiled[tuple[int]]:
 @functools.cache
 def _next_to_lock(count: int) -> Compiled[Run]:
     in_order = ("-continuations__priority", "continuations__not_before", "continuations__id")
-    return Compiled(lambda: Run.objects.locked(skip=True).filter(_ready(count)).order_by(*in_order)[:1])
+    return Compiled(lambda: locked_runs(skip_locked=True).filter(_ready(count)).order_by(*in_order)[:1])
 
 
 def _claim(

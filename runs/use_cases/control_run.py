@@ -1,8 +1,8 @@
 """RUN CONTROL: people (and agents, where they may) pause, resume, cancel, retag and restart runs.
 
-Use cases; each is idempotent and keeps who asked and why. A run without a worker obeys at once; one with a worker obeys at
-its next safe point, or loses its lease ``max_step_seconds`` later. Who may ask is judged above: ``check`` is called with the
-locked run and raises the refusal.
+Use cases; each is idempotent and keeps who asked and why. A run without a worker obeys at once; one with a worker obeys
+at its next safe point, or loses its lease ``max_step_seconds`` later. Who may ask is judged above: ``check`` is called
+with the locked run and raises the refusal.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from django.contrib.auth.models import AbstractUser
 
-from ledger import clock, effect_queries, effects, reconciliation
+from ledger import clock, effect_queries, in_flight, reconciliation
 from ledger.actors import by_person, in_words
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.transactions import use_case
@@ -25,6 +25,7 @@ from runs.hand_backs import forget_hand_backs
 from runs.holds import lift_holds
 from runs.interrupts import add_pause
 from runs.kill_switch import refuse_halted
+from runs.locks import lock_run_by_id
 from runs.models import Interrupt, Run
 from runs.run_status import store
 from runs.states import FINAL, Cause, ContinuationStatus, HoldKind, Kind, RunStatus
@@ -112,9 +113,9 @@ def restart_run(
 ) -> Run:
     """Revive an ended run from a checkpoint, with its ledger: what was applied stays done, facts are checked again.
 
-    ``choices`` answers ``keep`` or ``redo`` for every failed or compensated effect, or ``keep_failed`` for all. Waits are
-    asked anew by the agent, and the signals that woke them are kept for that; permits are void.
-    Raises ``RunActive``, ``RunFinished`` (completed), ``AgentHalted``, ``PayloadInvalid``, ``SnapshotErased``.
+    ``choices`` answers ``keep`` or ``redo`` for every failed or compensated effect, or ``keep_failed`` for all. Waits
+    are asked anew by the agent, and the signals that woke them are kept for that; permits are void. Raises
+    ``RunActive``, ``RunFinished`` (completed), ``AgentHalted``, ``PayloadInvalid``, ``SnapshotErased``.
     """
     run, now = _lock(run_id, check)
     if run.status == RunStatus.COMPLETED:
@@ -149,8 +150,8 @@ def retag_run(*, run_id: str, actor: str, code_version: str, reason: str, check:
     """Give the run to another version of its agent's code: workers that accept ``code_version`` may claim it from now on.
 
     What kept it back for want of such a worker is past: the hold ``stranded``, and the versions that could not read it.
-    The same again changes nothing. Raises ``AlreadyClaimed`` under a live lease (its holder goes on in its own version),
-    ``RunCancelled``, ``RunFinished``.
+    The same again changes nothing. Raises ``AlreadyClaimed`` under a live lease (its holder goes on in its own
+    version), ``RunCancelled``, ``RunFinished``.
     """
     run, now = _lock(run_id, check)
     _refuse_ending(run)
@@ -191,7 +192,7 @@ def _order_redone(
 
 
 def _lock(run_id: str, check: Check) -> tuple[Run, datetime]:
-    run = Run.objects.locked().select_related("agent").filter(public_id=run_id).first()
+    run = lock_run_by_id(run_id)
     if run is None:
         raise NotFound
     check(run)
@@ -208,4 +209,4 @@ def _refuse_ending(run: Run) -> None:
 def _ask_to_stop(run: Run, *, now: datetime) -> None:
     if run.lease_until:
         run.stop_by = now + timedelta(seconds=run.max_step_seconds)
-        effects.ask_to_cancel(scope=run.public_id, now=now)
+        in_flight.request_cancels(scope=run.public_id, now=now)

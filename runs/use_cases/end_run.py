@@ -1,16 +1,16 @@
 """How a run ends before its time: expired, failed, cancelled.
 
-The end closes the open waits, voids continuation and permits and lifts the holds it settles, all in the transaction of the
-verb that asked. Then, in this order: a live worker closes, effects in doubt go to their owner, and what was applied and has
-a compensation for this end is taken back, newest first, by whichever worker claims the ``compensate`` continuation. Until
-that is done the run is ``cancelling``. Called under the run's lock, before ``standing.store``.
+The end closes the open waits, voids continuation and permits and lifts the holds it settles, all in the transaction of
+the verb that asked. Then, in this order: a live worker closes, effects in doubt go to their owner, and what was applied
+and has a compensation for this end is taken back, newest first, by whichever worker claims the ``compensate``
+continuation. Until that is done the run is ``cancelling``. Called under the run's lock, before ``standing.store``.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from ledger import compensation, effect_queries, effects
+from ledger import compensation, effect_queries, in_flight
 from ledger.states import On
 from ledger.transactions import assert_open
 from runs import notify
@@ -84,7 +84,8 @@ def finish_ending(run: Run, *, actor: str, now: datetime) -> bool:
     """Go on with the end of the locked run as far as it goes, and tell whether it has ended for good.
 
     Called by every verb that changes what an end waits for: a worker let go, an outcome is known, a hold is lifted, an
-    undo was applied. While a worker takes back what was done, it keeps its lease until nothing is left or a person is asked.
+    undo was applied. While a worker takes back what was done, it keeps its lease until nothing is left or a person is
+    asked.
     """
     if not run.ending or run.ended_at:
         return False
@@ -141,7 +142,7 @@ def _doubt_open_effects(run: Run, *, actor: str, now: datetime) -> bool:
     """Doubt what is under way, hold the run for what is unsettled, and tell whether there is any."""
     if not effect_queries.any_open(run.public_id):
         return False
-    effects.doubt_all(scope=run.public_id, now=now, by=actor)
+    in_flight.mark_all_unknown(scope=run.public_id, now=now, by=actor)
     unsettled = effect_queries.unsettled_effects(run.public_id)
     for effect in unsettled:
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)

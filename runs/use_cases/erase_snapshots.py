@@ -1,8 +1,8 @@
 """How long snapshots are kept: an ended run's states, steps and files are erased, and the record of them stays.
 
-Steps, digests, answers, effects and the timeline are kept for ever: they say what happened. The states are what agents wrote
-for themselves, often about people, and only a restart has a use for them. Called by the sweep; a run that goes on is never
-touched.
+Steps, digests, answers, effects and the timeline are kept for ever: they say what happened. The states are what agents
+wrote for themselves, often about people, and only a restart has a use for them. Called by the sweep; a run that goes on
+is never touched.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ledger import clock, row_digests
 from ledger.row_digests import STATE
 from ledger.transactions import use_case
 from runs.checkpoint_files import give_up_files
+from runs.locks import locked_runs
 from runs.models import Checkpoint, Run, StepResult
 from runs.timeline import note
 
@@ -38,7 +39,7 @@ def _past(ended_before: datetime) -> Q:
 
 @use_case
 def _erase(*, run_pk: int, ended_before: datetime) -> bool:
-    run = Run.objects.locked().filter(_past(ended_before), pk=run_pk).first()
+    run = locked_runs().filter(_past(ended_before), pk=run_pk).first()
     if run is None:  # restarted meanwhile, or another sweep was here
         return False
     now = clock.now()

@@ -1,8 +1,9 @@
 """Checking again: the facts a run relied on and its effects under way, before anybody may go on.
 
-Three steps, so that no call goes out inside a transaction: ``begin_check`` names the check and lists the facts, ``fetch``
-(from above) asks for their values outside, ``finish_check`` compares under the run's lock and decides: go on, ask again, let
-the agent plan again, look again later, or hold for an owner. A check that was overtaken meanwhile is thrown away.
+Three steps, so that no call goes out inside a transaction: ``begin_check`` names the check and lists the facts,
+``fetch`` (from above) asks for their values outside, ``finish_check`` compares under the run's lock and decides: go on,
+ask again, let the agent plan again, look again later, or hold for an owner. A check that was overtaken meanwhile is
+thrown away.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 from django.contrib.auth.models import AbstractUser
 from django.db.models import QuerySet
 
-from ledger import clock, effect_queries, effects
+from ledger import clock, effect_queries, in_flight
 from ledger.actors import by_agent, by_person
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.transactions import use_case
@@ -27,6 +28,7 @@ from runs.errors import NotPermitted
 from runs.facts import guards_effects, holds, must_be_refreshed
 from runs.holds import is_held_by_others, lift_holds, open_hold
 from runs.leases import check_lease, end_lease
+from runs.locks import lock_own_run, lock_run_by_id, lock_run_of_continuation
 from runs.models import Agent, Checkpoint, Connection, Continuation, Fact, FactCheck, FactKind, FactStatus, Run
 from runs.run_status import store
 from runs.states import FINAL, ContinuationStatus, HoldKind
@@ -87,7 +89,7 @@ def begin_check(*, continuation_id: str) -> Check | None:
     The attempt is counted before the work, and the next one put off by more each time, so that a check which kills its
     process stops nobody else and comes to its owner like one that fails.
     """
-    run = Run.objects.locked().select_related("agent").filter(continuations__public_id=continuation_id).first()
+    run = lock_run_of_continuation(continuation_id)
     if run is None:
         return None
     now = clock.now()
@@ -123,7 +125,7 @@ def _facts_to_fetch(continuation: Continuation) -> QuerySet[Fact]:
 @use_case
 def finish_check(*, check: Check, found: dict[int, Found]) -> None:
     """Compare and decide, if this check is still the one that counts."""
-    run = Run.objects.locked().select_related("agent").filter(continuations__public_id=check.continuation_id).first()
+    run = lock_run_of_continuation(check.continuation_id)
     if run is None:
         return
     now = clock.now()
@@ -134,7 +136,7 @@ def finish_check(*, check: Check, found: dict[int, Found]) -> None:
     facts = list(_facts_to_fetch(continuation).filter(pk__in=found))
     for fact in facts:
         record_value(fact, found[fact.pk], now=now)
-    for effect in effects.doubt_overdue(scope=run.public_id, now=now, by=SYSTEM):
+    for effect in in_flight.mark_overdue_unknown(scope=run.public_id, now=now, by=SYSTEM):
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
     untold = [fact for fact in facts if fact.last_status == FactStatus.UNAVAILABLE or must_be_refreshed(fact)]
     for name in sorted({fact.name for fact in facts} - {fact.name for fact in untold}):
@@ -210,8 +212,8 @@ def _decide(run: Run, continuation: Continuation, facts: list[Fact], *, now: dat
         due = min(effect.settle_by or now + CHECK_TIME for effect in under_way)
         postpone_check(run, continuation, due_at=due)
     elif is_held_by_others(run, HoldKind.STRANDED):
-        # What only lacks a version that can read it is made ready: a claim by a fitting one lifts that hold. For the rest,
-        # lifting the last hold makes the check due again; until then there is nothing to look at.
+        # What only lacks a version that can read it is made ready: a claim by a fitting one lifts that hold. For the
+        # rest, lifting the last hold makes the check due again; until then there is nothing to look at.
         postpone_check(run, continuation, due_at=now + BACK_OFF[-1])
     else:
         pass_check(run, continuation, checked_until=_checked_until(continuation.checkpoint, facts, now=now))
@@ -261,12 +263,10 @@ def report_facts(*, agent: Agent, run_id: str, token: str, values: dict[str, Any
 
     A changed fact ends the lease: the review is renewed, or the run goes to its agent to plan again. Once an effect was
     begun on the answer, under this lease or an earlier one, neither happens, and the changes are only returned. A
-    credential that is not valid leaves lease and answer as they are (``refresh``); no effect begins before the worker has
-    renewed it and reported that. Only where its ``on_change`` is ``renew`` the review is renewed.
+    credential that is not valid leaves lease and answer as they are (``refresh``); no effect begins before the worker
+    has renewed it and reported that. Only where its ``on_change`` is ``renew`` the review is renewed.
     """
-    run = Run.objects.locked().select_related("agent").filter(agent=agent, public_id=run_id).first()
-    if run is None:
-        raise NotFound
+    run = lock_own_run(agent, run_id)
     now = clock.now()
     check_lease(run, token, now=now)
     checkpoint = Checkpoint.objects.get(run=run, number=run.checkpoint_number)
@@ -309,9 +309,10 @@ def waive_fact(
 ) -> Run:
     """Let the run go on without a fact that cannot be told, or that its worker does not check: a person says why.
 
-    The value stays as it was told last; it is not asked for again at this boundary. Raises ``NotPermitted``, ``NotFound``.
+    The value stays as it was told last; it is not asked for again at this boundary. Raises ``NotPermitted``,
+    ``NotFound``.
     """
-    run = Run.objects.locked().select_related("agent").filter(public_id=run_id).first()
+    run = lock_run_by_id(run_id)
     if run is None:
         raise NotFound
     if not may_waive(person, run):

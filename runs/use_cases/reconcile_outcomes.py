@@ -1,8 +1,8 @@
 """What follows from an outcome, and the verbs of those who own it: settle, order again, let a held run go on.
 
-Use cases of people at the owners' desk, and ``go_on_after``, which a worker's report calls too. Each locks the run, then the
-effect: the other order would meet a worker's in a deadlock. Owners are the group that an effect or a hold names; operators
-stand in for each.
+Use cases of people at the owners' desk, and ``go_on_after``, which a worker's report calls too. Each locks the run,
+then the effect: the other order would meet a worker's in a deadlock. Owners are the group that an effect or a hold
+names; operators stand in for each.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from runs.continuations import offered_again, open_continuation, postpone_check
 from runs.errors import NotPermitted, RunCancelled, RunFinished, StaleVersion
 from runs.hand_backs import forget_hand_backs
 from runs.holds import lift_holds
+from runs.locks import lock_run, lock_run_by_id
 from runs.models import Hold, Run
 from runs.run_status import store
 from runs.states import FINAL, ContinuationStatus, HoldKind
@@ -47,8 +48,8 @@ def settle_unknown(
 ) -> Effect:
     """An owner says what became of an unknown effect: applied, or failed (known not to have happened).
 
-    ``attempt`` is the one they looked at: a word about an earlier one settles nothing. The run goes on as soon as nothing
-    else holds it; an ending run ends. Raises ``NotPermitted``, ``AlreadySettled``, ``StaleVersion``.
+    ``attempt`` is the one they looked at: a word about an earlier one settles nothing. The run goes on as soon as
+    nothing else holds it; an ending run ends. Raises ``NotPermitted``, ``AlreadySettled``, ``StaleVersion``.
     """
     run = _run_of(effect_id, person=person, attempt=attempt)
     now = clock.now()
@@ -121,7 +122,7 @@ def retry_held_run(*, hold_id: int, person: User, reason: str) -> Run:
     ``NotPermitted``, ``NotFound`` where nothing of that kind holds the run.
     """
     hold = Hold.objects.filter(pk=hold_id, kind__in=RETRIED).first()
-    run = Run.objects.locked().select_related("agent").filter(pk=hold.run_id).first() if hold else None
+    run = lock_run(hold.run_id) if hold else None
     if hold is None or run is None:
         raise NotFound
     if not may_settle(person, owner_id=hold.owner_id):
@@ -159,7 +160,7 @@ def leave_as_it_is(*, hold_id: int, person: User, reason: str) -> Run:
     Never the run's initiator. Raises ``NotPermitted``, ``NotFound`` where no failed undo holds the run.
     """
     hold = Hold.objects.filter(pk=hold_id, kind=HoldKind.UNDO_FAILED).first()
-    run = Run.objects.locked().select_related("agent").filter(pk=hold.run_id).first() if hold else None
+    run = lock_run(hold.run_id) if hold else None
     if hold is None or run is None:
         raise NotFound
     if not may_settle(person, owner_id=hold.owner_id):
@@ -182,7 +183,7 @@ def _run_of(effect_id: int, *, person: User, attempt: int | None = None) -> Run:
     """Lock the run of an effect, before the effect itself (the other order would meet a worker's in a deadlock), and
     refuse whoever is none of its owners, or looked at another attempt."""
     effect = Effect.objects.filter(pk=effect_id).first()
-    run = Run.objects.locked().select_related("agent").filter(public_id=effect.scope).first() if effect else None
+    run = lock_run_by_id(effect.scope) if effect else None
     if run is None or effect is None:
         raise NotFound
     if not may_settle(person, owner_id=effect.owner_id):

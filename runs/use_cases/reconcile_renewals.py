@@ -1,8 +1,8 @@
 """What a changed fact does to the answers it was given under: the review is renewed, or the agent plans again.
 
-Called by ``checking`` under the run's lock, for facts that this server checked and for those a worker reported. An answer
-that was overtaken is kept as evidence and reaches the agent as ``overtaken``, never as an answer. Nothing is fetched or
-compared here.
+Called by ``checking`` under the run's lock, for facts that this server checked and for those a worker reported. An
+answer that was overtaken is kept as evidence and reaches the agent as ``overtaken``, never as an answer. Nothing is
+fetched or compared here.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from runs.continuations import make_continuation, told_of, void_continuation
 from runs.decisions import accepted_decisions
 from runs.external_signals import give_back_signals
 from runs.interrupts import free_keys, reopen_interrupt, siblings_of
+from runs.locks import lock_interrupts
 from runs.models import Checkpoint, Continuation, Fact, Interrupt, Run
 from runs.permits import void_permits
 from runs.states import Cause, InterruptStatus, Kind, OnChange, RunStatus
@@ -38,9 +39,9 @@ class Overtaken:
 def find_overtaken(run: Run, checkpoint: Checkpoint, changed: list[Fact]) -> Overtaken | None:
     """Return what the changed facts of a boundary overtake there; ``None`` where no answer rests on them.
 
-    A fact of the checkpoint touches every answer of the boundary, one of an interrupt its own only. An agent that has to
-    plan again will ask again itself, so ``replan`` goes before ``renew``; and where the deadline gave the answer, there is
-    no review to renew.
+    A fact of the checkpoint touches every answer of the boundary, one of an interrupt its own only. An agent that has
+    to plan again will ask again itself, so ``replan`` goes before ``renew``; and where the deadline gave the answer,
+    there is no review to renew.
     """
     assert_open()
     answered = answered_at(run, checkpoint)
@@ -76,8 +77,7 @@ def answered_at(run: Run, checkpoint: Checkpoint) -> list[Interrupt]:
         and not decision.interrupt.renewed
         and decision.interrupt.status in {InterruptStatus.ANSWERED, InterruptStatus.EXPIRED}
     ]
-    waits = Interrupt.objects.select_for_update(of=("self",), no_key=True).select_related("policy")
-    return list(waits.filter(pk__in=answered).order_by("id"))
+    return lock_interrupts(run, Interrupt.objects.select_related("policy").filter(pk__in=answered))
 
 
 def _touched(answered: list[Interrupt], facts: list[Fact]) -> list[Interrupt]:

@@ -1,9 +1,9 @@
 """The replay aid: steps between two checkpoints, recorded by name with their results, in the order they were done.
 
-A worker that goes on from a checkpoint does again what lay behind it. It records each step when it is done; the next worker
-that comes to the same place is given the recorded result instead of its own, so that both go the same way. Another name at a
-place is ``StepMismatch``: the code has changed, or is not deterministic. Effects have their own, stronger ledger.
-Called by the API, under the lease. A checkpoint begins a new count; so does a restart.
+A worker that goes on from a checkpoint does again what lay behind it. It records each step when it is done; the next
+worker that comes to the same place is given the recorded result instead of its own, so that both go the same way.
+Another name at a place is ``StepMismatch``: the code has changed, or is not deterministic. Effects have their own,
+stronger ledger. Called by the API, under the lease. A checkpoint begins a new count; so does a restart.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Any
 from django.db.models import QuerySet
 
 from ledger import clock
-from ledger.errors import NotFound, PayloadInvalid
+from ledger.errors import PayloadInvalid
 from ledger.transactions import use_case
 from runs.errors import StepMismatch
-from runs.leases import Told, check_lease, control_of, lock_own_run
+from runs.leases import Told, check_lease, control_of
+from runs.locks import lock_own_run
 from runs.models import Agent, Run, StepResult
 
 #: More steps than this belong behind several checkpoints: a replay reads them all.
@@ -37,12 +38,10 @@ class Recorded:
 def record_step(*, agent: Agent, run_id: str, token: str, name: str, result: Any) -> Recorded:
     """Record the next step of this lease, or return what is recorded at its place.
 
-    The same name again by the same lease is a lost reply: its record is returned. Raises ``StepMismatch``, ``LeaseLost``,
-    and ``PayloadInvalid`` past ``MOST_STEPS``.
+    The same name again by the same lease is a lost reply: its record is returned. Raises ``StepMismatch``,
+    ``LeaseLost``, and ``PayloadInvalid`` past ``MOST_STEPS``.
     """
     run = lock_own_run(agent, run_id)
-    if run is None:
-        raise NotFound
     now = clock.now()
     check_lease(run, token, now=now)
     named = steps_since(run).filter(name=name).first()

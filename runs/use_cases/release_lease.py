@@ -1,16 +1,15 @@
 """A run comes back from its worker: the lease lapsed, or the worker hands it back.
 
-Every effect begun under that lease and not reported is in doubt, and anybody may go on from the last checkpoint. Called by
-the sweep, by verbs that meet a lapsed lease, and by workers; who claims the run next is ``resuming``'s.
+Every effect begun under that lease and not reported is in doubt, and anybody may go on from the last checkpoint. Called
+by the sweep, by verbs that meet a lapsed lease, and by workers; who claims the run next is ``resuming``'s.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from ledger import clock, effect_queries, effects
+from ledger import clock, effect_queries, in_flight
 from ledger.actors import by_agent
-from ledger.errors import NotFound
 from ledger.transactions import assert_open, use_case
 from runs.checkpoints import last_checkpoint
 from runs.compensation import hold_for_unstable
@@ -25,6 +24,7 @@ from runs.facts import has_something_to_check
 from runs.hand_backs import keep_hand_back
 from runs.holds import open_hold
 from runs.leases import check_lease, end_lease
+from runs.locks import lock_own_run
 from runs.models import Agent, Continuation, Run
 from runs.run_status import store
 from runs.states import Cause, HoldKind
@@ -43,7 +43,7 @@ def lose_lease(run: Run, *, now: datetime) -> None:
     lost_fence = run.fence
     end_lease(run)
     run.fence += 1
-    doubtful = effects.doubt_effects(scope=run.public_id, fence=lost_fence, now=now, by=SYSTEM)
+    doubtful = in_flight.mark_lost_unknown(scope=run.public_id, fence=lost_fence, now=now, by=SYSTEM)
     for effect in doubtful:
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
     before = void_continuation(run, reason="its lease was lost")
@@ -70,18 +70,16 @@ def hand_back(*, agent: Agent, run_id: str, token: str, reason: str, detail: str
     """Take a run back from a worker that cannot go on: ``retry``, ``incompatible`` or ``unknown_checkpoint``.
 
     The answer stays; effects that it began and did not report are in doubt, as after a lost lease. To a version that
-    cannot read the checkpoint the run is not offered again, while others may try; when several cannot, its owner is asked
-    (hold ``stranded``), and a claim by one that can still lifts that.
+    cannot read the checkpoint the run is not offered again, while others may try; when several cannot, its owner is
+    asked (hold ``stranded``), and a claim by one that can still lifts that.
     """
-    run = Run.objects.locked().select_related("agent").filter(agent=agent, public_id=run_id).first()
-    if run is None:
-        raise NotFound
+    run = lock_own_run(agent, run_id)
     now = clock.now()
     check_lease(run, token, now=now)
     fence, actor, version = run.fence, by_agent(agent.slug), _version_of_holder(run)
     end_lease(run)
     run.fence += 1
-    doubtful = effects.doubt_effects(scope=run.public_id, fence=fence, now=now, by=actor)
+    doubtful = in_flight.mark_lost_unknown(scope=run.public_id, fence=fence, now=now, by=actor)
     for effect in doubtful:
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
     offered = None if run.ending else _take_back(run, in_doubt=bool(doubtful), now=now)

@@ -1,7 +1,7 @@
 """A worker asks and lets go: the checkpoint, its waits and the end of the lease in one transaction.
 
-The use case behind ``POST runs/{id}/interrupts``. Asked again with the same keys it tells what they led to: the same waits
-while they are open, the answers while the caller's lease is live.
+The use case behind ``POST runs/{id}/interrupts``. Asked again with the same keys it tells what they led to: the same
+waits while they are open, the answers while the caller's lease is live.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from ledger import clock, effect_queries, effects, prepared_queries
+from ledger import clock, effect_queries, in_flight, prepared_queries
 from ledger.actors import by_agent
-from ledger.errors import InDoubt, KeyReused, NotFound, PayloadInvalid, Refusal
+from ledger.errors import InDoubt, KeyReused, PayloadInvalid, Refusal
 from ledger.prepared_queries import Compiled
 from ledger.states import InFlight
 from ledger.transactions import use_case
@@ -22,7 +22,8 @@ from runs.errors import RunCancelled, StaleVersion
 from runs.external_signals import wake_by_kept_signals
 from runs.facts import AskedFact, record_facts
 from runs.interrupt_requests import AskedWait, CheckAssignees
-from runs.leases import check_lease, end_lease, lock_own_run
+from runs.leases import check_lease, end_lease
+from runs.locks import lock_own_run
 from runs.models import Agent, Checkpoint, Decision, Interrupt, Run
 from runs.run_status import store
 from runs.states import DecisionStatus, ResumeWhen
@@ -88,8 +89,6 @@ def _suspend(
     3. Checkpoint, facts, waits; the claimed continuation is acknowledged; the lease ends.
     """
     run = lock_own_run(agent, run_id)
-    if run is None:
-        raise NotFound
     now = clock.now()
     _refuse_doubled_keys(waits)
     known = _waits_asked_before(run, waits)
@@ -185,12 +184,12 @@ def _declare_pending(run: Run, pending: list[PendingEffect], *, actor: str, now:
         effect.key: effect.settle_by for effect in pending if effect.settle_by and effect.key not in _let_be(pending)
     }
     if ends:
-        effects.await_effects(scope=run.public_id, settle_by=ends)
+        in_flight.await_effects(scope=run.public_id, settle_by=ends)
     for key in sorted(_let_be(pending)):
-        left = effects.abandon_effect(scope=run.public_id, key=key, now=now, by=actor)
+        left = in_flight.abandon_effect(scope=run.public_id, key=key, now=now, by=actor)
         note(run, "effect.unknown", actor=actor, at=now, effect=key, attempt=left.attempt, in_flight=InFlight.ABANDON)
     cancelled = {effect.key for effect in pending if effect.in_flight == InFlight.CANCEL}
-    return effects.ask_to_cancel(scope=run.public_id, now=now, keys=cancelled) if cancelled else []
+    return in_flight.request_cancels(scope=run.public_id, now=now, keys=cancelled) if cancelled else []
 
 
 def _let_be(pending: list[PendingEffect]) -> set[str]:

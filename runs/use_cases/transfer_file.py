@@ -1,8 +1,8 @@
 """A worker sends the file of its next checkpoint, and whoever goes on reads it, verified.
 
-The file comes first and its checkpoint after it, so that no checkpoint is ever seen without its file. Bytes are read and
-written between two transactions, never in one: the first writes the row ahead, the second gives the file to the lease that
-still holds the run. Called by the API. The rows are ``files``' own.
+The file comes first and its checkpoint after it, so that no checkpoint is ever seen without its file. Bytes are read
+and written between two transactions, never in one: the first writes the row ahead, the second gives the file to the
+lease that still holds the run. Called by the API. The rows are ``files``' own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from runs.checkpoint_files import find_sent, give_up_file, offer, write_ahead
 from runs.errors import FileSpoilt, SnapshotErased, StaleVersion
 from runs.file_storage import NotStored, Spooled, pieces_in_storage, put_in_storage, spool
 from runs.holds import open_hold
-from runs.leases import check_lease, lock_own_run
+from runs.leases import check_lease
+from runs.locks import lock_own_run
 from runs.models import Agent, Checkpoint, CheckpointFile, Run
 from runs.run_status import store
 from runs.states import FileStatus, HoldKind
@@ -60,8 +61,9 @@ def refuse_early(*, agent: Agent, run_id: str, token: str, number: int) -> None:
 def offer_file(*, agent: Agent, run_id: str, token: str, number: int, sent: Spooled) -> Offered:
     """Store a file for the checkpoint after the last one; the checkpoint that this lease commits next takes it along.
 
-    Other bytes before that take its place. The same bytes again are known, also after the checkpoint. Raises ``LeaseLost``,
-    ``RunFinished``, ``NotFound``, ``StaleVersion`` for any other number, and ``Busy`` where the storage does not take it.
+    Other bytes before that take its place. The same bytes again are known, also after the checkpoint. Raises
+    ``LeaseLost``, ``RunFinished``, ``NotFound``, ``StaleVersion`` for any other number, and ``Busy`` where the storage
+    does not take it.
     """
     begun = _begin_offer(agent=agent, run_id=run_id, token=token, number=number, digest=sent.digest, size=sent.size)
     if not begun.created:
@@ -111,8 +113,6 @@ def _took_too_long() -> Busy:
 
 def _held_run(agent: Agent, run_id: str, token: str) -> Run:
     run = lock_own_run(agent, run_id)
-    if run is None:
-        raise NotFound
     check_lease(run, token, now=clock.now())
     return run
 
@@ -138,8 +138,8 @@ def _not_the_next(run: Run) -> StaleVersion:
 def fetch_file(*, agent: Agent, run_id: str, number: int) -> Fetched:
     """Return the file of a checkpoint, its bytes verified by digest and size.
 
-    Bytes that are gone or changed are given to nobody: the run is held if it would go on from them. Raises ``NotFound``,
-    ``SnapshotErased``, ``FileSpoilt``, and ``Busy`` where the storage does not answer.
+    Bytes that are gone or changed are given to nobody: the run is held if it would go on from them. Raises
+    ``NotFound``, ``SnapshotErased``, ``FileSpoilt``, and ``Busy`` where the storage does not answer.
     """
     of_run = {"run__agent": agent, "run__public_id": run_id, "number": number}
     checkpoint = Checkpoint.objects.select_related("file").filter(**of_run).exclude(file=None).first()
@@ -165,8 +165,6 @@ def fetch_file(*, agent: Agent, run_id: str, number: int) -> Fetched:
 def _refuse_spoilt(*, agent: Agent, run_id: str, file_pk: int, words: str) -> Fetched | Refusal:
     """Hold a run that would go on from this file, as the claim does for a spoilt state, and refuse it."""
     run = lock_own_run(agent, run_id)
-    if run is None:
-        raise NotFound
     file, now = CheckpointFile.objects.get(pk=file_pk), clock.now()
     if file.status != FileStatus.KEPT:  # erased while it was read
         return _erased(file)

@@ -20,6 +20,7 @@ from ledger.models import Effect
 from reviewqueue import authority, desk, gateway
 from runs import acting, checking, control, expiry, lifecycle, resuming, returning, safe_points, settling
 from runs.checkpoints import Snapshot
+from runs.locks import locked_runs
 from runs.models import Continuation, Interrupt, Run
 from tests import builders
 from tests.races import guards
@@ -188,7 +189,7 @@ SWEEPS: dict[str, Callable[[], Ready]] = {
 def a_locked(run: Run) -> Iterator[None]:
     """Hold the run's lock in this session until the block ends."""
     with transaction.atomic():
-        Run.objects.locked().get(pk=run.pk)
+        locked_runs().get(pk=run.pk)
         yield
 
 
@@ -208,7 +209,8 @@ def test_every_verb_waits_for_its_run_before_it_locks_anything_else(verb: str):
         with a_locked(ready.run):
             race.begin()
             wait_until_another_is_blocked()
-            # NOWAIT: had the other locked one of these already, this would break, and two verbs could wait for each other.
+            # NOWAIT: had the other locked one of these already, this would break, and two verbs could wait for each
+            # other.
             for row in (Interrupt, Continuation):
                 list(row.objects.select_for_update(nowait=True).filter(run=ready.run))
             list(Effect.objects.select_for_update(nowait=True).filter(scope=ready.run.public_id))
@@ -274,7 +276,7 @@ def test_an_answer_that_waits_for_the_lock_past_the_deadline_is_late():
 
 def read_the_clock_before_the_lock() -> None:
     """What the product does not do: take the time, and then wait for the lock."""
-    lock, moments = gateway.lock_interrupt, []
+    lock, moments = gateway.lock_run_and_interrupt, []
 
     def late_lock(interrupt_pk: int) -> tuple[Run, Interrupt]:
         moments.append(clock.now())
@@ -285,7 +287,7 @@ def read_the_clock_before_the_lock() -> None:
         def now() -> datetime:
             return moments[-1]
 
-    gateway.lock_interrupt, gateway.clock = late_lock, EarlyClock
+    gateway.lock_run_and_interrupt, gateway.clock = late_lock, EarlyClock
 
 
 @pytest.mark.proves(7)

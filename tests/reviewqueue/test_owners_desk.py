@@ -196,7 +196,7 @@ def test_the_second_owner_is_told_who_was_first():
     ana, ben = at_desk(staff("ana@example.org", OWNERS)), at_desk(staff("ben@example.org", OWNERS))
     ana.post(page_of(effect), {**SAID, "word": "failed"})
     told = ben.post(page_of(effect), SAID, follow=True).text
-    assert "This was settled first by ana@example.org: failed." in told
+    assert "ana@example.org resolved this effect first: failed." in told
     effect.refresh_from_db()
     assert effect.status == "failed"
 

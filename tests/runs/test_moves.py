@@ -296,7 +296,7 @@ def test_every_move_of_the_real_verbs_is_in_the_table(seed):
 
 
 @pytest.mark.parametrize("seed", range(100, 124))
-def test_every_move_of_an_end_that_takes_back_is_in_the_table(seed):
+def test_every_move_of_an_end_that_compensates_is_in_the_table(seed):
     walk_along_the_table(Walk(seed, Walk.ENDING), steps=60)
 
 

@@ -11,6 +11,7 @@ from ledger import clock
 from ledger.errors import NotFound
 from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady, RunCancelled, RunFinished
 from runs.holds import open_hold
+from runs.locks import locked_runs
 from runs.models import Continuation, Event, HandBack, Hold, Run
 from runs.run_status import store
 from runs.states import HoldKind
@@ -141,7 +142,7 @@ def test_a_claim_does_not_lift_it_beside_another_hold():
 
 def hold_too(run: Run) -> None:
     with transaction.atomic():
-        locked, now = Run.objects.locked().get(pk=run.pk), clock.now()
+        locked, now = locked_runs().get(pk=run.pk), clock.now()
         open_hold(locked, HoldKind.CONTRADICTION, "x", owner_id=run.agent.owner_id, reason="two words", now=now)
         store(locked, now)
 
@@ -158,7 +159,7 @@ def test_a_stranded_run_whose_check_is_too_old_is_checked_and_then_claimed():
     assert len(claim_as(run, "4")) == 1
 
 
-def test_what_it_had_begun_is_in_doubt_and_the_version_is_noted_all_the_same():
+def test_effects_begun_before_a_hand_back_are_unknown_and_the_version_is_recorded():
     run = builders.a_running_run(lease_seconds=0, code_version="1").run
     [claimed] = claim_as(run, "2")
     run.refresh_from_db()
@@ -261,7 +262,7 @@ def test_a_lease_that_lapsed_is_none_though_no_sweep_ran():
     assert (run.status, run.code_version) == ("ready", "2")
 
 
-def test_what_ends_or_has_ended_is_retagged_by_nobody():
+def test_an_ending_or_ended_run_cannot_be_retagged():
     started = builders.a_running_run(code_version="1")
     run = started.run
     control = {"run_id": run.public_id, "actor": PERSON, "reason": "", "check": lambda _: None}
