@@ -114,7 +114,7 @@ def test_row_21_an_owner_halts_the_agent_on_the_runs_page(lenas: Page):
     kill_switch.get_by_label("Reason").fill("Prices are wrong")
     kill_switch.get_by_role("button", name="Halt purchase-requests").click()
     expect(lenas.locator("main")).to_contain_text("Prices are wrong")
-    expect(lenas.locator("main")).to_contain_text("Only operators lift a halt.")
+    expect(lenas.locator("main")).to_contain_text("Only operators can lift a halt.")
 
 
 def test_an_owner_gives_a_stranded_run_to_another_version_on_the_narrowest_screen(lenas: Page):

@@ -53,7 +53,7 @@ POINTS = {
     "check committed, task row still there": after("reviewqueue.tasks", "check_continuation"),
     # the claim
     "lease granted, continuation not leased": before("runs.use_cases.claim_continuation", "lease_continuation"),
-    "claim written, not committed": after("runs.use_cases.claim_continuation", "_what_is_claimed"),
+    "claim written, not committed": after("runs.use_cases.claim_continuation", "_describe_claim"),
     "claim committed, worker not told": after("runs.use_cases.claim_continuation", "_claim_next"),
     # the effect
     "effect intended, not committed": after("ledger.effects", "intend"),

@@ -97,12 +97,10 @@ def run_tasks() -> None:
 def go_on(story: Story) -> bool:
     """Claim the run, order once, reach a boundary, complete. False: there was nothing to claim."""
     claimed = claim_continuation.claim_continuations(
-        agent=story.agent,
-        code_versions=set(),
-        most=1,
-        lease_seconds=60,
-        request_key="",
-        still_may_decide=permissions.still_may_decide,
+        claim_continuation.ClaimRequest(
+            agent=story.agent, code_versions=set(), lease_seconds=60, still_may_decide=permissions.still_may_decide
+        ),
+        limit=1,
     )
     if not claimed:
         return False

@@ -27,7 +27,7 @@ KEYS = ("first", "second", "third")
 POINTS: dict[str, Point] = {
     "ended, nothing offered yet": before("runs.use_cases.end_run", "_offer_compensation"),
     "cancel committed, nobody told": after("runs.use_cases.control_run", "cancel_run"),
-    "claim written, not committed": after("runs.use_cases.claim_continuation", "_what_is_claimed"),
+    "claim written, not committed": after("runs.use_cases.claim_continuation", "_describe_claim"),
     "claim committed, worker not told": after("runs.use_cases.claim_continuation", "_claim_next"),
     "undo intended, not committed": after("ledger.effects", "intend"),
     "undo intended, worker not told": after("runs.use_cases.begin_effect", "begin_effect"),
@@ -119,12 +119,10 @@ def cancel(told: Undone) -> None:
 def take_all_back(told: Undone) -> None:
     """What a worker does with a claim: everything it lists, in its order."""
     claimed = claim_continuation.claim_continuations(
-        agent=told.run.agent,
-        code_versions=set(),
-        most=1,
-        lease_seconds=60,
-        request_key="",
-        still_may_decide=lambda decision: True,
+        claim_continuation.ClaimRequest(
+            agent=told.run.agent, code_versions=set(), lease_seconds=60, still_may_decide=lambda decision: True
+        ),
+        limit=1,
     )
     for undone in claimed[0].undone if claimed else []:
         words = {"agent": told.run.agent, "run_id": told.run.public_id, "key": compensation.undo_key(undone)}

@@ -222,12 +222,12 @@ def an_answer_counts_whatever_its_reader_saw() -> None:
 
 @fault(seen_by=test_gateway.test_denied_attempts_are_kept_up_to_a_bound, costs=(24,))
 def a_refusal_takes_its_record_back_with_it() -> None:
-    sound = gateway._keep_refused
+    sound = gateway._record_refused
 
     def raised(*words: Any, **named: Any) -> Any:
         raise sound(*words, **named)
 
-    gateway._keep_refused = raised
+    gateway._record_refused = raised
 
 
 @fault(seen_by=test_gateway.test_the_check_of_facts_is_a_row_of_the_answers_own_transaction, costs=(4,))
@@ -323,7 +323,7 @@ def a_claim_keeps_others_out_whoever_holds_it() -> None:
     costs=(13,),
 )
 def an_assignment_shuts_the_leads_out_whoever_has_it() -> None:
-    permissions._able_assignees = lambda interrupt: permissions.deciders_of(interrupt.queue)
+    permissions._assignees_who_may_decide = lambda interrupt: permissions.deciders_of(interrupt.queue)
 
 
 @fault(

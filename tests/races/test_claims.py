@@ -8,7 +8,7 @@ import pytest
 
 from reviewqueue import permissions
 from runs.models import Agent, Continuation
-from runs.use_cases.claim_continuation import Claimed, claim_continuations, claim_one
+from runs.use_cases.claim_continuation import Claimed, ClaimRequest, claim_continuations, claim_one
 from tests import builders, figures
 from tests.races import guards
 from tests.races.judging import breaches, deadlocks, mistold
@@ -27,12 +27,10 @@ def a_worker(agent: Agent) -> Move:
     def claim_all(_: dict[str, Any]) -> list[tuple[str, int, str]]:
         mine: list[Claimed] = []
         while claimed := claim_continuations(
-            agent=agent,
-            code_versions=set(),
-            most=2,
-            lease_seconds=60,
-            request_key="",
-            still_may_decide=permissions.still_may_decide,
+            ClaimRequest(
+                agent=agent, code_versions=set(), lease_seconds=60, still_may_decide=permissions.still_may_decide
+            ),
+            limit=2,
         ):
             mine += claimed
         return [(one.continuation.public_id, one.lease.fence, one.lease.token) for one in mine]
@@ -43,12 +41,10 @@ def a_worker(agent: Agent) -> Move:
 def a_worker_for_one(agent: Agent) -> Move:
     def claim_it(wanted: dict[str, Any]) -> str:
         claimed = claim_one(
-            agent=agent,
+            ClaimRequest(
+                agent=agent, code_versions=set(), lease_seconds=60, still_may_decide=permissions.still_may_decide
+            ),
             continuation_id=wanted["continuation"],
-            code_versions=set(),
-            lease_seconds=60,
-            request_key="",
-            still_may_decide=permissions.still_may_decide,
         )
         assert isinstance(claimed, Claimed)
         return claimed.lease.token

@@ -14,7 +14,7 @@ from runs.checkpoints import Snapshot
 from runs.errors import RunCancelled, RunPaused
 from runs.models import Agent, Continuation, Run
 from runs.use_cases import begin_effect, commit_checkpoint, control_run
-from runs.use_cases.claim_continuation import Claimed, claim_continuations, claim_one
+from runs.use_cases.claim_continuation import Claimed, ClaimRequest, claim_continuations, claim_one
 from tests import builders, figures
 from tests.races import guards
 from tests.races.judging import breaches, deadlocks, mistold, rows
@@ -46,12 +46,10 @@ def a_worker_by_id(agent: Agent) -> Move:
     def claim(run: dict[str, Any]) -> str:
         time.sleep(random.uniform(0, run["spread"]))
         claimed = claim_one(
-            agent=agent,
+            ClaimRequest(
+                agent=agent, code_versions=set(), lease_seconds=60, still_may_decide=permissions.still_may_decide
+            ),
             continuation_id=run["continuation"],
-            code_versions=set(),
-            lease_seconds=60,
-            request_key="",
-            still_may_decide=permissions.still_may_decide,
         )
         assert isinstance(claimed, Claimed)
         return claimed.lease.token
@@ -63,12 +61,10 @@ def a_worker_that_looks(agent: Agent) -> Move:
     def look(run: dict[str, Any]) -> str:
         time.sleep(random.uniform(0, run["spread"]))
         claimed = claim_continuations(
-            agent=agent,
-            code_versions=set(),
-            most=1,
-            lease_seconds=60,
-            request_key="",
-            still_may_decide=permissions.still_may_decide,
+            ClaimRequest(
+                agent=agent, code_versions=set(), lease_seconds=60, still_may_decide=permissions.still_may_decide
+            ),
+            limit=1,
         )
         return claimed[0].lease.token if claimed else ""
 

@@ -11,9 +11,9 @@ from ledger.public_ids import new_id
 from reviewqueue import permissions
 from runs.checkpoints import Snapshot
 from runs.models import Agent, Run
-from runs.use_cases import start_run as lifecycle
+from runs.use_cases import start_run as start_run_module
 from runs.use_cases.start_run import RunRequest, ask, start_run
-from runs.use_cases.suspend import suspend
+from runs.use_cases.suspend import Suspension, suspend
 from tests import builders, figures
 from tests.races import guards
 from tests.races.judging import breaches, deadlocks, mistold, rows
@@ -95,12 +95,14 @@ def a_worker_that_asks(agent: Agent) -> Move:
             agent=agent,
             run_id=started["run"],
             token=started["token"],
-            after=0,
-            snapshot=Snapshot(step="ask", state={"offers": 2}),
-            facts=[],
-            waits=[wait],
-            pending=[],
-            resume_when="all",
+            suspension=Suspension(
+                after=0,
+                snapshot=Snapshot(step="ask", state={"offers": 2}),
+                facts=[],
+                interrupts=[wait],
+                pending=[],
+                resume_when="all",
+            ),
             check_assignees=permissions.check_assignees,
         )
         return {"interrupt": suspended.interrupts[0].public_id, "created": suspended.created}
@@ -169,7 +171,7 @@ def look_first_then_insert() -> None:
         run.save(force_insert=True)
         return run, True
 
-    lifecycle._insert_run = insert
+    start_run_module._insert_run = insert
 
 
 @pytest.mark.proves(2)

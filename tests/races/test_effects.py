@@ -14,7 +14,7 @@ from ledger.models import Effect
 from reviewqueue import permissions
 from runs.models import Agent, Run
 from runs.use_cases import begin_effect, expire
-from runs.use_cases.claim_continuation import claim_continuations
+from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
 from tests import builders, figures
 from tests.races import guards
 from tests.races.judging import breaches, deadlocks, mistold, rows
@@ -70,12 +70,10 @@ def the_next_worker(agent: Agent) -> Move:
         until = time.monotonic() + 6 * TENSION
         while time.monotonic() < until:
             claimed = claim_continuations(
-                agent=agent,
-                code_versions=set(),
-                most=1,
-                lease_seconds=60,
-                request_key="",
-                still_may_decide=permissions.still_may_decide,
+                ClaimRequest(
+                    agent=agent, code_versions=set(), lease_seconds=60, still_may_decide=permissions.still_may_decide
+                ),
+                limit=1,
             )
             if claimed:
                 begun = begin(agent, run["id"], claimed[0].lease.token)

@@ -11,7 +11,7 @@ import pytest
 from reviewqueue import permissions
 from runs.models import Interrupt, Run
 from runs.use_cases import control_run, start_run
-from runs.use_cases.claim_continuation import claim_continuations
+from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
 from tests import builders, figures
 from tests.races import guards
 from tests.races.judging import breaches, mistold
@@ -130,12 +130,13 @@ def pause_and_answer(race: Race) -> list[str]:
 
 def claim() -> list[Any]:
     return claim_continuations(
-        agent=builders.an_agent(),
-        code_versions=set(),
-        most=1,
-        lease_seconds=60,
-        request_key="",
-        still_may_decide=permissions.still_may_decide,
+        ClaimRequest(
+            agent=builders.an_agent(),
+            code_versions=set(),
+            lease_seconds=60,
+            still_may_decide=permissions.still_may_decide,
+        ),
+        limit=1,
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from reviewqueue import permissions
 from runs.models import Agent, Continuation, HandBack, Run
 from runs.use_cases import control_run, release_lease
-from runs.use_cases.claim_continuation import claim_continuations
+from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
 from runs.use_cases.release_lease import hand_back
 from tests import builders
 from tests.races import guards
@@ -32,13 +32,14 @@ def a_worker_of(version: str, agent: Agent) -> Move:
         for _ in range(random.randint(1, run["looks"])):
             time.sleep(random.uniform(0, run["spread"]))
             claimed = claim_continuations(
-                agent=agent,
-                code_version=version,
-                code_versions={version, "1"},
-                most=1,
-                lease_seconds=60,
-                request_key="",
-                still_may_decide=permissions.still_may_decide,
+                ClaimRequest(
+                    agent=agent,
+                    code_version=version,
+                    code_versions={version, "1"},
+                    lease_seconds=60,
+                    still_may_decide=permissions.still_may_decide,
+                ),
+                limit=1,
             )
             if claimed:
                 return claimed[0].lease.token

@@ -38,7 +38,7 @@ def test_an_answer_by_page_may_be_taken_back_before_anybody_claims_it(ana):
 
     assert (reopened.status, reopened.round, reopened.state_version) == ("waiting", 2, 2)
     assert reopened.deadline == interrupt.deadline
-    assert (Decision.objects.get().status, Permit.objects.get().void_reason) == ("revoked", "taken back")
+    assert (Decision.objects.get().status, Permit.objects.get().void_reason) == ("revoked", "undone")
     assert (Continuation.objects.get().status, Run.objects.get().status) == ("void", "waiting")
     assert builders.decide(interrupt, ana, "reject", version=2).resume == "ready"
 

@@ -85,7 +85,7 @@ def test_who_started_the_run_is_told_that_somebody_else_waives():
     olga = staff("olga@example.org", "agent-owners")
     hold = a_run_held_for_a_fact(initiator=olga)
     html = at_desk(olga).post(page_of(hold), {"reason": "I am sure."}, follow=True).content.decode()
-    assert "never for a run they started" in html
+    assert "not for a run that they started" in html
     assert Run.objects.get().status == "blocked"
 
 

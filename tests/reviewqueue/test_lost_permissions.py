@@ -191,7 +191,7 @@ def test_the_sweep_is_a_task_of_its_own_and_looks_now_and_then(monkeypatch):
     ana.groups.clear()
     asked = []
     monkeypatch.setattr(tasks, "_enqueue_once", asked.append)
-    monkeypatch.setattr(tasks, "_last_look", float("-inf"))
+    monkeypatch.setattr(tasks, "_last_permission_sweep", float("-inf"))
     tasks.enqueue_due_sweeps()
     tasks.enqueue_due_sweeps()
     assert asked.count("reviewqueue.tasks.release_lost_permissions") == 1

@@ -214,7 +214,7 @@ def test_a_page_of_an_earlier_attempt_settles_nothing():
     effect = an_unknown_effect()
     Effect.objects.update(attempt=2)
     told = at_desk(staff("ana@example.org", OWNERS)).post(page_of(effect), SAID, follow=True).text
-    assert "tried again since: this is attempt 2" in told
+    assert "attempted again since: the current attempt is 2" in told
     effect.refresh_from_db()
     assert effect.status == "unknown"
 
@@ -233,7 +233,7 @@ def test_a_superuser_looks_and_does_not_settle():
     root.save()
     client = at_desk(root)
     assert client.get(page_of(effect)).status_code == 200
-    assert "Only the effect’s owners" in client.post(page_of(effect), SAID, follow=True).text.replace("&#x27;", "’")
+    assert "Only owners of the effect" in client.post(page_of(effect), SAID, follow=True).text.replace("&#x27;", "’")
     effect.refresh_from_db()
     assert effect.status == "unknown"
 

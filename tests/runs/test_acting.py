@@ -416,7 +416,7 @@ def test_a_word_about_an_earlier_attempt_settles_nothing():
     effect = an_unknown_effect(run)
     Effect.objects.update(attempt=2)
     owner = a_person("ana@example.org", OWNERS)
-    with pytest.raises(StaleVersion, match="attempt 2"):
+    with pytest.raises(StaleVersion, match="attempt is 2"):
         reconcile_outcomes.settle_unknown(
             effect_id=effect.pk, outcome="applied", person=owner, reason="seen", attempt=1
         )

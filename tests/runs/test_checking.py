@@ -20,7 +20,6 @@ from runs.facts import AskedFact
 from runs.models import Connection, Continuation, Fact, Hold, Interrupt, Permit, Run, Signal
 from runs.timeline import find_break
 from runs.use_cases import begin_effect, expire, reconcile_facts
-from runs.use_cases.claim_continuation import claim_continuations
 from runs.use_cases.control_run import cancel_run
 from runs.use_cases.reconcile_facts import (
     Found,
@@ -88,8 +87,7 @@ def check(world):
 
 
 def claim(**wanted):
-    words = {"code_versions": set(), "most": 1, "lease_seconds": 60, "request_key": "", **wanted}
-    return claim_continuations(agent=builders.an_agent(), still_may_decide=permissions.still_may_decide, **words)
+    return builders.claim(builders.an_agent(), **wanted)
 
 
 def the_run():
@@ -273,7 +271,7 @@ def test_a_default_given_at_the_deadline_is_overtaken_like_a_persons_answer():
     on_expiry = {"do": "default", "verdict": "reject"}
     [order] = waits(builders.a_wait(wish={"on_expiry": on_expiry}), facts=[a_fact(on_change="renew")])
     builders.move_deadline(order, clock.now() - timedelta(seconds=1))
-    tasks.expiry.expire_due_interrupts(limit=10)
+    tasks.expire.expire_due_interrupts(limit=10)
 
     check(World(specification=8))
 
@@ -286,7 +284,7 @@ def test_the_agent_that_stated_a_fact_without_an_answer_is_told_what_changed():
     started = builders.a_running_run()
     builders.commit(started, facts=[a_fact()])
     builders.end_lease_now(started.run, clock.now() - timedelta(seconds=1))
-    tasks.expiry.release_lapsed_leases(limit=10)
+    tasks.expire.release_lapsed_leases(limit=10)
 
     check(World(specification=8))
 
@@ -512,7 +510,7 @@ def test_a_check_that_never_comes_back_comes_to_its_owner_too():
     for _ in range(4):
         Continuation.objects.update(check_due_at=clock.now())
         assert begin_check(continuation_id=continuation_id) is not None
-    assert Hold.objects.get().reason == "Its check never came back."
+    assert Hold.objects.get().reason == "The check did not finish."
     assert the_run().status == "blocked"
     check(World(specification=7))
     assert the_run().status == "ready"
@@ -636,7 +634,7 @@ def test_a_check_of_a_run_that_was_ended_meanwhile_is_thrown_away():
     [order] = waits(builders.a_wait(), facts=[a_fact()])
     begun = begin_check(continuation_id=answer(order).continuation.public_id)
     Run.objects.update(expires_at=clock.now())
-    tasks.expiry.expire_due_runs(limit=10)
+    tasks.expire.expire_due_runs(limit=10)
 
     finish_check(check=begun, found={begun.facts[0].fact_id: Found(value=7)})
 

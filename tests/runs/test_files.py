@@ -147,7 +147,7 @@ def test_other_bytes_before_the_checkpoint_take_its_place_and_the_first_go():
 @pytest.mark.parametrize("number", [0, 1, 3, 999_999_999])
 def test_other_bytes_for_a_committed_checkpoint_and_for_one_far_ahead_are_refused(number):
     started = a_run_with_a_file()
-    refused = pytest.raises(StaleVersion, match="a file goes with the next one, 2")
+    refused = pytest.raises(StaleVersion, match="before the next checkpoint, 2")
     with refused as told:
         offer(started, b"other", number=number)
     assert told.value.extra["checkpoint"] == 1
@@ -242,7 +242,7 @@ def test_a_storage_that_takes_nothing_is_busy_and_keeps_nothing(monkeypatch, err
         raise error
 
     monkeypatch.setattr(default_storage, "save", broken)
-    with pytest.raises(Busy, match="does not take files"):
+    with pytest.raises(Busy, match="storage is not available"):
         offer(started)
     monkeypatch.undo()
     assert CheckpointFile.objects.get().status == FileStatus.UNWANTED

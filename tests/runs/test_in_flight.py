@@ -110,7 +110,7 @@ def test_applied_all_the_same_it_is_taken_back_by_whoever_goes_on():
     claimed = claim(run)
     assert [effect.key for effect in claimed.undone] == ["order"]
     finish = {"agent": run.agent, "run_id": run.public_id, "token": claimed.lease.token, "result": None}
-    with pytest.raises(InDoubt, match="take them back first"):
+    with pytest.raises(InDoubt, match="Compensate them before"):
         start_run.complete_run(**finish)
     take_back(claimed, "order")
     assert statuses(run) == {"order": "compensated"}

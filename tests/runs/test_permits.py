@@ -192,7 +192,7 @@ def test_a_permit_of_another_run_names_nothing():
     run, other = a_leased_run(), a_leased_run()
     a_rule()
     permit = a_permit(other)
-    with pytest.raises(Exception, match="names no permit of this run"):
+    with pytest.raises(Exception, match="is not a permit of this run"):
         begin(run, permit=permit.public_id)
     with pytest.raises(ApprovalRequired):
         begin(run)

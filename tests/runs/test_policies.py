@@ -78,7 +78,7 @@ def test_a_person_who_may_not_decide_and_one_who_is_not_known_get_the_same_answe
     [problem] = refused.value.errors
     assert (problem.pointer, problem.message) == (
         "/interrupts/0/assignees/0",
-        "is no reviewer of engineering, and could not decide this",
+        "must be a reviewer or lead of engineering",
     )
 
 

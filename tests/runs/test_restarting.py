@@ -198,7 +198,7 @@ def test_no_run_is_restarted_while_it_ends_nor_from_what_it_has_not_nor_while_ha
     with pytest.raises(RunActive):
         restart(run)
     take_back(claim(run), "order")
-    with pytest.raises(PayloadInvalid, match="no checkpoint"):
+    with pytest.raises(PayloadInvalid, match="must be the number of a checkpoint"):
         restart(run, checkpoint_number=77)
     kill_switch.halt_agents(slugs=[run.agent.slug], actor="person:ops", reason="look")
     with pytest.raises(AgentHalted):

@@ -11,7 +11,7 @@ from ledger.models import Effect
 from reviewqueue.models import Heartbeat
 from runs.errors import LeaseLost
 from runs.models import Continuation, Event, Feed, Hold, Run
-from runs.use_cases.claim_continuation import claim_continuations
+from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
 from runs.use_cases.commit_checkpoint import beat
 from runs.use_cases.hold_after_restore import LEAP, hold_after_restore
 from runs.use_cases.reconcile_facts import Found, check_continuation
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 def claim(agent) -> list:
     return claim_continuations(
-        agent=agent, code_versions=set(), most=5, lease_seconds=60, request_key="", still_may_decide=lambda _: True
+        ClaimRequest(agent=agent, code_versions=set(), lease_seconds=60, still_may_decide=lambda _: True), limit=5
     )
 
 
@@ -61,7 +61,7 @@ def test_a_waiting_run_can_be_answered_and_goes_on_only_after_its_owner_has_look
     assert (run.status, claim(run.agent)) == ("blocked", [])
 
     builders.a_person("own@example.org", "agent-owners")
-    call_command("restored", go_on=run.agent.slug, by="own@example.org", reason="compared")
+    call_command("mark_restored", go_on=run.agent.slug, by="own@example.org", reason="compared")
     check_all()
     run.refresh_from_db()
     assert run.status == "ready"
@@ -89,7 +89,7 @@ def test_what_was_being_taken_back_waits_for_its_owner_too(is_claimed):
     run.refresh_from_db()
     assert (run.status, builders.claim(run.agent)) == ("cancelling", [])
     owner = acting_builders.a_person("own@example.org", acting_builders.OWNERS)
-    call_command("restored", go_on=run.agent.slug, by=owner.username, reason="compared")
+    call_command("mark_restored", go_on=run.agent.slug, by=owner.username, reason="compared")
     assert test_compensation.claim(run).continuation.kind == "compensate"
 
 
@@ -98,12 +98,12 @@ def test_only_who_answers_for_the_agent_lets_its_runs_go_on():
     run = builders.a_waiting_interrupt().run
     hold_after_restore()
     builders.a_person("eve@example.org")
-    for who, words in (("eve@example.org", "Only the hold's owners"), ("nobody@example.org", "Say who has looked")):
+    for who, words in (("eve@example.org", "Only owners of the hold"), ("nobody@example.org", "Say who has looked")):
         with pytest.raises(CommandError, match=words):
-            call_command("restored", go_on=run.agent.slug, by=who, reason="x")
+            call_command("mark_restored", go_on=run.agent.slug, by=who, reason="x")
     builders.a_person("own@example.org", "agent-owners")
     with pytest.raises(CommandError, match="say why"):
-        call_command("restored", go_on=run.agent.slug, by="own@example.org", reason=" ")
+        call_command("mark_restored", go_on=run.agent.slug, by="own@example.org", reason=" ")
     assert Hold.objects.filter(lifted_at=None).count() == 1
 
 
@@ -121,7 +121,7 @@ def test_the_command_is_refused_while_a_worker_lives():
     Heartbeat.objects.create(worker="one", beaten_at=clock.now())
     builders.a_waiting_interrupt()
     with pytest.raises(CommandError, match="stop every worker first"):
-        call_command("restored")
+        call_command("mark_restored")
     assert not Hold.objects.exists()
 
 

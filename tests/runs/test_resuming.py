@@ -208,7 +208,7 @@ def test_the_most_urgent_run_is_claimed_first():
     calm, urgent = (builders.a_waiting_interrupt(builders.a_wait(priority=priority)) for priority in (10, 90))
     builders.decide(calm, ana)
     builders.decide(urgent, ana)
-    claimed = builders.claim(calm.agent, most=2)
+    claimed = builders.claim(calm.agent, limit=2)
     assert [it.run.pk for it in claimed] == [urgent.run_id, calm.run_id]
 
 

@@ -12,9 +12,8 @@ from ledger.errors import NotFound, PayloadInvalid
 from runs.checkpoints import Snapshot
 from runs.errors import LeaseLost, StepMismatch
 from runs.models import Run
-from runs.use_cases import record_step as steps
 from runs.use_cases.commit_checkpoint import commit_checkpoint
-from runs.use_cases.record_step import record_step, steps_since
+from runs.use_cases.record_step import Recorded, record_step, steps_since
 from runs.use_cases.start_run import Started
 from tests import builders
 from tests.runs import acting_builders
@@ -27,7 +26,7 @@ def run() -> Run:
     return acting_builders.a_leased_run()
 
 
-def record(run: Run, name: str, result: object = None, *, token: str | None = None) -> steps.Recorded:
+def record(run: Run, name: str, result: object = None, *, token: str | None = None) -> Recorded:
     token = acting_builders.lease_token(run) if token is None else token
     return record_step(agent=run.agent, run_id=run.public_id, token=token, name=name, result=result)
 
@@ -120,10 +119,10 @@ def test_a_checkpoint_begins_a_new_list():
 
 
 def test_no_more_steps_than_a_replay_can_read(run, monkeypatch):
-    monkeypatch.setattr(steps, "MOST_STEPS", 2)
+    monkeypatch.setattr("runs.use_cases.record_step.MOST_STEPS", 2)
     record(run, "a")
     record(run, "b")
-    with pytest.raises(PayloadInvalid, match="commit one"):
+    with pytest.raises(PayloadInvalid, match="Commit a checkpoint"):
         record(run, "c")
 
 

@@ -100,7 +100,7 @@ def a_report_contradicts_what_stands() -> Act:
 # --- in doubt ---------------------------------------------------------------------------------------------------------
 
 
-@verb("runs.use_cases.expire._doubt_overdue")
+@verb("runs.use_cases.expire._mark_overdue_unknown")
 def an_awaited_outcome_did_not_come() -> Act:
     started = builders.a_running_run()
     begin(Run.objects.select_related("agent").get(pk=started.run.pk), key="slow", name="ship_it")

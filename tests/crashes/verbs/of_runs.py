@@ -165,7 +165,7 @@ def taken_back() -> Run:
 # --- a family ---------------------------------------------------------------------------------------------------------
 
 
-@verb("runs.use_cases.control_child_runs._end_orphan")
+@verb("runs.use_cases.control_child_runs._cancel_orphan")
 def a_child_is_ended_with_its_parent() -> Act:
     parent = builders.a_running_run()
     child = builders.a_running_run(parent=parent.run.public_id)
@@ -223,7 +223,7 @@ def every_open_run_is_held_after_a_backup() -> Act:
     return hold_after_restore.hold_after_restore
 
 
-@verb("runs.use_cases.hold_after_restore._leap", another=True)
+@verb("runs.use_cases.hold_after_restore._increase_fences_and_feeds", another=True)
 def the_fences_of_ended_runs_leap_after_a_backup() -> Act:
     started = builders.a_running_run()
     start_run.complete_run(**held_by(started), result=None)
