@@ -1,4 +1,4 @@
-"""Rows for tests: plain functions with overrides, through the real verbs wherever there is one."""
+"""Builders of rows for tests: plain functions with overrides, through the real use cases wherever possible."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def suspend_run(started: Started, *waits: AskedWait, **request: Any) -> Suspende
 
 
 def suspend_by(run: Run, token: str, *waits: AskedWait, **request: Any) -> Suspended:
-    """Suspend by whoever holds the lease of ``token``."""
+    """Suspend with the lease of ``token``."""
     agent = request.pop("agent", run.agent)
     suspension = a_suspension(run, *waits, **request)
     return suspend(
@@ -209,7 +209,7 @@ def decide(
     door: str = "api",
     **said: Any,
 ) -> gateway.Receipt:
-    """Answer by the API's door."""
+    """Decide through the gateway, as the API does."""
     return gateway.submit_decision(
         responder=person,
         interrupt_id=interrupt.public_id,

@@ -17,13 +17,13 @@ from ledger.digests import digest
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.exact_json import ABSENT, Absent
 from ledger.transactions import use_case
+from runs import interrupts
 from runs.continuations import told_of
 from runs.deadlines import is_over
 from runs.decisions import closed_refusal, winner_of
 from runs.errors import Expired, StaleVersion
 from runs.facts import AskedFact, record_facts
 from runs.interrupt_requests import BY_ITSELF, check_proposal
-from runs.interrupts import amend_interrupt, withdraw_interrupt
 from runs.models import Agent, Continuation, Fact, Interrupt, Run
 from runs.policies import refuse_too_soon
 from runs.revisions import keep_revision
@@ -78,7 +78,7 @@ def amend_wait(*, agent: Agent, interrupt_id: str, amendment: Amendment, state_v
         record_facts(amendment.facts, agent=agent, checkpoint=interrupt.checkpoint, interrupt=interrupt, at="/facts")
     if "proposal" in changed:
         changed["as_proposed"] = None  # the agent's proposal again, also where a vote had edited the call
-    overtaken = amend_interrupt(interrupt, **changed)
+    overtaken = interrupts.amend_interrupt(interrupt, **changed)
     note(
         run,
         "interrupt.amended",
@@ -104,7 +104,7 @@ def withdraw_wait(*, agent: Agent, interrupt_id: str, reason: str) -> tuple[Inte
         return interrupt, None
     now = clock.now()
     _refuse_closed(interrupt, now=now)
-    continuation = withdraw_interrupt(run, interrupt, now=now)
+    continuation = interrupts.withdraw_interrupt(run, interrupt, now=now)
     note(
         run,
         "interrupt.withdrawn",
@@ -143,5 +143,5 @@ def _lock(agent: Agent, interrupt_id: str) -> tuple[Run, Interrupt]:
     run = Run.objects.locked().filter(agent=agent, interrupts__public_id=interrupt_id).first()
     if run is None:
         raise NotFound
-    interrupts = Interrupt.objects.select_for_update(of=("self",), no_key=True)
-    return run, interrupts.select_related("checkpoint", "policy", "schema").get(public_id=interrupt_id)
+    locked = Interrupt.objects.select_for_update(of=("self",), no_key=True)
+    return run, locked.select_related("checkpoint", "policy", "schema").get(public_id=interrupt_id)

@@ -30,7 +30,7 @@ from runs.use_cases.end_run import finish_ending
 OPERATORS = "operators"
 
 #: Holds that an owner lifts with a retry. Other holds end with the condition that opened them.
-RETRIABLE = (
+RETRIED = (
     HoldKind.GAVE_UP,
     HoldKind.STRANDED,
     HoldKind.NO_DECIDER,
@@ -121,7 +121,7 @@ def retry_held_run(*, hold_id: int, person: User, reason: str) -> Run:
 
     The count of claims starts again at 0. Raises ``NotPermitted``; ``NotFound`` if no such hold is open.
     """
-    hold = Hold.objects.filter(pk=hold_id, kind__in=RETRIABLE).first()
+    hold = Hold.objects.filter(pk=hold_id, kind__in=RETRIED).first()
     run = Run.objects.locked().select_related("agent").filter(pk=hold.run_id).first() if hold else None
     if hold is None or run is None:
         raise NotFound

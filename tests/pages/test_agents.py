@@ -7,7 +7,7 @@ from django.test import Client
 
 from runs.kill_switch import open_halts
 from tests import builders
-from tests.runs import acting_builders
+from tests.runs import leased_run_builders
 
 pytestmark = pytest.mark.django_db
 
@@ -74,8 +74,8 @@ def test_a_stranger_sees_no_agent_and_finds_no_switch(owner):
 
 
 def test_an_effect_that_had_begun_is_told_after_the_halt():
-    run = acting_builders.a_leased_run()
-    acting_builders.begin(run)
+    run = leased_run_builders.a_leased_run()
+    leased_run_builders.begin(run)
     owner = builders.a_person("own@example.org", run.agent.owner.name)
     page = told(browser_of(owner).post(f"/agents/{run.agent.slug}/halt", {"reason": "stop"}, follow=True))
     assert "1 effect had begun before and is not known yet." in page

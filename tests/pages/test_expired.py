@@ -18,7 +18,7 @@ from runs.use_cases.control_run import restart_run
 from runs.use_cases.expire import expire_due_interrupts
 from tests import builders
 from tests.pages import desk
-from tests.runs.acting_builders import begin, report
+from tests.runs.leased_run_builders import begin, report
 
 pytestmark = pytest.mark.django_db
 

@@ -13,7 +13,7 @@ from runs.kill_switch import halt_agents
 from runs.models import Run
 from runs.use_cases.start_run import fail_run
 from tests import builders
-from tests.runs.acting_builders import begin, report
+from tests.runs.leased_run_builders import begin, report
 from tests.runs.test_compensation import taken_back_by
 
 pytestmark = pytest.mark.django_db

@@ -21,7 +21,7 @@ from runs.use_cases.expire import expire_due_interrupts
 from runs.use_cases.hold_after_restore import hold_after_restore
 from tests import builders
 from tests.pages import desk
-from tests.runs.acting_builders import begin, report
+from tests.runs.leased_run_builders import begin, report
 from tests.unguarded import without_guards
 
 pytestmark = pytest.mark.django_db

@@ -33,9 +33,9 @@ from runs.use_cases import (
 )
 from tests import builders
 from tests.races import guards
-from tests.races.judging import breaches, rows
-from tests.races.racing import Move, racers
-from tests.races.test_answers import ANSWERS, an_answerer
+from tests.races.invariants import breaches, rows
+from tests.races.race_runner import Move, racers
+from tests.races.test_decisions import ANSWERS, an_answerer
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
@@ -191,7 +191,7 @@ VERBS: dict[str, Callable[[], Ready]] = {
 }
 #: A sweep has others to look after: it passes by a run that is locked, since its holder may be frozen.
 SWEEPS: dict[str, Callable[[], Ready]] = {
-    "expire a wait": an_expiry,
+    "expire an interrupt": an_expiry,
     "expire a run": the_end_of_a_run_nobody_claims,
     "end a lease": the_end_of_a_lease,
 }
@@ -210,7 +210,7 @@ def wait_until_another_is_blocked() -> None:
     deadline = time.monotonic() + 20
     blocked = "SELECT pid FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
     while not rows(blocked):
-        assert time.monotonic() < deadline, "nobody waits for the lock that this session holds"
+        assert time.monotonic() < deadline, "no session waits for the lock of this one"
         time.sleep(0.005)
 
 
@@ -240,7 +240,7 @@ def test_a_sweep_passes_by_a_run_that_is_locked_and_ends_it_afterwards(verb: str
     assert breaches(ready.run.pk) == []
 
 
-def test_a_frozen_session_with_a_lock_stops_the_sweep_of_no_other_wait():
+def test_a_frozen_session_with_a_lock_does_not_stop_the_sweep_of_other_interrupts():
     """PROMISES 20: the row that cannot be taken now is due again a second later."""
     locked, others = a_due_wait(), [a_due_wait() for _ in range(5)]
     with racers({"a sweep": lambda _: expire.expire_due_interrupts(limit=100)}) as race:

@@ -18,7 +18,7 @@ from runs.models import Continuation, Decision, Event, Interrupt, Permit, Run
 from runs.use_cases import expire
 from runs.use_cases.control_run import cancel_run
 from tests import builders
-from tests.runs import acting_builders
+from tests.runs import leased_run_builders
 
 pytestmark = pytest.mark.django_db
 
@@ -106,7 +106,7 @@ def test_an_end_that_approves_nothing_leaves_no_permit(said):
     assert not Permit.objects.exists()
 
 
-def test_escalation_hands_the_wait_to_the_next_queue_once_and_then_ends_it():
+def test_escalation_moves_the_request_to_the_next_queue_once_and_then_ends_it():
     builders.a_policy(escalate_to=builders.a_queue("leads"), escalate_wait=timedelta(hours=1), then="fail")
     interrupt = a_due_interrupt(wish={"on_expiry": {"do": "escalate"}})
 
@@ -198,7 +198,7 @@ def test_an_answer_before_the_deadline_is_not_wiped_by_the_timer():
 
 
 @pytest.mark.proves(8)
-def test_a_run_that_nobody_picks_up_ends():
+def test_a_run_that_no_worker_claims_ends():
     started = builders.a_running_run(lease_seconds=0)
     run = started.run
     assert run.status == "ready"
@@ -227,7 +227,7 @@ def test_a_run_that_ended_or_is_ending_since_the_sweep_listed_it_is_not_expired(
     ended = builders.a_running_run(lease_seconds=0).run
     cancel_run(run_id=ended.public_id, actor="person:olga", reason="", check=lambda _: None)
     ending = builders.a_running_run().run
-    acting_builders.begin(ending)  # nobody knows its outcome: its owner is asked before the run has ended
+    leased_run_builders.begin(ending)  # nobody knows its outcome: its owner is asked before the run has ended
     cancel_run(run_id=ending.public_id, actor="person:olga", reason="", check=lambda _: None)
     builders.end_lease_now(ending, clock.now())
     assert expire.release_lapsed_leases(limit=9) == 1
@@ -249,7 +249,7 @@ def test_a_run_whose_end_was_moved_since_the_sweep_listed_it_is_not_expired():
     assert Event.objects.filter(run=run, type="run.expired").count() == 1
 
 
-def test_a_lease_that_was_extended_or_given_back_since_the_sweep_listed_it_is_not_ended():
+def test_a_lease_that_was_extended_or_released_since_the_sweep_listed_it_is_not_ended():
     started = builders.a_running_run()
     run = started.run
     assert not expire.end_lease_if_lapsed(run_pk=run.pk)
@@ -294,7 +294,7 @@ def test_a_sweep_that_a_slow_clock_does_not_see_keeps_no_other_back():
     future, and would have stopped every sweep for that hour."""
     a_due_interrupt()
     tasks.enqueue_due_sweeps()
-    OrmQ.objects.update(lock=clock.now() - timedelta(seconds=tasks.SECONDS_A_SWEEP_MAY_WAIT))
+    OrmQ.objects.update(lock=clock.now() - timedelta(seconds=tasks.MAX_QUEUED_SECONDS))
     tasks.enqueue_due_sweeps()
     assert queued()["reviewqueue.tasks.sweep"] == 2
 

@@ -25,7 +25,7 @@ from runs.use_cases.reconcile_outcomes import retry_held_run
 from runs.use_cases.release_lease import hand_back
 from runs.use_cases.start_run import Started, fail_run
 from tests import builders
-from tests.runs import acting_builders
+from tests.runs import leased_run_builders
 
 pytestmark = pytest.mark.django_db
 
@@ -377,7 +377,7 @@ def test_the_files_of_runs_that_ended_long_ago_are_erased_and_what_is_known_of_t
     tasks.sweep()
     [taken] = builders.claim(restarted.agent)
     fail_run(agent=restarted.agent, run_id=restarted.public_id, token=taken.lease.token, error=None)
-    acting_builders.change(started.run, ended_at=clock.now() - timedelta(days=91))
+    leased_run_builders.change(started.run, ended_at=clock.now() - timedelta(days=91))
     tasks.sweep()
     assert stored() == []
     file = started.run.files.get()

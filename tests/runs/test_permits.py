@@ -14,7 +14,7 @@ from runs.errors import ApprovalRequired, CallNotApproved, PermitExpired, Permit
 from runs.models import Event, Permit, Run
 from runs.permits import void_permits
 from tests import builders
-from tests.runs.acting_builders import (
+from tests.runs.leased_run_builders import (
     ARGUMENTS,
     KEY,
     a_leased_run,

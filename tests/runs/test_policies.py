@@ -13,7 +13,7 @@ from runs.errors import PolicyRefuses
 from runs.models import Interrupt, Policy
 from runs.policies import BUILT_IN, is_as_strict, rules_with_open_policies
 from tests import builders
-from tests.runs.acting_builders import a_rule
+from tests.runs.leased_run_builders import a_rule
 from tests.runs.test_nested_runs import a_child
 from tests.unguarded import without_guards
 

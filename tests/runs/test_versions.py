@@ -20,7 +20,7 @@ from runs.use_cases.reconcile_outcomes import retry_held_run
 from runs.use_cases.release_lease import hand_back
 from runs.use_cases.start_run import complete_run
 from tests import builders
-from tests.runs.acting_builders import begin
+from tests.runs.leased_run_builders import begin
 
 pytestmark = pytest.mark.django_db
 
