@@ -10,7 +10,7 @@ from reviewqueue.webhooks.models import Delivery, DeliveryAttempt, DeliveryStatu
 from tests import builders
 from tests.delivery.receiver import receiver
 from tests.delivery.webhook_builders import an_endpoint
-from tests.races.racing import racers
+from tests.races.race_runner import racers
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
