@@ -14,14 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-
-from reviewqueue.serving.client_address import client_network
 
 #: Buckets kept; the least recently used is dropped. It is full again, unless so many clients come within a minute.
 MOST_BUCKETS = 20_000
-NOT_PAGES = ("/api/", "/healthz", "/readyz", "/metrics", "/static/")
 
 
 @dataclass(kw_only=True)
@@ -52,26 +47,3 @@ calls_of_key = RateLimit(per_minute=settings.API_CALLS_PER_MINUTE)
 failed_keys_of_address = RateLimit(per_minute=settings.FAILED_KEYS_PER_MINUTE)
 pages_of_person = RateLimit(per_minute=settings.PAGES_PER_MINUTE)
 pages_of_address = RateLimit(per_minute=settings.SIGNED_OUT_PAGES_PER_MINUTE)
-
-
-def _too_many(request: HttpRequest, seconds: int) -> HttpResponse:
-    response = render(request, "429.html", {"seconds": seconds}, status=429)
-    response["Retry-After"] = str(seconds)
-    return response
-
-
-def limit_pages(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Middleware: answer 429 to a person, or to an address without a sign-in, that asks for too many pages."""
-
-    def answer(request: HttpRequest) -> HttpResponse:
-        if request.path.startswith(NOT_PAGES):
-            return get_response(request)
-        if request.user.is_authenticated:
-            seconds = pages_of_person.take(str(request.user.pk))
-        else:
-            seconds = pages_of_address.take(client_network(request.META))
-        if not seconds:
-            return get_response(request)
-        return _too_many(request, seconds)
-
-    return answer

@@ -9,11 +9,9 @@ from __future__ import annotations
 import logging
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-
-from django.http import HttpRequest, HttpResponse
 
 HEADER = "X-Request-ID"
 #: Where a request's `META` keeps it.
@@ -46,20 +44,6 @@ def using_id(request_id: str) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
-
-
-def identify_requests(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Django middleware, the first of all: also what another middleware refuses has an id."""
-
-    def answer(request: HttpRequest) -> HttpResponse:
-        request_id = request.META.get(ENVIRON) or choose_request_id(request.headers.get(HEADER, ""))
-        request.META[ENVIRON] = request_id
-        with using_id(request_id):
-            response = get_response(request)
-        response[HEADER] = request_id
-        return response
-
-    return answer
 
 
 class AddRequestId(logging.Filter):

@@ -7,11 +7,9 @@ one page speaks of one moment. A local time that a clock change repeats is told 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -73,19 +71,6 @@ def moment(at: datetime, *, now: datetime | None = None, short: bool = False) ->
         f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
         moment_in_words(at, now=now, short=short),
     )
-
-
-def in_the_readers_zone(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Draw each page in the zone its browser named in a cookie; in the settings' zone until it has."""
-
-    def answer(request: HttpRequest) -> HttpResponse:
-        zone = zone_called(request.COOKIES.get("zone", ""))
-        if zone is None:
-            return get_response(request)
-        with timezone.override(zone):
-            return get_response(request)
-
-    return answer
 
 
 def zone_called(name: str) -> ZoneInfo | None:

@@ -14,8 +14,7 @@ import pytest
 from django.conf import settings as installed
 from django.db import connection
 
-from reviewqueue import environment
-from reviewqueue.operations import file_permissions
+from reviewqueue.operations import environment, file_permissions
 from reviewqueue.operations.doctor import checkpoint_files
 from tests.own_processes import environment_for
 
@@ -58,7 +57,7 @@ def test_the_folder_of_its_own_is_made_for_its_user_alone():
 
 def test_a_narrower_umask_is_kept_and_children_inherit_it():
     script = (
-        "import os; os.umask(0o177)\nfrom reviewqueue import file_permissions as it\n"
+        "import os; os.umask(0o177)\nfrom reviewqueue.operations import file_permissions as it\n"
         "it.keep_new_files_private(); print(oct(os.umask(0)))"
     )
     done = subprocess.run(

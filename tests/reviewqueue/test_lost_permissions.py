@@ -8,8 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from ledger import clock
-from reviewqueue import permissions, reviewer_actions, tasks
-from reviewqueue.operations import permission_sweep
+from reviewqueue import permission_sweep, permissions, reviewer_actions, tasks
 from reviewqueue.operations.doctor import configuration
 from reviewqueue.queries import inbox
 from runs.errors import ClaimedByOther, NotPermitted

@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from reviewqueue import environment
+from reviewqueue.operations import environment
 from tests.own_processes import environment_for, run_command
 
 READERS = {"text", "number", "switch", "words", "blocks", "one_of"}
@@ -115,7 +115,7 @@ def test_a_missing_secret_key_is_told_in_one_sentence():
 def names_read() -> set[str]:
     """Names that `settings` and `environment` ask the environment for, read from their source."""
     names = set()
-    for module in ("settings.py", "environment.py"):
+    for module in ("settings.py", "operations/environment.py"):
         for call in ast.walk(ast.parse((settings.ROOT / "reviewqueue" / module).read_text())):
             if not (isinstance(call, ast.Call) and call.args and isinstance(call.args[0], ast.Constant)):
                 continue
