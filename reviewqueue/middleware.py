@@ -51,7 +51,7 @@ class CompressionMiddleware(GZipMiddleware):
     """Compress text and JSON, but no streamed response such as a checkpoint file.
 
     The length of a compressed page can reveal a secret beside text that an attacker chooses (BREACH). Django masks the CSRF
-    token anew in each response, and ``GZipMiddleware`` adds a random number of bytes.
+    token differently in each response, and ``GZipMiddleware`` adds a random number of bytes.
     """
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
@@ -118,7 +118,7 @@ class LoginRequiredSavingDraft(LoginRequiredMiddleware):
     ) -> HttpResponseBase:
         """Redirect to the sign-in page; htmx gets a header instead, so that it never renders that page inside a row."""
         if getattr(view_func, unsent_input.QUIET, False):
-            # A script polls this view: a redirect would leave the page and lose what is typed there.
+            # A script polls this view: a redirect would leave the page and lose unsent input.
             return HttpResponse(_SESSION_ENDED, status=403)
         back = request.path if request.method == "POST" else request.get_full_path()
         if request.method == "POST" and getattr(view_func, unsent_input.MARK, False):

@@ -92,7 +92,7 @@ def test_what_is_assigned_to_nobody_who_may_decide_is_for_the_leads(lose):
 
 
 def findings() -> list[str]:
-    return [finding.words for finding in configuration.nobody_there() if "is assigned only" in finding.words]
+    return [finding.message for finding in configuration.missing_people() if "is assigned only" in finding.message]
 
 
 def test_a_lead_may_assign_it_anew():
