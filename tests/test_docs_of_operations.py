@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from reviewqueue.operations.metrics import Measures
+from reviewqueue.operations.metrics import Metrics
 
 ROOT = Path(settings.ROOT)
 PAGE = (ROOT / "docs/operations.md").read_text()
@@ -55,7 +55,7 @@ def test_every_metric_has_its_line_with_its_labels():
     told = dict(re.findall(r"^\| `(reviewqueue_\w+)` \|([^|]*)\|", section("Metrics"), re.M))
     exposed = {
         family.name + ("_total" if family.type == "counter" else ""): list(getattr(family, "_labelnames", ()))
-        for family in Measures().collect()
+        for family in Metrics().collect()
     }
     assert {name: re.findall(r"`(\w+)`", labels) for name, labels in told.items()} == exposed
 

@@ -10,22 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import cast
-from urllib.parse import urlencode
 
 from allauth.account.forms import LoginForm
 from allauth.account.utils import get_next_redirect_url
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import REDIRECT_FIELD_NAME
-from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.auth.models import AbstractUser
-from django.contrib.auth.views import redirect_to_login
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render, resolve_url
 from django.utils.crypto import constant_time_compare, salted_hmac
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django_htmx.http import HttpResponseClientRedirect
 
 from ledger import clock
 from reviewqueue.pages.interrupt.draft_fields import draft_of, typed_texts
@@ -34,7 +30,6 @@ from reviewqueue.pages.rendering import PageRequest
 KEY = "kept"
 MARK = "keeps_what_was_typed"
 QUIET = "leads_nobody_away"
-_NOT_SIGNED_IN = "Your session has ended: what you type is not kept now. It comes along when you send it and sign in."
 LIMIT = 200_000  # characters; a form beyond it comes back as a page that shows it
 KEPT_FOR = timedelta(hours=12)
 _PAGES_WITH_FORMS = frozenset({"account_logout", "account_change_password", "account_reauthenticate", "together"})
@@ -101,27 +96,6 @@ def forget(request: HttpRequest) -> None:
     """Let go of the text: it was sent."""
     if KEY in request.session:
         del request.session[KEY]
-
-
-class KeepWhatWasTyped(LoginRequiredMiddleware):
-    """Closed by default, like its parent; a decision typed while the session ended is kept and shown after signing in."""
-
-    def handle_no_permission(  # type: ignore[override]
-        self, request: HttpRequest, view_func: Callable[..., HttpResponseBase]
-    ) -> HttpResponseBase:
-        """Lead to sign-in. htmx is led there by a header: a sign-in page is never an answer for a row."""
-        if getattr(view_func, QUIET, False):
-            return HttpResponse(
-                _NOT_SIGNED_IN, status=403
-            )  # nobody asked to leave the page, and leaving would lose text
-        back = request.path if request.method == "POST" else request.get_full_path()
-        if request.method == "POST" and getattr(view_func, MARK, False):
-            keep(request)
-        elif request.method == "POST":
-            back = "/"
-        if request.headers.get("HX-Request") == "true":
-            return HttpResponseClientRedirect(f"{resolve_url(settings.LOGIN_URL)}?{urlencode({'next': back})}")
-        return redirect_to_login(back, self.get_login_url(view_func), self.get_redirect_field_name(view_func))
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:

@@ -17,10 +17,10 @@ from reviewqueue.webhooks.models import Delivery, DeliveryStatus
 from runs.errors import InputInvalid
 from runs.models import Signal
 from tests import builders
-from tests.delivery.receiver import receiver
-from tests.delivery.webhook_builders import an_endpoint, announce
 from tests.pages import desk
 from tests.runs.test_signals import an_event, receive
+from tests.webhooks.receiver import receiver
+from tests.webhooks.webhook_builders import an_endpoint, announce
 
 pytestmark = pytest.mark.django_db
 

@@ -8,8 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from ledger import clock
-from reviewqueue import permissions, reviewer_actions, tasks
-from reviewqueue.operations import permission_sweep
+from reviewqueue import permission_sweep, permissions, reviewer_actions, tasks
 from reviewqueue.operations.doctor import configuration
 from reviewqueue.queries import inbox
 from runs.errors import ClaimedByOther, NotPermitted
@@ -93,7 +92,7 @@ def test_a_request_without_an_assignee_who_may_decide_is_for_the_leads(lose):
 
 
 def findings() -> list[str]:
-    return [finding.words for finding in configuration.nobody_there() if "is assigned only" in finding.words]
+    return [finding.message for finding in configuration.missing_people() if "is assigned only" in finding.message]
 
 
 def test_a_lead_can_assign_it_again():

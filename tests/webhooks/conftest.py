@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.delivery.receiver import receiver
+from tests.webhooks.receiver import receiver
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The one outbound call: what it brings home, and that every fault is told in words and in bounded time."""
+"""The outbound HTTP client: what a call returns, and that every fault is reported in a sentence and in bounded time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reviewqueue.outbound import http_client
 from reviewqueue.outbound.http_client import fetch_fact
 from runs.models import Connection
 from runs.use_cases.reconcile_facts import FactToFetch
-from tests.delivery.hostile_server import hostile_server
+from tests.outbound.hostile_server import hostile_server
 
 LIMIT = 1.0
 
@@ -27,7 +27,7 @@ def server():
 
 @pytest.fixture(autouse=True)
 def a_shorter_clock(monkeypatch):
-    monkeypatch.setattr(http_client, "SECONDS_IN_ALL", LIMIT)
+    monkeypatch.setattr(http_client, "TOTAL_SECONDS", LIMIT)
 
 
 def ask(base_url, path, pointer="/spec/version", secret=""):
@@ -54,13 +54,13 @@ def test_a_number_with_a_point_stays_a_decimal(server):
 
 
 @pytest.mark.parametrize(
-    ("path", "words"),
+    ("path", "text"),
     [
         ("/gone", "status 404"),
         ("/broken", "status 500"),
         ("/made", "status 201"),
         ("/elsewhere", "redirect"),
-        ("/page", "not JSON by its content type"),
+        ("/page", "content type of the reply is not JSON"),
         ("/text", "not JSON"),
         ("/nan", "not JSON"),
         ("/doubled", "not JSON"),
@@ -69,19 +69,19 @@ def test_a_number_with_a_point_stays_a_decimal(server):
         ("/large", "longer than 64 KiB"),
         ("/endless", "longer than 64 KiB"),
         ("/bomb", "compressed"),
-        ("/silent", "no whole reply"),
-        ("/drip", "no whole reply"),
-        ("/drip-headers", "no whole reply"),
-        ("/many-headers", "did not speak HTTP"),
-        ("/cut", "connection broke"),
-        ("/garbage", "did not speak HTTP"),
-        ("/nothing", "connection broke"),
+        ("/silent", "No complete reply"),
+        ("/drip", "No complete reply"),
+        ("/drip-headers", "No complete reply"),
+        ("/many-headers", "was not HTTP"),
+        ("/cut", "connection failed"),
+        ("/garbage", "was not HTTP"),
+        ("/nothing", "connection failed"),
     ],
 )
-def test_a_fault_is_told_in_words_and_in_time(server, path, words):
+def test_a_fault_is_reported_in_a_sentence_and_in_time(server, path, text):
     began = time.monotonic()
     found = ask(server.address, path)
-    assert words in found.trouble
+    assert text in found.trouble
     assert found.value is None
     assert time.monotonic() - began < LIMIT + 15, "the server keeps its silence for 20 seconds"
 
@@ -93,7 +93,7 @@ def test_a_pointer_to_nothing_is_trouble(server):
 def test_nobody_at_the_address_is_trouble():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    assert "Nobody answers" in ask(f"http://127.0.0.1:{port}", "/good").trouble
+    assert "No server answers" in ask(f"http://127.0.0.1:{port}", "/good").trouble
 
 
 def test_a_redirect_is_not_followed(server):
@@ -132,7 +132,7 @@ def test_a_private_address_is_refused_at_the_call(server, settings):
 
 def test_the_path_of_a_fact_cannot_leave_its_base(server):
     before = len(server.asked)
-    assert "leads away" in ask(f"{server.address}/api", "/../good").trouble
+    assert "must stay below" in ask(f"{server.address}/api", "/../good").trouble
     assert len(server.asked) == before
 
 
@@ -154,7 +154,7 @@ def test_a_name_that_changes_its_address_is_still_called_at_the_judged_one(serve
 
 def test_a_resolver_that_hangs_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(http_client.addresses.socket, "getaddrinfo", lambda *_, **__: time.sleep(LIMIT + 0.5))
-    assert "no whole reply" in ask("http://erp.example.org", "/good").trouble
+    assert "No complete reply" in ask("http://erp.example.org", "/good").trouble
 
 
 def test_a_bug_of_ours_is_trouble_too(monkeypatch):

@@ -1,4 +1,4 @@
-"""A database file that is not whole is found before anybody goes on from it."""
+"""A damaged SQLite file is found by the doctor, and refused by `mark_restored`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests import own_processes
 
 pytestmark = [
     pytest.mark.django_db,
-    pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL looks after its own pages"),
+    pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL checks its own pages"),
 ]
 
 
-def said(*command: str, address: str) -> tuple[int, str]:
+def run(*command: str, address: str) -> tuple[int, str]:
     done = subprocess.run(
         [sys.executable, str(settings.ROOT / "manage.py"), *command],
         env=own_processes.environment_for(address),
@@ -42,18 +42,19 @@ def overwrite_root_of(path: Path, table: str) -> None:
         pages.write(b"\xff" * size)
 
 
-def test_a_damaged_file_is_told_by_the_doctor_and_refused_by_restored(tmp_path: Path):
+def test_a_damaged_file_is_reported_by_the_doctor_and_refused_by_mark_restored(tmp_path: Path):
     address = own_processes.make_migrated_database(tmp_path)
-    assert "damage:" not in said("doctor", address=address)[1]
-    assert said("restored", address=address)[0] == 0
+    assert "damage:" not in run("doctor", address=address)[1]
+    assert run("mark_restored", address=address)[0] == 0
 
     overwrite_root_of(tmp_path / "own.sqlite3", "runs_hold")
-    status, words = said("doctor", address=address)
+    status, output = run("doctor", address=address)
     assert status == 1
-    assert words.startswith("WRONG  damage: the database file is damaged: ")
-    assert "Traceback" not in words
-    status, words = said("restored", address=address)
+    assert output.startswith("WRONG  damage: The database file is damaged: ")
+    assert "Traceback" not in output
+    status, output = run("mark_restored", address=address)
     assert status == 1
-    assert "Nothing was changed: the database file is damaged: " in words
-    assert "Put the backup back anew, without a -wal and -shm beside it." in words
-    assert "Traceback" not in words
+    assert "The database file is damaged: " in output
+    assert "Nothing was changed." in output
+    assert "Restore the backup again, without -wal and -shm files beside it." in output
+    assert "Traceback" not in output

@@ -10,7 +10,7 @@ from runs.errors import NotReady
 from runs.facts import AskedFact
 from runs.models import Connection, Continuation, Fact, Run
 from tests import builders
-from tests.delivery.hostile_server import hostile_server
+from tests.outbound.hostile_server import hostile_server
 
 pytestmark = pytest.mark.django_db
 
@@ -51,7 +51,7 @@ def nobody_can_go_on(continuation: Continuation) -> bool:
 @pytest.mark.proves(14)
 @pytest.mark.parametrize("path", FAULTS)
 def test_nobody_goes_on_while_a_fact_cannot_be_told(server, path, monkeypatch):
-    monkeypatch.setattr(http_client, "SECONDS_IN_ALL", 0.4)
+    monkeypatch.setattr(http_client, "TOTAL_SECONDS", 0.4)
     continuation = an_answer_that_rests_on(server, path)
     tasks.check_continuation(continuation.public_id)
     assert Fact.objects.get().last_status == "unavailable"

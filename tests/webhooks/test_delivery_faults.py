@@ -19,7 +19,7 @@ from reviewqueue.outbound import address_policy, http_client
 from reviewqueue.webhooks import deliveries, sender
 from reviewqueue.webhooks.models import Delivery, DeliveryAttempt, DeliveryStatus, WebhookEndpoint
 from tests import builders
-from tests.delivery.webhook_builders import an_endpoint, announce, let_time_pass, send
+from tests.webhooks.webhook_builders import an_endpoint, announce, let_time_pass, send
 
 pytestmark = pytest.mark.django_db
 
@@ -49,7 +49,7 @@ FAULTS = {
 @pytest.fixture
 def shorter_calls(monkeypatch):
     def shorten(seconds):
-        monkeypatch.setattr(sender, "SECONDS_OF_A_CALL", seconds)
+        monkeypatch.setattr(sender, "CALL_SECONDS", seconds)
 
     return shorten
 
@@ -57,7 +57,7 @@ def shorter_calls(monkeypatch):
 def try_to_the_end() -> list[str]:
     """Deliver until the message has ended; returns how long each next attempt was put off."""
     waits = []
-    for _ in range(deliveries.MOST_TRIES + 1):
+    for _ in range(deliveries.MAX_ATTEMPTS + 1):
         send()
         delivery = Delivery.objects.get()
         if delivery.status != DeliveryStatus.DUE:
@@ -125,7 +125,7 @@ def test_a_name_that_leads_elsewhere_by_now(at_home, monkeypatch, address):
     leads_to[0] = address
     waits = try_to_the_end()
     assert at_home.got == []
-    compare(row(f"has a name that leads to {address} by now", waits))
+    compare(row(f"has a name that now resolves to {address}", waits))
 
 
 def test_the_schedule_is_the_one_in_the_docs(at_home):
@@ -143,7 +143,7 @@ def test_a_call_is_over_in_time_and_reads_little(at_home, shorter_calls, fault, 
     began = time.monotonic()
     send()
     assert time.monotonic() - began < SHORT + 15, "the receiver keeps its silence for 20 seconds"
-    assert len(DeliveryAttempt.objects.get().excerpt) <= sender.LONGEST_EXCERPT
+    assert len(DeliveryAttempt.objects.get().excerpt) <= sender.MAX_EXCERPT_LENGTH
 
 
 def test_only_a_short_escaped_beginning_of_a_failure_is_kept(at_home):
@@ -210,7 +210,7 @@ def test_a_call_in_a_transaction_is_refused(at_home):
 
 def call_in_a_transaction(url):
     called = http_client.calling(
-        method="POST", url=url, judge=lambda: address_policy.check_webhook_url(url), headers=[], seconds=1
+        method="POST", url=url, resolve=lambda: address_policy.check_webhook_url(url), headers=[], seconds=1
     )
     with transaction.atomic(), called:
         pass

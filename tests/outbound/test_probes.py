@@ -12,7 +12,7 @@ from reviewqueue.outbound import http_client
 from reviewqueue.outbound.http_client import look_up
 from runs.models import Connection
 from runs.use_cases.reconcile_probes import Probe
-from tests.delivery.hostile_server import hostile_server
+from tests.outbound.hostile_server import hostile_server
 
 LIMIT = 1.0
 
@@ -25,7 +25,7 @@ def server():
 
 @pytest.fixture(autouse=True)
 def a_shorter_clock(monkeypatch):
-    monkeypatch.setattr(http_client, "SECONDS_IN_ALL", LIMIT)
+    monkeypatch.setattr(http_client, "TOTAL_SECONDS", LIMIT)
 
 
 def look(server, path: str, *, key: str = "order:PR-1", pointer: str = "/spec/version", base: str = "") -> Looked:
@@ -67,7 +67,7 @@ def test_a_fault_is_trouble_and_never_a_word(server, path):
 
 def test_a_key_does_not_lead_away_from_the_connection(server):
     server.asked.clear()
-    assert "leads away" in look(server, "/orders/{key}", key="..").trouble
+    assert "must stay below" in look(server, "/orders/{key}", key="..").trouble
     assert server.asked == []
 
 

@@ -27,7 +27,7 @@ from runs.errors import NotReady, RateLimited
 from runs.models import Continuation, Event
 from runs.use_cases import control_run
 from tests import builders
-from tests.delivery.webhook_builders import an_endpoint, announce, announce_and_send, let_time_pass, send
+from tests.webhooks.webhook_builders import an_endpoint, announce, announce_and_send, let_time_pass, send
 
 pytestmark = pytest.mark.django_db
 
@@ -109,7 +109,7 @@ def test_every_type_that_the_verbs_write_is_one_that_can_be_asked_for():
     assert "run.suspended" in written
     plain = {word for word in written if "{" not in word}
     new = plain - set(TYPES)
-    assert not new, f"say in announcements.TYPES and docs/webhooks.md what is told of {sorted(new)}"
+    assert not new, f"say in event_types.TYPES and docs/webhooks.md what is told of {sorted(new)}"
     assert {word.split(".")[0] for word in written - plain} <= {"run", "effect"}
 
 
@@ -200,7 +200,7 @@ def test_a_continuation_that_left_ready_is_not_announced(at_home, how):
     assert at_home.got == []
     delivery = Delivery.objects.get()
     assert (delivery.status, delivery.attempt) == (DeliveryStatus.VOID, 0)
-    assert "left ready" in delivery.trouble
+    assert "no longer ready" in delivery.trouble
 
 
 def test_what_a_pause_held_is_announced_after_it(at_home):
@@ -276,7 +276,7 @@ def test_after_a_rotation_both_secrets_verify_until_the_old_one_ends(at_home):
 def test_rotating_again_cuts_no_older_secret_short(at_home):
     """The reply of a rotation may be lost: the receiver still has the secret from before it."""
     made = an_endpoint(at_home.url, READY)
-    for _ in range(endpoints.MOST_SECRETS - 1):
+    for _ in range(endpoints.MAX_SECRETS - 1):
         endpoints.rotate_secret(agent=builders.an_agent(), endpoint_id=made.endpoint.public_id)
     an_answered_wait()
     announce_and_send()
@@ -338,7 +338,7 @@ def test_an_unknown_type_is_not_registered(at_home):
 
 
 def test_an_agent_has_ten_endpoints_at_the_most(at_home):
-    for _ in range(endpoints.MOST_ENDPOINTS):
+    for _ in range(endpoints.MAX_ENDPOINTS):
         an_endpoint(at_home.url)
     with pytest.raises(PayloadInvalid, match="one more"):
         an_endpoint(at_home.url)
@@ -384,7 +384,7 @@ def test_an_attempt_is_counted_before_the_call(at_home):
     an_endpoint(at_home.url, READY)
     an_answered_wait()
     announce()
-    [due] = deliveries.due_messages(most=1)
+    [due] = deliveries.due_messages(limit=1)
     assert deliveries.begin_attempt(due) is not None  # and here the worker dies
     delivery = Delivery.objects.get()
     assert (delivery.status, delivery.attempt) == (DeliveryStatus.DUE, 1)
@@ -401,13 +401,13 @@ def test_a_worker_that_dies_in_every_attempt_leaves_a_dead_letter(at_home):
     an_endpoint(at_home.url, READY)
     an_answered_wait()
     announce()
-    for _ in range(deliveries.MOST_TRIES):
-        [due] = deliveries.due_messages(most=1)
+    for _ in range(deliveries.MAX_ATTEMPTS):
+        [due] = deliveries.due_messages(limit=1)
         assert deliveries.begin_attempt(due) is not None
         let_time_pass()
     send()
     delivery = Delivery.objects.get()
-    assert (delivery.status, delivery.attempt) == (DeliveryStatus.DEAD, deliveries.MOST_TRIES)
+    assert (delivery.status, delivery.attempt) == (DeliveryStatus.DEAD, deliveries.MAX_ATTEMPTS)
     assert "Nobody knows" in delivery.trouble
 
 
@@ -417,7 +417,7 @@ def test_a_late_success_counts_and_a_late_failure_does_not(at_home):
     announce()
     letters = []
     for _ in range(2):
-        [due] = deliveries.due_messages(most=1)
+        [due] = deliveries.due_messages(limit=1)
         letters.append(deliveries.begin_attempt(due))
         let_time_pass()
     before = Delivery.objects.get().next_at

@@ -30,7 +30,7 @@ def test_what_nobody_foresaw_keeps_its_traceback(address, caplog, monkeypatch):
     def breaks(_: object) -> None:
         raise RuntimeError("nobody foresaw this")
 
-    monkeypatch.setattr("reviewqueue.middleware.keep_out_of_caches", lambda get_response: breaks)
+    monkeypatch.setattr("reviewqueue.middleware.disable_caching", lambda get_response: breaks)
     assert Client(raise_request_exception=False).get(address).status_code == 500
     [told] = [record for record in caplog.records if record.name == "django.request"]
     assert "RuntimeError: nobody foresaw this" in logging.Formatter().format(told)

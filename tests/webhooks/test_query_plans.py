@@ -11,7 +11,7 @@ from reviewqueue.webhooks.models import Delivery, DeliveryStatus
 from runs import event_feed
 from runs.models import Event
 from tests import builders
-from tests.delivery.webhook_builders import an_endpoint
+from tests.webhooks.webhook_builders import an_endpoint
 
 pytestmark = pytest.mark.django_db
 
@@ -66,7 +66,7 @@ def plans(captured) -> list[str]:
         lambda _: event_feed.agents_with_news(),
         lambda agent: list(event_feed.events_after(agent_id=agent.pk, after=ROWS - 100)[:50]),
         lambda _: deliveries.anything_to_deliver(),
-        lambda _: deliveries.due_messages(most=16),
+        lambda _: deliveries.due_messages(limit=16),
         lambda _: deliveries.give_up_overdue(limit=200),
         lambda _: deliveries.forget_delivered(limit=200),
     ],

@@ -15,8 +15,8 @@ from reviewqueue.webhooks.models import Delivery, DeliveryStatus, WebhookEndpoin
 from runs import event_feed
 from runs.models import Event
 from tests import builders, figures
-from tests.delivery.receiver import receiver
-from tests.delivery.webhook_builders import an_endpoint, announce, send
+from tests.webhooks.receiver import receiver
+from tests.webhooks.webhook_builders import an_endpoint, announce, send
 
 pytestmark = pytest.mark.django_db
 
@@ -32,7 +32,7 @@ def delivered(endpoint):
 
 @pytest.mark.proves(20)
 def test_a_dead_endpoint_with_a_backlog_holds_up_nobody(at_home, monkeypatch):
-    monkeypatch.setattr(sender, "SECONDS_OF_A_CALL", 10.0)
+    monkeypatch.setattr(sender, "CALL_SECONDS", 10.0)
     well, ill = builders.an_agent("well"), builders.an_agent("ill")
     with receiver() as dead:
         dead.will("silent")
@@ -46,7 +46,7 @@ def test_a_dead_endpoint_with_a_backlog_holds_up_nobody(at_home, monkeypatch):
         others = [got.at - began for got in at_home.got]
         assert delivered(healthy) == 20
         assert len(dead.got) <= 2, "one call at a time, then it rests"
-    assert max(others) < sender.SECONDS_OF_A_CALL, "all of it came while the first call to the dead one was hanging"
+    assert max(others) < sender.CALL_SECONDS, "all of it came while the first call to the dead one was hanging"
 
 
 @pytest.mark.proves(20)
@@ -76,10 +76,10 @@ def test_while_an_endpoint_is_called_its_backlog_keeps_no_other_worker(at_home):
     an_endpoint(at_home.url, "run.started")
     some_runs(builders.an_agent(), 3)
     announce()
-    [due] = deliveries.due_messages(most=5)
+    [due] = deliveries.due_messages(limit=5)
     letter = deliveries.begin_attempt(due)
     assert not deliveries.anything_to_deliver(), "so the look of each second enqueues no task for it"
-    assert deliveries.due_messages(most=5) == []
+    assert deliveries.due_messages(limit=5) == []
     deliveries.close_attempt(letter, deliveries.Ending(status=200))
     assert deliveries.anything_to_deliver()
 
@@ -96,7 +96,7 @@ def test_one_message_that_is_refused_lets_the_others_pass(at_home):
 
 @pytest.mark.proves(20)
 def test_a_flooding_agent_is_announced_in_turns(monkeypatch):
-    monkeypatch.setattr(outbox, "EVENTS_AT_ONCE", 5)
+    monkeypatch.setattr(outbox, "BATCH_SIZE", 5)
     flooding, quiet = builders.an_agent("a-flood"), builders.an_agent("quiet")
     some_runs(flooding, 30)
     some_runs(quiet, 1)
