@@ -127,7 +127,7 @@ class Forks:
             silent = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
                 os.dup2(silent, stream)
-            _copy_database(folder)
+            _use_own_database_and_files(folder)
             for line in self._run(change, tests):
                 os.write(theirs, line.encode())
         finally:
@@ -171,11 +171,14 @@ def _ending(child: int, status: int, answers: int, folder: Path) -> tuple[str, s
     )
 
 
-def _copy_database(folder: Path) -> None:
+def _use_own_database_and_files(folder: Path) -> None:
+    """Two forks at once would give a test the same folder of files, and one of them would delete it under the other."""
+    from django.conf import settings
     from django.db import connections
 
     copied = shutil.copy(connections["default"].settings_dict["NAME"], folder / "database.sqlite3")
     connections["default"].settings_dict["NAME"] = str(copied)
+    settings.MEDIA_ROOT = folder / "files"
 
 
 def _live_functions(paths: set[str]) -> dict[tuple[str, str, int], list[FunctionType]]:
