@@ -39,6 +39,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the sample (default 1)")
     parser.add_argument("--processes", type=int, default=2, help="how many forks at once (default 2)")
     parser.add_argument("--seconds", type=float, default=60, help="for the tests of one mutant (default 60)")
+    parser.add_argument("--tests", nargs="+", help="only the tests of these files (default: all of the core)")
     parser.add_argument("--record", action="store_true", help="record the line coverage of all tests again")
     parser.add_argument("--list", action="store_true", help="only print the sample")
     parser.add_argument("--only", help="only mutants whose id contains this text")
@@ -55,12 +56,13 @@ def main() -> int:
         return 0
     print(f"{len(sample)} of {len(everything)} mutants in {len(modules)} modules, seed {chosen.seed}", flush=True)
     began = time.monotonic()
-    coverage = read_or_record(processes=chosen.processes, again=chosen.record)
+    files = chosen.tests or test_files()
+    coverage = read_or_record(files, processes=chosen.processes, again=chosen.record)
     print(f"{len(coverage.seconds)} tests, line coverage after {time.monotonic() - began:.0f} s", flush=True)
     forks = Forks(
         modules, sample, coverage, processes=chosen.processes, seconds=chosen.seconds, show=Progress(len(sample)).show
     )
-    pytest.main([*ARGUMENTS, *test_files()], plugins=[forks])
+    pytest.main([*ARGUMENTS, *files], plugins=[forks])
     (KEPT.parent / "outcomes.json").write_text(as_json(forks.outcomes))
     return judge(forks.outcomes, listed, ids={it.id for _, it in everything}, whole=not chosen.modules)
 

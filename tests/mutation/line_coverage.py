@@ -58,11 +58,12 @@ class LineCoverage:
         return sorted(found, key=lambda test: (self.seconds[test], test))
 
 
-def read_or_record(*, processes: int, again: bool = False) -> LineCoverage:
-    """Return which test runs which line. Recorded again are the test files that are new or have changed, and those that ran
-    a line of a module that has changed; with ``again``, all of them."""
+def read_or_record(files: list[str], *, processes: int, again: bool = False) -> LineCoverage:
+    """Return which test of these files runs which line. Recorded again are files that are new or have changed, and those
+    that ran a line of a module that has changed; with ``again``, all of them."""
     kept = Kept(modules={}, files={}, lines={}, seconds={}) if again else Kept.read()
-    files = kept.out_of_date()
+    out_of_date = kept.out_of_date()
+    files = [name for name in files if name in out_of_date]
     batches = [files[at : at + FILES_AT_ONCE] for at in range(0, len(files), FILES_AT_ONCE)]
     folder = Path(tempfile.mkdtemp(prefix="reviewqueue-coverage-"))
     running: dict[int, int] = {}
@@ -114,7 +115,7 @@ class Kept:
             kept = cls(**recorded)
         return kept
 
-    def out_of_date(self) -> list[str]:
+    def out_of_date(self) -> set[str]:
         """Forget what is no longer true, and return the test files that must run."""
         modules, files = _digests(_names_of_core()), _digests(test_files())
         gone = self.files.keys() - files.keys()
@@ -125,7 +126,7 @@ class Kept:
         gone |= {name for name, digest in files.items() if self.files.get(name) != digest}
         self._forget(gone)
         self.modules = modules
-        return sorted(gone & files.keys())
+        return gone & files.keys()
 
     def add(self, names: list[str], lines: dict[str, dict[str, list[str]]], seconds: dict[str, float]) -> None:
         self._forget(set(names))
