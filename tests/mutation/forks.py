@@ -1,8 +1,8 @@
 """One fork for each mutant: the child changes the code of the functions in place, and runs the tests of the line.
 
 The code object itself is replaced, so that every module that imported the function by name runs the mutant. Tests run until
-one fails: first those that killed another mutant of the same function, then the fastest. A failure counts only if that test
-passes in a fork without a mutant.
+one fails: first the one that killed it in an earlier run, then those that killed another mutant of its function, then the
+fastest. A failure counts only if that test passes in a fork without a mutant.
 """
 
 from __future__ import annotations
@@ -57,9 +57,11 @@ class Forks:
         processes: int,
         seconds: float,
         show: Callable[[Outcome], None],
+        killers: dict[str, str],
     ) -> None:
         self.modules, self.sample, self.coverage = modules, sample, coverage
         self.processes, self.seconds, self.show = processes, seconds, show
+        self.killers = killers
         self.outcomes: list[Outcome] = []
         self._fit: dict[str, bool] = {}
         self._killed = Counter[tuple[str, str]]()
@@ -90,7 +92,8 @@ class Forks:
     def _start(self, module: Module, mutant: Mutant, running: dict[int, Any]) -> None:
         tests = [it for it in self.coverage.tests_of(mutant.path, mutant.lines) if it in self._items]
         tests = [it for it in tests if self._fit.get(it, True)]
-        tests.sort(key=lambda test: -self._killed[_function_of(mutant), test])  # fastest first among the others
+        known = self.killers.get(mutant.id)
+        tests.sort(key=lambda it: (it != known, -self._killed[_function_of(mutant), it]))  # keeps the fastest first
         if not tests:
             self._add(Outcome(mutant=mutant, how="survived", by="no test runs this line"))
             return
@@ -108,6 +111,7 @@ class Forks:
             return
         if how == "killed":
             self._killed[_function_of(mutant), by] += 1
+            self.killers[mutant.id] = by
         self._add(Outcome(mutant=mutant, how=how, by=by, tests=count, seconds=time.monotonic() - began))
 
     def _passes_without(self, test: str) -> bool:
