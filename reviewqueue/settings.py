@@ -70,7 +70,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "reviewqueue.serving.rate_limits.limit_pages",
-    "reviewqueue.pages.unsent_input.KeepWhatWasTyped",  # closed by default; a test lists the open paths
+    "reviewqueue.pages.unsent_input.UnsentInputMiddleware",  # closed by default; a test lists the open paths
     "django.contrib.messages.middleware.MessageMiddleware",
     "reviewqueue.text.times.in_the_readers_zone",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",

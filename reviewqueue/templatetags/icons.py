@@ -1,6 +1,6 @@
-"""Signs in templates: icons, the tone of a notice, the sign of an outcome or a risk, a person's initial, the theme.
+"""Template tags for icons, tones, people and the theme.
 
-Called by the templates only. Icons are files in `templates/icons`; a name that is not there is a mistake of ours and raises.
+Icons are files in `templates/icons`; an unknown name raises an error.
 """
 
 from __future__ import annotations
@@ -38,46 +38,44 @@ def icon(name: str) -> SafeString:
 
 @register.simple_tag
 def picture(name: str) -> SafeString:
-    """Return the picture of an empty state: `{% picture "none-waiting" %}`."""
+    """Return the picture of an empty state as inline SVG: `{% picture "none-waiting" %}`."""
     return drawing(f"empty-{name}")
 
 
 @register.simple_tag
 def risk_icon(risk: str) -> SafeString:
-    """Return the bars of a risk; a word that is no risk gets a question mark."""
+    """Return the bars of a risk; an unknown risk gets the icon `question`."""
     return drawing(f"risk-{risk}" if risk in RISKS else "question")
 
 
 @lru_cache(maxsize=256)
 def drawing(name: str) -> SafeString:
-    """Return the markup of one icon; read once per process, since icons never change while it runs."""
+    """Return the SVG of one icon, read once per process."""
     if not _ICON_NAME.fullmatch(name):
-        raise ValueError(f"no icon can be called {name!r}")
-    return mark_safe(get_template(f"icons/{name}.html").render().strip())  # noqa: S308  a file of our own
+        raise ValueError(f"{name!r} is not a valid icon name")
+    return mark_safe(get_template(f"icons/{name}.html").render().strip())  # noqa: S308  a template of this project
 
 
 @register.filter
 def tone(level: str) -> str:
-    """Return our word for a tone, given ours or the level of Django's messages."""
-    words = [_TONES.get(word, word) for word in str(level).split()]
-    return next((word for word in words if word in _TONE_ICONS), "act")
+    """Return the tone for a tone or for a level of Django's messages."""
+    tones = [_TONES.get(name, name) for name in str(level).split()]
+    return next((name for name in tones if name in _TONE_ICONS), "act")
 
 
 @register.filter
 def tone_icon(level: str) -> str:
-    """Return the icon that goes with a tone."""
     return _TONE_ICONS[tone(level)]
 
 
 @register.filter
 def outcome_icon(status: str) -> str:
-    """Return the icon that goes with an effect's outcome."""
     return _OUTCOME_ICONS.get(str(status), "question")
 
 
 @register.filter
 def person_name(person: Any) -> str:
-    """Return how a person is called: the full name, else the address; a text stays as it is."""
+    """Return the full name or else the address; a string is returned as it is."""
     if isinstance(person, str):
         return person
     return str(person.get_full_name() or person.get_username())
@@ -85,13 +83,13 @@ def person_name(person: Any) -> str:
 
 @register.filter
 def initial(person: Any) -> str:
-    """Return the letter in a person's circle."""
+    """Return the first letter or digit of a person's name."""
     return next((char.upper() for char in person_name(person) if char.isalnum()), "?")
 
 
 @register.simple_tag(takes_context=True)
 def theme(context: Context) -> str:
-    """Return the theme this browser chose, from its cookie; "auto" (the system's) without one."""
+    """Return the theme from the cookie of this browser, or "auto"."""
     request = context.get("request")
     chosen = request.COOKIES.get("theme", "auto") if request else "auto"
     return chosen if chosen in THEMES else "auto"
@@ -99,5 +97,5 @@ def theme(context: Context) -> str:
 
 @register.simple_tag(takes_context=True)
 def themed(context: Context, choice: str) -> str:
-    """Return ` checked` beside the theme that is chosen."""
+    """Return ` checked` for the chosen theme."""
     return " checked" if theme(context) == choice else ""

@@ -1,4 +1,4 @@
-"""What a page tells the script that keeps it live. Called by the templates only."""
+"""Template tags for pages that poll for changes."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ register = template.Library()
 
 @register.simple_tag(takes_context=True)
 def standing(context: Context, interrupt: Interrupt) -> str:
-    """Return how a wait stands on this page; the script asks whether it still does."""
+    """Return the state of the request at render time, for the script that polls for changes."""
     return standing_of(interrupt, now=context["now"])

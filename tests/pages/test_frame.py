@@ -1,4 +1,4 @@
-"""The frame of every page: what is in it, that nothing in it breaks the content policy, error pages that say what next."""
+"""The layout of every page, the shared partials, the content security policy of templates, the error pages."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from django.template import Context, Template
 from django.template.loader import get_template
 from django.test import Client, RequestFactory
 
+from reviewqueue.pages.empty_state import EmptyState
 from reviewqueue.templatetags.icons import drawing
 
 TEMPLATES = settings.ROOT / "templates"
@@ -49,8 +50,8 @@ def test_signing_out_is_a_form_that_posts_with_its_token() -> None:
 
 
 def test_the_owners_desk_is_shown_to_staff_alone() -> None:
-    assert "Owner’s desk" not in page(a_request())
-    assert "Owner’s desk" in page(a_request(user=User(username="ines@company.example", is_staff=True)))
+    assert "Reconciliation" not in page(a_request())
+    assert "Reconciliation" in page(a_request(user=User(username="ines@company.example", is_staff=True)))
 
 
 def test_who_is_not_signed_in_sees_no_navigation() -> None:
@@ -61,7 +62,7 @@ def test_who_is_not_signed_in_sees_no_navigation() -> None:
 
 
 def test_htmx_may_not_evaluate_nor_leave_this_origin_and_shows_refusals() -> None:
-    found = re.search(r"name=\"htmx-config\" content='([^']*)'", page(a_request()))
+    found = re.search(r"name=\"htmx-config\"\s+content='([^']*)'", page(a_request()))
     assert found
     config = json.loads(found[1])
     assert config["allowEval"] is False
@@ -84,8 +85,8 @@ def test_the_theme_is_the_browsers_choice_or_the_systems(cookie: str | None, the
 def test_messages_are_notices_with_a_sign_and_their_tone() -> None:
     messages = [Message(25, "Kept <b>as</b> draft."), Message(40, "Not sent.")]
     html = page(a_request(), messages=messages)
-    assert '<div class="notice good">' in html
-    assert '<div class="notice bad">' in html
+    assert '<div class="notice good"' in html
+    assert '<div class="notice bad"' in html
     assert "Kept &lt;b&gt;as&lt;/b&gt; draft." in html
 
 
@@ -102,7 +103,7 @@ def test_a_missing_page_is_ours_in_looks_and_words(client: Client) -> None:
     client.force_login(User.objects.create_user("lena@company.example"))
     answer = client.get("/no/such/page")
     assert answer.status_code == 404
-    assert "Nothing here for you" in answer.content.decode()
+    assert "Page not found" in answer.content.decode()
 
 
 @pytest.mark.parametrize("path", ANY_TEMPLATE, ids=lambda path: str(path.relative_to(TEMPLATES)))
@@ -119,7 +120,7 @@ def test_no_template_holds_what_the_content_policy_forbids(path: Path) -> None:
 
 def test_no_name_of_an_icon_reaches_beyond_its_folder() -> None:
     for name in ("../base", "a/b", "", "Clock", "clock.html"):
-        with pytest.raises(ValueError, match="no icon"):
+        with pytest.raises(ValueError, match="not a valid icon name"):
             drawing(name)
 
 
@@ -134,7 +135,7 @@ def test_no_name_of_an_icon_reaches_beyond_its_folder() -> None:
         ("_person.html", {"person": "a\u202eb"}, "U+202E"),
         (
             "_empty_state.html",
-            {"picture": "no-queue", "heading": "You are in no queue yet", "text": "…"},
+            {"empty": EmptyState(picture="no-queue", heading="You are not in a queue yet", text="…")},
             "<h2>You are",
         ),
         ("_notice.html", {"tone": "warn", "text": "Late.", "alert": True}, 'role="alert"'),
@@ -148,11 +149,11 @@ def test_a_part_draws_what_it_is_given(template: str, context: dict[str, object]
 
 def test_warnings_are_said_in_words_and_left_out_when_there_are_none() -> None:
     template = Template(
-        "{% load agent_text %}{% with warnings=value|warnings %}{% include '_hidden_characters_warning.html' %}{% include '_hidden_characters_badge.html' %}"
-        "{% endwith %}"
+        "{% load agent_text %}{% with warnings=value|warnings %}{% include '_hidden_characters_warning.html' %}"
+        "{% include '_hidden_characters_badge.html' %}{% endwith %}"
     )
     html = template.render(Context({"value": {"to\u200b": "hоists"}}))
-    assert "1 character that a screen does not show is drawn" in html
+    assert "1 invisible character is shown" in " ".join(html.split())
     assert "U+043E" in html
     assert "1 hidden character</span>" in html
     assert template.render(Context({"value": {"to": "hoists"}})).strip() == ""

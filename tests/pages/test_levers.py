@@ -91,7 +91,7 @@ def test_an_owner_restarts_an_ended_run_with_a_reason():
     client = browser_of(builders.a_person("own@example.org", "agent-owners"))
     assert "Restart this run" in page_of(client, run)
 
-    assert "Say why" in client.post(f"/runs/{run.public_id}/restart", follow=True).content.decode()
+    assert "The reason must have" in client.post(f"/runs/{run.public_id}/restart", follow=True).content.decode()
     client.post(f"/runs/{run.public_id}/restart", {"reason": "the server is back"})
     run.refresh_from_db()
     assert (run.status, run.epoch) == ("revalidating", 2)
@@ -126,7 +126,7 @@ def test_a_reason_that_cannot_be_stored_is_told_and_does_nothing(verb: str):
     run = builders.a_waiting_interrupt().run
     address = f"/runs/{run.public_id}/{verb}"
     told = browser_of(ina).post(address, {"reason": "a\x00b"}, follow=True).content.decode()
-    assert "a character that cannot be stored. Nothing was done." in told
+    assert "must not contain the character U+0000. Nothing was changed." in told
     assert Run.objects.get(pk=run.pk).status == "waiting"
 
 
@@ -137,8 +137,8 @@ def test_a_cancel_says_what_it_takes_back_and_what_stays(tom):
         begun = begin(started.run, key=key, **more)
         report(started.run, key=key, attempt_token=begun.attempt_token)
     page = page_of(browser_of(tom), started.run)
-    assert "What was done and says how is taken back by a worker, the newest first (1)." in page
-    assert "What else was done stays done (1)." in page
+    assert "A worker compensates the applied effects that declare a compensation, newest first (1)." in page
+    assert "Other applied effects stay as they are (1)." in page
 
 
 def test_a_pause_names_who_asked_for_it_and_no_kind_of_name(tom):
@@ -156,7 +156,7 @@ def test_a_restart_while_its_agent_is_halted_says_that_nothing_was_restarted_and
     halt_agents(slugs=[run.agent.slug], actor="person:olga@example.org", reason="try")
     other = browser_of(builders.a_person("ops@example.org", "operators"))
     page = other.post(f"/runs/{run.public_id}/restart", {"reason": "again"}, follow=True).content.decode()
-    assert "Nothing was restarted. Agent purchase-requests was halted by olga@example.org" in page
+    assert "The run was not restarted. Agent purchase-requests was halted by olga@example.org" in page
     assert "nothing runs until it is lifted. Why: <q>" in page
     assert "person:" not in page
 

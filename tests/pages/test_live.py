@@ -26,7 +26,7 @@ WAIT = {"HX-Request": "true", "HX-Target": "moved"}
 
 @pytest.fixture(autouse=True)
 def no_quarter_of_a_minute_ends(monkeypatch):
-    monkeypatch.setattr(live_updates, "REDRAWN_AFTER", 10**9)
+    monkeypatch.setattr(live_updates, "RENDERED_AFTER", 10**9)
 
 
 def ask(client: Client, address: str, headers: dict[str, str], tag: str = ""):
@@ -94,7 +94,7 @@ class TestAList:
         assert answer.content == b""
 
     def test_times_in_words_go_on_though_nothing_moves(self, monkeypatch):
-        monkeypatch.setattr(live_updates, "REDRAWN_AFTER", 10**-6)
+        monkeypatch.setattr(live_updates, "RENDERED_AFTER", 10**-6)
         client = desk.signed_in(desk.lena())
         refund = desk.a_refund(1)
         tag = ask(client, "/", LIST)["ETag"]
@@ -130,9 +130,9 @@ class TestAWait:
         def told(interrupt: Interrupt) -> str:
             return ask(client, addresses[interrupt.pk], WAIT).content.decode()
 
-        assert "ben@company.example took this." in told(held).replace("</bdi>", "")
+        assert "ben@company.example claimed this request." in told(held).replace("</bdi>", "")
         assert "rejected." in told(decided)
-        assert "This was changed while you read it." in told(amended)
+        assert "The request has changed." in told(amended)
         assert "This was expired." in told(over)
         assert all("data-inert" in told(it) for it in (held, decided, amended, over))
         acts.release(responder=other, interrupt_id=held.public_id)
@@ -147,12 +147,12 @@ class TestAWait:
         decide(interrupt, other)
         told = ask(client, before, WAIT, tag).content.decode()
         assert "ben@company.example approved this." in told.replace("</bdi>", "")
-        assert "1 of 3 have approved now; 2 more are needed." in told
+        assert "1 of 3 approvals so far; 2 more are needed." in told
         assert "Read it again" in told
         assert "data-inert" not in told
         after = self.address(client, interrupt)
         acts.undo(responder=other, interrupt_id=interrupt.public_id)
-        assert "An approval was taken back." in ask(client, after, WAIT).content.decode()
+        assert "An approval was undone." in ask(client, after, WAIT).content.decode()
         decide(interrupt, third)  # as many as there were, and another's
         told = ask(client, after, WAIT).content.decode()
         assert "zoe@company.example approved this." in told.replace("</bdi>", "")
@@ -169,7 +169,7 @@ class TestAWait:
         addresses = {it: self.address(client, interrupt) for it, client in clients.items()}
         decide(interrupt, other)
         told = {it: ask(client, addresses[it], WAIT).content.decode() for it, client in clients.items()}
-        assert "1 of 2 have approved now; yours would be the last." in told[person]
+        assert "1 of 2 approvals so far; yours is the last." in told[person]
         assert "1 of 2 have approved now; one more is needed." in told[reader]
         assert "1 of 2 have approved now; one more is needed." in told[starter]
 
@@ -179,7 +179,7 @@ class TestAWait:
         before = self.address(client, interrupt)
         decide(interrupt, person)
         told = ask(client, before, WAIT).content.decode()
-        assert "You have approved this, on another page." in told
+        assert "You approved this on another page." in told
         assert "data-inert" in told
 
     def test_ones_own_claim_that_ended_is_told_and_makes_nothing_inert(self):
@@ -222,8 +222,8 @@ class TestAWait:
         assert expire_due_interrupts(limit=10) == 1
         answer = ask(client, address, WAIT)
         told = answer.content.decode()
-        assert "Nobody answered in time." in told
-        assert "Another queue was asked then, and this is not yours to see any more." in told
+        assert "No answer in time." in told
+        assert "The request was escalated to another queue, and you cannot see it any more." in told
         assert "data-inert" in told
         assert "leads" not in told.lower()
         assert ask(client, address, WAIT, answer["ETag"]).status_code == 304

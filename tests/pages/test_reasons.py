@@ -94,7 +94,7 @@ def test_at_zero_the_page_says_what_happens_and_offers_no_decision():
     person, interrupt = desk.lena(), desk.an_order()
     builders.move_deadline(interrupt, clock.now() - timedelta(seconds=1))
     html = page(interrupt, person)
-    assert "The time is over. Nobody answered: the run ends as expired." in told(html)
+    assert "The deadline has passed. Without an answer the run ends as expired." in told(html)
     assert 'id="decide"' not in html
 
 
@@ -104,7 +104,7 @@ def test_a_page_that_was_open_at_zero_flips_by_itself():
     seen = re.search(r'data-tag="([^"]+)"', client.get(f"/interrupts/{interrupt.public_id}").content.decode())[1]
     builders.move_deadline(interrupt, clock.now() - timedelta(seconds=1))
     html = client.get(f"/interrupts/{interrupt.public_id}/standing?seen={seen}").content.decode()
-    assert "The time is over." in html
+    assert "The deadline has passed." in html
     assert "data-inert" in html
     Interrupt.objects.update(level=1, deadline=clock.now() + timedelta(hours=1))
     html = client.get(f"/interrupts/{interrupt.public_id}/standing?seen={seen}").content.decode()

@@ -42,11 +42,11 @@ def page(person, address: str) -> str:
 def test_the_list_tells_after_a_time_that_a_run_is_stranded_and_in_which_version(owner):
     a_run_for(timedelta(minutes=3))
     told = page(owner, "/runs")
-    assert "no worker took it for 3 min" in told
+    assert "no worker has claimed it for 3 min" in told
     assert "it needs code" not in told
     run = a_run_for(QUARTER)
     told = page(owner, "/runs?of=stranded")
-    assert "no worker took it for 14 min; it needs code 2.4.1" in told
+    assert "no worker has claimed it for 14 min; it needs code version 2.4.1" in told
     assert run.public_id in told
     assert told.count("run_") == 1
 
@@ -59,7 +59,7 @@ def test_the_list_of_stranded_runs_has_the_held_ones_and_no_paused_one(owner):
     paused = a_run_for(QUARTER)
     pause_run(run_id=paused.public_id, actor="person:own@example.org", reason="", check=lambda _: None)
     told = page(owner, "/runs?of=stranded")
-    assert "3 code versions could not read it" in told
+    assert "3 code versions cannot read it" in told
     assert held.public_id in told
     assert paused.public_id not in told
     assert "stranded" not in page(owner, "/runs?status=paused").replace("Stranded", "")
@@ -71,23 +71,23 @@ def test_the_page_of_a_held_run_says_what_the_list_says(owner):
     )
     held = unread_by(Run.objects.get(), "1", "2", "3")
     told = page(owner, f"/runs/{held.public_id}")
-    assert "Three versions of the agent’s code could not read its checkpoint" in told
+    assert "Three code versions of the agent cannot read its checkpoint" in told
     assert "No worker knows" not in told
     assert VERSIONS_BEFORE_HOLD == 3, "the words say how many"
 
 
 def test_no_run_is_stranded_is_said(owner):
-    assert "No run is stranded" in page(owner, "/runs?of=stranded")
+    assert "No stranded runs" in page(owner, "/runs?of=stranded")
 
 
 def test_the_page_of_a_run_says_what_it_waits_for_and_the_three_ways_out(owner):
     run = a_run_for(QUARTER)
     told = page(owner, f"/runs/{run.public_id}")
-    assert "Stranded: no worker has taken it for 14 min." in told
+    assert "Stranded: no worker has claimed the run for 14 min." in told
     assert "a worker of purchase-requests that has or accepts code version 2.4.1" in told
-    assert "Start a worker that can, give it to another version , or end it" in told
-    assert "Version of the code" in told
-    assert "Any free worker may go on with it." not in told
+    assert "Start a worker that can read it, assign it to another code version , or cancel it" in told
+    assert "Set the code version" in told
+    assert "Any worker can claim the run and continue it." not in told
     run = a_run_for(timedelta(minutes=3))
     assert "Stranded" not in page(owner, f"/runs/{run.public_id}")
 
@@ -98,7 +98,7 @@ def test_who_could_not_read_it_is_named_also_before_anybody_wonders(owner):
     told = page(owner, f"/runs/{run.public_id}")
     assert "Not every worker can read its checkpoint." in told
     assert "Handed back by code version 2 , and not offered to it again." in told
-    assert "incompatible : code 2 ; no such step" in told
+    assert "incompatible : code version 2 ; no such step" in told
 
 
 def test_who_started_it_may_end_it_and_is_sent_to_its_owners(owner):
@@ -106,17 +106,17 @@ def test_who_started_it_may_end_it_and_is_sent_to_its_owners(owner):
     run = builders.a_running_run(lease_seconds=0, code_version="1", initiator=tom).run
     offered_since(run, clock.now() - QUARTER)
     told = page(tom, f"/runs/{run.public_id}")
-    assert "Its owners may give it to another version; you may end it ." in told
-    assert "Version of the code" not in told
+    assert "Its owners can assign it to another code version; you can cancel it ." in told
+    assert "Set the code version" not in told
 
 
 def test_an_ended_run_whose_effects_nobody_takes_back_is_told():
     owner = builders.a_person("op@example.org", "operators")
     run = offered_since(a_cancelled_run("order"), clock.now() - QUARTER)
     told = page(owner, f"/runs/{run.public_id}")
-    assert "No worker has come for 14 min to take back what it did." in told
+    assert "No worker has claimed the run for 14 min to compensate its effects." in told
     assert "whatever its code version" in told
-    assert "no worker came for 14 min to take back what it did" in page(owner, "/runs?of=stranded")
+    assert "no worker has claimed it for 14 min to compensate its effects" in page(owner, "/runs?of=stranded")
 
 
 def test_a_version_that_poses_as_markup_is_drawn(owner):
@@ -163,21 +163,21 @@ def test_an_owner_gives_a_run_to_another_version_on_its_page(owner):
     run = a_run_for(QUARTER)
     client, address = desk.signed_in(owner), f"/runs/{run.public_id}/retag"
     told = client.post(address, {"code_version": "3.0"}, follow=True).content.decode()
-    assert "Say why" in told
+    assert "The reason must have" in told
     for wrong in ("", "  ", "x" * 101, "3\x000"):
         told = client.post(address, {"code_version": wrong, "reason": "why"}, follow=True).content.decode()
-        assert "Name the version, in up to 100 characters that can be stored." in told
+        assert "The code version must have 1 to 100 characters. Nothing was changed." in told
     assert Run.objects.get().code_version == "2.4.1"
     html = client.post(address, {"code_version": "3.0", "reason": "it reads it"}, follow=True).content.decode()
-    assert "It waits for workers of code version 3.0." in html
+    assert "Only workers with code version 3.0 can claim the run now." in html
     told = text(html)
-    assert "gave it to code version 3.0 instead of 2.4.1 it reads it" in told
+    assert "assigned the run to code version 3.0 instead of 2.4.1 it reads it" in told
     assert Run.objects.get().code_version == "3.0"
 
 
 def test_a_run_in_a_worker_s_hands_says_why_it_cannot_be_retagged(owner):
     run = builders.a_running_run(code_version="1").run
-    assert "A worker goes on with it now, in its own version." in page(owner, f"/runs/{run.public_id}")
+    assert "Not available while a worker holds the lease." in page(owner, f"/runs/{run.public_id}")
     form = {"code_version": "3.0", "reason": "it reads it"}
     told = desk.signed_in(owner).post(f"/runs/{run.public_id}/retag", form, follow=True).content.decode()
     assert "A worker goes on with this run now; nothing was changed." in told
@@ -200,12 +200,12 @@ def test_a_restart_on_the_page_chooses_its_checkpoint(owner):
     run = a_stopped(started.run)
     client = desk.signed_in(owner)
     told = text(client.get(f"/runs/{run.public_id}").content.decode())
-    assert "1: compare-offers (code 1), the last 0: start (code 1)" in told
+    assert "1: compare-offers (code 1) (latest) 0: start (code 1)" in told
     address = f"/runs/{run.public_id}/restart"
     form = {"reason": "the old code is back"}
     for wrong in ("7", "x", "-1", "9" * 20):
         told = client.post(address, form | {"checkpoint": wrong}, follow=True).content.decode()
-        assert "is no checkpoint of this run" in told
+        assert "checkpoint of this run" in told
     client.post(address, form | {"checkpoint": "0"})
     run.refresh_from_db()
     assert (run.epoch, run.code_version) == (2, "1")

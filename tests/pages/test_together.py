@@ -51,16 +51,16 @@ def test_fifty_are_selected_and_the_five_special_ones_are_left_out_with_the_reas
     acts.claim(responder=other, interrupt_id=held.public_id)
     desk.change_a_fact(changed)
     special = {
-        high: "High risk is decided one by one.",
-        typed: "It asks for a typed answer.",
-        held: "ben@company.example holds it until",
+        high: "Requests with high risk are decided one by one.",
+        typed: "It has a form to fill in.",
+        held: "It is claimed by ben@company.example until",
         changed: "A fact it relies on has changed",
-        hidden: "It holds hidden characters",
+        hidden: "It contains hidden characters",
     }
     client = desk.signed_in(person)
     html = page_of(client, [*plain, *special])
-    assert "Decide 45 waits together" in html
-    assert "Left out: 5" in html
+    assert "Decide 45 requests in bulk" in html
+    assert "Excluded: 5" in html
     for interrupt, why in special.items():
         assert why in words_for(html, interrupt)
     form = form_of(html)
@@ -82,7 +82,7 @@ def test_the_special_ones_are_left_out_by_the_server_also_when_a_form_names_them
     form |= {f"version-{high.public_id}": ["1"], f"digest-{high.public_id}": [high.content_digest]}
     told = press(client, form)
     assert "1 of 2 decided" in told
-    assert "High risk is decided one by one." in words_for(told, high)
+    assert "Requests with high risk are decided one by one." in words_for(told, high)
     assert Decision.objects.get().interrupt_id == plain.pk
 
 
@@ -97,9 +97,9 @@ def test_what_moved_meanwhile_is_left_waiting_and_named():
     Interrupt.objects.filter(pk=over.pk).update(deadline=clock.now() - timedelta(seconds=1))
     told = press(client, form)
     assert "1 of 5 decided" in told
-    assert "ben@company.example was first: rejected." in words_for(told, decided)
+    assert "Already decided by ben@company.example: rejected." in words_for(told, decided)
     assert "You saw version 1; version 2 waits now." in words_for(told, amended)
-    assert "ben@company.example holds it until" in words_for(told, taken)
+    assert "It is claimed by ben@company.example until" in words_for(told, taken)
     assert "Not decided:" in words_for(told, over)
     assert "Approved." in words_for(told, stays)
     assert [it.interrupt_id for it in Decision.objects.filter(by=person, status="accepted")] == [stays.pk]
@@ -118,12 +118,12 @@ def test_pressing_twice_is_one_decision_and_says_the_same():
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
-        ({}, "Choose what you decide first."),
-        ({"verdict": "approve", "act": "none"}, "Press its own button"),
-        ({"verdict": "approve", "act": "reject"}, "Press its own button"),
-        ({"verdict": "edit", "act": "edit"}, "Choose what you decide first."),
-        ({"verdict": "reject", "act": "reject", "message": "a\x00b"}, "cannot be stored"),
-        ({"verdict": "reject", "act": "reject", "message": "x" * 20_001}, "longer than"),
+        ({}, "Choose a verdict first."),
+        ({"verdict": "approve", "act": "none"}, "Press its button"),
+        ({"verdict": "approve", "act": "reject"}, "Press its button"),
+        ({"verdict": "edit", "act": "edit"}, "Choose a verdict first."),
+        ({"verdict": "reject", "act": "reject", "message": "a\x00b"}, "must not contain the character U+0000"),
+        ({"verdict": "reject", "act": "reject", "message": "x" * 20_001}, "must have at most"),
     ],
 )
 def test_what_is_not_complete_decides_nothing(typed: dict[str, str], told: str):
@@ -140,8 +140,8 @@ def test_made_up_foreign_and_doubled_ids_are_named_or_nothing():
     client = desk.signed_in(builders.a_reviewer("ben@company.example", "refunds"))
     ids = [order.public_id, "int_none", "int_none", "<b>", "\x00", refund.public_id, refund.public_id]
     html = client.get("/together", {"interrupt": ids}).content.decode()
-    assert "Decide 1 wait together" in html
-    assert html.count("There is no such wait, or it is not yours to see.") == 2
+    assert "Decide 1 request in bulk" in html
+    assert html.count("This request does not exist, or you cannot see it.") == 2
     assert "S-17" not in html
     assert client.get("/together").status_code == 200
     assert client.post("/together", {"verdict": "approve", "act": "approve"}).status_code == 200
@@ -182,8 +182,8 @@ def test_a_rejection_that_ends_the_run_says_so_first_and_offers_no_undo():
     assert "the run is cancelled, and what it did is taken back" in alone
     assert "The agent gets your reason and goes on" not in alone
     html = page_of(client, waits)
-    assert "The runs are cancelled, and what they did is taken back" in html
-    assert "get your note and go on" not in html
+    assert "The runs are cancelled and their effects are compensated" in " ".join(html.split())
+    assert "get your note and continue" not in html
     told = press(client, form_of(html), "reject")
     assert "2 of 2 decided" in told
     assert "/undo" not in told
@@ -197,7 +197,7 @@ def test_the_sum_on_the_button_is_exact_however_large():
     amounts = ("12345678901234567890123456789.01", "0.01")
     calls = [{"name": "refund_order", "arguments": {"order": f"R-{at}", "amount": it}} for at, it in enumerate(amounts)]
     html = page_of(client, [desk.a_refund(at, proposal=call) for at, call in enumerate(calls)])
-    [button] = re.findall(r'value="approve"><span>(.*?)</span></button>', html)
+    [button] = re.findall(r'value="approve">\s*<span>(.*?)</span>\s*</button>', html)
     assert (
         re.sub(r"[^0-9.]", "", re.sub(r"<[^>]+>", "", button).partition(",")[2]) == "12345678901234567890123456789.02"
     )
@@ -214,7 +214,7 @@ def test_what_was_decided_is_told_by_its_verdict_and_undo_says_until_when():
         assert re.search(r'class="tag[^"]*">.*?rejected</span>', line)
         assert ">done<" not in re.sub(r"<svg.*?</svg>", "", line)
         words = " ".join(re.sub(r"<[^>]+>", "", line).split())
-        assert re.search(rf"Undo 4 min more, until (today|\S+ \d+ \S+) {until:%H:%M}", words)
+        assert re.search(rf"Undo for 4 min, until (today|\S+ \d+ \S+) {until:%H:%M}", words)
 
 
 def test_a_second_press_after_a_change_overtook_an_answer_says_so():
@@ -224,5 +224,5 @@ def test_a_second_press_after_a_change_overtook_an_answer_says_so():
     press(client, form)
     Decision.objects.update(status="overtaken")
     told = press(client, form)
-    assert "Approved. A change has overtaken it since." in words_for(told, wait)
+    assert "Approved. A later change has superseded it." in words_for(told, wait)
     assert "/undo" not in told
