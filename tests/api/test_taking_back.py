@@ -133,7 +133,7 @@ def test_the_run_page_shows_what_is_taken_back(client):
     applied(worker, run, key, begun["attempt_token"])
     client.force_login(a_person("olga@example.org", "agent-owners"))
     html = client.get(f"/runs/{Run.objects.get().public_id}").content.decode()
-    assert "compensates <code>" in html
+    assert "compensates" in html
     assert "An effect was compensated" in html
 
 

@@ -170,8 +170,8 @@ class TestAWait:
         decide(interrupt, other)
         told = {it: ask(client, addresses[it], WAIT).content.decode() for it, client in clients.items()}
         assert "1 of 2 approvals so far; yours is the last." in told[person]
-        assert "1 of 2 have approved now; one more is needed." in told[reader]
-        assert "1 of 2 have approved now; one more is needed." in told[starter]
+        assert "1 of 2 approvals so far; one more is needed." in told[reader]
+        assert "1 of 2 approvals so far; one more is needed." in told[starter]
 
     def test_ones_own_vote_on_another_page_is_told_and_this_page_votes_no_second_time(self):
         person, _ = desk.lena(), builders.a_reviewer("ben@company.example")

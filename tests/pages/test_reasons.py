@@ -108,4 +108,4 @@ def test_a_page_that_was_open_at_zero_flips_by_itself():
     assert "data-inert" in html
     Interrupt.objects.update(level=1, deadline=clock.now() + timedelta(hours=1))
     html = client.get(f"/interrupts/{interrupt.public_id}/standing?seen={seen}").content.decode()
-    assert "Nobody answered in time." in html
+    assert "No answer in time." in html
