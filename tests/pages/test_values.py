@@ -15,7 +15,7 @@ from ledger import exact_json
 from reviewqueue.text import json_values
 from reviewqueue.text.json_values import draw, is_wide, size_in_words
 from tests.pages.hostile import HIDDEN, MARKUP
-from tests.pages.test_words import Elements
+from tests.pages.test_agent_text import Elements
 
 SUMMARY = re.compile(r"<summary>.*?</summary>", re.DOTALL)
 
