@@ -129,7 +129,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     show_full_result_count = False
 
     class Media:
-        css = {"all": ["desk.css"]}
+        css = {"all": ["admin.css"]}
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         """Return the rows of the person's groups, or all."""

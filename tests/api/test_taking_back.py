@@ -133,8 +133,8 @@ def test_the_run_page_shows_what_is_taken_back(client):
     applied(worker, run, key, begun["attempt_token"])
     client.force_login(a_person("olga@example.org", "agent-owners"))
     html = client.get(f"/runs/{Run.objects.get().public_id}").content.decode()
-    assert "takes back" in html
-    assert "What was done outside is taken back" in html
+    assert "compensates" in html
+    assert "An effect was compensated" in html
 
 
 def test_a_person_cancels_twice_and_it_is_offered_once():

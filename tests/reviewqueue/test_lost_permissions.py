@@ -208,7 +208,7 @@ def test_the_request_and_the_inbox_of_a_lead_show_that_its_assignees_cannot_deci
     read = browser.get(page).content.decode()
     assert "It is assigned only to people who may not decide it any more." in read
     assert "An assignment ended" in read
-    assert "Assignees may not decide" in browser.get("/").content.decode()
+    assert "Assignees cannot decide" in browser.get("/").content.decode()
 
 
 def test_authority_is_judged_by_the_queue_as_it_is_now():

@@ -120,7 +120,7 @@ def test_a_500_page_names_the_id_of_its_traceback(monkeypatch, lines):
     request_id = page["X-Request-ID"]
     assert page.status_code == 500
     assert f"<code>{request_id}</code>" in page.text
-    assert "give this number to your operator" in page.text
+    assert "give this request id to your operator" in page.text
     [traceback] = [line for line in lines if "ZeroDivisionError" in line]
     assert f"[{request_id}]" in traceback
 
