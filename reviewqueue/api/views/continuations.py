@@ -75,22 +75,18 @@ class ClaimOne(ApiView):
     def post(self, request: Request, continuation_id: str) -> Response:
         agent, key = worker_of(request), request_key(request)
         asked = validated(ClaimContinuationRequest, body_of(request))
-        claimed = claim_continuation.claim_one(
-            agent=agent,
-            continuation_id=continuation_id,
-            **_versions(asked),
-            lease_seconds=asked["lease_seconds"],
-            request_key=key,
-            still_may_decide=permissions.still_may_decide,
-        )
+        claimed = claim_continuation.claim_one(_claim_request(agent, asked, key), continuation_id=continuation_id)
         return Response([ClaimResponse.serialize(claimed)])
 
 
 def _claim(agent: Agent, asked: dict[str, Any], key: str) -> list[claim_continuation.Claimed]:
-    return claim_continuation.claim_continuations(
+    return claim_continuation.claim_continuations(_claim_request(agent, asked, key), limit=asked["max"])
+
+
+def _claim_request(agent: Agent, asked: dict[str, Any], key: str) -> claim_continuation.ClaimRequest:
+    return claim_continuation.ClaimRequest(
         agent=agent,
         **_versions(asked),
-        most=asked["max"],
         lease_seconds=asked["lease_seconds"],
         request_key=key,
         still_may_decide=permissions.still_may_decide,

@@ -68,7 +68,6 @@ from runs.models import Progress
 from runs.states import RunStatus
 from runs.unclaimed_continuations import find_unclaimed
 from runs.use_cases import commit_checkpoint, reconcile_facts, release_lease, start_run, suspend
-from runs.use_cases.suspend import PendingEffect
 
 STATUS = choice_parameter("status", "Status of the runs.", RunStatus.values)
 KEY = text_parameter("key", "Your key of a run.")
@@ -336,12 +335,14 @@ class RunInterrupts(ApiView):
             agent=agent,
             run_id=run_id,
             token=token,
-            after=asked["after"],
-            snapshot=snapshot(body, asked["checkpoint"]),
-            facts=asked_facts(asked["checkpoint"]["facts"]),
-            waits=[asked_wait(*pair) for pair in zip(body["interrupts"], asked["interrupts"], strict=True)],
-            pending=[PendingEffect(**it) for it in asked["pending"] or []],
-            resume_when=asked["resume_when"],
+            suspension=suspend.Suspension(
+                after=asked["after"],
+                snapshot=snapshot(body, asked["checkpoint"]),
+                facts=asked_facts(asked["checkpoint"]["facts"]),
+                interrupts=[asked_wait(*pair) for pair in zip(body["interrupts"], asked["interrupts"], strict=True)],
+                pending=[suspend.PendingEffect(**it) for it in asked["pending"] or []],
+                resume_when=asked["resume_when"],
+            ),
             check_assignees=permissions.check_assignees,
         )
         return Response(SuspendResponse.serialize(suspended), status=201 if suspended.created else 200)
