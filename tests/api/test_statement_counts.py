@@ -15,7 +15,7 @@ FRAME = ("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE", "ROLLBACK")
 
 
 def statements(caller: Caller, method: str, path: str, body: object, status: int, **headers: str) -> list[str]:
-    caller.get("agents/me")  # the note of a key's use is written once a minute, and by this call
+    caller.get("agents/me")  # writes when the key was last used, once a minute
     assert ApiKey.objects.exclude(last_used_at=None).exists()
     with CaptureQueriesContext(connection) as captured:
         reply = caller.call(method, path, body, **headers)
@@ -28,12 +28,12 @@ def show(found: list[str]) -> str:
 
 
 def clocks() -> int:
-    """On PostgreSQL the clock is asked by a statement of its own."""
+    """On PostgreSQL the time is read by a statement of its own."""
     return 1 if connection.vendor == "postgresql" else 0
 
 
-def bells() -> int:
-    """On PostgreSQL an answer rings for those who wait."""
+def notifications() -> int:
+    """On PostgreSQL a decision notifies long polls by a statement of its own."""
     return clocks()
 
 
@@ -49,7 +49,7 @@ def test_a_decision():
     interrupt, _ = a_waiting_interrupt(worker, the_approval())
     body = {"state_version": 1, "verdict": "approve"}
     found = statements(ana, "POST", f"interrupts/{interrupt}/decisions", body, 201)
-    assert len(found) <= 14 + clocks() + bells(), show(found)
+    assert len(found) <= 14 + clocks() + notifications(), show(found)
 
 
 def test_a_claim():
