@@ -72,7 +72,7 @@ def caller_of(request: Request) -> Caller:
     return caller
 
 
-def check_again(request: Request) -> None:
+def recheck_key(request: Request) -> None:
     """Refuse a caller whose key expired or was revoked while the call waited."""
     if not is_still_good(caller_of(request).key):
         raise Unauthenticated

@@ -94,7 +94,7 @@ def asked_digest(request: Request) -> str:
     raise PayloadInvalid(f"The request is not valid: {message}.", errors=[Problem("", message)])
 
 
-def content_digest(digest: str) -> str:
+def content_digest_header(digest: str) -> str:
     """Return the value of the header for a digest ``sha256:...``."""
     return f"sha-256=:{base64.b64encode(bytes.fromhex(digest.removeprefix('sha256:'))).decode()}:"
 

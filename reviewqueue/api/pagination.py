@@ -29,14 +29,14 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Page(Generic[R]):
+class ListPage(Generic[R]):
     """One page of a list. ``next`` is the cursor of the next page, and ``None`` on the last."""
 
     rows: Iterable[R]
     next: str | None
 
 
-def page(rows: QuerySet[M], query: dict[str, str], *, by: str = "-id", sized: str = "") -> Page[M]:
+def page(rows: QuerySet[M], query: dict[str, str], *, by: str = "-id", sized: str = "") -> ListPage[M]:
     """Return one page of ``rows``, ordered by the column ``by``.
 
     ``sized``: a text column that may be long. The page then ends before ``STORED_CHARACTERS`` of it are exceeded.
@@ -53,7 +53,7 @@ def page(rows: QuerySet[M], query: dict[str, str], *, by: str = "-id", sized: st
     else:
         found = list(rows[: limit + 1])
         shown, more = found[:limit], len(found) > limit
-    return Page(rows=shown, next=_cursor(shown[-1], field) if more else None)
+    return ListPage(rows=shown, next=_cursor(shown[-1], field) if more else None)
 
 
 def _find_fitting(rows: QuerySet[M], sized: str, limit: int) -> tuple[list[int], bool]:

@@ -189,7 +189,7 @@ class ProblemResponse(ResponseSerializer):
     has_more_members = True
     type = member(TEXT, "URL of a page about the code.", lambda refusal: f"{settings.BASE_URL}/problems/{refusal.code}")
     title = member(TEXT, "Title of the code.", lambda refusal: PROBLEMS[refusal.code][1])
-    status = member(INTEGER, "HTTP status.", lambda refusal: status_of(refusal))
+    status = member(INTEGER, "HTTP status.", lambda refusal: _status_of(refusal))
     code = member(TEXT, "Refusal code, for programs.")
     detail = member(TEXT, "The reason in one sentence, for people; it can change.")
     request_id = member(
@@ -201,7 +201,7 @@ class ProblemResponse(ResponseSerializer):
     errors = member(list_of(ErrorResponse), "What is wrong in the request; empty if the error is not in one place.")
 
 
-def status_of(refusal: Refusal) -> int:
+def _status_of(refusal: Refusal) -> int:
     """Return the HTTP status of a refusal."""
     return STATUS_OF.get(type(refusal), PROBLEMS[refusal.code][0])
 

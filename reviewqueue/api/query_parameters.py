@@ -88,7 +88,7 @@ def choice_parameter(name: str, meaning: str, choices: Iterable[str], *, default
     )
 
 
-def query_of(request: Request, *known: QueryParameter) -> dict[str, str]:
+def validated_query(request: Request, *known: QueryParameter) -> dict[str, str]:
     """Return the query. Raises ``PayloadInvalid`` for an unknown, repeated, long or unprintable parameter."""
     query, names = request.query_params, [parameter.name for parameter in known]
     for name, values in query.lists():

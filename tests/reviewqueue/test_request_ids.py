@@ -106,7 +106,7 @@ def fail(*_: object) -> None:
 
 
 def test_a_500_of_the_api_is_matched_with_its_traceback(monkeypatch, lines):
-    monkeypatch.setattr(client_identity, "query_of", fail)
+    monkeypatch.setattr(client_identity, "validated_query", fail)
     reply = a_worker().get("agents/me")
     found = [line for line in lines if f"[{reply['request_id']}]" in line]
     assert (reply.status, reply.headers["X-Request-ID"]) == (500, reply["request_id"])

@@ -29,7 +29,7 @@ from reviewqueue.api.problems import (
     explained,
 )
 from reviewqueue.api.problems import MEDIA_TYPE as PROBLEM_TYPE
-from reviewqueue.api.responses.base import ResponseSerializer, Schema, schema_of
+from reviewqueue.api.responses.base import ResponseSerializer, Schema, json_schema_of
 from reviewqueue.api.serializers.fields import KEY_SCHEMA, RequestSerializer
 
 PREFIX = "/api/v1/"
@@ -161,12 +161,12 @@ class OperationSchema(AutoSchema):
             if isinstance(body, str):
                 described |= {"content": _BYTES, "headers": _BYTES_HEADERS}
                 continue
-            content: dict[str, Any] = {"schema": schema_of(body, self._resolve_response)}
+            content: dict[str, Any] = {"schema": json_schema_of(body, self._resolve_response)}
             if operation.example_response and status == next(iter(operation.responses)):
                 content["example"] = parse(operation.example_response)
             described["content"] = {JSON_TYPE: content}
             for media_type, other in operation.other_media_types.items():
-                described["content"][media_type] = {"schema": schema_of(other, self._resolve_response)}
+                described["content"][media_type] = {"schema": json_schema_of(other, self._resolve_response)}
             if operation.returns_retry_after:
                 described["headers"] = {"Retry-After": _header("Seconds, if too many long polls wait: ask again then.")}
         return found

@@ -69,7 +69,7 @@ def nullable(inner: AnyType) -> Type:
     """Return the type that also takes ``None``."""
     convert = _convert_of(inner)
     return Type(
-        lambda resolve: {"anyOf": [schema_of(inner, resolve), {"type": "null"}]},
+        lambda resolve: {"anyOf": [json_schema_of(inner, resolve), {"type": "null"}]},
         convert and (lambda value: None if value is None else convert(value)),
     )
 
@@ -78,7 +78,7 @@ def list_of(inner: AnyType) -> Type:
     """Return the type of a list."""
     convert = _convert_of(inner)
     return Type(
-        lambda resolve: {"type": "array", "items": schema_of(inner, resolve)},
+        lambda resolve: {"type": "array", "items": json_schema_of(inner, resolve)},
         (lambda values: [convert(value) for value in values]) if convert else list,
     )
 
@@ -87,7 +87,7 @@ def map_of(inner: AnyType) -> Type:
     """Return the type of an object whose names are keys of the client's own."""
     convert = _convert_of(inner)
     return Type(
-        lambda resolve: {"type": "object", "additionalProperties": schema_of(inner, resolve)},
+        lambda resolve: {"type": "object", "additionalProperties": json_schema_of(inner, resolve)},
         (lambda values: {key: convert(value) for key, value in values.items()}) if convert else None,
     )
 
@@ -97,7 +97,7 @@ def as_stored(serializer: type[ResponseSerializer]) -> Type:
     return Type(lambda resolve: resolve(serializer))
 
 
-def schema_of(type_: AnyType, resolve: Resolve) -> Schema:
+def json_schema_of(type_: AnyType, resolve: Resolve) -> Schema:
     """Return the JSON Schema of a type."""
     return type_.schema(resolve) if isinstance(type_, Type) else resolve(type_)
 
@@ -131,7 +131,7 @@ class Member:
 
     def schema(self, resolve: Resolve) -> Schema:
         """Return the property of the OpenAPI component."""
-        return schema_of(self.type, resolve) | {"description": self.meaning}
+        return json_schema_of(self.type, resolve) | {"description": self.meaning}
 
 
 def _itself(instance: Any) -> Any:

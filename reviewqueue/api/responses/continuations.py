@@ -62,7 +62,7 @@ class EffectResponse(ResponseSerializer):
 
 
 class EffectListResponse(ResponseSerializer):
-    """A page of a run's effects (``Page``)."""
+    """A page of a run's effects (``ListPage``)."""
 
     effects = member(list_of(EffectResponse), "Effects of the run, in the order in which they were begun.", "rows")
     next = member(nullable(TEXT), NEXT_PAGE)

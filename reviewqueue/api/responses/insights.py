@@ -35,13 +35,13 @@ from reviewqueue.queries.insights.tables import (
     WAITING,
     WAITING_BY_AGE,
     WAITING_BY_QUEUE,
-    Column,
-    Row,
-    Table,
+    InsightTable,
+    TableColumn,
+    TableRow,
 )
 
 
-def _members(table: Table) -> dict[str, Member]:
+def _members(table: InsightTable) -> dict[str, Member]:
     """Return the members of a row of a table."""
     found: dict[str, Member] = {
         part.name: member(DATE if part.is_date else TEXT, part.meaning, _part(place))
@@ -55,31 +55,31 @@ def _members(table: Table) -> dict[str, Member]:
     return found
 
 
-def _part(place: int) -> Callable[[Row], Any]:
+def _part(place: int) -> Callable[[TableRow], Any]:
     return lambda row: row.parts[place]
 
 
-def _figure(column: Column) -> Callable[[Row], int | None]:
+def _figure(column: TableColumn) -> Callable[[TableRow], int | None]:
     return lambda row: column.value(row.values)
 
 
-def _row_of(name: str, table: Table) -> type[ResponseSerializer]:
-    """Return the response serializer of a row of a table (``tables.Row``)."""
+def _row_of(name: str, table: InsightTable) -> type[ResponseSerializer]:
+    """Return the response serializer of a row of a table (``TableRow``)."""
     return type(name, (ResponseSerializer,), _members(table))
 
 
-def _rows(table: Table, name: str) -> Any:
+def _rows(table: InsightTable, name: str) -> Any:
     """Declare the member that has the rows of a table."""
     return member(list_of(_row_of(name, table)), table.meaning, table.rows)
 
 
-def _section(name: str, *tables: Table, **members: Any) -> type[ResponseSerializer]:
+def _section(name: str, *tables: InsightTable, **members: Any) -> type[ResponseSerializer]:
     """Return the response serializer of tables with one row each, and of further members (``Insights``)."""
     declared = {name: _of_only_row(table, declared) for table in tables for name, declared in _members(table).items()}
     return type(name, (ResponseSerializer,), declared | members)
 
 
-def _of_only_row(table: Table, declared: Member) -> Any:
+def _of_only_row(table: InsightTable, declared: Member) -> Any:
     read: Any = declared.source
     return member(declared.type, declared.meaning, lambda found: read(next(iter(table.rows(found)))))
 

@@ -66,7 +66,7 @@ _DECIDED_BY = "Who decided, by e-mail address, or system:expiry."
 _INPUT = "The answer. Null, false, 0, an empty text and an empty list are answers."
 
 
-def url_of(interrupt: Interrupt) -> str:
+def interrupt_url(interrupt: Interrupt) -> str:
     """Return the URL of an interrupt's page."""
     return f"{settings.BASE_URL}/interrupts/{interrupt.public_id}"
 
@@ -79,7 +79,7 @@ class InterruptMarkResponse(ResponseSerializer):
     status = member(INTERRUPT_STATUS, "Status of the interrupt.")
     state_version = member(INTEGER, _STATE_VERSION)
     deadline = member(DATETIME, "Deadline. An answer at exactly this time is late.")
-    url = member(TEXT, "URL of the interrupt's page.", url_of)
+    url = member(TEXT, "URL of the interrupt's page.", interrupt_url)
 
 
 class AmendedInterruptResponse(InterruptMarkResponse):
@@ -108,15 +108,15 @@ class WithdrawnInterruptResponse(ResponseSerializer):
 
 
 class AskResponse(ResponseSerializer):
-    """The run and the interrupt of an ask (``Asked``)."""
+    """The run and the interrupt of an ask (``AskedInterrupt``)."""
 
     interrupt = member(InterruptMarkResponse, "The interrupt.")
     run = member(RunStatusResponse, "The run.")
-    url = member(TEXT, "URL of the interrupt's page.", lambda asked: url_of(asked.interrupt))
+    url = member(TEXT, "URL of the interrupt's page.", lambda asked: interrupt_url(asked.interrupt))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class AskedInterrupt:
     """A run and its only interrupt."""
 
     interrupt: Interrupt
@@ -161,7 +161,7 @@ class InterruptSummaryResponse(InterruptMarkResponse):
 
 
 class InterruptListResponse(ResponseSerializer):
-    """A page of interrupts (``Page``)."""
+    """A page of interrupts (``ListPage``)."""
 
     interrupts = member(list_of(InterruptSummaryResponse), "Interrupts, newest first.", "rows")
     next = member(nullable(TEXT), NEXT_PAGE)
@@ -310,7 +310,7 @@ class ReceiptResponse(ResponseSerializer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BulkResult:
+class DecisionResult:
     """The result of one decision of several: a receipt or a refusal."""
 
     interrupt: str
@@ -320,7 +320,7 @@ class BulkResult:
 
 
 class BulkResultResponse(ResponseSerializer):
-    """The result of one decision of several (``BulkResult``)."""
+    """The result of one decision of several (``DecisionResult``)."""
 
     interrupt = member(TEXT, "Id of the interrupt.")
     status = member(INTEGER, "HTTP status that this decision alone would have had.")
@@ -329,7 +329,7 @@ class BulkResultResponse(ResponseSerializer):
 
 
 class BulkDecisionsResponse(ResponseSerializer):
-    """The results of several decisions (a list of ``BulkResult``)."""
+    """The results of several decisions (a list of ``DecisionResult``)."""
 
     decisions = member(list_of(BulkResultResponse), "One result for each decision, in their order.", "*")
 
@@ -402,7 +402,7 @@ class DuplicateResponse(ResponseSerializer):
 
     id = member(INTERRUPT_ID, "Id of the interrupt.", "public_id")
     run = member(RUN_ID, "Id of the run.", "run.public_id")
-    url = member(TEXT, "URL of the interrupt's page.", url_of)
+    url = member(TEXT, "URL of the interrupt's page.", interrupt_url)
 
 
 class VoteResponse(ResponseSerializer):
@@ -602,7 +602,7 @@ class CommentResponse(ResponseSerializer):
 
 
 class CommentListResponse(ResponseSerializer):
-    """A page of comments (``Page``)."""
+    """A page of comments (``ListPage``)."""
 
     comments = member(list_of(CommentResponse), "Comments, newest first.", "rows")
     next = member(nullable(TEXT), NEXT_PAGE)
@@ -646,7 +646,7 @@ class SignalResponse(ResponseSerializer):
 
 
 class SignalListResponse(ResponseSerializer):
-    """A page of signals (``Page``)."""
+    """A page of signals (``ListPage``)."""
 
     signals = member(list_of(SignalResponse), "Signals, newest first.", "rows")
     next = member(nullable(TEXT), NEXT_PAGE)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ledger.exact_json import ABSENT
-from reviewqueue.api.pagination import Page
+from reviewqueue.api.pagination import ListPage
 from reviewqueue.api.responses.base import (
     BOOLEAN,
     DATETIME,
@@ -126,14 +126,14 @@ def _if_stopped(told: Told, value: Any) -> Any:
 
 
 class HeartbeatResponse(ResponseSerializer):
-    """What a heartbeat returns (``Heartbeat``)."""
+    """What a heartbeat returns (``LeaseHeartbeat``)."""
 
     expires_at = member(DATETIME, "Time at which the lease ends without a heartbeat.")
     _told = include(ControlResponse, "told")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heartbeat:
+class LeaseHeartbeat:
     """The extended lease, and what the worker must do."""
 
     expires_at: datetime
@@ -269,7 +269,7 @@ class StepPage:
     """A page of the steps recorded after a checkpoint."""
 
     after: int
-    page: Page[Any]
+    page: ListPage[Any]
 
 
 class RecordedStepResponse(ResponseSerializer):
@@ -315,7 +315,7 @@ class RunSummaryResponse(ResponseSerializer):
 
 
 class RunListResponse(ResponseSerializer):
-    """A page of runs (``Page``)."""
+    """A page of runs (``ListPage``)."""
 
     runs = member(list_of(RunSummaryResponse), "Runs, newest first.", "rows")
     next = member(nullable(TEXT), NEXT_PAGE)
@@ -446,7 +446,7 @@ class EventResponse(ResponseSerializer):
 
 
 class TimelineResponse(ResponseSerializer):
-    """A page of a run's timeline (``Page``)."""
+    """A page of a run's timeline (``ListPage``)."""
 
     events = member(list_of(EventResponse), "Events, oldest first.", "rows")
     next = member(nullable(TEXT), NEXT_PAGE)

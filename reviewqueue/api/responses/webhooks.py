@@ -72,7 +72,7 @@ class CreatedWebhookResponse(WebhookResponse):
 
 
 class WebhookListResponse(ResponseSerializer):
-    """A page of webhook endpoints (``Page``)."""
+    """A page of webhook endpoints (``ListPage``)."""
 
     webhooks = member(list_of(WebhookResponse), "Endpoints, newest first.", "rows")
     next = member(nullable(TEXT), NEXT_PAGE)
@@ -120,7 +120,7 @@ class DeliveryResponse(ResponseSerializer):
 
 
 class DeliveryListResponse(ResponseSerializer):
-    """A page of deliveries (``Page``)."""
+    """A page of deliveries (``ListPage``)."""
 
     deliveries = member(list_of(DeliveryResponse), "Messages, newest first.", "rows")
     next = member(nullable(TEXT), NEXT_PAGE)

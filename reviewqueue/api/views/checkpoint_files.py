@@ -13,14 +13,14 @@ from reviewqueue.api.binary_bodies import (
     MEDIA_TYPE,
     acquire_slot,
     asked_digest,
-    content_digest,
+    content_digest_header,
     drain_rest,
     guard_bytes,
     pieces_of,
 )
 from reviewqueue.api.openapi.operations import AGENT, BYTES, UNDER_LEASE, Operation, describe
 from reviewqueue.api.problems import MalformedRequest
-from reviewqueue.api.query_parameters import query_of
+from reviewqueue.api.query_parameters import validated_query
 from reviewqueue.api.responses.runs import ReceivedFile, ReceivedFileResponse
 from reviewqueue.api.views.base import ApiView, lease_token
 from runs.errors import DigestMismatch
@@ -28,7 +28,7 @@ from runs.file_storage import PIECE, Spooled, spool
 from runs.use_cases import transfer_file
 
 
-class CheckpointFile(ApiView):
+class CheckpointFileView(ApiView):
     """The file of one checkpoint."""
 
     def guard(self, request: Request) -> None:
@@ -50,14 +50,14 @@ class CheckpointFile(ApiView):
     )
     def get(self, request: Request, run_id: str, number: int) -> FileResponse:
         agent = worker_of(request)
-        query_of(request)
+        validated_query(request)
         with acquire_slot():
             fetched = transfer_file.fetch_file(agent=agent, run_id=run_id, number=number)
         response = FileResponse(
             fetched.bytes.file, as_attachment=True, filename=f"{run_id}-{number}.bin", content_type=MEDIA_TYPE
         )
         response.block_size = PIECE
-        response["Content-Digest"] = content_digest(fetched.file.digest)
+        response["Content-Digest"] = content_digest_header(fetched.file.digest)
         response["ETag"] = f'"{fetched.file.digest}"'
         return response
 
@@ -89,7 +89,7 @@ class CheckpointFile(ApiView):
 
     def _receive(self, request: Request, run_id: str, number: int) -> transfer_file.Offered:
         agent, limit = worker_of(request), settings.CHECKPOINT_FILE_BYTES
-        query_of(request)
+        validated_query(request)
         token, stated = lease_token(request), asked_digest(request)
         guard_bytes(request, most=limit)
         transfer_file.refuse_early(agent=agent, run_id=run_id, token=token, number=number)

@@ -7,12 +7,12 @@ from rest_framework.response import Response
 
 from reviewqueue.api.authentication import caller_of
 from reviewqueue.api.openapi.operations import BOTH, Operation, describe
-from reviewqueue.api.query_parameters import query_of
+from reviewqueue.api.query_parameters import validated_query
 from reviewqueue.api.responses.client_identity import ClientIdentityResponse
 from reviewqueue.api.views.base import ApiView
 
 
-class Me(ApiView):
+class ClientIdentityView(ApiView):
     """The caller."""
 
     @describe(
@@ -24,5 +24,5 @@ class Me(ApiView):
         )
     )
     def get(self, request: Request) -> Response:
-        query_of(request)
+        validated_query(request)
         return Response(ClientIdentityResponse.serialize(caller_of(request)))

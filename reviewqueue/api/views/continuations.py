@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from reviewqueue import permissions
-from reviewqueue.api.authentication import check_again, worker_of
+from reviewqueue.api.authentication import recheck_key, worker_of
 from reviewqueue.api.long_poll import poll_until
 from reviewqueue.api.openapi import examples
 from reviewqueue.api.openapi.operations import AGENT, Operation, describe
@@ -22,7 +22,7 @@ from runs.models import Agent
 from runs.use_cases import claim_continuation
 
 
-class ClaimAny(ApiView):
+class ClaimContinuationsView(ApiView):
     """Claims of any continuation."""
 
     @describe(
@@ -51,14 +51,14 @@ class ClaimAny(ApiView):
             if not (first and key) and not claim_continuation.any_ready(agent=agent, **_versions(asked)):
                 return []
             if not first:
-                check_again(request)
+                recheck_key(request)
             return _claim(agent, asked, key)
 
         polled = poll_until(poll, enough=bool, seconds=asked["wait"], agent_id=agent.pk, alone=True)
         return Response([ClaimResponse.serialize(claimed) for claimed in polled.found], headers=polled.headers)
 
 
-class ClaimOne(ApiView):
+class ClaimContinuationView(ApiView):
     """Claims of one continuation, by its id."""
 
     @describe(

@@ -8,7 +8,7 @@ from rest_framework.response import Response
 from ledger import clock
 from reviewqueue.api.authentication import caller_of
 from reviewqueue.api.openapi.operations import BOTH, Operation, describe
-from reviewqueue.api.query_parameters import invalid_query, query_of, text_parameter
+from reviewqueue.api.query_parameters import invalid_query, text_parameter, validated_query
 from reviewqueue.api.responses.runs import StrandedRuns, StrandedRunsResponse
 from reviewqueue.api.scoped_querysets import runs_of
 from reviewqueue.api.views.base import ApiView
@@ -21,7 +21,7 @@ AGENT = text_parameter("agent", "Slug of an agent.")
 QUERY = (CODE_VERSION, ACCEPTS, AGENT)
 
 
-class Stranded(ApiView):
+class StrandedRunsView(ApiView):
     """Runs that no worker would continue."""
 
     @describe(
@@ -37,7 +37,7 @@ class Stranded(ApiView):
         )
     )
     def get(self, request: Request) -> Response:
-        query = query_of(request, *QUERY)
+        query = validated_query(request, *QUERY)
         if "code_version" not in query:
             raise invalid_query("code_version", "is missing: the version that you are about to deploy")
         accepts = [version.strip() for version in query.get("accepts", "").split(",") if version.strip()]

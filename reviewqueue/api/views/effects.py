@@ -17,7 +17,7 @@ from reviewqueue.api.views.base import ApiView, body_of, check_key, lease_token,
 from runs.use_cases import begin_effect
 
 
-class OneEffect(ApiView):
+class EffectView(ApiView):
     """One effect, by its key."""
 
     @describe(
@@ -76,7 +76,7 @@ class OneEffect(ApiView):
         return Response(BegunEffectResponse.serialize(outcome), status=201 if outcome.new else 200)
 
 
-class EffectOutcome(ApiView):
+class EffectOutcomeView(ApiView):
     """The outcome of an effect."""
 
     def put(self, request: Request, run_id: str, key: str) -> Response:

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from ledger import clock
 from reviewqueue.api.authentication import caller_of
 from reviewqueue.api.openapi.operations import BOTH, Operation, describe
-from reviewqueue.api.query_parameters import choice_parameter, query_of, text_parameter
+from reviewqueue.api.query_parameters import choice_parameter, text_parameter, validated_query
 from reviewqueue.api.responses.base import TEXT
 from reviewqueue.api.responses.insights import InsightsResponse
 from reviewqueue.api.scoped_querysets import interrupts_of, runs_of
@@ -27,7 +27,7 @@ FORMAT = choice_parameter("format", "Format of the response.", ["json", "csv"], 
 QUERY = (DAYS, QUEUE, AGENT, FORMAT)
 
 
-class InsightsOfCaller(ApiView):
+class InsightsView(ApiView):
     """The insights."""
 
     @describe(
@@ -42,7 +42,7 @@ class InsightsOfCaller(ApiView):
         )
     )
     def get(self, request: Request) -> Response | HttpResponse:
-        query = query_of(request, *QUERY)
+        query = validated_query(request, *QUERY)
         caller = caller_of(request)
         days = int(DAYS.check(query) or "30")
         as_csv = FORMAT.check(query) == "csv"

@@ -7,13 +7,13 @@ from rest_framework.response import Response
 
 from ledger import clock
 from reviewqueue import gateway
-from reviewqueue.api.authentication import Caller, caller_of, check_again, person_of, worker_of
+from reviewqueue.api.authentication import Caller, caller_of, person_of, recheck_key, worker_of
 from reviewqueue.api.long_poll import poll_until
 from reviewqueue.api.openapi import examples
 from reviewqueue.api.openapi.operations import AGENT as AGENT_KEY
 from reviewqueue.api.openapi.operations import BOTH, CLOSED, DECIDING, PERSON, Operation, describe
 from reviewqueue.api.pagination import PAGE, page
-from reviewqueue.api.query_parameters import choice_parameter, integer_parameter, query_of, text_parameter
+from reviewqueue.api.query_parameters import choice_parameter, integer_parameter, text_parameter, validated_query
 from reviewqueue.api.responses.interrupts import (
     AmendedInterruptResponse,
     InterruptDetail,
@@ -59,7 +59,7 @@ WAIT = integer_parameter(
 )
 
 
-class Interrupts(ApiView):
+class InterruptsView(ApiView):
     """All interrupts that the caller may see."""
 
     @describe(
@@ -72,7 +72,7 @@ class Interrupts(ApiView):
         )
     )
     def get(self, request: Request) -> Response:
-        query = query_of(request, *FILTERS, *PAGE)
+        query = validated_query(request, *FILTERS, *PAGE)
         STATUS.check(query)
         RISK.check(query)
         rows = interrupts_of(caller_of(request)).select_related("queue", "run")
@@ -81,7 +81,7 @@ class Interrupts(ApiView):
         return Response(InterruptListResponse.serialize(page(shown, query)))
 
 
-class OneInterrupt(ApiView):
+class InterruptView(ApiView):
     """One interrupt."""
 
     @describe(
@@ -99,7 +99,7 @@ class OneInterrupt(ApiView):
         )
     )
     def get(self, request: Request, interrupt_id: str) -> Response:
-        caller, query = caller_of(request), query_of(request, WAIT)
+        caller, query = caller_of(request), validated_query(request, WAIT)
         seconds = WAIT.read(query)
         interrupt = find_interrupt(caller, interrupt_id)
         headers = {}
@@ -111,7 +111,7 @@ class OneInterrupt(ApiView):
                 agent_id=interrupt.agent_id,
                 alone=False,
             )
-            check_again(request)
+            recheck_key(request)
             interrupt, headers = find_interrupt(caller, interrupt_id), polled.headers
         return Response(InterruptResponse.serialize(_detail_of(caller, interrupt)), headers=headers)
 
@@ -157,7 +157,7 @@ def _detail_of(caller: Caller, interrupt: Interrupt) -> InterruptDetail:
     )
 
 
-class Decisions(ApiView):
+class DecisionsView(ApiView):
     """The decisions on an interrupt."""
 
     @describe(
@@ -189,7 +189,7 @@ class Decisions(ApiView):
         return Response(ReceiptResponse.serialize(receipt), status=200 if receipt.replayed else 201)
 
 
-class Withdraw(ApiView):
+class WithdrawView(ApiView):
     """The withdrawal of an interrupt by its agent."""
 
     @describe(

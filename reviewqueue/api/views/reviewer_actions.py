@@ -15,14 +15,14 @@ from reviewqueue.api import problems
 from reviewqueue.api.authentication import person_of
 from reviewqueue.api.openapi.operations import CLOSED, PERSON, Operation, describe
 from reviewqueue.api.pagination import PAGE, page
-from reviewqueue.api.query_parameters import query_of
+from reviewqueue.api.query_parameters import validated_query
 from reviewqueue.api.responses.interrupts import (
     Assignment,
     AssignmentResponse,
     BulkDecisionsResponse,
-    BulkResult,
     CommentListResponse,
     CommentResponse,
+    DecisionResult,
     InterruptMarkResponse,
     ReviewerClaimResponse,
 )
@@ -39,7 +39,7 @@ from reviewqueue.api.serializers.run_serializers import EmptyRequest
 from reviewqueue.api.views.base import ApiView, body_of, request_key
 
 
-class Claim(ApiView):
+class ClaimView(ApiView):
     """A reviewer's claim."""
 
     @describe(
@@ -59,7 +59,7 @@ class Claim(ApiView):
         return Response(ReviewerClaimResponse.serialize(interrupt))
 
 
-class Release(ApiView):
+class ReleaseView(ApiView):
     """The end of a reviewer's claim."""
 
     @describe(
@@ -79,7 +79,7 @@ class Release(ApiView):
         return Response(ReviewerClaimResponse.serialize(interrupt))
 
 
-class Assign(ApiView):
+class AssignView(ApiView):
     """The people who decide an interrupt."""
 
     @describe(
@@ -109,7 +109,7 @@ def _people(addresses: list[str]) -> list[AbstractUser]:
     return list(known.values())
 
 
-class Extend(ApiView):
+class ExtendView(ApiView):
     """The deadline of an interrupt."""
 
     @describe(
@@ -130,7 +130,7 @@ class Extend(ApiView):
         return Response(InterruptMarkResponse.serialize(interrupt))
 
 
-class Undo(ApiView):
+class UndoView(ApiView):
     """The undo of a decision."""
 
     @describe(
@@ -151,7 +151,7 @@ class Undo(ApiView):
         return Response(InterruptMarkResponse.serialize(interrupt))
 
 
-class Comments(ApiView):
+class CommentsView(ApiView):
     """The comments of reviewers. The agent never sees them."""
 
     @describe(
@@ -165,7 +165,7 @@ class Comments(ApiView):
         )
     )
     def get(self, request: Request, interrupt_id: str) -> Response:
-        query = query_of(request, *PAGE)
+        query = validated_query(request, *PAGE)
         interrupt = gateway.find_visible(person_of(request), interrupt_id)
         found = page(interrupt.comments.select_related("person"), query, sized="text")
         return Response(CommentListResponse.serialize(found))
@@ -188,7 +188,7 @@ class Comments(ApiView):
         return Response(CommentResponse.serialize(comment), status=201)
 
 
-class ManyDecisions(ApiView):
+class BulkDecisionsView(ApiView):
     """Decisions on several interrupts."""
 
     @describe(
@@ -221,7 +221,7 @@ def _refuse_unknown(person: AbstractUser, ids: list[str]) -> None:
         raise PayloadInvalid("Some of these interrupts are not found; nothing was stored.", errors=unknown)
 
 
-def _decide(person: AbstractUser, sent: dict[str, Any], key: str) -> BulkResult:
+def _decide(person: AbstractUser, sent: dict[str, Any], key: str) -> DecisionResult:
     try:
         receipt = gateway.submit_decision(
             responder=person,
@@ -233,5 +233,5 @@ def _decide(person: AbstractUser, sent: dict[str, Any], key: str) -> BulkResult:
         )
     except Refusal as refusal:
         problem = problems.body_of(refusal)
-        return BulkResult(interrupt=sent["interrupt"], status=problem["status"], problem=problem)
-    return BulkResult(interrupt=sent["interrupt"], status=200 if receipt.replayed else 201, receipt=receipt)
+        return DecisionResult(interrupt=sent["interrupt"], status=problem["status"], problem=problem)
+    return DecisionResult(interrupt=sent["interrupt"], status=200 if receipt.replayed else 201, receipt=receipt)

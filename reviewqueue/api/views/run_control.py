@@ -48,7 +48,7 @@ def _own_run(caller: Caller) -> Callable[[Run], None]:
     return check
 
 
-class Pause(ApiView):
+class PauseRunView(ApiView):
     """The pause of a run."""
 
     @describe(
@@ -66,7 +66,7 @@ class Pause(ApiView):
         return _control(request, run_id, control_run.pause_run)
 
 
-class Resume(ApiView):
+class ResumeRunView(ApiView):
     """The end of a pause."""
 
     @describe(
@@ -84,7 +84,7 @@ class Resume(ApiView):
         return _control(request, run_id, control_run.resume_run)
 
 
-class Cancel(ApiView):
+class CancelRunView(ApiView):
     """The cancellation of a run."""
 
     @describe(
@@ -102,7 +102,7 @@ class Cancel(ApiView):
         return _control(request, run_id, control_run.cancel_run)
 
 
-class Restart(ApiView):
+class RestartRunView(ApiView):
     """The restart of an ended run."""
 
     @describe(
@@ -130,7 +130,7 @@ class Restart(ApiView):
         return Response(RunControlResponse.serialize(run))
 
 
-class Retag(ApiView):
+class RetagRunView(ApiView):
     """The code version of a run."""
 
     @describe(
@@ -158,7 +158,7 @@ class Retag(ApiView):
         return Response(RetaggedRunResponse.serialize(run))
 
 
-class Halt(ApiView):
+class HaltView(ApiView):
     """The kill switch of an agent, or of all agents."""
 
     @describe(
@@ -181,7 +181,7 @@ class Halt(ApiView):
         return Response(HaltResponse.serialize(state))
 
 
-class Lift(ApiView):
+class LiftHaltView(ApiView):
     """The end of a halt."""
 
     @describe(

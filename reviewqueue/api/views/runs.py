@@ -24,17 +24,17 @@ from reviewqueue.api.openapi.operations import (
     Operation,
     describe,
 )
-from reviewqueue.api.pagination import PAGE, Page, page
-from reviewqueue.api.query_parameters import choice_parameter, query_of, text_parameter
+from reviewqueue.api.pagination import PAGE, ListPage, page
+from reviewqueue.api.query_parameters import choice_parameter, text_parameter, validated_query
 from reviewqueue.api.responses.continuations import EffectListResponse
-from reviewqueue.api.responses.interrupts import Asked, AskResponse, InterruptListResponse, SuspendResponse
+from reviewqueue.api.responses.interrupts import AskedInterrupt, AskResponse, InterruptListResponse, SuspendResponse
 from reviewqueue.api.responses.runs import (
     CheckpointDetail,
     CheckpointResponse,
     CommittedCheckpointResponse,
-    Heartbeat,
     HeartbeatResponse,
     JudgedFactsResponse,
+    LeaseHeartbeat,
     RunDetail,
     RunDetailResponse,
     RunListResponse,
@@ -73,7 +73,7 @@ STATUS = choice_parameter("status", "Status of the runs.", RunStatus.values)
 KEY = text_parameter("key", "Your key of a run.")
 
 
-class Asks(ApiView):
+class AskView(ApiView):
     """A run and its only interrupt, without a lease."""
 
     @describe(
@@ -102,11 +102,11 @@ class Asks(ApiView):
             state=state,
             check_assignees=permissions.check_assignees,
         )
-        shown = AskResponse.serialize(Asked(interrupt=interrupt, run=started.run))
+        shown = AskResponse.serialize(AskedInterrupt(interrupt=interrupt, run=started.run))
         return Response(shown, status=201 if started.created else 200)
 
 
-class Runs(ApiView):
+class RunsView(ApiView):
     """All runs that the caller may see."""
 
     @describe(
@@ -119,7 +119,7 @@ class Runs(ApiView):
         )
     )
     def get(self, request: Request) -> Response:
-        query = query_of(request, STATUS, KEY, *PAGE)
+        query = validated_query(request, STATUS, KEY, *PAGE)
         rows = runs_of(caller_of(request)).select_related("agent", "initiator", "parent")
         rows = rows.filter(**{name: query[name] for name in ("status", "key") if name in query})
         return Response(RunListResponse.serialize(page(rows, query, sized="metadata")))
@@ -165,7 +165,7 @@ def _run_request(body: Any, asked: dict[str, Any], wait: AskedWait | None = None
     )
 
 
-class OneRun(ApiView):
+class RunView(ApiView):
     """One run."""
 
     @describe(
@@ -178,7 +178,7 @@ class OneRun(ApiView):
         )
     )
     def get(self, request: Request, run_id: str) -> Response:
-        query_of(request)
+        validated_query(request)
         run = find_run(caller_of(request), run_id)
         detail = RunDetail(
             run=run,
@@ -192,7 +192,7 @@ class OneRun(ApiView):
         return Response(RunDetailResponse.serialize(detail))
 
 
-class Timeline(ApiView):
+class TimelineView(ApiView):
     """The timeline of a run."""
 
     @describe(
@@ -206,16 +206,16 @@ class Timeline(ApiView):
         )
     )
     def get(self, request: Request, run_id: str) -> Response:
-        query = query_of(request, *PAGE)
+        query = validated_query(request, *PAGE)
         caller = caller_of(request)
         found = page(find_run(caller, run_id).events.all(), query, by="seq")
         if caller.person is not None:
             return Response(TimelineResponse.serialize(found))
-        redacted = Page(rows=[redact_event(event) for event in found.rows], next=found.next)
+        redacted = ListPage(rows=[redact_event(event) for event in found.rows], next=found.next)
         return Response(TimelineResponse.serialize(redacted))
 
 
-class RunEffects(ApiView):
+class RunEffectsView(ApiView):
     """The effect ledger of a run."""
 
     @describe(
@@ -230,12 +230,12 @@ class RunEffects(ApiView):
         )
     )
     def get(self, request: Request, run_id: str) -> Response:
-        query = query_of(request, *PAGE)
+        query = validated_query(request, *PAGE)
         rows = effect_queries.effects_of(find_run(caller_of(request), run_id).public_id)
         return Response(EffectListResponse.serialize(page(rows, query, by="id", sized="receipt")))
 
 
-class Checkpoints(ApiView):
+class CheckpointsView(ApiView):
     """The checkpoints of a run."""
 
     @describe(
@@ -267,7 +267,7 @@ class Checkpoints(ApiView):
         return Response(CommittedCheckpointResponse.serialize(reached), status=201 if reached.created else 200)
 
 
-class OneCheckpoint(ApiView):
+class CheckpointView(ApiView):
     """One checkpoint."""
 
     @describe(
@@ -282,7 +282,7 @@ class OneCheckpoint(ApiView):
         )
     )
     def get(self, request: Request, run_id: str, number: int) -> Response:
-        query_of(request)
+        validated_query(request)
         run = find_run(caller_of(request), run_id)
         checkpoint = run.checkpoints.select_related("file").filter(number=number).first()
         if checkpoint is None:
@@ -293,7 +293,7 @@ class OneCheckpoint(ApiView):
         return Response(CheckpointResponse.serialize(CheckpointDetail(checkpoint=checkpoint, facts=facts)))
 
 
-class RunInterrupts(ApiView):
+class RunInterruptsView(ApiView):
     """The interrupts of a run."""
 
     @describe(
@@ -307,7 +307,7 @@ class RunInterrupts(ApiView):
         )
     )
     def get(self, request: Request, run_id: str) -> Response:
-        query = query_of(request, *PAGE)
+        query = validated_query(request, *PAGE)
         caller = caller_of(request)
         rows = interrupts_of(caller).filter(run=find_run(caller, run_id)).select_related("queue", "run")
         return Response(InterruptListResponse.serialize(page(rows, query)))
@@ -348,7 +348,7 @@ class RunInterrupts(ApiView):
         return Response(SuspendResponse.serialize(suspended), status=201 if suspended.created else 200)
 
 
-class ReportedFacts(ApiView):
+class ReportFactsView(ApiView):
     """The facts that a worker checks."""
 
     @describe(
@@ -371,7 +371,7 @@ class ReportedFacts(ApiView):
         return Response(JudgedFactsResponse.serialize(judged))
 
 
-class Lease(ApiView):
+class LeaseView(ApiView):
     """The lease of a run."""
 
     @describe(
@@ -392,10 +392,10 @@ class Lease(ApiView):
         if said is not None:
             progress = commit_checkpoint.SaidProgress(**said | {"spent": said["spent"] or ""})
         lease, told = commit_checkpoint.beat(agent=agent, run_id=run_id, token=token, progress=progress)
-        return Response(HeartbeatResponse.serialize(Heartbeat(expires_at=lease.expires_at, told=told)))
+        return Response(HeartbeatResponse.serialize(LeaseHeartbeat(expires_at=lease.expires_at, told=told)))
 
 
-class LeaseRelease(ApiView):
+class ReleaseLeaseView(ApiView):
     """The end of a lease, by its holder."""
 
     @describe(
@@ -421,7 +421,7 @@ class LeaseRelease(ApiView):
         return Response(RunStatusResponse.serialize(run))
 
 
-class Complete(ApiView):
+class CompleteRunView(ApiView):
     """The completion of a run."""
 
     @describe(
@@ -443,7 +443,7 @@ class Complete(ApiView):
         return Response(RunStatusResponse.serialize(run))
 
 
-class Fail(ApiView):
+class FailRunView(ApiView):
     """The failure of a run, reported by its worker."""
 
     @describe(

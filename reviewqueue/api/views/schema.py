@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from reviewqueue.api.openapi.document import document
 from reviewqueue.api.openapi.operations import BOTH, Operation, describe
-from reviewqueue.api.query_parameters import choice_parameter, query_of
+from reviewqueue.api.query_parameters import choice_parameter, validated_query
 from reviewqueue.api.responses.base import Type
 from reviewqueue.api.views.base import ApiView
 
@@ -17,7 +17,7 @@ FORMAT = choice_parameter("format", "Format of the document.", ["json", "yaml"],
 _DOCUMENT = Type(lambda resolve: {"type": "object", "required": ["openapi", "paths"], "additionalProperties": True})
 
 
-class Schema(ApiView):
+class SchemaView(ApiView):
     """The document."""
 
     @describe(
@@ -31,6 +31,6 @@ class Schema(ApiView):
         )
     )
     def get(self, request: Request) -> Response | HttpResponse:
-        if FORMAT.check(query_of(request, FORMAT)) == "yaml":
+        if FORMAT.check(validated_query(request, FORMAT)) == "yaml":
             return HttpResponse(OpenApiYamlRenderer().render(document()), content_type="application/yaml")
         return Response(document())

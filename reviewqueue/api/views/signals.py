@@ -11,8 +11,8 @@ from ledger import clock
 from ledger.exact_json import ABSENT
 from reviewqueue.api.authentication import signaller_of
 from reviewqueue.api.openapi.operations import SIGNALLER, WITH_KEY, Operation, describe
-from reviewqueue.api.pagination import PAGE, Page, page
-from reviewqueue.api.query_parameters import choice_parameter, query_of, text_parameter
+from reviewqueue.api.pagination import PAGE, ListPage, page
+from reviewqueue.api.query_parameters import choice_parameter, text_parameter, validated_query
 from reviewqueue.api.responses.interrupts import SIGNAL_STATUSES, SignalListResponse, SignalResponse, SignalState
 from reviewqueue.api.serializers.fields import validated
 from reviewqueue.api.serializers.interrupt_serializers import SignalRequest
@@ -24,7 +24,7 @@ STATUS = choice_parameter("status", "Status of the signals.", SIGNAL_STATUSES)
 CORRELATION = text_parameter("correlation", "Correlation id of the signals.")
 
 
-class Signals(ApiView):
+class SignalsView(ApiView):
     """The signals of an agent."""
 
     @describe(
@@ -39,7 +39,7 @@ class Signals(ApiView):
     )
     def get(self, request: Request) -> Response:
         agent = signaller_of(request)
-        query = query_of(request, STATUS, CORRELATION, *PAGE)
+        query = validated_query(request, STATUS, CORRELATION, *PAGE)
         now = clock.now()
         rows = Signal.objects.filter(agent=agent).select_related("used_by")
         if status := STATUS.check(query):
@@ -47,7 +47,7 @@ class Signals(ApiView):
         if "correlation" in query:
             rows = rows.filter(correlation=query["correlation"])
         found = page(rows, query)
-        states = Page(rows=[_state_of(signal, now=now) for signal in found.rows], next=found.next)
+        states = ListPage(rows=[_state_of(signal, now=now) for signal in found.rows], next=found.next)
         return Response(SignalListResponse.serialize(states))
 
     @describe(

@@ -8,7 +8,7 @@ from rest_framework.response import Response
 from reviewqueue.api.authentication import caller_of, worker_of
 from reviewqueue.api.openapi.operations import AGENT, BOTH, UNDER_LEASE, Operation, describe
 from reviewqueue.api.pagination import PAGE, page
-from reviewqueue.api.query_parameters import query_of
+from reviewqueue.api.query_parameters import validated_query
 from reviewqueue.api.responses.runs import RecordedStepResponse, StepListResponse, StepPage
 from reviewqueue.api.scoped_querysets import find_run
 from reviewqueue.api.serializers.fields import validated
@@ -17,7 +17,7 @@ from reviewqueue.api.views.base import ApiView, body_of, check_key, lease_token
 from runs.use_cases import record_step
 
 
-class RunSteps(ApiView):
+class RunStepsView(ApiView):
     """The steps after the last checkpoint."""
 
     @describe(
@@ -33,13 +33,13 @@ class RunSteps(ApiView):
         )
     )
     def get(self, request: Request, run_id: str) -> Response:
-        query = query_of(request, *PAGE)
+        query = validated_query(request, *PAGE)
         run = find_run(caller_of(request), run_id)
         found = page(record_step.steps_since(run), query, by="place", sized="result")
         return Response(StepListResponse.serialize(StepPage(after=run.checkpoint_number, page=found)))
 
 
-class OneStep(ApiView):
+class StepView(ApiView):
     """One step, by its name."""
 
     @describe(

@@ -10,8 +10,8 @@ from ledger import clock
 from ledger.actors import by_agent
 from reviewqueue.api.authentication import worker_of
 from reviewqueue.api.openapi.operations import AGENT, WITH_KEY, Operation, describe
-from reviewqueue.api.pagination import LIMIT, PAGE, Page, page
-from reviewqueue.api.query_parameters import choice_parameter, integer_parameter, query_of, text_parameter
+from reviewqueue.api.pagination import LIMIT, PAGE, ListPage, page
+from reviewqueue.api.query_parameters import choice_parameter, integer_parameter, text_parameter, validated_query
 from reviewqueue.api.responses.webhooks import (
     CreatedWebhookResponse,
     DeletedWebhookResponse,
@@ -41,7 +41,7 @@ AFTER = integer_parameter(
 )
 
 
-class Webhooks(ApiView):
+class WebhooksView(ApiView):
     """The endpoints of the agent."""
 
     @describe(
@@ -54,9 +54,9 @@ class Webhooks(ApiView):
         )
     )
     def get(self, request: Request) -> Response:
-        query = query_of(request, *PAGE)
+        query = validated_query(request, *PAGE)
         found = page(endpoints.endpoints_of(worker_of(request)), query)
-        states = Page(rows=[EndpointState(endpoint=row) for row in found.rows], next=found.next)
+        states = ListPage(rows=[EndpointState(endpoint=row) for row in found.rows], next=found.next)
         return Response(WebhookListResponse.serialize(states))
 
     @describe(
@@ -79,7 +79,7 @@ class Webhooks(ApiView):
         return Response(shown, status=201 if made.created else 200)
 
 
-class OneWebhook(ApiView):
+class WebhookView(ApiView):
     """One endpoint."""
 
     http_method_names = ["delete"]
@@ -101,7 +101,7 @@ class OneWebhook(ApiView):
         return Response(DeletedWebhookResponse.serialize(endpoint_id))
 
 
-class Rotate(ApiView):
+class RotateSecretView(ApiView):
     """The secret of an endpoint."""
 
     @describe(
@@ -125,7 +125,7 @@ class Rotate(ApiView):
         return Response(CreatedWebhookResponse.serialize(state))
 
 
-class Deliveries(ApiView):
+class DeliveriesView(ApiView):
     """The log of messages to the agent's endpoints."""
 
     @describe(
@@ -138,7 +138,7 @@ class Deliveries(ApiView):
         )
     )
     def get(self, request: Request) -> Response:
-        query = query_of(request, WEBHOOK, STATUS, *PAGE)
+        query = validated_query(request, WEBHOOK, STATUS, *PAGE)
         rows, status = deliveries_of(worker_of(request)), STATUS.check(query)
         rows = rows.filter(status=status) if status else rows
         rows = rows.filter(endpoint__public_id=query["webhook"]) if "webhook" in query else rows
@@ -153,7 +153,7 @@ def deliveries_of(agent: Agent) -> QuerySet[Delivery]:
     return rows.prefetch_related("attempts")
 
 
-class Redeliver(ApiView):
+class RedeliverView(ApiView):
     """Another delivery of a message."""
 
     @describe(
@@ -174,7 +174,7 @@ class Redeliver(ApiView):
         return Response(DeliveryResponse.serialize(deliveries_of(agent).get(pk=ordered.pk)))
 
 
-class Events(ApiView):
+class FeedView(ApiView):
     """The event feed of the agent."""
 
     @describe(
@@ -187,7 +187,7 @@ class Events(ApiView):
         )
     )
     def get(self, request: Request) -> Response:
-        query = query_of(request, AFTER, LIMIT)
+        query = validated_query(request, AFTER, LIMIT)
         agent = worker_of(request)
         after, limit = AFTER.read(query), LIMIT.read(query)
         found = list(event_feed.events_after(agent_id=agent.pk, after=after)[: limit + 1])

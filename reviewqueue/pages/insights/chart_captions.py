@@ -22,9 +22,9 @@ from reviewqueue.queries.insights.tables import (
     SPARED_BY_PERIOD,
     WAITING_BY_AGE,
     WAITING_BY_QUEUE,
-    Column,
-    Row,
-    Table,
+    InsightTable,
+    TableColumn,
+    TableRow,
 )
 from reviewqueue.text.times import MONTHS, in_words
 from runs.states import FINAL, Risk, RunStatus
@@ -119,7 +119,7 @@ def queues(found: Insights) -> Chart:
         about=f"age of open requests by queue, now{more}",
         head=WAITING_BY_QUEUE.headings,
         rows=[
-            [queue_title(slug), *_cells(WAITING_BY_QUEUE, Row(parts=(slug,), values=lengths))]
+            [queue_title(slug), *_cells(WAITING_BY_QUEUE, TableRow(parts=(slug,), values=lengths))]
             for slug, lengths in by_age
         ],
         shapes=_spans([(queue_title(slug), lengths) for slug, lengths in shown], at_end="90 % under {}"),
@@ -142,7 +142,7 @@ def deciding(found: Insights) -> Chart:
         about=f"time from request to decision, by risk, {_period(found)}, {found.deciding.lengths.number} decisions",
         head=DECIDING_BY_RISK.headings,
         rows=[
-            [risk.capitalize(), *_cells(DECIDING_BY_RISK, Row(parts=(risk,), values=risks[risk]))]
+            [risk.capitalize(), *_cells(DECIDING_BY_RISK, TableRow(parts=(risk,), values=risks[risk]))]
             for risk in (Risk.HIGH, Risk.MEDIUM, Risk.LOW)
         ],
         shapes=_spans(lines, at_end="90 % within {}"),
@@ -261,17 +261,17 @@ def _spans(lines: Iterable[tuple[str, Quantiles]], *, at_end: str) -> svg_charts
     return svg_charts.range_chart(drawn, axis="bar: 10 % to 90 %; dot: median; logarithmic") if drawn else None
 
 
-def _rows(table: Table, found: Insights, *, labels: Mapping[Any, str] | None = None) -> list[list[str]]:
+def _rows(table: InsightTable, found: Insights, *, labels: Mapping[Any, str] | None = None) -> list[list[str]]:
     """Return the rows of a table as the page shows them; ``labels``: what is shown instead of a part."""
     named: Mapping[Any, str] = labels or {}
     return [[*(named.get(part, f"{part}") for part in row.parts), *_cells(table, row)] for row in table.rows(found)]
 
 
-def _cells(table: Table, row: Row) -> list[str]:
+def _cells(table: InsightTable, row: TableRow) -> list[str]:
     return [_cell(column, row.values) for column in table.columns if column.heading]
 
 
-def _cell(column: Column, values: Any) -> str:
+def _cell(column: TableColumn, values: Any) -> str:
     value = column.read(values)
     return f"{value}" if isinstance(value, int) else _duration_text(value)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from reviewqueue.queries.insights import Insights
-from reviewqueue.queries.insights.tables import CSV_TABLES, NUMBER, Row, Table
+from reviewqueue.queries.insights.tables import CSV_TABLES, NUMBER, InsightTable, TableRow
 
 HEAD = ("measure", "part", "figure", "unit", "value")
 STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -54,7 +54,7 @@ def figures_of(found: Insights) -> Iterator[Figure]:
                 yield Figure(measure=table.name, part=part, figure=name, unit=unit, value=value)
 
 
-def _values(table: Table, row: Row) -> Iterator[tuple[str, str, int | None]]:
+def _values(table: InsightTable, row: TableRow) -> Iterator[tuple[str, str, int | None]]:
     for column in table.columns:
         yield column.name_in_csv, column.unit, column.value(row.values)
     if table.statuses is not None:

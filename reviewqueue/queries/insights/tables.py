@@ -18,7 +18,7 @@ NUMBER, SECONDS = "number", "seconds"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class TableColumn:
     """One figure of a row: a count, or a length of time (``None`` if nothing was measured)."""
 
     name: str
@@ -55,7 +55,7 @@ class StatusCounts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class RowKey:
     """What tells the rows of a table apart, such as the queue: its member in JSON, and its heading on the page."""
 
     name: str
@@ -65,7 +65,7 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class TableRow:
     """One row. ``parts``: the values of the table's parts."""
 
     parts: tuple[Any, ...] = ()
@@ -73,37 +73,37 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class InsightTable:
     """The rows of one measure. ``name`` is the measure in CSV; in CSV, ``part`` names a row that has no parts."""
 
     name: str
     meaning: str
-    columns: tuple[Column, ...]
-    rows: Callable[[Insights], Iterable[Row]]
-    parts: tuple[Part, ...] = ()
+    columns: tuple[TableColumn, ...]
+    rows: Callable[[Insights], Iterable[TableRow]]
+    parts: tuple[RowKey, ...] = ()
     part: str = ""
     statuses: StatusCounts | None = None
 
     @property
     def headings(self) -> list[str]:
         """Return the headings of the table on the page."""
-        shown: tuple[Part | Column, ...] = (*self.parts, *self.columns)
+        shown: tuple[RowKey | TableColumn, ...] = (*self.parts, *self.columns)
         return [column.heading for column in shown if column.heading]
 
 
-def _single(read: Callable[[Insights], Any]) -> Callable[[Insights], list[Row]]:
-    return lambda found: [Row(values=read(found))]
+def _single(read: Callable[[Insights], Any]) -> Callable[[Insights], list[TableRow]]:
+    return lambda found: [TableRow(values=read(found))]
 
 
-def _by_name(read: Callable[[Insights], Mapping[Any, Any]]) -> Callable[[Insights], list[Row]]:
-    return lambda found: [Row(parts=(name,), values=values) for name, values in read(found).items()]
+def _by_name(read: Callable[[Insights], Mapping[Any, Any]]) -> Callable[[Insights], list[TableRow]]:
+    return lambda found: [TableRow(parts=(name,), values=values) for name, values in read(found).items()]
 
 
-def _lengths(*, number: str = "", longest: str = "Longest") -> tuple[Column, ...]:
+def _lengths(*, number: str = "", longest: str = "Longest") -> tuple[TableColumn, ...]:
     """Return the columns of ``Quantiles``; a quantile is a length that occurred, never one in between."""
 
-    def column(name: str, meaning: str, heading: str) -> Column:
-        return Column(
+    def column(name: str, meaning: str, heading: str) -> TableColumn:
+        return TableColumn(
             name=f"{name}_seconds",
             meaning=f"{meaning}, in seconds; null if nothing was measured.",
             read=attrgetter(name),
@@ -112,7 +112,7 @@ def _lengths(*, number: str = "", longest: str = "Longest") -> tuple[Column, ...
         )
 
     return (
-        Column(name="number", meaning="Number of measured times.", read=attrgetter("number"), heading=number),
+        TableColumn(name="number", meaning="Number of measured times.", read=attrgetter("number"), heading=number),
         column("p10", "10th percentile", "10 %"),
         column("p50", "Median", "Median"),
         column("p90", "90th percentile", "90 %"),
@@ -122,19 +122,19 @@ def _lengths(*, number: str = "", longest: str = "Longest") -> tuple[Column, ...
 
 # --- interrupts -----------------------------------------------------------------------------------------------------------
 
-WAITING = Table(
+WAITING = InsightTable(
     name="waiting",
     meaning="Age of the open interrupts.",
     columns=_lengths(),
     rows=_single(lambda found: found.waiting.ages),
 )
-WAITING_BY_AGE = Table(
+WAITING_BY_AGE = InsightTable(
     name="waiting_by_age",
     meaning="Open interrupts by age.",
-    parts=(Part(name="age", meaning="Range of ages.", heading="Age"),),
+    parts=(RowKey(name="age", meaning="Range of ages.", heading="Age"),),
     columns=(
-        Column(name="waits", meaning="Number of interrupts.", read=itemgetter(0), heading="Requests"),
-        Column(
+        TableColumn(name="waits", meaning="Number of interrupts.", read=itemgetter(0), heading="Requests"),
+        TableColumn(
             name="ending_soon",
             meaning="Number of these whose deadline is within two hours.",
             read=itemgetter(1),
@@ -143,32 +143,32 @@ WAITING_BY_AGE = Table(
     ),
     rows=_by_name(lambda found: found.waiting.bands),
 )
-WAITING_BY_QUEUE = Table(
+WAITING_BY_QUEUE = InsightTable(
     name="waiting_by_queue",
     meaning="Age of the open interrupts by queue.",
-    parts=(Part(name="queue", meaning="Slug of the queue.", heading="Queue"),),
+    parts=(RowKey(name="queue", meaning="Slug of the queue.", heading="Queue"),),
     columns=_lengths(number="Open", longest="Oldest"),
     rows=_by_name(lambda found: found.waiting.queues),
 )
-ENDED = Table(
+ENDED = InsightTable(
     name="ended",
     meaning="Interrupts that were closed.",
-    columns=(Column(name="closed", meaning="Number of closed interrupts.", read=attrgetter("total")),),
+    columns=(TableColumn(name="closed", meaning="Number of closed interrupts.", read=attrgetter("total")),),
     statuses=StatusCounts(meaning="Number by status.", read=attrgetter("statuses")),
     rows=_single(lambda found: found.ended),
 )
-EXPIRED = Table(
+EXPIRED = InsightTable(
     name="ended",
     meaning="Interrupts that expired.",
     part="expired",
     columns=(
-        Column(
+        TableColumn(
             name="expired_by_default",
             meaning="Expired interrupts that were answered by default.",
             read=attrgetter("by_default"),
             csv="by_default",
         ),
-        Column(
+        TableColumn(
             name="expired_after_escalation",
             meaning="Expired interrupts that had been escalated.",
             read=attrgetter("escalated"),
@@ -180,57 +180,59 @@ EXPIRED = Table(
 
 # --- decisions ------------------------------------------------------------------------------------------------------------
 
-DECIDING = Table(
+DECIDING = InsightTable(
     name="deciding",
     meaning="Time from the request to a person's decision.",
     columns=_lengths(),
     rows=_single(lambda found: found.deciding.lengths),
 )
-DECIDING_BEFORE = Table(
+DECIDING_BEFORE = InsightTable(
     name="deciding",
     meaning="The same in the period before.",
     part="before",
     columns=_lengths(),
     rows=_single(lambda found: found.deciding.before),
 )
-DECIDING_BY_RISK = Table(
+DECIDING_BY_RISK = InsightTable(
     name="deciding_by_risk",
     meaning="The same by risk.",
-    parts=(Part(name="risk", meaning="Risk: high, medium or low.", heading="Risk"),),
+    parts=(RowKey(name="risk", meaning="Risk: high, medium or low.", heading="Risk"),),
     columns=_lengths(number="Decided"),
     rows=_by_name(lambda found: found.deciding.risks),
 )
-REFUSED = Table(
+REFUSED = InsightTable(
     name="refused",
     meaning="Decisions that were refused.",
     columns=(
-        Column(name="submitted", meaning="Number of submitted decisions.", read=attrgetter("submitted")),
-        Column(name="refused", meaning="Number of refused decisions.", read=attrgetter("total")),
+        TableColumn(name="submitted", meaning="Number of submitted decisions.", read=attrgetter("submitted")),
+        TableColumn(name="refused", meaning="Number of refused decisions.", read=attrgetter("total")),
     ),
     rows=_single(lambda found: found.refused),
 )
-REFUSED_BY_CODE = Table(
+REFUSED_BY_CODE = InsightTable(
     name="refused_by_code",
     meaning="Refused decisions by code.",
     parts=(
-        Part(name="code", meaning="Refusal code.", heading="Code"),
-        Part(name="status", meaning="Status that the decision was recorded with.", heading="Recorded as"),
+        RowKey(name="code", meaning="Refusal code.", heading="Code"),
+        RowKey(name="status", meaning="Status that the decision was recorded with.", heading="Recorded as"),
     ),
-    columns=(Column(name="refused", meaning="Number of refused decisions.", read=lambda it: it, heading="Refused"),),
+    columns=(
+        TableColumn(name="refused", meaning="Number of refused decisions.", read=lambda it: it, heading="Refused"),
+    ),
     rows=lambda found: [
-        Row(parts=(code, status), values=number) for (status, code), number in found.refused.codes.items()
+        TableRow(parts=(code, status), values=number) for (status, code), number in found.refused.codes.items()
     ],
 )
-LOAD = Table(
+LOAD = InsightTable(
     name="load",
     meaning="Work of each reviewer; null for an agent's key.",
-    parts=(Part(name="person", meaning="Reviewer, by e-mail address."),),
+    parts=(RowKey(name="person", meaning="Reviewer, by e-mail address."),),
     columns=(
-        Column(name="decided", meaning="Number of decisions.", read=attrgetter("decided")),
-        Column(name="high_risk", meaning="Number of these with high risk.", read=attrgetter("high_risk")),
-        Column(name="revoked", meaning="Number of these that were revoked later.", read=attrgetter("revoked")),
-        Column(name="claimed_now", meaning="Number of interrupts claimed now.", read=attrgetter("claimed_now")),
-        Column(
+        TableColumn(name="decided", meaning="Number of decisions.", read=attrgetter("decided")),
+        TableColumn(name="high_risk", meaning="Number of these with high risk.", read=attrgetter("high_risk")),
+        TableColumn(name="revoked", meaning="Number of these that were revoked later.", read=attrgetter("revoked")),
+        TableColumn(name="claimed_now", meaning="Number of interrupts claimed now.", read=attrgetter("claimed_now")),
+        TableColumn(
             name="median_seconds",
             meaning="Median time to a decision, in seconds.",
             read=attrgetter("median"),
@@ -238,26 +240,26 @@ LOAD = Table(
             csv="p50",
         ),
     ),
-    rows=lambda found: [Row(parts=(share.address,), values=share) for share in found.load or []],
+    rows=lambda found: [TableRow(parts=(share.address,), values=share) for share in found.load or []],
 )
 
 # --- runs -----------------------------------------------------------------------------------------------------------------
 
-_BEGINS = (Part(name="begins", meaning="First day of the day or week, in UTC.", is_date=True),)
-_RESUMED_RUNS = (Column(name="runs", meaning="Number of runs.", read=lambda part: sum(part.values())),)
+_BEGINS = (RowKey(name="begins", meaning="First day of the day or week, in UTC.", is_date=True),)
+_RESUMED_RUNS = (TableColumn(name="runs", meaning="Number of runs.", read=lambda part: sum(part.values())),)
 _RESUMED_STATUSES = StatusCounts(
     meaning="Number by status.",
     read=lambda part: {status: part.get(status, 0) for status in RunStatus.values},
     omits_zeros=True,
 )
-RESUMED = Table(
+RESUMED = InsightTable(
     name="resumed",
     meaning="Runs whose answer a worker claimed, and their status now.",
     columns=_RESUMED_RUNS,
     statuses=_RESUMED_STATUSES,
     rows=_single(lambda found: {status: found.resumed.number(status) for status in RunStatus.values}),
 )
-RESUMED_BY_PERIOD = Table(
+RESUMED_BY_PERIOD = InsightTable(
     name="resumed",
     meaning="The same by day or week.",
     parts=_BEGINS,
@@ -266,44 +268,46 @@ RESUMED_BY_PERIOD = Table(
     rows=_by_name(lambda found: found.resumed.parts),
 )
 _SPARED_STEPS = (
-    Column(
+    TableColumn(
         name="steps_kept",
         meaning="Steps before the checkpoint from which a run continued.",
         read=itemgetter(0),
         heading="Steps kept",
     ),
-    Column(name="steps_redone", meaning="Steps that were done again.", read=itemgetter(1), heading="Steps done again"),
-    Column(
+    TableColumn(
+        name="steps_redone", meaning="Steps that were done again.", read=itemgetter(1), heading="Steps done again"
+    ),
+    TableColumn(
         name="effects_skipped",
         meaning="Effects whose recorded outcome was used instead of performing them again.",
         read=itemgetter(2),
         heading="Effects not done again",
     ),
 )
-SPARED = Table(
+SPARED = InsightTable(
     name="spared",
     meaning="Work that was not done twice, and work that was.",
     columns=_SPARED_STEPS,
     rows=_single(lambda found: found.spared.totals()),
 )
-SPARED_BY_PERIOD = Table(
+SPARED_BY_PERIOD = InsightTable(
     name="spared",
     meaning="The same by day or week.",
     parts=_BEGINS,
     columns=_SPARED_STEPS,
     rows=_by_name(lambda found: found.spared.parts),
 )
-EFFECTS = Table(
+EFFECTS = InsightTable(
     name="effects",
     meaning="Effects with an unknown outcome, and effects that happened twice.",
     columns=(
-        Column(
+        TableColumn(
             name="effects_unknown",
             meaning="Effects whose outcome is unknown now.",
             read=attrgetter("unknown_now"),
             csv="unknown_now",
         ),
-        Column(
+        TableColumn(
             name="effects_repeated",
             meaning="Effects that happened twice; must be 0.",
             read=attrgetter("repeated"),
