@@ -20,7 +20,7 @@ from django.db.backends.base.operations import BaseDatabaseOperations
 from hypothesis import HealthCheck, settings
 
 from ledger.transactions import assert_none_open
-from tests import figures
+from tests import figures, sampling
 from tests.unguarded import without_guards
 
 _numbers = itertools.count(1)
@@ -50,12 +50,21 @@ def chance(request: pytest.FixtureRequest) -> None:
     random.seed(f"{figures.SEED} {request.node.nodeid}")
 
 
+@pytest.hookimpl(trylast=True)  # after ``-m`` and ``-k``
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--only-with-database"):
-        return
-    left_out = [item for item in items if not touches_database(item)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in set(left_out)]
+    if config.getoption("--only-with-database"):
+        leave_out(config, items, [item for item in items if touches_database(item)])
+    if sampling.SHARE:
+        before = len(items)
+        leave_out(config, items, sampling.kept_tests(items))
+        if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":  # every worker leaves out the same
+            sampling.report_left_out(before - len(items))
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item], kept: list[pytest.Item]) -> None:
+    wanted = set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item not in wanted])
+    items[:] = kept
 
 
 @pytest.fixture(autouse=True, scope="session")
