@@ -177,7 +177,7 @@ RIGHT_NAMES = re.compile(
 
 #: The list itself, data that is not ours, generated pages whose source is checked, and recorded old versions.
 IGNORED = re.compile(
-    r"(^|/)(\.venv|\.git|node_modules|upgrades|__pycache__)(/|$)|tests/language\.py$|\.lock$|confusables\.txt$|LICENSE$"
+    r"(^|/)(\.venv|\.git|node_modules|upgrades|__pycache__)(/|$)|tests/(?:test_)?language\.py$|\.lock$|confusables\.txt$|LICENSE$"
 )
 TEXT_SUFFIXES = {".py", ".html", ".txt", ".md", ".js", ".css"}
 VISIBLE_ATTRIBUTES = re.compile(r'\b(?:title|aria-label|placeholder|alt|content|data-confirm|label)="([^"]*)"')

@@ -193,17 +193,29 @@ def test(run: Run, *, on: str | None, pytest_arguments: list[str]) -> None:
     browser = find_browser(run)
     parts = own_choice if pytest_arguments else whole_suite
     if on != "postgresql":
-        parts(run, "SQLite", {}, browser=browser and on == "sqlite", pytest_arguments=pytest_arguments)
+        with tempfile.TemporaryDirectory(prefix="reviewqueue-template-") as folder:
+            addressed = {} if pytest_arguments else migrated_template(run, f"sqlite:///{folder}/template.sqlite3")
+            parts(run, "SQLite", addressed, browser=browser and on == "sqlite", pytest_arguments=pytest_arguments)
     if on == "sqlite":
         return
     began = time.monotonic()
     try:
         with postgresql.started() as server:
             addressed = {"DATABASE_URL": server.address("reviewqueue")}
+            if not pytest_arguments:
+                addressed |= migrated_template(run, server.make_database("template_reviewqueue"))
             parts(run, "PostgreSQL", addressed, browser=browser, pytest_arguments=pytest_arguments)
     except postgresql.NoPostgreSQL as problem:
         print(problem, flush=True)
         run.note("suite on PostgreSQL", False, "no PostgreSQL, see above", began)
+
+
+def migrated_template(run: Run, address: str) -> dict[str, str]:
+    """Migrate a database once, for all test processes to copy. Without one, each process migrates its own."""
+    command = [sys.executable, "-m", "django", "migrate", "--verbosity", "0"]
+    environment = run.environment | {"DATABASE_URL": address, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
+    return {"REVIEWQUEUE_TEMPLATE": address} if done.returncode == 0 else {}
 
 
 def whole_suite(

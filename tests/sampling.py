@@ -25,7 +25,7 @@ LEFT_OUT = os.environ.get("REVIEWQUEUE_LEFT_OUT", "")
 MIN_CASES, ONE_CASE_IN = 3, 6
 
 
-def kept_tests(items: list[pytest.Item]) -> list[pytest.Item]:
+def selected_tests(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the tests that the short run keeps, in their order."""
     files: dict[Path, dict[str, list[pytest.Item]]] = {}
     for item in items:
@@ -34,9 +34,9 @@ def kept_tests(items: list[pytest.Item]) -> list[pytest.Item]:
             tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     kept: set[pytest.Item] = set()
     for tests in files.values():
-        for name in drawn(tests, of_all(len(tests))):
+        for name in choose(tests, of_all(len(tests))):
             cases = {item.nodeid: item for item in tests[name]}
-            kept |= {cases[case] for case in drawn(cases, max(MIN_CASES, math.ceil(len(cases) / ONE_CASE_IN)))}
+            kept |= {cases[case] for case in choose(cases, max(MIN_CASES, math.ceil(len(cases) / ONE_CASE_IN)))}
     return [item for item in items if item in kept]
 
 
@@ -46,7 +46,7 @@ def of_all(count: int) -> int:
     return math.ceil(count * int(some) / int(of))
 
 
-def drawn(names: Iterable[str], count: int) -> list[str]:
+def choose(names: Iterable[str], count: int) -> list[str]:
     """Return ``count`` of the names, chosen by the seed: each by itself, so that a new name changes few choices."""
     return sorted(names, key=lambda name: hashlib.sha256(f"{figures.SEED} {name}".encode()).digest())[:count]
 

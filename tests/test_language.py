@@ -60,7 +60,7 @@ def test_what_is_not_rewritten_yet_exists() -> None:
         ("webhooks.md", "a letter, a dead letter\n", ["1 letter"]),
     ],
 )  # fmt: skip
-def test_it_finds_words_where_a_reader_meets_them(tmp_path: Path, name: str, text: str, found: list[str]) -> None:
+def test_it_finds_replaced_words_in_texts_and_names(tmp_path: Path, name: str, text: str, found: list[str]) -> None:
     path = tmp_path / name
     path.write_text(text)
     assert [f"{hit.line} {hit.word}" for hit in language.hits_in(path, name)] == found

@@ -130,7 +130,7 @@ ITEMS += [Item("test_slow", slow=True), Item("test_1"), Item("test_2")]
 def sampled(monkeypatch: pytest.MonkeyPatch, *, share: str, seed: int = 1) -> list[str]:
     monkeypatch.setattr(sampling, "SHARE", share)
     monkeypatch.setattr(figures, "SEED", seed)
-    return [item.nodeid for item in sampling.kept_tests(ITEMS)]
+    return [item.nodeid for item in sampling.selected_tests(ITEMS)]
 
 
 def functions(names: list[str]) -> dict[str, int]:

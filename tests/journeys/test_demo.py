@@ -79,6 +79,7 @@ def sign_in(demo: Demo, address: str, password: str, *, then: str) -> httpx.Resp
         return client.post("/account/login/", data=form, headers={"Origin": demo.url})
 
 
+@pytest.mark.slow
 def test_the_demo_shows_its_world_and_stops_without_a_trace(demo):
     with demo.running() as process:
         eventually(demo.is_told, within=90, log=demo.log)
@@ -163,6 +164,7 @@ def test_the_demo_says_when_its_port_is_taken(demo):
         assert f"The port {demo.port} is taken" in refused(demo)
 
 
+@pytest.mark.slow
 def test_the_demo_leaves_a_database_alone_that_somebody_works_with(tmp_path):
     demo = Demo(tmp_path, make_migrated_database(tmp_path))
     run_command("add_agent", "buyer", "--owner", "platform", environment=demo.environment)
