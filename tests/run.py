@@ -171,7 +171,9 @@ def commands_of_checks() -> list[tuple[str, list[str]]]:
     ]
     templates = [str(path) for path in sorted((ROOT / "templates").rglob("*.html"))]
     if templates:
-        checks.append(("templates", [program("djade"), "--target-version", "5.2", "--check", *templates]))
+        checks.append(("template tags", [program("djade"), "--target-version", "5.2", "--check", *templates]))
+        layout = ["--indent-width", "2", "--line-length", "120", "--check"]
+        checks.append(("template format", [program("djangofmt"), *layout, *templates]))
     return checks
 
 
