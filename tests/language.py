@@ -102,7 +102,11 @@ TEXTS = (
     Replaced(
         rf"{_NOUN} questions?(?:'s)?|questions'|question's",
         "interrupt (code, API), request (pages)",
-        (r"(?:review|follow-up|frequently asked|in|without|out of|beyond) questions?", r"in question"),
+        (
+            r"(?:review|follow-up|frequently asked|in|without|out of|beyond) questions?",
+            r"in question",
+            r"ask\w* (?:\w+ )?\w+ questions?",
+        ),
     ),
     Replaced(r"(?:runs?|it|they) (?:is|are|was|were) held|held back", "is on hold; can be undone for"),
     Replaced(r"looks? again|looked again|looking again", "revalidate, check again"),
