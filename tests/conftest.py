@@ -1,5 +1,5 @@
-"""What every test gets: no network beyond this machine, no outbound call while a transaction is open, and a place to
-count what it saw of the promises that it proves."""
+"""Fixtures of every test: no network beyond this machine, no outbound call while a transaction is open, its own files,
+a seed, and the report of its counts for the promises of reliability."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 from django.db.backends.base.operations import BaseDatabaseOperations
+from django.db.backends.sqlite3.creation import DatabaseCreation
 from hypothesis import HealthCheck, settings
 
 from ledger.transactions import assert_none_open
-from tests import figures
-from tests.unguarded import without_guards
+from tests import figures, sampling
+from tests.unguarded import statements_that_empty, without_guards
 
 _numbers = itertools.count(1)
 
@@ -36,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Let one seed decide what is drawn (``figures.SEED``), and no test fail for the speed of its machine."""
+    """Use one seed (``figures.SEED``) for everything random; no test fails because its machine is slow."""
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(figures.SEED)
     health = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -46,26 +47,54 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def chance(request: pytest.FixtureRequest) -> None:
-    """What a test draws by ``random`` itself is its own, whichever tests ran before it in this process."""
+    """Seed ``random`` for each test, so that the tests before it in this process change nothing."""
     random.seed(f"{figures.SEED} {request.node.nodeid}")
 
 
+@pytest.hookimpl(trylast=True)  # after ``-m`` and ``-k``
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--only-with-database"):
+    if config.getoption("--only-with-database"):
+        leave_out(config, items, [item for item in items if touches_database(item)])
+    if sampling.SHARE:
+        before = len(items)
+        leave_out(config, items, sampling.selected_tests(items))
+        if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":  # every worker leaves out the same
+            sampling.report_left_out(before - len(items))
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item], kept: list[pytest.Item]) -> None:
+    wanted = set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item not in wanted])
+    items[:] = kept
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
+    """Let a test database on SQLite begin as a copy of the one that ``tests/run.py`` has migrated.
+
+    On PostgreSQL Django's own setting ``TEMPLATE`` does this (``tests/settings.py``).
+    """
+    template = os.environ.get("REVIEWQUEUE_TEMPLATE", "")
+    if not template.startswith("sqlite"):
         return
-    left_out = [item for item in items if not touches_database(item)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in set(left_out)]
+    create = DatabaseCreation._create_test_db
+
+    def create_and_copy(self: DatabaseCreation, *arguments: Any, **named: Any) -> str:
+        name = create(self, *arguments, **named)
+        shutil.copyfile(template.removeprefix("sqlite:///"), name)
+        return name
+
+    DatabaseCreation._create_test_db = create_and_copy
 
 
 @pytest.fixture(autouse=True, scope="session")
 def flush_without_guards() -> Iterator[None]:
-    """The flush after a transactional test empties append-only tables too, with their triggers out of the way."""
+    """Let the flush after a transactional test empty append-only tables too, and on PostgreSQL only tables with rows."""
     flush = BaseDatabaseOperations.execute_sql_flush
 
     def unguarded(self: BaseDatabaseOperations, sql_list: Any) -> None:
         with without_guards():
-            flush(self, sql_list)
+            flush(self, statements_that_empty() if self.connection.vendor == "postgresql" else sql_list)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BaseDatabaseOperations, "execute_sql_flush", unguarded)
@@ -79,8 +108,7 @@ def touches_database(item: pytest.Item) -> bool:
 
 @pytest.fixture(autouse=True)
 def known_reasons(request: pytest.FixtureRequest, _django_db_marker: None) -> None:
-    """The policies that a migration brings: the flush after a transactional test takes them away, from whichever test
-    the worker runs next."""
+    """Restore the policies that migrations create: the flush after a transactional test has deleted them."""
     if not touches_database(request.node):
         return
     request.getfixturevalue("_django_db_helper")
@@ -98,7 +126,7 @@ def known_reasons(request: pytest.FixtureRequest, _django_db_marker: None) -> No
 
 @pytest.fixture(autouse=True)
 def own_files(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A storage of its own for each test with a database, made by whoever writes into it, and gone afterwards."""
+    """Give each test with a database its own file storage, and delete it afterwards."""
     if not touches_database(request.node):
         yield
         return
@@ -113,7 +141,7 @@ def own_files(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_outside_network_and_no_call_in_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stands at the socket, below every client library; the database drivers don't pass here."""
+    """Guard the socket, below every client library. The database drivers do not use it."""
     connect, connect_ex, getaddrinfo = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
 
     def guarded_connect(self: socket.socket, address: Any) -> None:
@@ -152,15 +180,15 @@ def refuse_outside(host: Any) -> None:
         raise OutsideNetwork(f"A test wanted to reach {name}.")
 
 
-# --- what was seen of the promises ------------------------------------------------------------------------------------
+# --- counts for the promises ------------------------------------------------------------------------------------
 
-#: Of this run; where several processes share the tests, the one that tells how they ended has them all.
+#: Of this run; with several processes, the one that reports the results has all of them.
 PROOFS: list[figures.Proof] = []
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Send what a test proves and has counted along with its report."""
+    """Add the promises and counts of a test to its report."""
     promises = sorted({promise for mark in item.iter_markers("proves") for promise in mark.args})
     if call.when == "call":
         counted = figures.take()
@@ -171,10 +199,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    told = dict(report.user_properties)
-    if "promises" in told and report.when == "call" and "PYTEST_XDIST_WORKER" not in os.environ:
-        counted = [(what, came, n, of) for what, came, n, of in told["counted"]]
-        outcome, promises = report.outcome, told["promises"]
+    sent = dict(report.user_properties)
+    if "promises" in sent and report.when == "call" and "PYTEST_XDIST_WORKER" not in os.environ:
+        counted = [(what, result, n, of) for what, result, n, of in sent["counted"]]
+        outcome, promises = report.outcome, sent["promises"]
         PROOFS.append(
             figures.Proof(database=_database(), test=report.nodeid, outcome=outcome, promises=promises, counted=counted)
         )

@@ -102,7 +102,11 @@ TEXTS = (
     Replaced(
         rf"{_NOUN} questions?(?:'s)?|questions'|question's",
         "interrupt (code, API), request (pages)",
-        (r"(?:review|follow-up|frequently asked|in|without|out of|beyond) questions?", r"in question"),
+        (
+            r"(?:review|follow-up|frequently asked|in|without|out of|beyond) questions?",
+            r"in question",
+            r"ask\w* (?:\w+ )?\w+ questions?",
+        ),
     ),
     Replaced(r"(?:runs?|it|they) (?:is|are|was|were) held|held back", "is on hold; can be undone for"),
     Replaced(r"looks? again|looked again|looking again", "revalidate, check again"),
@@ -177,7 +181,7 @@ RIGHT_NAMES = re.compile(
 
 #: The list itself, data that is not ours, generated pages whose source is checked, and recorded old versions.
 IGNORED = re.compile(
-    r"(^|/)(\.venv|\.git|node_modules|upgrades|__pycache__)(/|$)|tests/language\.py$|\.lock$|confusables\.txt$|LICENSE$"
+    r"(^|/)(\.venv|\.git|node_modules|upgrades|__pycache__)(/|$)|tests/(?:test_)?language\.py$|\.lock$|confusables\.txt$|LICENSE$"
 )
 TEXT_SUFFIXES = {".py", ".html", ".txt", ".md", ".js", ".css"}
 VISIBLE_ATTRIBUTES = re.compile(r'\b(?:title|aria-label|placeholder|alt|content|data-confirm|label)="([^"]*)"')

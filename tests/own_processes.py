@@ -46,6 +46,8 @@ def make_migrated_database(folder: Path) -> str:
 
 @functools.cache
 def _migrated_template() -> str:
+    if template := os.environ.get("REVIEWQUEUE_TEMPLATE"):  # `tests/run.py` has migrated one for all test processes
+        return template
     folder = Path(tempfile.mkdtemp(prefix="reviewqueue-template-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     address = make_own_database(folder)
@@ -90,6 +92,21 @@ def run_command(*command: str, environment: dict[str, str]) -> str:
     done = subprocess.run(
         [sys.executable, str(settings.ROOT / "manage.py"), *command],
         env=environment,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def run_commands(commands: list[str], *, environment: dict[str, str]) -> str:
+    """Run several commands of `manage.py` in one process, which starts only once; returns what they printed."""
+    script = "import shlex, sys, manage\nfor line in sys.argv[1:]:\n    manage.hand_over_to_django(shlex.split(line))"
+    done = subprocess.run(
+        [sys.executable, "-c", script, *commands],
+        env=environment | {"PYTHONPATH": str(settings.ROOT)},
         capture_output=True,
         text=True,
         timeout=180,

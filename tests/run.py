@@ -1,13 +1,19 @@
-"""`python3 manage.py test [--on sqlite|postgresql] [--all] [--long] [pytest arguments]`: one command checks everything.
+"""`python3 manage.py test [--on sqlite|postgresql] [--all] [--long] [pytest arguments]`: all checks by one command.
 
-Cheapest first: format, lint, layers, Django's checks, migrations, types, templates; then the suite on SQLite, then on
-a PostgreSQL started for the run, then what only PostgreSQL can show (races, kills), then the browser. Every part runs
-even if one before it failed, and the last lines say how each ended. With pytest arguments (a path, `-k`, `-x` ...) only
-those tests run, without the checks. `--long` adds the long tests and raises the counts of races and kills.
-What tests draw by chance comes from one seed. It is fixed, so that the run is the same each time; `--all` draws a new one,
-and a run that fails prints how to repeat it. `--seed N` always wins.
-`--promises` runs only what proves a promise of reliability, and writes `docs/reliability.md`; `--record` writes it after
-everything.
+In this order: format, lint, layers, Django's checks, migrations, types, templates; then the suite on SQLite; then on a
+PostgreSQL started for the run: the suite, races and kills, the browser. Every part runs even if an earlier one failed,
+and the last lines show how each ended.
+
+Without options the run is short: under ten minutes on two cores. It covers every part on both databases, and leaves out
+slow tests, most cases of tests with many cases, and a share of the tests on PostgreSQL and in the browser. The last
+line says how many tests it left out. `--all` runs everything, within 30 minutes.
+
+With pytest arguments (a path, `-k`, `-x` ...) only those tests run, all of them, without the checks. `--long` runs
+everything, the long tests too, and raises the numbers of races and kills.
+One seed decides everything that tests draw at random. It is fixed in the short run; `--all` draws a new one, and a run
+that fails prints how to repeat it. `--seed N` sets it.
+`--promises` runs only the tests of the promises of reliability and writes `docs/reliability.md`; `--record` runs
+everything and writes it.
 """
 
 from __future__ import annotations
@@ -27,12 +33,15 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests import figures, postgresql, promises
+from tests import figures, postgresql, promises, sampling
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
+TESTS = ROOT / "tests"
 PROCESSES = "2"
 USAGE_ERROR, NOTHING_COLLECTED = 4, 5  # pytest's exit statuses
+#: The share of each file's tests that the short run keeps, by part.
+SHARES = {"suite on SQLite": "1/1", "suite on PostgreSQL": "1/2", "races and kills": "1/3", "browser": "1/3"}
 
 
 class UnknownArguments(Exception):
@@ -45,7 +54,7 @@ class Ending:
 
     part: str
     good: bool
-    words: str
+    result: str
     seconds: float
 
 
@@ -53,12 +62,14 @@ class Ending:
 class Run:
     long: bool
     environment: dict[str, str]
+    short: bool = False
+    left_out: Path = Path("/nonexistent")
     only: str = ""
     repeated_by: str = ""
     endings: list[Ending] = field(default_factory=list)
 
-    def note(self, part: str, good: bool, words: str, began: float) -> None:
-        self.endings.append(Ending(part=part, good=good, words=words, seconds=time.monotonic() - began))
+    def note(self, part: str, good: bool, result: str, began: float) -> None:
+        self.endings.append(Ending(part=part, good=good, result=result, seconds=time.monotonic() - began))
 
 
 def main(arguments: list[str]) -> int:
@@ -69,25 +80,26 @@ def main(arguments: list[str]) -> int:
         allow_abbrev=False,  # "--rec" must not write a page
     )
     parser.add_argument("--on", choices=("sqlite", "postgresql"), help="one database only (default: both)")
-    parser.add_argument("--long", action="store_true", help="the long tests too, and races and kills by the thousand")
-    parser.add_argument("--checks", action="store_true", help="only the cheap checks, no test")
-    parser.add_argument(
-        "--promises", action="store_true", help="only what proves a promise; writes docs/reliability.md"
-    )
-    parser.add_argument("--record", action="store_true", help="everything, and writes docs/reliability.md")
-    parser.add_argument("--all", action="store_true", help="everything, with a new random seed (CI)")
-    parser.add_argument("--seed", type=int, help="of all that tests draw by chance (default: a fixed one)")
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="the random histories by N seeds in a row")
+    parser.add_argument("--all", action="store_true", help="every test, with a new random seed (CI)")
+    parser.add_argument("--long", action="store_true", help="also the long tests, and thousands of races and kills")
+    parser.add_argument("--checks", action="store_true", help="only the checks before the tests")
+    parser.add_argument("--promises", action="store_true", help="only tests of promises; writes docs/reliability.md")
+    parser.add_argument("--record", action="store_true", help="every test, and writes docs/reliability.md")
+    parser.add_argument("--seed", type=int, help="of everything drawn at random (default: a fixed one)")
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="run the random histories with N seeds")
     chosen, pytest_arguments = parser.parse_known_args(arguments)
     chosen.seed = choose_seed(chosen)
     environment = os.environ | {"DJANGO_SETTINGS_MODULE": "tests.settings", "REVIEWQUEUE_MODE": "test"}
     environment |= {"REVIEWQUEUE_LONG": "1"} if chosen.long else {}
-    environment.pop("DATABASE_URL", None)  # a suite never runs in a database that somebody uses
+    environment.pop("DATABASE_URL", None)  # tests never run in a database that is in use
+    keep_bytecode(environment)
     with tempfile.TemporaryDirectory(prefix="reviewqueue-figures-") as folder:
         seen = Path(folder) / "figures"
         environment |= {"REVIEWQUEUE_SEED": str(chosen.seed), "REVIEWQUEUE_FIGURES": str(seen)}
         environment |= {"REVIEWQUEUE_SEEDS": str(chosen.seeds), "PYTHONHASHSEED": str(chosen.seed % 2**32)}
         run = Run(long=chosen.long, environment=environment, only="proves" if chosen.promises else "")
+        run.short = not pytest_arguments and not (chosen.all or chosen.long or chosen.promises or chosen.record)
+        run.left_out = Path(folder) / "left-out"
         run.repeated_by = command_that_repeats(chosen, pytest_arguments)
         try:
             if not pytest_arguments and not chosen.promises:
@@ -98,12 +110,21 @@ def main(arguments: list[str]) -> int:
         except UnknownArguments:
             return 2
         except KeyboardInterrupt:
-            run.endings.append(Ending(part="everything after", good=False, words="interrupted", seconds=0))
-    return close(run)
+            run.endings.append(Ending(part="everything after", good=False, result="interrupted", seconds=0))
+        return close(run)
+
+
+def keep_bytecode(environment: dict[str, str]) -> None:
+    """Compile each module once, also where PYTHONDONTWRITEBYTECODE is set: these tests start hundreds of processes.
+
+    What that variable protects, the folders of the sources, stays clean: the bytecode is kept in the environment.
+    """
+    if environment.pop("PYTHONDONTWRITEBYTECODE", ""):
+        environment.setdefault("PYTHONPYCACHEPREFIX", str(Path(sys.prefix) / ".bytecode"))
 
 
 def choose_seed(chosen: argparse.Namespace) -> int:
-    """Return the seed that was named, a random one for `--all`, `--promises` and `--record`, or else the fixed one."""
+    """Return the seed of `--seed`, else a random one for `--all`, `--promises` and `--record`, else the fixed one."""
     if chosen.seed is not None:
         return int(chosen.seed)
     if chosen.all or chosen.promises or chosen.record:
@@ -134,7 +155,7 @@ def check(run: Run) -> None:
         good = done.returncode == 0
         print(f"{'ok  ' if good else 'FAIL'} {name}", flush=True)
         if not good:
-            print(f"{done.stdout}{done.stderr}\n     by hand: {shown(command)}\n", flush=True)
+            print(f"{done.stdout}{done.stderr}\n     command: {shown(command)}\n", flush=True)
         run.note(name, good, "ok" if good else "failed, see above", began)
 
 
@@ -157,14 +178,14 @@ def commands_of_checks() -> list[tuple[str, list[str]]]:
 
 
 def program(name: str) -> str:
-    """From the environment this runs in; a container that made its own may have it elsewhere on PATH."""
+    """Return its path in this environment, else on PATH."""
     beside = BIN / name
     return str(beside) if beside.exists() else shutil.which(name) or name
 
 
 def shown(command: list[str]) -> str:
-    words = [word.replace(f"{ROOT}/", "") for word in command]
-    return " ".join(words[:8] + (["..."] if len(words) > 8 else []))
+    parts = [part.replace(f"{ROOT}/", "") for part in command]
+    return " ".join(parts[:8] + (["..."] if len(parts) > 8 else []))
 
 
 # --- tests ------------------------------------------------------------------------------------------------------------
@@ -174,31 +195,47 @@ def test(run: Run, *, on: str | None, pytest_arguments: list[str]) -> None:
     browser = find_browser(run)
     parts = own_choice if pytest_arguments else whole_suite
     if on != "postgresql":
-        parts(run, "SQLite", {}, browser=browser and on == "sqlite", pytest_arguments=pytest_arguments)
+        with tempfile.TemporaryDirectory(prefix="reviewqueue-template-") as folder:
+            addressed = {} if pytest_arguments else migrated_template(run, f"sqlite:///{folder}/template.sqlite3")
+            parts(run, "SQLite", addressed, browser=browser and on == "sqlite", pytest_arguments=pytest_arguments)
     if on == "sqlite":
         return
     began = time.monotonic()
     try:
         with postgresql.started() as server:
             addressed = {"DATABASE_URL": server.address("reviewqueue")}
+            if not pytest_arguments:
+                addressed |= migrated_template(run, server.make_database("template_reviewqueue"))
             parts(run, "PostgreSQL", addressed, browser=browser, pytest_arguments=pytest_arguments)
     except postgresql.NoPostgreSQL as problem:
         print(problem, flush=True)
         run.note("suite on PostgreSQL", False, "no PostgreSQL, see above", began)
 
 
+def migrated_template(run: Run, address: str) -> dict[str, str]:
+    """Migrate a database once, for all test processes to copy. Without one, each process migrates its own."""
+    command = [sys.executable, "-m", "django", "migrate", "--verbosity", "0"]
+    environment = run.environment | {"DATABASE_URL": address, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
+    return {"REVIEWQUEUE_TEMPLATE": address} if done.returncode == 0 else {}
+
+
 def whole_suite(
     run: Run, database: str, addressed: dict[str, str], *, browser: bool, pytest_arguments: list[str]
 ) -> None:
-    spread = ["-n", PROCESSES, "--dist", "worksteal", "--durations=15", "--durations-min=2"]
+    two_at_once = ["-n", PROCESSES, "--dist", "worksteal", "--durations=15", "--durations-min=2"]
+    # A test that touches no database ran on SQLite, and its result on PostgreSQL would be the same.
+    suite = [*two_at_once, "--only-with-database"] if database == "PostgreSQL" else two_at_once
+    pytest(run, f"suite on {database}", addressed, suite, marks="not postgresql and not browser")
     if database == "PostgreSQL":
-        spread.append("--only-with-database")  # the others were run on SQLite, and would say the same
-    pytest(run, f"suite on {database}", addressed, spread, marks="not postgresql and not browser")
-    if database == "PostgreSQL":
-        # One after the other: each of these starts processes of its own.
-        pytest(run, "races and kills", addressed, [], marks="postgresql and not browser")
+        files = files_with("mark.postgresql")  # only these are imported
+        pytest(run, "races and kills", addressed, [*two_at_once, *files], marks="postgresql and not browser")
     if browser and not run.only:
-        pytest(run, "browser", addressed, [], marks="browser")
+        pytest(run, "browser", addressed, [*two_at_once, str(TESTS / "browser")], marks="browser")
+
+
+def files_with(text: str) -> list[str]:
+    return [str(path) for path in sorted(TESTS.rglob("test_*.py")) if text in path.read_text()]
 
 
 def own_choice(
@@ -216,7 +253,10 @@ def pytest(run: Run, part: str, addressed: dict[str, str], arguments: list[str],
     if sys.stdout.isatty():
         command.append("--color=yes")
     began = time.monotonic()
-    status, last_line = run_and_show(command, run.environment | addressed)
+    environment = run.environment | addressed
+    if run.short:
+        environment |= {"REVIEWQUEUE_SHARE": SHARES[part], "REVIEWQUEUE_LEFT_OUT": str(run.left_out)}
+    status, last_line = run_and_show(command, environment)
     if status == USAGE_ERROR:
         raise UnknownArguments
     good = status in (0, NOTHING_COLLECTED)
@@ -224,8 +264,8 @@ def pytest(run: Run, part: str, addressed: dict[str, str], arguments: list[str],
 
 
 def run_and_show(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
-    """Show what it says as it says it; returns its status and its last line, which the closing summary repeats."""
-    said = b""
+    """Show the output while the command runs. Returns its status and its last line, for the closing summary."""
+    output = b""
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as child:
@@ -234,16 +274,16 @@ def run_and_show(command: list[str], environment: dict[str, str]) -> tuple[int, 
             while piece := os.read(child.stdout.fileno(), 65536):
                 sys.stdout.buffer.write(piece)
                 sys.stdout.buffer.flush()
-                said = (said + piece)[-4000:]
+                output = (output + piece)[-4000:]
         except KeyboardInterrupt:
             child.wait()  # it got the same Ctrl-C, and cleans up after itself
             raise
-    lines = [line.strip() for line in said.decode(errors="replace").splitlines() if line.strip()]
+    lines = [line.strip() for line in output.decode(errors="replace").splitlines() if line.strip()]
     return child.returncode, lines[-1] if lines else ""
 
 
 def find_browser(run: Run) -> bool:
-    """Whether there is a chromium. Missing it is a loud gap on a desk, and an error where the run is the last word."""
+    """Whether there is a chromium. Without one the browser tests do not run: a warning, in CI an error."""
     found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     if found:
         run.environment["CHROMIUM"] = found
@@ -261,7 +301,7 @@ def find_browser(run: Run) -> bool:
 
 
 def show_promises(proofs: list[figures.Proof], chosen: argparse.Namespace, *, write: bool) -> None:
-    """Show what this run saw of each promise, all its parts together, and write it down if that was asked."""
+    """Print the results of each promise over all parts, and write them to the page if ``write``."""
     if not proofs:
         return
     databases = ["PostgreSQL", "SQLite"] if chosen.on is None else [proofs[0].database]
@@ -294,12 +334,12 @@ def circumstances(chosen: argparse.Namespace) -> promises.Circumstances:
 
 
 def commit() -> str:
-    """The commit this tree was taken from, with a word when it is not that any more."""
+    """Return the commit of this tree, marked where it has changes."""
     git = shutil.which("git")
     if git is None or not (ROOT / ".git").exists():
         return "unknown"
-    words = [git, "describe", "--always", "--abbrev=12", "--dirty= with changes", "--exclude=*"]
-    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
+    command = [git, "describe", "--always", "--abbrev=12", "--dirty= with changes", "--exclude=*"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
 
 
 def postgresql_version() -> str:
@@ -308,23 +348,25 @@ def postgresql_version() -> str:
             postgres = postgresql.binaries(Path(folder)) / "postgres"
         except postgresql.NoPostgreSQL:
             return "no PostgreSQL"
-        told = subprocess.run([str(postgres), "--version"], capture_output=True, text=True, check=False).stdout
-    return " ".join(told.replace("(PostgreSQL)", "").split()).replace("postgres ", "PostgreSQL ")
+        output = subprocess.run([str(postgres), "--version"], capture_output=True, text=True, check=False).stdout
+    return " ".join(output.replace("(PostgreSQL)", "").split()).replace("postgres ", "PostgreSQL ")
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------
 
 
-def headline(words: str) -> None:
-    print(f"\n--- {words} {'-' * max(0, 100 - len(words))}", flush=True)
+def headline(text: str) -> None:
+    print(f"\n--- {text} {'-' * max(0, 100 - len(text))}", flush=True)
 
 
 def close(run: Run) -> int:
     headline("Summary")
     for ending in run.endings:
-        print(f"{'ok  ' if ending.good else 'FAIL'} {ending.part:22} {ending.seconds:6.1f} s  {ending.words}")
+        print(f"{'ok  ' if ending.good else 'FAIL'} {ending.part:22} {ending.seconds:6.1f} s  {ending.result}")
     failed = [ending.part for ending in run.endings if not ending.good]
     print(f"\nFailed: {', '.join(failed)}" if failed else "\nAll good.", flush=True)
     if failed and run.repeated_by:
         print(f"To repeat it: {run.repeated_by}", flush=True)
+    if left_out := sampling.total_left_out(run.left_out):
+        print(f"Left out: {left_out:,} tests; run them with --all", flush=True)
     return 1 if failed else 0

@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> None:
 
 def static_figures() -> list[tuple[str, float, str]]:
     imports = imports_by_module()
-    hits = replaced_words()
+    hits = replaced_terms()
     lines = sum(len(path.read_text().splitlines()) for path in product_files())
     return [
         ("modules of the product, without migrations", len(imports), ""),
@@ -141,7 +141,7 @@ def long_template_lines() -> list[str]:
     ]
 
 
-def replaced_words() -> list[language.Hit]:
+def replaced_terms() -> list[language.Hit]:
     files = language.files_under([ROOT / name for name in TEXTS])
     return [hit for path in files for hit in language.hits_in(path, path.relative_to(ROOT).as_posix())]
 

@@ -20,6 +20,7 @@ MARK = "<!-- Executed by tests/test_docs.py"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if MARK in page.read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_block_of_a_page_does_what_the_page_says(page: Path, tmp_path: Path):
     (tmp_path / "manage.py").symlink_to(settings.ROOT / "manage.py")

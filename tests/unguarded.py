@@ -7,6 +7,21 @@ from contextlib import contextmanager
 
 from django.db import connection
 
+#: Tables on PostgreSQL above this size are truncated, which costs a new file for each table and index.
+BYTES_WORTH_TRUNCATING = 4 * 1024 * 1024
+
+
+def statements_that_empty() -> list[str]:
+    """Return the statements that empty every table on PostgreSQL, as a superuser without triggers."""
+    tables = connection.introspection.django_table_names(only_existing=True, include_views=False)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT max(pg_table_size(relid)) FROM pg_stat_user_tables")
+        if cursor.fetchone()[0] > BYTES_WORTH_TRUNCATING:
+            return ["TRUNCATE " + ", ".join(f'"{table}"' for table in tables)]
+        questions = [f"SELECT '{it}' WHERE EXISTS (SELECT FROM \"{it}\")" for it in tables]  # noqa: S608  our own names
+        cursor.execute(" UNION ALL ".join(questions))
+        return [f'DELETE FROM "{table}"' for (table,) in cursor.fetchall()]  # noqa: S608
+
 
 @contextmanager
 def without_guards() -> Iterator[None]:

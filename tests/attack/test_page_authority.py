@@ -106,6 +106,7 @@ def test_nothing_is_changed_by_a_form_of_another_site(route):
     assert rows_of_everything() == before
 
 
+@pytest.mark.slow
 def test_the_admin_site_is_for_staff_and_adds_changes_and_deletes_nothing():
     world = a_page_world()
     before = rows_of_everything()

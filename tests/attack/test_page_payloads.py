@@ -91,6 +91,7 @@ def some(turn: int) -> list[str]:
     return list(HOSTILE) if EVERY_VALUE else list(HOSTILE)[turn % 5 :: 5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["reviewer", "owner"])
 def test_no_value_in_any_field_of_a_form_is_a_server_error(kind):
     world, addresses = a_world_with_a_question()

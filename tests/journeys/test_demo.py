@@ -79,6 +79,7 @@ def sign_in(demo: Demo, address: str, password: str, *, then: str) -> httpx.Resp
         return client.post("/account/login/", data=form, headers={"Origin": demo.url})
 
 
+@pytest.mark.slow
 def test_the_demo_shows_its_sample_data_and_stops_every_process(demo):
     with demo.running() as process:
         eventually(demo.has_printed_its_address, within=90, log=demo.log)
@@ -167,6 +168,7 @@ def test_the_demo_reports_a_port_in_use(demo):
         assert f"Port {demo.port} is in use" in refused(demo)
 
 
+@pytest.mark.slow
 def test_the_demo_refuses_a_database_with_other_agents(tmp_path):
     demo = Demo(tmp_path, make_migrated_database(tmp_path))
     run_command("add_agent", "buyer", "--owner", "platform", environment=demo.environment)

@@ -70,6 +70,7 @@ def decide(desk: Desk, wait: str, **answer: Any) -> dict[str, Any]:
     return desk.call("POST", f"interrupts/{wait}/decisions", {"state_version": 1, **answer})
 
 
+@pytest.mark.slow
 def test_two_parallel_interrupts_of_a_graph_are_answered_in_the_other_order(desk: Desk, folder: Path):
     a_process(desk, folder, "buyer.py", "crane-14")
     run = the_run(desk, "crane-14")
@@ -93,6 +94,7 @@ def test_two_parallel_interrupts_of_a_graph_are_answered_in_the_other_order(desk
     assert [(effect["key"], effect["status"], effect["attempt"]) for effect in effects] == [("order", "applied", 1)]
 
 
+@pytest.mark.slow
 def test_a_graph_whose_worker_was_lost_between_interrupt_and_suspend_asks_once(desk: Desk, folder: Path):
     a_process(desk, folder, "-c", LOST)
     run = the_run(desk, "crane-15")

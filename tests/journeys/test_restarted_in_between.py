@@ -43,6 +43,7 @@ def sign_in(browser: httpx.Client, person: str, password: str) -> None:
     assert browser.post("/account/login/", data=said).status_code == 302
 
 
+@pytest.mark.slow
 def test_a_form_opened_before_a_restart_counts_after_it_and_a_stranger_is_told_no(tmp_path: Path):
     """CASES C047: nothing lives in a process's memory; the first click counts, and nobody's click ends without a word."""
     address, log, port = make_migrated_database(tmp_path), tmp_path / "log", free_port()

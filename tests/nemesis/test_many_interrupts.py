@@ -35,6 +35,7 @@ class Held:
         return f"{self.connections} connections, {self.memory} MB, {self.threads} threads"
 
 
+@pytest.mark.slow
 @pytest.mark.postgresql
 @pytest.mark.proves(11)
 def test_waits_and_long_polls_hold_no_more_than_a_few_threads_and_connections(tmp_path: Path):

@@ -37,6 +37,7 @@ PROMISE_OF = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.postgresql
 @pytest.mark.proves(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 16, 17, 19)
 def test_whatever_happens_no_promise_is_broken():

@@ -43,6 +43,7 @@ def nodes(html: bytes) -> int:
     return len(re.findall(rb"<[a-z]", html))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LARGEST)
 def test_no_page_of_a_request_grows_with_its_call(kind: str):
     call = {"name": "order", "arguments": LARGEST[kind]}

@@ -24,11 +24,11 @@ def test_two_announcers_and_two_senders_do_nothing_twice():
             an_endpoint(f"{server.url}/{place}", "run.started")
         for _ in range(RUNS):
             builders.a_running_run()
-        with racers({name: lambda _: outbox.announce_news(seconds=20) for name in ("one", "two")}) as race:
+        with racers({name: lambda _: outbox.announce_news(seconds=150) for name in ("one", "two")}) as race:
             told = race.round()
         assert sum(one.result for one in told) == RUNS, told
         assert Delivery.objects.count() == 4 * RUNS
-        with racers({name: lambda _: sender.deliver_due_messages(seconds=20) for name in ("one", "two")}) as race:
+        with racers({name: lambda _: sender.deliver_due_messages(seconds=150) for name in ("one", "two")}) as race:
             told = race.round()
         assert sum(one.result for one in told) == 4 * RUNS, told
         ids = [got.headers["webhook-id"] for got in server.got]

@@ -30,6 +30,7 @@ WAITS, CLIENTS = 60, 8
 ADD = ("add_person", "bo@example.org", "--role", "reviewer", "--queue", "engineering", "--json")
 
 
+@pytest.mark.slow
 def test_answers_of_eight_clients_are_all_kept_and_none_meets_an_error(tmp_path: Path):
     """CASES C212."""
     if connection.vendor != "sqlite":

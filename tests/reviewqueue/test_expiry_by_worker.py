@@ -74,6 +74,7 @@ def p99(seconds: list[float]) -> float:
     return statistics.quantiles(seconds, n=100)[98]
 
 
+@pytest.mark.slow
 def test_an_interrupt_is_expired_within_seconds_of_its_deadline(address: str, tmp_path: Path):
     """CASES C059, C209, C211."""
     log = tmp_path / "log"
@@ -89,6 +90,7 @@ def test_an_interrupt_is_expired_within_seconds_of_its_deadline(address: str, tm
     figures.count(words, f"each ended once, p99 {_shown(p99(late))} after its deadline", n=DUE_IN_TURN)
 
 
+@pytest.mark.slow
 def test_after_a_downtime_everything_due_ends_once_beside_a_row_that_breaks(address: str, tmp_path: Path):
     """CASES C059, C067, C199, C209: no worker ran when they became due; then two come up at the same moment."""
     log = tmp_path / "log"

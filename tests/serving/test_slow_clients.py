@@ -110,6 +110,7 @@ def slowest_answer(desk: Desk) -> float:
     return max(took)
 
 
+@pytest.mark.slow
 @pytest.mark.proves(20)
 @pytest.mark.parametrize(("count", "kind"), [(30, "two bytes of a body"), *((200, kind) for kind in BEGINNINGS)])
 def test_slow_clients_lock_nobody_out(desk: Desk, kind: str, count: int):
@@ -126,6 +127,7 @@ def test_slow_clients_lock_nobody_out(desk: Desk, kind: str, count: int):
     figures.count(f"{count} clients with {kind}", f"slowest answer beside them {took:.2f} s", n=15)
 
 
+@pytest.mark.slow
 def test_a_large_file_at_a_decent_rate_arrives(desk: Desk):
     """Two MiB in pieces, slower than the network and far above the minimum rate: it is streamed, digest and all."""
     run = desk.call("POST", "runs", {"key": f"file-{time.time_ns()}", "title": "Files"}, key=desk.key)
@@ -149,6 +151,7 @@ def test_a_large_file_at_a_decent_rate_arrives(desk: Desk):
         assert reply.status == 201, reply.read()
 
 
+@pytest.mark.slow
 def test_a_large_file_that_stops_is_too_slow_and_leaves_its_place(desk: Desk):
     run = desk.call("POST", "runs", {"key": f"stops-{time.time_ns()}", "title": "Files"}, key=desk.key)
     head = (
@@ -161,6 +164,7 @@ def test_a_large_file_that_stops_is_too_slow_and_leaves_its_place(desk: Desk):
             assert ends_of(opened, within=40) == {"408": 1}
 
 
+@pytest.mark.slow
 def test_long_polls_beyond_the_threads_leave_pages_alone(desk: Desk):
     """Twenty-four long polls of one key wait beside twelve threads; those beyond are told to come back."""
     told: Counter[str] = Counter()
@@ -184,6 +188,7 @@ def test_long_polls_beyond_the_threads_leave_pages_alone(desk: Desk):
     assert told == {"1": 16, "waited": 24}
 
 
+@pytest.mark.slow
 def test_a_flood_of_guessed_keys_is_refused_and_the_good_key_is_not(desk: Desk):
     statuses = Counter()
     for n in range(70):
