@@ -113,7 +113,7 @@ def _installed_binaries() -> Path:
 
 
 def _step_down(home: Path) -> dict[str, object]:
-    """Arguments for `subprocess` that make the child somebody other than root."""
+    """Arguments for `subprocess` that run the child as another user than root."""
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")

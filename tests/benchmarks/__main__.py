@@ -39,7 +39,7 @@ def main() -> int:
     parser.add_argument("--only-waiting", action="store_true", help="only the figures beside many waits")
     parser.add_argument("--only", nargs="+", choices=bad_nights.NAMES, help="only these figures of a bad night")
     parser.add_argument("--due", type=int, default=10_000, help="waits due at once (default 10,000)")
-    parser.add_argument("--effects", type=int, default=1_000, help="effects to take back (default 1,000)")
+    parser.add_argument("--effects", type=int, default=1_000, help="effects to compensate (default 1,000)")
     parser.add_argument("--ready", type=int, default=400, help="runs to claim (default 400)")
     parser.add_argument(
         "--waiting",
@@ -203,7 +203,7 @@ class Benchmark:
         say(f"\nbytes per waiting run      {each:8.0f}   {words}; target: at most 8192")
 
     def show_wake(self, count: int) -> None:
-        """A worker that long-polls hears of an answer, beside the waits that are there."""
+        """A worker's long poll returns after a decision, beside many open requests."""
         after_sent, after_told = [], []
         worker, reviewer = self.load.Client(self.port), self.load.Client(self.port)
         for _ in range(count):
@@ -219,10 +219,10 @@ class Benchmark:
             waiting.join()
             after_sent.append(claimed_at[0] - sent)
             after_told.append(max(0.0, claimed_at[0] - told))
-        for words, each in (("decision told to claimed", after_told), ("decision sent to claimed", after_sent)):
+        for label, each in (("decision confirmed to claimed", after_told), ("decision sent to claimed", after_sent)):
             taken = self.load.Measured(seconds=1, each=each)
             p50, p95 = taken.percentile(50), taken.percentile(95)
-            say(f"{words:27}{p50:6.1f} ms p50, {p95:.1f} ms p95; target: 10 and 25")
+            say(f"{label:27}{p50:6.1f} ms p50, {p95:.1f} ms p95; target: 10 and 25")
 
     def _claim(self, worker: Any, claimed_at: list[float]) -> None:
         claimed = worker.send(self.of.claim(self.desk, wait=20))
@@ -262,7 +262,7 @@ class Benchmark:
         for name, look in waits.large_calls(self.desk).items():
             milliseconds, cpu, queries = look()
             figures = f"{milliseconds:6.1f} ms p50 of server time ({cpu:.1f} ms of CPU), {queries} queries"
-            say(f"a wait's page with a call of {name:14}: {figures}; target: under 500 of CPU")
+            say(f"a request page with a call of {name:14}: {figures}; target: under 500 of CPU")
 
 
 def _shown(share: float) -> str:

@@ -1,7 +1,7 @@
-"""What a bad night costs: thousands due at once, a long run taken back, workers that come back together, runs started anew.
+"""Cost of bulk work: thousands of requests due at once, compensation of a long run, many claims at once, restarts.
 
-Called by `__main__` (`--only expiry undos claims restarts`). Each figure stands beside one of the same minute and machine: a
-plain statement, the same effects when they were done, one worker, a run that is new.
+`--only expiry undos claims restarts` runs them. Each figure is compared with one of the same minute and machine: a plain
+statement, the same effects when they were done, one worker, a run that is new.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def first_due() -> Any:
 
 
 def show_undos(benchmark: Benchmark, say: Callable[[str], None], *, effects: int) -> None:
-    """One run does many effects, fails, and another worker takes them back: each is two calls, done and undone."""
+    """One run applies many effects and fails; another worker compensates them. Each effect costs two calls."""
     client, desk = Client(benchmark.port), benchmark.desk
     run = client.send(benchmark.of.start(desk, benchmark.next()))
     lease, path = run["lease"]["token"], f"/api/v1/runs/{run['id']}"
@@ -95,7 +95,7 @@ def show_undos(benchmark: Benchmark, say: Callable[[str], None], *, effects: int
     undone = [timed(lambda key=key: perform(client, desk, path, lease, key, name="release_hoist")) for key in keys]
     tenth = max(1, len(keys) // 10)
     growth = statistics.mean(undone[-tenth:]) / statistics.mean(undone[:tenth])
-    say(f"{len(keys)} effects taken back: {sum(undone):.1f} s; the claim that lists them {1000 * claimed:.0f} ms")
+    say(f"{len(keys)} effects compensated: {sum(undone):.1f} s; the claim that lists them {1000 * claimed:.0f} ms")
     say(
         f"   to do them took {sum(done):.1f} s: {sum(undone) / sum(done):.2f} times that; last tenth {growth:.2f} of first"
     )

@@ -12,7 +12,7 @@ from runs.models import Agent
 from tests import builders
 from tests.benchmarks.load import Call, a_call
 
-#: A checkpoint's state and the words of a wait; a suspend's body is 3 KiB with them.
+#: The state of a checkpoint and the text of a request; with them the body of a suspend has 3 KiB.
 STATE = {"offers": [{"supplier": f"S-{n}", "amount": "184000.00", "days": n, "note": "x" * 60} for n in range(12)]}
 MESSAGE = "The hoist is needed in week 49; two of three suppliers can deliver. " * 12
 EVIDENCE = [{"label": f"Check {n}", "value": "passed", "source": "supplier register"} for n in range(4)]

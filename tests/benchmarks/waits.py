@@ -1,4 +1,4 @@
-"""An inbox filled by copying a real wait, and what its pages cost the server."""
+"""An inbox filled with copies of a real request, and the server time of its pages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOOKS = 15
 
 
 def fill_up(desk: Desk, *, to: int) -> None:
-    """Copy one waiting run, its checkpoint and its wait in the database itself, until so many wait.
+    """Copy one waiting run with its checkpoint and interrupt inside the database until there are enough.
 
     Deadlines and risks differ, as they do where people work; each copy has the size of its template.
     """
@@ -85,7 +85,7 @@ def looks(desk: Desk) -> dict[str, Callable[[], tuple[float, float, int]]]:
         "its second page": lambda: _look(person, f"/?{after}"),
         "unclaimed": lambda: _look(person, "/?view=unclaimed"),
         "mine": lambda: _look(person, "/?view=mine"),
-        "one wait's page": lambda: _look(person, reverse("interrupt", args=[middle.public_id])),
+        "one request's page": lambda: _look(person, reverse("interrupt", args=[middle.public_id])),
         "API's list": lambda: _look(program, "/api/v1/interrupts?status=waiting&limit=50"),
     }
 

@@ -1,4 +1,4 @@
-"""Generated calls against a running desk: no server error, and no reply that the OpenAPI document does not have.
+"""Generated calls against a running server: no server error, and no reply that the OpenAPI document does not have.
 
 Schemathesis makes the calls out of the document, as an agent and as a person, with ids that are there and with ids that are
 not. What a call should be answered with is judged elsewhere.
@@ -17,7 +17,7 @@ import pytest
 from ledger.exact_json import dumps
 from reviewqueue.api.openapi.document import document
 from tests import figures
-from tests.running_desk import Desk, running_desk
+from tests.running_server import Desk, running_desk
 
 pytestmark = pytest.mark.long
 
@@ -66,7 +66,7 @@ def what_is_there(desk: Desk) -> dict[str, Any]:
 def test_generated_calls_meet_nothing_undocumented(desk: Desk, who: str, ids: str, tmp_path: Path):
     (tmp_path / "openapi.json").write_text(dumps(document()))
     known = what_is_there(desk) if ids == "there" else {}
-    known |= {"query.wait": 0}  # a long poll that nobody answers only takes its time
+    known |= {"query.wait": 0}  # a long poll without an event only takes time
     lines = ["[parameters]", *(f'"{name}" = {json.dumps(value)}' for name, value in known.items())]
     (tmp_path / "schemathesis.toml").write_text("\n".join(lines) + "\n")
     command = [Path(sys.executable).parent / "schemathesis", "run", "openapi.json", "--url", desk.base]

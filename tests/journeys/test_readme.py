@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings
 
 from tests import own_processes
-from tests.running_desk import Desk, running_desk
+from tests.running_server import Desk, running_desk
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -35,7 +35,7 @@ def desk(tmp_path: Path):
         yield desk
 
 
-def test_the_first_agent_asks_and_goes_on_with_the_answer(desk: Desk):
+def test_the_first_agent_asks_and_continues_with_the_answer(desk: Desk):
     script = block("python", "import json")
     assert len([line for line in script.splitlines() if line.strip()]) <= 24
     agent = subprocess.Popen(

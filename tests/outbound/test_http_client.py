@@ -90,7 +90,7 @@ def test_a_pointer_to_nothing_is_trouble(server):
     assert "pointer" in ask(server.address, "/good", "/spec/date").trouble
 
 
-def test_nobody_at_the_address_is_trouble():
+def test_a_refused_connection_is_a_fault():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     assert "No server answers" in ask(f"http://127.0.0.1:{port}", "/good").trouble

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from tests.running_desk import Desk, running_desk
+from tests.running_server import Desk, running_desk
 
 MIB = 1024 * 1024
 PIECE = os.urandom(64 * 1024)
@@ -129,7 +129,7 @@ def test_a_sender_that_breaks_off_leaves_nothing(desk: Desk):
     assert "file" not in commit(desk, run, lease)
 
 
-def test_a_sender_that_asks_first_is_told_before_it_sends(desk: Desk):
+def test_a_client_that_expects_100_continue_is_refused_before_it_sends(desk: Desk):
     run, lease = a_run(desk, "asks-first")
     asking = {"Expect": "100-continue"}
     told = raw(desk, head(desk, run, lease, Content_Length=str(65 * MIB), **asking), end=False)
@@ -138,13 +138,13 @@ def test_a_sender_that_asks_first_is_told_before_it_sends(desk: Desk):
     assert told.startswith(b"HTTP/1.1 100"), told[:100]
 
 
-def test_what_is_too_large_is_told_to_whoever_goes_on_sending(desk: Desk):
+def test_a_client_that_sends_too_much_gets_the_refusal(desk: Desk):
     run, lease = a_run(desk, "too-large")
     status, told = send(desk, run, lease, 66 * MIB // len(PIECE), chunked=True)
     assert (status, told["code"], told["limit"]) == (413, "payload_too_large", 64 * MIB)
 
 
-def test_a_stale_lease_is_told_before_the_bytes_are_kept(desk: Desk):
+def test_a_stale_lease_is_refused_before_the_bytes_are_stored(desk: Desk):
     run, lease = a_run(desk, "stale")
     desk.call("POST", f"runs/{run}/lease/release", {"reason": "retry"}, key=desk.key, Run_Lease=lease)
     status, told = send(desk, run, lease, 20, chunked=False)

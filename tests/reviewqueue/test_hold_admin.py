@@ -32,7 +32,7 @@ def signed_in(person: User) -> Client:
     return client
 
 
-def nobody_answers(_: object) -> Found:
+def no_reply(_: object) -> Found:
     return Found(trouble="No server answers at the address.")
 
 
@@ -45,7 +45,7 @@ def a_run_held_for_a_fact(**request) -> Hold:
     continuation = Continuation.objects.get()
     for _ in range(3):
         Continuation.objects.update(check_due_at=clock.now())
-        check_continuation(continuation_id=continuation.public_id, fetch=nobody_answers)
+        check_continuation(continuation_id=continuation.public_id, fetch=no_reply)
     return Hold.objects.get()
 
 
@@ -65,13 +65,13 @@ def test_the_owner_sees_what_holds_the_run_and_why():
         assert words in html
 
 
-def test_the_owner_waives_the_fact_with_a_reason_and_the_run_goes_on():
+def test_the_owner_waives_the_fact_with_a_reason_and_the_run_continues():
     hold = a_run_held_for_a_fact()
     olga = signed_in(staff("olga@example.org", "agent-owners"))
 
     html = olga.post(page_of(hold), {"reason": "They told me by phone: still 7."}, follow=True).content.decode()
 
-    assert "The run goes on without specification." in html
+    assert "The run continues without specification." in html
     assert "Continue without this fact" not in html
     fact = Fact.objects.get()
     assert (fact.waived_by.username, fact.waived_reason) == ("olga@example.org", "They told me by phone: still 7.")
@@ -86,7 +86,7 @@ def test_without_a_reason_nothing_is_waived():
     assert Fact.objects.get().waived_by is None
 
 
-def test_who_started_the_run_is_told_that_somebody_else_waives():
+def test_the_initiator_of_the_run_cannot_waive_its_fact():
     olga = staff("olga@example.org", "agent-owners")
     hold = a_run_held_for_a_fact(initiator=olga)
     html = signed_in(olga).post(page_of(hold), {"reason": "I am sure."}, follow=True).content.decode()
@@ -95,7 +95,7 @@ def test_who_started_the_run_is_told_that_somebody_else_waives():
 
 
 @pytest.mark.parametrize("groups", [["other-owners"], []])
-def test_a_hold_of_somebody_else_is_not_found(groups):
+def test_a_hold_of_other_owners_is_not_found(groups):
     builders.an_agent("other", owner="other-owners")
     hold = a_run_held_for_a_fact()
     desk = signed_in(staff("olaf@example.org", *groups))

@@ -1,4 +1,4 @@
-"""The WSGI application behind an ASGI server: the same environ, bounded bodies, nobody waits for slow ones."""
+"""The WSGI application behind an ASGI server: the same environ, bounded bodies, and no waiting for slow clients."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_an_environ_is_what_pep_3333_says():
 
 
 def test_slow_bodies_hold_no_thread():
-    """Far more of them than threads: all wait for their senders, and another client is answered beside them."""
+    """Far more slow bodies than threads: all wait for their clients, and another client is answered meanwhile."""
 
     async def test() -> None:
         app = application(echo, limits=IMPATIENT, threads=1)

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests import figures, own_processes
-from tests.running_desk import Desk, running_desk
+from tests.running_server import Desk, running_desk
 
 pytestmark = [pytest.mark.django_db]
 
@@ -112,7 +112,7 @@ def slowest_answer(desk: Desk) -> float:
 
 @pytest.mark.proves(20)
 @pytest.mark.parametrize(("count", "kind"), [(30, "two bytes of a body"), *((200, kind) for kind in BEGINNINGS)])
-def test_slow_clients_lock_nobody_out(desk: Desk, kind: str, count: int):
+def test_slow_clients_block_no_other_client(desk: Desk, kind: str, count: int):
     with slow_clients(desk, BEGINNINGS[kind], count) as opened:
         took = slowest_answer(desk)
         ends = ends_of(opened, within=40)
@@ -162,7 +162,7 @@ def test_a_large_file_that_stops_is_too_slow_and_leaves_its_place(desk: Desk):
 
 
 def test_long_polls_beyond_the_threads_leave_pages_alone(desk: Desk):
-    """Twenty-four long polls of one key wait beside twelve threads; those beyond are told to come back."""
+    """Twenty-four long polls of one key wait beside twelve threads; further ones are refused."""
     told: Counter[str] = Counter()
 
     def poll() -> None:
