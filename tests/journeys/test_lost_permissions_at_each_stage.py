@@ -342,7 +342,7 @@ def effect_tried_again(scene: Scene, lose: Callable[[Scene], None]) -> str:
 
 
 def restarted(scene: Scene, lose: Callable[[Scene], None]) -> str:
-    """A restart asks again, whoever can decide."""
+    """A restart asks again, also if the permission was restored."""
     scene.open()
     scene.approve()
     scene.claim()

@@ -94,7 +94,7 @@ def test_operators_are_staff_everywhere():
         (["add_person", "ana@example.org", "--role", "operator", "--queue", "engineering"], "everywhere"),
         (["add_person", "ana", "--role", "operator"], "not an e-mail address"),
         (["add_person", "ana@example.org", "--role", "lead", "--queue", "nowhere"], "There is no queue nowhere"),
-        (["add_queue", "two words", "--owner", "x"], "A name must have"),
+        (["add_queue", "with space", "--owner", "x"], "A name must have"),
         (["add_policy", "question", "--queue", "nowhere"], "There is no queue nowhere"),
         (["add_policy", "question"], "--queue NAME"),
         (["add_policy", "question", "--queue", "engineering", "--deadline-max", "PT1H"], "in order"),
@@ -120,7 +120,7 @@ def test_operators_are_staff_everywhere():
             ["add_effect_rule", "order_*", "--agent", "purchase-requests", "--reason", "no.such"],
             "no policy for no.such",
         ),
-        (["add_call_label", "order", "--agent", "nobody", "--sentence", "Order"], "There is no agent nobody"),
+        (["add_call_label", "order", "--agent", "missing", "--sentence", "Order"], "There is no agent missing"),
         (["revoke_key", "rq_000000000000"], "There is no such key"),
     ],
 )

@@ -69,12 +69,12 @@ def test_the_owner_waives_the_fact_with_a_reason_and_the_run_continues():
     hold = a_run_held_for_a_fact()
     olga = signed_in(staff("olga@example.org", "agent-owners"))
 
-    html = olga.post(page_of(hold), {"reason": "They told me by phone: still 7."}, follow=True).content.decode()
+    html = olga.post(page_of(hold), {"reason": "Confirmed by phone: still 7."}, follow=True).content.decode()
 
     assert "The run continues without specification." in html
     assert "Continue without this fact" not in html
     fact = Fact.objects.get()
-    assert (fact.waived_by.username, fact.waived_reason) == ("olga@example.org", "They told me by phone: still 7.")
+    assert (fact.waived_by.username, fact.waived_reason) == ("olga@example.org", "Confirmed by phone: still 7.")
     tasks.sweep()
     assert Run.objects.get().status == "ready"
 

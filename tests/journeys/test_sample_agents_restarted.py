@@ -14,7 +14,7 @@ from reviewqueue.management.commands.demo import purchase_status
 from runs.models import Interrupt, Run
 from runs.use_cases.control_run import cancel_run, restart_run
 from tests import builders
-from tests.journeys.test_the_purchase_story import CERTIFICATE, DEMO, World, world
+from tests.journeys.test_purchase_agent import CERTIFICATE, DEMO, World, world
 
 __all__ = ["world"]
 
