@@ -28,7 +28,7 @@ class Block:
     title: str
     text: str
     line: int
-    follows: bool  # nothing but blank lines between it and the block before
+    follows: bool  # only blank lines between it and the block before
 
 
 def blocks_of(page: Path) -> list[Block]:
@@ -50,7 +50,7 @@ def _blocks(text: str) -> Iterator[Block]:
 
 
 def run(page: Path) -> None:
-    """Execute them all; the first that fails ends it."""
+    """Execute all blocks until one fails."""
     session: dict[str, Any] = {"__name__": "__page__"}
     sys.path.insert(0, str(Path.cwd()))
     printed: str | None = None

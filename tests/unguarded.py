@@ -1,4 +1,4 @@
-"""Writing to append-only tables in tests, as a superuser of the database could: with the triggers out of the way."""
+"""Write to append-only tables in tests without their triggers, as a superuser of the database can."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.db import connection
 
 @contextmanager
 def without_guards() -> Iterator[None]:
-    """Let everything be written that the triggers of append-only tables refuse."""
+    """Disable the triggers of append-only tables inside the block."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute("SET session_replication_role = replica")
