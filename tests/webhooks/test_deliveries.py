@@ -310,7 +310,7 @@ def test_an_undecryptable_secret_is_reported_and_nothing_is_sent_unsigned(at_hom
     an_answered_wait()
     announce_and_send()
     assert at_home.got == []
-    assert "rotate it" in Delivery.objects.get().trouble
+    assert "Rotate the secret" in Delivery.objects.get().trouble
 
 
 # --- endpoints ------------------------------------------------------------------------------------------------------------
@@ -340,7 +340,7 @@ def test_an_unknown_type_is_not_registered(at_home):
 def test_an_agent_has_ten_endpoints_at_the_most(at_home):
     for _ in range(endpoints.MAX_ENDPOINTS):
         an_endpoint(at_home.url)
-    with pytest.raises(PayloadInvalid, match="one more"):
+    with pytest.raises(PayloadInvalid, match="exceeds the limit"):
         an_endpoint(at_home.url)
 
 
