@@ -1,8 +1,8 @@
 """Executes the code blocks of one page in the order in which a reader meets them: `python -m tests.docs_session PAGE`.
 
 A block of `python` runs in one session per page, one with `title=NAME` is written to that file instead, `sh` runs in a
-shell, `json` has to be JSON, and a `text` block right after one that ran is what it printed (`...` stands for anything).
-Runs in the present folder; called by `tests/test_docs.py`, which gives it a desk.
+shell, `json` must be JSON, and a `text` block right after one that ran is what it printed (`...` matches anything).
+Runs in the current folder. `tests/test_docs.py` starts the server.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Block:
     title: str
     text: str
     line: int
-    follows: bool  # nothing but blank lines between it and the block before
+    follows: bool  # only blank lines between it and the block before
 
 
 def blocks_of(page: Path) -> list[Block]:
@@ -50,7 +50,7 @@ def _blocks(text: str) -> Iterator[Block]:
 
 
 def run(page: Path) -> None:
-    """Execute them all; the first that fails ends it."""
+    """Execute all blocks until one fails."""
     session: dict[str, Any] = {"__name__": "__page__"}
     sys.path.insert(0, str(Path.cwd()))
     printed: str | None = None
@@ -71,7 +71,7 @@ def run(page: Path) -> None:
         elif block.language == "sh":
             printed = shell(block.text, where)
         else:
-            raise AssertionError(f"{where}: nobody knows how to execute {block.language}")
+            raise AssertionError(f"{where}: cannot execute a block of {block.language}")
 
 
 def shell(text: str, where: str) -> str:

@@ -29,14 +29,14 @@ T = TypeVar("T")
 
 
 def make_own_database(folder: Path) -> str:
-    """The address of a new empty database of the kind the suite runs on."""
+    """Create an empty database of the suite's kind, and return its URL."""
     if connection.vendor == "sqlite":
         return f"sqlite:///{folder / 'own.sqlite3'}"
     return _create_on_postgresql()
 
 
 def make_migrated_database(folder: Path) -> str:
-    """The same with its tables: a copy of one that is migrated once in a test process."""
+    """Create a migrated database: a copy of one that each test process migrates once."""
     template = _migrated_template()
     if connection.vendor == "sqlite":
         shutil.copyfile(template.removeprefix("sqlite:///"), folder / "own.sqlite3")
@@ -66,7 +66,7 @@ def _create_on_postgresql(like: str = "") -> str:
 
 
 def environment_for(address: str, **more: str) -> dict[str, str]:
-    """What a user would export. Production mode: what is tested is what runs."""
+    """Return the environment variables of a production set-up."""
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("REVIEWQUEUE_", "DJANGO_", "PYTEST"))
     }
@@ -88,7 +88,7 @@ def _own_folder() -> Path:
 
 
 def run_command(*command: str, environment: dict[str, str]) -> str:
-    """Run `manage.py COMMAND` to its end; returns what it printed."""
+    """Run `manage.py COMMAND` until it exits, and return its output."""
     done = subprocess.run(
         [sys.executable, str(settings.ROOT / "manage.py"), *command],
         env=environment,
@@ -118,7 +118,7 @@ def run_commands(commands: list[str], *, environment: dict[str, str]) -> str:
 
 @contextlib.contextmanager
 def started(*command: str, environment: dict[str, str], log: Path) -> Iterator[psutil.Popen]:
-    """A running `manage.py COMMAND`; what it says is in `log`. Whatever is left of it at the end of the block is killed."""
+    """Run `manage.py COMMAND` with its output in `log`. At the end of the block, kill what is left of it."""
     with log.open("ab") as written:
         process = psutil.Popen(
             [sys.executable, str(settings.ROOT / "manage.py"), *command],
@@ -142,7 +142,7 @@ def started(*command: str, environment: dict[str, str], log: Path) -> Iterator[p
 
 
 def eventually(what: Callable[[], T], *, within: float, log: Path | None = None) -> T:
-    """The first answer that is true. Fails with the log's end when there is none in time."""
+    """Poll until the result is true, and return it. On a timeout, fail with the end of the log."""
     deadline = time.monotonic() + within
     while time.monotonic() < deadline:
         answer = what()
@@ -154,7 +154,7 @@ def eventually(what: Callable[[], T], *, within: float, log: Path | None = None)
 
 
 def query(address: str, sql: str) -> list[tuple[Any, ...]]:
-    """Rows of another process's database, read past Django, whose connection is the suite's own."""
+    """Query another process's database without Django, whose connection belongs to the suite."""
     if address.startswith("sqlite"):
         import sqlite3
 

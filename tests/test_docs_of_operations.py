@@ -22,7 +22,7 @@ def section(title: str) -> str:
 
 
 def commands(*words: str) -> str:
-    """The block of the page that begins with these words."""
+    """The block of the page that begins with this text."""
     [block] = [block for block in re.findall(r"```sh\n(.*?)```", PAGE, re.S) if block.startswith(words)]
     return block
 
@@ -36,17 +36,17 @@ def test_a_backup_of_sqlite_is_taken_and_put_back_as_the_page_says(tmp_path: Pat
 
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as lost:
         lost.execute("PRAGMA journal_mode=WAL")
-        lost.execute("CREATE TABLE told (number INTEGER)")
-        lost.execute("INSERT INTO told VALUES (1)")
+        lost.execute("CREATE TABLE written (number INTEGER)")
+        lost.execute("INSERT INTO written VALUES (1)")
         run(commands("# SQLite, while it runs"))
-        lost.execute("INSERT INTO told VALUES (2)")
+        lost.execute("INSERT INTO written VALUES (2)")
         left = {name: Path(f"{path}{name}").read_bytes() for name in ("-wal", "-shm")}
     for name, sent in left.items():  # as a machine that went down leaves them
         Path(f"{path}{name}").write_bytes(sent)
 
     run(commands("# SQLite, with nothing running"))
     with contextlib.closing(sqlite3.connect(path)) as restored:
-        assert restored.execute("SELECT number FROM told").fetchall() == [(1,)]
+        assert restored.execute("SELECT number FROM written").fetchall() == [(1,)]
         assert restored.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 

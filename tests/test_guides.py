@@ -1,4 +1,4 @@
-"""The guides for people name the same keys, holds and words as the product."""
+"""The guides for people name the same keys, holds and labels as the product."""
 
 from __future__ import annotations
 

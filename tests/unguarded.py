@@ -1,4 +1,4 @@
-"""Writing to append-only tables in tests, as a superuser of the database could: with the triggers out of the way."""
+"""Write to append-only tables in tests without their triggers, as a superuser of the database can."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def statements_that_empty() -> list[str]:
 
 @contextmanager
 def without_guards() -> Iterator[None]:
-    """Let everything be written that the triggers of append-only tables refuse."""
+    """Disable the triggers of append-only tables inside the block."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute("SET session_replication_role = replica")

@@ -271,7 +271,7 @@ def a_hostile_mail() -> dict[str, Any]:
 
 
 def a_question() -> dict[str, Any]:
-    """Return a question whose answer has a schema: choices with titles, an integer, a nested object."""
+    """Return an input request whose answer has a schema: choices with titles, an integer, a nested object."""
     return {
         "key": "anchor-plate-b",
         "kind": "input",

@@ -31,7 +31,7 @@ def continue_run(claimed):
             report = {"attempt_token": effect["attempt_token"], "status": "applied", "receipt": receipt}
             ask_queue("POST", f"/runs/{run['id']}/effects/{key}/outcome", report)
     verdicts = {key: answer["verdict"] for key, answer in claimed["answers"].items()}
-    if "respond" in verdicts.values():  # the reviewer has a question, but the program that asked has exited
+    if "respond" in verdicts.values():  # the reviewer requested changes, but the program that asked has exited
         end(run, lease, "/fail", {"error": "The reviewer requested changes, which this agent cannot make."})
     else:  # performed, or rejected by a person or at the deadline: the result has the verdict
         end(

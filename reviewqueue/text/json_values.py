@@ -106,18 +106,14 @@ def draw(value: Any, *, budget: Budget | None = None, more: str = "") -> SafeStr
 
 
 def draw_within(value: Any, *, budget: Budget, more: str = "", stated: bool = False) -> Drawn:
-    """Render a value and subtract what it used from ``budget``."""
+    """Render a value and subtract what it used from ``budget``.
+
+    ``stated``: a value of a fact or of evidence, where an amount in a string is shown as an amount, without quotation marks.
+    Not for calls, where types must remain distinguishable.
+    """
     drawing = _Drawing(more=more, stated=stated)
     html = drawing.value(value, budget, depth=0, at="")
     return Drawn(html=mark_safe(html), is_whole=drawing.is_whole)  # noqa: S308  drawn() escapes every text
-
-
-def draw_stated(value: Any, *, budget: Budget | None = None, more: str = "") -> SafeString:
-    """Render a value of a fact or of evidence: an amount in a string is shown as an amount, without quotation marks.
-
-    Not for calls, where types must remain distinguishable.
-    """
-    return draw_within(value, budget=budget or Budget(), more=more, stated=True).html
 
 
 def draw_arguments(arguments: Sequence[Argument], *, budget: Budget | None = None, more: str = "") -> Drawn:

@@ -18,7 +18,7 @@ _SCRIPTS = frozenset(
     ["LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU", "FULLWIDTH", "MATHEMATICAL"]
 )
 _TOKEN = re.compile(r"\S+")
-_LETTERS = re.compile(r"\w+")
+_ALPHANUMERIC = re.compile(r"\w+")
 
 
 def mixes_scripts(text: str) -> tuple[str, ...]:
@@ -39,7 +39,7 @@ def _mixed_tokens(text: str) -> Iterator[tuple[str, list[int]]]:
         if token[0].isascii():
             continue
         has_latin = any(_script(char) == "LATIN" for char in token[0])
-        for word in _LETTERS.finditer(text, *token.span()):
+        for word in _ALPHANUMERIC.finditer(text, *token.span()):
             if not word[0].isascii():
                 yield from _check_token(word, token[0] if has_latin else "")
 

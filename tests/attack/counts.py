@@ -1,4 +1,4 @@
-"""How a test sees that nothing was stored: how many rows there are of everything that is ours, and where runs stand."""
+"""Row counts and run statuses, by which tests see that nothing was stored."""
 
 from __future__ import annotations
 

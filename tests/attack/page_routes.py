@@ -1,7 +1,7 @@
 """Every page for people with who reads it and who changes something by its POST. A page without an entry fails.
 
 `PAGES` is held against the URL map; the authority matrix of pages and their payload corpus start from here. The world has
-one open wait, one decided one, one that expired and one ended run, all of one agent and one queue.
+one open request, one decided, one expired and one ended run, all of one agent and one queue.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _a_dead_signal(agent: Agent) -> Signal:
 
 
 def _a_dead_message(wait: Interrupt) -> Delivery:
-    """A message that was given up, as its rows stand then: nothing here may reach for a receiver."""
+    """A dead letter, written as rows: no test here calls a receiver."""
     now = clock.now()
     endpoint = WebhookEndpoint.objects.create(
         public_id="end_1", agent=wait.agent, key="k", url="https://desk.example/hook", events=[], created_at=now
@@ -122,7 +122,7 @@ class Page:
     fields: Callable[[PageWorld, str], dict[str, str]] | None = None
     changes: frozenset[str] = frozenset()
     is_open: bool = False
-    asks_by_itself: bool = False  # by script: nobody is led away from what they type, so a stranger gets 403 and no way
+    asks_by_itself: bool = False  # by script: no redirect away from unsent input, so a stranger gets 403
 
 
 ALL_READ = dict.fromkeys(SIGNED_IN, 200)
@@ -142,7 +142,7 @@ def _with(**fields: str) -> Callable[[PageWorld, str], dict[str, str]]:
 
 
 def _rejection(world: PageWorld, kind: str) -> dict[str, str]:
-    """What this person's form would send; for whoever has none, what a reviewer's would."""
+    """What this person's form would send, or a reviewer's form if the person has none."""
     drawn_for = kind if kind in ("reviewer", "lead") else "reviewer"
     form = desk.form_of(world.browser_of(drawn_for), world.wait)
     return form | {"verdict": "reject", "act": "reject", "message-reject": "Too dear"}
@@ -153,13 +153,13 @@ def _assigned(world: PageWorld, kind: str) -> dict[str, str]:
 
 
 def _approved_together(world: PageWorld, kind: str) -> dict[str, str]:
-    """A wait of little risk among the selected ones."""
+    """A request with low risk among the selected ones."""
     wait = world.wait
     seen = {f"version-{wait.public_id}": "1", f"digest-{wait.public_id}": wait.content_digest}
     return seen | {"interrupt": wait.public_id, "verdict": "approve", "act": "approve"}
 
 
-#: Whoever sees a wait may say something to the others about it.
+#: Everyone who can see a request can comment on it.
 WHO_SEE = frozenset(SIGNED_IN) - {"stranger"}
 WHO_DECIDE = frozenset({"reviewer", "lead"})
 WHO_ANSWER = frozenset({"owner", "operator"})

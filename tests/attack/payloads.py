@@ -93,7 +93,7 @@ VALUES: list[Any] = [
     {"$ref": "https://evil.example/schema.json"},
 ]
 
-#: Members whose inside is somebody else's: anything may stand there.
+#: Members whose content the API does not validate.
 FREE = {
     "body",
     "metadata",

@@ -55,7 +55,7 @@ def read(client: Client, address: str, **headers: str) -> tuple[str, str, str]:
 
 
 def everything_moves() -> None:
-    """A question is asked, claimed, commented, decided; another one stays; a run begins; a signal is left over."""
+    """A request is created, claimed, commented and decided; another stays open; a run starts; a signal is left over."""
     ben = builders.a_reviewer("ben@example.org")
     interrupt = builders.a_waiting_interrupt()
     acts.claim(responder=ben, interrupt_id=interrupt.public_id)

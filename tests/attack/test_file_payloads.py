@@ -105,7 +105,7 @@ def test_an_endless_body_in_chunks_is_not_read_to_its_end():
     assert spared.read_so_far <= LIMIT + 2 * binary_bodies.PIECE
 
 
-def test_refused_bytes_are_heard_out_in_a_place_or_not_at_all(monkeypatch):
+def test_refused_bodies_are_read_within_the_limit_or_not_at_all(monkeypatch):
     """Or as many slow senders as there are threads, each refused, would keep this process from everybody."""
     worker, path, lease = a_place()
     monkeypatch.setattr(binary_bodies, "_slots", threading.BoundedSemaphore(1))
@@ -152,7 +152,7 @@ def test_a_body_that_breaks_off_is_none():
     assert (CheckpointFile.objects.count(), files_on_disk()) == (0, 0)
 
 
-def test_what_is_not_what_its_digest_says_is_kept_by_nobody():
+def test_bytes_that_do_not_match_their_digest_are_not_stored():
     worker, path, lease = a_place()
     before = rows_of_everything()
     reply = worker.call("PUT", path, raw=b"bytes", Run_Lease=lease, Content_Digest=stated(b"other"), **KIND)
@@ -251,7 +251,7 @@ def test_a_number_that_is_none_is_not_found(number):
         refused(worker.call(method, hostile, raw=b"bytes", Run_Lease=lease, **KIND), 404, "not_found")
 
 
-def test_a_refused_body_is_heard_out_before_anybody_is_told():
+def test_a_refused_body_is_read_before_the_response():
     worker, path, lease = a_place()
     body = BytesIO(b"x" * 100_000)
     refused(

@@ -31,7 +31,7 @@ def test_who_reads_what_and_reading_changes_nothing(route):
         got = client.get(page.address(world))
         assert client.head(page.address(world)).status_code == got.status_code, kind
         if kind not in SIGNED_IN:
-            assert is_kept_out(got, page) or page.is_open, kind
+            assert is_refused(got, page) or page.is_open, kind
         elif page.reads is None:
             assert got.status_code == 405, kind
         else:
@@ -47,7 +47,7 @@ def test_who_changes_something(route):
         form, before = page.fields(world, kind), rows_of_everything()
         got = world.browser_of(kind).post(page.address(world), form)
         assert got.status_code < 500, kind
-        assert kind in SIGNED_IN or is_kept_out(got, page), kind
+        assert kind in SIGNED_IN or is_refused(got, page), kind
         assert same_but_refused(before, rows_of_everything()), kind
 
 
@@ -63,13 +63,13 @@ def test_who_may_change_something_does(route, kind):
     assert rows_of_everything() != before
 
 
-def is_kept_out(got, page) -> bool:
-    """Say whether somebody without a session was turned away as this page does it: to sign in, or where they stand."""
+def is_refused(got, page) -> bool:
+    """Return whether a request without a session was refused as this page does it: redirected to sign-in, or 403."""
     return got.status_code == 403 if page.asks_by_itself else to_sign_in(got)
 
 
 def same_but_refused(before: list, after: list) -> bool:
-    """Refused answers are kept as evidence, and told in the timeline; nothing else moves."""
+    """Refused decisions are stored as evidence and in the timeline; nothing else changes."""
     kept = {"runs_decision", "runs_event"}
     return [row for row in before if row[0] not in kept and not _is_run(row)] == [
         row for row in after if row[0] not in kept and not _is_run(row)

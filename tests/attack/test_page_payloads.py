@@ -1,4 +1,4 @@
-"""The payload corpus through every form and every query of the pages: an answer in words, never a server error."""
+"""The payload corpus through every form and query of the pages: a readable answer, never a server error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HOSTILE: dict[str, str] = {
     "a line end": "a%0Ab",
     "very long": "x" * 300_000,
     "a large number": "9" * 5_000,
-    "another alphabet's digits": quote("٣٤"),
+    "digits of another script": quote("٣٤"),
     "JSON": quote('{"a": [1, {"b": null}]}'),
     "deep JSON": quote("[" * 2_000),
     "a wildcard": quote("%_\\'\"--"),
@@ -41,7 +41,7 @@ HOSTILE: dict[str, str] = {
 
 
 class Forms(HTMLParser):
-    """Collects the forms of a page that are sent by POST: their address, and each field with the value it was drawn with."""
+    """Collects the POST forms of a page: their URL, and each field with its value."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ def test_no_query_of_a_page_is_a_server_error(route):
         assert client.get(f"{address}?{every}").status_code < 500, what
 
 
-def test_forms_in_another_shape_are_answered_in_words():
+def test_malformed_forms_get_a_readable_answer():
     world, addresses = a_world_with_a_question()
     client = world.browser_of("reviewer")
     for address in addresses:

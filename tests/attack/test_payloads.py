@@ -22,7 +22,7 @@ every_route = pytest.mark.parametrize("route", taking_bodies(), ids=" ".join)
 
 
 def caller_for(route: tuple[str, str], world: World) -> Caller:
-    """Return whoever gets furthest on this route."""
+    """Return the caller with the most permissions on this route."""
     return world.reviewer if ROUTES[route].agent == 403 else world.worker
 
 
@@ -38,7 +38,7 @@ def judge(reply: Reply, what: object) -> None:
 
 
 @every_route
-def test_a_hostile_body_is_refused_at_the_door(route):
+def test_a_hostile_body_is_refused_by_validation(route):
     world = a_world()
     good, caller = ROUTES[route].good(world), caller_for(route, world)
     before = rows_of_everything()
@@ -79,7 +79,7 @@ def test_a_body_in_another_form_is_refused(route):
 
 
 @every_route
-def test_an_unknown_member_is_refused_where_it_stands(route):
+def test_an_unknown_member_is_refused_with_its_pointer(route):
     world = a_world()
     good, caller = ROUTES[route].good(world), caller_for(route, world)
     before, known = rows_of_everything(), set(places(good.body))

@@ -1,4 +1,4 @@
-"""A secret that somebody types or a program sends is found nowhere: no answer, log, draft, row, task, session, error report.
+"""A secret that a person or a program sends is found nowhere: no answer, log, draft, row, task, session, error report.
 
 A marker is sent as password, token, key and code, in headers, cookies, queries and bodies, to every address of the URL map,
 in requests that are answered well and in those that fail: by CSRF, without a session, with a wrong body, by a planted fault.
@@ -111,7 +111,7 @@ def test_no_page_shows_or_stores_what_was_sent_as_a_secret(route, log):
         strict = Client(enforce_csrf_checks=True)
         strict.cookies = client.cookies
         answers += [strict.post(address, form), strict.post(address, form, headers=HEADERS | {"Origin": "null"})]
-    # Where somebody is led after signing in is theirs to choose: the address of the sign-in page repeats it.
+    # The client chooses the page after sign-in, so the URL of the sign-in page repeats it.
     told = [answer for answer in answers if MARKER not in answer.headers.get("Location", "")]
     assert len(answers) - len(told) <= 1
     assert_unseen(MARKER, log, *told)

@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 
 from tests import postgresql
-from tests.benchmarks import bad_nights
+from tests.benchmarks import bulk_work
 from tests.own_processes import free_port
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -36,17 +36,17 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7, help="rounds over all kinds of calls (default 7)")
     parser.add_argument("--calls", type=int, default=160, help="calls of each kind in a round (default 160)")
     parser.add_argument("--rates", action="store_true", help="only the rates")
-    parser.add_argument("--only-waiting", action="store_true", help="only the figures beside many waits")
-    parser.add_argument("--only", nargs="+", choices=bad_nights.NAMES, help="only these figures of a bad night")
-    parser.add_argument("--due", type=int, default=10_000, help="waits due at once (default 10,000)")
-    parser.add_argument("--effects", type=int, default=1_000, help="effects to take back (default 1,000)")
+    parser.add_argument("--only-waiting", action="store_true", help="only the figures beside many open requests")
+    parser.add_argument("--only", nargs="+", choices=bulk_work.NAMES, help="only these figures of bulk work")
+    parser.add_argument("--due", type=int, default=10_000, help="requests due at once (default 10,000)")
+    parser.add_argument("--effects", type=int, default=1_000, help="effects to compensate (default 1,000)")
     parser.add_argument("--ready", type=int, default=400, help="runs to claim (default 400)")
     parser.add_argument(
         "--waiting",
         type=int,
         nargs="*",
         default=[10_000, 100_000],
-        help="waits at the end (default 10,000 and 100,000)",
+        help="open requests at the end (default 10,000 and 100,000)",
     )
     chosen = parser.parse_args()
     with postgresql.started(durable=True) as server:
@@ -97,28 +97,28 @@ class Benchmark:
     """One run over all figures; each is printed as soon as it is there."""
 
     def __init__(self, port: int, address: str, *, processes: list[int]) -> None:
-        from tests.benchmarks import desk, load
+        from tests.benchmarks import calls, load
 
         self.port, self.address, self.processes = port, address, processes
-        self.of, self.load = desk, load
-        self.desk = desk.a_desk()
+        self.of, self.load = calls, load
+        self.credentials = calls.create_credentials()
         self.number = 0
 
     def run(self, chosen: argparse.Namespace) -> None:
         say(f"{os.cpu_count()} cores, Python {platform.python_version()}, {_commit()}, {self.load.CLIENTS} clients\n")
         if chosen.only:
-            self.show_bad_nights(chosen)
+            self.show_bulk_work(chosen)
             return
         if not chosen.only_waiting:
             self.show_rates(chosen.rounds, chosen.calls)
             if chosen.rates:
                 return
-            self.show_waits(1000)
+            self.show_long_polls(1000)
             self.show_wake(100)
             self.show_large_calls()
-            self.show_bad_nights(chosen)
+            self.show_bulk_work(chosen)
         for waiting in (100, *chosen.waiting):
-            self.show_beside_waits(waiting, chosen.rounds, chosen.calls)
+            self.show_beside_open_requests(waiting, chosen.rounds, chosen.calls)
 
     # --- rates against the floors -------------------------------------------------------------------------------------
 
@@ -140,18 +140,18 @@ class Benchmark:
         say("CPU is that of server and database for one call: it holds on a machine that others use too.")
 
     def one_round(self, count: int) -> dict[str, Any]:
-        of, desk = self.of, self.desk
+        of, credentials = self.of, self.credentials
         taken: dict[str, Any] = {"plain view": self.send(self.plain_calls(count))[0]}
         taken["commits"] = self.commit(count)
-        taken["start"], started = self.send([of.start(desk, self.next()) for _ in range(count)])
-        taken["suspend"], suspended = self.send([of.suspend(desk, run) for run in started])
-        taken["list"], _ = self.send([of.inbox(desk)] * (count // 4))
-        taken["decide"], _ = self.send([of.decide(desk, one) for one in suspended])
-        taken["claim"], claimed = self.send([of.claim(desk)] * count)
+        taken["start"], started = self.send([of.start(credentials, self.next()) for _ in range(count)])
+        taken["suspend"], suspended = self.send([of.suspend(credentials, run) for run in started])
+        taken["list"], _ = self.send([of.inbox(credentials)] * (count // 4))
+        taken["decide"], _ = self.send([of.decide(credentials, one) for one in suspended])
+        taken["claim"], claimed = self.send([of.claim(credentials)] * count)
         claimed = [one for one in claimed if one]
         while len(claimed) < count:  # workers that come at once may pass by each other's runs
-            claimed += self.send([of.claim(desk)])[1]
-        taken["complete"], _ = self.send([of.complete(desk, one) for one in claimed])
+            claimed += self.send([of.claim(credentials)])[1]
+        taken["complete"], _ = self.send([of.complete(credentials, one) for one in claimed])
         return taken
 
     def send(self, calls: list[Any]) -> tuple[Any, list[Any]]:
@@ -191,78 +191,78 @@ class Benchmark:
             workers = [lambda _, session=session: session.execute(insert, [PLAIN_BODY]) for session in sessions]
             return self.load.take_turns(workers, count)
 
-    # --- waits --------------------------------------------------------------------------------------------------------
+    # --- long polls ----------------------------------------------------------------------------------------------------
 
-    def show_waits(self, count: int) -> None:
+    def show_long_polls(self, count: int) -> None:
         """Bytes per waiting run, everything it has left in any table and index."""
         before = _bytes_of_everything()
-        _, started = self.send([self.of.start(self.desk, self.next()) for _ in range(count)])
-        self.send([self.of.suspend(self.desk, run) for run in started])
+        _, started = self.send([self.of.start(self.credentials, self.next()) for _ in range(count)])
+        self.send([self.of.suspend(self.credentials, run) for run in started])
         each = (_bytes_of_everything() - before) / count
-        words = f"with {len(self.of.suspend(self.desk, started[0]).body)} bytes in its suspend"
+        words = f"with {len(self.of.suspend(self.credentials, started[0]).body)} bytes in its suspend"
         say(f"\nbytes per waiting run      {each:8.0f}   {words}; target: at most 8192")
 
     def show_wake(self, count: int) -> None:
-        """A worker that long-polls hears of an answer, beside the waits that are there."""
+        """A worker's long poll returns after a decision, beside many open requests."""
         after_sent, after_told = [], []
         worker, reviewer = self.load.Client(self.port), self.load.Client(self.port)
         for _ in range(count):
-            _, [run] = self.send([self.of.start(self.desk, self.next())])
-            _, [suspended] = self.send([self.of.suspend(self.desk, run)])
+            _, [run] = self.send([self.of.start(self.credentials, self.next())])
+            _, [suspended] = self.send([self.of.suspend(self.credentials, run)])
             claimed_at: list[float] = []
             waiting = threading.Thread(target=self._claim, args=(worker, claimed_at))
             waiting.start()
             time.sleep(0.05 + 0.2 * secrets.randbelow(100) / 100)
             sent = time.perf_counter()
-            reviewer.send(self.of.decide(self.desk, suspended))
+            reviewer.send(self.of.decide(self.credentials, suspended))
             told = time.perf_counter()
             waiting.join()
             after_sent.append(claimed_at[0] - sent)
             after_told.append(max(0.0, claimed_at[0] - told))
-        for words, each in (("decision told to claimed", after_told), ("decision sent to claimed", after_sent)):
+        for label, each in (("decision confirmed to claimed", after_told), ("decision sent to claimed", after_sent)):
             taken = self.load.Measured(seconds=1, each=each)
             p50, p95 = taken.percentile(50), taken.percentile(95)
-            say(f"{words:27}{p50:6.1f} ms p50, {p95:.1f} ms p95; target: 10 and 25")
+            say(f"{label:27}{p50:6.1f} ms p50, {p95:.1f} ms p95; target: 10 and 25")
 
     def _claim(self, worker: Any, claimed_at: list[float]) -> None:
-        claimed = worker.send(self.of.claim(self.desk, wait=20))
+        claimed = worker.send(self.of.claim(self.credentials, wait=20))
         claimed_at.append(time.perf_counter())
-        self.send([self.of.complete(self.desk, claimed)])
+        self.send([self.of.complete(self.credentials, claimed)])
 
-    def show_bad_nights(self, chosen: argparse.Namespace) -> None:
-        names = chosen.only or bad_nights.NAMES
+    def show_bulk_work(self, chosen: argparse.Namespace) -> None:
+        names = chosen.only or bulk_work.NAMES
         if "claims" in names:
-            bad_nights.show_claims(self, say, runs=chosen.ready)
+            bulk_work.show_claims(self, say, runs=chosen.ready)
         if "restarts" in names:
-            bad_nights.show_restarts(self, say, runs=20)
+            bulk_work.show_restarts(self, say, runs=20)
         if "undos" in names:
-            bad_nights.show_undos(self, say, effects=chosen.effects)
+            bulk_work.show_undos(self, say, effects=chosen.effects)
         if "expiry" in names:
-            bad_nights.show_expiry(self, say, due=chosen.due)
+            bulk_work.show_expiry(self, say, due=chosen.due)
 
-    # --- beside many waits ----------------------------------------------------------------------------------------------
+    # --- beside many open requests ----------------------------------------------------------------------------------
 
-    def show_beside_waits(self, waiting: int, rounds: int, calls: int) -> None:
-        """The same calls beside so many waits, and the pages over them: nothing may grow with their number."""
-        from tests.benchmarks import waits
+    def show_beside_open_requests(self, waiting: int, rounds: int, calls: int) -> None:
+        """The same calls beside so many open requests, and the pages over them: no figure may grow with their number."""
+        from tests.benchmarks import inbox_copies
 
         began = time.perf_counter()
-        waits.fill_up(self.desk, to=waiting)
+        inbox_copies.fill_up(self.credentials, to=waiting)
         say(f"\n{waiting} waiting (made in {time.perf_counter() - began:.1f} s)")
         self.show_rates(rounds, calls)
-        for name, look in waits.looks(self.desk).items():
+        for name, look in inbox_copies.looks(self.credentials).items():
             milliseconds, cpu, queries = look()
             figures = f"{milliseconds:6.1f} ms p50 of server time ({cpu:.1f} ms of CPU), {queries} queries"
             say(f"{name:17} at {waiting} waiting: {figures}; target: under 100, constant")
 
     def show_large_calls(self) -> None:
-        """The page of a request with 10,000 members beside one with ten: bounded by what a page draws."""
-        from tests.benchmarks import waits
+        """The page of a request with 10,000 members beside one with ten: limited by what a page renders."""
+        from tests.benchmarks import inbox_copies
 
-        for name, look in waits.large_calls(self.desk).items():
+        for name, look in inbox_copies.large_calls(self.credentials).items():
             milliseconds, cpu, queries = look()
             figures = f"{milliseconds:6.1f} ms p50 of server time ({cpu:.1f} ms of CPU), {queries} queries"
-            say(f"a wait's page with a call of {name:14}: {figures}; target: under 500 of CPU")
+            say(f"a request page with a call of {name:14}: {figures}; target: under 500 of CPU")
 
 
 def _shown(share: float) -> str:
@@ -271,8 +271,8 @@ def _shown(share: float) -> str:
     return f"{share:.2f}" if share >= 1 else f"1/{1 / share:.1f}"
 
 
-def say(words: str) -> None:
-    print(words)  # noqa: T201  the table is what this is for
+def say(text: str) -> None:
+    print(text)  # noqa: T201  the table is what this is for
 
 
 def _bytes_of_everything() -> int:

@@ -1,4 +1,4 @@
-"""Generated calls against a running desk: no server error, and no reply that the OpenAPI document does not have.
+"""Generated calls against a running server: no server error, and no reply that the OpenAPI document does not have.
 
 Schemathesis makes the calls out of the document, as an agent and as a person, with ids that are there and with ids that are
 not. What a call should be answered with is judged elsewhere.
@@ -17,7 +17,7 @@ import pytest
 from ledger.exact_json import dumps
 from reviewqueue.api.openapi.document import document
 from tests import figures
-from tests.running_desk import Desk, running_desk
+from tests.running_server import Desk, running_desk
 
 pytestmark = pytest.mark.long
 
@@ -33,24 +33,24 @@ CALL = {"name": "issue_order", "arguments": {"supplier": "S-17", "amount": "1840
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory):
-    folder = tmp_path_factory.mktemp("desk")
-    with running_desk(folder) as desk:
-        yield desk
+def server(tmp_path_factory: pytest.TempPathFactory):
+    folder = tmp_path_factory.mktemp("server")
+    with running_desk(folder) as server:
+        yield server
 
 
-def what_is_there(desk: Desk) -> dict[str, Any]:
+def what_is_there(server: Desk) -> dict[str, Any]:
     """Make a run with a lease and a begun effect, a waiting and an answered interrupt; return what leads to them."""
-    agent: dict[str, Any] = {"key": desk.key}
-    started = desk.call("POST", "runs", {"key": "busy", "title": "Busy", "lease_seconds": 3600}, **agent)
+    agent: dict[str, Any] = {"key": server.key}
+    started = server.call("POST", "runs", {"key": "busy", "title": "Busy", "lease_seconds": 3600}, **agent)
     lease = started["lease"]["token"]
-    desk.call("PUT", f"runs/{started['id']}/effects/order", CALL, Run_Lease=lease, **agent)
+    server.call("PUT", f"runs/{started['id']}/effects/order", CALL, Run_Lease=lease, **agent)
     wait = {"title": "Order it", "reason": "approval.action", "queue": "purchasing", "proposal": CALL}
     waiting, answered = (
-        desk.call("POST", "asks", {"key": key, **wait}, **agent)["interrupt"] for key in ("one", "two")
+        server.call("POST", "asks", {"key": key, **wait}, **agent)["interrupt"] for key in ("one", "two")
     )
-    desk.call("POST", f"interrupts/{answered['id']}/decisions", {"state_version": 1, "verdict": "approve"})
-    continuation = desk.call("GET", f"interrupts/{answered['id']}", **agent)["continuation"]
+    server.call("POST", f"interrupts/{answered['id']}/decisions", {"state_version": 1, "verdict": "approve"})
+    continuation = server.call("GET", f"interrupts/{answered['id']}", **agent)["continuation"]
     return {
         "path.run_id": started["id"],
         "path.interrupt_id": waiting["id"],
@@ -63,18 +63,18 @@ def what_is_there(desk: Desk) -> dict[str, Any]:
 
 @pytest.mark.parametrize("ids", ["there", "generated"])
 @pytest.mark.parametrize("who", ["agent", "person"])
-def test_generated_calls_meet_nothing_undocumented(desk: Desk, who: str, ids: str, tmp_path: Path):
+def test_generated_calls_meet_nothing_undocumented(server: Desk, who: str, ids: str, tmp_path: Path):
     (tmp_path / "openapi.json").write_text(dumps(document()))
-    known = what_is_there(desk) if ids == "there" else {}
-    known |= {"query.wait": 0}  # a long poll that nobody answers only takes its time
+    known = what_is_there(server) if ids == "there" else {}
+    known |= {"query.wait": 0}  # a long poll without an event only takes time
     lines = ["[parameters]", *(f'"{name}" = {json.dumps(value)}' for name, value in known.items())]
     (tmp_path / "schemathesis.toml").write_text("\n".join(lines) + "\n")
-    command = [Path(sys.executable).parent / "schemathesis", "run", "openapi.json", "--url", desk.base]
-    command += ["-H", f"Authorization: Bearer {desk.key if who == 'agent' else desk.token}"]
+    command = [Path(sys.executable).parent / "schemathesis", "run", "openapi.json", "--url", server.base]
+    command += ["-H", f"Authorization: Bearer {server.key if who == 'agent' else server.token}"]
     command += ["--checks", ",".join(CHECKS), "--phases", "examples,coverage,fuzzing", "--max-examples", "25"]
     command += ["--request-timeout", "60", "--seed", str(figures.SEED), "--generation-database", "none"]
     command += ["--continue-on-failure", "--suppress-health-check", "all", "--warnings", "off", "--no-color"]
     done = subprocess.run(
-        command, cwd=tmp_path, env=desk.environment, capture_output=True, text=True, timeout=1800, check=False
+        command, cwd=tmp_path, env=server.environment, capture_output=True, text=True, timeout=1800, check=False
     )
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr

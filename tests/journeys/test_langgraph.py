@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings
 
 from tests.docs_session import blocks_of
-from tests.running_desk import Desk, running_desk
+from tests.running_server import Desk, running_desk
 
 GUIDE = settings.ROOT / "docs" / "agents.md"
 

@@ -40,7 +40,7 @@ REOPENED, ASKS_AGAIN, VOTE_LOST = "reopened", "asks again", "vote lost"
 
 
 class CannotHappen(Exception):
-    """At this stage nobody can take the permission away like this."""
+    """At this stage the permission cannot be lost in this way."""
 
 
 @dataclass
@@ -223,7 +223,7 @@ ROWS: dict[str, Loss] = {
         policy={"default_may_approve": True, "on_expiry_allowed": ["cancel", "default"]},
         new_policy={"default_may_approve": False},
     ),
-    "lost, and given back before it is judged": Loss(lose=restored),
+    "lost, and restored before the check": Loss(lose=restored),
 }
 
 
@@ -321,7 +321,7 @@ def claimed_again(scene: Scene, lose: Callable[[Scene], None]) -> str:
 
 
 def effect_begun(scene: Scene, lose: Callable[[Scene], None]) -> str:
-    """What happened is told whoever approved it."""
+    """The person who approved sees what happened."""
     scene.open()
     scene.approve()
     assert scene.act(scene.claim()) == VALID
@@ -342,7 +342,7 @@ def effect_tried_again(scene: Scene, lose: Callable[[Scene], None]) -> str:
 
 
 def restarted(scene: Scene, lose: Callable[[Scene], None]) -> str:
-    """A restart asks anew, whoever may decide."""
+    """A restart asks again, also if the permission was restored."""
     scene.open()
     scene.approve()
     scene.claim()

@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings
 
 from tests import own_processes
-from tests.running_desk import Desk, running_desk
+from tests.running_server import Desk, running_desk
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -28,39 +28,39 @@ def block(language: str, begins: str) -> str:
 
 
 @pytest.fixture
-def desk(tmp_path: Path):
+def server(tmp_path: Path):
     typed = [shlex.split(line, comments=True) for line in block("sh", "export SECRET_KEY").splitlines()]
     world = [shlex.join(line[2:]) for line in typed if line[:2] == ["python3", "manage.py"] and line[2] != "up"]
-    with running_desk(tmp_path, world) as desk:
-        yield desk
+    with running_desk(tmp_path, world) as server:
+        yield server
 
 
-def test_the_first_agent_asks_and_goes_on_with_the_answer(desk: Desk):
+def test_the_first_agent_asks_and_continues_with_the_answer(server: Desk):
     script = block("python", "import json")
     assert len([line for line in script.splitlines() if line.strip()]) <= 24
     agent = subprocess.Popen(
         [sys.executable, "-c", script],
-        env=desk.environment,
+        env=server.environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
-    [wait] = own_processes.eventually(lambda: desk.call("GET", "interrupts?status=waiting")["interrupts"], within=30)
+    [wait] = own_processes.eventually(lambda: server.call("GET", "interrupts?status=waiting")["interrupts"], within=30)
     assert wait["title"] == "Order the hoist"
-    desk.call("POST", f"interrupts/{wait['id']}/decisions", {"state_version": 1, "verdict": "approve"})
+    server.call("POST", f"interrupts/{wait['id']}/decisions", {"state_version": 1, "verdict": "approve"})
     said, _ = agent.communicate(timeout=60)
     assert agent.returncode == 0, said
     assert "Decide at http" in said
     assert said.splitlines()[-1] == "approve"
-    assert [run["status"] for run in desk.call("GET", "runs", key=desk.key)["runs"]] == ["completed"]
+    assert [run["status"] for run in server.call("GET", "runs", key=server.key)["runs"]] == ["completed"]
 
 
-def test_every_curl_does_what_its_line_says(desk: Desk):
+def test_every_curl_does_what_its_line_says(server: Desk):
     text = block("sh", "api() {")
     definition, _, rest = text.partition("\n\n")
     commands = re.split(r"\n(?=(?:KEY=\$TOKEN )?api )", rest.strip())
     assert len(commands) == 10
-    environment = dict(desk.environment)
+    environment = dict(server.environment)
     for command in commands:
         done = subprocess.run(
             ["bash", "-c", f"{definition}\n{command}"], env=environment, capture_output=True, text=True, check=True

@@ -44,8 +44,8 @@ def sign_in(browser: httpx.Client, person: str, password: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_form_opened_before_a_restart_counts_after_it_and_a_stranger_is_told_no(tmp_path: Path):
-    """CASES C047: nothing lives in a process's memory; the first click counts, and nobody's click ends without a word."""
+def test_a_form_opened_before_a_restart_counts_after_it_but_not_from_strangers(tmp_path: Path):
+    """CASES C047: no state is in a process's memory; the first click counts, and every click gets an answer."""
     address, log, port = make_migrated_database(tmp_path), tmp_path / "log", free_port()
     environment = environment_for(address, PORT=str(port), WEB_PROCESSES="1")
     make_waits(address, 2, within=86_400)

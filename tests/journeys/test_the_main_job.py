@@ -1,4 +1,4 @@
-"""The main job by its verbs: a run stops for a person, the answer comes, another worker goes on."""
+"""The main job by its use cases: a run is suspended, a person decides, another worker continues it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_an_approval_reaches_the_next_worker_with_its_permit():
 
 
 @pytest.mark.proves(3)
-def test_the_second_answer_is_told_who_won():
+def test_the_second_decision_is_refused_with_the_first():
     ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org")
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, ana)
@@ -60,7 +60,7 @@ def test_an_answer_to_another_version_is_stale():
 
 
 @pytest.mark.proves(13)
-def test_a_role_removed_after_the_answer_reopens_the_wait():
+def test_a_role_removed_after_the_decision_reopens_the_request():
     ana = builders.a_reviewer()
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, ana)

@@ -19,7 +19,7 @@ from django.db import connection
 from tests import figures
 from tests.api.calls import a_worker
 from tests.own_processes import query
-from tests.running_desk import Desk, running_desk
+from tests.running_server import Desk, running_desk
 
 pytestmark = [
     pytest.mark.proves(18),

@@ -17,7 +17,7 @@ from tests.nemesis.clients import Client, Script
 from tests.nemesis.history import read
 from tests.nemesis.world import Kept
 from tests.own_processes import eventually, query
-from tests.running_desk import Desk, running_desk
+from tests.running_server import Desk, running_desk
 
 KILLS = 50 if os.environ.get("REVIEWQUEUE_LONG") else 3
 CLIENTS = 4

@@ -15,8 +15,8 @@ from django.conf import settings
 
 from runs.models import Checkpoint, Interrupt, Run
 from tests import figures, own_processes
-from tests.benchmarks.waits import copy_rows
-from tests.running_desk import Desk, running_desk
+from tests.benchmarks.inbox_copies import copy_rows
+from tests.running_server import Desk, running_desk
 
 LONG = bool(os.environ.get("REVIEWQUEUE_LONG"))
 WAITS, POLLS = (10_000, 1_000) if LONG else (1_000, 100)

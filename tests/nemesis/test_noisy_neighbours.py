@@ -21,7 +21,7 @@ import pytest
 from tests import figures, own_processes
 from tests.nemesis.receiver import SPECIFICATION
 from tests.nemesis.world import Kept
-from tests.running_desk import WORLD, Desk, running_desk
+from tests.running_server import WORLD, Desk, running_desk
 
 ANSWERS = 20
 SECONDS = 180

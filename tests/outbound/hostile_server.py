@@ -1,4 +1,4 @@
-"""A server that answers well at one path and badly at the others, each in its own way. Counts what it was asked."""
+"""A server with one good path and many faulty ones, each with another fault. Counts its requests."""
 
 from __future__ import annotations
 

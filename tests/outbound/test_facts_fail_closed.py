@@ -1,4 +1,4 @@
-"""Fail closed, from end to end: whatever is wrong with the place where a fact is looked up, nobody goes on."""
+"""Fail closed, end to end: no run continues while its fact cannot be checked, whatever the fault is."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def an_answer_that_rests_on(server, path: str, value: object = 7) -> Continuatio
     return Continuation.objects.get()
 
 
-def nobody_can_go_on(continuation: Continuation) -> bool:
+def cannot_be_claimed(continuation: Continuation) -> bool:
     agent = continuation.agent
     with pytest.raises(NotReady):
         builders.claim_by_id(agent, continuation.public_id)
@@ -50,18 +50,18 @@ def nobody_can_go_on(continuation: Continuation) -> bool:
 
 @pytest.mark.proves(14)
 @pytest.mark.parametrize("path", FAULTS)
-def test_nobody_goes_on_while_a_fact_cannot_be_told(server, path, monkeypatch):
+def test_no_run_continues_while_a_fact_is_unavailable(server, path, monkeypatch):
     monkeypatch.setattr(http_client, "TOTAL_SECONDS", 0.4)
     continuation = an_answer_that_rests_on(server, path)
     tasks.check_continuation(continuation.public_id)
     assert Fact.objects.get().last_status == "unavailable"
     assert Run.objects.get().status == "revalidating"
-    assert nobody_can_go_on(continuation)
+    assert cannot_be_claimed(continuation)
 
 
 @pytest.mark.proves(14)
 @pytest.mark.parametrize("value", ["7", True, [7], None, 8])
-def test_nobody_goes_on_with_an_answer_to_another_value_or_type(server, value):
+def test_no_run_continues_with_a_decision_about_another_value_or_type(server, value):
     continuation = an_answer_that_rests_on(server, "/good", value=value)
     tasks.check_continuation(continuation.public_id)
     continuation.refresh_from_db()
@@ -71,7 +71,7 @@ def test_nobody_goes_on_with_an_answer_to_another_value_or_type(server, value):
 
 
 @pytest.mark.proves(14)
-def test_an_unchanged_fact_lets_it_go_on(server):
+def test_an_unchanged_fact_lets_the_run_continue(server):
     continuation = an_answer_that_rests_on(server, "/good")
     tasks.check_continuation(continuation.public_id)
     assert Run.objects.get().status == "ready"
@@ -83,5 +83,5 @@ def test_an_address_that_was_opened_and_is_closed_again_is_not_called(server, se
     settings.OUTBOUND_ALLOW = []
     before = len(server.asked)
     tasks.check_continuation(continuation.public_id)
-    assert nobody_can_go_on(continuation)
+    assert cannot_be_claimed(continuation)
     assert len(server.asked) == before

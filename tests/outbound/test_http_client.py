@@ -87,10 +87,10 @@ def test_a_fault_is_reported_in_a_sentence_and_in_time(server, path, text):
 
 
 def test_a_pointer_to_nothing_is_trouble(server):
-    assert "pointer" in ask(server.address, "/good", "/spec/date").trouble
+    assert "JSON Pointer" in ask(server.address, "/good", "/spec/date").trouble
 
 
-def test_nobody_at_the_address_is_trouble():
+def test_a_refused_connection_is_a_fault():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     assert "No server answers" in ask(f"http://127.0.0.1:{port}", "/good").trouble
@@ -145,7 +145,7 @@ def test_a_name_that_changes_its_address_is_still_called_at_the_judged_one(serve
         address = host if host == "127.0.0.1" else ("127.0.0.1" if len(looked_up) == 1 else "10.0.0.1")
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
 
-    monkeypatch.setattr(http_client.addresses.socket, "getaddrinfo", answer)
+    monkeypatch.setattr(http_client.address_policy.socket, "getaddrinfo", answer)
     port = server.server_address[1]
     assert ask(f"http://erp.example.org:{port}", "/good").value == 7
     assert looked_up.count("erp.example.org") == 1
@@ -153,7 +153,7 @@ def test_a_name_that_changes_its_address_is_still_called_at_the_judged_one(serve
 
 
 def test_a_resolver_that_hangs_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(http_client.addresses.socket, "getaddrinfo", lambda *_, **__: time.sleep(LIMIT + 0.5))
+    monkeypatch.setattr(http_client.address_policy.socket, "getaddrinfo", lambda *_, **__: time.sleep(LIMIT + 0.5))
     assert "No complete reply" in ask("http://erp.example.org", "/good").trouble
 
 

@@ -59,7 +59,7 @@ def test_not_found_is_what_the_receiver_says_in_json(server):
         *("/endless", "/bomb", "/silent", "/drip", "/drip-headers", "/cut", "/garbage", "/nothing"),
     ],
 )
-def test_a_fault_is_trouble_and_never_a_word(server, path):
+def test_a_fault_is_reported_and_is_no_outcome(server, path):
     looked = look(server, path)
     assert looked.trouble
     assert (looked.not_found, looked.value, looked.reply) == (False, None, None)

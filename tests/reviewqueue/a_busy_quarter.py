@@ -1,4 +1,4 @@
-"""A quarter of a busy desk as rows, for measures: thousands of answers in seconds, the same ones for the same seed.
+"""Three months of a busy installation as rows, for insights: thousands of decisions in seconds, the same for one seed.
 
 Rows are written as the verbs leave them, but in bulk; chains of events are left out, since no measure reads them. Times are
 whole seconds, so that every database's arithmetic gives the same figure.
@@ -58,10 +58,10 @@ class Quarter:
     def write(self) -> None:
         """Write all of it."""
         for number in range(self.decided):
-            self.a_story(number, asked_at=self.now - self.some(timedelta(days=180)))
+            self.a_run_with_its_request(number, asked_at=self.now - self.some(timedelta(days=180)))
         for number in range(self.open_waits):
             age = timedelta(seconds=int(self.chance.lognormvariate(9.5, 1.5)))
-            self.a_story(self.decided + number, asked_at=self.now - age, is_open=True)
+            self.a_run_with_its_request(self.decided + number, asked_at=self.now - age, is_open=True)
         for model in (Run, Checkpoint, Interrupt, Decision, Continuation, Effect, EffectReport):
             model.objects.bulk_create(self.rows.get(model, []), batch_size=500)
 
@@ -75,8 +75,8 @@ class Quarter:
         self.rows.setdefault(type(row), []).append(row)
         return row
 
-    def a_story(self, number: int, *, asked_at: datetime, is_open: bool = False) -> None:
-        """Write one run with its wait: open, or closed by a person or at its deadline, and what came after."""
+    def a_run_with_its_request(self, number: int, *, asked_at: datetime, is_open: bool = False) -> None:
+        """Write one run with its request: open, or closed by a person or at its deadline, and what followed."""
         queue = self.queues[FOREIGN if number % 10 == 0 else SEEN[number % 2]]
         agent = self.agents[number % 3 == 0]
         ends = "expired" if not is_open and self.chance.random() < 0.03 else "answered"
@@ -254,7 +254,7 @@ def a_colleague(name: str, queue: str) -> User:
 
 
 def a_reader() -> User:
-    """Somebody who sees the two queues, and not the third."""
+    """A person who sees the two queues, but not the third."""
     for queue in SEEN:
         builders.a_queue(queue)
     reader = builders.a_person("vera@example.org", *(f"{queue}-leads" for queue in SEEN))

@@ -15,8 +15,8 @@ from django.urls import reverse
 from ledger import clock, effect_queries
 from ledger.effects import Declared
 from ledger.models import Effect, EffectReport
-from reviewqueue.admin.base import BYTES_SHOWN
-from reviewqueue.admin.effects import BYTES_OF_A_REPORT, MOST_REPORTS
+from reviewqueue.admin.base import MAX_JSON_BYTES
+from reviewqueue.admin.effects import MAX_REPORT_BYTES, MAX_REPORTS
 from runs.models import Event, Fact, Hold
 from tests import builders
 from tests.ledger.effect_builders import an_effect
@@ -66,7 +66,7 @@ def test_the_page_of_an_effect_does_not_grow_with_what_was_sent_and_received(kin
     client = at_admin()
     for model in ("ledger_effect", "reviewqueue_unknownoutcome"):
         html = page(client, model, effect.pk)
-        assert len(html) <= 3 * BYTES_SHOWN + BYTES_OF_A_REPORT + 32 * 1024 <= PAGE_BYTES
+        assert len(html) <= 3 * MAX_JSON_BYTES + MAX_REPORT_BYTES + 32 * 1024 <= PAGE_BYTES
         assert re.search(r"Showing 1 to [\d,]+ of [\d,]+ characters", html)
     links = set(re.findall(r'href="([^"]+/values/[^"]+)"', html))
     assert {href.split("/values/")[1] for href in links} >= {"call/", "reports/"}
@@ -99,7 +99,7 @@ def test_the_reports_of_an_effect_are_bounded_and_all_can_be_read():
     )
     client = at_admin()
     html = page(client, "ledger_effect", effect.pk)
-    assert len(html) <= MOST_REPORTS * 2 * BYTES_OF_A_REPORT
+    assert len(html) <= MAX_REPORTS * 2 * MAX_REPORT_BYTES
     assert "Show earlier reports" in html
     address = reverse("admin:ledger_effect_values", args=[effect.pk, "reports"])
     every = client.get(f"{address}?as=json").content.decode()

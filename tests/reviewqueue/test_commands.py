@@ -1,4 +1,4 @@
-"""The commands that make an installation: what each did in words or as one JSON object, secrets once."""
+"""The commands that set up an installation: text or JSON output, and secrets shown once."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_operators_are_staff_everywhere():
         (["add_person", "ana@example.org", "--role", "operator", "--queue", "engineering"], "everywhere"),
         (["add_person", "ana", "--role", "operator"], "not an e-mail address"),
         (["add_person", "ana@example.org", "--role", "lead", "--queue", "nowhere"], "There is no queue nowhere"),
-        (["add_queue", "two words", "--owner", "x"], "A name must have"),
+        (["add_queue", "with space", "--owner", "x"], "A name must have"),
         (["add_policy", "question", "--queue", "nowhere"], "There is no queue nowhere"),
         (["add_policy", "question"], "--queue NAME"),
         (["add_policy", "question", "--queue", "engineering", "--deadline-max", "PT1H"], "in order"),
@@ -120,7 +120,7 @@ def test_operators_are_staff_everywhere():
             ["add_effect_rule", "order_*", "--agent", "purchase-requests", "--reason", "no.such"],
             "no policy for no.such",
         ),
-        (["add_call_label", "order", "--agent", "nobody", "--sentence", "Order"], "There is no agent nobody"),
+        (["add_call_label", "order", "--agent", "missing", "--sentence", "Order"], "There is no agent missing"),
         (["revoke_key", "rq_000000000000"], "There is no such key"),
     ],
 )
@@ -234,7 +234,7 @@ def test_a_policy_may_be_one_agents_own(world):
     assert (own["version"], own["agent"]) == (1, "purchase-requests")
 
 
-def test_owners_set_connections_rules_and_words(world):
+def test_owners_add_connections_rules_and_call_labels(world):
     run_json(
         "add_connection", "erp", "--agent", "purchase-requests", "--url", "https://localhost/api/", "--secret", "ERP"
     )
@@ -263,8 +263,8 @@ def test_a_key_is_rotated_with_an_overlap_and_revoked_at_once(world):
         run("revoke_key", old)
 
 
-def test_a_reason_that_nobody_knew_is_called_new(capsys):
-    """A misspelt reason would otherwise make a policy that no wait ever asks for."""
+def test_an_unknown_reason_is_reported_as_new(capsys):
+    """A misspelt reason would otherwise create a policy that no request ever uses."""
     call_command("add_queue", "purchasing", "--owner", "leads")
     call_command("add_policy", "approval.acton", "--queue", "purchasing")
     assert "a new reason. Existing reasons: approval.action" in capsys.readouterr().out
@@ -272,7 +272,7 @@ def test_a_reason_that_nobody_knew_is_called_new(capsys):
     assert "new reason" not in capsys.readouterr().out
 
 
-def test_a_policy_may_have_a_ladder_reminders_a_quorum_and_time_that_stands_still():
+def test_a_policy_can_have_escalation_reminders_a_quorum_and_stopped_deadlines():
     run("add_queue", "engineering", "--owner", "desk")
     for queue in ("leads", "board"):
         run("add_queue", queue, "--owner", "desk")

@@ -477,7 +477,7 @@ def test_a_hold_owned_by_a_group_without_members_is_found():
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def a_kept_file(sent: bytes = b"bytes") -> CheckpointFile:
+def a_stored_file(sent: bytes = b"bytes") -> CheckpointFile:
     started = builders.a_running_run()
     spooled = file_storage.spool([sent])
     of_run = {"agent": started.run.agent, "run_id": started.run.public_id, "token": started.lease.token}
@@ -500,7 +500,7 @@ def test_a_storage_that_accepts_no_file_is_found(monkeypatch, settings):
 
 
 def test_a_missing_or_incomplete_file_is_found(monkeypatch):
-    file, other = a_kept_file(), a_kept_file()
+    file, other = a_stored_file(), a_stored_file()
     assert found() == []
     default_storage.delete(file.name)
     assert file.name in one("is missing from the storage, or incomplete")

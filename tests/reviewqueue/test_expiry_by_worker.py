@@ -43,7 +43,7 @@ def address(tmp_path: Path) -> str:
 
 def make_waits(address: str, count: int, *, within: float = 0) -> None:
     subprocess.run(
-        [sys.executable, "-m", "tests.many_waits", str(count), str(within)],
+        [sys.executable, "-m", "tests.many_interrupts", str(count), str(within)],
         env=environment_for(address, DJANGO_SETTINGS_MODULE="reviewqueue.settings"),
         cwd=settings.ROOT,
         check=True,

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from tests.running_desk import Desk, running_desk
+from tests.running_server import Desk, running_desk
 
 MIB = 1024 * 1024
 PIECE = os.urandom(64 * 1024)
@@ -24,8 +24,8 @@ LARGE = 32 * MIB // len(PIECE)
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory, django_db_setup: None, django_db_blocker) -> Iterator[Desk]:
-    with django_db_blocker.unblock(), running_desk(tmp_path_factory.mktemp("desk")) as running:
+def server(tmp_path_factory: pytest.TempPathFactory, django_db_setup: None, django_db_blocker) -> Iterator[Desk]:
+    with django_db_blocker.unblock(), running_desk(tmp_path_factory.mktemp("server")) as running:
         yield running
 
 
@@ -41,32 +41,32 @@ def digest_of(number: int) -> bytes:
     return known.digest()
 
 
-def a_run(desk: Desk, key: str) -> tuple[str, str]:
-    run = desk.call("POST", "runs", {"key": key, "title": "A file"}, key=desk.key)
+def a_run(server: Desk, key: str) -> tuple[str, str]:
+    run = server.call("POST", "runs", {"key": key, "title": "A file"}, key=server.key)
     return run["id"], run["lease"]["token"]
 
 
-def headers_for(desk: Desk, lease: str, number: int) -> dict[str, str]:
+def headers_for(server: Desk, lease: str, number: int) -> dict[str, str]:
     stated = base64.b64encode(digest_of(number)).decode()
     kind = {"Content-Type": "application/octet-stream", "Content-Digest": f"sha-256=:{stated}:"}
-    return {"Authorization": f"Bearer {desk.key}", "Run-Lease": lease, **kind}
+    return {"Authorization": f"Bearer {server.key}", "Run-Lease": lease, **kind}
 
 
-def send(desk: Desk, run: str, lease: str, number: int, *, chunked: bool, at: int = 1) -> tuple[int, dict]:
-    named = headers_for(desk, lease, number)
+def send(server: Desk, run: str, lease: str, number: int, *, chunked: bool, at: int = 1) -> tuple[int, dict]:
+    named = headers_for(server, lease, number)
     if not chunked:
         named["Content-Length"] = str(number * len(PIECE))
     path = f"/api/v1/runs/{run}/checkpoints/{at}/file"
-    with closing(http.client.HTTPConnection(urlsplit(desk.base).netloc, timeout=120)) as line:
+    with closing(http.client.HTTPConnection(urlsplit(server.base).netloc, timeout=120)) as line:
         line.request("PUT", path, body=pieces(number), headers=named, encode_chunked=chunked)
         reply = line.getresponse()
         return reply.status, json.load(reply)
 
 
-def fetched(desk: Desk, run: str) -> bytes:
+def fetched(server: Desk, run: str) -> bytes:
     """Read a file piece by piece and return the digest of it."""
-    path, key = f"/api/v1/runs/{run}/checkpoints/1/file", {"Authorization": f"Bearer {desk.key}"}
-    with closing(http.client.HTTPConnection(urlsplit(desk.base).netloc, timeout=120)) as line:
+    path, key = f"/api/v1/runs/{run}/checkpoints/1/file", {"Authorization": f"Bearer {server.key}"}
+    with closing(http.client.HTTPConnection(urlsplit(server.base).netloc, timeout=120)) as line:
         line.request("GET", path, headers=key)
         reply, known = line.getresponse(), hashlib.sha256()
         assert reply.status == 200
@@ -75,9 +75,9 @@ def fetched(desk: Desk, run: str) -> bytes:
     return known.digest()
 
 
-def commit(desk: Desk, run: str, lease: str) -> dict:
+def commit(server: Desk, run: str, lease: str) -> dict:
     boundary = {"after": 0, "step": "a", "state": None}
-    return desk.call("POST", f"runs/{run}/checkpoints", boundary, key=desk.key, Run_Lease=lease)
+    return server.call("POST", f"runs/{run}/checkpoints", boundary, key=server.key, Run_Lease=lease)
 
 
 def most_memory() -> int:
@@ -90,23 +90,23 @@ def most_memory() -> int:
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["one piece", "chunks"])
-def test_a_large_file_goes_in_and_out_without_being_whole_in_memory(desk: Desk, chunked: bool):
-    warm, lease = a_run(desk, f"warm-{chunked}")
-    assert send(desk, warm, lease, 20, chunked=chunked)[0] == 201
-    commit(desk, warm, lease)
-    assert fetched(desk, warm) == digest_of(20)
+def test_a_large_file_goes_in_and_out_without_being_whole_in_memory(server: Desk, chunked: bool):
+    warm, lease = a_run(server, f"warm-{chunked}")
+    assert send(server, warm, lease, 20, chunked=chunked)[0] == 201
+    commit(server, warm, lease)
+    assert fetched(server, warm) == digest_of(20)
     before = most_memory()
 
-    run, lease = a_run(desk, f"large-{chunked}")
-    status, offered = send(desk, run, lease, LARGE, chunked=chunked)
+    run, lease = a_run(server, f"large-{chunked}")
+    status, offered = send(server, run, lease, LARGE, chunked=chunked)
     assert (status, offered["size"]) == (201, 32 * MIB)
-    assert commit(desk, run, lease)["file"]["size"] == 32 * MIB
-    assert fetched(desk, run) == digest_of(LARGE)
+    assert commit(server, run, lease)["file"]["size"] == 32 * MIB
+    assert fetched(server, run) == digest_of(LARGE)
     assert most_memory() - before < 12 * MIB
 
 
-def raw(desk: Desk, sent: bytes, *, end: bool = True) -> bytes:
-    where = urlsplit(desk.base)
+def raw(server: Desk, sent: bytes, *, end: bool = True) -> bytes:
+    where = urlsplit(server.base)
     with socket.create_connection((where.hostname, where.port), timeout=60) as line:
         line.sendall(sent)
         if end:
@@ -114,38 +114,38 @@ def raw(desk: Desk, sent: bytes, *, end: bool = True) -> bytes:
         return line.recv(65_536)
 
 
-def head(desk: Desk, run: str, lease: str, **more: str) -> bytes:
-    named = headers_for(desk, lease, 2) | {name.replace("_", "-"): value for name, value in more.items()}
+def head(server: Desk, run: str, lease: str, **more: str) -> bytes:
+    named = headers_for(server, lease, 2) | {name.replace("_", "-"): value for name, value in more.items()}
     lines = [f"PUT /api/v1/runs/{run}/checkpoints/1/file HTTP/1.1", "Host: localhost"]
     return "\r\n".join([*lines, *(f"{name}: {value}" for name, value in named.items()), "", ""]).encode()
 
 
-def test_a_sender_that_breaks_off_leaves_nothing(desk: Desk):
-    run, lease = a_run(desk, "cut")
+def test_a_sender_that_breaks_off_leaves_nothing(server: Desk):
+    run, lease = a_run(server, "cut")
     first = next(pieces(2))
     chunk = f"{len(first):x}\r\n".encode() + first + b"\r\n"
-    raw(desk, head(desk, run, lease, Transfer_Encoding="chunked") + chunk)
-    raw(desk, head(desk, run, lease, Content_Length=str(2 * len(PIECE))) + first)
-    assert "file" not in commit(desk, run, lease)
+    raw(server, head(server, run, lease, Transfer_Encoding="chunked") + chunk)
+    raw(server, head(server, run, lease, Content_Length=str(2 * len(PIECE))) + first)
+    assert "file" not in commit(server, run, lease)
 
 
-def test_a_sender_that_asks_first_is_told_before_it_sends(desk: Desk):
-    run, lease = a_run(desk, "asks-first")
+def test_a_client_that_expects_100_continue_is_refused_before_it_sends(server: Desk):
+    run, lease = a_run(server, "asks-first")
     asking = {"Expect": "100-continue"}
-    told = raw(desk, head(desk, run, lease, Content_Length=str(65 * MIB), **asking), end=False)
+    told = raw(server, head(server, run, lease, Content_Length=str(65 * MIB), **asking), end=False)
     assert told.startswith(b"HTTP/1.1 413"), told[:100]
-    told = raw(desk, head(desk, run, lease, Content_Length=str(2 * len(PIECE)), **asking), end=False)
+    told = raw(server, head(server, run, lease, Content_Length=str(2 * len(PIECE)), **asking), end=False)
     assert told.startswith(b"HTTP/1.1 100"), told[:100]
 
 
-def test_what_is_too_large_is_told_to_whoever_goes_on_sending(desk: Desk):
-    run, lease = a_run(desk, "too-large")
-    status, told = send(desk, run, lease, 66 * MIB // len(PIECE), chunked=True)
+def test_a_client_that_sends_too_much_gets_the_refusal(server: Desk):
+    run, lease = a_run(server, "too-large")
+    status, told = send(server, run, lease, 66 * MIB // len(PIECE), chunked=True)
     assert (status, told["code"], told["limit"]) == (413, "payload_too_large", 64 * MIB)
 
 
-def test_a_stale_lease_is_told_before_the_bytes_are_kept(desk: Desk):
-    run, lease = a_run(desk, "stale")
-    desk.call("POST", f"runs/{run}/lease/release", {"reason": "retry"}, key=desk.key, Run_Lease=lease)
-    status, told = send(desk, run, lease, 20, chunked=False)
+def test_a_stale_lease_is_refused_before_the_bytes_are_stored(server: Desk):
+    run, lease = a_run(server, "stale")
+    server.call("POST", f"runs/{run}/lease/release", {"reason": "retry"}, key=server.key, Run_Lease=lease)
+    status, told = send(server, run, lease, 20, chunked=False)
     assert (status, told["code"]) == (409, "lease_lost")

@@ -1,4 +1,4 @@
-"""Probes: alive without a database, ready only with database, migrations and a worker that was heard of."""
+"""Liveness without a database; readiness only with a database, migrations and a recent heartbeat."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reviewqueue.models import Heartbeat
 from reviewqueue.operations import health
 
 
-def a_beat(ago: timedelta = timedelta(seconds=1), worker: str = "one:1") -> None:
+def a_heartbeat(ago: timedelta = timedelta(seconds=1), worker: str = "one:1") -> None:
     Heartbeat.objects.create(worker=worker, beaten_at=clock.now() - ago)
 
 
@@ -38,7 +38,7 @@ def test_a_probe_is_not_sent_to_https(client: Client, settings):
 
 @pytest.mark.django_db
 def test_ready_takes_database_migrations_and_a_worker(client: Client):
-    a_beat()
+    a_heartbeat()
     assert wrong(client) == []
 
 
@@ -49,9 +49,9 @@ def test_without_a_worker_nothing_is_ready(client: Client):
 
 @pytest.mark.django_db
 def test_the_latest_beat_of_any_worker_counts(client: Client):
-    a_beat(health.LONGEST_SILENCE + timedelta(seconds=5))
+    a_heartbeat(health.LONGEST_SILENCE + timedelta(seconds=5))
     assert wrong(client) == ["worker"]
-    a_beat(worker="two:2")
+    a_heartbeat(worker="two:2")
     assert wrong(client) == []
 
 
@@ -67,7 +67,7 @@ def test_a_database_that_is_away_is_named_without_its_address(client: Client, mo
 
 
 @pytest.mark.django_db
-def test_missing_migrations_are_told_first(client: Client, monkeypatch: pytest.MonkeyPatch):
+def test_missing_migrations_are_reported_first(client: Client, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(health, "is_migrated", lambda: False)
     assert wrong(client) == ["migrations"]
 

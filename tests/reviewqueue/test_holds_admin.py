@@ -33,7 +33,7 @@ def signed_in(person: User) -> Client:
     return client
 
 
-def nobody_answers(_: object) -> Found:
+def no_reply(_: object) -> Found:
     return Found(trouble="No server answers at the address.")
 
 
@@ -46,7 +46,7 @@ def a_run_held_for_a_fact(**request) -> Hold:
     continuation = Continuation.objects.get()
     for _ in range(3):
         Continuation.objects.update(check_due_at=clock.now())
-        check_continuation(continuation_id=continuation.public_id, fetch=nobody_answers)
+        check_continuation(continuation_id=continuation.public_id, fetch=no_reply)
     return Hold.objects.get()
 
 
@@ -72,7 +72,7 @@ def test_the_owner_waives_the_fact_with_a_reason_and_the_run_continues():
 
     html = olga.post(page_of(hold), {"reason": "Confirmed by phone: still 7."}, follow=True).content.decode()
 
-    assert "The run goes on without specification." in html
+    assert "The run continues without specification." in html
     assert "Continue without this fact" not in html
     fact = Fact.objects.get()
     assert (fact.waived_by.username, fact.waived_reason) == ("olga@example.org", "Confirmed by phone: still 7.")
@@ -87,7 +87,7 @@ def test_without_a_reason_nothing_is_waived():
     assert Fact.objects.get().waived_by is None
 
 
-def test_the_initiator_sees_that_another_owner_must_waive_the_fact():
+def test_the_initiator_of_the_run_cannot_waive_its_fact():
     olga = staff("olga@example.org", "agent-owners")
     hold = a_run_held_for_a_fact(initiator=olga)
     html = signed_in(olga).post(page_of(hold), {"reason": "I am sure."}, follow=True).content.decode()
@@ -96,7 +96,7 @@ def test_the_initiator_sees_that_another_owner_must_waive_the_fact():
 
 
 @pytest.mark.parametrize("groups", [["other-owners"], []])
-def test_a_hold_of_another_owner_is_not_found(groups):
+def test_a_hold_of_other_owners_is_not_found(groups):
     builders.an_agent("other", owner="other-owners")
     hold = a_run_held_for_a_fact()
     desk = signed_in(staff("olaf@example.org", *groups))

@@ -1,4 +1,4 @@
-# ruff: noqa: S608  these statements are made of our own words
+# ruff: noqa: S608  these statements contain only our own text
 """The measures: each is what plain SQL over the same rows says, and counts only what its reader may see."""
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def whole(length: timedelta | None) -> int | None:
     return None if length is None else int(length.total_seconds())
 
 
-def test_the_age_of_open_waits_is_what_sql_says(quarter: Quarter):
+def test_the_age_of_open_requests_is_what_sql_says(quarter: Quarter):
     found = measures(a_reader(), quarter.now).waiting
     opened = f"{WAITS} WHERE {MINE} AND i.status = 'waiting'"
     assert found.ages.number == number(f"SELECT COUNT(*) FROM {opened}") > 40
@@ -233,7 +233,7 @@ def test_a_queue_and_an_agent_narrow_every_measure(quarter: Quarter):
     assert sum(part.spared.totals()[2] for part in of_agents) == everything.spared.totals()[2]
 
 
-def test_nobody_counts_what_they_may_not_see(quarter: Quarter):
+def test_figures_include_only_visible_requests(quarter: Quarter):
     reader, stranger = a_reader(), builders.a_person("nobody@example.org")
     assert measures(reader, quarter.now, queue=FOREIGN).waiting.ages.number == 0
     assert "otto@example.org" not in {share.address for share in measures(reader, quarter.now).load}
@@ -244,7 +244,7 @@ def test_nobody_counts_what_they_may_not_see(quarter: Quarter):
     assert operator.waiting.ages.number > measures(reader, quarter.now).waiting.ages.number
 
 
-def test_an_empty_desk_has_measures_too():
+def test_an_empty_installation_has_measures_too():
     found = measures(a_reader(), clock.now(), days=7)
     assert found.waiting.ages.p50 is found.deciding.lengths.p50 is None
     assert found.spared.totals() == (0, 0, 0)

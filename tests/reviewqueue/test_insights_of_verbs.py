@@ -1,4 +1,4 @@
-"""The measures move when the verbs do: each story is told by the real verbs, then its figures are read."""
+"""The insights after real use cases: each test runs them and reads the figures."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def reach(claimed: Claimed, step: str) -> None:
 
 def test_an_answer_that_reached_a_worker_is_a_resumed_run_and_its_end_counts():
     first, second = an_answered_wait(), an_answered_wait()
-    assert read().resumed.number() == 0, "nobody claimed them"
+    assert read().resumed.number() == 0, "no worker claimed them"
     for interrupt, end in ((first, complete_run), (second, fail_run)):
         claimed = claim(interrupt)
         said = {"result": None} if end is complete_run else {"error": "no offers"}
@@ -84,7 +84,7 @@ def test_a_lost_lease_costs_the_step_that_was_under_way():
     claimed = claim(interrupt)
     builders.end_lease_now(claimed.run, clock.now() - timedelta(seconds=1))
     expire.release_lapsed_leases(limit=1)
-    assert read().spared.totals() == (0, 0, 0), "nobody has done it again yet"
+    assert read().spared.totals() == (0, 0, 0), "no worker has repeated it yet"
     reach(claim(interrupt), "ordered")
     assert read().spared.totals() == (1, 1, 0)
 
@@ -99,7 +99,7 @@ def test_a_changed_fact_costs_the_steps_that_are_committed_a_second_time():
     assert claimed.continuation.cause == "replan"
     reach(claimed, "compared again")
     builders.suspend_by(Run.objects.get(pk=claimed.run.pk), claimed.lease.token, builders.a_wait("order"))
-    assert read().spared.totals() == (0, 1, 0), "of the one step that stood, asking, none was spared"
+    assert read().spared.totals() == (0, 1, 0), "the one remaining step, the request, was not spared"
 
 
 def test_refusals_are_counted_by_their_code_and_ends_by_their_kind():
@@ -118,7 +118,7 @@ def test_refusals_are_counted_by_their_code_and_ends_by_their_kind():
     assert (found.ended.statuses["answered"], found.ended.statuses["expired"], found.ended.by_default) == (1, 1, 0)
 
 
-def test_an_expiry_that_answers_by_default_is_told_apart():
+def test_default_decisions_are_counted_separately():
     wish = {"on_expiry": {"do": "default", "verdict": "reject"}}
     interrupt = builders.a_waiting_interrupt(builders.a_wait(wish=wish))
     builders.move_deadline(interrupt, clock.now() - timedelta(seconds=1))
@@ -127,4 +127,4 @@ def test_an_expiry_that_answers_by_default_is_told_apart():
     assert (found.ended.statuses["expired"], found.ended.by_default) == (1, 1)
     claim(interrupt)
     assert read().resumed.number() == 1
-    assert read().deciding.lengths.number == 0, "nobody decided it"
+    assert read().deciding.lengths.number == 0, "no person decided it"

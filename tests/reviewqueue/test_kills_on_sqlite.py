@@ -1,4 +1,4 @@
-"""One SQLite file whose server is killed again and again while clients create: what was told is there, once each."""
+"""One SQLite file whose server is killed again and again while clients create runs: each confirmed run exists once."""
 
 from __future__ import annotations
 

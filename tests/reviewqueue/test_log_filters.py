@@ -12,7 +12,7 @@ from tests import builders
 pytestmark = pytest.mark.django_db
 
 
-def test_a_person_without_the_owners_desk_is_one_line(caplog):
+def test_a_refused_admin_page_is_one_log_line(caplog):
     client, eve = Client(), builders.a_person("eve@example.org")
     eve.is_staff = True
     eve.save()
@@ -26,11 +26,11 @@ def test_a_person_without_the_owners_desk_is_one_line(caplog):
 
 
 @pytest.mark.parametrize("address", ["/account/login/", "/api/docs/", "/api/v1/runs"])
-def test_what_nobody_foresaw_keeps_its_traceback(address, caplog, monkeypatch):
+def test_an_unexpected_error_keeps_its_traceback(address, caplog, monkeypatch):
     def breaks(_: object) -> None:
-        raise RuntimeError("nobody foresaw this")
+        raise RuntimeError("unexpected")
 
     monkeypatch.setattr("reviewqueue.middleware.disable_caching", lambda get_response: breaks)
     assert Client(raise_request_exception=False).get(address).status_code == 500
     [told] = [record for record in caplog.records if record.name == "django.request"]
-    assert "RuntimeError: nobody foresaw this" in logging.Formatter().format(told)
+    assert "RuntimeError: unexpected" in logging.Formatter().format(told)

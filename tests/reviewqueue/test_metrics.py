@@ -1,4 +1,4 @@
-"""Measures for Prometheus: who may read them, and that they are what the database says."""
+"""Metrics for Prometheus: who can read them, and that they match the database."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_messages_on_their_way_and_dead_letters_are_counted(client: Client):
     assert found["unannounced_oldest_age_seconds",] == 0
 
 
-def test_signals_that_nobody_took_are_counted_until_somebody_dismisses_them(client: Client):
+def test_dead_signals_are_counted_until_they_are_dismissed(client: Client):
     first, _ = a_dead_signal("evt-1"), a_dead_signal("evt-2")
     assert read(client)["signals_dead",] == 2
     dismiss(builders.a_person("own@example.org", "agent-owners"), first.public_id, reason="sent twice")
@@ -140,7 +140,7 @@ def test_a_scrape_costs_a_bounded_number_of_statements(client: Client, django_as
         assert read(client)["waits_open", "queue-2"] == 1
 
 
-def test_nobody_and_nothing_that_was_asked_is_named(client: Client):
+def test_no_person_and_no_request_is_named(client: Client):
     ana = builders.a_reviewer()
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, ana)

@@ -97,7 +97,7 @@ def test_good_calls_never_count_as_guesses(monkeypatch):
     assert Caller().get("agents/me").status == 401
 
 
-def test_a_person_who_asks_for_too_many_pages_is_told_when_to_come_back(monkeypatch):
+def test_a_person_who_requests_too_many_pages_gets_retry_after(monkeypatch):
     set_limit(monkeypatch, "pages_of_person", 2)
     builders.a_queue()
     ana, ben = Client(), Client()

@@ -103,7 +103,7 @@ def test_the_deployment_check_is_content_with_production_settings():
     run_command("check", "--deploy", "--fail-level", "WARNING", environment=production)
 
 
-def test_a_missing_secret_key_is_told_in_one_sentence():
+def test_a_missing_secret_key_is_reported_in_one_sentence():
     without = environment_for("sqlite:///var/x.sqlite3")
     del without["SECRET_KEY"]
     with pytest.raises(AssertionError) as told:
@@ -129,4 +129,4 @@ def test_the_docs_name_every_setting_and_no_other():
     table = (settings.ROOT / "docs" / "settings.md").read_text()
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     documented = {name for row in rows for name in re.findall(r"`([A-Z_]+)`", row)}
-    assert documented - {"REVIEWQUEUE_ENVIRONMENT"} == names_read()  # that one is the door's, before any setting
+    assert documented - {"REVIEWQUEUE_ENVIRONMENT"} == names_read()  # read by manage.py, before any setting

@@ -12,10 +12,10 @@ from django.urls import URLPattern, URLResolver, get_resolver
 pytestmark = pytest.mark.django_db
 
 PASSWORD = "a long enough one 7"
-# Everything else wants a session (pages) or a key (API). Whoever adds a path here says why.
+# Everything else needs a session (pages) or a key (API). Each path here has its reason.
 OPEN_PATHS = {
     "healthz",  # that the process lives
-    "readyz",  # whether it may be given work, in words that name nothing
+    "readyz",  # readiness, in sentences without addresses
     "metrics",  # has a token of its own
     "account/login/",
     "account/logout/",  # by POST; without a session it does nothing
@@ -73,7 +73,7 @@ def test_the_address_is_taken_in_any_case(client: Client):
     assert sign_in(client, address="Ana@Example.ORG").status_code == 302
 
 
-def test_nobody_is_led_to_another_site(client: Client):
+def test_sign_in_redirects_to_no_other_site(client: Client):
     a_person()
     assert sign_in(client, next="https://evil.example/").headers["Location"] == settings.LOGIN_REDIRECT_URL
 
@@ -97,14 +97,14 @@ def test_tries_are_limited(client: Client):
     assert "Too many failed login attempts" in sign_in(client).text, "the right password too, for a while"
 
 
-def test_somebody_switched_off_does_not_get_in(client: Client):
+def test_an_inactive_person_cannot_sign_in(client: Client):
     a_person(is_active=False)
     assert sign_in(client).headers["Location"] == "/account/inactive/"
     assert client.get("/account/inactive/").status_code == 200
     assert "_auth_user_id" not in client.session
 
 
-def test_nobody_signs_up_or_changes_their_address(client: Client):
+def test_there_is_no_sign_up_and_no_change_of_address(client: Client):
     client.force_login(a_person())
     for path in ("signup/", "email/", "password/reset/"):
         assert client.get(f"/account/{path}").status_code == 404
@@ -118,7 +118,7 @@ def test_signing_out_takes_a_post(client: Client):
     assert "_auth_user_id" not in client.session
 
 
-def test_the_admin_site_has_the_same_door(client: Client):
+def test_the_admin_site_has_the_same_sign_in_page(client: Client):
     a_person(is_staff=True, is_superuser=True)
     assert client.post("/admin/login/", {"username": "ana@example.org", "password": PASSWORD}).status_code == 302
     assert "_auth_user_id" not in client.session

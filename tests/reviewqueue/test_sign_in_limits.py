@@ -1,4 +1,4 @@
-"""Wrong passwords: a guesser is stopped, by many addresses too, and nobody locks the right person out."""
+"""Wrong passwords: an attacker is stopped, also with many addresses, and cannot lock the account's owner out."""
 
 from __future__ import annotations
 

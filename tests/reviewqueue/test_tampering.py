@@ -52,17 +52,17 @@ CALLED = str(builders.CALL["name"])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Story:
+class Sample:
     """Runs in which every kind of record counts next: an effect that began, one that may, an answer, a request."""
 
     done: Claimed  # its effect is applied
     permitted: Claimed  # its effect has not begun
-    rejected: Claimed  # nobody approved
-    decided: Interrupt  # nobody has claimed
+    rejected: Claimed  # not approved
+    decided: Interrupt  # not claimed
     waiting: Interrupt
 
 
-def a_story() -> Story:
+def a_sample() -> Sample:
     builders.a_rule()
     builders.a_policy()
     done, permitted = claimed("approve"), claimed("approve")
@@ -78,7 +78,7 @@ def a_story() -> Story:
     rejected = claimed("reject")
     decided = builders.a_waiting_interrupt()
     builders.decide(decided, builders.a_reviewer())
-    return Story(
+    return Sample(
         done=done,
         permitted=permitted,
         rejected=rejected,
@@ -147,30 +147,30 @@ def newest_policy() -> Policy:
     return Policy.objects.filter(reason="approval.action").order_by("-version")[0]
 
 
-def insert_effect(story: Story) -> None:
+def insert_effect(story: Sample) -> None:
     insert(effect_of(story.done), public_id="eff_inserted", key="another", permit_ref=None)
 
 
-def insert_decision(story: Story) -> None:
+def insert_decision(story: Sample) -> None:
     told = decision_of(story.rejected)
     insert(
         told, public_id="dec_inserted", status="counted", closes=False, by_id=builders.a_person("eve@example.org").pk
     )
 
 
-def insert_permit(story: Story) -> None:
+def insert_permit(story: Sample) -> None:
     call = a_call(builders.CALL["arguments"])
     told = permit_of(story.permitted)
     decision, run = decision_of(story.rejected), story.rejected.run
     insert(told, public_id="per_inserted", decision_id=decision.pk, run_id=run.pk, call=call, digest=digest(call))
 
 
-def change_event(story: Story) -> None:
+def change_event(story: Sample) -> None:
     recorded = Event.objects.get(run=story.permitted.run, type="interrupt.answered")
     write(recorded, refs=recorded.refs | {"verdict": "reject"})
 
 
-def insert_event(story: Story) -> None:
+def insert_event(story: Sample) -> None:
     last = Event.objects.filter(run=story.permitted.run).latest("seq")
     insert(last, seq=last.seq + 1, announced_seq=None)
 
@@ -178,40 +178,40 @@ def insert_event(story: Story) -> None:
 # --- the uses ---------------------------------------------------------------------------------------------------------
 
 
-def to_begin(story: Story) -> object:
+def to_begin(story: Sample) -> object:
     return begin(story.permitted, permit=permit_of(story.permitted).public_id)
 
 
-def to_begin_another_call(story: Story) -> object:
+def to_begin_another_call(story: Sample) -> object:
     return begin(story.permitted, OTHER, permit=permit_of(story.permitted).public_id)
 
 
-def to_begin_without_permit(story: Story) -> object:
+def to_begin_without_permit(story: Sample) -> object:
     return begin(story.permitted)
 
 
-def to_begin_unapproved(story: Story) -> object:
+def to_begin_unapproved(story: Sample) -> object:
     return begin(story.rejected)
 
 
-def to_begin_with_inserted(story: Story) -> object:
+def to_begin_with_inserted(story: Sample) -> object:
     return begin(story.rejected, permit="per_inserted")
 
 
-def to_begin_again(story: Story) -> object:
+def to_begin_again(story: Sample) -> object:
     begun = begin(story.done)
     return begun if begun.perform else None
 
 
-def to_decide(story: Story) -> object:
+def to_decide(story: Sample) -> object:
     return builders.decide(story.waiting, builders.a_reviewer())
 
 
-def to_claim(story: Story) -> object:
+def to_claim(story: Sample) -> object:
     return builders.claim(story.decided.agent)
 
 
-def to_open(_: Story) -> object:
+def to_open(_: Sample) -> object:
     return builders.a_waiting_interrupt()
 
 
@@ -221,15 +221,15 @@ class Case:
 
     record: str
     how: str
-    tamper: Callable[[Story], object]
-    use: Callable[[Story], object] | None = None
+    tamper: Callable[[Sample], object]
+    use: Callable[[Sample], object] | None = None
     used: str = ""
 
 
 BEGIN, CLAIM, DECIDE, OPEN = "effect begins", "claim", "decision", "request opened"
 
 
-def case(record: str, how: str, tamper: Callable[[Story], object], use: Any = None, used: str = "") -> Case:
+def case(record: str, how: str, tamper: Callable[[Sample], object], use: Any = None, used: str = "") -> Case:
     return Case(record=record, how=how, tamper=tamper, use=use, used=used)
 
 
@@ -350,8 +350,8 @@ def found_by_the_doctor() -> list[str]:
 
 
 @contextmanager
-def kept_apart() -> Iterator[None]:
-    """Take back what happens inside, though use cases open their transactions in it."""
+def rolled_back() -> Iterator[None]:
+    """Roll back everything inside, although use cases open transactions there."""
     block = transaction.atomic()
     block._from_testcase = True  # type: ignore[attr-defined]
     with block:
@@ -360,7 +360,7 @@ def kept_apart() -> Iterator[None]:
     row_digests.forget()
 
 
-def is_stopped(use: Callable[[Story], object], story: Story) -> bool:
+def is_stopped(use: Callable[[Sample], object], story: Sample) -> bool:
     """Tell whether nothing came of a use: it was refused, or gave nothing."""
     try:
         return not use(story)
@@ -369,23 +369,23 @@ def is_stopped(use: Callable[[Story], object], story: Story) -> bool:
 
 
 def test_every_change_past_the_triggers_is_found_as_the_page_says():
-    story = a_story()
+    story = a_sample()
     assert found_by_the_doctor() == []
     for case in CASES:
         if case.use is not None:
-            with kept_apart():
+            with rolled_back():
                 is_its_own = case.use is to_begin_again or case.use is to_begin_with_inserted
                 known = case.use in {to_begin_another_call, to_begin_without_permit, to_begin_unapproved}
                 assert is_its_own or known or not is_stopped(case.use, story), f"{case.record}: nothing to stop"
     seen: dict[str, dict[str, str]] = {}
     for case in CASES:
-        with kept_apart(), without_guards():
+        with rolled_back(), without_guards():
             case.tamper(story)
             by_doctor = found_by_the_doctor()
             assert by_doctor, f"{case.record} {case.how}: the doctor finds nothing"
         at_use = ""
         if case.use is not None:
-            with kept_apart():
+            with rolled_back():
                 with without_guards():
                     case.tamper(story)
                 assert is_stopped(case.use, story), f"{case.record} {case.how}: {case.used} goes through"
@@ -530,9 +530,9 @@ def test_the_database_itself_refuses_to_change_what_is_append_only(table: str, h
     if how == "REPLACE" and connection.vendor == "postgresql":
         pytest.skip("PostgreSQL has no REPLACE")
     if table in {"runs_revision", "runs_schema", "ledger_order"} and how != "TRUNCATE":
-        pytest.skip("the story has no row of this kind")
+        pytest.skip("the sample has no row of this kind")
     if how != "TRUNCATE":
-        a_story()
+        a_sample()
     statement = {
         "UPDATE": f'UPDATE "{table}" SET id = id + 1000000',  # noqa: S608  our own names
         "DELETE": f'DELETE FROM "{table}"',  # noqa: S608  our own names

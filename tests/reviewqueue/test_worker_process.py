@@ -95,7 +95,7 @@ def test_a_cluster_whose_supervisor_was_killed_stops_by_itself(migrated: str, lo
 
 def test_a_worker_waits_for_the_migrations(address: str, log: Path):
     with started(*IN_A_HURRY, environment=environment_for(address), log=log) as worker:
-        eventually(lambda: "has not been migrated" in log.read_text(), within=60, log=log)
+        eventually(lambda: "The database is not migrated" in log.read_text(), within=60, log=log)
         assert worker.children() == []
         run_command("migrate", environment=environment_for(address))
         eventually(lambda: heartbeat(address), within=60, log=log)

@@ -1,4 +1,4 @@
-"""The WSGI application behind an ASGI server: the same environ, bounded bodies, nobody waits for slow ones."""
+"""The WSGI application behind an ASGI server: the same environ, bounded bodies, and no waiting for slow clients."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_an_environ_is_what_pep_3333_says():
 
 
 def test_slow_bodies_hold_no_thread():
-    """Far more of them than threads: all wait for their senders, and another client is answered beside them."""
+    """Far more slow bodies than threads: each waits for its client, and another client is answered meanwhile."""
 
     async def test() -> None:
         app = application(echo, limits=IMPATIENT, threads=1)
@@ -184,7 +184,7 @@ def test_bodies_in_memory_are_bounded_and_one_address_has_half_of_the_room(monke
 def test_requests_that_only_wait_leave_their_threads_to_others():
     over = threading.Event()
 
-    def waits(environ: dict[str, Any], start_response: Any) -> Result:
+    def long_poll(environ: dict[str, Any], start_response: Any) -> Result:
         if environ["PATH_INFO"] == "/poll":
             give_back_while_waiting()
             assert over.wait(15)
@@ -192,7 +192,7 @@ def test_requests_that_only_wait_leave_their_threads_to_others():
         return Result()
 
     async def test() -> None:
-        app = application(waits, threads=2, long_polls=4)
+        app = application(long_poll, threads=2, long_polls=4)
         polls = [asyncio.ensure_future(call(app, a_scope("/poll"))) for _ in range(4)]
         await asyncio.sleep(0.1)
         assert (await call(app, a_scope("/page")))[0] == 200

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests import figures, own_processes
-from tests.running_desk import Desk, running_desk
+from tests.running_server import Desk, running_desk
 
 pytestmark = [pytest.mark.django_db]
 
@@ -41,7 +41,7 @@ BEGINNINGS = {
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory, django_db_setup: None, django_db_blocker) -> Iterator[Desk]:
+def server(tmp_path_factory: pytest.TempPathFactory, django_db_setup: None, django_db_blocker) -> Iterator[Desk]:
     patch = pytest.MonkeyPatch()
     patch.setenv("REQUEST_HEADER_SECONDS", "3")
     with django_db_blocker.unblock(), running_desk(tmp_path_factory.mktemp("slow")) as running:
@@ -50,12 +50,12 @@ def desk(tmp_path_factory: pytest.TempPathFactory, django_db_setup: None, django
 
 
 @contextlib.contextmanager
-def slow_clients(desk: Desk, beginning: bytes, count: int) -> Iterator[list[socket.socket]]:
+def slow_clients(server: Desk, beginning: bytes, count: int) -> Iterator[list[socket.socket]]:
     """Open so many connections that begin a request; those whose body is empty so far drip a byte a second."""
     with contextlib.ExitStack() as until_done:
         opened = []
         for _ in range(count):
-            one = until_done.enter_context(socket.create_connection(("127.0.0.1", urlsplit(desk.base).port)))
+            one = until_done.enter_context(socket.create_connection(("127.0.0.1", urlsplit(server.base).port)))
             one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             one.sendall(beginning)
             opened.append(one)
@@ -94,13 +94,13 @@ def ends_of(opened: list[socket.socket], *, within: float) -> Counter[str]:
     return +ends
 
 
-def slowest_answer(desk: Desk) -> float:
+def slowest_answer(server: Desk) -> float:
     """Let a person, an agent and a probe be answered five times; returns the longest that one took, in seconds."""
     took = []
     for turn in range(5):
-        for path, key in (("/account/login/", ""), ("/api/v1/agents/me", desk.key), ("/healthz", "")):
+        for path, key in (("/account/login/", ""), ("/api/v1/agents/me", server.key), ("/healthz", "")):
             began = time.monotonic()
-            asked = urllib.request.Request(desk.base + path)  # noqa: S310
+            asked = urllib.request.Request(server.base + path)  # noqa: S310
             if key:
                 asked.add_header("Authorization", f"Bearer {key}")
             with urllib.request.urlopen(asked, timeout=WITHIN) as reply:  # noqa: S310
@@ -113,9 +113,9 @@ def slowest_answer(desk: Desk) -> float:
 @pytest.mark.slow
 @pytest.mark.proves(20)
 @pytest.mark.parametrize(("count", "kind"), [(30, "two bytes of a body"), *((200, kind) for kind in BEGINNINGS)])
-def test_slow_clients_lock_nobody_out(desk: Desk, kind: str, count: int):
-    with slow_clients(desk, BEGINNINGS[kind], count) as opened:
-        took = slowest_answer(desk)
+def test_slow_clients_block_no_other_client(server: Desk, kind: str, count: int):
+    with slow_clients(server, BEGINNINGS[kind], count) as opened:
+        took = slowest_answer(server)
         ends = ends_of(opened, within=40)
     assert took < WITHIN
     if "response" in kind:  # its beginning was sent; then it holds a connection, and nothing else, until it leaves
@@ -128,15 +128,15 @@ def test_slow_clients_lock_nobody_out(desk: Desk, kind: str, count: int):
 
 
 @pytest.mark.slow
-def test_a_large_file_at_a_decent_rate_arrives(desk: Desk):
+def test_a_large_file_at_a_decent_rate_arrives(server: Desk):
     """Two MiB in pieces, slower than the network and far above the minimum rate: it is streamed, digest and all."""
-    run = desk.call("POST", "runs", {"key": f"file-{time.time_ns()}", "title": "Files"}, key=desk.key)
+    run = server.call("POST", "runs", {"key": f"file-{time.time_ns()}", "title": "Files"}, key=server.key)
     content = b"0123456789abcdef" * 131_072
     digest = base64.b64encode(hashlib.sha256(content).digest()).decode()
-    sending = http.client.HTTPConnection("127.0.0.1", urlsplit(desk.base).port or 0, timeout=60)
+    sending = http.client.HTTPConnection("127.0.0.1", urlsplit(server.base).port or 0, timeout=60)
     sending.putrequest("PUT", f"/api/v1/runs/{run['id']}/checkpoints/1/file")
     for name, value in {
-        "Authorization": f"Bearer {desk.key}",
+        "Authorization": f"Bearer {server.key}",
         "Run-Lease": run["lease"]["token"],
         "Content-Type": "application/octet-stream",
         "Content-Length": str(len(content)),
@@ -152,28 +152,28 @@ def test_a_large_file_at_a_decent_rate_arrives(desk: Desk):
 
 
 @pytest.mark.slow
-def test_a_large_file_that_stops_is_too_slow_and_leaves_its_place(desk: Desk):
-    run = desk.call("POST", "runs", {"key": f"stops-{time.time_ns()}", "title": "Files"}, key=desk.key)
+def test_a_large_file_that_stops_is_too_slow_and_leaves_its_place(server: Desk):
+    run = server.call("POST", "runs", {"key": f"stops-{time.time_ns()}", "title": "Files"}, key=server.key)
     head = (
         f"PUT /api/v1/runs/{run['id']}/checkpoints/1/file HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-        f"Authorization: Bearer {desk.key}\r\nRun-Lease: {run['lease']['token']}\r\n"
+        f"Authorization: Bearer {server.key}\r\nRun-Lease: {run['lease']['token']}\r\n"
         "Content-Type: application/octet-stream\r\nContent-Length: 2000000\r\n\r\n"
     ).encode()
     for _ in range(2):  # the place of the first is free for the second
-        with slow_clients(desk, head + b"begins", 1) as opened:
+        with slow_clients(server, head + b"begins", 1) as opened:
             assert ends_of(opened, within=40) == {"408": 1}
 
 
 @pytest.mark.slow
-def test_long_polls_beyond_the_threads_leave_pages_alone(desk: Desk):
-    """Twenty-four long polls of one key wait beside twelve threads; those beyond are told to come back."""
+def test_long_polls_beyond_the_threads_leave_pages_alone(server: Desk):
+    """Twenty-four long polls of one key wait beside twelve threads; further ones are refused."""
     told: Counter[str] = Counter()
 
     def poll() -> None:
         asked = urllib.request.Request(  # noqa: S310
-            f"{desk.base}/api/v1/continuations/claim", method="POST", data=b'{"wait": 10}'
+            f"{server.base}/api/v1/continuations/claim", method="POST", data=b'{"wait": 10}'
         )
-        asked.add_header("Authorization", f"Bearer {desk.key}")
+        asked.add_header("Authorization", f"Bearer {server.key}")
         asked.add_header("Content-Type", "application/json")
         with urllib.request.urlopen(asked, timeout=60) as reply:  # noqa: S310
             told[reply.headers["Retry-After"] or "waited"] += 1
@@ -182,17 +182,17 @@ def test_long_polls_beyond_the_threads_leave_pages_alone(desk: Desk):
     for one in polls:
         one.start()
     own_processes.eventually(lambda: told["1"] >= 16, within=30)
-    assert slowest_answer(desk) < WITHIN
+    assert slowest_answer(server) < WITHIN
     for one in polls:
         one.join(60)
     assert told == {"1": 16, "waited": 24}
 
 
 @pytest.mark.slow
-def test_a_flood_of_guessed_keys_is_refused_and_the_good_key_is_not(desk: Desk):
+def test_a_flood_of_guessed_keys_is_refused_and_the_good_key_is_not(server: Desk):
     statuses = Counter()
     for n in range(70):
-        asked = urllib.request.Request(f"{desk.base}/api/v1/runs")  # noqa: S310
+        asked = urllib.request.Request(f"{server.base}/api/v1/runs")  # noqa: S310
         asked.add_header("Authorization", f"Bearer rq_{'a' * 12}_{n:043d}")
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(asked, timeout=WITHIN)  # noqa: S310
@@ -202,4 +202,4 @@ def test_a_flood_of_guessed_keys_is_refused_and_the_good_key_is_not(desk: Desk):
         refused.value.close()
     assert statuses[401] >= 60
     assert statuses[429] >= 1
-    assert desk.call("GET", "agents/me", key=desk.key)
+    assert server.call("GET", "agents/me", key=server.key)

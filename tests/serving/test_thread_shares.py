@@ -1,4 +1,4 @@
-"""Shares of the threads: no key and no address holds all of them, and the next one goes to whoever holds the fewest."""
+"""Thread shares: no key and no address gets all of them, and the next goes to the holder with the fewest."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_one_key_leaves_a_quarter_of_the_threads_whatever_its_addresses():
     run(test())
 
 
-def test_the_next_share_goes_to_whoever_holds_the_fewest():
+def test_the_next_share_goes_to_the_holder_with_the_fewest():
     async def test() -> None:
         shares = ThreadShares(threads=4)
         held = [await take(shares, FLOOD) for _ in range(3)] + [await take(shares, ("192.0.2.3", "key d"))]
@@ -71,7 +71,7 @@ def test_the_next_share_goes_to_whoever_holds_the_fewest():
     run(test())
 
 
-def test_a_share_given_back_twice_is_one_share():
+def test_a_share_returned_twice_counts_once():
     async def test() -> None:
         shares = ThreadShares(threads=2)
         share = await take(shares, FLOOD)

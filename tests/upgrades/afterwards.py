@@ -1,4 +1,4 @@
-"""What people, workers and the sweep do after an upgrade, on DATABASE_URL; prints as JSON what came of it.
+"""Work of people, workers and sweeps after an upgrade, on DATABASE_URL; prints the results as JSON.
 
 A process of its own, since the suite's connection is to the suite's database. `test_upgrades.py` runs and judges it.
 """
@@ -42,7 +42,7 @@ def decide(key: str, wait: str = "order", **said: Any) -> str:
 
 
 def finish(key: str) -> list[Any]:
-    """Claim the run, use what its answers allow, complete it; returns the verdicts that the worker was told."""
+    """Claim the run, perform what its decisions allow, complete it; return the verdicts that the worker got."""
     run = the_run(key)
     [continuation] = run.continuations.filter(status="ready")
     claimed: Claimed = builders.claim_by_id(run.agent, continuation.public_id)
@@ -67,7 +67,7 @@ def act(claimed: Claimed, permit: str) -> None:
 
 
 def go_on_taking_back(key: str) -> dict[str, str]:
-    """The worker that took back before the upgrade goes on with its lease."""
+    """The worker that compensated before the upgrade continues with its lease."""
     run = the_run(key)
     undoing.report_undo(run, "second")
     token = tokens.mint("lse", run.fence, run.public_id)
@@ -89,7 +89,7 @@ def settle(key: str) -> None:
 
 
 def wrong_rows() -> list[str]:
-    """Broken chains among them: what the old release wrote has to be whole by today's reading."""
+    """Return inconsistent runs, broken chains included: rows of the old release must pass today's checks."""
     return [found.words for found in (*row_consistency.wrong_runs(newest=None), *row_consistency.orphans())]
 
 

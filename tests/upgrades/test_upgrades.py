@@ -1,4 +1,4 @@
-"""A database of an earlier release, migrated by today's code: its waits are decided, its runs go on where they stood."""
+"""A database of an earlier release, migrated by today's code: its requests are decided and its runs continue."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.own_processes import environment_for, make_own_database, run_command
 pytestmark = [pytest.mark.django_db, pytest.mark.proves(22)]
 
 HERE = Path(__file__).parent
-#: Signed the lease that a worker of the old release still holds.
+#: The key that signed the lease of a worker of the old release.
 KEY = "an-upgrade-keeps-what-waits-and-this-key-signed-it-2026"
 
 
 @pytest.fixture(params=["before_0013"])
 def environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
-    """The dump, loaded into a database of the kind that the suite runs on, as that release left it."""
+    """Load the dump into a database of the suite's kind."""
     dump = (HERE / f"{request.param}.sql").read_text()
     address = make_own_database(tmp_path)
     environment = environment_for(address, SECRET_KEY=KEY, DJANGO_SETTINGS_MODULE="reviewqueue.settings")
@@ -39,7 +39,7 @@ def environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str
 
 
 def load_into_postgresql(dump: str, address: str, environment: dict[str, str]) -> None:
-    """Migrate to the state that the dump was in, and put its rows there: migrations are added, and never rewritten."""
+    """Migrate to the state of the dump, and insert its rows."""
     import psycopg
 
     with closing(sqlite3.connect(":memory:")) as old, psycopg.connect(address) as new:
@@ -49,7 +49,7 @@ def load_into_postgresql(dump: str, address: str, environment: dict[str, str]) -
         )
         for app, name in old.execute(newest).fetchall():
             run_command("migrate", app, name, environment=environment)
-        new.execute("SET session_replication_role = replica")  # rows come by table, not in the order of their keys
+        new.execute("SET session_replication_role = replica")  # rows are sorted by table, not by foreign keys
         tables = [table for (table,) in old.execute(TABLES).fetchall() if table not in LEFT_OUT]
         kinds = {table: kinds_of_columns(new, table) for table in tables}
         there = [table for table in tables if kinds[table]]
@@ -80,8 +80,8 @@ def copy_rows(old: sqlite3.Connection, new: Any, table: str, kinds: dict[str, st
 
 
 def test_what_waited_before_an_upgrade_is_decided_after_it_and_goes_on(environment: dict[str, str]):
-    """CASES C190: an open approval, an answered sibling, an answer not yet claimed, two expired waits, one overdue, a run
-    blocked by an unknown effect, and a worker in the middle of taking back, which keeps its lease."""
+    """CASES C190: an open approval, an answered sibling, an answer not yet claimed, two expired requests, one overdue, a run
+    blocked by an unknown effect, and a worker in the middle of compensation, which keeps its lease."""
     run_command("migrate", environment=environment)
     done = subprocess.run(
         [sys.executable, "-m", "tests.upgrades.afterwards"],

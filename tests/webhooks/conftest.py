@@ -1,4 +1,4 @@
-"""What tests of webhooks share: a receiver, endpoints, and a way to let time pass."""
+"""Fixtures of webhook tests."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from tests.webhooks.receiver import receiver
 
 @pytest.fixture
 def at_home():
-    """A receiver that takes everything until it is told otherwise."""
+    """A receiver that accepts everything by default."""
     with receiver() as server:
         yield server

@@ -1,4 +1,4 @@
-"""A receiver of webhooks on this machine: says what it is told to, and keeps what it got. One fault, one way to answer."""
+"""A receiver of webhooks on this machine that answers as the test sets it, and records what it got."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks: what is told, to whom, signed how, and how often. Every message is checked by the public verifier."""
+"""Webhook deliveries: types, endpoints, signatures, retries. The public verifier checks every message."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def an_answered_wait():
     return interrupt
 
 
-# --- what is told -------------------------------------------------------------------------------------------------------
+# --- messages -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves(10)
-def test_a_ready_continuation_is_announced_signed_and_by_ids_alone(at_home):
+def test_a_ready_continuation_is_published_signed_and_with_ids_only(at_home):
     made = an_endpoint(at_home.url, READY)
     interrupt = an_answered_wait()
     announce_and_send()
@@ -69,7 +69,7 @@ def test_a_ready_continuation_is_announced_signed_and_by_ids_alone(at_home):
 def test_no_message_holds_an_answer_a_name_or_a_reason(at_home):
     an_endpoint(at_home.url)
     interrupt = builders.a_waiting_interrupt()
-    builders.decide(interrupt, builders.a_reviewer("secret.reviewer@example.org"), "reject", message="secret words")
+    builders.decide(interrupt, builders.a_reviewer("secret.reviewer@example.org"), "reject", message="secret text")
     control_run.cancel_run(
         run_id=interrupt.run.public_id, actor="person:secret", reason="secret", check=lambda run: None
     )
@@ -81,7 +81,7 @@ def test_no_message_holds_an_answer_a_name_or_a_reason(at_home):
         assert b"@" not in got.body
 
 
-def test_a_fact_that_was_checked_again_announces_the_continuation_too(at_home):
+def test_a_revalidated_fact_publishes_the_continuation_too(at_home):
     an_endpoint(at_home.url, READY)
     interrupt = builders.a_waiting_interrupt(facts=[builders.a_checked_fact()])
     builders.decide(interrupt, builders.a_reviewer())
@@ -93,7 +93,7 @@ def test_a_fact_that_was_checked_again_announces_the_continuation_too(at_home):
     assert json.loads(got.body)["data"]["interrupt"] == interrupt.public_id
 
 
-def test_one_event_may_be_told_under_two_types(at_home):
+def test_one_event_can_have_two_types(at_home):
     an_endpoint(at_home.url, READY, "interrupt.answered")
     an_answered_wait()
     announce_and_send()
@@ -101,32 +101,32 @@ def test_one_event_may_be_told_under_two_types(at_home):
     assert len({got.headers["webhook-id"] for got in at_home.got}) == 2
 
 
-def test_every_type_that_the_verbs_write_is_one_that_can_be_asked_for():
+def test_every_recorded_event_type_can_be_subscribed_to():
     written = set()
     for source in [*SOURCES.glob("runs/**/*.py"), *SOURCES.glob("reviewqueue/**/*.py")]:
-        for found in re.finditer(r'note\(\s*run,\s*f?"([a-z_{}.]+)"', source.read_text()):
+        for found in re.finditer(r'(?:note|record_event)\(\s*run,\s*f?"([a-z_{}.]+)"', source.read_text()):
             written.add(found[1])
     assert "run.suspended" in written
     plain = {word for word in written if "{" not in word}
     new = plain - set(TYPES)
-    assert not new, f"say in event_types.TYPES and docs/webhooks.md what is told of {sorted(new)}"
+    assert not new, f"describe {sorted(new)} in event_types.TYPES and docs/webhooks.md"
     assert {word.split(".")[0] for word in written - plain} <= {"run", "effect"}
 
 
 @pytest.mark.proves(23)
-def test_an_event_that_is_announced_anew_after_a_restored_backup_keeps_its_id(at_home):
+def test_an_event_published_again_after_a_restored_backup_keeps_its_id(at_home):
     an_endpoint(at_home.url, "interrupt.answered")
     an_answered_wait()
     announce_and_send()
     DeliveryAttempt.objects.all().delete()
-    Delivery.objects.all().delete()  # the backup is older than the announcement
+    Delivery.objects.all().delete()  # the backup is older than the message
     Event.objects.update(announced_at=None, announced_seq=None)
     announce_and_send()
     first, again = at_home.got
     assert first.headers["webhook-id"] == again.headers["webhook-id"]
 
 
-def test_an_endpoint_hears_only_what_it_asked_for_and_only_of_its_agent(at_home):
+def test_an_endpoint_gets_only_its_types_and_only_of_its_agent(at_home):
     an_endpoint(at_home.url, "run.completed")
     an_endpoint(at_home.url, "run.started", agent=builders.an_agent("invoices"))
     an_answered_wait()
@@ -135,18 +135,18 @@ def test_an_endpoint_hears_only_what_it_asked_for_and_only_of_its_agent(at_home)
 
 
 def test_who_subscribes_late_hears_what_comes_and_can_ask_for_what_was(at_home):
-    """C031: before the wait, while it is open, and after it was decided."""
+    """C031: before the request, while it is open, and after its decision."""
     interrupt = builders.a_waiting_interrupt()
     early = an_endpoint(at_home.url, "run.suspended", "interrupt.answered")
     builders.decide(interrupt, builders.a_reviewer())
     an_endpoint(at_home.url + "/late", "interrupt.answered")
     announce_and_send()
     told = [(got.path, json.loads(got.body)["type"]) for got in at_home.got]
-    assert told == [("/hooks", "interrupt.answered")], "and the state that was is to be had by GET interrupts"
+    assert told == [("/hooks", "interrupt.answered")], "and GET interrupts returns the earlier state"
     assert early.endpoint.deliveries.count() == 1
 
 
-def test_the_order_can_be_told_from_the_messages_when_the_first_one_failed(at_home):
+def test_messages_contain_their_order_even_if_the_first_one_failed(at_home):
     """C187: each is a snapshot with its number, whatever came meanwhile."""
     an_endpoint(at_home.url, "run.suspended", "interrupt.answered", "run.cancelled")
     at_home.will("broken", 200)
@@ -164,7 +164,7 @@ def test_the_order_can_be_told_from_the_messages_when_the_first_one_failed(at_ho
     assert [last[number] for number in sorted(last)] == ["run.suspended", "interrupt.answered", "run.cancelled"]
 
 
-def test_announcing_twice_announces_once(at_home):
+def test_publishing_twice_publishes_once(at_home):
     an_endpoint(at_home.url, READY)
     an_answered_wait()
     announce()
@@ -172,7 +172,7 @@ def test_announcing_twice_announces_once(at_home):
     assert Delivery.objects.count() == 1
 
 
-def test_a_continuation_that_may_still_be_undone_is_announced_after_that(at_home):
+def test_a_continuation_is_published_after_its_undo_window(at_home):
     builders.a_policy(undo=timedelta(seconds=30))
     an_endpoint(at_home.url, READY)
     an_answered_wait()
@@ -185,7 +185,7 @@ def test_a_continuation_that_may_still_be_undone_is_announced_after_that(at_home
 
 
 @pytest.mark.parametrize("how", ["claimed", "paused", "cancelled"])
-def test_a_continuation_that_left_ready_is_not_announced(at_home, how):
+def test_a_continuation_that_is_no_longer_ready_is_not_published(at_home, how):
     an_endpoint(at_home.url, READY)
     interrupt = an_answered_wait()
     announce()
@@ -203,7 +203,7 @@ def test_a_continuation_that_left_ready_is_not_announced(at_home, how):
     assert "no longer ready" in delivery.trouble
 
 
-def test_what_a_pause_held_is_announced_after_it(at_home):
+def test_a_paused_continuation_is_published_after_the_pause(at_home):
     an_endpoint(at_home.url, READY)
     interrupt = an_answered_wait()
     run_id = interrupt.run.public_id
@@ -302,7 +302,7 @@ def test_a_secret_outlives_a_change_of_the_secret_key(at_home, settings):
     at_home.got[0].verified_by(made.secret)
 
 
-def test_a_secret_that_cannot_be_read_any_more_is_told_and_nothing_is_sent_unsigned(at_home, settings):
+def test_an_undecryptable_secret_is_reported_and_nothing_is_sent_unsigned(at_home, settings):
     an_endpoint(at_home.url, READY)
     settings.SECRET_KEY = "another-key-of-fifty-characters-another-key-of-fifty"
     with pytest.raises(signing.SecretUnreadable):
@@ -310,7 +310,7 @@ def test_a_secret_that_cannot_be_read_any_more_is_told_and_nothing_is_sent_unsig
     an_answered_wait()
     announce_and_send()
     assert at_home.got == []
-    assert "rotate it" in Delivery.objects.get().trouble
+    assert "Rotate the secret" in Delivery.objects.get().trouble
 
 
 # --- endpoints ------------------------------------------------------------------------------------------------------------
@@ -340,7 +340,7 @@ def test_an_unknown_type_is_not_registered(at_home):
 def test_an_agent_has_ten_endpoints_at_the_most(at_home):
     for _ in range(endpoints.MAX_ENDPOINTS):
         an_endpoint(at_home.url)
-    with pytest.raises(PayloadInvalid, match="one more"):
+    with pytest.raises(PayloadInvalid, match="exceeds the limit"):
         an_endpoint(at_home.url)
 
 
@@ -408,7 +408,7 @@ def test_a_worker_that_dies_in_every_attempt_leaves_a_dead_letter(at_home):
     send()
     delivery = Delivery.objects.get()
     assert (delivery.status, delivery.attempt) == (DeliveryStatus.DEAD, deliveries.MAX_ATTEMPTS)
-    assert "Nobody knows" in delivery.trouble
+    assert "outcome of the last attempt is unknown" in delivery.trouble
 
 
 def test_a_late_success_counts_and_a_late_failure_does_not(at_home):
@@ -502,7 +502,7 @@ def test_only_one_file_writes_the_status_of_a_delivery():
 DOCS = SOURCES / "docs" / "webhooks.md"
 
 
-def test_the_docs_tell_of_every_type_in_the_same_words():
+def test_the_docs_describe_every_type_as_the_code_does():
     table = DOCS.read_text().partition("## Types")[2]
     assert dict(re.findall(r"^\| `([a-z_.]+)` \| (.+) \|$", table, re.MULTILINE)) == TYPES
 

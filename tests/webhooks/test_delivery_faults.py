@@ -55,7 +55,7 @@ def shorter_calls(monkeypatch):
 
 
 def try_to_the_end() -> list[str]:
-    """Deliver until the message has ended; returns how long each next attempt was put off."""
+    """Deliver until the message has ended; return the delay before each attempt."""
     waits = []
     for _ in range(deliveries.MAX_ATTEMPTS + 1):
         send()
@@ -63,12 +63,12 @@ def try_to_the_end() -> list[str]:
         if delivery.status != DeliveryStatus.DUE:
             return waits
         last = DeliveryAttempt.objects.latest("number")
-        waits.append(words_for(delivery.next_at - last.ended_at))
+        waits.append(delay_label(delivery.next_at - last.ended_at))
         let_time_pass()
     raise AssertionError("it does not end")
 
 
-def words_for(length: timedelta) -> str:
+def delay_label(length: timedelta) -> str:
     seconds = round(length.total_seconds())
     for unit, size in (("h", 3600), ("min", 60)):
         if seconds >= size and seconds % size == 0:
@@ -109,7 +109,7 @@ def test_the_table_of_faults_is_what_happens(at_home, shorter_calls, fault):
 
 
 @pytest.mark.proves(10)
-def test_nobody_at_the_address(shorter_calls):
+def test_a_refused_connection(shorter_calls):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     a_message(f"http://127.0.0.1:{port}/hooks")

@@ -31,7 +31,7 @@ def delivered(endpoint):
 
 
 @pytest.mark.proves(20)
-def test_a_dead_endpoint_with_a_backlog_holds_up_nobody(at_home, monkeypatch):
+def test_a_dead_endpoint_with_a_backlog_delays_no_other(at_home, monkeypatch):
     monkeypatch.setattr(sender, "CALL_SECONDS", 10.0)
     well, ill = builders.an_agent("well"), builders.an_agent("ill")
     with receiver() as dead:
@@ -95,7 +95,7 @@ def test_one_message_that_is_refused_lets_the_others_pass(at_home):
 
 
 @pytest.mark.proves(20)
-def test_a_flooding_agent_is_announced_in_turns(monkeypatch):
+def test_the_events_of_a_busy_agent_are_published_in_turns(monkeypatch):
     monkeypatch.setattr(outbox, "BATCH_SIZE", 5)
     flooding, quiet = builders.an_agent("a-flood"), builders.an_agent("quiet")
     some_runs(flooding, 30)
@@ -121,7 +121,7 @@ def test_the_messages_of_a_flooding_agent_are_sent_in_turns(at_home):
 
 
 @pytest.mark.proves(20)
-def test_an_agent_whose_events_break_the_announcer_stops_nobody_else(monkeypatch):
+def test_an_agent_whose_events_raise_errors_stops_no_other(monkeypatch):
     broken, other = builders.an_agent("a-broken"), builders.an_agent("other")
     some_runs(broken, 1)
     some_runs(other, 1)
@@ -141,7 +141,7 @@ def test_an_agent_whose_events_break_the_announcer_stops_nobody_else(monkeypatch
 
 
 @pytest.mark.proves(20)
-def test_a_message_that_breaks_the_sender_is_put_off(at_home, monkeypatch):
+def test_a_message_that_raises_an_error_is_postponed(at_home, monkeypatch):
     an_endpoint(at_home.url, "run.started")
     some_runs(builders.an_agent(), 3)
     announce()

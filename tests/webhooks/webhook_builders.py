@@ -1,4 +1,4 @@
-"""Endpoints and messages for tests, by the real verbs; time passes by moving what is due."""
+"""Endpoints and messages for tests, created by the real use cases."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def announce_and_send() -> int:
 
 
 def let_time_pass() -> None:
-    """Everything that waits for its time is due now, and nobody rests."""
+    """Make every message due now, and end every backoff."""
     now = clock.now()
     Delivery.objects.filter(status=DeliveryStatus.DUE).update(next_at=now)
     WebhookEndpoint.objects.update(rest_until=None)

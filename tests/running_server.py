@@ -1,7 +1,4 @@
-"""A running desk for whatever is executed as a user executes it: the README, the guides, journeys.
-
-Its server is a process on a database of its own; its world is what `world` commands made, as a user would type them.
-"""
+"""A running server for the README, the guides and journeys: a process on a database of its own, set up by commands."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from typing import Any
 
 from tests import own_processes
 
-#: A world whose agent may begin any effect.
+#: Set-up commands for an agent that may begin any effect.
 WORLD = [
     "add_queue purchasing --owner purchasing-leads",
     "add_policy approval.action --queue purchasing",
@@ -26,13 +23,13 @@ WORLD = [
 ]
 
 
-#: The world of the guides, whose agent may begin only effects that its rules name.
+#: Set-up commands of the guides: the agent may begin only effects with a rule.
 WORLD_OF_THE_GUIDES = [*WORLD[:-1], "add_agent buyer --owner platform"]
 
 
 @dataclass(frozen=True)
 class Desk:
-    """Where it is, the key of its agent, the token of its reviewer, and the environment that its commands run in."""
+    """Its base URL, the key of its agent, the token of its reviewer, and the environment of its commands."""
 
     base: str
     key: str
@@ -40,7 +37,7 @@ class Desk:
     environment: dict[str, str]
 
     def call(self, method: str, path: str, body: Any = None, *, key: str = "", **headers: str) -> Any:
-        """Return the reply to a call by the reviewer, or by the holder of ``key``."""
+        """Call the API as the reviewer, or with ``key``, and return the JSON response."""
         sent = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.base}/api/v1/{path}", method=method, data=sent)  # noqa: S310
         named = {"Authorization": f"Bearer {key or self.token}", "Content-Type": "application/json", **headers}
@@ -52,7 +49,7 @@ class Desk:
 
 @contextlib.contextmanager
 def running_desk(folder: Path, world: list[str] | None = None) -> Iterator[Desk]:
-    """Start a server on a database in ``folder`` and make its world by commands."""
+    """Start a server on a database in ``folder`` and run the set-up commands."""
     port = own_processes.free_port()
     base = f"http://127.0.0.1:{port}"
     environment = own_processes.environment_for(

@@ -1,4 +1,4 @@
-"""The one door: when it makes the environment anew, what it refuses, and that a bare copy of the tree starts."""
+"""`manage.py`: when it recreates the environment, what it refuses, and that a bare copy of the tree starts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ROOT = settings.ROOT
 
 
 @pytest.fixture
-def door(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
-    """`manage.py` as a module, standing in an empty folder with locks of its own."""
-    spec = importlib.util.spec_from_file_location("door", ROOT / "manage.py")
+def manage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """`manage.py` as a module in an empty folder with lock files of its own."""
+    spec = importlib.util.spec_from_file_location("manage", ROOT / "manage.py")
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -37,67 +37,67 @@ def door(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     return module
 
 
-def test_nothing_is_current_before_the_stamp_is_written(door: ModuleType):
-    assert not door.is_current("run")
-    assert not door.is_current("test")
+def test_nothing_is_current_before_the_stamp_is_written(manage: ModuleType):
+    assert not manage.is_current("run")
+    assert not manage.is_current("test")
 
 
-def test_the_environment_for_tests_serves_for_running_too_but_not_the_other_way(door: ModuleType):
-    door.STAMP.write_text(door.stamp_of("test"))
-    assert door.is_current("run")
-    assert door.is_current("test")
-    door.STAMP.write_text(door.stamp_of("run"))
-    assert door.is_current("run")
-    assert not door.is_current("test")
+def test_the_environment_for_tests_serves_for_running_too_but_not_the_other_way(manage: ModuleType):
+    manage.STAMP.write_text(manage.stamp_of("test"))
+    assert manage.is_current("run")
+    assert manage.is_current("test")
+    manage.STAMP.write_text(manage.stamp_of("run"))
+    assert manage.is_current("run")
+    assert not manage.is_current("test")
 
 
 @pytest.mark.parametrize("changed", ["uv.lock", "run.lock"])
-def test_a_changed_lock_makes_it_anew(door: ModuleType, changed: str):
-    door.STAMP.write_text(door.stamp_of("run"))
-    (door.ROOT / changed).write_text("other==2\n")
-    assert not door.is_current("run")
+def test_a_changed_lock_recreates_the_environment(manage: ModuleType, changed: str):
+    manage.STAMP.write_text(manage.stamp_of("run"))
+    (manage.ROOT / changed).write_text("other==2\n")
+    assert not manage.is_current("run")
 
 
-def test_a_moved_tree_or_another_python_makes_it_anew(door: ModuleType, monkeypatch: pytest.MonkeyPatch):
-    door.STAMP.write_text(door.stamp_of("run"))
+def test_a_moved_tree_or_another_python_recreates_the_environment(manage: ModuleType, monkeypatch: pytest.MonkeyPatch):
+    manage.STAMP.write_text(manage.stamp_of("run"))
     with monkeypatch.context() as moved:
-        moved.setattr(door, "ROOT", Path("/elsewhere"))
-        assert not door.is_current("run")
+        moved.setattr(manage, "ROOT", Path("/elsewhere"))
+        assert not manage.is_current("run")
     monkeypatch.setattr(sys, "version_info", (3, 99, 0))
-    assert not door.is_current("run")
+    assert not manage.is_current("run")
 
 
-def test_a_set_up_that_stops_half_way_leaves_no_stamp(door: ModuleType, monkeypatch: pytest.MonkeyPatch):
-    door.STAMP.write_text("run an older one")
+def test_a_set_up_that_stops_half_way_leaves_no_stamp(manage: ModuleType, monkeypatch: pytest.MonkeyPatch):
+    manage.STAMP.write_text("run an older one")
 
     def stops(command: list[str], clean: dict[str, str]) -> None:
         raise SystemExit("stopped")
 
-    monkeypatch.setattr(door, "run", stops)
+    monkeypatch.setattr(manage, "run", stops)
     with pytest.raises(SystemExit):
-        door.enter_environment("run", [])
-    assert not door.STAMP.exists()
+        manage.enter_environment("run", [])
+    assert not manage.STAMP.exists()
 
 
-def test_a_python_from_elsewhere_is_not_used(door: ModuleType):
-    door.PYTHON.parent.mkdir()
-    door.PYTHON.symlink_to(sys.executable)  # works, but its prefix is not this folder's
-    assert not door.is_usable(door.PYTHON)
+def test_a_python_from_elsewhere_is_not_used(manage: ModuleType):
+    manage.PYTHON.parent.mkdir()
+    manage.PYTHON.symlink_to(sys.executable)  # works, but its prefix is not this folder's
+    assert not manage.is_usable(manage.PYTHON)
 
 
-def test_an_old_python_is_told_so(
-    door: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_an_old_python_is_refused(
+    manage: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setattr(sys, "version_info", (3, 10, 13))
-    assert door.main(["check"]) == 1
+    assert manage.main(["check"]) == 1
     assert "needs Python 3.11 or newer" in capsys.readouterr().err
 
 
-def test_habits_of_the_user_do_not_reach_the_children(door: ModuleType, monkeypatch: pytest.MonkeyPatch):
+def test_habits_of_the_user_do_not_reach_the_children(manage: ModuleType, monkeypatch: pytest.MonkeyPatch):
     for name in ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME"):
         monkeypatch.setenv(name, "/misleading")
     monkeypatch.setenv("PIP_USER", "1")
-    clean = door.child_environment()
+    clean = manage.child_environment()
     assert not {"PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME"} & set(clean)
     assert (clean["PIP_USER"], clean["PIP_REQUIRE_VIRTUALENV"]) == ("0", "0")
 

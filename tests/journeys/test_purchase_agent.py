@@ -1,4 +1,4 @@
-"""The story of the product, over real HTTP: an agent that stops for an engineer, exits, and goes on in another process.
+"""The purchase agent over real HTTP: it asks an engineer, exits, and continues in another process.
 
 The agent and the business records are those that `manage.py demo` runs, each in its own process. Here the specification
 stays as it was, or changes while the engineer looks for the certificate, or while the order waits for its approval.
@@ -41,7 +41,7 @@ class World:
         self.people = {}
 
     def agent(self, *words: str) -> list[str]:
-        """Let a process of the agent do its stretch of work and exit; returns what it said."""
+        """Run a process of the agent until it exits, and return its output lines."""
         command = [sys.executable, str(DEMO / "purchase_agent.py"), *words]
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
@@ -52,7 +52,7 @@ class World:
         return httpx.request(method, f"{self.queue}/api/v1{path}", headers=headers, **body)
 
     def answer(self, address: str, key: str, **said: object) -> dict:
-        """Answer the open wait of this key by what the person is shown, as a page does it."""
+        """Decide the open request of this key with the digest that the person was shown, as a page does."""
         [waiting] = [
             wait
             for wait in self.person(address, "GET", "/interrupts?status=waiting").json()["interrupts"]

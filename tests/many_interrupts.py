@@ -1,7 +1,7 @@
-"""Many waits on a database of one's own, of either kind: copies of one that the verbs have made, due as one likes.
+"""Many open requests in SQLite or PostgreSQL: copies of one that the use cases have created.
 
-`python -m tests.many_waits COUNT SECONDS` makes them on DATABASE_URL, due one after the other within so many seconds
-from now (0: all at once). For tests with a worker of their own; benchmarks copy inside PostgreSQL, by the hundred thousand.
+`python -m tests.many_interrupts COUNT SECONDS` creates them on DATABASE_URL, due one after the other within so many seconds
+(0: all at once). For tests with a worker of their own; benchmarks copy inside PostgreSQL, by the hundred thousand.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from runs.models import Interrupt
 
 
-def copy_wait(template: Interrupt, count: int, *, within: timedelta) -> None:
-    """Copy run, checkpoint and wait ``count`` times; the copies' deadlines spread over ``within`` from now on."""
+def copy_interrupt(template: Interrupt, count: int, *, within: timedelta) -> None:
+    """Copy run, checkpoint and interrupt ``count`` times; the copies' deadlines spread over ``within`` from now on."""
     from ledger import clock
     from ledger.digests import digest
     from runs.models import Checkpoint, Event, Interrupt, Run
@@ -25,7 +25,7 @@ def copy_wait(template: Interrupt, count: int, *, within: timedelta) -> None:
     Run.objects.bulk_create(runs, batch_size=500)
     checkpoints = [_copy(template.checkpoint, run=run) for run in runs]
     Checkpoint.objects.bulk_create(checkpoints, batch_size=500)
-    waits = [
+    interrupts = [
         _copy(
             template,
             public_id=f"int_copy{place}",
@@ -35,8 +35,8 @@ def copy_wait(template: Interrupt, count: int, *, within: timedelta) -> None:
         )
         for place, checkpoint in zip(places, checkpoints, strict=True)
     ]
-    Interrupt.objects.bulk_create(waits, batch_size=500)
-    # As if of a version that recorded no digests of rows: the copies are not those that the template's events recorded.
+    Interrupt.objects.bulk_create(interrupts, batch_size=500)
+    # As by a version without row digests: the template's events do not describe the copies.
     events = [Event(run=run, agent_id=run.agent_id, seq=1, type="run.suspended", at=now, refs={}) for run in runs]
     for event in events:
         event.digest = digest(event.covered())
@@ -57,7 +57,7 @@ def main(count: int, seconds: float) -> None:
     from tests import builders
 
     template = builders.a_waiting_interrupt(builders.a_wait(wish={"on_expiry": {"do": "resume"}}))
-    copy_wait(template, count, within=timedelta(seconds=seconds))
+    copy_interrupt(template, count, within=timedelta(seconds=seconds))
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def same(resume: Any, expected: Any) -> bool:
     return dumps(resume) == dumps(expected)
 
 
-def test_a_batch_comes_back_in_its_order_whoever_was_first(shapes):
+def test_a_batch_comes_back_in_its_order(shapes):
     batch = {
         "action_requests": [
             {"name": "order", "args": ARGUMENTS, "description": "Order *it*."},
@@ -139,7 +139,7 @@ def test_each_call_of_its_own_interrupt_gets_its_own_decision(shapes):
     assert same(resumed, [edit, {"type": "reject"}, {"type": "approve"}])
 
 
-def test_the_older_shape_is_answered_in_its_own_words(shapes):
+def test_the_older_format_is_answered_in_its_own_format(shapes):
     def a_request(**allowed: bool) -> dict[str, Any]:
         config = dict.fromkeys(["allow_accept", "allow_edit", "allow_ignore", "allow_respond"], False) | allowed
         return {"action_request": {"action": "order", "args": ARGUMENTS}, "config": config, "description": None}

@@ -1,4 +1,4 @@
-"""An inbox filled by copying a real wait, and what its pages cost the server."""
+"""An inbox filled with copies of a real request, and the server time of its pages."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from ledger import clock
 from reviewqueue.queries import inbox
 from runs.models import Checkpoint, Event, Interrupt, Run
 from tests import builders
-from tests.benchmarks.desk import Desk
+from tests.benchmarks.calls import Credentials
 
 LOOKS = 15
 
 
-def fill_up(desk: Desk, *, to: int) -> None:
-    """Copy one waiting run, its checkpoint and its wait in the database itself, until so many wait.
+def fill_up(credentials: Credentials, *, to: int) -> None:
+    """Copy one waiting run with its checkpoint and interrupt inside the database until there are enough.
 
     Deadlines and risks differ, as they do where people work; each copy has the size of its template.
     """
-    builders.a_waiting_interrupt(started=builders.a_running_run(desk.agent))
+    builders.a_waiting_interrupt(started=builders.a_running_run(credentials.agent))
     template = Interrupt.objects.select_related("run", "checkpoint").filter(status="waiting").latest("id")
     missing = max(0, to - Interrupt.objects.filter(status="waiting").count())
     public = f"'{to}x' || n.n"
@@ -72,12 +72,12 @@ def cpu() -> float:
     return time.process_time() + session.user + session.system
 
 
-def looks(desk: Desk) -> dict[str, Callable[[], tuple[float, float, int]]]:
+def looks(credentials: Credentials) -> dict[str, Callable[[], tuple[float, float, int]]]:
     """Return the pages to look at: the inbox as a person opens it, and the API's list."""
     person = Client(SERVER_NAME="localhost")
-    program = Client(SERVER_NAME="localhost", headers={"Authorization": f"Bearer {desk.token}"})
-    person.force_login(desk.reviewer, backend="django.contrib.auth.backends.ModelBackend")
-    first = inbox.list_waits(desk.reviewer, view=inbox.View.OPEN, now=clock.now())
+    program = Client(SERVER_NAME="localhost", headers={"Authorization": f"Bearer {credentials.token}"})
+    person.force_login(credentials.reviewer, backend="django.contrib.auth.backends.ModelBackend")
+    first = inbox.list_waits(credentials.reviewer, view=inbox.View.OPEN, now=clock.now())
     after = urlencode({"after": first.next})
     middle = Interrupt.objects.filter(status="waiting").order_by("id")[100 // 2]
     return {
@@ -85,20 +85,20 @@ def looks(desk: Desk) -> dict[str, Callable[[], tuple[float, float, int]]]:
         "its second page": lambda: _look(person, f"/?{after}"),
         "unclaimed": lambda: _look(person, "/?view=unclaimed"),
         "mine": lambda: _look(person, "/?view=mine"),
-        "one wait's page": lambda: _look(person, reverse("interrupt", args=[middle.public_id])),
+        "one request's page": lambda: _look(person, reverse("interrupt", args=[middle.public_id])),
         "API's list": lambda: _look(program, "/api/v1/interrupts?status=waiting&limit=50"),
     }
 
 
-def large_calls(desk: Desk) -> dict[str, Callable[[], tuple[float, float, int]]]:
+def large_calls(credentials: Credentials) -> dict[str, Callable[[], tuple[float, float, int]]]:
     """Return the page of a request whose call has ten members, and of one whose call has 10,000."""
     person = Client(SERVER_NAME="localhost")
-    person.force_login(desk.reviewer, backend="django.contrib.auth.backends.ModelBackend")
+    person.force_login(credentials.reviewer, backend="django.contrib.auth.backends.ModelBackend")
     found = {}
     for number in (10, 10_000):
         call = {"name": "order", "arguments": {f"m{place}": "x" for place in range(number)}}
         wait = builders.a_wait(proposal=call)
-        interrupt = builders.a_waiting_interrupt(wait, started=builders.a_running_run(desk.agent))
+        interrupt = builders.a_waiting_interrupt(wait, started=builders.a_running_run(credentials.agent))
         address = reverse("interrupt", args=[interrupt.public_id])
         found[f"{number} members"] = partial(_look, person, address)
     return found

@@ -1,4 +1,4 @@
-"""The demo's agents after a restart: nothing that was said before counts, so they ask anew, and do nothing unasked."""
+"""The demo's agents after a restart: earlier decisions do not count, so they ask again and perform nothing before."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reviewqueue.management.commands.demo import purchase_status
 from runs.models import Interrupt, Run
 from runs.use_cases.control_run import cancel_run, restart_run
 from tests import builders
-from tests.journeys.test_the_purchase_story import CERTIFICATE, DEMO, World, world
+from tests.journeys.test_purchase_agent import CERTIFICATE, DEMO, World, world
 
 __all__ = ["world"]
 
@@ -44,7 +44,7 @@ def asked_for_a_mail(world: World) -> None:
     httpx.post(f"{world.queue}/api/v1/asks", headers=key, json=with_itself_as_state(wait)).raise_for_status()
 
 
-def test_the_short_agent_asks_its_question_anew_and_a_no_ends_it(world):
+def test_the_support_agent_asks_again_and_a_rejection_ends_its_run(world):
     asked_for_a_mail(world)
     first = Interrupt.objects.get()
     start_again()
@@ -58,14 +58,14 @@ def test_the_short_agent_asks_its_question_anew_and_a_no_ends_it(world):
     assert Run.objects.get().outcomes.get(epoch=2).result == {"answers": {"mail-delay-49": "reject"}, "done": []}
 
 
-def test_the_short_agent_says_that_it_failed_when_somebody_asks_back(world):
+def test_the_support_agent_fails_when_changes_are_requested(world):
     asked_for_a_mail(world)
     world.answer("ben@example.org", "mail-delay-49", verdict="respond", message="Which Thursday?")
     assert "respond" in the_short_agent(world)
     assert Run.objects.get().status == "failed"
 
 
-def test_the_buying_agent_asks_its_question_anew_after_a_restart(world):
+def test_the_purchase_agent_asks_again_after_a_restart(world):
     world.agent("start", "PR-4711")
     start_again()
     assert "asked for certificate" in world.agent("continue")[-1]

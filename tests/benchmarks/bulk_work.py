@@ -1,7 +1,7 @@
-"""What a bad night costs: thousands due at once, a long run taken back, workers that come back together, runs started anew.
+"""Cost of bulk work: thousands of requests due at once, compensation of a long run, many claims at once, restarts.
 
-Called by `__main__` (`--only expiry undos claims restarts`). Each figure stands beside one of the same minute and machine: a
-plain statement, the same effects when they were done, one worker, a run that is new.
+`--only expiry undos claims restarts` runs them. Each figure is compared with one of the same minute and machine: a plain
+statement, the same effects when they were done, one worker, a run that is new.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ PLAIN_EXPIRY = """
 
 
 def show_expiry(benchmark: Benchmark, say: Callable[[str], None], *, due: int) -> None:
-    """Due waits ended by one process's sweeps, beside one statement that writes the same rows for as many others."""
+    """Due requests ended by one process's sweeps, beside one statement that writes the same rows for as many others."""
     from django.db import connection
 
     from reviewqueue import tasks
     from runs.models import Interrupt
-    from tests.benchmarks import waits
+    from tests.benchmarks import inbox_copies
 
     let_due(benchmark, due)
-    began, before = time.perf_counter(), waits.cpu()
+    began, before = time.perf_counter(), inbox_copies.cpu()
     while Interrupt.objects.filter(pk__in=first_due()).exists():
         tasks.sweep()
-    swept, cpu = time.perf_counter() - began, waits.cpu() - before
+    swept, cpu = time.perf_counter() - began, inbox_copies.cpu() - before
 
     let_due(benchmark, due + 1)
     began = time.perf_counter()
@@ -60,9 +60,9 @@ def show_expiry(benchmark: Benchmark, say: Callable[[str], None], *, due: int) -
 def let_due(benchmark: Benchmark, count: int) -> None:
     from ledger import clock
     from runs.models import Interrupt
-    from tests.benchmarks import waits
+    from tests.benchmarks import inbox_copies
 
-    waits.fill_up(benchmark.desk, to=count)
+    inbox_copies.fill_up(benchmark.credentials, to=count)
     Interrupt.objects.filter(status="waiting").update(deadline=clock.now())
 
 
@@ -78,35 +78,39 @@ def first_due() -> Any:
 
 
 def show_undos(benchmark: Benchmark, say: Callable[[str], None], *, effects: int) -> None:
-    """One run does many effects, fails, and another worker takes them back: each is two calls, done and undone."""
-    client, desk = Client(benchmark.port), benchmark.desk
-    run = client.send(benchmark.of.start(desk, benchmark.next()))
+    """One run applies many effects and fails; another worker compensates them. Each effect costs two calls."""
+    client, credentials = Client(benchmark.port), benchmark.credentials
+    run = client.send(benchmark.of.start(credentials, benchmark.next()))
     lease, path = run["lease"]["token"], f"/api/v1/runs/{run['id']}"
     back = {"name": "release_hoist", "arguments": {"day": 1}}
     done = [
-        timed(lambda number=number: perform(client, desk, path, lease, f"reserve:{number}", compensation=back))
+        timed(lambda number=number: perform(client, credentials, path, lease, f"reserve:{number}", compensation=back))
         for number in range(effects)
     ]
-    client.send(a_call("POST", f"{path}/fail", {"error": "no crew"}, key=desk.agent_key, Run_Lease=lease))
+    client.send(a_call("POST", f"{path}/fail", {"error": "no crew"}, key=credentials.agent_key, Run_Lease=lease))
     began = time.perf_counter()
-    [taken] = client.send(a_call("POST", "/api/v1/continuations/claim", {"lease_seconds": 3600}, key=desk.agent_key))
+    [taken] = client.send(
+        a_call("POST", "/api/v1/continuations/claim", {"lease_seconds": 3600}, key=credentials.agent_key)
+    )
     claimed = time.perf_counter() - began
     lease, keys = taken["lease"]["token"], [one["key"] for one in taken["compensations"]]
-    undone = [timed(lambda key=key: perform(client, desk, path, lease, key, name="release_hoist")) for key in keys]
+    undone = [
+        timed(lambda key=key: perform(client, credentials, path, lease, key, name="release_hoist")) for key in keys
+    ]
     tenth = max(1, len(keys) // 10)
     growth = statistics.mean(undone[-tenth:]) / statistics.mean(undone[:tenth])
-    say(f"{len(keys)} effects taken back: {sum(undone):.1f} s; the claim that lists them {1000 * claimed:.0f} ms")
+    say(f"{len(keys)} effects compensated: {sum(undone):.1f} s; the claim that lists them {1000 * claimed:.0f} ms")
     say(
         f"   to do them took {sum(done):.1f} s: {sum(undone) / sum(done):.2f} times that; last tenth {growth:.2f} of first"
     )
 
 
-def perform(client: Client, desk: Any, path: str, lease: str, key: str, **wanted: Any) -> None:
+def perform(client: Client, credentials: Any, path: str, lease: str, key: str, **wanted: Any) -> None:
     """Begin one effect and report that it was applied. An undo brings no arguments: they were declared."""
     body = {"name": "reserve_hoist", "arguments": {"day": 1}} | wanted if "compensation" in wanted else wanted
-    begun = client.send(a_call("PUT", f"{path}/effects/{key}", body, key=desk.agent_key, Run_Lease=lease))
+    begun = client.send(a_call("PUT", f"{path}/effects/{key}", body, key=credentials.agent_key, Run_Lease=lease))
     told = {"attempt_token": begun["attempt_token"], "status": "applied"}
-    client.send(a_call("POST", f"{path}/effects/{key}/outcome", told, key=desk.agent_key))
+    client.send(a_call("POST", f"{path}/effects/{key}/outcome", told, key=credentials.agent_key))
 
 
 def show_claims(benchmark: Benchmark, say: Callable[[str], None], *, runs: int) -> None:
@@ -122,7 +126,7 @@ def show_claims(benchmark: Benchmark, say: Callable[[str], None], *, runs: int) 
 
 def ready(benchmark: Benchmark) -> Call:
     body = {"key": f"PR-{benchmark.next()}", "title": "A purchase", "lease_seconds": 0}
-    return a_call("POST", "/api/v1/runs", body, key=benchmark.desk.agent_key)
+    return a_call("POST", "/api/v1/runs", body, key=benchmark.credentials.agent_key)
 
 
 def claim_all(benchmark: Benchmark, workers: int, runs: int) -> float:
@@ -131,7 +135,7 @@ def claim_all(benchmark: Benchmark, workers: int, runs: int) -> float:
     def work() -> None:
         client = Client(benchmark.port)
         while len(claimed) < runs:
-            claimed.extend(one["run"]["id"] for one in client.send(benchmark.of.claim(benchmark.desk)))
+            claimed.extend(one["run"]["id"] for one in client.send(benchmark.of.claim(benchmark.credentials)))
 
     threads = [threading.Thread(target=work) for _ in range(workers)]
     began = time.perf_counter()
@@ -149,14 +153,16 @@ def show_restarts(benchmark: Benchmark, say: Callable[[str], None], *, runs: int
     from reviewqueue.operations.api_keys import make_personal_token
     from tests import builders
 
-    owner = make_personal_token(builders.a_person("owner@example.org", benchmark.desk.agent.owner.name)).text
-    client, desk = Client(benchmark.port), benchmark.desk
+    owner = make_personal_token(builders.a_person("owner@example.org", benchmark.credentials.agent.owner.name)).text
+    client, credentials = Client(benchmark.port), benchmark.credentials
     anew, again = [], []
     for _ in range(runs):
-        anew.append(timed(lambda: (client.send(ready(benchmark)), client.send(benchmark.of.claim(desk)))))
+        anew.append(timed(lambda: (client.send(ready(benchmark)), client.send(benchmark.of.claim(credentials)))))
         path = failed_run(benchmark, client, effects)
         restart = a_call("POST", f"{path}/restart", {"reason": "again"}, key=owner)
-        again.append(timed(lambda restart=restart: (client.send(restart), client.send(benchmark.of.claim(desk)))))
+        again.append(
+            timed(lambda restart=restart: (client.send(restart), client.send(benchmark.of.claim(credentials))))
+        )
     was, now = statistics.median(anew), statistics.median(again)
     say(
         f"restart and claim of a run with {effects} effects: {1000 * now:.1f} ms; start and claim of a new one: "
@@ -165,15 +171,17 @@ def show_restarts(benchmark: Benchmark, say: Callable[[str], None], *, runs: int
 
 
 def failed_run(benchmark: Benchmark, client: Client, effects: int) -> str:
-    desk = benchmark.desk
-    run = client.send(benchmark.of.start(desk, benchmark.next()))
+    credentials = benchmark.credentials
+    run = client.send(benchmark.of.start(credentials, benchmark.next()))
     lease, path = run["lease"]["token"], f"/api/v1/runs/{run['id']}"
     for number in range(effects):
         body = {"name": "reserve_hoist", "arguments": {"day": number}}
-        begun = client.send(a_call("PUT", f"{path}/effects/r:{number}", body, key=desk.agent_key, Run_Lease=lease))
+        begun = client.send(
+            a_call("PUT", f"{path}/effects/r:{number}", body, key=credentials.agent_key, Run_Lease=lease)
+        )
         told = {"attempt_token": begun["attempt_token"], "status": "applied"}
-        client.send(a_call("POST", f"{path}/effects/r:{number}/outcome", told, key=desk.agent_key))
-    client.send(a_call("POST", f"{path}/fail", {"error": "no crew"}, key=desk.agent_key, Run_Lease=lease))
+        client.send(a_call("POST", f"{path}/effects/r:{number}/outcome", told, key=credentials.agent_key))
+    client.send(a_call("POST", f"{path}/fail", {"error": "no crew"}, key=credentials.agent_key, Run_Lease=lease))
     return path
 
 
