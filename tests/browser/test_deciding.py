@@ -1,4 +1,4 @@
-"""The page of a wait in a real browser, row by row of what reviewers were promised: each test is named after its row."""
+"""The page of a request in a browser; each test is named after its row of tests/cases.md."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_row_14_the_browser_is_killed_and_the_text_comes_back(browser: Browser, 
     assert not Decision.objects.exists()
 
 
-def test_row_8_amended_while_open_has_to_be_acknowledged_before_approving(lenas: Page):  # noqa: F811
+def test_row_8_amended_while_open_must_be_acknowledged_before_approving(lenas: Page):  # noqa: F811
     interrupt = desk.an_order()
     open_wait(lenas, interrupt)
     choose(lenas, "Approve")
@@ -146,7 +146,7 @@ def test_row_8_amended_while_open_has_to_be_acknowledged_before_approving(lenas:
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
 
 
-def test_row_16_a_comment_and_a_skip_with_its_reason_are_in_the_story(lenas: Page):  # noqa: F811
+def test_row_16_a_comment_and_a_skip_with_its_reason_are_in_the_history(lenas: Page):  # noqa: F811
     first, second = desk.an_order(), desk.a_question()
     open_wait(lenas, first)
     lenas.get_by_role("textbox", name="Comment").fill("Ask S-22 too")
@@ -208,7 +208,7 @@ def test_row_20_the_receipt_follows_a_message_that_fails(lenas: Page):  # noqa: 
     expect(lenas.locator("#so-far").get_by_text("delivered", exact=True)).to_be_visible()
 
 
-def test_row_20_an_open_receipt_does_not_keep_a_permit_that_was_taken_back(lenas: Page):  # noqa: F811
+def test_row_20_an_open_receipt_drops_a_permit_that_was_revoked(lenas: Page):  # noqa: F811
     interrupt = desk.an_order()
     open_wait(lenas, interrupt)
     choose(lenas, "Approve")

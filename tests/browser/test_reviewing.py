@@ -70,7 +70,7 @@ def decide_elsewhere(interrupt: Interrupt, verdict: str = "reject", message: str
     )
 
 
-def test_row_6_and_19_somebody_elses_vote_is_told_and_what_is_typed_stays(lenas: Page):
+def test_row_6_and_19_another_reviewers_vote_is_reported_and_the_input_stays(lenas: Page):
     ines = builders.a_reviewer("ines@company.example")
     interrupt = builders.a_waiting_interrupt(builders.a_wait(wish={"quorum": 2}))
     open_wait(lenas, interrupt)
@@ -87,11 +87,11 @@ def test_row_6_and_19_somebody_elses_vote_is_told_and_what_is_typed_stays(lenas:
     expect(lenas.get_by_label("Note for the record").first).to_have_value("Hours match")
 
 
-def said() -> Decision:
+def last_decision() -> Decision:
     return Decision.objects.get(status="accepted")
 
 
-def test_a_person_signs_in_finds_the_wait_and_approves_it(page: Page):
+def test_a_person_signs_in_finds_the_request_and_approves_it(page: Page):
     desk.lena()
     desk.an_order()
     page.goto("/")
@@ -103,10 +103,10 @@ def test_a_person_signs_in_finds_the_wait_and_approves_it(page: Page):
     choose(page, "Approve")
     page.get_by_role("button", name="Approve: Issue purchase order").click()
     expect(page.get_by_role("heading", name="Receipt")).to_be_visible()
-    assert said().verdict == "approve"
+    assert last_decision().verdict == "approve"
 
 
-def test_row_10_a_changed_fact_has_to_be_ticked_before_approving(lenas: Page):
+def test_row_10_a_changed_fact_must_be_ticked_before_approving(lenas: Page):
     interrupt = desk.an_order()
     desk.change_a_fact(interrupt)
     open_wait(lenas, interrupt)
@@ -139,7 +139,7 @@ def test_row_8_an_edit_is_reviewed_as_a_difference_before_it_counts(lenas: Page)
     lenas.get_by_role("button", name="Review my changes").click()
     lenas.get_by_role("button", name="Approve my version").click()
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
-    assert digest(said().arguments) == digest({**interrupt.proposal["arguments"], "amount": "178000.00"})
+    assert digest(last_decision().arguments) == digest({**interrupt.proposal["arguments"], "amount": "178000.00"})
 
 
 @pytest.mark.parametrize(
@@ -149,16 +149,16 @@ def test_row_8_an_edit_is_reviewed_as_a_difference_before_it_counts(lenas: Page)
         ("Ask for more", "Question to the agent", "Send question", "respond"),
     ],
 )
-def test_a_call_is_rejected_or_asked_about_in_words(lenas: Page, choice: str, field: str, button: str, verdict: str):
+def test_a_call_is_rejected_or_sent_back_by_keyboard(lenas: Page, choice: str, field: str, button: str, verdict: str):
     open_wait(lenas, desk.an_order())
     choose(lenas, choice)
     lenas.get_by_label(field).fill("Why not S-22?")
     lenas.get_by_role("button", name=button).click()
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
-    assert (said().verdict, said().message) == (verdict, "Why not S-22?")
+    assert (last_decision().verdict, last_decision().message) == (verdict, "Why not S-22?")
 
 
-def test_row_14_a_question_is_answered_by_its_form_and_faults_are_told_at_the_field(lenas: Page):
+def test_row_14_a_form_is_answered_and_errors_are_shown_at_the_field(lenas: Page):
     open_wait(lenas, desk.a_question())
     lenas.get_by_label("Certificate number").fill("2026/0917")
     lenas.get_by_label("load_test").check()
@@ -173,10 +173,10 @@ def test_row_14_a_question_is_answered_by_its_form_and_faults_are_told_at_the_fi
     lenas.get_by_label("Certificate number").fill("LT-2026-0917")
     lenas.get_by_role("button", name="Send this answer").click()
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
-    assert said().input["certificate_no"] == "LT-2026-0917"
+    assert last_decision().input["certificate_no"] == "LT-2026-0917"
 
 
-def test_a_wait_that_changed_meanwhile_is_refused_and_the_text_is_there_when_it_is_read_again(lenas: Page):
+def test_a_changed_request_is_refused_and_the_input_is_kept(lenas: Page):
     interrupt = desk.an_order()
     open_wait(lenas, interrupt)
     choose(lenas, "Reject")
@@ -188,10 +188,10 @@ def test_a_wait_that_changed_meanwhile_is_refused_and_the_text_is_there_when_it_
     expect(lenas.get_by_label("Reason, sent to the agent")).to_have_value("Too dear")
     lenas.get_by_role("button", name="Reject this call").click()
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
-    assert said().state_version == 2
+    assert last_decision().state_version == 2
 
 
-def test_who_comes_second_is_told_who_was_first_and_goes_on_to_the_next(lenas: Page):
+def test_a_late_reviewer_sees_who_decided_and_opens_the_next_request(lenas: Page):
     interrupt, following = desk.an_order(), desk.a_refund(5)
     builders.a_person("ines@company.example", "engineering-reviewers")
     open_wait(lenas, interrupt)
@@ -241,7 +241,7 @@ def test_everything_is_reached_and_decided_by_keyboard(lenas: Page):
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
 
 
-def test_claiming_keeps_what_was_typed_and_can_be_let_go(lenas: Page):
+def test_claiming_keeps_the_input_and_can_be_released(lenas: Page):
     interrupt = desk.an_order()
     open_wait(lenas, interrupt)
     choose(lenas, "Reject")
@@ -264,7 +264,7 @@ def test_a_claim_that_was_lost_says_to_whom(lenas: Page):
     expect(lenas.locator("#held")).to_contain_text("ben@company.example holds this until")
 
 
-def test_row_17_an_answer_can_be_taken_back_at_once(lenas: Page):
+def test_row_17_a_decision_can_be_undone_at_once(lenas: Page):
     interrupt = desk.an_order()
     open_wait(lenas, interrupt)
     choose(lenas, "Approve")
@@ -291,10 +291,10 @@ def test_row_24_a_session_that_ended_leads_to_sign_in_and_back_to_the_text(lenas
     assert not Decision.objects.exists()
     lenas.get_by_role("button", name="Reject this call").click()
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
-    assert said().message == "Too dear by 6 %"
+    assert last_decision().message == "Too dear by 6 %"
 
 
-def test_signing_in_again_in_another_tab_does_not_lose_what_was_typed_here(lenas: Page):
+def test_signing_in_again_in_another_tab_keeps_the_input_here(lenas: Page):
     interrupt = desk.an_order()
     open_wait(lenas, interrupt)
     choose(lenas, "Reject")
@@ -308,7 +308,7 @@ def test_signing_in_again_in_another_tab_does_not_lose_what_was_typed_here(lenas
     expect(other.get_by_role("heading", name="All open")).to_be_visible()
     lenas.get_by_role("button", name="Reject this call").click()
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
-    assert said().message == "Too dear"
+    assert last_decision().message == "Too dear"
 
 
 class TestWithoutJavaScript:
@@ -320,7 +320,7 @@ class TestWithoutJavaScript:
         choose(page, "Approve")
         page.get_by_role("button", name="Approve: ").click()
         expect(page.get_by_role("heading", name="Receipt")).to_be_visible()
-        assert said().verdict == "approve"
+        assert last_decision().verdict == "approve"
 
     def test_an_edit_is_reviewed_and_approved(self, without_script: Page):
         page = without_script
@@ -331,9 +331,9 @@ class TestWithoutJavaScript:
         expect(page.locator(".edit .come")).to_contain_text("Gate 3")
         page.get_by_role("button", name="Approve my version").click()
         expect(page.get_by_role("heading", name="Receipt")).to_be_visible()
-        assert said().arguments["deliver_to"] == "Gate 3"
+        assert last_decision().arguments["deliver_to"] == "Gate 3"
 
-    def test_faults_and_being_second_are_pages_in_words(self, without_script: Page):
+    def test_faults_and_late_decisions_are_explained_pages(self, without_script: Page):
         page, interrupt = without_script, desk.an_order()
         open_wait(page, interrupt)
         choose(page, "Ask for more")
@@ -356,7 +356,7 @@ def a_hostile_wait() -> Interrupt:
     )
 
 
-def test_row_7_hostile_words_are_inert_on_every_page(lenas: Page, live_server):
+def test_row_7_hostile_text_is_inert_on_every_page(lenas: Page, live_server):
     interrupt = a_hostile_wait()
     pages = ["/", f"/interrupts/{interrupt.public_id}", "/runs", f"/runs/{interrupt.run.public_id}"]
     for address in pages:

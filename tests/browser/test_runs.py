@@ -30,7 +30,7 @@ def a_purchase_that_acted():
     return builders.a_waiting_interrupt(builders.a_wait(title="Order the hoist"), started=started)
 
 
-def test_row_9_what_the_agent_did_so_far_and_the_story_are_read_from_top_to_bottom(lenas: Page):
+def test_row_9_the_effects_so_far_and_the_history_are_read_from_top_to_bottom(lenas: Page):
     interrupt = a_purchase_that_acted()
     open_wait(lenas, interrupt)
     done = lenas.get_by_role("region", name="Done so far")

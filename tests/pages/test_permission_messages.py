@@ -1,4 +1,4 @@
-"""Why a person cannot decide: every refusal of the gateway has its sentence on the page, and says who can."""
+"""Why a person cannot decide: every refusal of the gateway has a sentence on the page that names who can."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_every_refusal_has_a_strong_sentence_and_who_can_on_its_page(refusal):
 
 
 @pytest.mark.parametrize("status", ["expired", "withdrawn", "cancelled", "superseded"])
-def test_a_closed_wait_says_why_nobody_can(status: str):
+def test_a_closed_request_says_why_it_cannot_be_decided(status: str):
     person, interrupt = desk.lena(), desk.an_order()
     Interrupt.objects.update(status=status, closed_at=clock.now())
     html = page(interrupt, person)
@@ -58,13 +58,13 @@ def test_a_closed_wait_says_why_nobody_can(status: str):
     assert "Nobody can" in told(html)
 
 
-def test_a_decided_wait_says_that_nobody_decides_it_twice():
+def test_a_decided_request_says_that_it_cannot_be_decided_twice():
     person, interrupt = desk.lena(), desk.an_order()
     builders.decide(interrupt, builders.a_reviewer("ines@company.example"), "reject")
     assert "Nobody decides it twice" in told(page(interrupt, person))
 
 
-def test_the_starter_is_told_why_and_who_can():
+def test_the_initiator_sees_why_and_who_can_decide():
     interrupt = desk.an_order()
     tomas = builders.a_person("tomas@company.example", "engineering-reviewers")
     words = told(page(interrupt, tomas))
@@ -72,7 +72,7 @@ def test_the_starter_is_told_why_and_who_can():
     assert "Who can: Ines" in words
 
 
-def test_a_stranger_to_the_queue_who_sees_it_is_told_who_can():
+def test_a_viewer_outside_the_queue_sees_who_can_decide():
     interrupt = desk.an_order()
     owner = builders.a_person("own@company.example", "agent-owners")
     words = told(page(interrupt, owner))
@@ -80,7 +80,7 @@ def test_a_stranger_to_the_queue_who_sees_it_is_told_who_can():
     assert "Who can: Ines" in words
 
 
-def test_who_is_second_is_told_for_how_long_and_who_can():
+def test_a_second_reviewer_sees_how_long_the_claim_lasts():
     person, interrupt = desk.lena(), desk.an_order()
     ines = builders.a_reviewer("ines@company.example")
     desk.signed_in(ines).post(f"/interrupts/{interrupt.public_id}/claim")

@@ -95,7 +95,7 @@ def test_a_held_continuation_says_why_and_who_settles_it():
     assert "held back, see below" in told
     assert "An effect has an unknown outcome" in told
     assert "purchasing-operations settles it" in told
-    assert "Unknown outcomes" not in told  # an owner's way to the desk, nobody else's
+    assert "Unknown outcomes" not in told  # only owners get the link to reconciliation
     person.is_staff = True
     person.save()
     assert reverse("admin:reviewqueue_unknownoutcome_changelist") in receipt_of(decision, person)
@@ -208,7 +208,7 @@ def test_what_was_asked_in_a_queue_one_is_not_in_stays_unsaid():
     assert "The merger" not in html
 
 
-def test_a_story_names_the_queue_that_was_asked_then_and_none_where_none_was_noted():
+def test_the_timeline_names_the_queue_of_that_time_or_none():
     desk.lena()
     step = {"escalate_to": builders.a_queue("engineering-leads"), "on_expiry": "escalate"}
     builders.a_policy("approval.action", **step)

@@ -1,4 +1,4 @@
-"""A receipt follows the messages to the agent: about to be sent, delivered, failed with the next try, given up."""
+"""The receipt shows the status of each webhook message: pending, delivered, failed with the next attempt, exhausted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def receipt(told) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html[html.index("Messages to the agent") :]))
 
 
-def test_a_message_about_to_be_sent_is_told_with_its_host_alone(told):
+def test_a_pending_message_shows_only_its_host(told):
     words = receipt(told)
     assert "That it was answered, to agent.example" in words
     assert "about to be sent" in words
@@ -56,7 +56,7 @@ def test_a_message_about_to_be_sent_is_told_with_its_host_alone(told):
     ],
     ids=["delivered", "failed", "given up", "void"],
 )
-def test_each_standing_has_its_words(told, stands, words: str):
+def test_each_delivery_status_has_its_label(told, stands, words: str):
     ended = None if "status" not in stands else clock.now()
     Delivery.objects.update(ended_at=ended, **stands)
     assert re.search(words, receipt(told))

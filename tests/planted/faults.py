@@ -537,7 +537,7 @@ def what_was_done_first_is_taken_back_first() -> None:
 
 
 @fault(
-    seen_by=test_csrf_failure.test_a_decision_form_shows_what_was_typed_and_no_field_that_is_not_its_own,
+    seen_by=test_csrf_failure.test_a_decision_form_shows_its_input_and_no_foreign_field,
     costs=(),
 )
 def a_stale_form_shows_every_field_that_came_with_it() -> None:
