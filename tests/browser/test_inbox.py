@@ -431,7 +431,7 @@ def test_row_4_the_next_request_opens_at_once_is_focused_and_the_last_can_be_und
     first, second, third = (desk.a_refund(number) for number in range(3))
     lenas.goto("/?queue=refunds")
     lenas.get_by_role("button", name="Account:").click()
-    lenas.get_by_label("After a decision, open the next request").check()
+    lenas.get_by_label("After deciding, open next request").check()
     lenas.keyboard.press("Escape")
     row(lenas, first).locator(".ask > a").click()
     for following in (second, third):
@@ -449,7 +449,7 @@ def test_row_4_the_next_request_opens_at_once_is_focused_and_the_last_can_be_und
     assert second.status == "waiting"
     lenas.goto("/")
     lenas.get_by_role("button", name="Account:").click()
-    expect(lenas.get_by_label("After a decision, open the next request")).to_be_checked()
+    expect(lenas.get_by_label("After deciding, open next request")).to_be_checked()
 
 
 # --- when the server does not respond ---------------------------------------------------------------------------------
