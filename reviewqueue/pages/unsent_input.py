@@ -10,22 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import cast
-from urllib.parse import urlencode
 
 from allauth.account.forms import LoginForm
 from allauth.account.utils import get_next_redirect_url
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import REDIRECT_FIELD_NAME
-from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.auth.models import AbstractUser
-from django.contrib.auth.views import redirect_to_login
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render, resolve_url
 from django.utils.crypto import constant_time_compare, salted_hmac
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django_htmx.http import HttpResponseClientRedirect
 
 from ledger import clock
 from reviewqueue.pages.interrupt.draft_fields import draft_of, typed_texts
@@ -34,7 +30,6 @@ from reviewqueue.pages.rendering import PageRequest
 KEY = "kept"
 MARK = "keeps_what_was_typed"
 QUIET = "leads_nobody_away"
-_SIGNED_OUT = "Your session has expired: your draft is not saved now. It is submitted when you sign in again."
 LIMIT = 200_000  # characters; the input of a larger form is shown as text instead
 STORED_FOR = timedelta(hours=12)
 _PAGES_WITH_FORMS = frozenset({"account_logout", "account_change_password", "account_reauthenticate", "together"})
@@ -100,25 +95,6 @@ def kept_for(request: PageRequest, path: str, *, now: datetime) -> QueryDict | N
 def forget(request: HttpRequest) -> None:
     if KEY in request.session:
         del request.session[KEY]
-
-
-class UnsentInputMiddleware(LoginRequiredMiddleware):
-    """Require sign-in by default; store the input of a decision form whose session has expired."""
-
-    def handle_no_permission(  # type: ignore[override]
-        self, request: HttpRequest, view_func: Callable[..., HttpResponseBase]
-    ) -> HttpResponseBase:
-        """Redirect to sign-in; htmx by a header, because it must not swap a sign-in page into a part of the page."""
-        if getattr(view_func, QUIET, False):
-            return HttpResponse(_SIGNED_OUT, status=403)
-        back = request.path if request.method == "POST" else request.get_full_path()
-        if request.method == "POST" and getattr(view_func, MARK, False):
-            keep(request)
-        elif request.method == "POST":
-            back = "/"
-        if request.headers.get("HX-Request") == "true":
-            return HttpResponseClientRedirect(f"{resolve_url(settings.LOGIN_URL)}?{urlencode({'next': back})}")
-        return redirect_to_login(back, self.get_login_url(view_func), self.get_redirect_field_name(view_func))
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:

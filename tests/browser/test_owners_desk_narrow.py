@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.test_reviewing import sign_in
-from tests.reviewqueue.test_owners_desk import an_unknown_effect, page_of, staff
-from tests.runs.acting_builders import OWNERS
+from tests.reviewqueue.test_reconciliation_admin import an_unknown_effect, page_of, staff
+from tests.runs.leased_run_builders import OWNERS
 
 
 @pytest.mark.parametrize("width", [320, 360])
@@ -33,7 +33,7 @@ def test_the_page_of_an_unknown_outcome_is_as_wide_as_the_screen_and_readable(pa
     page.set_viewport_size({"width": width, "height": 800})
     page.goto(page_of(effect))
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    words = page.locator("td[data-label='In their words']").bounding_box()
+    words = page.locator("td[data-label='Report']").bounding_box()
     assert words is not None
     assert words["width"] > width / 2
 

@@ -18,7 +18,7 @@ from runs.models import Checkpoint, CheckpointFile, Run
 from runs.use_cases import commit_checkpoint, transfer_file
 from runs.use_cases.start_run import Started, fail_run
 from tests import builders, figures
-from tests.crashes.points import after, before, kill
+from tests.crashes.kill_points import after, before, kill
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
@@ -32,10 +32,10 @@ ON_THE_WAY = {
     "bytes written, not on the disk": (before("reviewqueue.operations.storage", "write_through"), False),
     "bytes stored, nobody's": (after("runs.use_cases.transfer_file", "put_in_storage"), False),
     "offer written, not committed": (after("runs.use_cases.transfer_file", "offer"), False),
-    "offer committed, worker not told": (after("runs.use_cases.transfer_file", "offer_file"), False),
+    "offer committed, response lost": (after("runs.use_cases.transfer_file", "offer_file"), False),
     "kept, checkpoint not written": (after("runs.checkpoints", "keep_offered"), False),
     "checkpoint written with it, not committed": (before("runs.use_cases.commit_checkpoint", "acknowledge"), False),
-    "checkpoint committed with it, worker not told": (
+    "checkpoint committed with it, response lost": (
         after("runs.use_cases.commit_checkpoint", "commit_checkpoint"),
         True,
     ),
@@ -106,7 +106,7 @@ def sweep_an_hour_later() -> None:
 ON_THE_WAY_OUT = {
     "given up, not committed": after("runs.checkpoint_files", "_move"),
     "given up, bytes still there": before("runs.checkpoint_files", "delete_in_storage"),
-    "bytes gone, row not told": after("runs.checkpoint_files", "delete_in_storage"),
+    "bytes deleted, row not updated": after("runs.checkpoint_files", "delete_in_storage"),
 }
 
 
@@ -127,7 +127,7 @@ def test_bytes_that_are_erased_are_erased_once_more_after_a_kill(point: str, tmp
 # --- what the guards are there for ------------------------------------------------------------------------------------
 
 
-def test_without_the_row_written_ahead_a_kill_leaves_bytes_that_nobody_knows_of(tmp_path: Path, settings):
+def test_without_the_row_written_ahead_a_kill_leaves_bytes_without_a_row(tmp_path: Path, settings):
     settings.MEDIA_ROOT = tmp_path / "files"
     started = builders.a_running_run()
     kill(lambda: live(started), at=after("runs.use_cases.transfer_file", "put_in_storage"), prepare=write_behind)

@@ -17,7 +17,7 @@ def test_the_clock_tells_utc():
     assert clock.now().utcoffset() == timedelta(0)
 
 
-def test_the_clock_goes_on_inside_a_transaction():
+def test_the_clock_continues_inside_a_transaction():
     """PostgreSQL's now() stands still there, and so would Django's Now()."""
     with transaction.atomic():
         first = clock.now()

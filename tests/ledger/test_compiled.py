@@ -86,7 +86,7 @@ def test_times_are_given_as_the_field_gives_them():
     assert (effect.pk,) not in query.all(before=effect.created_at)
 
 
-def test_values_may_stand_in_a_list_and_in_a_subquery():
+def test_values_can_be_in_a_list_and_in_a_subquery():
     person = User.objects.create(username="ana@example.org")
     person.groups.add(Group.objects.create(name="reviewers"))
     query = Compiled(
@@ -188,7 +188,7 @@ def test_a_table_that_changes_under_an_open_connection_is_read_and_written_all_t
 
 @pytest.mark.postgresql
 @pytest.mark.django_db(transaction=True)
-def test_another_fault_of_a_statement_is_told_as_it_is():
+def test_another_database_error_is_raised_unchanged():
     locked = Compiled(lambda: Group.objects.filter(name=prepared_queries.text("name")).select_for_update().distinct())
     with pytest.raises(NotSupportedError), transaction.atomic():
         locked.all(name="a")

@@ -17,7 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from ledger import effects
+from ledger import in_flight
 from ledger.effects import Intended
 from ledger.errors import AlreadySettled, InDoubt
 from ledger.models import Effect, EffectReport, Order
@@ -116,7 +116,7 @@ class Histories(RuleBasedStateMachine):
     def lose_worker(self) -> None:
         """The lease ends: what was under way is in doubt, and a new worker has the next fence."""
         with transaction.atomic():
-            effects.doubt_effects(scope=RUN, fence=self.fence, now=self.now(), by="system:lease_end")
+            in_flight.mark_lost_unknown(scope=RUN, fence=self.fence, now=self.now(), by="system:lease_end")
         self.fence += 1
         self.requests, self.reply_lost = 0, False
         self.at_hand = None

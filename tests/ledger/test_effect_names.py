@@ -53,5 +53,5 @@ def test_a_disguised_name_is_refused(name: str):
 
 
 @pytest.mark.parametrize("name", TAKEN, ids=ascii)
-def test_a_name_in_its_own_alphabet_is_taken(name: str):
+def test_a_name_in_one_script_is_accepted(name: str):
     refuse_disguised(name)

@@ -48,7 +48,7 @@ def test_a_refusal_that_is_returned_keeps_its_record_and_is_raised():
     assert kept() == ["the record of it"]
 
 
-def test_a_refusal_that_is_raised_takes_everything_back():
+def test_a_refusal_that_is_raised_rolls_everything_back():
     @use_case
     def verb() -> None:
         Group.objects.create(name="a")
@@ -60,7 +60,7 @@ def test_a_refusal_that_is_raised_takes_everything_back():
 
 
 @pytest.mark.parametrize("error", [a_deadlock(), OperationalError("database is locked")])
-def test_a_loser_is_tried_again_from_the_start(error):
+def test_a_deadlocked_use_case_is_retried_from_the_start(error):
     tries = []
 
     @use_case
@@ -101,7 +101,7 @@ def test_another_failure_of_the_database_is_not_tried_again():
     assert len(tries) == 1
 
 
-def test_a_use_case_is_nobodys_part():
+def test_a_use_case_cannot_run_inside_another_transaction():
     @use_case
     def verb() -> None: ...
 
@@ -115,5 +115,5 @@ def test_the_asserts_know_whether_a_transaction_is_open():
         assert_open()
     with transaction.atomic():
         assert_open()
-        with pytest.raises(RuntimeError, match="No outbound call"):
+        with pytest.raises(RuntimeError, match="outbound call"):
             assert_none_open()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.races.judging import PROMISES
+from tests.races.invariants import PROMISES
 
 Query = Callable[[str], list[tuple[Any, ...]]]
 

@@ -1,4 +1,4 @@
-"""kill -9 of the web process while clients create: what was answered is there, and once. SQLite: `test_killed_on_sqlite`."""
+"""kill -9 of the web process while clients create: what was answered is there, and once. SQLite: `test_kills_on_sqlite`."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from tests import figures
-from tests.nemesis import checking, evidence, history
-from tests.nemesis.storms import rage, recover
+from tests.nemesis import checker, evidence, history
+from tests.nemesis.fault_schedule import rage, recover
 from tests.nemesis.verdicts import BROKEN, Evidence, Verdict
 from tests.nemesis.world import World, a_world, library_of_wrong_clocks
 
@@ -46,8 +46,8 @@ def test_whatever_happens_no_promise_is_broken():
         left_open = recover(world, within=SECONDS_TO_RECOVER)
         verdicts, faults = ask_the_judge(world)
     say(verdicts, harms, faults)
-    assert [str(verdict) for verdict in verdicts if verdict.verdict == BROKEN] == [], f"what was said is in {kept}"
-    assert left_open == 0, f"what was said is in {kept}"
+    assert [str(verdict) for verdict in verdicts if verdict.verdict == BROKEN] == [], f"the history is in {kept}"
+    assert left_open == 0, f"the history is in {kept}"
     shutil.rmtree(kept)
 
 
@@ -58,7 +58,7 @@ def ask_the_judge(world: World) -> tuple[list[Verdict], Counter[str]]:
         database=evidence.gather(world.rows),
         truth=evidence.Truth(done=truth["done"], messages=truth["messages"]),
     )
-    verdicts = checking.judge(whole)
+    verdicts = checker.judge(whole)
     show_what_was_said_of(broken_runs(verdicts), whole.calls)
     return verdicts, Counter(truth["faults"])
 
@@ -83,6 +83,6 @@ def say(verdicts: list[Verdict], harms: Counter[str], faults: Counter[str]) -> N
         came = f"0 broken, {len(verdict.words)} unknown" if verdict.verdict != BROKEN else "BROKEN"
         figures.count(f"{verdict.what} under the nemesis", came, n=verdict.n, of=verdict.promise)
     for harm, times in harms.items():
-        figures.count(f"times {harm} under the nemesis", "all went on", n=times, of=PROMISE_OF.get(harm, 1))
+        figures.count(f"times {harm} under the nemesis", "all continued", n=times, of=PROMISE_OF.get(harm, 1))
     if library_of_wrong_clocks() is None:
         figures.count("wrong clocks of the nemesis", "NOT TRIED: no libfaketime (Debian: faketime)", n=0, of=19)

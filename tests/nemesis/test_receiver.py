@@ -46,7 +46,7 @@ def test_there_are_twelve_faults():
     assert len(set(FAULTS)) == 12
 
 
-def test_without_a_fault_it_is_done_and_told(port: int):
+def test_without_a_fault_it_is_done_and_reported(port: int):
     assert (said(port), len(Receiver.world.done["run_1/order"])) == ("done", 1)
 
 

@@ -150,7 +150,7 @@ class World:
 
     def do(self, *words: str) -> str:
         """Run the part of the nemesis that needs Django, in a process of its own."""
-        command = [sys.executable, "-m", "tests.nemesis.founding", *words, self.receiver]
+        command = [sys.executable, "-m", "tests.nemesis.database_setup", *words, self.receiver]
         done = subprocess.run(
             command, env=self.environment, cwd=settings.ROOT, capture_output=True, text=True, timeout=240, check=False
         )

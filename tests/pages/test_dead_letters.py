@@ -17,10 +17,10 @@ from reviewqueue.webhooks.models import Delivery, DeliveryStatus
 from runs.errors import InputInvalid
 from runs.models import Signal
 from tests import builders
-from tests.delivery.receiver import receiver
-from tests.delivery.webhook_builders import an_endpoint, announce
 from tests.pages import desk
 from tests.runs.test_signals import an_event, receive
+from tests.webhooks.receiver import receiver
+from tests.webhooks.webhook_builders import an_endpoint, announce
 
 pytestmark = pytest.mark.django_db
 
@@ -138,7 +138,7 @@ def test_a_misfit_that_still_does_not_fit_stays_a_dead_letter(operator):
 
 def test_an_owner_cannot_keep_it_longer(owner):
     signal = a_dead_signal()
-    assert "Only operators keep a signal longer" in act(desk.signed_in(owner), signal, "keep")
+    assert "Only operators can keep a signal longer" in act(desk.signed_in(owner), signal, "keep")
     signal.refresh_from_db()
     assert signal.keep_until < clock.now()
     assert not SignalAct.objects.exists()

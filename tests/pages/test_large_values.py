@@ -12,7 +12,7 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.test import RequestFactory
 
 from ledger import exact_json
-from reviewqueue.middleware import Compressed
+from reviewqueue.middleware import CompressionMiddleware
 from reviewqueue.pages.schema_forms import build_edit_form, build_form
 from reviewqueue.text import json_values
 from runs.facts import AskedFact
@@ -239,4 +239,4 @@ def test_what_is_streamed_is_not_compressed():
     streamed = StreamingHttpResponse([b"x" * 100_000], content_type="text/plain")
     bytes_of_a_file = HttpResponse(b"x" * 100_000, content_type="application/octet-stream")
     for response in (streamed, bytes_of_a_file):
-        assert not Compressed(lambda _, of=response: of)(request).has_header("Content-Encoding")
+        assert not CompressionMiddleware(lambda _, of=response: of)(request).has_header("Content-Encoding")

@@ -1,8 +1,8 @@
 """Named breakages of the product, each with the test that has to see it.
 
-A fault is planted in a process of its own, by a patch of what is looked up when it is called: the product's sources stay as
-they are. A name that is gone fails ``test_planted``, and so does a fault that its test doesn't see. Faults that only a race
-or a kill shows are the ``test_without_...`` in ``tests.races`` and ``tests.crashes``.
+A fault is planted in a process of its own, by a patch of what is looked up when it is called: the product's sources
+stay as they are. A name that is gone fails ``test_planted``, and so does a fault that its test doesn't see. Faults that
+only a race or a kill shows are the ``test_without_...`` in ``tests.races`` and ``tests.crashes``.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from allauth.account.adapter import DefaultAccountAdapter
 from django.db import transaction
 from django.views.debug import SafeExceptionReporterFilter
 
-from ledger import compensation, effect_names, effect_queries, effects
+from ledger import compensation, effect_names, effect_queries, effects, in_flight
 from ledger.digests import digest
 from ledger.effects import Next
 from ledger.errors import PayloadInvalid
-from reviewqueue import gateway, permissions, tasks
+from reviewqueue import gateway, middleware, permission_sweep, permissions, tasks
 from reviewqueue.api import authentication, pagination
 from reviewqueue.api.problems import Unauthenticated
 from reviewqueue.api.throttling import CallsPerMinute
-from reviewqueue.operations import error_reports, file_permissions, permission_sweep
+from reviewqueue.operations import error_reports, file_permissions
 from reviewqueue.operations.doctor import records, row_consistency
 from reviewqueue.pages.account_adapter import ClosedAccountAdapter
 from reviewqueue.pages.interrupt import decision_evidence, decision_form, draft_fields
 from reviewqueue.queries import inbox
-from reviewqueue.serving import rate_limits, request_ids
+from reviewqueue.serving import request_ids
 from reviewqueue.serving.asgi_bridge import BoundedApplication
 from reviewqueue.serving.request_bodies import BodyLimits
 from reviewqueue.serving.thread_shares import Share, ThreadShares
@@ -52,35 +52,42 @@ from runs import (
     verification,
 )
 from runs.models import Event, FactStatus, Permit, Queue
-from runs.use_cases import begin_effect, claim_continuation, expire, reconcile_facts, reconcile_renewals
+from runs.use_cases import (
+    begin_effect,
+    claim_continuation,
+    expire,
+    reconcile_facts,
+    reconcile_renewals,
+    revoke_approvals,
+)
 from tests.api import test_bounded_responses
 from tests.attack import test_activity_of_others
 from tests.pages import test_csrf_failure, test_disguised_calls, test_large_values
 from tests.reviewqueue import (
-    test_authority,
-    test_desk,
     test_error_reports,
     test_file_permissions,
     test_gateway,
     test_lost_permissions,
+    test_permissions,
     test_rate_limits,
     test_request_ids,
+    test_reviewer_actions,
     test_sign_in_limits,
     test_tampering,
 )
 from tests.runs import (
-    test_acting,
-    test_checking,
+    test_begin_effect,
     test_compensation,
-    test_control,
     test_credentials,
-    test_effect_lists,
-    test_ladders,
+    test_effect_rules,
+    test_escalation,
+    test_leases_and_claims,
     test_permits,
     test_permits_taken_back,
     test_policies,
-    test_probing,
-    test_resuming,
+    test_probes,
+    test_revalidation,
+    test_run_control,
     test_signals,
 )
 from tests.serving import test_asgi_bridge, test_thread_shares
@@ -126,7 +133,7 @@ def nothing(*_: Any, **__: Any) -> None:
 
 
 @fault(
-    seen_by=test_desk.test_an_answer_by_page_can_be_undone_for_its_whole_time_whatever_closes_the_last_request,
+    seen_by=test_reviewer_actions.test_an_answer_by_page_can_be_undone_for_its_whole_time_whatever_closes_the_last_request,
     costs=(),
 )
 def a_continuation_waits_for_no_time_to_undo() -> None:
@@ -152,7 +159,7 @@ def a_child_takes_the_policy_of_its_parent_whatever_it_says() -> None:
     everywhere(policies.is_as_strict, lambda policy, other: policy.agent_id is not None)
 
 
-@fault(seen_by=test_policies.test_a_person_who_may_not_decide_and_one_who_is_not_known_get_the_same_answer, costs=(13,))
+@fault(seen_by=test_policies.test_a_person_without_permission_and_an_unknown_person_get_the_same_answer, costs=(13,))
 def a_refusal_tells_who_is_known() -> None:
     sound = interrupt_requests.people_named
 
@@ -165,17 +172,17 @@ def a_refusal_tells_who_is_known() -> None:
     everywhere(sound, telling)
 
 
-@fault(seen_by=test_effect_lists.test_what_no_rule_names_is_refused_where_effects_are_listed, costs=(12,))
+@fault(seen_by=test_effect_rules.test_what_no_rule_names_is_refused_where_effects_are_listed, costs=(12,))
 def an_effect_that_no_rule_names_may_begin() -> None:
     effect_rules.EffectMode = SimpleNamespace(LISTED="never")
 
 
-@fault(seen_by=test_effect_lists.test_a_near_spelling_of_a_rules_name_is_refused_and_names_the_rule, costs=(12,))
+@fault(seen_by=test_effect_rules.test_a_near_spelling_of_a_rules_name_is_refused_and_names_the_rule, costs=(12,))
 def a_near_spelling_is_another_name() -> None:
     everywhere(effect_names.is_near, lambda name, pattern: False)
 
 
-@fault(seen_by=test_effect_lists.test_a_compensation_has_to_be_an_effect_that_is_allowed, costs=(12,))
+@fault(seen_by=test_effect_rules.test_a_compensation_must_be_an_allowed_effect, costs=(12,))
 def a_compensation_is_allowed_by_no_rule() -> None:
     sound = begin_effect._check_declared
     free = replace(effects.UNDECLARED)
@@ -197,7 +204,7 @@ def any_confirmation_of_a_disguise_counts() -> None:
     decision_form._Drafting.tick = lenient  # type: ignore[method-assign]
 
 
-@fault(seen_by=test_effect_lists.test_of_two_equally_close_rules_the_stricter_holds, costs=(12,))
+@fault(seen_by=test_effect_rules.test_of_two_equally_close_rules_the_stricter_holds, costs=(12,))
 def of_two_equally_close_rules_the_first_by_its_letters_holds() -> None:
     effect_rules._closeness = lambda rule: (rule.is_exact, len(rule.pattern), rule.action == "allow", rule.pattern)
 
@@ -222,12 +229,12 @@ def an_answer_counts_whatever_its_reader_saw() -> None:
 
 @fault(seen_by=test_gateway.test_denied_attempts_are_kept_up_to_a_bound, costs=(24,))
 def a_refusal_takes_its_record_back_with_it() -> None:
-    sound = gateway._keep_refused
+    sound = gateway._record_refused
 
     def raised(*words: Any, **named: Any) -> Any:
         raise sound(*words, **named)
 
-    gateway._keep_refused = raised
+    gateway._record_refused = raised
 
 
 @fault(seen_by=test_gateway.test_the_check_of_facts_is_a_row_of_the_answers_own_transaction, costs=(4,))
@@ -236,7 +243,7 @@ def what_follows_is_enqueued_on_commit() -> None:
     tasks.enqueue_check = lambda continuation: transaction.on_commit(lambda: sound(continuation))
 
 
-@fault(seen_by=test_ladders.test_after_a_downtime_a_chain_is_climbed_one_level_at_a_time, costs=(8,))
+@fault(seen_by=test_escalation.test_after_a_downtime_a_request_escalates_one_level_at_a_time, costs=(8,))
 def a_level_of_a_chain_gets_no_time_of_its_own() -> None:
     everywhere(interrupts.escalate_interrupt, functools.partial(_without_time, interrupts.escalate_interrupt))
 
@@ -245,12 +252,12 @@ def _without_time(sound: Any, interrupt: Any, *, to: Any, wait: timedelta, now: 
     sound(interrupt, to=to, wait=-wait, now=now)
 
 
-@fault(seen_by=test_ladders.test_people_are_reminded_once_for_each_time_of_the_policy, costs=(8,))
+@fault(seen_by=test_escalation.test_people_are_reminded_once_for_each_time_of_the_policy, costs=(8,))
 def a_reminder_does_not_say_that_it_was_given() -> None:
     expire.remind_interrupt = nothing
 
 
-@fault(seen_by=test_signals.test_one_signal_wakes_one_wait_and_the_next_is_kept_for_the_next, costs=(3,))
+@fault(seen_by=test_signals.test_one_signal_answers_one_interrupt_and_the_next_is_stored_for_the_next, costs=(3,))
 def a_signal_is_not_used_up() -> None:
     sound = external_signals.answer_by_itself
 
@@ -264,14 +271,14 @@ def a_signal_is_not_used_up() -> None:
 # --- going on ---------------------------------------------------------------------------------------------------------
 
 
-@fault(seen_by=test_resuming.test_a_stale_lease_cannot_write, costs=(9,))
+@fault(seen_by=test_leases_and_claims.test_a_stale_lease_cannot_write, costs=(9,))
 def a_lease_is_good_whatever_its_fence() -> None:
     sound = leases.check_lease
     everywhere(sound, lambda run, token, *, now: sound(run, leases.lease_of(run).token, now=now))
 
 
 @fault(
-    seen_by=test_resuming.test_a_changed_checkpoint_goes_to_no_worker_and_the_answer_is_kept,
+    seen_by=test_leases_and_claims.test_a_changed_checkpoint_goes_to_no_worker_and_the_answer_is_kept,
     costs=(24,),
 )
 def a_checkpoint_is_not_compared_with_its_digest() -> None:
@@ -279,7 +286,7 @@ def a_checkpoint_is_not_compared_with_its_digest() -> None:
 
 
 @fault(
-    seen_by=test_permits_taken_back.test_an_answer_of_somebody_who_lost_the_right_permits_nothing,
+    seen_by=test_permits_taken_back.test_an_answer_of_a_person_who_lost_the_permission_permits_nothing,
     costs=(13,),
 )
 def authority_is_not_asked_again_in_the_claim() -> None:
@@ -302,7 +309,7 @@ def only_the_vote_that_closed_is_judged_when_an_effect_begins() -> None:
     seen_by=test_permits_taken_back.test_a_claim_hands_out_no_permit_of_an_earlier_boundary_that_was_lost, costs=(13,)
 )
 def a_claim_judges_its_own_boundary_only() -> None:
-    revocation._still_allowing = lambda *_, **__: set()
+    revoke_approvals._still_allowing = lambda *_, **__: set()
 
 
 @fault(seen_by=test_permits_taken_back.test_an_approval_by_default_ends_when_the_policy_forbids_it, costs=(13,))
@@ -319,11 +326,11 @@ def a_claim_keeps_others_out_whoever_holds_it() -> None:
 
 
 @fault(
-    seen_by=test_lost_permissions.test_what_is_assigned_to_nobody_who_may_decide_is_for_the_leads,
+    seen_by=test_lost_permissions.test_a_request_without_an_assignee_who_may_decide_is_for_the_leads,
     costs=(13,),
 )
 def an_assignment_shuts_the_leads_out_whoever_has_it() -> None:
-    permissions._able_assignees = lambda interrupt: permissions.deciders_of(interrupt.queue)
+    permissions._assignees_who_may_decide = lambda interrupt: permissions.deciders_of(interrupt.queue)
 
 
 @fault(
@@ -335,7 +342,7 @@ def what_rests_on_a_lost_permission_is_never_released() -> None:
 
 
 @fault(
-    seen_by=test_checking.test_a_changed_fact_sends_the_run_back_to_its_agent_with_the_answer_as_evidence,
+    seen_by=test_revalidation.test_a_changed_fact_sends_the_run_back_to_its_agent_with_the_answer_as_evidence,
     costs=(14,),
 )
 def a_fact_is_taken_as_it_was() -> None:
@@ -348,7 +355,7 @@ def a_fact_is_taken_as_it_was() -> None:
     reconcile_facts.record_value = unchanged
 
 
-@fault(seen_by=test_checking.test_an_answer_that_was_overtaken_is_not_told_as_an_answer_ever_again, costs=(14,))
+@fault(seen_by=test_revalidation.test_an_overtaken_answer_is_never_delivered_as_an_answer_again, costs=(14,))
 def an_overtaken_answer_stays_accepted() -> None:
     reconcile_renewals.free_keys = nothing
 
@@ -378,7 +385,7 @@ def an_effect_begins_under_a_credential_that_has_ended() -> None:
 
 
 @fault(
-    seen_by=test_desk.test_an_answer_that_a_worker_was_given_is_not_undone_whatever_became_of_the_worker,
+    seen_by=test_reviewer_actions.test_an_answer_that_a_worker_was_given_is_not_undone_whatever_became_of_the_worker,
     costs=(3, 4),
 )
 def a_claim_does_not_record_that_a_worker_has_the_answer() -> None:
@@ -394,13 +401,13 @@ def the_call_is_not_compared_with_the_approved_one() -> None:
     effect_rules.standing_permits = lambda run, **_: list(Permit.objects.filter(run=run))
 
 
-@fault(seen_by=test_permits.test_a_permit_begins_one_effect_only, costs=(5, 12))
+@fault(seen_by=test_permits.test_a_permit_begins_only_one_effect, costs=(5, 12))
 def a_spent_permit_begins_another_effect() -> None:
     permits._spent = lambda run: effects.Effect.objects.none()
 
 
 @fault(
-    seen_by=test_permits_taken_back.test_an_answer_that_was_taken_back_permits_nothing_whoever_answers_next,
+    seen_by=test_permits_taken_back.test_an_undone_answer_permits_nothing_after_the_next_answer,
     costs=(12,),
 )
 def an_answer_taken_back_leaves_its_permit() -> None:
@@ -451,7 +458,7 @@ def a_policy_is_not_compared_when_a_request_is_opened() -> None:
 
 
 @fault(
-    seen_by=test_authority.test_an_approval_ends_when_its_queue_is_not_allowed_any_more,
+    seen_by=test_permissions.test_an_approval_ends_when_its_queue_is_not_allowed_any_more,
     costs=(13,),
 )
 def a_queue_that_the_policy_excludes_decides_on() -> None:
@@ -487,7 +494,7 @@ def the_doctor_does_not_compare_the_configuration() -> None:
 
 
 @fault(
-    seen_by=test_control.test_a_pause_takes_effect_at_the_next_safe_point_and_no_effect_begins_before,
+    seen_by=test_run_control.test_a_pause_takes_effect_at_the_next_safe_point_and_no_effect_begins_before,
     costs=(16,),
 )
 def an_effect_begins_though_a_pause_was_asked() -> None:
@@ -495,7 +502,7 @@ def an_effect_begins_though_a_pause_was_asked() -> None:
 
 
 @fault(
-    seen_by=test_control.test_a_halted_agent_starts_claims_and_begins_nothing_until_it_is_lifted,
+    seen_by=test_run_control.test_a_halted_agent_starts_claims_and_begins_nothing_until_it_is_lifted,
     costs=(16,),
 )
 def an_effect_begins_though_its_agent_is_halted() -> None:
@@ -503,7 +510,7 @@ def an_effect_begins_though_its_agent_is_halted() -> None:
 
 
 @fault(
-    seen_by=test_acting.test_a_restarted_worker_under_the_same_lease_puts_the_effect_in_doubt,
+    seen_by=test_begin_effect.test_a_restarted_worker_under_the_same_lease_makes_the_outcome_unknown,
     costs=(5, 6),
 )
 def an_effect_in_doubt_is_tried_again() -> None:
@@ -516,17 +523,17 @@ def an_effect_in_doubt_is_tried_again() -> None:
     effects.foresee = blind
 
 
-@fault(seen_by=test_probing.test_what_was_declared_as_done_settles_it_and_the_run_goes_on, costs=(5, 6))
+@fault(seen_by=test_probes.test_a_probe_that_finds_the_declared_value_settles_it_and_the_run_continues, costs=(5, 6))
 def a_lost_lease_leaves_no_doubt() -> None:
-    effects.doubt_effects = lambda **_: []
+    in_flight.mark_lost_unknown = lambda **_: []
 
 
-@fault(seen_by=test_acting.test_a_contradiction_holds_the_run_until_its_owner_has_looked, costs=(6,))
+@fault(seen_by=test_begin_effect.test_a_contradiction_holds_the_run_until_its_owner_has_looked, costs=(6,))
 def a_report_never_contradicts_what_stands() -> None:
     effects._contradicts = lambda *_, **__: False
 
 
-@fault(seen_by=test_compensation.test_a_cancelled_run_takes_back_what_it_did_newest_first, costs=(15,))
+@fault(seen_by=test_compensation.test_a_cancelled_run_compensates_its_effects_newest_first, costs=(15,))
 def what_was_done_first_is_taken_back_first() -> None:
     sound = compensation.due_undos
     compensation.due_undos = lambda scope, *, on: list(reversed(sound(scope, on=on)))
@@ -648,7 +655,7 @@ def a_good_key_is_counted_as_a_guess() -> None:
     costs=(20,),
 )
 def pages_without_a_sign_in_have_no_limit() -> None:
-    rate_limits.client_network = lambda environ: str(id(environ))
+    middleware.client_network = lambda environ: str(id(environ))
 
 
 @fault(seen_by=test_request_ids.test_an_id_that_could_forge_a_log_line_is_replaced, costs=(20,))

@@ -39,7 +39,7 @@ def test_the_faults_are_many_and_each_has_a_name_of_its_own():
 
 def seen(test: Callable[..., None], *, plant: Callable[[], None]) -> str:
     """Run the test in a process of its own in which the fault was planted; returns what was wrong, or nothing."""
-    connections.close_all()  # a connection that two processes share answers one with the other's words
+    connections.close_all()  # two processes must not share a connection
     ours, theirs = get_context("fork").Pipe()
     process = get_context("fork").Process(target=_run, args=(theirs, test, plant), daemon=True)
     process.start()

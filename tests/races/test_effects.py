@@ -14,11 +14,11 @@ from ledger.models import Effect
 from reviewqueue import permissions
 from runs.models import Agent, Run
 from runs.use_cases import begin_effect, expire
-from runs.use_cases.claim_continuation import claim_continuations
+from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
 from tests import builders, figures
 from tests.races import guards
-from tests.races.judging import breaches, deadlocks, mistold, rows
-from tests.races.racing import ROUNDS, Move, Race, first_wrong, racers
+from tests.races.invariants import breaches, deadlocks, mistold, rows
+from tests.races.race_runner import ROUNDS, Move, Race, first_wrong, racers
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
@@ -70,12 +70,10 @@ def the_next_worker(agent: Agent) -> Move:
         until = time.monotonic() + 6 * TENSION
         while time.monotonic() < until:
             claimed = claim_continuations(
-                agent=agent,
-                code_versions=set(),
-                most=1,
-                lease_seconds=60,
-                request_key="",
-                still_may_decide=permissions.still_may_decide,
+                ClaimRequest(
+                    agent=agent, code_versions=set(), lease_seconds=60, still_may_decide=permissions.still_may_decide
+                ),
+                limit=1,
             )
             if claimed:
                 begun = begin(agent, run["id"], claimed[0].lease.token)
@@ -121,7 +119,7 @@ def test_an_effect_begun_at_the_lease_s_end_is_refused_or_has_an_owner():
     with racers(moves()) as race:
         for _ in range(ROUNDS):
             assert act_at_the_lease_s_end(race) == []
-            figures.count("races of an effect at its lease's end", "performed once at most, each doubt owned")
+            figures.count("races of an effect at its lease's end", "performed at most once, each unknown outcome owned")
     assert deadlocks() == before
     assert {*rows("SELECT status FROM ledger_effect")} == {("applied",), ("unknown",), ("intended",)}, "it was no race"
 

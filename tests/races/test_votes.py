@@ -11,8 +11,8 @@ from reviewqueue import gateway
 from runs.decisions import Answer
 from tests import builders, figures
 from tests.races import guards
-from tests.races.judging import breaches, rows
-from tests.races.racing import ROUNDS, Move, Race, first_wrong, racers
+from tests.races.invariants import breaches, rows
+from tests.races.race_runner import ROUNDS, Move, Race, first_wrong, racers
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 

@@ -54,7 +54,7 @@ def test_each_agent_has_numbers_of_its_own(agent):
     assert read(agent) == read(other) == [(1, "run.started")]
 
 
-def test_a_reader_goes_on_after_the_number_it_knows(agent):
+def test_a_reader_continues_after_the_number_it_knows(agent):
     builders.a_waiting_interrupt()
     number_all(agent)
     before = read(agent)

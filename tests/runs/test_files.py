@@ -25,7 +25,7 @@ from runs.use_cases.reconcile_outcomes import retry_held_run
 from runs.use_cases.release_lease import hand_back
 from runs.use_cases.start_run import Started, fail_run
 from tests import builders
-from tests.runs import acting_builders
+from tests.runs import leased_run_builders
 
 pytestmark = pytest.mark.django_db
 
@@ -91,7 +91,7 @@ def test_a_file_goes_with_the_checkpoint_that_follows_it():
     assert event.refs["file"] == file.digest
 
 
-def test_the_story_of_the_run_tells_people_that_there_is_one():
+def test_the_timeline_of_the_run_shows_that_there_is_one():
     started = a_run_with_a_file()
     builders.commit(started, after=1)
     olga = builders.a_person("olga@example.org", "operators")
@@ -108,7 +108,7 @@ def test_a_suspend_takes_it_along_too():
     assert Event.objects.get(run=started.run, type="run.suspended").refs["file"]
 
 
-def test_it_lies_in_the_storage_by_its_digest_for_nobody_else():
+def test_it_is_stored_by_its_digest_under_a_name_of_its_own():
     started = a_run_with_a_file()
     [path] = stored()
     assert path.name.startswith(hashlib.sha256(BYTES).hexdigest())
@@ -147,7 +147,7 @@ def test_other_bytes_before_the_checkpoint_take_its_place_and_the_first_go():
 @pytest.mark.parametrize("number", [0, 1, 3, 999_999_999])
 def test_other_bytes_for_a_committed_checkpoint_and_for_one_far_ahead_are_refused(number):
     started = a_run_with_a_file()
-    refused = pytest.raises(StaleVersion, match="a file goes with the next one, 2")
+    refused = pytest.raises(StaleVersion, match="before the next checkpoint, 2")
     with refused as told:
         offer(started, b"other", number=number)
     assert told.value.extra["checkpoint"] == 1
@@ -242,7 +242,7 @@ def test_a_storage_that_takes_nothing_is_busy_and_keeps_nothing(monkeypatch, err
         raise error
 
     monkeypatch.setattr(default_storage, "save", broken)
-    with pytest.raises(Busy, match="does not take files"):
+    with pytest.raises(Busy, match="storage is not available"):
         offer(started)
     monkeypatch.undo()
     assert CheckpointFile.objects.get().status == FileStatus.UNWANTED
@@ -280,7 +280,7 @@ def spoil(run: Run, sent: bytes | None) -> None:
 
 
 @pytest.mark.parametrize("sent", [None, b"", BYTES[:-1], BYTES + b"x", b"x" + BYTES[1:]])
-def test_bytes_that_are_gone_or_changed_reach_nobody_and_the_run_is_held(sent):
+def test_missing_or_changed_bytes_are_not_returned_and_the_run_is_on_hold(sent):
     started = a_run_with_a_file()
     spoil(started.run, sent)
     for _ in range(2):
@@ -297,7 +297,7 @@ def test_bytes_that_are_gone_or_changed_reach_nobody_and_the_run_is_held(sent):
     assert builders.claim(run.agent) == []
 
 
-def test_a_held_run_goes_on_when_its_owner_has_mended_the_file():
+def test_a_run_on_hold_continues_when_its_owner_has_repaired_the_file():
     started = a_run_with_a_file()
     spoil(started.run, None)
     with pytest.raises(FileSpoilt):
@@ -313,7 +313,7 @@ def test_a_held_run_goes_on_when_its_owner_has_mended_the_file():
     assert fetch(run) == BYTES
 
 
-def test_a_spoilt_file_of_an_older_checkpoint_holds_nobody():
+def test_a_spoilt_file_of_an_older_checkpoint_opens_no_hold():
     started = a_run_with_a_file()
     builders.commit(started, after=1)
     spoil(started.run, b"else")
@@ -322,7 +322,7 @@ def test_a_spoilt_file_of_an_older_checkpoint_holds_nobody():
     assert not started.run.holds.exists()
 
 
-def test_a_storage_that_does_not_answer_is_busy_and_holds_nobody(monkeypatch):
+def test_an_unavailable_storage_is_busy_and_opens_no_hold(monkeypatch):
     started = a_run_with_a_file()
 
     def broken(name, mode):
@@ -377,7 +377,7 @@ def test_the_files_of_runs_that_ended_long_ago_are_erased_and_what_is_known_of_t
     tasks.sweep()
     [taken] = builders.claim(restarted.agent)
     fail_run(agent=restarted.agent, run_id=restarted.public_id, token=taken.lease.token, error=None)
-    acting_builders.change(started.run, ended_at=clock.now() - timedelta(days=91))
+    leased_run_builders.change(started.run, ended_at=clock.now() - timedelta(days=91))
     tasks.sweep()
     assert stored() == []
     file = started.run.files.get()
@@ -389,7 +389,7 @@ def test_the_files_of_runs_that_ended_long_ago_are_erased_and_what_is_known_of_t
     assert not checkpoint_files.anything_to_delete()
 
 
-def test_a_file_that_cannot_be_deleted_is_put_off_and_stops_nothing(monkeypatch):
+def test_a_file_that_cannot_be_deleted_is_deferred_and_stops_nothing(monkeypatch):
     first, second = builders.a_running_run(), builders.a_running_run()
     for started in (first, second):
         offer(started)

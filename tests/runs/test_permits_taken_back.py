@@ -13,7 +13,7 @@ from runs.errors import ApprovalLost, ApprovalRequired, LeaseLost, PermitExpired
 from runs.models import Assignee, Continuation, Decision, Event, Interrupt, Permit, Run
 from runs.use_cases import expire
 from tests import builders
-from tests.runs.acting_builders import KEY, a_rule, begin, report
+from tests.runs.leased_run_builders import KEY, a_rule, begin, report
 from tests.unguarded import without_guards
 
 pytestmark = pytest.mark.django_db
@@ -39,7 +39,7 @@ def order(run: Run, token: str, **named):
     return begin(Run.objects.get(pk=run.pk), token=token, name=CALL["name"], arguments=CALL["arguments"], **named)
 
 
-def test_an_answer_that_was_taken_back_permits_nothing_whoever_answers_next():
+def test_an_undone_answer_permits_nothing_after_the_next_answer():
     run, interrupt = an_approved_run(door="page")
     ana = builders.a_reviewer()
     reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
@@ -69,7 +69,7 @@ def test_a_renewed_review_makes_a_permit_of_its_own():
 
 
 @pytest.mark.proves(13)
-def test_an_answer_of_somebody_who_lost_the_right_permits_nothing():
+def test_an_answer_of_a_person_who_lost_the_permission_permits_nothing():
     run, interrupt = an_approved_run()
     builders.a_reviewer().groups.clear()
     assert builders.claim(run.agent) == []  # the claim looks again, and asks again

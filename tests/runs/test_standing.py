@@ -34,7 +34,7 @@ def test_no_reachable_state_is_undefined():
     assert [state for state in explore() if state.word == "impossible"] == []
 
 
-def test_an_open_wait_means_no_lease_and_no_continuation():
+def test_an_open_interrupt_means_no_lease_and_no_continuation():
     assert [state for state in explore() if state.open_waits and (state.lease or state.open_continuation)] == []
 
 
@@ -56,7 +56,7 @@ def test_an_end_waits_for_a_worker_an_owner_or_a_claim_and_never_for_nothing():
     assert [state for state in ending if state.open_holds and state.open_continuation == "ready"] == []
 
 
-def test_nothing_that_is_to_be_taken_back_is_left_when_a_run_has_been_ended():
+def test_no_due_compensation_is_left_when_a_run_has_ended():
     assert [state for state in explore() if state.ended_at and state.ending and state.to_compensate] == []
 
 
@@ -80,7 +80,7 @@ def test_what_is_offered_to_workers_waits_for_nothing_else():
     assert {state for state in explore() if state.word == "ready"} <= offered
 
 
-def test_final_words_are_the_final_states():
+def test_an_ended_run_has_a_final_status():
     assert all((state.word in FINAL) == state.ended_at for state in explore())
 
 
@@ -94,7 +94,7 @@ def test_a_resume_at_a_bare_boundary_without_a_continuation_would_be_undefined()
     assert any(state.word == "impossible" for state in reached)
 
 
-def test_the_words_in_their_order():
+def test_the_conditions_in_their_order():
     assert State(ended_at=True, ending="failed").word == "failed"
     assert State(ended_at=True).word == "completed"
     assert State(ending="cancelled", lease=1).word == "cancelling"

@@ -41,7 +41,7 @@ def told() -> list[Run]:
     return list(unclaimed_runs(Run.objects.all(), now=clock.now()))
 
 
-def test_a_run_that_no_worker_takes_is_told_with_its_version():
+def test_a_run_that_no_worker_claims_is_listed_with_its_version():
     run = a_ready_run("2.4.1")
     assert told() == [run]
     it = find_unclaimed([run], now=clock.now())[run.pk]
@@ -49,7 +49,7 @@ def test_a_run_that_no_worker_takes_is_told_with_its_version():
     assert AGO <= it.waited < AGO + timedelta(minutes=1)
 
 
-def test_for_some_minutes_nobody_wonders():
+def test_a_run_is_not_listed_in_the_first_minutes():
     run = offered_since(a_ready_run(), ago(timedelta(minutes=9)))
     assert told() == []
     assert find_unclaimed([run], now=clock.now())[run.pk].is_told is False
@@ -65,7 +65,7 @@ def test_an_ask_may_wait_for_a_day():
     assert told() == [run]
 
 
-def test_a_claimed_one_is_awaited_by_nobody_and_a_returned_one_from_then_on():
+def test_a_claimed_run_is_not_listed_and_a_returned_one_counts_from_its_return():
     run = a_ready_run()
     [claimed] = builders.claim(run.agent, code_version="1", code_versions={"1"})
     run.refresh_from_db()
@@ -103,13 +103,13 @@ def test_a_halt_is_no_want_of_workers_nor_is_the_time_in_it():
     assert timedelta(minutes=12) <= it.waited < timedelta(minutes=13)
 
 
-def test_an_answer_that_may_be_taken_back_waits_for_no_worker():
+def test_an_answer_that_can_still_be_undone_waits_for_no_worker():
     run = a_ready_run()
     Continuation.objects.update(not_before=clock.now() + timedelta(seconds=30))
     assert (told(), find_unclaimed([run], now=clock.now())) == ([], {})
 
 
-def test_what_is_to_be_taken_back_is_told_too():
+def test_runs_to_compensate_are_listed_too():
     run = a_cancelled_run("order", code_version="1")
     assert (run.status, run.open_continuation) == ("cancelling", "ready")
     offered_since(run, ago(AGO))

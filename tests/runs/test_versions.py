@@ -11,6 +11,7 @@ from ledger import clock
 from ledger.errors import NotFound
 from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady, RunCancelled, RunFinished
 from runs.holds import open_hold
+from runs.locks import locked_runs
 from runs.models import Continuation, Event, HandBack, Hold, Run
 from runs.run_status import store
 from runs.states import HoldKind
@@ -20,7 +21,7 @@ from runs.use_cases.reconcile_outcomes import retry_held_run
 from runs.use_cases.release_lease import hand_back
 from runs.use_cases.start_run import complete_run
 from tests import builders
-from tests.runs.acting_builders import begin
+from tests.runs.leased_run_builders import begin
 
 pytestmark = pytest.mark.django_db
 
@@ -73,7 +74,7 @@ def test_a_version_that_cannot_read_it_is_not_asked_again_while_others_are(reaso
 def test_by_its_id_it_is_not_given_to_that_version_either():
     run = unread_by(an_answered_run(), "2")
     it = Continuation.objects.get(run=run)
-    with pytest.raises(IncompatibleVersion, match="code version 2 could not read it"):
+    with pytest.raises(IncompatibleVersion, match="code version 2 could not read the checkpoint"):
         builders.claim_by_id(run.agent, it.public_id, code_version="2", code_versions={"1", "2"})
     assert builders.claim_by_id(run.agent, it.public_id, code_version="1", code_versions={"1"})
 
@@ -83,7 +84,7 @@ def test_who_names_no_version_is_one_too():
     unread_by(run, "")
     assert claim_as(run, "") == []
     it = Continuation.objects.get(run=run)
-    with pytest.raises(IncompatibleVersion, match="names no code version"):
+    with pytest.raises(IncompatibleVersion, match="without a code version"):
         builders.claim_by_id(run.agent, it.public_id, code_versions=set())
     assert len(claim_as(run, "1")) == 1
 
@@ -102,7 +103,10 @@ def test_the_third_version_leaves_it_to_its_owner_and_the_decision_stays():
     unread_by(run, "3")
     assert (run.status, run.open_continuation) == ("blocked", "ready")
     hold = Hold.objects.get()
-    assert (hold.kind, hold.reason) == ("stranded", "3 code versions could not read it; the last said incompatible.")
+    assert (hold.kind, hold.reason) == (
+        "stranded",
+        "3 code versions could not read its checkpoint. The last one reported incompatible.",
+    )
     assert Event.objects.filter(run=run, type="hold.opened").get().refs["kind"] == "stranded"
     assert [claim_as(run, version) for version in "123"] == [[], [], []]
 
@@ -141,7 +145,7 @@ def test_a_claim_does_not_lift_it_beside_another_hold():
 
 def hold_too(run: Run) -> None:
     with transaction.atomic():
-        locked, now = Run.objects.locked().get(pk=run.pk), clock.now()
+        locked, now = locked_runs().get(pk=run.pk), clock.now()
         open_hold(locked, HoldKind.CONTRADICTION, "x", owner_id=run.agent.owner_id, reason="two words", now=now)
         store(locked, now)
 
@@ -158,7 +162,7 @@ def test_a_stranded_run_whose_check_is_too_old_is_checked_and_then_claimed():
     assert len(claim_as(run, "4")) == 1
 
 
-def test_what_it_had_begun_is_in_doubt_and_the_version_is_noted_all_the_same():
+def test_effects_begun_before_a_hand_back_are_unknown_and_the_version_is_recorded():
     run = builders.a_running_run(lease_seconds=0, code_version="1").run
     [claimed] = claim_as(run, "2")
     run.refresh_from_db()
@@ -261,7 +265,7 @@ def test_a_lease_that_lapsed_is_none_though_no_sweep_ran():
     assert (run.status, run.code_version) == ("ready", "2")
 
 
-def test_what_ends_or_has_ended_is_retagged_by_nobody():
+def test_an_ending_or_ended_run_cannot_be_retagged():
     started = builders.a_running_run(code_version="1")
     run = started.run
     control = {"run_id": run.public_id, "actor": PERSON, "reason": "", "check": lambda _: None}
