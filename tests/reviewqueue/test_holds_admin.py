@@ -72,7 +72,7 @@ def test_the_owner_waives_the_fact_with_a_reason_and_the_run_continues():
 
     html = olga.post(page_of(hold), {"reason": "Confirmed by phone: still 7."}, follow=True).content.decode()
 
-    assert "The run goes on without specification." in html
+    assert "The run continues without specification." in html
     assert "Continue without this fact" not in html
     fact = Fact.objects.get()
     assert (fact.waived_by.username, fact.waived_reason) == ("olga@example.org", "Confirmed by phone: still 7.")
