@@ -132,7 +132,7 @@ class Desk(admin.ModelAdmin):
     show_full_result_count = False
 
     class Media:
-        css = {"all": ["desk.css"]}
+        css = {"all": ["admin.css"]}
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         """Return the rows that belong to the person's groups."""

@@ -44,7 +44,7 @@ def answer_list(request: PageRequest, asked: ListAsked, *, now: datetime) -> Htt
     had_moves, _, had_text = _had(request).partition(".")
     if had_moves == moves:
         return _answer(HttpResponse(status=304), f"{moves}.{had_text[:64]}")
-    drawn = render(request, "inbox/_live.html", inbox_context(request.user, asked, now=now))
+    drawn = render(request, "inbox/_live_update.html", inbox_context(request.user, asked, now=now))
     text = _digest(drawn.content.decode())
     return _answer(HttpResponse(status=304) if had_text == text else drawn, f"{moves}.{text}")
 

@@ -59,7 +59,7 @@ def runs(request: PageRequest) -> HttpResponse:
     )
     found = page_queries.list_runs(request.user, asked, after=request.GET.get("after", ""))
     now = clock.now()
-    return show(request, "run/list.html", runs_context(found, asked, reader=request.user, now=now))
+    return show(request, "runs/list.html", runs_context(found, asked, reader=request.user, now=now))
 
 
 @require_safe
@@ -69,4 +69,4 @@ def run(request: PageRequest, run_id: str) -> HttpResponse:
     now = clock.now()
     asked = {name: request.GET.get(name, "") for name in ("effects", "waits", "events")}
     screen = page_queries.read_run(request.user, run_id, page_queries.RunPlaces(**asked))
-    return show(request, "run/page.html", run_context(screen, reader=request.user, now=now))
+    return show(request, "runs/page.html", run_context(screen, reader=request.user, now=now))

@@ -12,7 +12,7 @@ from django.template.context import Context
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from reviewqueue.templatetags.signs import drawing
+from reviewqueue.templatetags.icons import drawing
 from reviewqueue.text import times
 
 register = template.Library()

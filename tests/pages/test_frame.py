@@ -15,7 +15,7 @@ from django.template import Context, Template
 from django.template.loader import get_template
 from django.test import Client, RequestFactory
 
-from reviewqueue.templatetags.signs import drawing
+from reviewqueue.templatetags.icons import drawing
 
 TEMPLATES = settings.ROOT / "templates"
 ANY_TEMPLATE = sorted(TEMPLATES.rglob("*.html"))
@@ -128,16 +128,18 @@ def test_no_name_of_an_icon_reaches_beyond_its_folder() -> None:
     [
         ("_risk.html", {"risk": "high"}, 'data-level="high"'),
         ("_risk.html", {"risk": "high"}, "High risk"),
-        ("_out.html", {"status": "unknown"}, 'data-is="unknown"'),
-        ("_tag.html", {"words": "Round 2", "icon": "round", "tone": "act"}, 'class="tag tag-act"'),
+        ("_effect_outcome.html", {"status": "unknown"}, 'data-is="unknown"'),
+        ("_badge.html", {"label": "Round 2", "icon": "round", "tone": "act"}, 'class="tag tag-act"'),
         ("_person.html", {"person": "ana@example.org"}, ">A</i>"),
         ("_person.html", {"person": "a\u202eb"}, "U+202E"),
-        ("_empty.html", {"picture": "no-queue", "heading": "You are in no queue yet", "words": "…"}, "<h2>You are"),
-        ("_icon.html", {"name": "clock"}, "<svg"),
-        ("_notice.html", {"tone": "warn", "words": "Late.", "alert": True}, 'role="alert"'),
-        ("_fence.html", {"text": "# Hi\n<b>x</b>", "heading": "t\u200b"}, "<strong>Hi</strong>"),
-        ("_story.html", {"at": None, "words": "Asked", "icon": "question", "tone": "warn"}, 'class="is-warn"'),
-        ("_call.html", {"arguments": {}}, "no arguments"),
+        (
+            "_empty_state.html",
+            {"picture": "no-queue", "heading": "You are in no queue yet", "text": "…"},
+            "<h2>You are",
+        ),
+        ("_notice.html", {"tone": "warn", "text": "Late.", "alert": True}, 'role="alert"'),
+        ("_agent_text.html", {"text": "# Hi\n<b>x</b>", "heading": "t\u200b"}, "<strong>Hi</strong>"),
+        ("_call_arguments.html", {"arguments": {}}, "no arguments"),
     ],
 )
 def test_a_part_draws_what_it_is_given(template: str, context: dict[str, object], words: str) -> None:
@@ -146,7 +148,7 @@ def test_a_part_draws_what_it_is_given(template: str, context: dict[str, object]
 
 def test_warnings_are_said_in_words_and_left_out_when_there_are_none() -> None:
     template = Template(
-        "{% load words %}{% with warnings=value|warnings %}{% include '_warnings.html' %}{% include '_hidden_tag.html' %}"
+        "{% load agent_text %}{% with warnings=value|warnings %}{% include '_hidden_characters_warning.html' %}{% include '_hidden_characters_badge.html' %}"
         "{% endwith %}"
     )
     html = template.render(Context({"value": {"to\u200b": "hоists"}}))

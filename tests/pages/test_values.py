@@ -72,7 +72,7 @@ def test_hidden_characters_in_names_and_texts_are_drawn(char: str) -> None:
 
 def test_an_argument_called_items_hides_nothing() -> None:
     arguments = {"items": [], "keys": "x", "amount": "5"}
-    page = Template('{% include "_call.html" %}').render(Context({"arguments": arguments}))
+    page = Template('{% include "_call_arguments.html" %}').render(Context({"arguments": arguments}))
     assert page.count("<dt>") == 3
     assert "amount" in page
 

@@ -81,7 +81,7 @@ def together(request: PageRequest) -> HttpResponse:
         if not wrong and ids:
             told = [_decide(one, verdict, message, asked, reader=request.user) for one in picked]
             context = {"told": told, "done": sum(1 for one in told if one.decision), "back": _back(asked)}
-            return show(request, "inbox/together_told.html", context | {"section": "inbox", "now": clock.now()})
+            return show(request, "inbox/bulk_result.html", context | {"section": "inbox", "now": clock.now()})
     able = [one for one in picked if not one.why]
     context = {
         "section": "inbox",
@@ -97,7 +97,7 @@ def together(request: PageRequest) -> HttpResponse:
         "list": asked.get("list", "")[:1000],
         "back": _back(asked),
     }
-    return show(request, "inbox/together.html", context, status=422 if wrong else 200)
+    return show(request, "inbox/bulk_decision.html", context, status=422 if wrong else 200)
 
 
 def _picked(reader: AbstractUser, ids: list[str], asked: QueryDict, *, now: datetime) -> list[Picked]:

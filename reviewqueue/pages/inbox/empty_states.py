@@ -75,7 +75,7 @@ def _nothing_ever(reader: AbstractUser) -> Nothing:
         words = f"You are signed in as {reader.get_username()}, but no queue lists you. Ask a lead to add you."
         return Nothing(picture="no-queue", heading="You are in no queue yet", words=words, url="", act="")
     words = "As soon as an agent asks one of your queues, it stands here. Nothing has been asked so far."
-    return Nothing(picture="first-ask", heading="No agent has asked anything yet", words=words, url="", act="")
+    return Nothing(picture="no-requests-yet", heading="No agent has asked anything yet", words=words, url="", act="")
 
 
 def _open_elsewhere(counts: Counts) -> str:

@@ -46,7 +46,7 @@ def seen_plain(text: Any) -> str:
 
 @register.filter
 def markdown(text: str | None) -> SafeString:
-    """Return an agent's markdown as inert HTML; put it into `_fence.html`, not bare on the page."""
+    """Return an agent's markdown as inert HTML; put it into `_agent_text.html`, not bare on the page."""
     return agent_text.render_markdown(text or "")
 
 
