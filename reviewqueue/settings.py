@@ -70,7 +70,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "reviewqueue.serving.rate_limits.limit_pages",
-    "reviewqueue.pages.unsent_input.KeepWhatWasTyped",  # closed by default; a test lists the open paths
+    "reviewqueue.middleware.RequireLogin",  # closed by default; a test lists the open paths
     "django.contrib.messages.middleware.MessageMiddleware",
     "reviewqueue.text.times.in_the_readers_zone",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -187,7 +187,7 @@ SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]  # a probe speaks to th
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if _HTTPS else 0
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _HTTPS
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
-CSRF_FAILURE_VIEW = "reviewqueue.pages.unsent_input.csrf_failure"
+CSRF_FAILURE_VIEW = "reviewqueue.pages.csrf_failure.csrf_failure"
 CSRF_TRUSTED_ORIGINS = [BASE_URL]
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"

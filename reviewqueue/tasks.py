@@ -82,7 +82,7 @@ def enqueue_due_sweeps() -> None:
     """Look, with one indexed EXISTS a kind, for rows that are due, and enqueue the sweep if there are some."""
     if (
         expire.anything_due()
-        or drafts.anything_typed_to_forget()
+        or drafts.has_drafts_to_delete()
         or anything_to_erase()
         or checkpoint_files.anything_to_delete()
     ):
@@ -140,7 +140,7 @@ def sweep() -> None:
     external_signals.match_due_signals(limit=SWEPT_AT_ONCE)
     expire.expire_due_runs(limit=SWEPT_AT_ONCE)
     expire.doubt_overdue_effects(limit=SWEPT_AT_ONCE)
-    drafts.forget_typed_answers(limit=SWEPT_AT_ONCE)
+    drafts.delete_old_drafts(limit=SWEPT_AT_ONCE)
     if settings.SNAPSHOT_DAYS:
         erase_snapshots.erase_old_snapshots(ended_before=_kept_since(), limit=SWEPT_AT_ONCE)
     checkpoint_files.delete_unwanted_files(limit=SWEPT_AT_ONCE)
