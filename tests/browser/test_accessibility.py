@@ -93,7 +93,7 @@ def a_wait(page: Page) -> None:
     interrupt = desk.an_order()
     desk.change_a_fact(interrupt)
     open_wait(page, interrupt)
-    choose(page, "Change, then approve")
+    choose(page, "Edit and approve")
 
 
 def a_wait_with_faults(page: Page) -> None:
@@ -107,7 +107,7 @@ def a_wait_with_faults(page: Page) -> None:
 
 def an_edit_in_review(page: Page) -> None:
     open_wait(page, desk.an_order())
-    choose(page, "Change, then approve")
+    choose(page, "Edit and approve")
     page.get_by_role("textbox", name="amount").fill("1.00")
     page.get_by_role("button", name="Review my changes").click()
     page.get_by_role("button", name="Approve my version").wait_for()
@@ -199,7 +199,7 @@ def an_amended_wait(page: Page) -> None:
     dearer = {**interrupt.proposal["arguments"], "amount": "199000.00"}
     amendment = Amendment(proposal={"name": interrupt.proposal["name"], "arguments": dearer}, message="Dearer\nnow")
     amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=amendment)
-    page.get_by_text("Kept for you alone").wait_for()
+    page.get_by_text("Draft saved").wait_for()
     open_wait(page, interrupt)
     page.get_by_role("heading", name="Changed since you opened it").wait_for()
 

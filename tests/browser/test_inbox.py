@@ -158,7 +158,7 @@ def test_row_6_a_request_decided_elsewhere_becomes_inert_and_keeps_the_input(len
     lenas.get_by_role("button", name="Reject this call").click(force=True)
     lenas.wait_for_timeout(300)
     assert Decision.objects.count() == 1
-    lenas.get_by_role("link", name="See how it ended").click()
+    lenas.get_by_role("link", name="See the result").click()
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
 
 
@@ -297,17 +297,17 @@ def test_row_2_keys_move_claim_and_choose_and_decide_nothing(lenas: Page):
     expect(row(lenas, first).locator(".ask > a")).to_be_focused()
     lenas.keyboard.press("Enter")
     expect(lenas.get_by_role("radio", name=re.compile("^Approve"))).to_be_visible()
-    for key, title in (("a", "Approve"), ("e", "Change, then approve"), ("r", "Reject"), ("m", "Ask for more")):
+    for key, title in (("a", "Approve"), ("e", "Edit and approve"), ("r", "Reject"), ("m", "Request changes")):
         lenas.keyboard.press(key)
         expect(lenas.get_by_role("radio", name=re.compile(f"^{title}"))).to_be_checked()
         lenas.locator("h1").click()  # out of the field that the key led to
     lenas.keyboard.press("c")
-    expect(lenas.locator("#held")).to_contain_text("hold this until")
+    expect(lenas.locator("#held")).to_contain_text("claimed this until")
     lenas.keyboard.press("?")
     expect(lenas.get_by_text("skip to the next")).to_be_visible()
     lenas.keyboard.press("a")
     lenas.keyboard.press("Escape")
-    expect(lenas.get_by_role("radio", name=re.compile("^Ask for more"))).to_be_checked()
+    expect(lenas.get_by_role("radio", name=re.compile("^Request changes"))).to_be_checked()
     lenas.keyboard.press("s")
     expect(lenas).to_have_url(re.compile(second.public_id))
     assert not Decision.objects.exists()
@@ -329,7 +329,7 @@ def test_row_3_after_r_the_reason_is_entered_at_once_and_triggers_no_shortcut(le
     here = lenas.url
     for key, title, words in (
         ("r", "Reject", "Reason, sent to the agent"),
-        ("m", "Ask for more", "Question to the agent"),
+        ("m", "Request changes", "Message to the agent"),
     ):
         lenas.keyboard.press(key)
         expect(lenas.get_by_role("radio", name=re.compile(f"^{title}"))).to_be_checked()

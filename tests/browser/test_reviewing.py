@@ -125,7 +125,7 @@ def test_row_10_a_changed_fact_must_be_ticked_before_approving(lenas: Page):
 def test_row_8_an_edit_is_reviewed_as_a_difference_before_it_counts(lenas: Page):
     interrupt = desk.an_order()
     open_wait(lenas, interrupt)
-    choose(lenas, "Change, then approve")
+    choose(lenas, "Edit and approve")
     lenas.get_by_role("textbox", name="amount").fill("179000.00")
     lenas.get_by_role("button", name="Review my changes").click()
     expect(lenas.get_by_role("heading", name="What will happen with your changes")).to_be_focused()
@@ -133,7 +133,7 @@ def test_row_8_an_edit_is_reviewed_as_a_difference_before_it_counts(lenas: Page)
     expect(lenas.locator(".edit .come")).to_contain_text("179000.00")
     assert not Decision.objects.exists()
 
-    lenas.get_by_role("button", name="Change it again").click()
+    lenas.get_by_role("button", name="Edit again").click()
     expect(lenas.get_by_role("textbox", name="amount")).to_have_value("179000.00")
     lenas.get_by_role("textbox", name="amount").fill("178000.00")
     lenas.get_by_role("button", name="Review my changes").click()
@@ -146,7 +146,7 @@ def test_row_8_an_edit_is_reviewed_as_a_difference_before_it_counts(lenas: Page)
     ("choice", "field", "button", "verdict"),
     [
         ("Reject", "Reason, sent to the agent", "Reject this call", "reject"),
-        ("Ask for more", "Question to the agent", "Send question", "respond"),
+        ("Request changes", "Message to the agent", "Request changes", "respond"),
     ],
 )
 def test_a_call_is_rejected_or_sent_back_by_keyboard(lenas: Page, choice: str, field: str, button: str, verdict: str):
@@ -183,7 +183,7 @@ def test_a_changed_request_is_refused_and_the_input_is_kept(lenas: Page):
     lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
     amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(message="A new message"))
     lenas.get_by_role("button", name="Reject this call").click()
-    expect(lenas.get_by_role("alert")).to_contain_text("This changed while you read it")
+    expect(lenas.get_by_role("alert")).to_contain_text("This request changed while you read it")
     lenas.get_by_role("link", name="Read it again").click()
     expect(lenas.get_by_label("Reason, sent to the agent")).to_have_value("Too dear")
     lenas.get_by_role("button", name="Reject this call").click()
@@ -204,7 +204,7 @@ def test_a_late_reviewer_sees_who_decided_and_opens_the_next_request(lenas: Page
     expect(notice).to_be_focused()
     expect(lenas.get_by_text("Wrong account")).to_be_visible()
     expect(lenas.get_by_role("textbox", name="Note for the record")).to_have_value("Hours match")
-    lenas.get_by_role("link", name="Open the next wait").click()
+    lenas.get_by_role("link", name="Open the next request").click()
     expect(lenas).to_have_url(re.compile(following.public_id))
 
 
@@ -221,7 +221,7 @@ def test_enter_in_a_field_or_on_a_choice_decides_nothing(lenas: Page):
     choose(lenas, "Approve")
     lenas.keyboard.press("Enter")
     expect(lenas.get_by_role("alert")).to_contain_text("You chose “Approve”. Press “Approve”")
-    choose(lenas, "Change, then approve")
+    choose(lenas, "Edit and approve")
     lenas.get_by_role("textbox", name="amount").fill("1.00")
     lenas.get_by_role("textbox", name="amount").press("Enter")
     lenas.wait_for_timeout(300)
@@ -247,7 +247,7 @@ def test_claiming_keeps_the_input_and_can_be_released(lenas: Page):
     choose(lenas, "Reject")
     lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
     lenas.get_by_role("button", name="Claim").click()
-    expect(lenas.locator("#held")).to_contain_text("hold this until")
+    expect(lenas.locator("#held")).to_contain_text("claimed this until")
     expect(lenas.get_by_label("Reason, sent to the agent")).to_have_value("Too dear")
     lenas.get_by_role("button", name="Release").click()
     expect(lenas.locator("#held")).to_contain_text("Nobody holds this")
@@ -325,7 +325,7 @@ class TestWithoutJavaScript:
     def test_an_edit_is_reviewed_and_approved(self, without_script: Page):
         page = without_script
         open_wait(page, desk.an_order())
-        choose(page, "Change, then approve")
+        choose(page, "Edit and approve")
         page.get_by_label("deliver_to").fill("Gate 3")
         page.get_by_role("button", name="Review my changes").click()
         expect(page.locator(".edit .come")).to_contain_text("Gate 3")
@@ -336,14 +336,14 @@ class TestWithoutJavaScript:
     def test_faults_and_late_decisions_are_explained_pages(self, without_script: Page):
         page, interrupt = without_script, desk.an_order()
         open_wait(page, interrupt)
-        choose(page, "Ask for more")
-        page.get_by_role("button", name="Send question").click()
-        expect(page.get_by_role("alert")).to_contain_text("Say what you ask.")
-        page.get_by_label("Question to the agent").fill("Why?")
+        choose(page, "Request changes")
+        page.get_by_role("button", name="Request changes").click()
+        expect(page.get_by_role("alert")).to_contain_text("Enter a message to the agent.")
+        page.get_by_label("Message to the agent").fill("Why?")
         decide_elsewhere(interrupt)
-        page.get_by_role("button", name="Send question").click()
+        page.get_by_role("button", name="Request changes").click()
         expect(page.get_by_role("alert")).to_contain_text("was first. Your answer was not used.")
-        expect(page.get_by_role("textbox", name="Question to the agent")).to_have_value("Why?")
+        expect(page.get_by_role("textbox", name="Message to the agent")).to_have_value("Why?")
 
 
 def a_hostile_wait() -> Interrupt:

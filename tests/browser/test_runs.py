@@ -33,7 +33,7 @@ def a_purchase_that_acted():
 def test_row_9_the_effects_so_far_and_the_history_are_read_from_top_to_bottom(lenas: Page):
     interrupt = a_purchase_that_acted()
     open_wait(lenas, interrupt)
-    done = lenas.get_by_role("region", name="Done so far")
+    done = lenas.get_by_role("region", name="Effects so far")
     known, unknown = done.locator("tbody tr").all()
     expect(known).to_contain_text("Ask supplier S-17 for an offer")
     expect(unknown).to_contain_text("Ask supplier S-22 for an offer")

@@ -179,8 +179,8 @@ def test_a_rejection_that_ends_the_run_says_so_first_and_offers_no_undo():
     builders.change_policies(on_reject="cancel")
     waits += [desk.a_refund(2)]
     alone = client.get(f"/interrupts/{waits[0].public_id}").content.decode()
-    assert "the run is cancelled, and what it did is taken back" in alone
-    assert "The agent gets your reason and goes on" not in alone
+    assert "the run is cancelled, and its effects are compensated" in alone
+    assert "The agent gets your reason and continues" not in alone
     html = page_of(client, waits)
     assert "The runs are cancelled and their effects are compensated" in " ".join(html.split())
     assert "get your note and continue" not in html

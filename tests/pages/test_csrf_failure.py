@@ -10,8 +10,8 @@ from django.core.cache import cache
 from django.http import QueryDict
 from django.test import Client
 
+from reviewqueue.drafts import draft_of, entered_texts, is_field_of_decision
 from reviewqueue.models import TypedAnswer
-from reviewqueue.pages.interrupt.draft_fields import draft_of, is_field_of_decision, typed_texts
 from tests import builders
 from tests.pages import desk
 
@@ -187,7 +187,7 @@ def test_every_control_of_a_decision_form_is_on_the_allow_list():
 )
 def test_no_other_field_and_none_that_is_named_like_a_secret_is_in_a_draft(name):
     assert not draft_of(QueryDict(f"{name}={MARKER}"))
-    assert not typed_texts(QueryDict(f"{name}={MARKER}"))
+    assert not entered_texts(QueryDict(f"{name}={MARKER}"))
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_a_restart_while_its_agent_is_halted_says_that_nothing_was_restarted_and
     other = browser_of(builders.a_person("ops@example.org", "operators"))
     page = other.post(f"/runs/{run.public_id}/restart", {"reason": "again"}, follow=True).content.decode()
     assert "The run was not restarted. Agent purchase-requests was halted by olga@example.org" in page
-    assert "nothing runs until it is lifted. Why: <q>" in page
+    assert "Reason: <q>" in page
     assert "person:" not in page
 
 

@@ -139,13 +139,13 @@ def test_a_receipt_tells_that_no_worker_has_taken_it_and_since_when():
     Run.objects.update(code_version="1")
     offered_since(interrupt.run, clock.now() - QUARTER)
     told = text(receipt_of(decision, person))
-    assert "Approved; no worker has taken it for 14 min." in told
-    assert "has or accepts code version 1" in told
-    assert "the answer is kept until then" in told
-    assert "Ready no worker has taken it for 14 min" in told
+    assert "Approved; no worker has claimed it for 14 min." in told
+    assert "with or compatible with code version 1" in told
+    assert "The answer is kept until then" in told
+    assert "Ready no worker has claimed it for 14 min" in told
     unread_by(Run.objects.get(), "7")
     offered_since(interrupt.run, clock.now() - QUARTER)
-    assert "Handed back by code version 7 ." in text(receipt_of(decision, person))
+    assert "Returned by code version 7 ." in text(receipt_of(decision, person))
 
 
 def test_a_receipt_of_a_paused_run_blames_no_worker():

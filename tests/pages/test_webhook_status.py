@@ -36,13 +36,13 @@ def told():
 def receipt(told) -> str:
     client, decision = told
     html = client.get(f"/decisions/{decision.public_id}").content.decode()
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html[html.index("Messages to the agent") :]))
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html[html.index("Webhooks to the agent") :]))
 
 
 def test_a_pending_message_shows_only_its_host(told):
     words = receipt(told)
-    assert "That it was answered, to agent.example" in words
-    assert "about to be sent" in words
+    assert "Decision made, to agent.example" in words
+    assert "pending" in words
     assert "secret" not in words
 
 
@@ -50,9 +50,9 @@ def test_a_pending_message_shows_only_its_host(told):
     ("stands", "words"),
     [
         ({"status": "delivered"}, "delivered"),
-        ({"tries": 2, "trouble": "HTTP 500"}, r"tried 2 times; next try .*: HTTP 500"),
-        ({"status": "dead", "tries": 9, "trouble": "timeout"}, "tried 9 times; an operator can order it again"),
-        ({"status": "void"}, "there was nothing to tell any more"),
+        ({"tries": 2, "trouble": "HTTP 500"}, r"2 attempts; next attempt .*: HTTP 500"),
+        ({"status": "dead", "tries": 9, "trouble": "timeout"}, "9 attempts; an operator can send it again"),
+        ({"status": "void"}, "no longer needed"),
     ],
     ids=["delivered", "failed", "given up", "void"],
 )
@@ -75,4 +75,4 @@ def test_messages_about_other_answers_are_not_shown(told):
     client, _ = told
     person = Decision.objects.get().by
     other = builders.decide(desk.an_order(), person, door="page").decision
-    assert "Messages to the agent" not in client.get(f"/decisions/{other.public_id}").content.decode()
+    assert "Webhooks to the agent" not in client.get(f"/decisions/{other.public_id}").content.decode()
