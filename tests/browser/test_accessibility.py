@@ -246,7 +246,7 @@ def messages_given_up(page: Page) -> None:
     desk.lena().groups.add(builders.a_group("agent-owners"))
     a_dead_message()
     page.goto("/dead-letters?of=messages")
-    page.get_by_role("button", name="Send once more").wait_for()
+    page.get_by_role("button", name="Send again").wait_for()
 
 
 PAGES = [

@@ -225,6 +225,6 @@ def test_row_12_the_open_page_flips_at_zero(lenas: Page):  # noqa: F811
     open_wait(lenas, interrupt)
     choose(lenas, "Reject")
     lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
-    expect(lenas.locator("#moved")).to_contain_text("The time is over.", timeout=30_000)
+    expect(lenas.locator("#moved")).to_contain_text("The deadline has passed.", timeout=30_000)
     expect(lenas.locator("#moved")).to_contain_text("the run ends as expired")
     expect(lenas.get_by_label("Reason, sent to the agent")).to_have_value("Too dear")

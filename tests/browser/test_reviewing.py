@@ -79,11 +79,11 @@ def test_row_6_and_19_another_reviewers_vote_is_reported_and_the_input_stays(len
     builders.decide(interrupt, ines)
     told = lenas.locator("#moved")
     expect(told).to_contain_text("approved this.")
-    expect(told).to_contain_text("1 of 2 have approved now; yours would be the last.")
+    expect(told).to_contain_text("1 of 2 approvals so far; yours is the last.")
     expect(lenas.get_by_label("Note for the record").first).to_have_value("Hours match")
     expect(lenas.get_by_role("button", name="Approve: ")).to_be_enabled()
     told.get_by_role("button", name="Read it again").click()
-    expect(lenas.locator("main")).to_contain_text("1 of 2, not you")
+    expect(lenas.locator("main")).to_contain_text("1 of 2, without yours")
     expect(lenas.get_by_label("Note for the record").first).to_have_value("Hours match")
 
 
@@ -250,7 +250,7 @@ def test_claiming_keeps_the_input_and_can_be_released(lenas: Page):
     expect(lenas.locator("#held")).to_contain_text("claimed this until")
     expect(lenas.get_by_label("Reason, sent to the agent")).to_have_value("Too dear")
     lenas.get_by_role("button", name="Release").click()
-    expect(lenas.locator("#held")).to_contain_text("Nobody holds this")
+    expect(lenas.locator("#held")).to_contain_text("Unclaimed")
     lenas.goto("/?view=mine")
     expect(lenas.get_by_role("heading", name="No requests in this view")).to_be_visible()
 
@@ -394,7 +394,7 @@ def test_row_26_no_page_scrolls_sideways(lenas: Page, width: int):
     ]:
         lenas.goto(address)
         lenas.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
-        for radio in lenas.get_by_role("radio", name=re.compile("^Change, then")).all():
+        for radio in lenas.get_by_role("radio", name=re.compile("^Edit and approve")).all():
             radio.check()
         wide = lenas.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, address

@@ -118,6 +118,12 @@ def test_no_template_holds_what_the_content_policy_forbids(path: Path) -> None:
     assert "autoescape" not in source
 
 
+@pytest.mark.parametrize("path", ANY_TEMPLATE, ids=lambda path: str(path.relative_to(TEMPLATES)))
+def test_a_template_has_lines_of_at_most_120_characters(path: Path) -> None:
+    long = [number for number, line in enumerate(path.read_text().splitlines(), start=1) if len(line) > 120]
+    assert long == []
+
+
 def test_no_name_of_an_icon_reaches_beyond_its_folder() -> None:
     for name in ("../base", "a/b", "", "Clock", "clock.html"):
         with pytest.raises(ValueError, match="not a valid icon name"):

@@ -135,7 +135,7 @@ def test_a_version_with_markup_is_escaped(owner):
 def test_a_receipt_tells_that_no_worker_has_taken_it_and_since_when():
     person, interrupt = desk.lena(), desk.an_order()
     decision = decide(interrupt, person, door="api")
-    assert "no worker has taken it" not in text(receipt_of(decision, person))
+    assert "no worker has claimed it" not in text(receipt_of(decision, person))
     Run.objects.update(code_version="1")
     offered_since(interrupt.run, clock.now() - QUARTER)
     told = text(receipt_of(decision, person))
@@ -153,7 +153,7 @@ def test_a_receipt_of_a_paused_run_blames_no_worker():
     decision = decide(interrupt, person, door="api")
     offered_since(interrupt.run, clock.now() - QUARTER)
     pause_run(run_id=interrupt.run.public_id, actor="person:x", reason="", check=lambda _: None)
-    assert "no worker has taken it" not in text(receipt_of(decision, person))
+    assert "no worker has claimed it" not in text(receipt_of(decision, person))
 
 
 # --- the actions -------------------------------------------------------------------------------------------------------
