@@ -79,7 +79,7 @@ def amend_wait(*, agent: Agent, interrupt_id: str, amendment: Amendment, state_v
         record_facts(amendment.facts, agent=agent, checkpoint=interrupt.checkpoint, interrupt=interrupt, at="/facts")
     if "proposal" in changed:
         changed["as_proposed"] = None  # the agent's proposal again, also where a vote had edited the call
-    overtaken = interrupts.amend_interrupt(interrupt, **changed)
+    overtaken = interrupts.amend_interrupt(interrupt, changed)
     note(
         run,
         "interrupt.amended",
