@@ -94,7 +94,7 @@ def test_a_sign_in_page_is_never_swapped_into_a_row_and_the_input_stays(page: Pa
     page.goto("/sample/")
     page.locator("#note").fill("hours match")
     page.get_by_role("button", name="Send to a session that ended").click()
-    expect(page.get_by_role("alert")).to_contain_text("Nothing was sent")
+    expect(page.get_by_role("alert")).to_contain_text("Nothing was submitted")
     expect(page.locator("#row").get_by_role("button")).to_be_visible()
     expect(page.get_by_role("heading", name="Sign in")).to_have_count(0)
     expect(page.locator("#note")).to_have_value("hours match")
