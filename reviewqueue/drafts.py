@@ -1,32 +1,135 @@
-"""Drafts: unsent input of a person for one open request, kept on the server.
+"""Drafts: what a reviewer entered in a decision form and has not sent, one for each person and open request.
 
-Limited in size, number and age, and deleted when the request closes. A draft fills the form again; it is never sent
-automatically.
+A draft fills in the form when its author opens the request again, and is never sent by itself. It is a row of
+``TypedAnswer``, limited in size, number and age, and deleted when the request closes. If the session expires before the form
+is sent, the draft is kept in the browser's session until its author has signed in; other people cannot see it.
+
+A draft has only fields of the decision form, and none that is named like a secret: those are sent with the decision only.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import Q
+from django.http import HttpRequest, QueryDict
+from django.utils.crypto import constant_time_compare, salted_hmac
 
 from ledger import clock
-from ledger.errors import NotFound, PayloadInvalid
+from ledger.errors import NotFound, PayloadInvalid, Refusal
 from ledger.transactions import use_case
 from reviewqueue import permissions
 from reviewqueue.models import TypedAnswer
-from runs.states import InterruptStatus
+from runs.states import InterruptStatus, Verdict
 
-MAX_LENGTH = 200_000  # characters
-MAX_DRAFTS = 100  # drafts of one person; the oldest is deleted
-RETENTION = timedelta(days=7)
+MAX_LENGTH = 200_000  # characters of the URL-encoded form
+MAX_DRAFTS = 100  # per person; the oldest is deleted
+LIFETIME = timedelta(days=7)
+SESSION_KEY = "draft"
+SESSION_LIFETIME = timedelta(hours=12)
+
+# --- fields of a draft --------------------------------------------------------------------------------------------------
+
+_VERDICTS = "|".join(Verdict.values)
+#: What a reviewer fills in: a message, the fields of an input schema, the arguments of an edited call.
+_ENTERED = re.compile(rf"message-(?:{_VERDICTS})|(?:input(?:-(?:{_VERDICTS}))?|arguments)(?:\..*)?", re.DOTALL)
+#: What else a draft has: the chosen verdict, the confirmations, the version that was read.
+_STATE = re.compile(rf"verdict|since|state_version|content_digest|request_key|who|seen-[a-z0-9]+-(?:{_VERDICTS})")
+
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_SECRET = frozenset({
+    "apikey", "credential", "credentials", "cvc", "cvv", "otp", "passcode", "passphrase", "passwd", "password", "passwords",
+    "pin", "pwd", "secret", "secrets", "token", "totp",
+})  # fmt: skip
+#: "key" and "code" name a secret alone, or after one of the words below.
+_SECRET_ALONE = frozenset({"key", "code"})
+_BEFORE_SECRET = frozenset({
+    "access", "api", "auth", "authentication", "authorization", "backup", "encryption", "login", "mfa", "private",
+    "recovery", "secret", "security", "signing", "ssh", "time", "verification",
+})  # fmt: skip
+
+
+def is_field_of_decision(name: str) -> bool:
+    """Return whether a control of the decision form can have this name."""
+    return bool(_ENTERED.fullmatch(name) or _STATE.fullmatch(name))
+
+
+def is_named_like_a_secret(name: str) -> bool:
+    """Return whether a segment of a control's name is password, token, key, code or the like."""
+    return any(_is_secret(segment) for segment in name.split(".")[1:] or [name])
+
+
+def _is_secret(segment: str) -> bool:
+    words = [word.lower() for word in _WORD.findall(segment)]
+    if _SECRET & set(words):
+        return True
+    if not words or words[-1] not in _SECRET_ALONE:
+        return False
+    return len(words) == 1 or words[-2] in _BEFORE_SECRET
+
+
+def submitted_fields(post: QueryDict) -> list[tuple[str, str]]:
+    """Return names and texts of the decision form's fields, for the page that submits them once more.
+
+    ``list`` names the list that the reviewer came from.
+    """
+    sent = [(name, text) for name, texts in post.lists() for text in texts]
+    return [(name, text) for name, text in sent if name == "list" or is_field_of_decision(name)]
+
+
+def draft_of(post: QueryDict) -> QueryDict:
+    """Return the fields of a submitted decision form that can be stored."""
+    draft = QueryDict(mutable=True)
+    for name, texts in post.lists():
+        if is_field_of_decision(name) and not is_named_like_a_secret(name):
+            draft.setlist(name, texts)
+    return draft
+
+
+def entered_texts(post: QueryDict) -> list[tuple[str, str]]:
+    """Return names and texts that the reviewer entered in the decision form, to be shown as text to copy."""
+    return [
+        (name, text)
+        for name, texts in draft_of(post).lists()
+        for text in texts
+        if _ENTERED.fullmatch(name) and text.strip()
+    ]
+
+
+# --- the author of a form -----------------------------------------------------------------------------------------------
+
+
+def author_token(person: AbstractUser) -> str:
+    """Return what a form has in its field ``who`` to identify its author. It gives no access."""
+    return _author_token(str(person.pk))
+
+
+def _author_token(pk: str) -> str:
+    return f"{pk}.{salted_hmac('reviewqueue.kept', pk).hexdigest()[:24]}"
+
+
+def _author_of(form: QueryDict) -> str:
+    """Return the author token of a form that this server rendered, else ""."""
+    token = form.get("who", "")[:60]
+    return token if constant_time_compare(token, _author_token(token.partition(".")[0])) else ""
+
+
+def is_for_another_person(form: QueryDict, person: AbstractUser) -> bool:
+    """Return whether this server rendered a form for another person than its sender: two people use one browser."""
+    author = _author_of(form)
+    return bool(author) and not constant_time_compare(author, author_token(person))
+
+
+# --- drafts of signed-in reviewers --------------------------------------------------------------------------------------
 
 
 @use_case
-def save_typed_answer(*, person: AbstractUser, interrupt_id: str, form: str) -> TypedAnswer | None:
-    """Save the person's draft. Returns ``None`` if the request is closed, and deletes its draft."""
+def save_draft(*, person: AbstractUser, interrupt_id: str, form: str) -> TypedAnswer | None:
+    """Store a draft. ``form``: the URL-encoded fields. Returns ``None`` if the request is closed: nothing is stored."""
     interrupt = permissions.visible_interrupt(person, interrupt_id)
     if interrupt is None:
         raise NotFound
@@ -34,7 +137,7 @@ def save_typed_answer(*, person: AbstractUser, interrupt_id: str, form: str) -> 
         TypedAnswer.objects.filter(person=person.pk, interrupt=interrupt).delete()
         return None
     if len(form) > MAX_LENGTH:
-        raise PayloadInvalid(f"The draft must have at most {MAX_LENGTH} characters, so it was not saved.")
+        raise PayloadInvalid(f"The form has more than {MAX_LENGTH} characters, so no draft of it is saved.")
     draft, created = TypedAnswer.objects.update_or_create(
         person_id=person.pk, interrupt=interrupt, defaults={"form": form, "saved_at": clock.now()}
     )
@@ -44,26 +147,79 @@ def save_typed_answer(*, person: AbstractUser, interrupt_id: str, form: str) -> 
     return draft
 
 
-def typed_answer_of(person: AbstractUser, interrupt_pk: int, *, now: datetime) -> TypedAnswer | None:
-    """Return this person's draft for the request, if it is recent."""
-    return TypedAnswer.objects.filter(person=person.pk, interrupt=interrupt_pk, saved_at__gt=now - RETENTION).first()
+def save_submitted_draft(form: QueryDict, person: AbstractUser, interrupt_id: str) -> None:
+    """Store a submitted form that is shown again or was refused; a form that cannot be stored is only shown."""
+    if form.get("who", "") != author_token(person):
+        return
+    try:
+        save_draft(person=person, interrupt_id=interrupt_id, form=draft_of(form).urlencode())
+    except Refusal:
+        return
 
 
-def discard_typed_answer(person: AbstractUser, interrupt_pk: int) -> None:
+def delete_draft(request: HttpRequest, person: AbstractUser, interrupt_pk: int) -> None:
     TypedAnswer.objects.filter(person=person.pk, interrupt=interrupt_pk).delete()
+    delete_session_draft(request)
 
 
-def anything_typed_to_forget() -> bool:
-    """Tell whether a draft of a closed request, or an old one, is stored."""
-    return _due_for_deletion().exists()
+def has_drafts_to_delete() -> bool:
+    """Return whether a draft belongs to a closed request or is too old."""
+    return _drafts_to_delete().exists()
 
 
-def forget_typed_answers(*, limit: int) -> int:
-    """Delete drafts of closed requests and old drafts. Returns how many."""
-    found = list(_due_for_deletion().values_list("pk", flat=True)[:limit])
+def delete_old_drafts(*, limit: int) -> int:
+    """Delete drafts of closed requests and drafts that are too old. Returns their number."""
+    found = list(_drafts_to_delete().values_list("pk", flat=True)[:limit])
     return TypedAnswer.objects.filter(pk__in=found).delete()[0] if found else 0
 
 
-def _due_for_deletion() -> models.QuerySet[TypedAnswer]:
+def _drafts_to_delete() -> models.QuerySet[TypedAnswer]:
     closed = ~Q(interrupt__status=InterruptStatus.WAITING)
-    return TypedAnswer.objects.filter(closed | Q(saved_at__lt=clock.now() - RETENTION))
+    return TypedAnswer.objects.filter(closed | Q(saved_at__lt=clock.now() - LIFETIME))
+
+
+# --- drafts of expired sessions -----------------------------------------------------------------------------------------
+
+
+def keep_in_session(request: HttpRequest) -> None:
+    """Keep a form that was sent after its session expired, until its author signs in and opens its page.
+
+    Only a form that this server rendered is kept; otherwise strangers could fill the session table.
+    """
+    author, text = _author_of(request.POST), draft_of(request.POST).urlencode()
+    if author and len(text) <= MAX_LENGTH:
+        at = clock.now().isoformat()
+        request.session[SESSION_KEY] = {"path": request.path, "who": author, "post": text, "at": at}
+
+
+def delete_session_draft(request: HttpRequest) -> None:
+    request.session.pop(SESSION_KEY, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """``was_sent``: the author pressed a button, but the session had expired."""
+
+    form: QueryDict
+    saved_at: datetime
+    was_sent: bool
+
+
+def find_draft(request: HttpRequest, person: AbstractUser, interrupt_pk: int, *, now: datetime) -> Draft | None:
+    """Return the person's newest draft of a request."""
+    rows = TypedAnswer.objects.filter(person=person.pk, interrupt=interrupt_pk, saved_at__gt=now - LIFETIME)
+    row, sent = rows.first(), _session_draft(request, person, now=now)
+    if sent is not None and (row is None or row.saved_at <= sent.saved_at):
+        return sent
+    return None if row is None else Draft(form=QueryDict(row.form), saved_at=row.saved_at, was_sent=False)
+
+
+def _session_draft(request: HttpRequest, person: AbstractUser, *, now: datetime) -> Draft | None:
+    found = request.session.get(SESSION_KEY)
+    if not isinstance(found, dict) or found.get("path") != request.path:
+        return None
+    saved_at = datetime.fromisoformat(found["at"])
+    is_author = constant_time_compare(str(found.get("who")), author_token(person))
+    if not is_author or saved_at <= now - SESSION_LIFETIME:
+        return None
+    return Draft(form=QueryDict(found["post"]), saved_at=saved_at, was_sent=True)

@@ -1,6 +1,6 @@
 """Every middleware of the product, in the order of ``settings.MIDDLEWARE``. Static files are served before most of it.
 
-The mechanisms are elsewhere: request ids and rate limits in ``serving``, drafts in ``pages.unsent_input``.
+The mechanisms are elsewhere: request ids and rate limits in ``serving``, drafts in ``drafts``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from django.shortcuts import render, resolve_url
 from django.utils import timezone
 from django_htmx.http import HttpResponseClientRedirect
 
-from reviewqueue.pages import unsent_input
+from reviewqueue import drafts
 from reviewqueue.serving import rate_limits
 from reviewqueue.serving.client_address import client_network
 from reviewqueue.serving.request_ids import ENVIRON, HEADER, choose_request_id, using_id
@@ -30,7 +30,9 @@ GetResponse = Callable[[HttpRequest], HttpResponse]
 
 #: Paths without a page rate limit: the API has limits of its own; probes and static files need none.
 _NOT_PAGES = ("/api/", "/healthz", "/readyz", "/metrics", "/static/")
-_SESSION_ENDED = "Your session has ended. Submit your input to sign in and keep it."
+_SESSION_ENDED = "Your session has expired, so no draft is saved. Submit your input to sign in and keep it."
+_KEEPS_DRAFT = "keeps_draft_at_sign_in"
+_POLLED = "polled_by_script"
 
 
 def assign_request_id(get_response: GetResponse) -> GetResponse:
@@ -110,6 +112,23 @@ def limit_page_rate(get_response: GetResponse) -> GetResponse:
     return middleware
 
 
+def keeps_draft_at_sign_in(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Mark a view whose POST is kept as a draft when the session has expired."""
+    setattr(view, _KEEPS_DRAFT, True)
+    return view
+
+
+def polled_by_script(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Mark a view polled by script: when the session has expired, answer 403 instead of redirecting to sign-in."""
+    setattr(view, _POLLED, True)
+    return view
+
+
+def is_decision_view(view: Callable[..., HttpResponseBase]) -> bool:
+    """Return whether a view takes a decision form, whose input is kept."""
+    return getattr(view, _KEEPS_DRAFT, False)
+
+
 class LoginRequiredSavingDraft(LoginRequiredMiddleware):
     """Require a session for every view not marked ``login_not_required``. Save the form of a decision first."""
 
@@ -117,12 +136,12 @@ class LoginRequiredSavingDraft(LoginRequiredMiddleware):
         self, request: HttpRequest, view_func: Callable[..., HttpResponseBase]
     ) -> HttpResponseBase:
         """Redirect to the sign-in page; htmx gets a header instead, so that it never renders that page inside a row."""
-        if getattr(view_func, unsent_input.QUIET, False):
+        if getattr(view_func, _POLLED, False):
             # A script polls this view: a redirect would leave the page and lose unsent input.
             return HttpResponse(_SESSION_ENDED, status=403)
         back = request.path if request.method == "POST" else request.get_full_path()
-        if request.method == "POST" and getattr(view_func, unsent_input.MARK, False):
-            unsent_input.keep(request)
+        if request.method == "POST" and is_decision_view(view_func):
+            drafts.keep_in_session(request)
         elif request.method == "POST":
             back = "/"
         if request.headers.get("HX-Request") == "true":

@@ -184,7 +184,7 @@ SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]  # probes connect to th
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if _HTTPS else 0
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _HTTPS
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
-CSRF_FAILURE_VIEW = "reviewqueue.pages.unsent_input.csrf_failure"
+CSRF_FAILURE_VIEW = "reviewqueue.pages.csrf_failure.csrf_failure"
 CSRF_TRUSTED_ORIGINS = [BASE_URL]
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"

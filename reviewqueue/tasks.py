@@ -79,7 +79,7 @@ def enqueue_due_sweeps() -> None:
     """Enqueue each sweep that has due rows, found with one indexed EXISTS per kind."""
     if (
         expire.anything_due()
-        or drafts.anything_typed_to_forget()
+        or drafts.has_drafts_to_delete()
         or anything_to_erase()
         or checkpoint_files.anything_to_delete()
     ):
@@ -142,7 +142,7 @@ def sweep() -> None:
     external_signals.match_due_signals(limit=SWEEP_LIMIT)
     expire.expire_due_runs(limit=SWEEP_LIMIT)
     expire.doubt_overdue_effects(limit=SWEEP_LIMIT)
-    drafts.forget_typed_answers(limit=SWEEP_LIMIT)
+    drafts.delete_old_drafts(limit=SWEEP_LIMIT)
     if settings.SNAPSHOT_DAYS:
         erase_snapshots.erase_old_snapshots(ended_before=_retention_start(), limit=SWEEP_LIMIT)
     checkpoint_files.delete_unwanted_files(limit=SWEEP_LIMIT)

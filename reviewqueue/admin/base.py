@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from ledger.actors import in_words
 from ledger.models import Effect
-from reviewqueue.pages.interrupt.call_browser import Source, show_values
+from reviewqueue.pages.interrupt.value_browser import Source, show_values
 from reviewqueue.pages.rendering import PageRequest
 from reviewqueue.permissions import is_operator
 from reviewqueue.text.agent_text import seen
@@ -151,7 +151,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
             raise Http404
         back = reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[row.pk])
         title, name = f"{part} of", f"{self.opts.verbose_name} {getattr(row, 'public_id', row.pk)}"
-        source = Source(value=self.parts[part](row), title=title, name=name, back=back, back_words="Reconciliation")
+        source = Source(value=self.parts[part](row), title=title, name=name, back=back, back_label="Reconciliation")
         return show_values(cast(PageRequest, request), source, section="")
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:

@@ -61,7 +61,7 @@ def standing(request: PageRequest, interrupt_id: str) -> HttpResponse:
         return _answer(HttpResponse(status=304), stands)
     moved = _moved(interrupt, request.GET.get("seen", ""), reader=request.user, now=now)
     context = {"moved": moved, "interrupt": interrupt, "now": now}
-    return _answer(render(request, "interrupt/_standing.html", context), stands)
+    return _answer(render(request, "interrupt/_status_notice.html", context), stands)
 
 
 def _had(request: PageRequest) -> str:
@@ -79,7 +79,7 @@ def _escalated_away(request: PageRequest, interrupt_id: str) -> HttpResponse:
     words = "The request was escalated to another queue, and you cannot see it any more. Your input stays on this page."
     moved = Moved(strong="No answer in time.", words=words, is_inert=True)
     context = {"moved": moved, "interrupt": interrupt, "now": clock.now()}
-    return _answer(render(request, "interrupt/_standing.html", context), _ESCALATED)
+    return _answer(render(request, "interrupt/_status_notice.html", context), _ESCALATED)
 
 
 def standing_of(interrupt: Interrupt, *, now: datetime) -> str:

@@ -12,7 +12,7 @@ from reviewqueue.pages.inbox.inbox_list import inbox_context
 from reviewqueue.pages.inbox.list_navigation import next_wait
 from reviewqueue.pages.inbox.list_request import read_list
 from reviewqueue.pages.live_updates import answer_list
-from reviewqueue.pages.receipt.receipt_context import receipt_context
+from reviewqueue.pages.receipt.receipt_context import build_receipt_context
 from reviewqueue.pages.rendering import PageRequest, foreign_is_missing, show
 from reviewqueue.pages.runs.run_context import run_context, runs_context
 from reviewqueue.queries import page_queries
@@ -38,8 +38,8 @@ def receipt(request: PageRequest, decision_id: str) -> HttpResponse:
     now = clock.now()
     screen = page_queries.read_receipt(request.user, decision_id)
     following = next_wait(request, screen.interrupt, now=now)
-    context = receipt_context(screen, following, reader=request.user, now=now)
-    if request.htmx and request.GET.get("so_far") == context["so_far"]:
+    context = build_receipt_context(screen, following, reader=request.user, now=now)
+    if request.htmx and request.GET.get("so_far") == context["progress_tag"]:
         return HttpResponse(status=204)  # unchanged: nothing to swap or to read out
     return show(request, "interrupt/receipt.html", context)
 

@@ -7,31 +7,31 @@ from django.urls import path
 from reviewqueue.pages import agents, dead_letters, expired, live_updates, read_views
 from reviewqueue.pages.inbox import bulk_decisions
 from reviewqueue.pages.insights import insights_views
-from reviewqueue.pages.interrupt import action_views, call_browser, decision_views, draft_views
+from reviewqueue.pages.interrupt import action_views, decision_views, value_browser
 from reviewqueue.pages.runs import run_actions
 
 urlpatterns = [
     path("", read_views.inbox, name="inbox"),
     path("interrupts/<slug:interrupt_id>", decision_views.interrupt, name="interrupt"),
     path("interrupts/<slug:interrupt_id>/standing", live_updates.standing, name="standing"),
-    path("interrupts/<slug:interrupt_id>/claim", decision_views.claim, name="claim"),
-    path("interrupts/<slug:interrupt_id>/release", decision_views.release, name="release"),
-    path("interrupts/<slug:interrupt_id>/call", call_browser.call, name="call"),
-    path("interrupts/<slug:interrupt_id>/values/<slug:part>", call_browser.of_request, name="request-value"),
+    path("interrupts/<slug:interrupt_id>/claim", action_views.claim, name="claim"),
+    path("interrupts/<slug:interrupt_id>/release", action_views.release, name="release"),
+    path("interrupts/<slug:interrupt_id>/call", value_browser.call, name="call"),
+    path("interrupts/<slug:interrupt_id>/values/<slug:part>", value_browser.of_request, name="request-value"),
     path("interrupts/<slug:interrupt_id>/comment", action_views.comment, name="comment"),
     path("interrupts/<slug:interrupt_id>/assign", action_views.assign, name="assign"),
     path("interrupts/<slug:interrupt_id>/extend", action_views.extend, name="extend"),
     path("interrupts/<slug:interrupt_id>/skip", action_views.skip, name="skip"),
-    path("interrupts/<slug:interrupt_id>/typed", draft_views.save, name="save-typed"),
-    path("interrupts/<slug:interrupt_id>/typed/discard", draft_views.discard, name="discard-typed"),
-    path("interrupts/<slug:interrupt_id>/undo", decision_views.undo, name="undo"),
+    path("interrupts/<slug:interrupt_id>/typed", decision_views.save_draft, name="save-draft"),
+    path("interrupts/<slug:interrupt_id>/typed/discard", decision_views.discard_draft, name="discard-draft"),
+    path("interrupts/<slug:interrupt_id>/undo", action_views.undo, name="undo"),
     path("together", bulk_decisions.together, name="together"),
     path("decisions/<slug:decision_id>", read_views.receipt, name="decision"),
-    path("decisions/<slug:decision_id>/values/<slug:part>", call_browser.of_decision, name="decision-value"),
+    path("decisions/<slug:decision_id>/values/<slug:part>", value_browser.of_decision, name="decision-value"),
     path("dead-letters", dead_letters.dead_letters, name="dead-letters"),
     path("dead-letters/messages/<slug:delivery_id>", dead_letters.send_again, name="send-again"),
     path("dead-letters/<slug:signal_id>", dead_letters.signal, name="dead-letter"),
-    path("dead-letters/<slug:signal_id>/body", call_browser.of_signal, name="signal-body"),
+    path("dead-letters/<slug:signal_id>/body", value_browser.of_signal, name="signal-body"),
     path("dead-letters/<slug:signal_id>/<slug:verb>", dead_letters.perform_action, name="signal-action"),
     path("expired", expired.expired, name="expired"),
     path("expired/<slug:interrupt_id>/restart", expired.restart, name="restart-expired"),
@@ -41,7 +41,7 @@ urlpatterns = [
     path("agents/<slug:slug>/<slug:move>", agents.use_kill_switch, name="kill-switch"),
     path("runs", read_views.runs, name="runs"),
     path("runs/<slug:run_id>", read_views.run, name="run"),
-    path("runs/<slug:run_id>/result", call_browser.of_result, name="run-result"),
-    path("runs/<slug:run_id>/effects/<slug:effect_id>", call_browser.of_effect, name="run-effect"),
+    path("runs/<slug:run_id>/result", value_browser.of_result, name="run-result"),
+    path("runs/<slug:run_id>/effects/<slug:effect_id>", value_browser.of_effect, name="run-effect"),
     path("runs/<slug:run_id>/<slug:verb>", run_actions.perform_action, name="run-action"),
 ]

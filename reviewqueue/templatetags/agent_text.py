@@ -14,7 +14,7 @@ from django.template.context import Context
 from django.utils.safestring import SafeString, mark_safe
 
 from ledger.actors import in_words
-from reviewqueue.pages.interrupt.decision_evidence import draw_ground
+from reviewqueue.pages.interrupt.decision_evidence import render_value
 from reviewqueue.text import agent_text, hidden_characters, json_values
 
 register = template.Library()
@@ -78,7 +78,7 @@ def _render(context: Context, value: Any, *, more: str, stated: bool) -> SafeStr
         )
         if request is not None:
             request.budget = budget
-    return mark_safe(draw_ground(value, budget, more=more, stated=stated)[0])  # noqa: S308  escaped by draw_ground
+    return mark_safe(render_value(value, budget, more=more, stated=stated)[0])  # noqa: S308  escaped by render_value
 
 
 @register.simple_tag

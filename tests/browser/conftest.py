@@ -1,4 +1,4 @@
-"""What browser tests get: Debian's chromium, a page that fails on script errors and CSP reports, and a live server.
+"""Fixtures of the browser tests: Debian's chromium, a page that fails on script errors and CSP reports, a live server.
 
 Everything below `tests/browser` is marked `browser` here, once. Selectors are what a person sees: role and name.
 """
@@ -87,5 +87,5 @@ def page(browser: Browser, live_server) -> Iterator[Page]:
 
 
 def _is_ours(request) -> bool:
-    """Scripts, styles, pictures; a page left before it was there is nobody's fault."""
+    """Scripts, styles and images; a page that is left while it loads is no failure."""
     return request.resource_type in ("script", "stylesheet", "image", "font")

@@ -1,4 +1,4 @@
-"""Addresses of pages made for browser tests alone: hostile words and values in the frame every page has."""
+"""URLs of sample pages for browser tests: hostile text and values in the layout of every page."""
 
 from __future__ import annotations
 

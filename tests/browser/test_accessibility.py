@@ -93,7 +93,7 @@ def a_wait(page: Page) -> None:
     interrupt = desk.an_order()
     desk.change_a_fact(interrupt)
     open_wait(page, interrupt)
-    choose(page, "Change, then approve")
+    choose(page, "Edit and approve")
 
 
 def a_wait_with_faults(page: Page) -> None:
@@ -107,7 +107,7 @@ def a_wait_with_faults(page: Page) -> None:
 
 def an_edit_in_review(page: Page) -> None:
     open_wait(page, desk.an_order())
-    choose(page, "Change, then approve")
+    choose(page, "Edit and approve")
     page.get_by_role("textbox", name="amount").fill("1.00")
     page.get_by_role("button", name="Review my changes").click()
     page.get_by_role("button", name="Approve my version").wait_for()
@@ -147,7 +147,7 @@ def a_run(page: Page) -> None:
 
 
 def a_stranded_run(page: Page) -> None:
-    """With its levers and the list that has it; the receipt of whoever decided follows."""
+    """The run with its actions, the list of stranded runs, and the receipt of the decision."""
     builders.a_person("lena@company.example", "agent-owners")
     interrupt = desk.an_order()
     decision = builders.decide(interrupt, builders.a_person("ines@company.example")).decision
@@ -162,7 +162,7 @@ def a_stranded_run(page: Page) -> None:
 
 
 def her_agents(page: Page) -> None:
-    """Two of hers, one halted, and the page of a run with every lever."""
+    """Two of her agents, one halted, and the page of a run with every action."""
     her = builders.a_person("lena@company.example", "agent-owners", "operators")
     interrupt = desk.an_order()
     kill_switch.halt(her, slug=builders.an_agent("invoices").slug, reason="Matched an invoice twice")
@@ -182,7 +182,7 @@ def no_measures(page: Page) -> None:
     page.goto("/insights?days=7")
 
 
-def lists_and_shapes_with_faults(page: Page) -> None:
+def lists_and_alternatives_with_errors(page: Page) -> None:
     open_wait(page, desk.a_question(LINES))
     page.get_by_role("button", name="Add an entry to Lines").click()
     page.get_by_role("textbox", name="Part").wait_for()
@@ -199,7 +199,7 @@ def an_amended_wait(page: Page) -> None:
     dearer = {**interrupt.proposal["arguments"], "amount": "199000.00"}
     amendment = Amendment(proposal={"name": interrupt.proposal["name"], "arguments": dearer}, message="Dearer\nnow")
     amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=amendment)
-    page.get_by_text("Kept for you alone").wait_for()
+    page.get_by_text("Draft saved").wait_for()
     open_wait(page, interrupt)
     page.get_by_role("heading", name="Changed since you opened it").wait_for()
 
@@ -220,7 +220,7 @@ def every_value_of_a_call(page: Page) -> None:
     page.goto(f"/interrupts/{desk.an_order(proposal=call).public_id}/call")
 
 
-def expired_waits(page: Page) -> None:
+def expired_requests(page: Page) -> None:
     desk.lena().groups.add(builders.a_group("agent-owners"))
     let_expire(desk.an_order())
     a_lapse_with_a_failed_effect()
@@ -236,7 +236,7 @@ def dead_letters(page: Page) -> None:
     page.get_by_text("Keep 7 more days").first.wait_for()
 
 
-def a_signal_that_nobody_took(page: Page) -> None:
+def an_unmatched_signal(page: Page) -> None:
     desk.lena().groups.add(builders.a_group("agent-owners"))
     signal = a_dead_signal(body={"flight": "LH 400", "lines": [{"part": "Hook"}, None]})
     page.goto(f"/dead-letters/{signal.public_id}")
@@ -246,11 +246,11 @@ def messages_given_up(page: Page) -> None:
     desk.lena().groups.add(builders.a_group("agent-owners"))
     a_dead_message()
     page.goto("/dead-letters?of=messages")
-    page.get_by_role("button", name="Send once more").wait_for()
+    page.get_by_role("button", name="Send again").wait_for()
 
 
 PAGES = [
-    lists_and_shapes_with_faults,
+    lists_and_alternatives_with_errors,
     an_amended_wait,
     a_stranded_run,
     a_second_round_with_comments,
@@ -271,9 +271,9 @@ PAGES = [
     runs,
     a_run,
     her_agents,
-    expired_waits,
+    expired_requests,
     dead_letters,
-    a_signal_that_nobody_took,
+    an_unmatched_signal,
     messages_given_up,
     measures,
     no_measures,

@@ -1,4 +1,4 @@
-"""The page of a wait in a real browser, row by row of what reviewers were promised: each test is named after its row."""
+"""The page of a request in a browser; each test is named after its row of tests/cases.md."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_row_13_the_added_entry_takes_the_focus_and_the_page_stays_where_it_is(l
 def test_row_8_a_nested_change_is_shown_where_it_is(lenas: Page):  # noqa: F811
     call = {"name": "order", "arguments": {"lines": [{"part": "Hook", "amount": 1}, {"part": "Drum", "amount": 2}]}}
     open_wait(lenas, desk.an_order(proposal=call))
-    choose(lenas, "Change, then approve")
+    choose(lenas, "Edit and approve")
     lenas.get_by_role("textbox", name="amount").nth(1).fill("20")
     lenas.get_by_role("button", name="Review my changes").click()
     expect(lenas.locator(".changed .place")).to_have_text("2 / amount")
@@ -111,20 +111,20 @@ def test_row_14_the_browser_is_killed_and_the_text_comes_back(browser: Browser, 
         open_wait(page, interrupt)
         choose(page, "Reject")
         page.get_by_label("Reason, sent to the agent").fill("Too dear by 6 %")
-        expect(page.get_by_text("Kept for you alone")).to_be_visible()
+        expect(page.get_by_text("Draft saved")).to_be_visible()
     with browser.new_context(base_url=live_server.url, locale="en-GB") as context:
         page = context.new_page()
         sign_in(page, desk.lena(), live_server.url)
         open_wait(page, interrupt)
         expect(page.get_by_text("is filled in below")).to_be_visible()
         expect(page.get_by_label("Reason, sent to the agent")).to_have_value("Too dear by 6 %")
-        page.get_by_role("button", name="Discard it").click()
+        page.get_by_role("button", name="Discard draft").click()
         expect(page.get_by_text("is filled in below")).to_have_count(0)
         expect(page.get_by_role("radio", name="Reject")).not_to_be_checked()
     assert not Decision.objects.exists()
 
 
-def test_row_8_amended_while_open_has_to_be_acknowledged_before_approving(lenas: Page):  # noqa: F811
+def test_row_8_amended_while_open_must_be_acknowledged_before_approving(lenas: Page):  # noqa: F811
     interrupt = desk.an_order()
     open_wait(lenas, interrupt)
     choose(lenas, "Approve")
@@ -140,13 +140,13 @@ def test_row_8_amended_while_open_has_to_be_acknowledged_before_approving(lenas:
     expect(amended.locator(".come")).to_contain_text("199000.00")
     expect(lenas.get_by_label("Note for the record").first).to_have_value("Hours match")
     lenas.get_by_role("button", name="Approve: ").click()
-    expect(lenas.get_by_role("alert")).to_contain_text("Confirm that you have read what changed.")
+    expect(lenas.get_by_role("alert")).to_contain_text("Confirm that you have read the changes.")
     lenas.get_by_role("checkbox", name="I have read what changed").first.check()
     lenas.get_by_role("button", name="Approve: ").click()
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
 
 
-def test_row_16_a_comment_and_a_skip_with_its_reason_are_in_the_story(lenas: Page):  # noqa: F811
+def test_row_16_a_comment_and_a_skip_with_its_reason_are_in_the_history(lenas: Page):  # noqa: F811
     first, second = desk.an_order(), desk.a_question()
     open_wait(lenas, first)
     lenas.get_by_role("textbox", name="Comment").fill("Ask S-22 too")
@@ -167,10 +167,10 @@ def test_row_16_a_lead_hands_over_and_gives_more_time(lenas: Page):  # noqa: F81
     lenas.get_by_label("Later by").select_option("1 h")
     lenas.get_by_role("button", name="Extend the deadline").click()
     expect(lenas.locator(".late .story").last).to_contain_text("extended the deadline")
-    lenas.get_by_text("Hand over").first.click()
+    lenas.get_by_text("Assign").first.click()
     lenas.get_by_role("checkbox", name="Ines").check()
-    lenas.get_by_role("button", name="Hand over").click()
-    expect(lenas.get_by_role("heading", name="Why can’t I decide?")).to_be_visible()
+    lenas.get_by_role("button", name="Assign").click()
+    expect(lenas.get_by_role("heading", name="Why you cannot decide")).to_be_visible()
     expect(lenas.get_by_text("Who can: Ines")).to_be_visible()
 
 
@@ -208,7 +208,7 @@ def test_row_20_the_receipt_follows_a_message_that_fails(lenas: Page):  # noqa: 
     expect(lenas.locator("#so-far").get_by_text("delivered", exact=True)).to_be_visible()
 
 
-def test_row_20_an_open_receipt_does_not_keep_a_permit_that_was_taken_back(lenas: Page):  # noqa: F811
+def test_row_20_an_open_receipt_drops_a_permit_that_was_revoked(lenas: Page):  # noqa: F811
     interrupt = desk.an_order()
     open_wait(lenas, interrupt)
     choose(lenas, "Approve")
@@ -225,6 +225,6 @@ def test_row_12_the_open_page_flips_at_zero(lenas: Page):  # noqa: F811
     open_wait(lenas, interrupt)
     choose(lenas, "Reject")
     lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
-    expect(lenas.locator("#moved")).to_contain_text("The time is over.", timeout=30_000)
+    expect(lenas.locator("#moved")).to_contain_text("The deadline has passed.", timeout=30_000)
     expect(lenas.locator("#moved")).to_contain_text("the run ends as expired")
     expect(lenas.get_by_label("Reason, sent to the agent")).to_have_value("Too dear")

@@ -1,4 +1,4 @@
-"""The frame in a real browser: theme, keys, hostile words, refusals in place, narrow screens."""
+"""The layout in a browser: theme, shortcuts, hostile text, swapped error responses, narrow screens."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_chosen_theme_holds_on_the_next_page_and_the_systems_without_a_choic
     assert background(signed_in) != light
 
 
-def test_a_question_mark_opens_help_but_not_while_typing_nor_when_keys_are_off(signed_in: Page):
+def test_the_help_key_opens_help_but_not_in_a_field_nor_with_shortcuts_off(signed_in: Page):
     help_text = signed_in.get_by_text("Opening a page does not decide anything")
     signed_in.locator("#note").press("?")
     expect(help_text).to_be_hidden()
@@ -60,7 +60,7 @@ def test_a_question_mark_opens_help_but_not_while_typing_nor_when_keys_are_off(s
     expect(help_text).to_be_hidden()
 
 
-def test_hostile_words_reach_nothing_outside_and_no_button_or_link_stands_among_them(page: Page, live_server):
+def test_hostile_text_loads_nothing_and_contains_no_button_or_link(page: Page, live_server):
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto("/sample/")
@@ -90,11 +90,11 @@ def test_text_is_copied_exactly_as_it_was_sent(page: Page, place: str, text: str
     assert copied == text
 
 
-def test_a_sign_in_page_is_never_put_into_a_row_and_what_was_typed_stays(page: Page):
+def test_a_sign_in_page_is_never_swapped_into_a_row_and_the_input_stays(page: Page):
     page.goto("/sample/")
     page.locator("#note").fill("hours match")
     page.get_by_role("button", name="Send to a session that ended").click()
-    expect(page.get_by_role("alert")).to_contain_text("Nothing was sent")
+    expect(page.get_by_role("alert")).to_contain_text("Nothing was submitted")
     expect(page.locator("#row").get_by_role("button")).to_be_visible()
     expect(page.get_by_role("heading", name="Sign in")).to_have_count(0)
     expect(page.locator("#note")).to_have_value("hours match")

@@ -106,7 +106,7 @@ def decide_elsewhere_in_refunds(interrupt: Interrupt, person, verdict: str = "re
     )
 
 
-def test_row_6_while_nothing_moves_nothing_is_swapped_or_said(lenas: Page):
+def test_row_6_without_a_change_nothing_is_swapped_or_read_out(lenas: Page):
     interrupt = desk.a_refund(1)
     lenas.goto("/")
     statuses: list[int] = []
@@ -132,7 +132,7 @@ def test_row_6_a_hidden_tab_asks_nothing(lenas: Page):
     assert asked == []
 
 
-def test_row_24_a_session_that_ended_is_told_and_no_sign_in_page_is_swapped_in(lenas: Page):
+def test_row_24_an_expired_session_is_reported_and_no_sign_in_page_is_swapped_in(lenas: Page):
     interrupt = desk.a_refund(1)
     lenas.goto("/")
     lenas.get_by_label("Search requests").fill("half a wo")
@@ -146,7 +146,7 @@ def test_row_24_a_session_that_ended_is_told_and_no_sign_in_page_is_swapped_in(l
     assert asked == []
 
 
-def test_row_6_a_wait_that_is_decided_elsewhere_goes_inert_and_keeps_the_text(lenas: Page):
+def test_row_6_a_request_decided_elsewhere_becomes_inert_and_keeps_the_input(lenas: Page):
     interrupt = desk.an_order()
     open_wait(lenas, interrupt)
     choose(lenas, "Reject")
@@ -158,11 +158,11 @@ def test_row_6_a_wait_that_is_decided_elsewhere_goes_inert_and_keeps_the_text(le
     lenas.get_by_role("button", name="Reject this call").click(force=True)
     lenas.wait_for_timeout(300)
     assert Decision.objects.count() == 1
-    lenas.get_by_role("link", name="See how it ended").click()
+    lenas.get_by_role("link", name="See the result").click()
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
 
 
-def test_row_6_a_wait_taken_elsewhere_says_by_whom_until_when_and_opens_again(lenas: Page):
+def test_row_6_a_request_claimed_elsewhere_says_by_whom_until_when_and_opens_again(lenas: Page):
     other = the_other()
     interrupt = desk.a_refund(5)
     open_wait(lenas, interrupt)
@@ -180,7 +180,7 @@ def test_row_6_a_wait_taken_elsewhere_says_by_whom_until_when_and_opens_again(le
     assert Decision.objects.get().message == "Too dear"
 
 
-def test_row_6_an_amended_wait_is_read_again_with_what_was_typed(lenas: Page):
+def test_row_6_an_amended_request_is_read_again_with_the_input(lenas: Page):
     interrupt = desk.an_order()
     open_wait(lenas, interrupt)
     choose(lenas, "Reject")
@@ -195,7 +195,7 @@ def test_row_6_an_amended_wait_is_read_again_with_what_was_typed(lenas: Page):
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
 
 
-def test_row_6_a_wait_that_climbed_to_another_queue_says_so_and_of_no_session(bens: Page):
+def test_row_6_an_escalated_request_says_so_and_mentions_no_session(bens: Page):
     ladder = {"escalate_to": builders.a_queue("leads-only"), "on_expiry": "escalate"}
     builders.a_policy("approval.action", queues=["refunds"], **ladder)
     interrupt = desk.a_refund(5, wish={"queue": "refunds", "on_expiry": {"do": "escalate"}})
@@ -206,7 +206,7 @@ def test_row_6_a_wait_that_climbed_to_another_queue_says_so_and_of_no_session(be
     builders.move_deadline(interrupt, clock.now())
     expire_due_interrupts(limit=10)
     expect(bens.locator("#moved")).to_contain_text(
-        "Nobody answered in time. Another queue was asked then", timeout=TWO_SECONDS
+        "No answer in time. The request was escalated to another queue", timeout=TWO_SECONDS
     )
     expect(bens.get_by_role("button", name="Reject this call")).to_be_disabled()
     reason.press_sequentially(", by far")
@@ -297,17 +297,17 @@ def test_row_2_keys_move_claim_and_choose_and_decide_nothing(lenas: Page):
     expect(row(lenas, first).locator(".ask > a")).to_be_focused()
     lenas.keyboard.press("Enter")
     expect(lenas.get_by_role("radio", name=re.compile("^Approve"))).to_be_visible()
-    for key, title in (("a", "Approve"), ("e", "Change, then approve"), ("r", "Reject"), ("m", "Ask for more")):
+    for key, title in (("a", "Approve"), ("e", "Edit and approve"), ("r", "Reject"), ("m", "Request changes")):
         lenas.keyboard.press(key)
         expect(lenas.get_by_role("radio", name=re.compile(f"^{title}"))).to_be_checked()
         lenas.locator("h1").click()  # out of the field that the key led to
     lenas.keyboard.press("c")
-    expect(lenas.locator("#held")).to_contain_text("hold this until")
+    expect(lenas.locator("#held")).to_contain_text("claimed this until")
     lenas.keyboard.press("?")
     expect(lenas.get_by_text("skip to the next")).to_be_visible()
     lenas.keyboard.press("a")
     lenas.keyboard.press("Escape")
-    expect(lenas.get_by_role("radio", name=re.compile("^Ask for more"))).to_be_checked()
+    expect(lenas.get_by_role("radio", name=re.compile("^Request changes"))).to_be_checked()
     lenas.keyboard.press("s")
     expect(lenas).to_have_url(re.compile(second.public_id))
     assert not Decision.objects.exists()
@@ -323,13 +323,13 @@ def test_row_2_an_answer_and_its_refusal_are_reached_by_keys(lenas: Page):
     expect(lenas.get_by_label("Reason, sent to the agent")).to_be_focused()
 
 
-def test_row_3_after_r_the_reason_is_typed_at_once_and_none_of_its_letters_is_a_key(lenas: Page):
+def test_row_3_after_r_the_reason_is_entered_at_once_and_triggers_no_shortcut(lenas: Page):
     desk.a_refund(1)  # somewhere for an s to lead to
     open_wait(lenas, desk.an_order())
     here = lenas.url
     for key, title, words in (
         ("r", "Reject", "Reason, sent to the agent"),
-        ("m", "Ask for more", "Question to the agent"),
+        ("m", "Request changes", "Message to the agent"),
     ):
         lenas.keyboard.press(key)
         expect(lenas.get_by_role("radio", name=re.compile(f"^{title}"))).to_be_checked()
@@ -426,12 +426,12 @@ def test_row_25_several_are_decided_together_without_javascript(without_script: 
 # --- the next one -----------------------------------------------------------------------------------------------------
 
 
-def test_row_4_the_next_one_opens_at_once_is_focused_and_the_last_can_be_taken_back(lenas: Page):
+def test_row_4_the_next_request_opens_at_once_is_focused_and_the_last_can_be_undone(lenas: Page):
     desk.an_order()
     first, second, third = (desk.a_refund(number) for number in range(3))
     lenas.goto("/?queue=refunds")
     lenas.get_by_role("button", name="Account:").click()
-    lenas.get_by_label("After a decision, open the next request").check()
+    lenas.get_by_label("After deciding, open next request").check()
     lenas.keyboard.press("Escape")
     row(lenas, first).locator(".ask > a").click()
     for following in (second, third):
@@ -449,10 +449,10 @@ def test_row_4_the_next_one_opens_at_once_is_focused_and_the_last_can_be_taken_b
     assert second.status == "waiting"
     lenas.goto("/")
     lenas.get_by_role("button", name="Account:").click()
-    expect(lenas.get_by_label("After a decision, open the next request")).to_be_checked()
+    expect(lenas.get_by_label("After deciding, open next request")).to_be_checked()
 
 
-# --- when nobody answers ----------------------------------------------------------------------------------------------
+# --- when the server does not respond ---------------------------------------------------------------------------------
 
 
 def test_row_6_a_server_that_does_not_answer_is_asked_more_and_more_seldom(page: Page, live_server):
@@ -474,7 +474,7 @@ def test_row_6_a_server_that_does_not_answer_is_asked_more_and_more_seldom(page:
     expect(page.locator("#liveness")).to_have_text("Live")
 
 
-def test_row_24_a_wait_says_that_the_session_ended_and_keeps_what_was_typed(lenas: Page):
+def test_row_24_a_request_page_reports_the_expired_session_and_keeps_the_input(lenas: Page):
     open_wait(lenas, desk.a_refund(1))
     choose(lenas, "Reject")
     lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
@@ -484,7 +484,7 @@ def test_row_24_a_wait_says_that_the_session_ended_and_keeps_what_was_typed(lena
     assert "/interrupts/" in lenas.url
 
 
-def test_row_1_thirty_waits_stand_in_the_documented_order_and_badge_list_and_api_agree(lenas: Page):
+def test_row_1_thirty_requests_have_the_documented_order_and_badge_list_and_api_agree(lenas: Page):
     risks = ("low", "medium", "high")
     for number in range(30):
         minutes = (number * 37) % 190 + 60
@@ -500,7 +500,7 @@ def test_row_1_thirty_waits_stand_in_the_documented_order_and_badge_list_and_api
     assert {it["id"] for it in reply["interrupts"]} == {it.public_id for it in expected}
 
 
-def test_row_27_the_four_kinds_of_nothing_are_told_apart(lenas: Page, live_server):
+def test_row_27_the_four_empty_states_differ(lenas: Page, live_server):
     heading = lenas.locator(".empty").get_by_role("heading")
     lenas.goto("/")
     expect(heading).to_contain_text("No requests yet")
@@ -531,6 +531,6 @@ def test_row_27_times_are_the_readers_own_with_utc_beside_them(browser: Browser,
             page = context.new_page()
             sign_in(page, desk.lena(), live_server.url)
             page.goto("/")
-            open_wait(page, refund)  # the second page knows the zone that the first one's script told
+            open_wait(page, refund)  # the first page's script has set the zone
             expect(page.locator("main")).to_contain_text(local)
             assert page.locator("[title*='12:00:00 UTC']").count()

@@ -1,4 +1,4 @@
-"""The owners' desk on a telephone: a row of a list is a card, and no column is cut."""
+"""The reconciliation admin on a phone: a row of a list is a card, and no column is cut."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ def test_every_column_of_the_unknown_outcomes_is_in_sight(page: Page, live_serve
 
 
 @pytest.mark.parametrize("width", [320, 360])
-def test_the_page_of_an_unknown_outcome_is_as_wide_as_the_screen_and_its_words_are_readable(
-    page: Page, live_server, width: int
-):
+def test_the_page_of_an_unknown_outcome_is_as_wide_as_the_screen_and_readable(page: Page, live_server, width: int):
     effect = an_unknown_effect()
     sign_in(page, staff("olga@example.org", OWNERS), live_server.url)
     page.set_viewport_size({"width": width, "height": 800})
@@ -40,7 +38,7 @@ def test_the_page_of_an_unknown_outcome_is_as_wide_as_the_screen_and_its_words_a
     assert words["width"] > width / 2
 
 
-def test_in_a_list_on_a_telephone_the_label_of_the_first_column_stands_above_its_value(page: Page, live_server):
+def test_in_a_list_on_a_phone_the_label_of_the_first_column_is_above_its_value(page: Page, live_server):
     an_unknown_effect()
     sign_in(page, staff("olga@example.org", OWNERS), live_server.url)
     page.set_viewport_size({"width": 360, "height": 800})
@@ -50,7 +48,7 @@ def test_in_a_list_on_a_telephone_the_label_of_the_first_column_stands_above_its
     assert page.evaluate(f"{shown}.display") == "block"
 
 
-def test_the_owners_desk_has_the_icon_of_the_product(page: Page, live_server):
+def test_the_admin_has_the_icon_of_the_product(page: Page, live_server):
     sign_in(page, staff("olga@example.org", OWNERS), live_server.url)
     page.goto("/admin/")
     icon = page.locator("link[rel=icon]").get_attribute("href")

@@ -70,7 +70,7 @@ def decide_elsewhere(interrupt: Interrupt, verdict: str = "reject", message: str
     )
 
 
-def test_row_6_and_19_somebody_elses_vote_is_told_and_what_is_typed_stays(lenas: Page):
+def test_row_6_and_19_another_reviewers_vote_is_reported_and_the_input_stays(lenas: Page):
     ines = builders.a_reviewer("ines@company.example")
     interrupt = builders.a_waiting_interrupt(builders.a_wait(wish={"quorum": 2}))
     open_wait(lenas, interrupt)
@@ -79,19 +79,19 @@ def test_row_6_and_19_somebody_elses_vote_is_told_and_what_is_typed_stays(lenas:
     builders.decide(interrupt, ines)
     told = lenas.locator("#moved")
     expect(told).to_contain_text("approved this.")
-    expect(told).to_contain_text("1 of 2 have approved now; yours would be the last.")
+    expect(told).to_contain_text("1 of 2 approvals so far; yours is the last.")
     expect(lenas.get_by_label("Note for the record").first).to_have_value("Hours match")
     expect(lenas.get_by_role("button", name="Approve: ")).to_be_enabled()
     told.get_by_role("button", name="Read it again").click()
-    expect(lenas.locator("main")).to_contain_text("1 of 2, not you")
+    expect(lenas.locator("main")).to_contain_text("1 of 2, without yours")
     expect(lenas.get_by_label("Note for the record").first).to_have_value("Hours match")
 
 
-def said() -> Decision:
+def last_decision() -> Decision:
     return Decision.objects.get(status="accepted")
 
 
-def test_a_person_signs_in_finds_the_wait_and_approves_it(page: Page):
+def test_a_person_signs_in_finds_the_request_and_approves_it(page: Page):
     desk.lena()
     desk.an_order()
     page.goto("/")
@@ -103,10 +103,10 @@ def test_a_person_signs_in_finds_the_wait_and_approves_it(page: Page):
     choose(page, "Approve")
     page.get_by_role("button", name="Approve: Issue purchase order").click()
     expect(page.get_by_role("heading", name="Receipt")).to_be_visible()
-    assert said().verdict == "approve"
+    assert last_decision().verdict == "approve"
 
 
-def test_row_10_a_changed_fact_has_to_be_ticked_before_approving(lenas: Page):
+def test_row_10_a_changed_fact_must_be_ticked_before_approving(lenas: Page):
     interrupt = desk.an_order()
     desk.change_a_fact(interrupt)
     open_wait(lenas, interrupt)
@@ -125,7 +125,7 @@ def test_row_10_a_changed_fact_has_to_be_ticked_before_approving(lenas: Page):
 def test_row_8_an_edit_is_reviewed_as_a_difference_before_it_counts(lenas: Page):
     interrupt = desk.an_order()
     open_wait(lenas, interrupt)
-    choose(lenas, "Change, then approve")
+    choose(lenas, "Edit and approve")
     lenas.get_by_role("textbox", name="amount").fill("179000.00")
     lenas.get_by_role("button", name="Review my changes").click()
     expect(lenas.get_by_role("heading", name="What will happen with your changes")).to_be_focused()
@@ -133,32 +133,32 @@ def test_row_8_an_edit_is_reviewed_as_a_difference_before_it_counts(lenas: Page)
     expect(lenas.locator(".edit .come")).to_contain_text("179000.00")
     assert not Decision.objects.exists()
 
-    lenas.get_by_role("button", name="Change it again").click()
+    lenas.get_by_role("button", name="Edit again").click()
     expect(lenas.get_by_role("textbox", name="amount")).to_have_value("179000.00")
     lenas.get_by_role("textbox", name="amount").fill("178000.00")
     lenas.get_by_role("button", name="Review my changes").click()
     lenas.get_by_role("button", name="Approve my version").click()
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
-    assert digest(said().arguments) == digest({**interrupt.proposal["arguments"], "amount": "178000.00"})
+    assert digest(last_decision().arguments) == digest({**interrupt.proposal["arguments"], "amount": "178000.00"})
 
 
 @pytest.mark.parametrize(
     ("choice", "field", "button", "verdict"),
     [
         ("Reject", "Reason, sent to the agent", "Reject this call", "reject"),
-        ("Ask for more", "Question to the agent", "Send question", "respond"),
+        ("Request changes", "Message to the agent", "Request changes", "respond"),
     ],
 )
-def test_a_call_is_rejected_or_asked_about_in_words(lenas: Page, choice: str, field: str, button: str, verdict: str):
+def test_a_call_is_rejected_or_sent_back_by_keyboard(lenas: Page, choice: str, field: str, button: str, verdict: str):
     open_wait(lenas, desk.an_order())
     choose(lenas, choice)
     lenas.get_by_label(field).fill("Why not S-22?")
     lenas.get_by_role("button", name=button).click()
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
-    assert (said().verdict, said().message) == (verdict, "Why not S-22?")
+    assert (last_decision().verdict, last_decision().message) == (verdict, "Why not S-22?")
 
 
-def test_row_14_a_question_is_answered_by_its_form_and_faults_are_told_at_the_field(lenas: Page):
+def test_row_14_a_form_is_answered_and_errors_are_shown_at_the_field(lenas: Page):
     open_wait(lenas, desk.a_question())
     lenas.get_by_label("Certificate number").fill("2026/0917")
     lenas.get_by_label("load_test").check()
@@ -173,25 +173,25 @@ def test_row_14_a_question_is_answered_by_its_form_and_faults_are_told_at_the_fi
     lenas.get_by_label("Certificate number").fill("LT-2026-0917")
     lenas.get_by_role("button", name="Send this answer").click()
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
-    assert said().input["certificate_no"] == "LT-2026-0917"
+    assert last_decision().input["certificate_no"] == "LT-2026-0917"
 
 
-def test_a_wait_that_changed_meanwhile_is_refused_and_the_text_is_there_when_it_is_read_again(lenas: Page):
+def test_a_changed_request_is_refused_and_the_input_is_kept(lenas: Page):
     interrupt = desk.an_order()
     open_wait(lenas, interrupt)
     choose(lenas, "Reject")
     lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
     amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(message="A new message"))
     lenas.get_by_role("button", name="Reject this call").click()
-    expect(lenas.get_by_role("alert")).to_contain_text("This changed while you read it")
+    expect(lenas.get_by_role("alert")).to_contain_text("This request changed while you read it")
     lenas.get_by_role("link", name="Read it again").click()
     expect(lenas.get_by_label("Reason, sent to the agent")).to_have_value("Too dear")
     lenas.get_by_role("button", name="Reject this call").click()
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
-    assert said().state_version == 2
+    assert last_decision().state_version == 2
 
 
-def test_who_comes_second_is_told_who_was_first_and_goes_on_to_the_next(lenas: Page):
+def test_a_late_reviewer_sees_who_decided_and_opens_the_next_request(lenas: Page):
     interrupt, following = desk.an_order(), desk.a_refund(5)
     builders.a_person("ines@company.example", "engineering-reviewers")
     open_wait(lenas, interrupt)
@@ -204,7 +204,7 @@ def test_who_comes_second_is_told_who_was_first_and_goes_on_to_the_next(lenas: P
     expect(notice).to_be_focused()
     expect(lenas.get_by_text("Wrong account")).to_be_visible()
     expect(lenas.get_by_role("textbox", name="Note for the record")).to_have_value("Hours match")
-    lenas.get_by_role("link", name="Open the next wait").click()
+    lenas.get_by_role("link", name="Open the next request").click()
     expect(lenas).to_have_url(re.compile(following.public_id))
 
 
@@ -221,7 +221,7 @@ def test_enter_in_a_field_or_on_a_choice_decides_nothing(lenas: Page):
     choose(lenas, "Approve")
     lenas.keyboard.press("Enter")
     expect(lenas.get_by_role("alert")).to_contain_text("You chose “Approve”. Press “Approve”")
-    choose(lenas, "Change, then approve")
+    choose(lenas, "Edit and approve")
     lenas.get_by_role("textbox", name="amount").fill("1.00")
     lenas.get_by_role("textbox", name="amount").press("Enter")
     lenas.wait_for_timeout(300)
@@ -241,16 +241,16 @@ def test_everything_is_reached_and_decided_by_keyboard(lenas: Page):
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
 
 
-def test_claiming_keeps_what_was_typed_and_can_be_let_go(lenas: Page):
+def test_claiming_keeps_the_input_and_can_be_released(lenas: Page):
     interrupt = desk.an_order()
     open_wait(lenas, interrupt)
     choose(lenas, "Reject")
     lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
     lenas.get_by_role("button", name="Claim").click()
-    expect(lenas.locator("#held")).to_contain_text("hold this until")
+    expect(lenas.locator("#held")).to_contain_text("claimed this until")
     expect(lenas.get_by_label("Reason, sent to the agent")).to_have_value("Too dear")
     lenas.get_by_role("button", name="Release").click()
-    expect(lenas.locator("#held")).to_contain_text("Nobody holds this")
+    expect(lenas.locator("#held")).to_contain_text("Unclaimed")
     lenas.goto("/?view=mine")
     expect(lenas.get_by_role("heading", name="No requests in this view")).to_be_visible()
 
@@ -264,7 +264,7 @@ def test_a_claim_that_was_lost_says_to_whom(lenas: Page):
     expect(lenas.locator("#held")).to_contain_text("ben@company.example holds this until")
 
 
-def test_row_17_an_answer_can_be_taken_back_at_once(lenas: Page):
+def test_row_17_a_decision_can_be_undone_at_once(lenas: Page):
     interrupt = desk.an_order()
     open_wait(lenas, interrupt)
     choose(lenas, "Approve")
@@ -291,10 +291,10 @@ def test_row_24_a_session_that_ended_leads_to_sign_in_and_back_to_the_text(lenas
     assert not Decision.objects.exists()
     lenas.get_by_role("button", name="Reject this call").click()
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
-    assert said().message == "Too dear by 6 %"
+    assert last_decision().message == "Too dear by 6 %"
 
 
-def test_signing_in_again_in_another_tab_does_not_lose_what_was_typed_here(lenas: Page):
+def test_signing_in_again_in_another_tab_keeps_the_input_here(lenas: Page):
     interrupt = desk.an_order()
     open_wait(lenas, interrupt)
     choose(lenas, "Reject")
@@ -308,7 +308,7 @@ def test_signing_in_again_in_another_tab_does_not_lose_what_was_typed_here(lenas
     expect(other.get_by_role("heading", name="All open")).to_be_visible()
     lenas.get_by_role("button", name="Reject this call").click()
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
-    assert said().message == "Too dear"
+    assert last_decision().message == "Too dear"
 
 
 class TestWithoutJavaScript:
@@ -320,30 +320,30 @@ class TestWithoutJavaScript:
         choose(page, "Approve")
         page.get_by_role("button", name="Approve: ").click()
         expect(page.get_by_role("heading", name="Receipt")).to_be_visible()
-        assert said().verdict == "approve"
+        assert last_decision().verdict == "approve"
 
     def test_an_edit_is_reviewed_and_approved(self, without_script: Page):
         page = without_script
         open_wait(page, desk.an_order())
-        choose(page, "Change, then approve")
+        choose(page, "Edit and approve")
         page.get_by_label("deliver_to").fill("Gate 3")
         page.get_by_role("button", name="Review my changes").click()
         expect(page.locator(".edit .come")).to_contain_text("Gate 3")
         page.get_by_role("button", name="Approve my version").click()
         expect(page.get_by_role("heading", name="Receipt")).to_be_visible()
-        assert said().arguments["deliver_to"] == "Gate 3"
+        assert last_decision().arguments["deliver_to"] == "Gate 3"
 
-    def test_faults_and_being_second_are_pages_in_words(self, without_script: Page):
+    def test_faults_and_late_decisions_are_explained_pages(self, without_script: Page):
         page, interrupt = without_script, desk.an_order()
         open_wait(page, interrupt)
-        choose(page, "Ask for more")
-        page.get_by_role("button", name="Send question").click()
-        expect(page.get_by_role("alert")).to_contain_text("Say what you ask.")
-        page.get_by_label("Question to the agent").fill("Why?")
+        choose(page, "Request changes")
+        page.get_by_role("button", name="Request changes").click()
+        expect(page.get_by_role("alert")).to_contain_text("Enter a message to the agent.")
+        page.get_by_label("Message to the agent").fill("Why?")
         decide_elsewhere(interrupt)
-        page.get_by_role("button", name="Send question").click()
+        page.get_by_role("button", name="Request changes").click()
         expect(page.get_by_role("alert")).to_contain_text("was first. Your answer was not used.")
-        expect(page.get_by_role("textbox", name="Question to the agent")).to_have_value("Why?")
+        expect(page.get_by_role("textbox", name="Message to the agent")).to_have_value("Why?")
 
 
 def a_hostile_wait() -> Interrupt:
@@ -356,7 +356,7 @@ def a_hostile_wait() -> Interrupt:
     )
 
 
-def test_row_7_hostile_words_are_inert_on_every_page(lenas: Page, live_server):
+def test_row_7_hostile_text_is_inert_on_every_page(lenas: Page, live_server):
     interrupt = a_hostile_wait()
     pages = ["/", f"/interrupts/{interrupt.public_id}", "/runs", f"/runs/{interrupt.run.public_id}"]
     for address in pages:
@@ -394,7 +394,7 @@ def test_row_26_no_page_scrolls_sideways(lenas: Page, width: int):
     ]:
         lenas.goto(address)
         lenas.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
-        for radio in lenas.get_by_role("radio", name=re.compile("^Change, then")).all():
+        for radio in lenas.get_by_role("radio", name=re.compile("^Edit and approve")).all():
             radio.check()
         wide = lenas.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, address

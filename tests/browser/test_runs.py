@@ -30,14 +30,14 @@ def a_purchase_that_acted():
     return builders.a_waiting_interrupt(builders.a_wait(title="Order the hoist"), started=started)
 
 
-def test_row_9_what_the_agent_did_so_far_and_the_story_are_read_from_top_to_bottom(lenas: Page):
+def test_row_9_the_effects_so_far_and_the_history_are_read_from_top_to_bottom(lenas: Page):
     interrupt = a_purchase_that_acted()
     open_wait(lenas, interrupt)
-    done = lenas.get_by_role("region", name="Done so far")
+    done = lenas.get_by_role("region", name="Effects so far")
     known, unknown = done.locator("tbody tr").all()
     expect(known).to_contain_text("Ask supplier S-17 for an offer")
     expect(unknown).to_contain_text("Ask supplier S-22 for an offer")
-    expect(unknown).to_contain_text("must resolve it")
+    expect(unknown).to_contain_text("resolve")
 
     choose(lenas, "Approve")
     lenas.get_by_role("button", name="Approve: ").click()
@@ -81,7 +81,7 @@ def test_row_21_a_run_is_paused_pressed_twice_resumed_and_cancelled_with_reasons
     started = builders.a_running_run(initiator=desk.lena(), title="PR-4712")
     run = started.run
     lenas.goto(f"/runs/{run.public_id}")
-    control = lenas.get_by_role("region", name="Control")
+    control = lenas.get_by_role("region", name="Actions")
     control.get_by_text("Pause", exact=True).click()
     expect(control).to_contain_text("no effect begins until then")
     control.get_by_label("Reason").first.fill("wait for Monday")
@@ -109,7 +109,7 @@ def test_row_21_an_owner_halts_the_agent_on_the_runs_page(lenas: Page):
     builders.a_person("lena@company.example", "agent-owners")
     interrupt = desk.an_order()
     lenas.goto(f"/runs/{interrupt.run.public_id}")
-    kill_switch = lenas.get_by_role("region", name="Its agent")
+    kill_switch = lenas.get_by_role("region", name="Kill switch")
     kill_switch.get_by_text("Halt", exact=True).click()
     kill_switch.get_by_label("Reason").fill("Prices are wrong")
     kill_switch.get_by_role("button", name="Halt purchase-requests").click()
@@ -129,7 +129,7 @@ def test_an_owner_gives_a_stranded_run_to_another_version_on_the_narrowest_scree
     )
     lenas.locator("tbody a").first.click()
     lenas.get_by_role("link", name="assign it to another code version").click()
-    control = lenas.get_by_role("region", name="Control")
+    control = lenas.get_by_role("region", name="Actions")
     control.get_by_text("Assign to another code version").click()
     control.get_by_label("Code version").fill("3.0")
     control.get_by_label("Reason").nth(1).fill("3.0 reads it")

@@ -1,4 +1,4 @@
-"""A desk full of waits for page tests: labelled calls, questions, changed facts, hostile words, in three queues."""
+"""Sample requests for page tests: labelled calls, forms, changed facts and hostile text in three queues."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def lena() -> User:
 
 
 def a_label(name: str, sentence: str, *, agent: str = "purchase-requests", **arguments: Any) -> CallLabel:
-    """Return the owner's words for a call."""
+    """Return the owner's label of a call."""
     label, _ = CallLabel.objects.update_or_create(
         agent=builders.an_agent(agent), name=name, defaults={"sentence": sentence, "arguments": arguments}
     )
@@ -60,7 +60,7 @@ def a_label(name: str, sentence: str, *, agent: str = "purchase-requests", **arg
 
 
 def an_order(**asked: Any) -> Interrupt:
-    """Return the purchase order of the story, with its label, facts, evidence and words."""
+    """Return an approval of a purchase order, with label, facts, evidence and message."""
     a_label(
         "issue_purchase_order",
         "Issue purchase order to {supplier} for {amount} EUR",
@@ -117,7 +117,7 @@ def change_a_fact(interrupt: Interrupt, *, to: Any = "190900.00", name: str = "B
 
 
 def a_question(schema: Any = None, **asked: Any) -> Interrupt:
-    """Return the certificate question of the story."""
+    """Return a request for a certificate with a form."""
     wanted = {
         "title": "Certificate for crane 14",
         "message": "The supplier’s file names a load test, but holds no certificate. Please give me its number and issuer.",
@@ -145,14 +145,14 @@ def a_refund(number: int, **asked: Any) -> Interrupt:
 
 
 def signed_in(person: User) -> Client:
-    """Return the browser of somebody who has signed in."""
+    """Return a client with the session of this person."""
     client = Client()
     client.force_login(person)
     return client
 
 
 def form_of(client: Client, interrupt: Interrupt, **typed: str) -> dict[str, str]:
-    """Return what the wait's form would send: its hidden fields as drawn, and what is typed."""
+    """Return the form data of the request: its hidden fields and the entered ones."""
     html = client.get(f"/interrupts/{interrupt.public_id}").content.decode()
     hidden = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', html))
     wanted = ("state_version", "content_digest", "request_key", "who")

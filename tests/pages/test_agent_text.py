@@ -1,4 +1,4 @@
-"""Agents' markdown is inert, bounded, and never loses a word silently."""
+"""Markdown of agents is inert and bounded, and no text is lost silently."""
 
 from __future__ import annotations
 
@@ -64,20 +64,20 @@ def test_html_is_shown_letter_by_letter(text: str) -> None:
 @pytest.mark.parametrize(
     "place", ["a{}b", "**a{}b**", "`a{}b`", "```\na{}b\n```", "# a{}b", "[a{}b](https://x.example)", "- a{}b"]
 )
-def test_a_hidden_character_is_drawn_wherever_it_stands(place: str, char: str) -> None:
+def test_a_hidden_character_is_made_visible_in_every_place(place: str, char: str) -> None:
     html = render_markdown(place.format(char))
     assert char not in html
     assert f"U+{ord(char):04X}" in html
 
 
-def test_a_character_written_as_an_entity_is_drawn_too() -> None:
+def test_a_character_written_as_an_entity_is_made_visible_too() -> None:
     html = render_markdown("invoice &#x202E;fdp.exe&ZeroWidthSpace;")
     assert "U+202E" in html
     assert "U+200B" in html
     assert "\u202e" not in html
 
 
-def test_a_link_shows_its_words_and_its_address() -> None:
+def test_a_link_shows_its_text_and_its_address() -> None:
     html = render_markdown("[your bank](https://evil.example/a?b=1&c=2)")
     assert 'your bank <span class="address">(https://evil.example/a?b=1&amp;c=2)</span>' in html
     assert render_markdown("<https://evil.example>") == "<p>https://evil.example</p>"
@@ -118,7 +118,7 @@ def words_of(text: str) -> list[str]:
         "x1" + "\\\n" * 400 + "tail1",
     ],
 )
-def test_a_long_text_is_folded_and_no_word_of_it_is_lost(text: str) -> None:
+def test_a_long_text_is_folded_and_nothing_of_it_is_lost(text: str) -> None:
     html = render_markdown(text)
     found = assert_inert(html)
     assert words_of(re.sub("Show .*? more characters", " ", found.text)) == words_of(text)
@@ -182,6 +182,6 @@ def test_digits_are_grouped_by_margins_and_copy_exactly(value: str | int, html: 
 
 
 @pytest.mark.parametrize("value", ["1O0.00", "12\u202e34", "１００", '"><script>', "1e5", "", "1.", "٣٤"])
-def test_what_is_no_plain_number_is_only_drawn(value: str) -> None:
+def test_a_value_that_is_no_plain_number_is_only_escaped(value: str) -> None:
     assert "<data" not in num(value)
     assert "<script" not in num(value)

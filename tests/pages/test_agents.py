@@ -73,7 +73,7 @@ def test_a_stranger_sees_no_agent_and_finds_no_switch(owner):
     assert client.post("/agents/purchase-requests/burn", {"reason": "x"}).status_code == 404
 
 
-def test_an_effect_that_had_begun_is_told_after_the_halt():
+def test_an_effect_that_had_begun_is_reported_after_the_halt():
     run = leased_run_builders.a_leased_run()
     leased_run_builders.begin(run)
     owner = builders.a_person("own@example.org", run.agent.owner.name)
@@ -81,7 +81,7 @@ def test_an_effect_that_had_begun_is_told_after_the_halt():
     assert "1 effect had already begun; its outcome is unknown." in page
 
 
-def test_a_run_page_offers_its_agents_switch_to_whoever_may_pull_it(owner, operator):
+def test_a_run_page_offers_its_agents_kill_switch_with_permission_only(owner, operator):
     run = builders.a_running_run().run
     builders.a_waiting_interrupt()
     assert "Halt purchase-requests" in told(browser_of(owner).get(f"/runs/{run.public_id}"))

@@ -70,7 +70,7 @@ def test_approving_waits_until_it_is_acknowledged(client: Client):
     form, _ = reopened(client, interrupt)
     refused = desk.post(client, interrupt, form)
     assert refused.status_code == 422
-    assert "Confirm that you have read what changed." in refused.content.decode()
+    assert "Confirm that you have read the changes." in refused.content.decode()
     stale = desk.post(client, interrupt, form | {"seen-amended-approve": "rq1:another"})
     assert stale.status_code == 422
     assert not Decision.objects.filter(status="accepted").exists()

@@ -72,14 +72,14 @@ def test_somebody_who_is_not_there_any_more_gives_the_wait_back_to_nobody(lena: 
     for people in ([gone], [str(person.pk), gone]):
         response = act(lena, interrupt, "assign", people=people)
         assert response.status_code == 422
-        assert "not there any more" in response.content.decode()
+        assert "no longer exists" in response.content.decode()
     assert [assignee.person for assignee in interrupt.assignees.all()] == [person]
 
 
 def test_who_may_not_lead_is_offered_neither_and_told_who_can(ines: Client):
     interrupt = desk.an_order()
     html = page(ines, interrupt)
-    assert "A lead of Engineering can hand it over or give it more time." in html
+    assert "A lead of Engineering can assign it or extend its deadline." in html
     assert 'name="people"' not in html
     assert act(ines, interrupt, "assign", people=[]).status_code == 403
     assert act(ines, interrupt, "extend", by="3600").status_code == 403

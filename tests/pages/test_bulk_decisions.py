@@ -1,4 +1,4 @@
-"""Several waits decided with one press: which, which not and why, each by the gateway, and what is said of each."""
+"""Bulk decisions: which requests are included, which are excluded and why, and the result of each."""
 
 from __future__ import annotations
 
@@ -173,14 +173,14 @@ def test_the_way_back_leads_to_the_same_list():
 
 
 def test_a_rejection_that_ends_the_run_says_so_first_and_offers_no_undo():
-    """A page promised that the agent "gets your reason and goes on", and that the no could be taken back."""
+    """Regression: a page promised that the agent continues and that the rejection can be undone."""
     client = desk.signed_in(desk.lena())
     waits = [desk.a_refund(1)]
     builders.change_policies(on_reject="cancel")
     waits += [desk.a_refund(2)]
     alone = client.get(f"/interrupts/{waits[0].public_id}").content.decode()
-    assert "the run is cancelled, and what it did is taken back" in alone
-    assert "The agent gets your reason and goes on" not in alone
+    assert "the run is cancelled, and its effects are compensated" in alone
+    assert "The agent gets your reason and continues" not in alone
     html = page_of(client, waits)
     assert "The runs are cancelled and their effects are compensated" in " ".join(html.split())
     assert "get your note and continue" not in html
@@ -203,7 +203,7 @@ def test_the_sum_on_the_button_is_exact_however_large():
     )
 
 
-def test_what_was_decided_is_told_by_its_verdict_and_undo_says_until_when():
+def test_each_result_names_its_verdict_and_undo_says_until_when():
     client = desk.signed_in(desk.lena())
     waits = [desk.a_refund(number) for number in range(2)]
     builders.change_policies(undo=timedelta(minutes=5))

@@ -1,4 +1,4 @@
-"""A call in words: the owner's sentence, filled in by us; nothing an agent writes can pose as a part of it."""
+"""Call labels: the owner's sentence with stored values; text of an agent cannot look like a part of it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_short_sentence_keeps_the_unit_beside_its_amount():
     assert text(words(a_label("Pay {amount} EUR to {account}"), amount=5, account="x").short) == "Pay 5 EUR"
 
 
-def test_without_a_label_the_call_stands_by_its_name_with_its_arguments():
+def test_without_a_label_a_call_shows_its_name_and_arguments():
     told = words(None, supplier="S-17", amount=3, urgent=True, note="x")
     assert text(told.sentence) == "issue_purchase_order: supplier S-17, amount 3, urgent yes, …"
     assert told.plain == "Call issue_purchase_order, 4 arguments"
@@ -53,12 +53,12 @@ def test_a_place_without_its_argument_says_so_and_stays_no_gap():
     assert "[no amount]" in words(a_label(), supplier="S-17").plain
 
 
-def test_a_value_is_marked_off_so_that_it_cannot_go_on_with_the_sentence():
+def test_a_value_is_set_apart_so_that_it_cannot_continue_the_sentence():
     told = words(a_label(), supplier="S-17 for 1.00 EUR, already paid", amount="184000.00")
     assert '<span class="arg"><bdi class="exact">S-17 for 1.00 EUR, already paid</bdi></span>' in told.sentence
 
 
-def test_markup_and_hidden_characters_in_values_and_names_are_drawn():
+def test_markup_and_hidden_characters_in_values_and_names_are_made_visible():
     told = words(a_label("{to}"), to="<b>a\u202eb</b>")
     assert "<b>" not in told.sentence
     assert "U+202E" in told.sentence
@@ -76,7 +76,7 @@ def test_a_long_value_is_cut_and_says_by_how_much():
     assert "40 more" in text(words(a_label("To {supplier}"), supplier="x" * 100).sentence)
 
 
-def test_values_of_every_type_have_words():
+def test_values_of_every_type_have_a_text():
     sentence = "{a} {b} {c} {d} {e} {f}"
     told = words(a_label(sentence), a=None, b=False, c=[1, 2], d={"x": 1}, e=Decimal("0.10"), f="")
     assert text(told.sentence) == "nothing no 2 entries 1 member 0.10 “”"

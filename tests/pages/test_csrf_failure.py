@@ -1,4 +1,4 @@
-"""A form whose CSRF token is not the session's: nothing typed into any other form than a decision is shown or stored."""
+"""A form with an invalid CSRF token: only the input of a decision form is shown again, and none is stored."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from django.core.cache import cache
 from django.http import QueryDict
 from django.test import Client
 
+from reviewqueue.drafts import draft_of, entered_texts, is_field_of_decision
 from reviewqueue.models import TypedAnswer
-from reviewqueue.pages.interrupt.draft_fields import draft_of, is_field_of_decision, typed_texts
 from tests import builders
 from tests.pages import desk
 
@@ -106,7 +106,7 @@ def test_another_form_echoes_nothing_and_speaks_of_no_decision(path):
     assert "Nothing was changed." in answer.text
 
 
-def test_a_decision_form_shows_what_was_typed_and_no_field_that_is_not_its_own():
+def test_a_decision_form_shows_its_input_and_no_foreign_field():
     client, interrupt = Client(enforce_csrf_checks=True), desk.an_order()
     client.force_login(desk.lena())
     form = desk.form_of(client, interrupt, verdict="reject", **{"message-reject": "Too dear by 6 %"})
@@ -132,7 +132,7 @@ def test_a_decision_form_of_another_person_at_this_browser_is_not_shown():
 
 
 def test_every_control_of_a_decision_form_is_on_the_allow_list():
-    """The list is held against what is drawn: approve, edit, answer, list, alternatives, changed facts."""
+    """The list of fields equals the rendered ones: approve, edit, answer, list, alternatives, changed facts."""
     order = desk.an_order()
     desk.change_a_fact(order)
     shapes = {
@@ -187,7 +187,7 @@ def test_every_control_of_a_decision_form_is_on_the_allow_list():
 )
 def test_no_other_field_and_none_that_is_named_like_a_secret_is_in_a_draft(name):
     assert not draft_of(QueryDict(f"{name}={MARKER}"))
-    assert not typed_texts(QueryDict(f"{name}={MARKER}"))
+    assert not entered_texts(QueryDict(f"{name}={MARKER}"))
 
 
 @pytest.mark.parametrize(

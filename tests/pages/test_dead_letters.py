@@ -1,4 +1,4 @@
-"""Dead letters: signals that no wait took and messages that no receiver took; who sees them, and what can be done."""
+"""Dead letters: unmatched signals and undelivered messages, who sees them, and the actions on them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def act(client: Client, signal: Signal, verb: str, reason: str = "looked at it")
     return client.post(f"/dead-letters/{signal.public_id}/{verb}", {"reason": reason}, follow=True).content.decode()
 
 
-def test_an_owner_sees_what_came_for_their_agent_and_why_nobody_took_it(owner):
+def test_an_owner_sees_the_unmatched_signals_of_their_agent(owner):
     signal = a_dead_signal(body={"flight": "LH 400", "note": "<b>urgent</b>"})
     html = page(desk.signed_in(owner))
     told = plain(html)
@@ -80,7 +80,7 @@ def test_an_owner_sees_what_came_for_their_agent_and_why_nobody_took_it(owner):
         assert words in told, words
     assert "<b>urgent" not in html
     assert f"/dead-letters/{signal.public_id}/dismiss" in html
-    assert "/keep" not in html  # an owner dismisses; to answer a wait with it is an operator's
+    assert "/keep" not in html  # an owner can dismiss a signal, only an operator can keep it
 
 
 def test_a_signal_of_the_wrong_form_says_so(owner):
@@ -110,7 +110,7 @@ def test_dismissed_with_a_reason_it_leaves_the_list_and_is_kept(owner):
     assert SignalAct.objects.count() == 1
 
 
-def test_an_operator_keeps_it_longer_and_its_open_wait_is_answered(operator):
+def test_an_operator_keeps_a_signal_longer_and_it_answers_its_open_request(operator):
     signal = a_dead_signal()
     wait = builders.a_waiting_interrupt(an_event())
     assert "The signal answered its request." in act(desk.signed_in(operator), signal, "keep", "the order was late")
@@ -120,7 +120,7 @@ def test_an_operator_keeps_it_longer_and_its_open_wait_is_answered(operator):
     assert SignalAct.objects.get().act == "keep"
 
 
-def test_kept_longer_it_waits_for_the_next_wait_with_its_time_anew(operator):
+def test_a_signal_kept_longer_answers_a_later_request(operator):
     signal = a_dead_signal()
     assert "kept for 7 more days" in act(desk.signed_in(operator), signal, "keep")
     signal.refresh_from_db()

@@ -12,7 +12,7 @@ from tests.pages import desk
 
 pytestmark = pytest.mark.django_db
 
-CONFIRM = "Confirm that you have seen the characters that hide or look like others."
+CONFIRM = "Confirm that you have seen the hidden or look-alike characters."
 #: FAULTS A14: hidden characters, mixed alphabets, a look-alike address; in a value, a name of an argument, deep inside.
 DISGUISED = [
     {"account": "\u202e18000"},
@@ -34,7 +34,7 @@ def a_disguised_order(arguments: dict[str, object] | None = None) -> Interrupt:
 
 def the_tick(client: Client, interrupt: Interrupt, verdict: str = "approve") -> dict[str, str]:
     html = client.get(f"/interrupts/{interrupt.public_id}").content.decode()
-    return dict(re.findall(rf'name="(seen-disguise-{verdict})" value="([^"]+)"', html))
+    return dict(re.findall(rf'name="(seen-disguise-{verdict})"\s+value="([^"]+)"', html))
 
 
 @pytest.mark.parametrize("arguments", DISGUISED, ids=ascii)

@@ -1,4 +1,4 @@
-"""The queue of expired waits: who was asked, how each ended, what the run did since, and the restart with one press."""
+"""Expired requests: their reviewers, how each ended, what the run did since, and the restart."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def page(client: Client, query: str = "") -> str:
 
 def row_of(html: str, interrupt: Interrupt) -> str:
     found = re.search(rf'<tr id="wait-{interrupt.public_id}">.*?</tr>', html, re.DOTALL)
-    assert found is not None, "the wait is not listed"
+    assert found is not None, "the request is not listed"
     return " ".join(re.sub(r"<[^>]+>", " ", found[0]).split())
 
 
@@ -69,7 +69,7 @@ def test_it_says_who_was_asked_who_claimed_it_and_what_followed(owner):
     assert "no effects" in told
 
 
-def test_a_wait_that_climbed_names_every_queue_that_had_it(owner):
+def test_an_escalated_request_names_all_its_queues(owner):
     builders.a_policy("approval.action", escalate_to=builders.a_queue("directors"), on_expiry="escalate", then="fail")
     wait = builders.a_waiting_interrupt(builders.a_wait(wish=expiring("escalate")))
     let_expire(wait, times=2)
@@ -87,7 +87,7 @@ def test_a_wait_that_climbed_names_every_queue_that_had_it(owner):
         ("default", {"verdict": "reject"}, "By its policy it counted as rejected."),
     ],
 )
-def test_a_wait_whose_run_went_on_says_so_and_offers_no_restart(owner, do, answer, told):
+def test_a_request_whose_run_continued_offers_no_restart(owner, do, answer, told):
     builders.a_policy("approval.action", on_expiry_allowed=["cancel", "default", "resume"])
     wait = let_expire(builders.a_waiting_interrupt(builders.a_wait(wish=expiring(do, **answer))))
     client = desk.signed_in(owner)
@@ -190,7 +190,7 @@ def test_a_restart_without_a_good_reason_does_nothing(owner, reason):
     assert Run.objects.get(pk=wait.run_id).epoch == 1
 
 
-def test_a_question_beside_it_that_stayed_open_is_told(owner):
+def test_another_open_request_of_the_run_is_mentioned(owner):
     wait, other = builders.a_wait("order"), builders.a_wait("second")
     opened = builders.suspend_run(builders.a_running_run(), wait, other, resume_when="any").interrupts
     let_expire(opened[0])
@@ -240,7 +240,7 @@ def test_a_halted_agent_is_named(owner):
     assert "is halted by own@example.org" in re.sub(r"<[^>]+>", "", page(desk.signed_in(owner)))
 
 
-def test_the_inbox_leads_there_and_an_empty_one_says_what_would_stand_there(owner):
+def test_the_inbox_links_to_expired_requests_and_their_empty_state_explains_them(owner):
     client = desk.signed_in(owner)
     assert 'href="/expired"' in client.get("/").content.decode()
     assert "No expired requests" in page(client)

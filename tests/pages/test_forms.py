@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from ledger import exact_json
 from ledger.digests import digest
+from ledger.exact_json import ABSENT
 from reviewqueue.pages.schema_forms import (
-    ABSENT,
     Alternatives,
     Field,
     Form,
-    Reading,
     Rows,
-    Shape,
+    Submission,
+    SubmittedRows,
     build_edit_form,
     build_form,
-    read_submission,
+    parse_submission,
 )
 from reviewqueue.pages.schema_forms.fields import all_nodes
 from runs.schemas import check_schema, validate
@@ -51,12 +51,12 @@ def as_sent_by_a_browser(form: Form) -> QueryDict:
     return sent
 
 
-def submitted(form: Form, **typed: str) -> Reading:
+def submitted(form: Form, **typed: str) -> Submission:
     """Return the reading of the untouched form with some controls (by the last part of their name) typed into."""
     post = as_sent_by_a_browser(form)
     for name, text in typed.items():
         post[name.replace("__", ".")] = text
-    return read_submission(form, post)
+    return parse_submission(form, post)
 
 
 def obj(required: list[str] | None = None, **properties: Any) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def fields(form: Form) -> dict[str, Field]:
     return {node.name: node for node in all_nodes(form.root) if isinstance(node, Field)}
 
 
-def told(reading: Reading) -> list[tuple[str, str]]:
+def told(reading: Submission) -> list[tuple[str, str]]:
     return [(problem.pointer, problem.message) for problem in reading.problems]
 
 
@@ -156,10 +156,10 @@ def test_a_value_typed_from_nothing_arrives_with_its_type(case: str) -> None:
     if fields(form).keys() != fields(filled).keys() or "old line ends" in case or "empty text that" in case:
         return  # another shape of form, or a difference only a proposal can carry
     if any(isinstance(node, Rows) and node.rows for node in all_nodes(filled.root)):
-        form = build_form(schema, shape=Shape(post=as_sent_by_a_browser(filled)))
+        form = build_form(schema, submitted_rows=SubmittedRows(post=as_sent_by_a_browser(filled)))
     if case == "an optional group that is empty":
         return
-    reading = read_submission(form, as_sent_by_a_browser(filled))
+    reading = parse_submission(form, as_sent_by_a_browser(filled))
     assert told(reading) == []
     assert same(reading.value, value)
 
@@ -201,7 +201,7 @@ def test_edited_arguments_refuse_another_type() -> None:
     assert dict(told(reading)) == {
         "/amount": "is missing",
         "/count": "must be a whole number",
-        "/sure": "choose one of the choices",
+        "/sure": "must be one of the choices",
         "/list/1": "must be a whole number",
         "/mixed": "is not JSON: expecting ',' delimiter at line 1, column 3",
     }
@@ -263,7 +263,7 @@ def test_a_required_boolean_left_alone_is_its_default_or_has_to_be_chosen(
 @pytest.mark.parametrize("odd", ["True", "1", "0", "on", "yes", "null", "[]", "true "])
 def test_nothing_but_the_two_choices_answers_a_boolean(odd: str) -> None:
     reading = submitted(build_form(obj(["sure"], sure=YES_NO)), input__sure=odd)
-    assert told(reading) == [("/sure", "choose one of the choices")]
+    assert told(reading) == [("/sure", "must be one of the choices")]
 
 
 def test_a_proposed_choice_wins_over_the_default() -> None:
@@ -366,14 +366,14 @@ def test_a_typed_number_is_exact(typed: str, value: Any) -> None:
         ("0x10", "must be a number"),
         ("٣", "must be a number"),
         (".5", "must be a number"),
-        ("1,50", "write it with a point and without groups, such as 1234.50"),
-        ("1 000", "write it with a point and without groups, such as 1234.50"),
+        ("1,50", "must have a decimal point and no separators, such as 1234.50"),
+        ("1 000", "must have a decimal point and no separators, such as 1234.50"),
     ],
 )
 def test_what_is_no_number_is_refused_and_kept_for_showing(typed: str, message: str) -> None:
     reading = submitted(build_form(obj(["a"], a=NUMBER)), input__a=typed)
     assert told(reading) == [("/a", message)]
-    assert reading.typed["input.a"] == typed
+    assert reading.entered["input.a"] == typed
 
 
 def test_an_integer_takes_what_json_schema_calls_one() -> None:
@@ -404,8 +404,8 @@ def test_a_fault_inside_a_json_box_has_its_own_pointer() -> None:
 
 @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"])
 def test_what_cannot_be_stored_is_refused(text: str) -> None:
-    reading = read_submission(build_form(obj(["a"], a=TEXT)), {"input.a": text})
-    assert told(reading) == [("/a", "holds a character that cannot be stored")]
+    reading = parse_submission(build_form(obj(["a"], a=TEXT)), {"input.a": text})
+    assert told(reading) == [("/a", "contains a character that cannot be stored")]
 
 
 def test_line_ends_arrive_as_line_feeds() -> None:
@@ -429,19 +429,19 @@ def test_all_faults_are_told_at_once_and_none_twice() -> None:
 
 
 def test_a_control_sent_twice_is_refused() -> None:
-    reading = read_submission(build_form(obj(["a"], a=TEXT)), QueryDict("input.a=1&input.a=2"))
-    assert told(reading) == [("/a", "arrived twice")]
+    reading = parse_submission(build_form(obj(["a"], a=TEXT)), QueryDict("input.a=1&input.a=2"))
+    assert told(reading) == [("/a", "was sent twice; reload the page")]
 
 
 def test_a_control_that_showed_something_and_did_not_arrive_is_told() -> None:
-    reading = read_submission(build_edit_form({"to": "ana@example.org", "cc": ""}), QueryDict(""))
-    assert told(reading) == [("/to", "did not arrive; load the page again")]
+    reading = parse_submission(build_edit_form({"to": "ana@example.org", "cc": ""}), QueryDict(""))
+    assert told(reading) == [("/to", "was not sent; reload the page")]
 
 
 def test_a_choice_that_does_not_exist_is_refused() -> None:
     form = build_form(obj(["a"], a={"enum": ["x", "y"]}))
     for key in ("2", "-1", "x", "0 "):
-        assert told(submitted(form, input__a=key)) == [("/a", "choose one of the choices")]
+        assert told(submitted(form, input__a=key)) == [("/a", "must be one of the choices")]
 
 
 # --- what the form says -----------------------------------------------------------------------------------------------
@@ -546,6 +546,6 @@ def test_any_proposed_value_left_alone_is_what_is_sent(schema: Any, proposed: An
     schema=schemas_of_forms, typed=st.dictionaries(st.sampled_from(["input", "input.a", "input.a.b", "input.b"]), texts)
 )
 def test_any_submission_is_read(schema: Any, typed: dict[str, str]) -> None:
-    reading = read_submission(build_form(schema), typed)
+    reading = parse_submission(build_form(schema), typed)
     if not reading.problems and reading.value is not ABSENT:
         assert validate(schema, reading.value) == []

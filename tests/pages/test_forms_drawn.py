@@ -12,7 +12,7 @@ from django.template.loader import render_to_string
 from django.utils.html import strip_tags
 
 from ledger import exact_json
-from reviewqueue.pages.schema_forms import Form, Reading, build_edit_form, build_form, read_submission
+from reviewqueue.pages.schema_forms import Form, Submission, build_edit_form, build_form, parse_submission
 from tests.pages.hostile import HIDDEN, MARKUP
 from tests.pages.test_forms import ROUND_TRIPS, TEXT, obj, same, submitted, told
 
@@ -62,8 +62,8 @@ def line_feeds(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def drawn(form: Form, reading: Reading | None = None) -> str:
-    return render_to_string("forms/_form.html", {"form": form, "reading": reading})
+def drawn(form: Form, reading: Submission | None = None) -> str:
+    return render_to_string("forms/_form.html", {"form": form, "submission": reading})
 
 
 def sent_by(html: str) -> QueryDict:
@@ -77,7 +77,7 @@ def sent_by(html: str) -> QueryDict:
 def test_a_drawn_form_left_alone_sends_what_was_proposed(case: str) -> None:
     schema, value = ROUND_TRIPS[case]
     form = build_form(schema, proposed=value)
-    reading = read_submission(form, sent_by(drawn(form)))
+    reading = parse_submission(form, sent_by(drawn(form)))
     assert told(reading) == []
     assert same(reading.value, value)
 
@@ -87,14 +87,14 @@ def test_a_drawn_call_left_alone_sends_every_byte() -> None:
         '{"amount":184000.00,"count":1.0,"body":"\\n\\none\\n two ","quote":"\\"<>&\'","list":[1.10,null],"sure":false}'
     )
     form = build_edit_form(exact_json.parse(text))
-    assert exact_json.dumps(read_submission(form, sent_by(drawn(form))).value) == text
+    assert exact_json.dumps(parse_submission(form, sent_by(drawn(form))).value) == text
 
 
 @pytest.mark.parametrize("text", HOSTILE_TEXTS)
 def test_hostile_arguments_left_alone_come_back_and_start_nothing(text: str) -> None:
     form = build_edit_form({"body": text, "list": [text]})
     html = drawn(form)
-    reading = read_submission(form, sent_by(html))
+    reading = parse_submission(form, sent_by(html))
     assert told(reading) == []
     assert same(reading.value, {"body": text, "list": [text]})
     assert {tag for tag, _ in Page(html).tags} <= PARTS | {"ol", "button"}
@@ -108,7 +108,7 @@ def test_hostile_labels_and_hints_start_nothing(text: str) -> None:
         c={"enum": [text, *range(9)]}, d={"const": text}, g={**obj(a=TEXT), "title": text, "description": text},
     )  # fmt: skip
     form = build_form({**schema, "description": text})
-    html = drawn(form, read_submission(form, QueryDict("")))
+    html = drawn(form, parse_submission(form, QueryDict("")))
     assert {tag for tag, _ in Page(html).tags} <= PARTS
     # Choices are drawn by the browser itself and take no marks of ours, only letters.
     assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b]", html)
@@ -163,7 +163,7 @@ def test_a_fault_is_told_at_its_field_and_in_a_summary_that_takes_the_focus() ->
     page = Page(html)
     line = next(attributes for tag, attributes in page.tags if attributes.get("id") == "input-line")
     assert line["aria-invalid"] == "true"
-    assert line["aria-describedby"] == "input-line--hint input-line--wrong"
+    assert line["aria-describedby"] == "input-line--hint input-line--error"
     assert line["value"] == "x-1"
     summary = next(attributes for _, attributes in page.tags if "autofocus" in attributes)
     assert (summary["role"], summary["tabindex"]) == ("alert", "-1")
@@ -177,7 +177,7 @@ def test_a_fault_is_told_at_its_field_and_in_a_summary_that_takes_the_focus() ->
         "#input-sure",
         "#input-group-inner",
     ]
-    assert "7 answers need another look" in html
+    assert "7 answers must be corrected" in html
     assert "1,5" in html
 
 
@@ -189,7 +189,7 @@ def test_nothing_typed_is_lost_when_something_is_wrong() -> None:
     }  # fmt: skip
     post = QueryDict(mutable=True)
     post.update(typed)
-    again = sent_by(drawn(form, read_submission(form, post)))
+    again = sent_by(drawn(form, parse_submission(form, post)))
     assert again.dict() == typed
 
 
@@ -217,8 +217,8 @@ def test_an_empty_form_draws_nothing_to_fill_in() -> None:
 def test_problems_found_later_are_told_at_their_fields() -> None:
     form = build_form(obj(["a"], a=TEXT))
     reading = submitted(form, input__a="x")
-    later = reading.with_problems(read_submission(form, QueryDict("")).problems)
-    assert 'id="input-a--wrong"' in drawn(form, later)
+    later = reading.with_problems(parse_submission(form, QueryDict("")).problems)
+    assert 'id="input-a--error"' in drawn(form, later)
 
 
 @pytest.mark.parametrize("more", [0, 9], ids=["radios", "a list of choices"])
@@ -226,11 +226,11 @@ def test_a_title_of_a_choice_hides_no_value(more: int) -> None:
     """PROMISES 3, deceptive text: an agent names a choice, the server says what is sent."""
     named = [{"const": 100_000, "title": "Pay 100 EUR"}, {"const": "no", "title": "no"}]
     choices = [*named, *({"const": number} for number in range(more))]
-    words = strip_tags(drawn(build_form(obj(["a"], a={"oneOf": choices}))))
+    words = " ".join(strip_tags(drawn(build_form(obj(["a"], a={"oneOf": choices})))).split())
     assert re.search(r"Pay 100 EUR \(?sends 100000", words)
     assert words.count("sends ") == 1
     shapes = {"anyOf": [{**TEXT, "title": "Approve"}, {"type": "null", "title": "Also approve"}]}
-    assert "Also approve sends null" in strip_tags(drawn(build_form(obj(["a"], a=shapes))))
+    assert "Also approve sends null" in " ".join(strip_tags(drawn(build_form(obj(["a"], a=shapes)))).split())
 
 
 def test_a_value_that_is_chosen_or_fixed_is_shown_to_its_end() -> None:

@@ -9,15 +9,15 @@ import pytest
 from django.http import QueryDict
 
 from ledger import exact_json
+from ledger.exact_json import ABSENT
 from reviewqueue.pages.schema_forms import (
-    ABSENT,
     Field,
     Form,
     Rows,
-    Shape,
+    SubmittedRows,
     build_edit_form,
     build_form,
-    read_submission,
+    parse_submission,
 )
 from reviewqueue.pages.schema_forms.fields import Alternatives, all_nodes
 from runs.schemas import check_schema, validate
@@ -90,8 +90,8 @@ def test_a_value_shown_and_sent_untouched_is_the_same_value(case: str) -> None:
     assert validate(schema, value) == []
     form = build_form(schema, proposed=value)
     for post in (as_sent_by_a_browser(form), sent_by(drawn(form))):
-        again = build_form(schema, proposed=value, shape=Shape(post=post))
-        reading = read_submission(again, post)
+        again = build_form(schema, proposed=value, submitted_rows=SubmittedRows(post=post))
+        reading = parse_submission(again, post)
         assert told(reading) == []
         assert same(reading.value, value)
         assert exact_json.dumps(reading.value) == exact_json.dumps(value)
@@ -110,7 +110,7 @@ def test_what_has_a_form_needs_no_json(case: str) -> None:
 def test_the_arguments_of_a_call_keep_every_byte_in_lists_too(case: str) -> None:
     arguments = {"it": CORPUS[case][1]}
     form = build_edit_form(arguments)
-    reading = read_submission(form, sent_by(drawn(form)))
+    reading = parse_submission(form, sent_by(drawn(form)))
     assert told(reading) == []
     assert exact_json.dumps(reading.value) == exact_json.dumps(arguments)
 
@@ -130,19 +130,19 @@ class TestAddingAndRemoving:
     VALUE = {"lines": [{"part": "Hook", "amount": 1}, {"part": "Drum", "amount": 2}]}
 
     def redrawn(self, post: QueryDict, change: str) -> Form:
-        return build_form(self.SCHEMA, proposed=self.VALUE, shape=Shape(post=post, change=change))
+        return build_form(self.SCHEMA, proposed=self.VALUE, submitted_rows=SubmittedRows(post=post, button=change))
 
     def test_an_added_entry_is_new_and_takes_the_focus(self) -> None:
         post = as_sent_by_a_browser(build_form(self.SCHEMA, proposed=self.VALUE))
         post["input.lines.0.part"] = "typed"
         form = self.redrawn(post, "add:input.lines")
         assert [row.key for row in lists(form)["input.lines"].rows] == ["0", "1", "2"]
-        html = drawn(form, read_submission(form, post))
+        html = drawn(form, parse_submission(form, post))
         assert 'value="typed"' in html
-        assert html.count("autofocus") == 1 or "--wrongs" in html
+        assert html.count("autofocus") == 1 or "--errors" in html
         sent = sent_by(html)
         sent["input.lines.2.part"], sent["input.lines.2.amount"] = "Rope", "3.0"
-        reading = read_submission(self.redrawn(sent, ""), sent)
+        reading = parse_submission(self.redrawn(sent, ""), sent)
         assert told(reading) == []
         assert exact_json.dumps(reading.value["lines"]) == (
             '[{"part":"typed","amount":1},{"part":"Drum","amount":2},{"part":"Rope","amount":3.0}]'
@@ -152,7 +152,7 @@ class TestAddingAndRemoving:
         post = as_sent_by_a_browser(build_form(self.SCHEMA, proposed=self.VALUE))
         form = self.redrawn(post, "remove:input.lines:0")
         sent = sent_by(drawn(form))
-        reading = read_submission(self.redrawn(sent, ""), sent)
+        reading = parse_submission(self.redrawn(sent, ""), sent)
         assert told(reading) == []
         assert exact_json.dumps(reading.value) == '{"lines":[{"part":"Drum","amount":2}]}'
         # What comes next does not fill the place of the one that went.
@@ -162,20 +162,20 @@ class TestAddingAndRemoving:
     def test_a_fault_stands_at_its_own_entry(self) -> None:
         post = as_sent_by_a_browser(build_form(self.SCHEMA, proposed=self.VALUE))
         post["input.lines.1.amount"] = "1,5"
-        reading = read_submission(self.redrawn(post, ""), post)
+        reading = parse_submission(self.redrawn(post, ""), post)
         assert [pointer for pointer, _ in told(reading)] == ["/lines/1/amount"]
 
     def test_no_more_are_offered_than_fit(self) -> None:
         full = {"lines": [{"part": "x", "amount": 1}] * 4}
         html = drawn(build_form(self.SCHEMA, proposed=full))
-        assert "No more entries fit." in html
+        assert "No more entries can be added." in html
         assert 'value="add:input.lines"' not in html
 
     def test_an_entry_left_empty_is_told_and_not_dropped(self) -> None:
         schema = obj(["a"], a={"type": "array", "items": YES_NO})
         post = QueryDict("input.a.-rows=&input.a.-rows=0")
-        reading = read_submission(build_form(schema, shape=Shape(post=post)), post)
-        assert told(reading) == [("/a/0", "is empty: fill it in, or remove it")]
+        reading = parse_submission(build_form(schema, submitted_rows=SubmittedRows(post=post)), post)
+        assert told(reading) == [("/a/0", "is empty; fill it in or remove it")]
 
 
 class TestShapes:
@@ -190,7 +190,7 @@ class TestShapes:
         form = build_form(self.SCHEMA)
         post = as_sent_by_a_browser(form)
         post["input.pay.-kind"], post["input.pay.-k1.iban"], post["input.pay.-k0.number"] = "1", "DE1", "4111"
-        reading = read_submission(form, post)
+        reading = parse_submission(form, post)
         assert told(reading) == []
         assert reading.value == {"pay": {"kind": "transfer", "iban": "DE1"}}
         assert 'value="4111"' in drawn(form, reading)
@@ -227,7 +227,7 @@ class TestWhichValueIsShown:
     def test_a_default_says_that_it_is_one(self) -> None:
         schema = obj(["a", "b"], a={**TEXT, "default": "x"}, b={**TEXT, "default": "y"})
         html = drawn(build_form(schema, proposed={"a": "mine"}))
-        assert "shows what was proposed; the default would be &quot;x&quot;" in html
+        assert "shows the proposed value; the default is &quot;x&quot;" in html
         assert "filled in with the default" in html
 
     def test_a_default_that_is_not_filled_in_is_named(self) -> None:
@@ -283,8 +283,8 @@ def test_whatever_is_asked_and_sent_is_drawn_and_read(schema: Any, change: str) 
     check_schema(schema)
     for text in POSTS:
         post = QueryDict(text)
-        form = build_form(schema, shape=Shape(post=post, change=change))
-        reading = read_submission(form, post)
+        form = build_form(schema, submitted_rows=SubmittedRows(post=post, button=change))
+        reading = parse_submission(form, post)
         assert len(drawn(form, reading)) < 3_000_000
         if not reading.problems and reading.value is not ABSENT:
             assert validate(schema, reading.value) == []
@@ -303,5 +303,5 @@ def test_rows_that_were_not_drawn_are_told_and_nothing_is_dropped() -> None:
     schema = obj(["a"], a={"type": "array", "items": LINE})
     for rows in ("input.a.-rows=&input.a.-rows=0&input.a.-rows=0", "input.a.-rows=0", "input.a.-rows=&input.a.-rows=x"):
         post = QueryDict(f"{rows}&input.a.0.part=x&input.a.0.amount=1")
-        reading = read_submission(build_form(schema, shape=Shape(post=post)), post)
-        assert ("/a", "did not arrive as it was drawn; load the page again") in told(reading)
+        reading = parse_submission(build_form(schema, submitted_rows=SubmittedRows(post=post)), post)
+        assert ("/a", "does not match the form that was shown; reload the page") in told(reading)

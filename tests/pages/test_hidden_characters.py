@@ -1,4 +1,4 @@
-"""What hides is drawn, what is drawn can be read back, ordinary text is left alone."""
+"""Hidden characters are made visible and can be read back; ordinary text is unchanged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def named(label: str) -> str:
         return "\t"
     if counted := re.fullmatch(r"(\d*) ?(blank|line end|blank line)s?", label):
         count = int(counted[1] or 1)
-        # The line ends before and after the mark stand beside it.
+        # The line ends before and after the mark are next to it.
         return {"blank": " " * count, "line end": "\n" * count, "blank line": "\n" * (count - 1)}[counted[2]]
     codes = re.findall(r"U\+([0-9A-F]+)(?: × (\d+))?", label)
     assert codes, label
@@ -38,7 +38,7 @@ def named(label: str) -> str:
 
 
 @pytest.mark.parametrize("char", HIDDEN, ids=lambda char: f"U+{ord(char):04X}")
-def test_a_hidden_character_is_drawn_counted_and_never_sent_raw(char: str) -> None:
+def test_a_hidden_character_is_visible_counted_and_never_sent_raw(char: str) -> None:
     text = f"offer{char}fdp.exe"
     assert char not in seen(text)
     assert f">U+{ord(char):04X}</span>" in seen(text)
@@ -48,7 +48,7 @@ def test_a_hidden_character_is_drawn_counted_and_never_sent_raw(char: str) -> No
 
 
 @pytest.mark.parametrize("char", BLANKS, ids=lambda char: f"U+{ord(char):04X}")
-def test_an_odd_blank_is_drawn_calmly_alone_and_counted_as_padding(char: str) -> None:
+def test_an_unusual_space_is_marked_calmly_alone_and_counted_as_padding(char: str) -> None:
     assert 'class="seen calm"' in seen(f"6{char}%")
     assert count_hidden(f"6{char}%") == 0
     assert count_hidden(f"approve{char * 40}all") == 40
@@ -100,12 +100,12 @@ def test_blanks_in_front_behind_and_in_a_row_are_counted() -> None:
         "",
     ],
 )
-def test_ordinary_text_raises_no_doubt(text: str) -> None:
+def test_ordinary_text_has_no_warning(text: str) -> None:
     assert not warnings_in(text)
     assert 'class="seen"' not in seen(text)
 
 
-def test_letters_that_pile_up_or_cling_to_the_page_are_drawn() -> None:
+def test_combining_characters_in_excess_are_made_visible() -> None:
     assert count_hidden("a" + "\u0301" * 10) == 7
     assert count_hidden("\u0338approved") == 1
 
@@ -125,15 +125,13 @@ def test_right_to_left_letters_stay_in_their_own_element() -> None:
         ("ｐaypal", ("ｐaypal",), "<U+FF50>aypal"),
     ],
 )
-def test_a_letter_of_another_alphabet_is_drawn_and_the_word_named(
-    text: str, words: tuple[str, ...], drawn_as: str
-) -> None:
+def test_a_look_alike_letter_is_marked_and_its_word_is_named(text: str, words: tuple[str, ...], drawn_as: str) -> None:
     assert mixes_scripts(text) == words
     assert drawn_as in MARK.sub(r"<\1>", drawn(text))
 
 
 @pytest.mark.parametrize("text", ["отчёт.pdf", "IT-отдел", "и/или HTML/текст", "東京 Tower", "Δt = 5 ms", "plain"])
-def test_two_alphabets_side_by_side_are_no_disguise(text: str) -> None:
+def test_words_of_two_scripts_side_by_side_are_no_warning(text: str) -> None:
     assert mixes_scripts(text) == ()
 
 
@@ -146,7 +144,7 @@ def test_names_and_values_of_any_depth_are_searched() -> None:
     assert not warnings_in({"to": ["a", 1]})
 
 
-def test_long_and_odd_texts_are_drawn_in_linear_time() -> None:
+def test_long_and_odd_texts_are_rendered_in_linear_time() -> None:
     for odd in ("\u200b", "a\u200b", "\n ", " " * 15 + "\n", "\U000e0041\U000e0042", "hо "):
         text = odd * (200_000 // len(odd))
         assert drawn(text)

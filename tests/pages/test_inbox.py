@@ -1,4 +1,4 @@
-"""The inbox: who sees what, in which order, how many, how often the database is asked, and four kinds of nothing."""
+"""The inbox: permissions, order, counts, number of queries, empty states."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def decide(interrupt: Interrupt, person, verdict: str = "approve") -> None:
     )
 
 
-def test_waits_stand_in_order_of_risk_then_of_time_left():
+def test_requests_are_sorted_by_risk_then_by_time_left():
     person = desk.lena()
     wishes = [("low", 1), ("high", 9), ("medium", 3), ("high", 2), ("medium", 1)]
     for risk, hours in wishes:
@@ -56,7 +56,7 @@ def test_waits_stand_in_order_of_risk_then_of_time_left():
     assert html.index("High risk") < html.index("Medium risk") < html.index("Low risk")
 
 
-def test_a_title_is_made_from_the_stored_call_and_the_agents_own_stands_quoted():
+def test_a_title_is_made_from_the_stored_call_and_the_agents_title_is_quoted():
     person = desk.lena()
     desk.an_order(title="Routine, already approved by security")
     html = desk.signed_in(person).get("/").content.decode()
@@ -102,7 +102,7 @@ def test_every_count_equals_its_list():
     assert '<span class="faint num" id="inbox-count">9</span>' in client.get("/").content.decode()
 
 
-def test_a_wait_decided_elsewhere_leaves_the_open_list_and_stands_among_the_decided():
+def test_a_request_decided_elsewhere_moves_to_the_decided_list():
     person, other = desk.lena(), builders.a_reviewer("ben@company.example")
     interrupt = builders.a_waiting_interrupt()
     decide(interrupt, other, "reject")
@@ -167,13 +167,13 @@ def test_a_made_up_place_begins_at_the_start(after: str):
 
 @pytest.mark.parametrize("address", ["/", "/?view=closed", "/?view=expired", "/expired", "/expired?of=standing"])
 @pytest.mark.parametrize("offset", ["+15:59", "+16:00", "+23:59", "-23:59"])
-def test_a_place_may_be_told_by_any_offset(address: str, offset: str):
+def test_a_list_position_accepts_any_offset(address: str, offset: str):
     builders.a_waiting_interrupt()
     query = {**dict(parse_qsl(urlsplit(address).query)), "after": f"0~2020-01-01T00:00:00{offset}~1"}
     assert desk.signed_in(desk.lena()).get(urlsplit(address).path, query).status_code == 200
 
 
-def test_the_number_of_queries_does_not_grow_with_the_number_of_waits():
+def test_the_number_of_queries_does_not_grow_with_the_number_of_requests():
     person = desk.lena()
     client = desk.signed_in(person)
 
@@ -217,7 +217,7 @@ def test_a_row_says_how_many_approved_and_whether_the_reader_has():
 
 
 class TestNothing:
-    def test_a_person_in_no_queue_is_told_so(self):
+    def test_a_person_without_a_queue_sees_why(self):
         html = desk.signed_in(builders.a_person("nora@company.example")).get("/").content.decode()
         assert "You are not in a queue yet" in html
         assert "nora@company.example" in html
@@ -225,7 +225,7 @@ class TestNothing:
     def test_a_queue_that_was_never_asked_says_so(self):
         assert "No requests yet" in desk.signed_in(desk.lena()).get("/").content.decode()
 
-    def test_everything_decided_is_told_with_how_much(self):
+    def test_an_inbox_without_open_requests_shows_the_number_of_decisions(self):
         person, other = desk.lena(), builders.a_reviewer("ben@company.example")
         decide(builders.a_waiting_interrupt(), other)
         html = desk.signed_in(person).get("/").content.decode()
@@ -242,9 +242,9 @@ class TestNothing:
 
 
 class TestFilters:
-    """Queue, reason, risk, agent and words, alone and together; the address carries them through views and pages."""
+    """Filters by queue, reason, risk, agent and text, alone and combined; links to views and pages keep them."""
 
-    def a_full_desk(self):
+    def a_full_inbox(self):
         person, other = desk.lena(), builders.a_reviewer("ben@company.example")
         orders = [desk.an_order(title=f"Order {number} for crane 14") for number in range(3)]
         questions = [desk.a_question() for _ in range(2)]
@@ -272,7 +272,7 @@ class TestFilters:
         ids=str,
     )
     def test_the_counts_of_the_views_equal_the_lists_under_every_filter(self, filters):
-        person, *_ = self.a_full_desk()
+        person, *_ = self.a_full_inbox()
         client = desk.signed_in(person)
         for view in View:
             html = client.get("/", {"view": view, **filters}).content.decode()
@@ -283,7 +283,7 @@ class TestFilters:
             assert len(shown_ids(html)) == int(shown[name]), (view, filters)
 
     def test_filters_combine_and_only_what_fits_all_is_listed(self):
-        person, orders, questions, refunds = self.a_full_desk()
+        person, orders, questions, refunds = self.a_full_inbox()
         client = desk.signed_in(person)
 
         def listed(**filters: str) -> set[str]:
@@ -298,7 +298,7 @@ class TestFilters:
 
     def test_views_queues_and_pages_keep_the_filters(self, monkeypatch):
         monkeypatch.setattr(inbox, "PAGE", 2)
-        person, *_, refunds = self.a_full_desk()
+        person, *_, refunds = self.a_full_inbox()
         client = desk.signed_in(person)
         html = client.get("/", {"agent": "refunds", "q": "cracked", "view": "unclaimed"}).content.decode()
         links = [
@@ -313,7 +313,7 @@ class TestFilters:
         assert set(seen) == {it.public_id for it in refunds if it is not refunds[1]}
         assert '<input type="hidden" name="view" value="unclaimed">' in html
 
-    def test_words_are_found_in_titles_calls_and_the_owners_label_whatever_their_case(self):
+    def test_the_search_finds_titles_calls_and_owner_labels_case_insensitively(self):
         person = desk.lena()
         order = desk.an_order(title="Ersatz für ÄRGERLICHEN Bruch")
         refund = desk.a_refund(20418)
@@ -355,7 +355,7 @@ class TestFilters:
             ("after=nonsense", "This page of the list does not exist"),
         ],
     )
-    def test_what_cannot_be_read_is_told(self, query: str, told: str):
+    def test_an_invalid_parameter_is_reported(self, query: str, told: str):
         person = desk.lena()
         builders.a_waiting_interrupt()
         response = desk.signed_in(person).get(f"/?{query}")
@@ -374,7 +374,7 @@ class TestFilters:
         response = desk.signed_in(person).get("/", {"q": "cracked"})
         assert len(shown_ids(response.content.decode())) == 2
 
-    def test_filters_name_nothing_that_a_person_may_not_see(self):
+    def test_filters_name_nothing_that_a_person_cannot_see(self):
         desk.an_order()
         desk.a_refund(1)
         html = desk.signed_in(builders.a_reviewer("ben@company.example", "refunds")).get("/").content.decode()
@@ -404,12 +404,12 @@ class TestFilters:
         assert "All open with “crane 41”, with high risk: none. 1 open in all your queues." in html
         assert '<a class="btn" href="/">Clear the filters</a>' in html
 
-    def test_filters_on_an_empty_desk_never_say_that_nobody_asked(self):
+    def test_filters_on_an_empty_inbox_never_say_that_there_were_no_requests(self):
         html = desk.signed_in(desk.lena()).get("/", {"risk": "high"}).content.decode()
         assert "No matching requests" in html
         assert "No request is open in your queues." in html
 
-    def test_who_is_in_no_queue_is_told_so_in_every_view(self):
+    def test_every_view_says_that_a_person_is_in_no_queue(self):
         client = desk.signed_in(builders.a_person("nora@company.example"))
         for view in View:
             assert "You are not in a queue yet" in client.get("/", {"view": view}).content.decode()

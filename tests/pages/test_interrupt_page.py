@@ -126,7 +126,7 @@ def test_time_left_and_what_happens_at_zero_are_told():
 def test_why_am_i_asked_names_the_policy_its_version_and_the_queue():
     html = page_of(desk.an_order())
     assert "policy approval.action 1" in html
-    assert "Any reviewer or lead of that queue may decide" in html
+    assert "Any reviewer or lead of the queue can decide" in html
 
 
 def test_who_may_not_decide_is_told_why_and_who_can_and_sees_no_form():
@@ -179,7 +179,7 @@ def test_a_claim_by_another_leaves_the_page_readable_and_takes_the_form_away():
     interrupt, ines = desk.an_order(), builders.a_reviewer("ines@company.example")
     acts.claim(responder=ines, interrupt_id=interrupt.public_id)
     html = page_of(interrupt)
-    assert "holds this" in html
+    assert "has claimed this" in html
     assert 'name="verdict"' not in html
     assert "Take over" in html  # Lena leads this queue
     assert "Take over" not in page_of(interrupt, builders.a_reviewer("ben@company.example"))
@@ -190,7 +190,7 @@ def test_claiming_extending_and_releasing_are_forms():
     client = desk.signed_in(person)
     response = client.post(f"/interrupts/{interrupt.public_id}/claim")
     assert response.status_code == 302
-    assert "hold this until" in client.get(response.url).content.decode()
+    assert "claimed this until" in client.get(response.url).content.decode()
     part = client.post(f"/interrupts/{interrupt.public_id}/release", headers={"HX-Request": "true"})
     assert 'id="held"' in part.content.decode()
     assert "<html" not in part.content.decode()
@@ -213,7 +213,7 @@ def test_a_closed_wait_tells_how_it_ended():
     interrupt = desk.an_order()
     Interrupt.objects.update(status="expired", closed_at=clock.now())
     html = page_of(interrupt)
-    assert "This is closed" in html
+    assert "This request is closed" in html
     assert 'name="verdict"' not in html
 
 

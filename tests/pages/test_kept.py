@@ -77,7 +77,7 @@ def test_by_htmx_the_browser_is_led_to_sign_in_and_never_given_it_for_a_row(type
 def test_a_text_beyond_the_limit_is_not_kept(typed):
     client, person, interrupt, form = typed
     desk.post(client, interrupt, form | {"message-reject": "x" * 300_000})
-    assert "kept" not in client.session
+    assert "draft" not in client.session
     assert sign_in(client, person, f"/interrupts/{interrupt.public_id}").status_code == 200
 
 
@@ -85,7 +85,7 @@ def test_other_posts_without_a_session_keep_nothing_and_lead_home(typed):
     client, _, interrupt, _ = typed
     response = client.post(f"/interrupts/{interrupt.public_id}/claim", {"x": "y"})
     assert response.url == "/account/login/?next=/"
-    assert "kept" not in client.session
+    assert "draft" not in client.session
 
 
 def test_reading_needs_a_session_too(typed):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reviewqueue.pages.interrupt.call_browser import leaves
+from reviewqueue.pages.interrupt.value_browser import leaves
 from tests import builders
 from tests.pages import desk
 from tests.pages.hostile import MARKUP
@@ -46,10 +46,10 @@ def test_every_value_is_there_page_by_page():
 def test_a_value_is_found_by_its_words_and_by_its_way():
     interrupt = desk.an_order(proposal=CALL)
     html = page(interrupt, "?find=part+1999")
-    assert "Showing 1 to 1 of 1 value with" in html
+    assert "Showing 1 to 1 of 1 value" in html
     assert "/lines/1999/part" in html
     assert "/odd~1na~0me" in page(interrupt, "?find=ODD")
-    assert "No value with" in page(interrupt, "?find=nowhere")
+    assert "No values with" in page(interrupt, "?find=nowhere")
 
 
 @pytest.mark.parametrize(

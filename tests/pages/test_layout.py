@@ -49,7 +49,7 @@ def test_signing_out_is_a_form_that_posts_with_its_token() -> None:
     assert "csrfmiddlewaretoken" in form[1]
 
 
-def test_the_owners_desk_is_shown_to_staff_alone() -> None:
+def test_the_link_to_reconciliation_is_shown_to_staff_alone() -> None:
     assert "Reconciliation" not in page(a_request())
     assert "Reconciliation" in page(a_request(user=User(username="ines@company.example", is_staff=True)))
 
@@ -61,7 +61,7 @@ def test_who_is_not_signed_in_sees_no_navigation() -> None:
         assert "Sign out" not in html
 
 
-def test_htmx_may_not_evaluate_nor_leave_this_origin_and_shows_refusals() -> None:
+def test_htmx_cannot_evaluate_code_nor_leave_this_origin_and_shows_refusals() -> None:
     found = re.search(r"name=\"htmx-config\"\s+content='([^']*)'", page(a_request()))
     assert found
     config = json.loads(found[1])
@@ -99,7 +99,7 @@ def test_an_error_page_needs_nothing_and_says_what_next(name: str) -> None:
 
 
 @pytest.mark.django_db
-def test_a_missing_page_is_ours_in_looks_and_words(client: Client) -> None:
+def test_a_missing_page_has_the_layout_of_the_product(client: Client) -> None:
     client.force_login(User.objects.create_user("lena@company.example"))
     answer = client.get("/no/such/page")
     assert answer.status_code == 404
@@ -116,6 +116,12 @@ def test_no_template_holds_what_the_content_policy_forbids(path: Path) -> None:
     assert not re.search(r"(src|href|action)=[\"'](https?:)?//", source)
     assert "|safe" not in source
     assert "autoescape" not in source
+
+
+@pytest.mark.parametrize("path", ANY_TEMPLATE, ids=lambda path: str(path.relative_to(TEMPLATES)))
+def test_a_template_has_lines_of_at_most_120_characters(path: Path) -> None:
+    long = [number for number, line in enumerate(path.read_text().splitlines(), start=1) if len(line) > 120]
+    assert long == []
 
 
 def test_no_name_of_an_icon_reaches_beyond_its_folder() -> None:
@@ -147,7 +153,7 @@ def test_a_part_draws_what_it_is_given(template: str, context: dict[str, object]
     assert words in get_template(template).render(context)
 
 
-def test_warnings_are_said_in_words_and_left_out_when_there_are_none() -> None:
+def test_hidden_characters_have_a_warning_and_a_badge_and_ordinary_text_has_none() -> None:
     template = Template(
         "{% load agent_text %}{% with warnings=value|warnings %}{% include '_hidden_characters_warning.html' %}"
         "{% include '_hidden_characters_badge.html' %}{% endwith %}"

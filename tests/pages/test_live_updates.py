@@ -1,4 +1,4 @@
-"""What a page asks for every two seconds: how cheap the answer is, and what it says when something moved."""
+"""Live updates: how many queries a poll costs, and what it reports after a change."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TestAList:
             # The session, the person, their groups, the rows of this page of the list.
             assert len(statements(client, address, LIST, tag)) == 4
 
-    def test_what_moves_is_drawn_and_what_reads_the_same_is_not_sent(self):
+    def test_a_changed_list_is_rendered_and_an_unchanged_one_is_not_sent(self):
         person, other = desk.lena(), builders.a_reviewer("ben@company.example", "refunds")
         client = desk.signed_in(person)
         refund, order = desk.a_refund(1), desk.an_order()
@@ -60,7 +60,9 @@ class TestAList:
         assert "ben@company.example" in answer.content.decode()
         assert "csrfmiddlewaretoken" not in answer.content.decode()
         assert answer["Cache-Control"] == "no-store"
-        decide(order, person)  # in another queue: no row of this list, so the counts above are drawn with the next one
+        decide(
+            order, person
+        )  # in another queue, so the list is unchanged and the counts change with the next rendering
         assert ask(client, "/?queue=refunds", LIST, answer["ETag"]).status_code == 304
         tag = ask(client, "/?queue=refunds", LIST)["ETag"]
         acts.comment(responder=person, interrupt_id=refund.public_id, text="Seen")  # moves nothing that is shown
@@ -93,7 +95,7 @@ class TestAList:
         assert answer["HX-Redirect"].startswith("/account/login/")
         assert answer.content == b""
 
-    def test_times_in_words_go_on_though_nothing_moves(self, monkeypatch):
+    def test_relative_times_advance_without_a_change(self, monkeypatch):
         monkeypatch.setattr(live_updates, "RENDERED_AFTER", 10**-6)
         client = desk.signed_in(desk.lena())
         refund = desk.a_refund(1)
@@ -110,11 +112,11 @@ class TestAWait:
         start = html.index('hx-get="/interrupts/') + len('hx-get="')
         return html[start : html.index('"', start)]
 
-    def test_it_answers_304_with_three_statements_while_it_stands(self):
+    def test_it_answers_304_with_three_statements_while_nothing_changes(self):
         client, interrupt = desk.signed_in(desk.lena()), desk.an_order()
         address = self.address(client, interrupt)
         tag = f'"{address.partition("seen=")[2]}"'
-        assert len(statements(client, address, WAIT, tag)) == 3  # the session, the person, the wait
+        assert len(statements(client, address, WAIT, tag)) == 3  # the session, the person, the request
 
     def test_it_says_what_happened_elsewhere(self):
         person, other = desk.lena(), builders.a_reviewer("ben@company.example", "refunds")
@@ -138,7 +140,7 @@ class TestAWait:
         acts.release(responder=other, interrupt_id=held.public_id)
         assert "notice" not in told(held)
 
-    def test_somebody_elses_vote_is_told_and_makes_nothing_inert(self):
+    def test_another_reviewers_vote_is_reported_and_disables_nothing(self):
         person, other, third = desk.lena(), *(builders.a_reviewer(f"{name}@company.example") for name in ("ben", "zoe"))
         client, interrupt = desk.signed_in(person), builders.a_waiting_interrupt(builders.a_wait(wish={"quorum": 3}))
         before = self.address(client, interrupt)
@@ -157,7 +159,7 @@ class TestAWait:
         told = ask(client, after, WAIT).content.decode()
         assert "zoe@company.example approved this." in told.replace("</bdi>", "")
 
-    def test_only_who_may_decide_is_told_that_theirs_would_be_the_last_vote(self):
+    def test_only_a_permitted_reviewer_reads_that_their_vote_is_the_last(self):
         person, other = desk.lena(), builders.a_reviewer("ben@company.example")
         reader, starter = (
             builders.a_person("olga@company.example", "operators"),
@@ -173,7 +175,7 @@ class TestAWait:
         assert "1 of 2 approvals so far; one more is needed." in told[reader]
         assert "1 of 2 approvals so far; one more is needed." in told[starter]
 
-    def test_ones_own_vote_on_another_page_is_told_and_this_page_votes_no_second_time(self):
+    def test_an_own_vote_on_another_page_is_reported_and_prevents_a_second_vote(self):
         person, _ = desk.lena(), builders.a_reviewer("ben@company.example")
         client, interrupt = desk.signed_in(person), builders.a_waiting_interrupt(builders.a_wait(wish={"quorum": 2}))
         before = self.address(client, interrupt)
@@ -182,7 +184,7 @@ class TestAWait:
         assert "You approved this on another page." in told
         assert "data-inert" in told
 
-    def test_ones_own_claim_that_ended_is_told_and_makes_nothing_inert(self):
+    def test_an_ended_own_claim_is_reported_and_disables_nothing(self):
         person = desk.lena()
         client, interrupt = desk.signed_in(person), desk.a_refund(1)
         acts.claim(responder=person, interrupt_id=interrupt.public_id)
@@ -199,7 +201,7 @@ class TestAWait:
             *("waiting.1.0.0.0xzz", "waiting.1.0.0.x1", "answered.1.0.0.0"),
         ],
     )
-    def test_a_made_up_state_is_told_nothing(self, seen: str):
+    def test_an_invented_state_shows_nothing(self, seen: str):
         client, interrupt = desk.signed_in(desk.lena()), desk.a_refund(1)
         answer = ask(client, f"/interrupts/{interrupt.public_id}/standing?seen={seen}", WAIT)
         assert answer.status_code == 200
@@ -210,7 +212,7 @@ class TestAWait:
         client = desk.signed_in(builders.a_reviewer("ben@company.example", "refunds"))
         assert ask(client, f"/interrupts/{interrupt.public_id}/standing", WAIT).status_code == 404
 
-    def test_who_saw_it_before_it_climbed_hears_that_another_queue_was_asked_and_nobody_else_does(self):
+    def test_only_earlier_reviewers_read_that_a_request_was_escalated(self):
         leads = builders.a_queue("leads-only")
         builders.a_policy("approval.action", queues=["refunds"], escalate_to=leads, on_expiry="escalate")
         ben = builders.a_reviewer("ben@company.example", "refunds")

@@ -1,4 +1,4 @@
-"""Why a person cannot decide: every refusal of the gateway has its sentence on the page, and says who can."""
+"""Why a person cannot decide: every refusal of the gateway has a sentence on the page that names who can."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import pytest
 
 from ledger import clock
 from ledger.errors import Busy, KeyReused, PayloadInvalid
-from reviewqueue.pages.interrupt.decision_form import new_draft
-from reviewqueue.pages.interrupt.permission_messages import WHO_CAN
-from reviewqueue.pages.interrupt.refusal_page import tell_refusal
+from reviewqueue.pages.interrupt.decision_form import new_decision_form
+from reviewqueue.pages.interrupt.refusal_messages import WHO_CAN, describe_refusal
 from reviewqueue.queries.page_queries import read_wait
 from runs import errors
 from runs.models import Interrupt
@@ -43,51 +42,52 @@ def test_every_refusal_of_the_gateway_says_who_can():
 def test_every_refusal_has_a_strong_sentence_and_who_can_on_its_page(refusal):
     person, interrupt = desk.lena(), desk.an_order()
     screen = read_wait(person, interrupt.public_id, now=clock.now())
-    outcome = tell_refusal(refusal(), screen=screen, draft=new_draft(screen), reader=person, now=clock.now())
-    assert outcome.strong not in ("", "This could not be done.")
-    assert outcome.words
-    assert outcome.who
+    form = new_decision_form(screen)
+    refused = describe_refusal(refusal(), screen=screen, decision_form=form, reader=person, now=clock.now())
+    assert refused.headline not in ("", "The decision was refused.")
+    assert refused.detail
+    assert refused.who_can
 
 
 @pytest.mark.parametrize("status", ["expired", "withdrawn", "cancelled", "superseded"])
-def test_a_closed_wait_says_why_nobody_can(status: str):
+def test_a_closed_request_says_why_it_cannot_be_decided(status: str):
     person, interrupt = desk.lena(), desk.an_order()
     Interrupt.objects.update(status=status, closed_at=clock.now())
     html = page(interrupt, person)
     assert f'data-code="{status}"' in html
-    assert "Nobody can" in told(html)
+    assert "No reviewer can" in told(html)
 
 
-def test_a_decided_wait_says_that_nobody_decides_it_twice():
+def test_a_decided_request_says_that_it_cannot_be_decided_twice():
     person, interrupt = desk.lena(), desk.an_order()
     builders.decide(interrupt, builders.a_reviewer("ines@company.example"), "reject")
-    assert "Nobody decides it twice" in told(page(interrupt, person))
+    assert "A request is decided once." in told(page(interrupt, person))
 
 
-def test_the_starter_is_told_why_and_who_can():
+def test_the_initiator_sees_why_and_who_can_decide():
     interrupt = desk.an_order()
     tomas = builders.a_person("tomas@company.example", "engineering-reviewers")
     words = told(page(interrupt, tomas))
     assert "You started this run, so another person must decide." in words
-    assert "Who can: Ines" in words
+    assert "Can decide: Ines" in words
 
 
-def test_a_stranger_to_the_queue_who_sees_it_is_told_who_can():
+def test_a_viewer_outside_the_queue_sees_who_can_decide():
     interrupt = desk.an_order()
     owner = builders.a_person("own@company.example", "agent-owners")
     words = told(page(interrupt, owner))
     assert "You are not a reviewer of engineering." in words
-    assert "Who can: Ines" in words
+    assert "Can decide: Ines" in words
 
 
-def test_who_is_second_is_told_for_how_long_and_who_can():
+def test_a_second_reviewer_sees_how_long_the_claim_lasts():
     person, interrupt = desk.lena(), desk.an_order()
     ines = builders.a_reviewer("ines@company.example")
     desk.signed_in(ines).post(f"/interrupts/{interrupt.public_id}/claim")
     words = told(page(interrupt, person))
-    assert "Ines holds this" in words
-    assert re.search(r"holds this for 1[45] min more", words)
-    assert "a lead of the queue takes it over" in words
+    assert "Claimed by Ines" in words
+    assert re.search(r"has claimed this for 1[45] min more", words)
+    assert "a lead of the queue can take over" in words
 
 
 def test_at_zero_the_page_says_what_happens_and_offers_no_decision():

@@ -56,7 +56,7 @@ def test_a_receipt_tells_who_when_what_with_its_digests():
     for part in (
         "approved",
         "Lena Brandt",
-        "by the page",
+        "on the page",
         "Hours match",
         "policy approval.action 1",
         "state_version 1",
@@ -71,14 +71,14 @@ def test_a_receipt_follows_the_answer_to_the_next_boundary():
     person, interrupt = desk.lena(), desk.an_order()
     decision = decide(interrupt, person, door="api")
     ready = receipt_of(decision, person)
-    assert re.search(r'aria-current="step"><b>Ready</b>', ready)
+    assert re.search(r'aria-current="step">\s*<b>Ready</b>', ready)
     claim_continuations(
         ClaimRequest(
             agent=interrupt.agent, code_versions=set(), lease_seconds=60, still_may_decide=permissions.still_may_decide
         ),
         limit=1,
     )
-    assert re.search(r'aria-current="step"><b>Taken</b>', receipt_of(decision, person))
+    assert re.search(r'aria-current="step">\s*<b>Claimed</b>', receipt_of(decision, person))
     Continuation.objects.update(status="acknowledged", acknowledged_at=clock.now())
     assert 'aria-current="step"' not in receipt_of(decision, person)
 
@@ -90,10 +90,10 @@ def test_a_held_continuation_says_why_and_who_settles_it():
     Hold.objects.create(run=interrupt.run, kind="unknown_effect", subject="order:7", owner=owner, opened_at=clock.now())
     Run.objects.update(open_holds=1)
     told = text(receipt_of(decision, person))
-    assert "held back, see below" in told
+    assert "on hold, see below" in told
     assert "An effect has an unknown outcome" in told
-    assert "purchasing-operations settles it" in told
-    assert "Unknown outcomes" not in told  # an owner's way to the desk, nobody else's
+    assert "purchasing-operations resolves it" in told
+    assert "Unknown outcomes" not in told  # only owners get the link to reconciliation
     person.is_staff = True
     person.save()
     assert reverse("admin:reviewqueue_unknownoutcome_changelist") in receipt_of(decision, person)
@@ -206,7 +206,7 @@ def test_what_was_asked_in_a_queue_one_is_not_in_stays_unsaid():
     assert "The merger" not in html
 
 
-def test_a_story_names_the_queue_that_was_asked_then_and_none_where_none_was_noted():
+def test_the_timeline_names_the_queue_of_that_time_or_none():
     desk.lena()
     step = {"escalate_to": builders.a_queue("engineering-leads"), "on_expiry": "escalate"}
     builders.a_policy("approval.action", **step)
@@ -250,14 +250,14 @@ def test_a_receipt_tells_that_what_it_allowed_was_carried_out_also_after_the_run
     run = Run.objects.get()
     call = interrupt.proposal
     begin(run, key="order:1", **call, permit=decision.permit.public_id)
-    assert "It is being carried out: order:1 intended" in text(receipt_of(decision, person))
+    assert "The effect has begun: order:1 intended" in text(receipt_of(decision, person))
     report(run, key="order:1", attempt_token=attempt_token(run.public_id, "order:1", 1))
     told = text(receipt_of(decision, person))
-    assert "It was carried out: order:1 applied" in told
-    assert "Permit spent on order:1 applied" in told
+    assert "The effect was applied: order:1 applied" in told
+    assert "Permit used for order:1 applied" in told
     Permit.objects.update(void_at=clock.now(), void_reason="the run is completed")
     told = text(receipt_of(decision, person))
-    assert "Permit spent on order:1 applied" in told
+    assert "Permit used for order:1 applied" in told
     assert "1 use, until" not in told
 
 
@@ -266,11 +266,11 @@ def test_a_permit_of_an_answer_that_counts_no_more_is_void_and_one_past_its_time
     decision = decide(interrupt, person)
     with without_guards():
         Permit.objects.update(valid_until=clock.now())
-    assert "not used; it was good until" in text(receipt_of(decision, person))
+    assert "not used; it expired" in text(receipt_of(decision, person))
     acts.undo(responder=person, interrupt_id=interrupt.public_id)
     told = text(receipt_of(decision, person))
     assert "Permit void since" in told
     Permit.objects.update(void_at=None)
     told = text(receipt_of(decision, person))
-    assert "Permit void: the answer is undone" in told
+    assert "Permit void: the decision is undone" in told
     assert "1 use, until" not in told

@@ -37,7 +37,7 @@ def test_round_two_shows_who_answered_what_and_which_fact_overtook_it():
     interrupt, decision = a_second_round(ines, message="Fine with version 7")
     assert (interrupt.round, decision.status) == (2, "overtaken")
     told = text(desk.signed_in(person).get(f"/interrupts/{interrupt.public_id}").content.decode())
-    assert "Answered before" in told
+    assert "Previous rounds" in told
     assert re.search(r"Round 1: Ines approved, ", told)
     assert "Fine with version 7" in told
     assert "specification : relied on 7 , found 8" in told
@@ -71,7 +71,7 @@ def test_an_edited_answer_is_shown_against_the_proposal_on_its_receipt_and_in_th
 def test_the_first_round_shows_no_earlier_answer():
     person, interrupt = desk.lena(), desk.an_order()
     html = desk.signed_in(person).get(f"/interrupts/{interrupt.public_id}").content.decode()
-    assert "Answered before" not in html
+    assert "Previous rounds" not in html
 
 
 def test_an_overtaken_answer_stands_among_the_decided_with_its_verdict_and_its_person():

@@ -1,4 +1,4 @@
-"""The levers on a run's page: who sees which, what each does, and what a refusal says."""
+"""The actions on a run's page: who sees which, what each does, and the messages of refusals."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_pressed_twice_is_pressed_once(tom):
     assert "pausing" in page_of(client, run)
 
 
-def test_a_reviewer_sees_the_run_and_no_levers():
+def test_a_reviewer_sees_the_run_and_no_actions():
     ana = builders.a_reviewer()
     interrupt = builders.a_waiting_interrupt()
     client = browser_of(ana)
@@ -97,7 +97,7 @@ def test_an_owner_restarts_an_ended_run_with_a_reason():
     assert (run.status, run.epoch) == ("revalidating", 2)
 
 
-def test_levers_are_pulled_by_post_only_and_there_are_four(tom):
+def test_actions_need_a_post_and_a_known_verb(tom):
     run = builders.a_running_run(initiator=tom).run
     client = browser_of(tom)
     assert client.get(f"/runs/{run.public_id}/cancel").status_code == 405
@@ -120,7 +120,7 @@ def test_a_receipt_that_did_not_move_is_not_swapped():
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "cancel", "restart", "retag"])
-def test_a_reason_that_cannot_be_stored_is_told_and_does_nothing(verb: str):
+def test_a_reason_that_cannot_be_stored_is_refused(verb: str):
     """On PostgreSQL it was an error of the server."""
     ina = builders.a_person("ina@example.org", "operators")
     run = builders.a_waiting_interrupt().run
@@ -130,8 +130,8 @@ def test_a_reason_that_cannot_be_stored_is_told_and_does_nothing(verb: str):
     assert Run.objects.get(pk=run.pk).status == "waiting"
 
 
-def test_a_cancel_says_what_it_takes_back_and_what_stays(tom):
-    """It said that nothing is taken back by itself, while the end of a run takes back what it can."""
+def test_a_cancel_says_which_effects_are_compensated_and_which_stay(tom):
+    """Regression: the page said that no effect is compensated automatically."""
     started = builders.a_running_run(initiator=tom, lease_seconds=60)
     for key, more in (("order", {"declared": taken_back_by()}), ("mail", {})):
         begun = begin(started.run, key=key, **more)
@@ -156,8 +156,9 @@ def test_a_restart_while_its_agent_is_halted_says_that_nothing_was_restarted_and
     halt_agents(slugs=[run.agent.slug], actor="person:olga@example.org", reason="try")
     other = browser_of(builders.a_person("ops@example.org", "operators"))
     page = other.post(f"/runs/{run.public_id}/restart", {"reason": "again"}, follow=True).content.decode()
-    assert "The run was not restarted. Agent purchase-requests was halted by olga@example.org" in page
-    assert "nothing runs until it is lifted. Why: <q>" in page
+    assert "The run was not restarted. The agent purchase-requests is halted until an operator lifts it." in page
+    assert "olga@example.org halted it" in page
+    assert "Reason: <q>" in page
     assert "person:" not in page
 
 
@@ -171,5 +172,5 @@ def test_a_restart_while_its_agent_is_halted_says_that_nothing_was_restarted_and
         ("ana", "ana"),
     ],
 )
-def test_an_actor_in_words_keeps_no_prefix_of_ours(actor, told):
+def test_an_actors_name_has_no_internal_prefix(actor, told):
     assert in_words(actor) == told

@@ -1,4 +1,4 @@
-"""Plots drawn by the server: every shape stands inside its picture, and nothing in them runs."""
+"""SVG charts: every shape fits its picture, and they contain no script."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ labels = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), 
 lengths = st.integers(0, 40 * 365 * 86400).map(lambda seconds: timedelta(seconds=seconds))
 
 
-def shapes_in(drawn: svg_charts.SvgElements) -> list[ElementTree.Element]:
-    """Every shape of the picture; it has to be well-formed, without style or script, and inside its frame."""
-    svg = svg_charts.svg_picture(drawn, label="A plot")
-    root = ElementTree.fromstring(svg)  # noqa: S314  drawn a line above
+def shapes_in(rendered: svg_charts.SvgElements) -> list[ElementTree.Element]:
+    """Every shape of the picture; it must be well-formed, without style or script, and inside its picture."""
+    svg = svg_charts.svg_picture(rendered, label="A plot")
+    root = ElementTree.fromstring(svg)  # noqa: S314  rendered one line above
     shapes = [shape for shape in root.iter() if shape.tag != "pattern"]
     for shape in shapes:
         assert not {"style", "onload", "href"} & set(shape.attrib)
@@ -35,7 +35,7 @@ def shapes_in(drawn: svg_charts.SvgElements) -> list[ElementTree.Element]:
 
 
 @given(st.lists(st.tuples(labels, counts, counts), min_size=1, max_size=14))
-def test_columns_and_stacks_stand_inside(parts: list[tuple[str, int, int]]):
+def test_columns_and_stacks_fit_their_picture(parts: list[tuple[str, int, int]]):
     shapes_in(
         svg_charts.column_chart(
             [svg_charts.ChartColumn(label=word, first=a, second=min(a, b)) for word, a, b in parts], axis="", legend="x"
@@ -49,13 +49,13 @@ def test_columns_and_stacks_stand_inside(parts: list[tuple[str, int, int]]):
 
 
 @given(st.lists(st.tuples(labels, st.integers(1, 10**9)), max_size=20))
-def test_rows_stand_inside_and_the_eighth_code_is_one_of_others(rows: list[tuple[str, int]]):
+def test_rows_fit_their_picture_and_the_eighth_code_is_one_of_others(rows: list[tuple[str, int]]):
     bars = [shape for shape in shapes_in(svg_charts.bar_chart(rows, axis="refused")) if shape.get("class") == "bar"]
     assert len(bars) == min(len(rows), svg_charts.MAX_BARS)
 
 
 @given(st.lists(st.tuples(labels, lengths, lengths, lengths), min_size=1, max_size=4))
-def test_spans_stand_inside_from_no_time_to_decades(lines: list[tuple[str, timedelta, timedelta, timedelta]]):
+def test_durations_fit_their_picture_from_zero_to_decades(lines: list[tuple[str, timedelta, timedelta, timedelta]]):
     drawn = []
     for label, *three in lines:
         p10, p50, p90 = sorted(three)
@@ -66,7 +66,7 @@ def test_spans_stand_inside_from_no_time_to_decades(lines: list[tuple[str, timed
 
 
 @given(st.lists(st.tuples(labels, st.none() | st.floats(0, 100)), min_size=1, max_size=14))
-def test_a_curve_stands_inside_and_has_gaps_where_nothing_is_known(points: list[tuple[str, float | None]]):
+def test_a_curve_fits_its_picture_and_has_gaps_for_missing_values(points: list[tuple[str, float | None]]):
     shapes = shapes_in(svg_charts.line_chart(points, axis="%"))
     assert sum(shape.tag == "circle" for shape in shapes) == sum(share is not None for _, share in points)
     drawn = [len(shape.get("points", "").split()) for shape in shapes if shape.tag == "polyline"]

@@ -1,4 +1,4 @@
-"""The story of a run as sentences: who did it stands in front of a verb, never in front of another sentence."""
+"""Timeline texts: the actor precedes a verb and never another sentence."""
 
 from __future__ import annotations
 

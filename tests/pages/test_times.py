@@ -1,4 +1,4 @@
-"""Time in words: how long, when, in whose zone; clock changes."""
+"""Durations and times as text, in the reader's zone and across clock changes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOW = datetime(2026, 11, 30, 13, 22, tzinfo=UTC)
         (timedelta(0), "0 s"),
     ],
 )
-def test_a_duration_is_told_in_its_two_largest_units(duration: timedelta, words: str) -> None:
+def test_a_duration_has_its_two_largest_units(duration: timedelta, words: str) -> None:
     assert times.in_words(duration) == words
 
 
@@ -54,7 +54,7 @@ def test_a_deadline_is_red_only_under_one_hour_and_over_exactly_at_its_time(
     assert ("<svg" in drawn) is soon
 
 
-def test_the_two_hours_that_a_clock_change_repeats_are_told_apart() -> None:
+def test_the_two_hours_that_a_clock_change_repeats_differ() -> None:
     with timezone.override(ZoneInfo("Europe/Oslo")):
         first, second = datetime(2026, 10, 25, 0, 30, tzinfo=UTC), datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
         assert times.moment_in_words(first, short=True) == "25 Oct 2026 02:30 CEST"
@@ -76,7 +76,7 @@ def test_a_time_says_its_zone_and_utc_when_pointed_at() -> None:
     assert 'title="2026-11-30 15:32:00 UTC"' in drawn
 
 
-def test_a_zone_without_a_name_is_told_by_its_offset() -> None:
+def test_a_zone_without_a_name_is_shown_as_its_offset() -> None:
     with timezone.override(ZoneInfo("America/Sao_Paulo")):
         assert times.moment_in_words(NOW, now=NOW) == "today 10:22 UTC-03"
 
@@ -84,7 +84,7 @@ def test_a_zone_without_a_name_is_told_by_its_offset() -> None:
 @pytest.mark.parametrize(
     ("cookie", "hour"), [("Asia/Tokyo", "22:22"), ("", "13:22"), ("../../etc/passwd", "13:22"), ("Europe", "13:22")]
 )
-def test_a_page_is_drawn_in_the_zone_its_browser_named_if_there_is_such_a_zone(cookie: str, hour: str) -> None:
+def test_a_page_uses_the_zone_of_its_browser_if_the_zone_exists(cookie: str, hour: str) -> None:
     request = HttpRequest()
     request.COOKIES["zone"] = cookie
     page = activate_browser_time_zone(lambda request: HttpResponse(times.moment_in_words(NOW)))(request)

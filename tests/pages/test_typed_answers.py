@@ -38,11 +38,11 @@ def page(client: Client, interrupt: Interrupt) -> str:
 
 def test_it_comes_back_in_another_browser_and_says_from_when(typing):
     client, person, interrupt, form = typing
-    assert "Kept for you alone" in save(client, interrupt, form).content.decode()
+    assert "Draft saved" in save(client, interrupt, form).content.decode()
     html = page(desk.signed_in(person), interrupt)
     assert "Too dear by 6 %" in html
     assert 'value="reject" checked' in html
-    assert "What you typed <time" in html
+    assert "Your draft from <time" in html
     assert not Decision.objects.exists()
 
 
@@ -71,17 +71,17 @@ def test_deciding_forgets_it(typing):
 def test_the_sweep_forgets_what_was_typed_for_a_wait_that_closed(typing):
     client, _, interrupt, form = typing
     save(client, interrupt, form)
-    assert not drafts.anything_typed_to_forget()
+    assert not drafts.has_drafts_to_delete()
     builders.decide(interrupt, builders.a_reviewer("ben@company.example"), "reject")
-    assert drafts.anything_typed_to_forget()
-    assert drafts.forget_typed_answers(limit=10) == 1
+    assert drafts.has_drafts_to_delete()
+    assert drafts.delete_old_drafts(limit=10) == 1
     assert not TypedAnswer.objects.exists()
 
 
 def test_nothing_is_kept_for_a_closed_wait(typing):
     client, _, interrupt, form = typing
     builders.decide(interrupt, builders.a_reviewer("ben@company.example"), "reject")
-    assert "This is closed" in save(client, interrupt, form).content.decode()
+    assert "This request is closed" in save(client, interrupt, form).content.decode()
     assert not TypedAnswer.objects.exists()
 
 
@@ -90,14 +90,14 @@ def test_old_text_is_not_filled_in_and_is_forgotten(typing):
     save(client, interrupt, form)
     TypedAnswer.objects.update(saved_at=clock.now() - timedelta(days=8))
     assert "Too dear" not in page(client, interrupt)
-    assert drafts.forget_typed_answers(limit=10) == 1
+    assert drafts.delete_old_drafts(limit=10) == 1
 
 
 def test_a_text_beyond_the_limit_is_told_and_not_kept(typing):
     client, _, interrupt, form = typing
     said = save(client, interrupt, form | {"message-reject": "x" * 200_001})
     assert said.status_code == 200
-    assert "so it was not saved" in said.content.decode()
+    assert "no draft of it is saved" in said.content.decode()
     assert not TypedAnswer.objects.exists()
 
 
@@ -112,7 +112,7 @@ def test_no_more_than_so_many_are_kept_of_one_person(typing, monkeypatch):
 
 def test_a_form_of_somebody_else_is_not_kept(typing):
     client, _, interrupt, form = typing
-    assert "somebody else" in save(client, interrupt, form | {"who": "1.x"}).content.decode()
+    assert "Another person" in save(client, interrupt, form | {"who": "1.x"}).content.decode()
     assert not TypedAnswer.objects.exists()
 
 

@@ -1,4 +1,4 @@
-"""A run that no worker takes, on the pages: the list, the run with its three ways out, the receipt of whoever decided."""
+"""Pages on a run that no worker claims: the list, the run with its three remedies, the receipt of the decision."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def test_the_page_of_a_held_run_says_what_the_list_says(owner):
     told = page(owner, f"/runs/{held.public_id}")
     assert "Three code versions of the agent cannot read its checkpoint" in told
     assert "No worker knows" not in told
-    assert VERSIONS_BEFORE_HOLD == 3, "the words say how many"
+    assert VERSIONS_BEFORE_HOLD == 3, "the text names the number"
 
 
-def test_no_run_is_stranded_is_said(owner):
+def test_the_list_without_stranded_runs_has_an_empty_state(owner):
     assert "No stranded runs" in page(owner, "/runs?of=stranded")
 
 
@@ -110,7 +110,7 @@ def test_who_started_it_may_end_it_and_is_sent_to_its_owners(owner):
     assert "Set the code version" not in told
 
 
-def test_an_ended_run_whose_effects_nobody_takes_back_is_told():
+def test_an_ended_run_without_a_worker_to_compensate_is_shown():
     owner = builders.a_person("op@example.org", "operators")
     run = offered_since(a_cancelled_run("order"), clock.now() - QUARTER)
     told = page(owner, f"/runs/{run.public_id}")
@@ -119,7 +119,7 @@ def test_an_ended_run_whose_effects_nobody_takes_back_is_told():
     assert "no worker has claimed it for 14 min to compensate its effects" in page(owner, "/runs?of=stranded")
 
 
-def test_a_version_that_poses_as_markup_is_drawn(owner):
+def test_a_version_with_markup_is_escaped(owner):
     run = a_run_for(QUARTER, version="<b>2</b>\u202e")
     html = desk.signed_in(owner).get(f"/runs/{run.public_id}").content.decode()
     assert "<b>2</b>" not in html
@@ -135,17 +135,17 @@ def test_a_version_that_poses_as_markup_is_drawn(owner):
 def test_a_receipt_tells_that_no_worker_has_taken_it_and_since_when():
     person, interrupt = desk.lena(), desk.an_order()
     decision = decide(interrupt, person, door="api")
-    assert "no worker has taken it" not in text(receipt_of(decision, person))
+    assert "no worker has claimed it" not in text(receipt_of(decision, person))
     Run.objects.update(code_version="1")
     offered_since(interrupt.run, clock.now() - QUARTER)
     told = text(receipt_of(decision, person))
-    assert "Approved; no worker has taken it for 14 min." in told
-    assert "has or accepts code version 1" in told
-    assert "the answer is kept until then" in told
-    assert "Ready no worker has taken it for 14 min" in told
+    assert "Approved; no worker has claimed it for 14 min." in told
+    assert "with or compatible with code version 1" in told
+    assert "The answer is kept until then" in told
+    assert "Ready no worker has claimed it for 14 min" in told
     unread_by(Run.objects.get(), "7")
     offered_since(interrupt.run, clock.now() - QUARTER)
-    assert "Handed back by code version 7 ." in text(receipt_of(decision, person))
+    assert "Returned by code version 7 ." in text(receipt_of(decision, person))
 
 
 def test_a_receipt_of_a_paused_run_blames_no_worker():
@@ -153,10 +153,10 @@ def test_a_receipt_of_a_paused_run_blames_no_worker():
     decision = decide(interrupt, person, door="api")
     offered_since(interrupt.run, clock.now() - QUARTER)
     pause_run(run_id=interrupt.run.public_id, actor="person:x", reason="", check=lambda _: None)
-    assert "no worker has taken it" not in text(receipt_of(decision, person))
+    assert "no worker has claimed it" not in text(receipt_of(decision, person))
 
 
-# --- the levers -------------------------------------------------------------------------------------------------------
+# --- the actions -------------------------------------------------------------------------------------------------------
 
 
 def test_an_owner_gives_a_run_to_another_version_on_its_page(owner):
@@ -183,7 +183,7 @@ def test_a_run_in_a_worker_s_hands_says_why_it_cannot_be_retagged(owner):
     assert "A worker holds the lease of this run, so the code version was not changed." in told
 
 
-def test_a_reviewer_gives_it_to_nobody():
+def test_a_reviewer_cannot_retag_a_run():
     interrupt = builders.a_waiting_interrupt(started=builders.a_running_run(code_version="1"))
     form = {"code_version": "3.0", "reason": "it reads it"}
     address = f"/runs/{interrupt.run.public_id}/retag"

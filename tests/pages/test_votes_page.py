@@ -32,10 +32,10 @@ def page(client, wait):
 def test_the_page_says_how_many_voted_and_that_it_was_not_you(wait):
     builders.decide(wait, marek(), message="Amount and hours match")
     shown = page(desk.signed_in(desk.lena()), wait)
-    assert "2 people must approve" in shown
-    assert "1 of 2, not you" in shown
+    assert "2 approvals needed" in shown
+    assert "1 of 2, without yours" in shown
     assert "Amount and hours match" in shown
-    assert "One more person" in shown
+    assert "1 more person" in shown
 
 
 def test_a_vote_leads_to_its_receipt_and_may_be_taken_back(wait):
@@ -56,8 +56,8 @@ def test_votes_for_an_older_version_are_told_to_count_no_more(wait):
     changed = {"name": "issue_purchase_order", "arguments": {"supplier": "S-17", "amount": "1.00"}}
     amend_wait(agent=wait.agent, interrupt_id=wait.public_id, amendment=Amendment(proposal=changed))
     shown = page(desk.signed_in(desk.lena()), wait)
-    assert "0 of 2, not you" in shown
-    assert "vote counts no more" in shown
+    assert "0 of 2, without yours" in shown
+    assert "vote no longer counts" in shown
 
 
 def test_the_last_vote_is_told_as_one_of_two(wait):
@@ -78,7 +78,7 @@ def test_a_changed_call_says_before_it_is_approved_whose_votes_it_would_lose(wai
     typed = {f"arguments.{name}": str(value) for name, value in arguments.items()}
     reviewed = desk.post(client, wait, desk.form_of(client, wait, verdict="edit", act="edit", **typed)).content.decode()
     assert "Approve my version" in reviewed
-    assert "1 of 2, not you" in reviewed
+    assert "1 of 2, without yours" in reviewed
     told = " ".join(re.sub(r"<[^>]+>", "", reviewed).split())
     assert "Marek’s approval was for the other version and will not count for yours." in told
-    assert "2 people have to approve your version; you are the first." in told
+    assert "2 people must approve your version; you are the first." in told

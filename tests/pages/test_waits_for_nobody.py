@@ -27,7 +27,7 @@ def test_the_owner_reads_what_a_run_waits_for(owner):
     event, timer = (builders.a_waiting_interrupt(wait) for wait in (an_event(), a_timer()))
     shown = page(owner, f"/interrupts/{event.public_id}")
     assert "Wait for an external signal" in shown
-    assert "it goes on with the signal <code>PO-2231</code>" in shown
+    assert "the run continues with the signal <code>PO-2231</code>" in shown
     shown = page(owner, f"/interrupts/{timer.public_id}")
     assert "Wait for a timer" in shown
     assert "then the run continues" in shown

@@ -1,4 +1,4 @@
-"""A receipt follows the messages to the agent: about to be sent, delivered, failed with the next try, given up."""
+"""The receipt shows the status of each webhook message: pending, delivered, failed with the next attempt, exhausted."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def told():
 def receipt(told) -> str:
     client, decision = told
     html = client.get(f"/decisions/{decision.public_id}").content.decode()
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html[html.index("Messages to the agent") :]))
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html[html.index("Webhooks to the agent") :]))
 
 
-def test_a_message_about_to_be_sent_is_told_with_its_host_alone(told):
+def test_a_pending_message_shows_only_its_host(told):
     words = receipt(told)
-    assert "That it was answered, to agent.example" in words
-    assert "about to be sent" in words
+    assert "Decision made, to agent.example" in words
+    assert "pending" in words
     assert "secret" not in words
 
 
@@ -50,13 +50,13 @@ def test_a_message_about_to_be_sent_is_told_with_its_host_alone(told):
     ("stands", "words"),
     [
         ({"status": "delivered"}, "delivered"),
-        ({"tries": 2, "trouble": "HTTP 500"}, r"tried 2 times; next try .*: HTTP 500"),
-        ({"status": "dead", "tries": 9, "trouble": "timeout"}, "tried 9 times; an operator can order it again"),
-        ({"status": "void"}, "there was nothing to tell any more"),
+        ({"tries": 2, "trouble": "HTTP 500"}, r"2 attempts; next attempt .*: HTTP 500"),
+        ({"status": "dead", "tries": 9, "trouble": "timeout"}, "9 attempts; an operator can send it again"),
+        ({"status": "void"}, "no longer needed"),
     ],
     ids=["delivered", "failed", "given up", "void"],
 )
-def test_each_standing_has_its_words(told, stands, words: str):
+def test_each_delivery_status_has_its_label(told, stands, words: str):
     ended = None if "status" not in stands else clock.now()
     Delivery.objects.update(ended_at=ended, **stands)
     assert re.search(words, receipt(told))
@@ -75,4 +75,4 @@ def test_messages_about_other_answers_are_not_shown(told):
     client, _ = told
     person = Decision.objects.get().by
     other = builders.decide(desk.an_order(), person, door="page").decision
-    assert "Messages to the agent" not in client.get(f"/decisions/{other.public_id}").content.decode()
+    assert "Webhooks to the agent" not in client.get(f"/decisions/{other.public_id}").content.decode()

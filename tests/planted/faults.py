@@ -24,14 +24,14 @@ from ledger import compensation, effect_names, effect_queries, effects, in_fligh
 from ledger.digests import digest
 from ledger.effects import Next
 from ledger.errors import PayloadInvalid
-from reviewqueue import gateway, middleware, permission_sweep, permissions, tasks
+from reviewqueue import drafts, gateway, middleware, permission_sweep, permissions, tasks
 from reviewqueue.api import authentication, pagination
 from reviewqueue.api.problems import Unauthenticated
 from reviewqueue.api.throttling import CallsPerMinute
 from reviewqueue.operations import error_reports, file_permissions
 from reviewqueue.operations.doctor import records, row_consistency
 from reviewqueue.pages.account_adapter import ClosedAccountAdapter
-from reviewqueue.pages.interrupt import decision_evidence, decision_form, draft_fields
+from reviewqueue.pages.interrupt import decision_evidence, decision_form
 from reviewqueue.queries import inbox
 from reviewqueue.serving import request_ids
 from reviewqueue.serving.asgi_bridge import BoundedApplication
@@ -196,12 +196,12 @@ def a_disguised_call_is_approved_without_a_confirmation() -> None:
 
 @fault(seen_by=test_disguised_calls.test_a_confirmation_of_another_version_counts_for_nothing, costs=(12,))
 def any_confirmation_of_a_disguise_counts() -> None:
-    sound = decision_form._Drafting.tick
+    sound = decision_form._Builder.confirmation
 
     def lenient(self: Any, what: str, verdict: str, value: str, **named: Any) -> Any:
         return sound(self, what, verdict, self.text(f"seen-{what}-{verdict}") or value, **named)
 
-    decision_form._Drafting.tick = lenient  # type: ignore[method-assign]
+    decision_form._Builder.confirmation = lenient  # type: ignore[method-assign]
 
 
 @fault(seen_by=test_effect_rules.test_of_two_equally_close_rules_the_stricter_holds, costs=(12,))
@@ -544,12 +544,12 @@ def what_was_done_first_is_taken_back_first() -> None:
 
 
 @fault(
-    seen_by=test_csrf_failure.test_a_decision_form_shows_what_was_typed_and_no_field_that_is_not_its_own,
+    seen_by=test_csrf_failure.test_a_decision_form_shows_its_input_and_no_foreign_field,
     costs=(),
 )
 def a_stale_form_shows_every_field_that_came_with_it() -> None:
     every = lambda post: [(name, text) for name, texts in post.lists() for text in texts]  # noqa: E731
-    everywhere(draft_fields.typed_texts, every)
+    everywhere(drafts.entered_texts, every)
 
 
 @fault(
@@ -557,7 +557,7 @@ def a_stale_form_shows_every_field_that_came_with_it() -> None:
     costs=(),
 )
 def a_draft_holds_a_field_that_is_named_like_a_secret() -> None:
-    everywhere(draft_fields.is_named_like_a_secret, lambda name: False)
+    everywhere(drafts.is_named_like_a_secret, lambda name: False)
 
 
 @fault(seen_by=test_csrf_failure.test_a_wrong_password_is_in_no_answer_to_a_script, costs=())

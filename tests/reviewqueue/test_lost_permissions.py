@@ -206,7 +206,7 @@ def test_the_request_and_the_inbox_of_a_lead_show_that_its_assignees_cannot_deci
     ana.groups.clear()
     permission_sweep.release_lost_permissions(limit=9)
     read = browser.get(page).content.decode()
-    assert "It is assigned only to people who may not decide it any more." in read
+    assert "No assignee has permission to decide it any more." in read
     assert "An assignment ended" in read
     assert "Assignees cannot decide" in browser.get("/").content.decode()
 

@@ -1,122 +1,176 @@
-"""What a person may do around an answer on the page of a wait: comment, hand over, give more time, skip with a reason.
+"""Views of the actions on a request beside its decision: claim, release, undo, comment, assign, extend, skip.
 
-Called by ``urls``; each is a form of its own that works without JavaScript. Rights are judged by ``desk``; what
-may be offered is said by ``acts``.
+Each is a form that works without JavaScript. ``reviewer_actions`` checks the permissions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.http import HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, resolve_url
 from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from reviewqueue import gateway, reviewer_actions
 from reviewqueue.pages.inbox.list_navigation import came_from, list_address, next_wait, onward
-from reviewqueue.pages.interrupt.action_panel import MOST_PEOPLE, SPANS
-from reviewqueue.pages.interrupt.decision_form import new_draft
-from reviewqueue.pages.interrupt.interrupt_context import wait_context
-from reviewqueue.pages.interrupt.refusal_page import status_of
+from reviewqueue.pages.interrupt.decision_form import new_decision_form
+from reviewqueue.pages.interrupt.interrupt_context import EXTENSIONS, MAX_PEOPLE, build_interrupt_context
+from reviewqueue.pages.interrupt.refusal_messages import status_of
 from reviewqueue.pages.rendering import PageRequest, foreign_is_missing, go_to, show
 from reviewqueue.queries.page_queries import read_wait
-from runs.models import Comment, Interrupt
 
-LONGEST_REASON = 1_000
-_NOT_THERE = "Somebody whom you chose is not there any more. Choose again; nothing was changed."
-_NOT_STORED = "This holds a character that cannot be stored."
+MAX_REASON_LENGTH = 1_000
+_PERSON_MISSING = "A person whom you chose no longer exists. Choose again. Nothing was changed."
+_NOT_STORABLE = "The text contains a character that cannot be stored."
+
+
+@require_POST
+@foreign_is_missing
+def claim(request: PageRequest, interrupt_id: str) -> HttpResponse:
+    """Claim the request, or extend one's own claim."""
+    return _change_claim(request, interrupt_id, reviewer_actions.claim)
+
+
+@require_POST
+@foreign_is_missing
+def release(request: PageRequest, interrupt_id: str) -> HttpResponse:
+    return _change_claim(request, interrupt_id, reviewer_actions.release)
+
+
+def _change_claim(request: PageRequest, interrupt_id: str, change: Callable[..., Any]) -> HttpResponse:
+    refusal = _perform(change, request, interrupt_id)
+    if refusal is not None:
+        template = "interrupt/_claim.html" if request.htmx else "interrupt/page.html"
+        return _show_error(request, interrupt_id, refusal, template=template)
+    if request.htmx:
+        return _show_page(request, interrupt_id, "interrupt/_claim.html", {})
+    return redirect(_back(request, interrupt_id))
+
+
+def _back(request: PageRequest, interrupt_id: str) -> str:
+    """Return the page that had the button: the inbox or the page of the request."""
+    back = request.POST.get("back", "")
+    is_own = url_has_allowed_host_and_scheme(back, allowed_hosts=None) and back.startswith("/")
+    return back if is_own else resolve_url("interrupt", interrupt_id)
+
+
+@require_POST
+@foreign_is_missing
+def undo(request: PageRequest, interrupt_id: str) -> HttpResponse:
+    """Undo one's own decision while its run has not continued."""
+    refusal = _perform(reviewer_actions.undo, request, interrupt_id)
+    if refusal is not None:
+        return _show_error(request, interrupt_id, refusal)
+    return go_to(request, resolve_url("interrupt", interrupt_id))
 
 
 @require_POST
 @foreign_is_missing
 def comment(request: PageRequest, interrupt_id: str) -> HttpResponse:
-    """Say something to the other people of this wait."""
     text = _text(request, "comment")
     if "\x00" in text:
-        return _refused(request, interrupt_id, PayloadInvalid(_NOT_STORED), kept={})
-    return _act(request, interrupt_id, reviewer_actions.comment, text=text, kept={"comment": text}, to="comments")
+        return _show_error(request, interrupt_id, PayloadInvalid(_NOT_STORABLE))
+    refusal = _perform(reviewer_actions.comment, request, interrupt_id, text=text)
+    if refusal is not None:
+        return _show_error(request, interrupt_id, refusal, unsent={"comment": text})
+    return _redirect_to(interrupt_id, "comments")
 
 
 @require_POST
 @foreign_is_missing
 def assign(request: PageRequest, interrupt_id: str) -> HttpResponse:
-    """Hand the wait to chosen people, or back to the whole queue."""
+    """Assign the request to the chosen people, or to the whole queue if none is chosen."""
     sent = list(dict.fromkeys(key for key in request.POST.getlist("people") if key))
-    chosen = [key for key in sent if key.isascii() and key.isdigit() and len(key) < 10]
-    people = list(get_user_model().objects.filter(pk__in=chosen[:MOST_PEOPLE]).order_by("username"))
-    if len(people) < len(sent):  # else a list that was left open too long would give the wait back to everybody
-        return _refused(request, interrupt_id, PayloadInvalid(_NOT_THERE), kept={})
-    return _act(request, interrupt_id, reviewer_actions.assign, people=people, to="around")
+    keys = [key for key in sent if key.isascii() and key.isdigit() and len(key) < 10]
+    people = list(get_user_model().objects.filter(pk__in=keys[:MAX_PEOPLE]).order_by("username"))
+    if len(people) < len(sent):  # otherwise an outdated list of people would assign the request to the whole queue
+        return _show_error(request, interrupt_id, PayloadInvalid(_PERSON_MISSING))
+    refusal = _perform(reviewer_actions.assign, request, interrupt_id, people=people)
+    return _redirect_to(interrupt_id, "actions") if refusal is None else _show_error(request, interrupt_id, refusal)
 
 
 @require_POST
 @foreign_is_missing
 def extend(request: PageRequest, interrupt_id: str) -> HttpResponse:
-    """Give the wait more time."""
-    span = SPANS.get(request.POST.get("by", ""), timedelta(0))
-    return _act(request, interrupt_id, reviewer_actions.extend, by=span, to="around")
+    """Extend the deadline."""
+    by = EXTENSIONS.get(request.POST.get("by", ""), timedelta(0))
+    refusal = _perform(reviewer_actions.extend, request, interrupt_id, by=by)
+    return _redirect_to(interrupt_id, "actions") if refusal is None else _show_error(request, interrupt_id, refusal)
 
 
 @require_POST
 @foreign_is_missing
 def skip(request: PageRequest, interrupt_id: str) -> HttpResponse:
-    """Leave the wait to others: say why if there is a reason, let one's own claim go, and open the next."""
+    """Add a given reason as a comment, release one's own claim, and open the next request."""
     interrupt = gateway.find_visible(request.user, interrupt_id)
     reason = _text(request, "reason")
     try:
         if "\x00" in reason:
-            raise PayloadInvalid(_NOT_STORED)
-        if len(reason) > LONGEST_REASON:
-            raise PayloadInvalid(f"A reason has at most {LONGEST_REASON} characters.")
+            raise PayloadInvalid(_NOT_STORABLE)
+        if len(reason) > MAX_REASON_LENGTH:
+            raise PayloadInvalid(f"The reason must have at most {MAX_REASON_LENGTH} characters.")
         if reason.strip():
-            reviewer_actions.comment(
-                responder=request.user, interrupt_id=interrupt_id, text=f"Skipped: {reason.strip()}"
-            )
+            text = f"Skipped: {reason.strip()}"
+            reviewer_actions.comment(responder=request.user, interrupt_id=interrupt_id, text=text)
         if interrupt.claimed_by_id == request.user.pk:
             reviewer_actions.release(responder=request.user, interrupt_id=interrupt_id)
     except Refusal as refusal:
-        return _refused(request, interrupt_id, refusal, kept={"reason": reason})
+        return _show_error(request, interrupt_id, refusal, unsent={"reason": reason})
     following = next_wait(request, interrupt, now=clock.now())
     if following is None:
         return go_to(request, list_address(request))
     return go_to(request, reverse("interrupt", args=[following.public_id]) + onward(came_from(request)))
 
 
-def _act(
-    request: PageRequest,
-    interrupt_id: str,
-    change: Callable[..., Comment | Interrupt],
-    *,
-    to: str,
-    kept: dict[str, str] | None = None,
-    **said: object,
-) -> HttpResponse:
+def _perform(
+    action: Callable[..., Any], request: PageRequest, interrupt_id: str, **arguments: object
+) -> Refusal | None:
+    """Perform an action and return its refusal. Raises ``NotFound``."""
     try:
-        change(responder=request.user, interrupt_id=interrupt_id, **said)
+        action(responder=request.user, interrupt_id=interrupt_id, **arguments)
     except NotFound:
         raise
     except Refusal as refusal:
-        return _refused(request, interrupt_id, refusal, kept=kept or {})
-    return redirect(f"{reverse('interrupt', args=[interrupt_id])}#{to}")
+        return refusal
+    return None
 
 
-def _refused(request: PageRequest, interrupt_id: str, refusal: Refusal, *, kept: dict[str, str]) -> HttpResponse:
-    """Show the wait with the reason why it was not done; what was typed stays."""
+def _redirect_to(interrupt_id: str, anchor: str) -> HttpResponse:
+    return redirect(f"{reverse('interrupt', args=[interrupt_id])}#{anchor}")
+
+
+def _show_error(
+    request: PageRequest,
+    interrupt_id: str,
+    refusal: Refusal,
+    *,
+    unsent: dict[str, str] | None = None,
+    template: str = "interrupt/page.html",
+) -> HttpResponse:
+    """Show the request with the refusal; the form has the text that was not stored (``unsent``)."""
+    context = {"error": _sentence(refusal), "unsent": unsent or {}}
+    return _show_page(request, interrupt_id, template, context, status=status_of(refusal))
+
+
+def _show_page(
+    request: PageRequest, interrupt_id: str, template: str, more: dict[str, Any], *, status: int = 200
+) -> HttpResponse:
     now = clock.now()
     screen = read_wait(request.user, interrupt_id, now=now)
-    context = wait_context(screen, reader=request.user, now=now)
-    context |= {"draft": new_draft(screen), "lost": _sentence(refusal), "kept_words": kept}
-    return show(request, "interrupt/page.html", context, status=status_of(refusal))
+    context = build_interrupt_context(screen, reader=request.user, now=now)
+    return show(request, template, context | {"decision_form": new_decision_form(screen)} | more, status=status)
 
 
 def _sentence(refusal: Refusal) -> str:
-    told = "; ".join(f"it {problem.message}" for problem in getattr(refusal, "errors", ()))
-    return told[:1].upper() + told[1:] + "." if told else refusal.detail
+    problems = "; ".join(f"it {problem.message}" for problem in getattr(refusal, "errors", ()))
+    return problems[:1].upper() + problems[1:] + "." if problems else refusal.detail
 
 
 def _text(request: PageRequest, name: str) -> str:

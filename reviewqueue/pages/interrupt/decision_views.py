@@ -1,32 +1,27 @@
-"""The page of one wait, and deciding it: the page's door to the gateway.
+"""Views of the page of one request: show it, decide it, save or discard a draft.
 
-A POST reads the form into a draft, shows it again where something is wrong or an edit has to be reviewed, and else hands the
-answer to ``gateway.submit_decision``, the one door. With htmx the same addresses answer with the main part of the page.
+A POST is parsed into a decision form. The page is shown again if the form has errors or an edit must be reviewed first; else
+the answer goes to ``gateway.submit_decision``. With htmx the same addresses answer with the main part of the page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from django.http import HttpResponse
-from django.shortcuts import redirect, resolve_url
-from django.utils.http import url_has_allowed_host_and_scheme
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from ledger import clock
 from ledger.digests import digest
 from ledger.errors import NotFound, PayloadInvalid, Refusal
-from reviewqueue import drafts, gateway, reviewer_actions
-from reviewqueue.pages import unsent_input
+from reviewqueue import drafts, gateway
+from reviewqueue.middleware import keeps_draft_at_sign_in, polled_by_script
 from reviewqueue.pages.inbox.list_navigation import address_after
-from reviewqueue.pages.interrupt.decision_draft import Draft, told
-from reviewqueue.pages.interrupt.decision_form import new_draft, read_draft
-from reviewqueue.pages.interrupt.draft_fields import submitted_fields
-from reviewqueue.pages.interrupt.draft_views import FilledIn, filled_in, keep_what_is_drawn_again
-from reviewqueue.pages.interrupt.interrupt_context import wait_context
-from reviewqueue.pages.interrupt.refusal_page import MAY_TRY_AGAIN, status_of, tell_refusal
+from reviewqueue.pages.interrupt.decision_form import DecisionForm, new_decision_form, parse_decision_form
+from reviewqueue.pages.interrupt.interrupt_context import build_interrupt_context
+from reviewqueue.pages.interrupt.refusal_messages import RETRYABLE_CODES, describe_refusal
 from reviewqueue.pages.rendering import PageRequest, foreign_is_missing, go_to, show
 from reviewqueue.queries.page_queries import WaitScreen, read_wait
 from reviewqueue.text.json_diff_text import changes_between, changes_to_show
@@ -35,173 +30,152 @@ from runs.errors import InputInvalid
 from runs.states import Verdict
 
 
-@unsent_input.keeps_what_was_typed
+@dataclass(frozen=True, kw_only=True)
+class _Page:
+    """A request page: who reads it, what was read for it, and the time of reading."""
+
+    request: PageRequest
+    screen: WaitScreen
+    now: datetime
+
+    def show(
+        self, form: DecisionForm, *, status: int = 200, draft: drafts.Draft | None = None, error: str = ""
+    ) -> HttpResponse:
+        context = build_interrupt_context(self.screen, reader=self.request.user, now=self.now)
+        if self.request.method == "POST" and self.screen.may_decide and not error:
+            drafts.save_submitted_draft(self.request.POST, self.request.user, self.screen.interrupt.public_id)
+        context |= {"decision_form": form, "draft": draft, "has_errors": status == 422, "error": error}
+        return show(self.request, "interrupt/page.html", context, status=status)
+
+
+@keeps_draft_at_sign_in
 @require_http_methods(["GET", "HEAD", "POST"])
 @foreign_is_missing
 def interrupt(request: PageRequest, interrupt_id: str) -> HttpResponse:
-    """Show one wait; by POST, decide it."""
+    """Show a request; by POST, decide it."""
     now = clock.now()
     screen = read_wait(request.user, interrupt_id, now=now)
-    if request.method == "POST" and unsent_input.is_drawn_for_another(request):
-        return _show_to_another(request, screen, now=now)
+    page = _Page(request=request, screen=screen, now=now)
+    if request.method == "POST" and drafts.is_for_another_person(request.POST, request.user):
+        return _refuse_form_of_another(page)
     if request.method == "POST":
-        return _decide(request, screen, read_draft(screen, request.POST, judge=True), now=now)
-    filled = filled_in(request, screen.interrupt.pk, now=now) if screen.may_decide else None
-    draft = new_draft(screen) if filled is None else read_draft(screen, filled.post, judge=False)
-    return _show_wait(request, screen, draft, now=now, filled=filled)
+        return _decide(page, parse_decision_form(screen, request.POST, validate=True))
+    draft = None
+    if screen.may_decide:
+        draft = drafts.find_draft(request, request.user, screen.interrupt.pk, now=now)
+    form = new_decision_form(screen) if draft is None else parse_decision_form(screen, draft.form, validate=False)
+    return page.show(form, draft=draft)
 
 
-def _show_to_another(request: PageRequest, screen: WaitScreen, *, now: datetime) -> HttpResponse:
-    """Decide nothing: somebody else has signed in at this browser since the form was drawn. None of its text is shown."""
-    reader = request.user.get_full_name() or request.user.get_username()
-    words = f"This page was drawn for somebody else; {reader} has signed in here since. Nothing was sent."
-    context = wait_context(screen, reader=request.user, now=now) | {"draft": new_draft(screen), "lost": words}
-    return show(request, "interrupt/page.html", context, status=409)
+def _refuse_form_of_another(page: _Page) -> HttpResponse:
+    """Decide nothing: another person has signed in at this browser since the form was rendered. Show none of its text."""
+    reader = page.request.user.get_full_name() or page.request.user.get_username()
+    error = f"This page was opened by another person; {reader} has signed in here since. Nothing was sent."
+    return page.show(new_decision_form(page.screen), status=409, error=error)
 
 
-def _decide(request: PageRequest, screen: WaitScreen, draft: Draft, *, now: datetime) -> HttpResponse:
-    if draft.pressed == "edit-again" or "reshape" in request.POST:
-        return _show_wait(request, screen, read_draft(screen, request.POST, judge=False), now=now)
-    if draft.is_wrong and screen.may_decide:
-        return _show_wait(request, screen, draft, now=now, status=422)
-    if draft.chosen is not None and draft.chosen.verdict == Verdict.EDIT and screen.may_decide and not draft.is_wrong:
-        reviewed = request.POST.get("edited") == digest(draft.answer().arguments)
-        if draft.pressed != "edit-approve" or not reviewed:
-            return _review_edit(request, screen, draft, now=now)
-    return _submit(request, screen, draft, now=now)
+def _decide(page: _Page, form: DecisionForm) -> HttpResponse:
+    post, may_decide = page.request.POST, page.screen.may_decide
+    if form.pressed == "edit-again" or "reshape" in post:
+        return page.show(parse_decision_form(page.screen, post, validate=False))
+    if form.has_errors and may_decide:
+        return page.show(form, status=422)
+    if form.chosen is not None and form.chosen.verdict == Verdict.EDIT and may_decide and not form.has_errors:
+        is_reviewed = post.get("edited") == digest(form.answer().arguments)
+        if form.pressed != "edit-approve" or not is_reviewed:
+            return _review_edit(page, form)
+    return _submit(page, form)
 
 
-def _submit(request: PageRequest, screen: WaitScreen, draft: Draft, *, now: datetime) -> HttpResponse:
+def _submit(page: _Page, form: DecisionForm) -> HttpResponse:
+    request, screen = page.request, page.screen
     try:
-        if draft.chosen is None or draft.is_wrong:
-            raise _refusal_of(screen) or PayloadInvalid(draft.nothing_pressed)
+        if form.chosen is None or form.has_errors:
+            raise _refusal_of(screen) or PayloadInvalid(form.error)
         receipt = gateway.submit_decision(
             responder=request.user,
             interrupt_id=screen.interrupt.public_id,
-            answer=draft.answer(),
-            seen=draft.seen,
+            answer=form.answer(),
+            seen=form.seen,
             door="page",
-            request_key=draft.request_key,
+            request_key=form.request_key,
         )
-    except InputInvalid as misfit:
-        return _show_wait(request, screen, draft.with_misfit(misfit.errors), now=now, status=422)
-    except PayloadInvalid as wrong:
-        return _show_wait(request, screen, told(draft, wrong.detail), now=now, status=422)
+    except InputInvalid as invalid:
+        return page.show(form.with_problems(invalid.errors), status=422)
+    except PayloadInvalid as invalid:
+        return page.show(form.with_error(invalid.detail), status=422)
     except NotFound:
         raise
     except Refusal as refusal:
-        return _show_refusal(request, screen, draft, refusal)
-    unsent_input.forget(request)
-    drafts.discard_typed_answer(request.user, screen.interrupt.pk)
+        return _show_refusal(page, form, refusal)
+    drafts.delete_draft(request, request.user, screen.interrupt.pk)
     return go_to(request, address_after(request, receipt))
 
 
 def _refusal_of(screen: WaitScreen) -> Refusal | None:
-    """Return why nobody, or not this person, can decide this now, for an answer that could not even be read."""
+    """Return why this person cannot decide the request, for a form that could not be parsed."""
     if not screen.is_open:
         return closed_refusal(screen.interrupt, screen.winner)
     return screen.why_not
 
 
-def _show_wait(
-    request: PageRequest,
-    screen: WaitScreen,
-    draft: Draft,
-    *,
-    now: datetime,
-    status: int = 200,
-    filled: FilledIn | None = None,
-) -> HttpResponse:
-    context = wait_context(screen, reader=request.user, now=now)
-    if request.method == "POST" and screen.may_decide:
-        keep_what_is_drawn_again(request, screen.interrupt.public_id)
-    context |= {"draft": draft, "filled": filled, "is_wrong": status == 422}
-    return show(request, "interrupt/page.html", context, status=status)
-
-
-def _review_edit(request: PageRequest, screen: WaitScreen, draft: Draft, *, now: datetime) -> HttpResponse:
+def _review_edit(page: _Page, form: DecisionForm) -> HttpResponse:
     """Show what the edit changes, before the button that decides."""
-    changes = changes_between(draft.interrupt.proposal["arguments"], draft.answer().arguments)
+    arguments = form.answer().arguments
+    changes = changes_between(form.interrupt.proposal["arguments"], arguments)
     if all(change.is_same for change in changes):
-        words = "You changed nothing. Approve it as it is, or change something."
-        return _show_wait(request, screen, told(draft, words), now=now, status=422)
-    arguments = draft.answer().arguments
-    context = wait_context(screen, reader=request.user, now=now, edited=arguments)
+        error = "You changed nothing. Approve the call as it is, or change it."
+        return page.show(form.with_error(error), status=422)
+    context = build_interrupt_context(page.screen, reader=page.request.user, now=page.now, edited=arguments)
     context |= {
-        "draft": draft,
+        "decision_form": form,
         "changes": changes_to_show(changes),
-        "sent": submitted_fields(request.POST),
+        "submitted_fields": drafts.submitted_fields(page.request.POST),
         "edited": digest(arguments),
     }
-    return show(request, "interrupt/review.html", context)
+    return show(page.request, "interrupt/edit_review.html", context)
 
 
-def _show_refusal(request: PageRequest, screen: WaitScreen, draft: Draft, refusal: Refusal) -> HttpResponse:
-    """Say why the answer was not used; what was typed is shown, and kept where the wait can be decided again."""
-    now = clock.now()
-    screen = read_wait(request.user, screen.interrupt.public_id, now=now)
-    if refusal.code in MAY_TRY_AGAIN:
-        unsent_input.keep(request)
-    outcome = tell_refusal(refusal, screen=screen, draft=draft, reader=request.user, now=now)
-    context = wait_context(screen, reader=request.user, now=now) | {"outcome": outcome}
-    return show(request, "interrupt/outcome.html", context, status=outcome.status)
+def _show_refusal(page: _Page, form: DecisionForm, refusal: Refusal) -> HttpResponse:
+    """Show why the decision was refused, with its texts; save a draft if the request can be decided again."""
+    request, now = page.request, clock.now()
+    screen = read_wait(request.user, page.screen.interrupt.public_id, now=now)
+    if refusal.code in RETRYABLE_CODES:
+        drafts.save_submitted_draft(request.POST, request.user, screen.interrupt.public_id)
+    refused = describe_refusal(refusal, screen=screen, decision_form=form, reader=request.user, now=now)
+    context = build_interrupt_context(screen, reader=request.user, now=now) | {"refused": refused}
+    return show(request, "interrupt/refused.html", context, status=refused.status)
 
 
-# --- claims -----------------------------------------------------------------------------------------------------------
+# --- drafts -------------------------------------------------------------------------------------------------------------
+
+
+@polled_by_script
+@require_POST
+@foreign_is_missing
+def save_draft(request: PageRequest, interrupt_id: str) -> HttpResponse:
+    """Save the form as a draft; the script of the page posts it shortly after each change."""
+    message, saved_at = "", None
+    if request.POST.get("who", "") == drafts.author_token(request.user):
+        form = drafts.draft_of(request.POST).urlencode()
+        try:
+            draft = drafts.save_draft(person=request.user, interrupt_id=interrupt_id, form=form)
+            saved_at = None if draft is None else draft.saved_at
+            message = "" if draft is not None else "This request is closed, so no draft is saved."
+            drafts.delete_session_draft(request)
+        except PayloadInvalid as refusal:
+            message = refusal.detail
+    else:
+        gateway.find_visible(request.user, interrupt_id)
+        message = "Another person opened this form, so no draft is saved."
+    context = {"saved_at": saved_at, "message": message, "now": clock.now()}
+    return show(request, "interrupt/_draft_saved.html", context)
 
 
 @require_POST
 @foreign_is_missing
-def claim(request: PageRequest, interrupt_id: str) -> HttpResponse:
-    """Claim the wait, or extend one's own claim."""
-    return _change_claim(request, interrupt_id, reviewer_actions.claim)
-
-
-@require_POST
-@foreign_is_missing
-def release(request: PageRequest, interrupt_id: str) -> HttpResponse:
-    """Let the wait go."""
-    return _change_claim(request, interrupt_id, reviewer_actions.release)
-
-
-def _change_claim(request: PageRequest, interrupt_id: str, change: Callable[..., Any]) -> HttpResponse:
-    status, lost = _try(change, request, interrupt_id)
-    if status == 200 and not request.htmx:
-        return redirect(_back(request, interrupt_id))
-    now = clock.now()
-    screen = read_wait(request.user, interrupt_id, now=now)
-    context = wait_context(screen, reader=request.user, now=now) | {"draft": new_draft(screen), "lost": lost}
-    if request.htmx:
-        return show(request, "interrupt/_claim.html", context, status=status)
-    return show(request, "interrupt/page.html", context, status=status)
-
-
-@require_POST
-@foreign_is_missing
-def undo(request: PageRequest, interrupt_id: str) -> HttpResponse:
-    """Take one's own answer back, while nobody goes on with it yet."""
-    status, lost = _try(reviewer_actions.undo, request, interrupt_id)
-    if status == 200:
-        return go_to(request, resolve_url("interrupt", interrupt_id))
-    now = clock.now()
-    screen = read_wait(request.user, interrupt_id, now=now)
-    context = wait_context(screen, reader=request.user, now=now) | {"draft": new_draft(screen), "lost": lost}
-    return show(request, "interrupt/page.html", context, status=status)
-
-
-def _try(change: Callable[..., Any], request: PageRequest, interrupt_id: str) -> tuple[int, str]:
-    """Do it, and return the status and the sentence of its refusal."""
-    try:
-        change(responder=request.user, interrupt_id=interrupt_id)
-    except NotFound:
-        raise
-    except Refusal as refusal:
-        return status_of(refusal), refusal.detail
-    return 200, ""
-
-
-def _back(request: PageRequest, interrupt_id: str) -> str:
-    """Return where the button stood: in the inbox, or on the wait's page."""
-    asked = request.POST.get("back", "")
-    is_ours = url_has_allowed_host_and_scheme(asked, allowed_hosts=None) and asked.startswith("/")
-    return asked if is_ours else resolve_url("interrupt", interrupt_id)
+def discard_draft(request: PageRequest, interrupt_id: str) -> HttpResponse:
+    """Delete the draft and show the form with its initial values."""
+    interrupt = gateway.find_visible(request.user, interrupt_id)
+    drafts.delete_draft(request, request.user, interrupt.pk)
+    return go_to(request, reverse("interrupt", args=[interrupt.public_id]))

@@ -1,7 +1,7 @@
-"""A wait as its page draws it: the screen's rows turned into words, once, for all the parts of the page.
+"""Template context of the page of a request.
 
-Called by ``deciding``. What is asked is said by us, from the stored call and its owner's label; the agent's own words are
-passed on as they are, for the fence.
+The heading comes from the stored call and its owner's label, never from a text of the agent. The agent's own texts are
+passed on unchanged, for the frame that marks them as the agent's.
 """
 
 from __future__ import annotations
@@ -16,29 +16,36 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from ledger import exact_json
 from ledger.digests import digest
 from ledger.models import Effect
+from reviewqueue import permissions
+from reviewqueue.drafts import author_token
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.call_labels import CallWords, Labels, describe_call, describe_in_a_row, labels_of
-from reviewqueue.pages.interrupt.action_panel import acts_around
-from reviewqueue.pages.interrupt.call_browser import LARGE_FROM, size_of
-from reviewqueue.pages.interrupt.decision_evidence import budget_of_grounds, split_evidence
-from reviewqueue.pages.interrupt.permission_messages import why_not_now
-from reviewqueue.pages.interrupt.previous_rounds import earlier_answers
-from reviewqueue.pages.interrupt.refusal_page import who_can_in_words
+from reviewqueue.pages.interrupt.decision_evidence import new_evidence_budget, split_evidence
+from reviewqueue.pages.interrupt.earlier_versions import previous_decisions
+from reviewqueue.pages.interrupt.refusal_messages import names_of_deciders, why_cannot_decide
 from reviewqueue.pages.runs.timeline_text import tell
-from reviewqueue.pages.unsent_input import mark_of
 from reviewqueue.queries.page_queries import WaitScreen
 from reviewqueue.text.hidden_characters import warnings_in
 from reviewqueue.text.json_values import Drawn, count_members, draw_arguments, size_in_words
+from reviewqueue.text.times import in_words
 from runs.deadlines import is_over
-from runs.models import Agent, Fact, FactStatus, Interrupt
+from runs.models import Agent, Comment, Fact, FactStatus, Interrupt
 from runs.states import Kind
+
+LARGE_CALL = 8_000  # bytes of JSON text of the arguments
+MAX_PEOPLE = 50
+MAX_COMMENTS = 100
+_EXTENSIONS = (timedelta(minutes=30), timedelta(hours=1), timedelta(hours=4), timedelta(days=1), timedelta(days=3))
+#: How much a deadline can be extended by, by the number of seconds that the form sends.
+EXTENSIONS = {str(int(extension.total_seconds())): extension for extension in _EXTENSIONS}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShownFact:
-    """One fact: what was relied on, what the last check found, and what a change does."""
+class FactRow:
+    """One fact: its stored value, its last check, and what a change causes."""
 
     fact: Fact
     source: str
@@ -49,8 +56,8 @@ class ShownFact:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShownEffect:
-    """One effect with its call in words."""
+class EffectRow:
+    """One effect with its call as a sentence."""
 
     effect: Effect
     words: CallWords
@@ -58,7 +65,7 @@ class ShownEffect:
 
 @dataclass(frozen=True, kw_only=True)
 class LargeCall:
-    """How large a call is, and how many of its members the page shows, as texts for the page."""
+    """The size of a large call, and how many of its members the page shows, as texts."""
 
     size: str
     shown: str
@@ -67,28 +74,39 @@ class LargeCall:
 
 @dataclass(frozen=True, kw_only=True)
 class Gauge:
-    """How much of the time has gone, in hundredths of the bar."""
+    """How much of the time until the deadline has passed, in percent."""
 
-    gone: int
-    rest: int
-    words: str
+    passed: int
+    remaining: int
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Actions:
+    """Actions beside the decision. ``people``: those to whom it can be assigned; ``extensions``: seconds and their text."""
+
+    can_manage: bool
+    people: tuple[AbstractUser, ...]
+    assigned: frozenset[int]
+    extensions: tuple[tuple[str, str], ...]
+    comments: tuple[Comment, ...]
 
 
 def asked(interrupt: Interrupt, labels: Labels) -> tuple[SafeString, str]:
-    """Return what is asked, made by us: as HTML and as plain text."""
+    """Return the heading of a request, from the stored call and the product's labels: as HTML and as plain text."""
     if interrupt.kind == Kind.APPROVAL and interrupt.proposal is not None:
         label = labels.get((interrupt.agent_id, str(interrupt.proposal["name"])))
         words = describe_call(interrupt.proposal, label)
         return words.sentence, words.plain
-    told = code_labels.asked_words(interrupt.kind, interrupt.reason, _count_fields(interrupt))
-    return format_html("{}", told), told
+    text = code_labels.asked_words(interrupt.kind, interrupt.reason, _count_fields(interrupt))
+    return format_html("{}", text), text
 
 
 def asked_in_a_row(interrupt: Interrupt, proposal: Any, labels: Labels) -> tuple[SafeString, str]:
-    """Return the request as HTML and as plain text for a list. ``proposal``: ``None`` if it is too long for a row."""
+    """Return the heading of a request for a list. ``proposal``: ``None`` if it is too long for a row."""
     if interrupt.kind != Kind.APPROVAL:
-        told = code_labels.asked_words(interrupt.kind, interrupt.reason, _count_fields(interrupt))
-        return format_html("{}", told), told
+        text = code_labels.asked_words(interrupt.kind, interrupt.reason, _count_fields(interrupt))
+        return format_html("{}", text), text
     name = "" if proposal is None else str(proposal["name"])
     words = describe_in_a_row(name, proposal, labels, agent_id=interrupt.agent_id)
     return words.sentence, words.plain
@@ -100,21 +118,24 @@ def _count_fields(interrupt: Interrupt) -> int:
     return len(properties) if isinstance(properties, Mapping) else 0
 
 
-def wait_context(screen: WaitScreen, *, reader: AbstractUser, now: datetime, edited: Any = None) -> dict[str, Any]:
-    """Return everything the page of a wait shows. ``edited``: the arguments that would be approved instead."""
+def build_interrupt_context(
+    screen: WaitScreen, *, reader: AbstractUser, now: datetime, edited: Any = None
+) -> dict[str, Any]:
+    """Return the template context. ``edited``: the edited arguments that would be approved instead."""
     interrupt = screen.interrupt
     proposal = interrupt.proposal
     calls = [(interrupt.agent_id, effect.row_call) for effect in screen.effects]
     labels = labels_of([*calls, (interrupt.agent_id, proposal)])
     call = None
     if proposal is not None:
-        shown = {"name": proposal["name"], "arguments": proposal["arguments"] if edited is None else edited}
-        call = describe_call(shown, labels.get((interrupt.agent_id, str(proposal["name"]))))
+        current = {"name": proposal["name"], "arguments": proposal["arguments"] if edited is None else edited}
+        call = describe_call(current, labels.get((interrupt.agent_id, str(proposal["name"]))))
     heading, plain = asked(interrupt, labels)
     if call is not None and interrupt.kind == Kind.APPROVAL:
         heading = call.short
-    # With an edit only what it changes is drawn, not the call's own panel.
-    panel = None if call is None or edited is not None else draw_arguments(call.arguments, more=every_value(interrupt))
+    # The review of an edit shows the changes instead of the whole call.
+    whole_call = reverse("call", args=[interrupt.public_id])
+    rendered = None if call is None or edited is not None else draw_arguments(call.arguments, more=whole_call)
     return {
         "section": "inbox",
         "now": now,
@@ -126,46 +147,65 @@ def wait_context(screen: WaitScreen, *, reader: AbstractUser, now: datetime, edi
         "call_digest": "" if call is None else digest({"name": call.name, "arguments": _arguments(proposal, edited)}),
         "proposed_digest": "" if proposal is None or edited is None else digest(_bare(proposal)),
         "warnings": warnings_in([interrupt.title, interrupt.message, _bare(proposal), interrupt.evidence]),
-        "acts": acts_around(screen, reader=reader, now=now),
-        "earlier": earlier_answers(interrupt, reader=reader),
-        "facts": [shown_fact(fact) for fact in screen.facts],
-        "grounds": budget_of_grounds(),
+        "actions": _actions(screen, reader=reader, now=now),
+        "previous_decisions": previous_decisions(interrupt, reader=reader),
+        "facts": [_fact_row(fact) for fact in screen.facts],
+        "evidence_budget": new_evidence_budget(),
         "effects": shown_effects(screen.effects, interrupt.agent, labels),
         "evidence": [split_evidence(entry) for entry in interrupt.evidence],
         "story": tell(screen.events, reader=reader, waits=screen.waits)[::-1],
-        "ladder": code_labels.ladder(interrupt),
-        "then": code_labels.then_what(interrupt),
+        "escalation_levels": code_labels.ladder(interrupt),
+        "deadline_action": code_labels.then_what(interrupt),
         "gauge": _gauge(interrupt, now=now),
         "winner_done": "" if screen.winner is None else code_labels.VERDICT_DONE.get(screen.winner.verdict, "answered"),
         "closed": code_labels.closed_words(interrupt),
-        "drawn_call": panel,
-        "large": None if panel is None else _large_call(proposal, panel),
+        "rendered_call": rendered,
+        "large_call": None if rendered is None else _large_call(proposal, rendered),
         "may_decide": screen.may_decide and not is_over(interrupt, now=now),
-        "why": why_not_now(screen, now=now),
-        "who_can": who_can_in_words(screen.why_not),
+        "cannot_decide": why_cannot_decide(screen, now=now),
+        "deciders": names_of_deciders(screen.why_not),
         "queue_name": code_labels.queue_name(interrupt.queue),
-        "held": screen.held_by_other
+        "is_claimed": screen.held_by_other
         or (
             interrupt.claimed_by_id == reader.pk
             and interrupt.claimed_until is not None
             and interrupt.claimed_until > now
         ),
-        "is_mine": interrupt.claimed_by_id == reader.pk,
-        "who": mark_of(reader),
+        "is_claimed_by_you": interrupt.claimed_by_id == reader.pk,
+        "author_token": author_token(reader),
     }
 
 
-def every_value(interrupt: Interrupt) -> str:
-    """Return the address of the page with every value of the call."""
-    return reverse("call", args=[interrupt.public_id])
+def _actions(screen: WaitScreen, *, reader: AbstractUser, now: datetime) -> Actions:
+    """Return the actions to offer; ``reviewer_actions`` checks the permission again when a button is pressed."""
+    interrupt = screen.interrupt
+    queue = interrupt.queue  # a request without a queue waits for a time or a signal and cannot be assigned
+    can_manage = screen.is_open and queue is not None and (screen.is_lead or permissions.is_operator(reader))
+    deciders = list(permissions.deciders_of(queue)[:MAX_PEOPLE]) if queue is not None and can_manage else []
+    if not interrupt.policy.self_review:
+        deciders = [person for person in deciders if person.pk != interrupt.run.initiator_id]
+    longest = now + interrupt.policy.deadline_max - interrupt.deadline
+    comments = Comment.objects.filter(interrupt=interrupt).select_related("person").order_by("-id")[:MAX_COMMENTS]
+    return Actions(
+        can_manage=can_manage,
+        people=tuple(deciders),
+        assigned=frozenset(person.pk for person in screen.assignees),
+        extensions=tuple(
+            (seconds, in_words(extension).removesuffix(" 00 min"))
+            for seconds, extension in EXTENSIONS.items()
+            if can_manage and extension <= longest
+        ),
+        comments=tuple(comments)[::-1],
+    )
 
 
-def _large_call(proposal: Any, panel: Drawn) -> LargeCall | None:
-    """Return the size of a call that is long, or longer than its panel."""
-    if panel.is_whole and size_of(proposal) < LARGE_FROM:
-        return None
+def _large_call(proposal: Any, rendered: Drawn) -> LargeCall | None:
+    """Return the size of a call that is large or not shown whole."""
     arguments = proposal["arguments"]
-    shown, members = f"{panel.members:,}", f"{count_members(arguments):,}"
+    size = len(exact_json.dumps(arguments).encode("utf-8", "surrogatepass"))
+    if rendered.is_whole and size < LARGE_CALL:
+        return None
+    shown, members = f"{rendered.members:,}", f"{count_members(arguments):,}"
     return LargeCall(size=size_in_words(arguments), shown=shown, members=members)
 
 
@@ -177,9 +217,8 @@ def _bare(proposal: Any) -> Any:
     return None if proposal is None else {"name": proposal["name"], "arguments": proposal["arguments"]}
 
 
-def shown_fact(fact: Fact) -> ShownFact:
-    """Return a fact in words."""
-    return ShownFact(
+def _fact_row(fact: Fact) -> FactRow:
+    return FactRow(
         fact=fact,
         source=code_labels.fact_source(fact),
         on_change=code_labels.fact_on_change(fact),
@@ -189,15 +228,14 @@ def shown_fact(fact: Fact) -> ShownFact:
     )
 
 
-def shown_effects(effects: list[Effect], agent: Agent, labels: Labels) -> list[ShownEffect]:
-    """Return effects with their calls in words."""
+def shown_effects(effects: list[Effect], agent: Agent, labels: Labels) -> list[EffectRow]:
     return [
-        ShownEffect(effect=effect, words=describe_in_a_row(effect.name, effect.row_call, labels, agent_id=agent.pk))
+        EffectRow(effect=effect, words=describe_in_a_row(effect.name, effect.row_call, labels, agent_id=agent.pk))
         for effect in effects
     ]
 
 
 def _gauge(interrupt: Interrupt, *, now: datetime) -> Gauge:
     whole = max(interrupt.deadline - interrupt.created_at, timedelta(seconds=1))
-    gone = min(100, max(0, round((now - interrupt.created_at) / whole * 100)))
-    return Gauge(gone=gone, rest=100 - gone, words=f"{gone} hundredths of the time have passed")
+    passed = min(100, max(0, round((now - interrupt.created_at) / whole * 100)))
+    return Gauge(passed=passed, remaining=100 - passed, label=f"{passed} % of the time has passed")

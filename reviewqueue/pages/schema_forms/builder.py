@@ -1,8 +1,8 @@
-"""Making a form from a schema, or from the arguments of a call.
+"""Build a form from a JSON Schema, or from the arguments of a call.
 
-Called by pages. Fields, choices, groups, lists and alternatives where the schema says enough; a box for JSON, with the
-reason in words, for everything else, so that every schema can be answered. What a field shows first is the proposed value,
-else a default that fits; a proposed value its field could not hold moves to a JSON box and is shown there as it is.
+Where the schema is specific enough, a value gets a field, a choice, a group, a list or alternatives; otherwise a JSON
+box with the reason, so that every schema can be answered. A field first shows the proposed
+value, else a valid default. A proposed value that its widget cannot show moves to a JSON box.
 """
 
 from __future__ import annotations
@@ -15,51 +15,62 @@ from typing import Any
 import simplejson
 
 from ledger import exact_json
-from reviewqueue.pages.schema_forms import alternatives, field_help, list_fields
+from ledger.exact_json import ABSENT
+from reviewqueue.pages.schema_forms import field_help
 from reviewqueue.pages.schema_forms.fields import (
-    ABSENT,
     ALTERNATIVES,
+    CHECKS,
     CHOICE,
     DATE,
+    ENTRIES,
     FIXED,
     JSON,
-    KEPT,
     LINE,
     LINES,
     LIST,
+    MAX_ROWS,
     OBJECT,
+    UNCHANGEABLE,
+    Alternatives,
+    Branch,
     Field,
     Group,
     Node,
     Option,
+    Place,
+    Row,
+    Rows,
+    TooLarge,
     all_nodes,
 )
-from reviewqueue.pages.schema_forms.form_paths import Place, TooLarge
+from reviewqueue.pages.schema_forms.form_parser import SubmittedRows
 from reviewqueue.pages.schema_forms.rendered_form import Form
-from reviewqueue.pages.schema_forms.row_counts import Shape
-from reviewqueue.pages.schema_forms.schema_merging import overlaid
 from reviewqueue.pages.schema_forms.widgets import (
+    branches_of,
     can_show,
     count_options,
     members_shown,
     option_key,
     options_of,
+    overlaid,
     plain_schema_of,
     takes_an_empty_object,
     widget_for,
+    widget_of_entries,
     widget_without_options,
 )
 from runs import schemas
 from runs.schemas.traversal import schema_at, target_pointer
 
 MAX_FIELDS = 200
-MAX_FIELDS_ASKED = 3_000  # with the entries that somebody added by hand: what is typed is not taken away
-MAX_LOOKS = 8_000
+MAX_FIELDS_SUBMITTED = 3_000  # with the entries that a reviewer added: unsent input is not discarded
+MAX_VISITS = 8_000
 MAX_GROUPS_INSIDE = 6
-MAX_OPTIONS = 2_000  # listed values of all choices together; a choice beyond it is typed
+MAX_OPTIONS = 2_000  # listed values of all choices together; a choice beyond it becomes a text field
 MAX_TEXT = 192 * 1024  # bytes of HTML of all values shown in fields together
-SEVERAL_LINES_FROM = 200  # characters allowed
-ONE_LINE_UP_TO = 80  # characters shown
+SEVERAL_LINES_FROM = 200  # maxLength in characters
+ONE_LINE_UP_TO = 80  # characters of the initial text
+INITIAL_ROWS = 20  # entries that a required list shows at first
 
 
 def build_form(
@@ -67,13 +78,13 @@ def build_form(
     *,
     proposed: Any = ABSENT,
     prefix: str = "input",
-    shape: Shape | None = None,
+    submitted_rows: SubmittedRows | None = None,
     must_be_given: bool = False,
 ) -> Form:
-    """Return the form for answers to ``schema`` (checked by ``check_schema``; ``None``: nothing is asked).
+    """Return the form for answers to ``schema`` (checked by ``check_schema``; ``None``: no input is asked for).
 
-    ``proposed`` is the value shown first, exactly. ``prefix`` begins the names of all controls. ``shape`` says how many
-    entries the lists of a form that was sent have. ``must_be_given``: no answer is none, even where anything would fit.
+    ``proposed`` is the initial value, exactly. ``prefix`` begins the names of all controls. ``submitted_rows`` has the list
+    entries of a submitted form. ``must_be_given``: an answer is required even where the schema accepts any value.
     """
     if schema is None:
         return Form(prefix=prefix, root=None, schema=None)
@@ -81,22 +92,20 @@ def build_form(
     root = Place(
         path=(prefix,), pointer="", label="Answer", is_name=False, by_agent=False, required=not free, proposed=proposed
     )
-    return Form(
-        prefix=prefix, root=Builder(schema, shape or Shape(), edits=proposed is not ABSENT).whole(root), schema=schema
-    )
+    builder = Builder(schema, submitted_rows or SubmittedRows(), edits=proposed is not ABSENT)
+    return Form(prefix=prefix, root=builder.build(root), schema=schema)
 
 
-def build_edit_form(arguments: Any, *, prefix: str = "arguments", shape: Shape | None = None) -> Form:
-    """Return the form for editing the arguments of a call: a field for each value that has one, JSON for each other.
+def build_edit_form(arguments: Any, *, prefix: str = "arguments", submitted_rows: SubmittedRows | None = None) -> Form:
+    """Return the form for editing the arguments of a call: a field for each value that has a widget, JSON for the others.
 
-    No schema judges it, so each field keeps its type by itself, and a text may be emptied.
+    No schema validates it, so each field keeps its type, and a text can be emptied.
     """
     root = Place(
         path=(prefix,), pointer="", label="Arguments", is_name=False, by_agent=False, required=True, proposed=arguments
     )
-    return Form(
-        prefix=prefix, root=Builder(_schema_of(arguments), shape or Shape(), as_given=True).whole(root), schema=None
-    )
+    builder = Builder(_schema_of(arguments), submitted_rows or SubmittedRows(), as_given=True)
+    return Form(prefix=prefix, root=builder.build(root), schema=None)
 
 
 def _schema_of(value: Any) -> Any:
@@ -107,21 +116,23 @@ def _schema_of(value: Any) -> Any:
 
 
 class Builder:
-    """One form being made; counts its fields, so that no schema makes an endless page."""
+    """Builds one form; counts its fields, so that no schema makes a page of unbounded size."""
 
-    def __init__(self, root: Any, shape: Shape, *, as_given: bool = False, edits: bool = False) -> None:
+    def __init__(
+        self, root: Any, submitted_rows: SubmittedRows, *, as_given: bool = False, edits: bool = False
+    ) -> None:
         self.root = root
-        self.shape = shape
-        self.as_given = as_given  # members in the order of the value: there is no schema to give another
+        self.submitted_rows = submitted_rows
+        self.as_given = as_given  # members in the order of the value, because no schema orders them
         self.fields = 0
-        self.looks = 0
+        self.visits = 0
         self.options_left = MAX_OPTIONS
         self.text_left = MAX_TEXT
         self.edits = edits or as_given
-        self.most = MAX_FIELDS if shape.post is None else MAX_FIELDS_ASKED
+        self.max_fields = MAX_FIELDS if submitted_rows.post is None else MAX_FIELDS_SUBMITTED
 
-    def whole(self, place: Place) -> Node:
-        """Return the whole form, as one JSON box if nobody could go through its fields."""
+    def build(self, place: Place) -> Node:
+        """Return the root of the form; one JSON box if the form would have too many fields."""
         try:
             return self.node(self.root, place)
         except TooLarge:
@@ -131,8 +142,8 @@ class Builder:
 
     def node(self, schema: Any, place: Place) -> Node:
         """Return the node for a schema at a place. Raises ``TooLarge``."""
-        self.looks += 1
-        if self.looks > MAX_LOOKS:
+        self.visits += 1
+        if self.visits > MAX_VISITS:
             raise TooLarge
         schema = self.resolved(schema)
         place = self.with_first_value(schema, self.labelled(schema, place))
@@ -143,53 +154,47 @@ class Builder:
             kind = widget_without_options(schema)
         if not can_show(kind, schema, place.proposed):
             return self.counted(lambda: self.json(schema, place, field_help.OTHER_KIND))
-        makers: dict[str, Callable[[Any, Place], Node]] = {OBJECT: self.group}
-        makers |= {LIST: self.list, ALTERNATIVES: self.alternatives}
+        makers: dict[str, Callable[[Any, Place], Node]] = {
+            OBJECT: self.group,
+            LIST: lambda schema, place: build_list(self, schema, place),
+            ALTERNATIVES: lambda schema, place: build_alternatives(self, schema, place),
+        }
         if kind not in makers:
             return self.counted(lambda: self.single(kind, schema, place))
         before, text_left = self.fields, self.text_left
         try:
             return makers[kind](schema, place)
         except TooLarge:
-            # Only this part becomes JSON; but not the outermost, and not when every look has been spent.
-            if place.depth == 0 or self.looks > MAX_LOOKS or before >= self.most:
+            # Only this part becomes JSON, unless it is the root or the visits are used up.
+            if place.depth == 0 or self.visits > MAX_VISITS or before >= self.max_fields:
                 raise
             self.fields, self.text_left = before, text_left
             return self.counted(lambda: self.json(schema, place, field_help.TOO_MANY))
 
     def takes_options(self, number: int) -> bool:
-        """Say whether so many more listed values can be drawn; they are counted if so."""
+        """Reserve this number of listed values; return whether the page has room for them."""
         if number > self.options_left:
             return False
         self.options_left -= number
         return True
 
     def counted(self, make: Callable[[], Node]) -> Node:
-        """Return one more control."""
+        """Make a control and count it. Raises ``TooLarge``."""
         self.fields += 1
-        if self.fields > self.most:
+        if self.fields > self.max_fields:
             raise TooLarge
         return make()
 
     def single(self, kind: str, schema: Any, place: Place) -> Field:
-        """Return one control."""
         if kind == JSON:
             return self.json(schema, place, _why_json(schema))
         makers: dict[str, Callable[[Any, Place], Field]] = {CHOICE: self.choice, FIXED: self.fixed}
         return makers[kind](schema, place) if kind in makers else self.plain(kind, schema, place)
 
-    def list(self, schema: Any, place: Place) -> Node:
-        """Return a list, in ``lists``."""
-        return list_fields.build_list(self, schema, place)
-
-    def alternatives(self, schema: Any, place: Place) -> Node:
-        """Return the shapes a value may have, in ``alternatives``."""
-        return alternatives.build_alternatives(self, schema, place)
-
     def resolved(self, schema: Any) -> Any:
-        """Return the schema with its reference and its `allOf` followed; words beside them are laid over what they name.
+        """Return the schema with `$ref` and `allOf` merged into it; keywords beside them override the referenced ones.
 
-        For showing only: the answer is judged by the schema as it is.
+        For display only: the answer is validated by the schema as it is.
         """
         for _ in range(64):
             if not isinstance(schema, dict):
@@ -202,50 +207,49 @@ class Builder:
                     inner = overlaid(inner, self.resolved(branch))
             else:
                 return schema
-            beside = {word: value for word, value in schema.items() if word not in ("$ref", "allOf", "$defs")}
+            beside = {keyword: value for keyword, value in schema.items() if keyword not in ("$ref", "allOf", "$defs")}
             schema = overlaid(inner, beside) if isinstance(inner, dict) else inner
         return schema
 
     def labelled(self, schema: Any, place: Place) -> Place:
         """Return the place with the agent's title as its label."""
         title = schema.get("title") if isinstance(schema, dict) else None
-        return place.called(field_help.cut(title)) if title else place
+        return place.with_label(field_help.truncate(title)) if title else place
 
     def with_first_value(self, schema: Any, place: Place) -> Place:
         """Return the place with the default as its proposed value, if there is none and the default would be valid."""
         if not isinstance(schema, dict) or "default" not in schema:
             return place
-        fits = self.fits(schema, schema["default"])
-        shown = place.proposed
-        if shown is ABSENT and not place.bare and fits:
-            shown = schema["default"]
-        remark = field_help.remark(schema, place.proposed, shown) if fits or place.proposed is not ABSENT else ""
-        return replace(place, proposed=shown, remark=remark)
+        is_valid = self.is_valid(schema, schema["default"])
+        initial = place.proposed
+        if initial is ABSENT and not place.bare and is_valid:
+            initial = schema["default"]
+        remark = field_help.remark(schema, place.proposed, initial) if is_valid or place.proposed is not ABSENT else ""
+        return replace(place, proposed=initial, remark=remark)
 
-    def fits(self, schema: Any, value: Any) -> bool:
-        """Say whether a value fits a schema that lies inside this one."""
+    def is_valid(self, schema: Any, value: Any) -> bool:
+        """Return whether a value is valid for a subschema of the root."""
         try:
-            return not schemas.validate(self.judge_of(schema), value)
-        except LookupError:  # a reference to a place outside `$defs` leads nowhere from here
+            return not schemas.validate(self.with_definitions(schema), value)
+        except LookupError:  # a reference to a place outside `$defs` does not resolve from here
             return False
 
-    def judge_of(self, schema: Any) -> Any:
-        """Return a schema that lies inside this one with the definitions it may refer to."""
+    def with_definitions(self, schema: Any) -> Any:
+        """Return a subschema with the definitions that it can refer to."""
         is_inside = isinstance(self.root, dict) and isinstance(schema, dict)
         return {**schema, "$defs": self.root.get("$defs", {})} if is_inside else schema
 
     # --- one node of each kind ---------------------------------------------------------------------------------------
 
     def group(self, schema: Any, place: Place) -> Node:
-        """Return the members of an object."""
         members = {}
-        shown = members_shown(schema, place.proposed)
+        listed = members_shown(schema, place.proposed)
         if self.as_given and isinstance(place.proposed, dict):
             order = {name: at for at, name in enumerate(place.proposed)}
-            shown = sorted(shown, key=lambda member: order.get(member[0], len(order)))
-        for index, (name, inner, required) in enumerate(shown):
+            listed = sorted(listed, key=lambda member: order.get(member[0], len(order)))
+        for index, (name, inner, required) in enumerate(listed):
             members[name] = self.node(
-                inner, place.member(name, index=index, label=field_help.cut(name), required=required)
+                inner, place.member(name, index=index, label=field_help.truncate(name), required=required)
             )
         group = Group(
             id=place.id,
@@ -258,13 +262,12 @@ class Builder:
             was_given=isinstance(place.proposed, dict),
             members=members,
         )
-        # Nothing in it could be filled in, so nothing could tell whether an optional one is meant.
+        # Without a field that can be filled in, the form could not tell whether an optional group is meant.
         if not place.required and not any(_can_be_filled(node) for node in all_nodes(group)):
             return self.json(schema, place, field_help.NOTHING_TO_FILL)
         return group
 
     def plain(self, kind: str, schema: Any, place: Place) -> Field:
-        """Return a text, a number or a date."""
         initial = "" if place.proposed is ABSENT else _text_of(place.proposed)
         limit = schema.get("maxLength")
         if kind == LINE and (
@@ -283,35 +286,34 @@ class Builder:
         )
 
     def choice(self, schema: Any, place: Place) -> Field:
-        """Return a choice of listed values."""
         options = options_of(schema)
         chosen = option_key(options, place.proposed) or ""
         if not place.required:
-            options = [Option(key="", label="Left out", value=ABSENT, ours=True), *options]
+            options = [Option(key="", label="Left out", value=ABSENT, by_product=True), *options]
         return self.field(schema, place, widget=CHOICE, initial=chosen, options=tuple(options))
 
     def fixed(self, schema: Any, place: Place) -> Field:
-        """Return a value that can only be sent or, if optional, left out."""
+        """Return a constant, which can only be sent or, if optional, left out."""
         value = schema.get("const")  # a type of null alone is a constant too
         if not place.required:
             return self.choice({**schema, "enum": [value]}, place)
         return self.field(schema, replace(place, proposed=value), widget=FIXED, initial=field_help.value_label(value))
 
     def json(self, schema: Any, place: Place, why: str) -> Field:
-        """Return the box for JSON. ``why``: the reason that no field would do."""
+        """Return a JSON box. ``why``: the reason that no other widget suits the value."""
         if place.proposed is ABSENT and place.required and not place.bare and takes_an_empty_object(schema):
             place = replace(place, proposed={})
         initial = "" if place.proposed is ABSENT else _json_text(place.proposed)
         return self.field(schema, place, widget=JSON, initial=initial, why_json=why)
 
     def field(self, schema: Any, place: Place, *, widget: str, why_json: str = "", **more: Any) -> Field:
-        """Return a control with all that is said about it.
+        """Return a control with its label and help.
 
-        A value of a call that is too large for a control stays as it is; a default that is too large is not filled in.
+        A value of a call that is too large for a control cannot be changed; a default that is too large is not filled in.
         """
-        size = _drawn_size(more.get("initial", ""))
+        size = _html_size(more.get("initial", ""))
         if size > self.text_left and self.edits:
-            more, widget = {"initial": field_help.size(place.proposed)}, KEPT
+            more, widget = {"initial": field_help.size(place.proposed)}, UNCHANGEABLE
         elif size > self.text_left:
             more, place = {**more, "initial": ""}, replace(place, proposed=ABSENT)
         else:
@@ -334,11 +336,11 @@ class Builder:
 
 
 def _can_be_filled(node: Node) -> bool:
-    return not isinstance(node, Group) and not (isinstance(node, Field) and node.widget in (FIXED, KEPT))
+    return not isinstance(node, Group) and not (isinstance(node, Field) and node.widget in (FIXED, UNCHANGEABLE))
 
 
 def _why_json(schema: Any) -> str:
-    """Return why a schema has no fields, in words that go on after "because"."""
+    """Return why a schema has no fields, as a clause after "because"."""
     if not isinstance(schema, dict) or not schema:
         return field_help.ANYTHING
     if schema.get("type") == "object" or "patternProperties" in schema:
@@ -348,8 +350,8 @@ def _why_json(schema: Any) -> str:
     return field_help.FREE_RULES if schema.keys() & {"anyOf", "oneOf", "not", "if"} else field_help.ANYTHING
 
 
-def _drawn_size(text: str) -> int:
-    """Return about how many bytes of HTML a text takes inside a control."""
+def _html_size(text: str) -> int:
+    """Return the approximate size in bytes of the HTML of a text inside a control."""
     return len(text) + (5 * sum(map(text.count, "\"'&<>")) if len(text) > ONE_LINE_UP_TO else 0)
 
 
@@ -358,8 +360,142 @@ def _text_of(value: Any) -> str:
 
 
 def _json_text(value: Any) -> str:
-    """Return JSON text for people: short values on one line, others indented; numbers as they are."""
+    """Return JSON text for people: short values on one line, others indented; numbers exactly."""
     text = exact_json.dumps(value)
     if len(text) <= ONE_LINE_UP_TO or not isinstance(value, dict | list):
         return text
     return simplejson.dumps(value, use_decimal=True, ensure_ascii=False, allow_nan=False, indent=2)
+
+
+# --- lists -------------------------------------------------------------------------------------------------------------
+
+
+def build_list(builder: Builder, schema: dict[str, Any], place: Place) -> Node:
+    """Return the node of a list. Raises ``TooLarge``."""
+    inner = builder.resolved(schema.get("items", True))
+    kind = widget_of_entries(schema, inner, place.proposed)
+    if kind == CHECKS and not builder.takes_options(count_options(inner)):
+        return builder.counted(lambda: builder.json(schema, place, field_help.TOO_MANY))
+    if kind == CHECKS:
+        return builder.counted(lambda: _check_boxes(builder, schema, inner, place))
+    if kind == ENTRIES:
+        return builder.counted(lambda: _entry_lines(builder, schema, inner, place))
+    return _rows(builder, schema, place)
+
+
+def _check_boxes(builder: Builder, schema: dict[str, Any], inner: Any, place: Place) -> Field:
+    options = options_of(inner)
+    chosen = [] if place.proposed is ABSENT else [option_key(options, entry) for entry in place.proposed]
+    keys = [option.key for option in options if option.key in chosen]
+    return builder.field(schema, place, widget=CHECKS, initial=",".join(keys), options=tuple(options))
+
+
+def _entry_lines(builder: Builder, schema: dict[str, Any], inner: dict[str, Any], place: Place) -> Field:
+    entries = [] if place.proposed is ABSENT else place.proposed
+    lines = [entry if isinstance(entry, str) else exact_json.dumps(entry) for entry in entries]
+    kind = inner.get("type") or "string"
+    kind = kind if isinstance(kind, str) else kind[0]
+    return builder.field({**schema, "items": inner}, place, widget=ENTRIES, initial="\n".join(lines), entry_type=kind)
+
+
+def _rows(builder: Builder, schema: dict[str, Any], place: Place) -> Rows:
+    first = schema.get("prefixItems", [])
+    entries = place.proposed if isinstance(place.proposed, list) else []
+    number = len(entries)
+    if place.proposed is ABSENT and place.required:
+        number = min(int(schema.get("minItems", 0)), INITIAL_ROWS)
+    number = max(number, len(first) if place.required or entries else 0)
+    if number > MAX_ROWS and builder.submitted_rows.post is None:
+        raise TooLarge  # the JSON box shows all entries
+    keys, focus = builder.submitted_rows.rows(place.name, initial=number)
+    rows = []
+    for position, key in enumerate(keys):
+        proposed = entries[int(key)] if int(key) < len(entries) else ABSENT
+        inner = first[position] if position < len(first) else schema.get("items", True)
+        node = builder.node(inner, place.entry(key, position=position, proposed=proposed))
+        rows.append(Row(key=key, node=node, is_removable=position >= len(first)))
+    max_rows = len(first) if schema.get("items", True) is False else min(MAX_ROWS, schema.get("maxItems", MAX_ROWS))
+    return Rows(
+        name=place.name,
+        id=place.id,
+        pointer=place.pointer,
+        label=place.label,
+        is_name=place.is_name,
+        by_agent=place.by_agent,
+        required=place.required,
+        hint=field_help.hint(schema),
+        rule=field_help.rule(schema, LIST),
+        was_given=isinstance(place.proposed, list),
+        can_add=len(rows) < max_rows and builder.fields < builder.max_fields,
+        focus=focus,
+        rows=tuple(rows),
+    )
+
+
+# --- alternatives ------------------------------------------------------------------------------------------------------
+
+
+def build_alternatives(builder: Builder, schema: dict[str, Any], place: Place) -> Node:
+    """Return the node of a value with `oneOf`, `anyOf` or several types. Raises ``TooLarge``.
+
+    Null is an alternative, and so is leaving an optional value out: empty, null and absent are different answers.
+    """
+    subschemas = [builder.resolved(branch) for branch in branches_of(schema)]
+    chosen = _matching_branch(builder, subschemas, place.proposed)
+    if place.proposed is not ABSENT and chosen is None:
+        return builder.counted(lambda: builder.json(schema, place, field_help.OTHER_KIND))
+    branches = [] if place.required else [Branch(key="", label="Left out", by_product=True)]
+    labels = _branch_labels(subschemas)
+    for index, subschema in enumerate(subschemas):
+        label, by_product = labels[index]
+        key, hint = str(index), field_help.hint(subschema)
+        if _is_null(subschema):
+            sends = "" if by_product else field_help.sent_as(label, None)
+            branches.append(Branch(key=key, label=label, hint=hint, by_product=by_product, sends=sends, value=None))
+            continue
+        proposed = place.proposed if chosen == index else ABSENT
+        inner = place.branch(key, label=label, by_agent=not by_product, proposed=proposed)
+        node = builder.node(subschema, inner)
+        whole = builder.with_definitions(subschema)
+        branches.append(Branch(key=key, label=label, by_product=by_product, node=node, schema=whole))
+    return Alternatives(
+        name=place.name,
+        id=place.id,
+        pointer=place.pointer,
+        label=place.label,
+        is_name=place.is_name,
+        by_agent=place.by_agent,
+        required=place.required,
+        hint=field_help.hint(schema),
+        remark=place.remark,
+        initial="" if chosen is None else str(chosen),
+        branches=tuple(branches),
+    )
+
+
+def _matching_branch(builder: Builder, subschemas: list[Any], value: Any) -> int | None:
+    """Return the index of the first branch that accepts a value, else of the first that can show it."""
+    if value is ABSENT:
+        return None
+    showing = [index for index, inner in enumerate(subschemas) if can_show(widget_for(inner), inner, value)]
+    valid = [
+        index for index in showing if isinstance(subschemas[index], dict) and builder.is_valid(subschemas[index], value)
+    ]
+    return next(iter([*valid, *showing]), None)
+
+
+def _branch_labels(subschemas: list[Any]) -> list[tuple[str, bool]]:
+    """Return the label of each branch and whether it is the product's; equal labels are numbered."""
+    found = [
+        field_help.branch_label(inner, kind=widget_for(inner), number=number)
+        for number, inner in enumerate(subschemas, start=1)
+    ]
+    labels = [label for label, _ in found]
+    return [
+        (f"{label} ({number})" if labels.count(label) > 1 else label, by_product)
+        for number, (label, by_product) in enumerate(found, start=1)
+    ]
+
+
+def _is_null(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get("type") == "null" and "const" not in schema and "enum" not in schema

@@ -1,36 +1,37 @@
-"""What a form consists of: fields, groups, lists, alternatives, and the value each stands for before anybody types.
+"""The parts of a form: fields, groups, lists, alternatives, where each is in the form, and its initial value.
 
-Made by ``building`` and its neighbours, read by ``reading`` and ``showing``. Labels and hints are the agent's words; rules
-and remarks are ours.
+Labels and hints are texts of the agent; rules and remarks are texts of the product.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ledger.exact_json import ABSENT as ABSENT
-from ledger.exact_json import Absent as Absent
+from ledger.exact_json import ABSENT
+from runs.schemas.traversal import join_pointer
 
+MAX_ROWS = 100  # entries of a list that have fields of their own
 LINE, LINES, NUMBER, INTEGER, DATE, CHOICE, FIXED, JSON = (
     "line", "lines", "number", "integer", "date", "choice", "fixed", "json",
 )  # fmt: skip
-KEPT = "kept"  # a value that is too large to be changed on a page
-ENTRIES, CHECKS = "entries", "checks"  # a list as one entry a line, and as choices to tick
-OBJECT, LIST, ALTERNATIVES = "object", "list", "alternatives"  # what has further nodes inside
+UNCHANGEABLE = "unchangeable"  # a value of a call that is too large to be changed on a page
+ENTRIES, CHECKS = "entries", "checks"  # a list with one entry per line, and as checkboxes
+OBJECT, LIST, ALTERNATIVES = "object", "list", "alternatives"  # these contain further nodes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """One choice: ``key`` is what the browser sends, ``value`` what it stands for."""
+    """One choice: ``key`` is what the browser sends, ``value`` the JSON value that it stands for."""
 
     key: str
     label: str
     value: Any
     hint: str = ""
-    ours: bool = False  # the product's word ("Yes", "left out"), not the agent's
-    sends: str = ""  # the exact value, where the agent gave it another name
+    by_product: bool = False  # the label is a text of the product ("Yes", "Left out")
+    sends: str = ""  # the exact value as JSON, where the agent's label differs from it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,19 +45,19 @@ class Field:
     widget: str
     required: bool
     by_agent: bool = True
-    is_name: bool = False  # the label is the bare name of a member: set in mono
+    is_name: bool = False  # the label is the name of a member, set in a monospaced font
     hint: str = ""
-    rule: str = ""  # our words for minimum, maximum, pattern, format
-    remark: str = ""  # our words for whose value is shown: the proposal's, the default's
+    rule: str = ""  # minimum, maximum, pattern and format as text
+    remark: str = ""  # whether the initial value is the proposed one or the default
     options: tuple[Option, ...] = ()
-    initial: str = ""  # the text shown before anybody types; for ticks the keys, with commas
-    original: Any = ABSENT  # the value that text stands for
-    entry_type: str = ""  # of a list with one entry a line: "string", "number", "integer"
+    initial: str = ""  # the initial text; for checkboxes the keys, separated by commas
+    original: Any = ABSENT  # the value of the initial text
+    entry_type: str = ""  # of a list with one entry per line: "string", "number", "integer"
     may_be_empty: bool = False  # a required text that may be sent as ""
     input_type: str = "text"
     input_mode: str = ""
-    owner_label: str = ""  # the word of the agent's owner for an argument of a call
-    unit: str = ""  # with one, the value is an amount: what is typed instead must be a number
+    owner_label: str = ""  # the label that the agent's owner set for an argument of a call
+    unit: str = ""  # the value is an amount: a changed value must be a number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,22 +72,22 @@ class Group:
     is_name: bool = False
     hint: str = ""
     rule: str = ""
-    was_given: bool = False  # the value shown had this object, be it empty
+    was_given: bool = False  # the initial value has this object, perhaps empty
     members: Mapping[str, Node] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One entry of a list. ``key`` names it for as long as the form is open, wherever it stands."""
+    """One entry of a list. ``key`` identifies it while the form is open, whatever its position."""
 
     key: str
     node: Node
-    may_go: bool = True
+    is_removable: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """The entries of one list, each with fields of its own; buttons that redraw the form add and remove them."""
+    """The entries of one list, each with its own fields; buttons that render the form again add and remove them."""
 
     name: str
     id: str
@@ -98,28 +99,28 @@ class Rows:
     hint: str = ""
     rule: str = ""
     was_given: bool = False
-    may_grow: bool = True
-    focus: str = ""  # the key of the entry that was added just now, or "list" after one was removed
+    can_add: bool = True
+    focus: str = ""  # the key of the entry that was just added, or "list" after one was removed
     rows: tuple[Row, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Branch:
-    """One of the alternatives: its words, and what it asks for. Without a node it is a value by itself."""
+    """One of the alternatives. ``node`` is ``None`` where it is a constant."""
 
     key: str
     label: str
     hint: str = ""
-    ours: bool = False
+    by_product: bool = False
     sends: str = ""
     value: Any = ABSENT
     node: Node | None = None
-    judge: Any = None  # the shape's own schema: what is wrong with the chosen one is told by it
+    schema: Any = None  # validates the value of the chosen branch
 
 
 @dataclass(frozen=True, kw_only=True)
 class Alternatives:
-    """A value of several shapes: one is chosen, and only that one counts."""
+    """A value with `oneOf`, `anyOf` or several types: one branch is chosen, and only its fields count."""
 
     name: str
     id: str
@@ -131,15 +132,14 @@ class Alternatives:
     hint: str = ""
     rule: str = ""
     remark: str = ""
-    initial: str = ""  # the key chosen before anybody chooses; empty: none
+    initial: str = ""  # the key of the initially chosen branch; empty: none
     branches: tuple[Branch, ...] = ()
 
 
 Node = Field | Group | Rows | Alternatives
 
 
-def inside(node: Node) -> Iterator[Node]:
-    """Yield what lies directly inside a node."""
+def _children(node: Node) -> Iterator[Node]:
     if isinstance(node, Group):
         yield from node.members.values()
     elif isinstance(node, Rows):
@@ -149,24 +149,105 @@ def inside(node: Node) -> Iterator[Node]:
 
 
 def all_nodes(node: Node | None) -> Iterator[Node]:
-    """Yield a node and everything inside it, the outer first."""
+    """Yield a node and its descendants, parents first."""
     if node is None:
         return
     yield node
-    for inner in inside(node):
+    for inner in _children(node):
         yield from all_nodes(inner)
 
 
 def rows_name(name: str) -> str:
-    """Return the name of the controls that say which entries a list has. No member can be called so."""
+    """Return the name of the controls that list the keys of a list's entries. No member can have this name."""
     return f"{name}.-rows"
 
 
 def kind_name(name: str) -> str:
-    """Return the name of the control that chooses among alternatives."""
+    """Return the name of the radio buttons that choose among alternatives."""
     return f"{name}.-kind"
 
 
 def empty_name(name: str) -> str:
-    """Return the name of the box that sends an optional list although it is empty."""
+    """Return the name of the checkbox that sends an optional list although it is empty."""
     return f"{name}.-empty"
+
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,40}")
+
+
+class TooLarge(Exception):
+    """The form would have too many fields; a JSON box is clearer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """The place of one node while the form is built. ``number`` counts the entries of a list from 1; 0: not an entry."""
+
+    path: tuple[str, ...]  # segments of the control's name
+    pointer: str
+    label: str
+    is_name: bool
+    required: bool
+    proposed: Any = ABSENT
+    remark: str = ""
+    bare: bool = False  # no defaults: inside a proposed value, or in a group that can be left out
+    depth: int = 0
+    by_agent: bool = True
+    number: int = 0
+    may_be_empty: bool = False
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
+
+    @property
+    def id(self) -> str:
+        return "-".join(self.path)
+
+    def with_label(self, label: str, *, by_agent: bool = True) -> Place:
+        """Return the place with another label; an entry keeps its number."""
+        numbered = f"{label} {self.number}" if self.number else label
+        return replace(self, label=numbered, is_name=False, by_agent=by_agent)
+
+    def member(self, name: str, *, index: int, label: str, required: bool) -> Place:
+        """Return the place of a member of the object at this place."""
+        given = isinstance(self.proposed, dict)
+        return Place(
+            path=(*self.path, name if _PLAIN_NAME.fullmatch(name) else f"-{index}"),
+            pointer=join_pointer(self.pointer, name),
+            label=label,
+            is_name=True,
+            required=required,
+            proposed=self.proposed.get(name, ABSENT) if given else ABSENT,
+            # A required member that the proposed value lacks can still show its default.
+            bare=self.bare or (given and not required) or not (given or self.required),
+            depth=self.depth + 1,
+        )
+
+    def entry(self, key: str, *, position: int, proposed: Any) -> Place:
+        """Return the place of an entry of the list at this place."""
+        return Place(
+            path=(*self.path, key),
+            pointer=join_pointer(self.pointer, position),
+            label=f"Entry {position + 1}",
+            is_name=False,
+            by_agent=False,
+            required=True,
+            proposed=proposed,
+            depth=self.depth + 1,
+            number=position + 1,
+        )
+
+    def branch(self, key: str, *, label: str, by_agent: bool, proposed: Any) -> Place:
+        """Return the place of one branch of the alternatives at this place."""
+        return Place(
+            path=(*self.path, f"-k{key}"),
+            pointer=self.pointer,
+            label=label,
+            is_name=False,
+            by_agent=by_agent,
+            required=True,
+            proposed=proposed,
+            depth=self.depth + 1,
+            may_be_empty=True,
+        )

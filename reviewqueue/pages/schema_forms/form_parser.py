@@ -1,28 +1,31 @@
-"""Reading a submitted form back into a JSON value, exactly.
+"""Parse a submitted form into a JSON value, exactly.
 
-Called by pages with the POST. A field left alone gives the very value it showed; a typed one is read by its type and
-never guessed at. What cannot be read is told at its field; the rest is judged by the schema all the same, so that all
-faults are told at once.
+A field that was not changed gives the very value it showed; a changed one is parsed by its type and never guessed. An
+unreadable text is an error at its field; the schema validates the rest all the same, so that all errors appear at once.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
+
+from django.utils.datastructures import MultiValueDict
 
 from ledger import exact_json
 from ledger.errors import PayloadInvalid, Problem
+from ledger.exact_json import ABSENT
 from reviewqueue.pages.schema_forms.fields import (
-    ABSENT,
     CHECKS,
     CHOICE,
     ENTRIES,
     FIXED,
     INTEGER,
     JSON,
-    KEPT,
+    MAX_ROWS,
     NUMBER,
+    UNCHANGEABLE,
     Alternatives,
     Field,
     Group,
@@ -33,52 +36,52 @@ from reviewqueue.pages.schema_forms.fields import (
     kind_name,
     rows_name,
 )
-from reviewqueue.pages.schema_forms.rendered_form import Form, Reading
-from reviewqueue.pages.schema_forms.row_counts import all_sent
+from reviewqueue.pages.schema_forms.rendered_form import Form, Submission
 from runs import schemas
 from runs.schemas.satisfiability import has_type
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_AMOUNT = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?")  # as amounts are told from other texts where calls are drawn
+_AMOUNT = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?")  # as text/agent_text recognizes an amount
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _PARSED = (JSON, NUMBER, INTEGER)
 _NOTHING: tuple[Any, bool] = (ABSENT, False)
 
 
 class _Unreadable(Exception):
-    """What was typed is no value of the field's type; the message says why."""
+    """A text is not a value of the field's type; the message is shown at the field."""
 
 
-def read_submission(form: Form, post: Mapping[str, Any]) -> Reading:
-    """Return the value a form was submitted with, or ``ABSENT``, and every problem with its pointer."""
-    reader = _Reader(post)
-    value, _ = reader.node(form.root) if form.root else _NOTHING
-    problems = (*reader.problems, *_judged(form, value, reader))
-    return Reading(form=form, value=value, problems=problems, typed=reader.typed)
+def parse_submission(form: Form, post: Mapping[str, Any]) -> Submission:
+    """Return the submitted value, or ``ABSENT``, and every problem with its JSON Pointer."""
+    parser = _Parser(post)
+    value, _ = parser.node(form.root) if form.root else _NOTHING
+    problems = (*parser.problems, *_validate(form, value, parser))
+    return Submission(form=form, value=value, problems=problems, entered=parser.entered)
 
 
-def _judged(form: Form, value: Any, reader: _Reader) -> list[Problem]:
-    """Return what is wrong with the value as a whole, except about what could not even be read."""
-    broken = [problem.pointer for problem in reader.problems]
+def _validate(form: Form, value: Any, parser: _Parser) -> list[Problem]:
+    """Return the problems of the whole value, except at fields that could not be parsed."""
+    unreadable = [problem.pointer for problem in parser.problems]
     if form.root is None:
         return []
-    if value is ABSENT and not broken:
-        told = [Problem("", "is missing")] if form.root.required else []
+    if value is ABSENT and not unreadable:
+        problems = [Problem("", "is missing")] if form.root.required else []
     elif form.schema is None:
-        told = [Problem(pointer, "is missing") for pointer in reader.left_out]
+        problems = [Problem(pointer, "is missing") for pointer in parser.left_out]
     else:
-        told = reader.explained(schemas.validate(form.schema, None if value is ABSENT else value))
+        problems = parser.explained(schemas.validate(form.schema, None if value is ABSENT else value))
     return [
-        # Nobody misses a choice; one forgets to choose.
-        Problem(fault.pointer, "choose one") if fault.message == "is missing" and _is_chosen(form, fault) else fault
-        for fault in told
-        if not any(_is_inside(fault.pointer, pointer) for pointer in broken)
+        Problem(problem.pointer, "choose one")
+        if problem.message == "is missing" and _is_choice(form, problem)
+        else problem
+        for problem in problems
+        if not any(_is_inside(problem.pointer, pointer) for pointer in unreadable)
     ]
 
 
-def _is_chosen(form: Form, fault: Problem) -> bool:
+def _is_choice(form: Form, problem: Problem) -> bool:
     return any(
-        node.pointer == fault.pointer
+        node.pointer == problem.pointer
         for node in all_nodes(form.root)
         if isinstance(node, Alternatives) or (isinstance(node, Field) and node.widget == CHOICE)
     )
@@ -88,26 +91,26 @@ def _is_inside(pointer: str, outer: str) -> bool:
     return pointer == outer or pointer.startswith(outer + "/")
 
 
-class _Reader:
+class _Parser:
     def __init__(self, post: Mapping[str, Any]) -> None:
         self.post = post
-        self.typed: dict[str, str] = {}
+        self.entered: dict[str, str] = {}
         self.problems: list[Problem] = []
-        self.shapes: dict[str, tuple[Any, Any]] = {}  # the chosen shapes' own schemas and values, by pointer
-        self.left_out: list[str] = []  # required fields for which nothing was given
+        self.chosen: dict[str, tuple[Any, Any]] = {}  # schema and value of the chosen branches, by pointer
+        self.left_out: list[str] = []  # pointers of required fields without a value
 
     def node(self, node: Node) -> tuple[Any, bool]:
-        """Return the value, and whether anything is filled in that would call for an optional group."""
+        """Return the value, and whether a field is filled in, so that an optional group around it is sent."""
         try:
-            value, filled = self.read(node)
-        except _Unreadable as fault:
-            self.problems.append(Problem(node.pointer, str(fault)))
+            value, filled = self.parse(node)
+        except _Unreadable as error:
+            self.problems.append(Problem(node.pointer, str(error)))
             return ABSENT, True
         if value is ABSENT and node.required:
             self.left_out.append(node.pointer)
         return value, filled
 
-    def read(self, node: Node) -> tuple[Any, bool]:
+    def parse(self, node: Node) -> tuple[Any, bool]:
         if isinstance(node, Group):
             return self.group(node)
         if isinstance(node, Rows):
@@ -124,44 +127,49 @@ class _Reader:
                 value[name] = inner
         if group.required or filled:
             return value, filled
-        # An object that was given without anything to fill in stays given.
-        kept = group.was_given and all(_showed_nothing(member) for member in group.members.values())
-        del self.left_out[left_out:]  # nobody misses the members of what is not there
-        return (value, True) if kept else (ABSENT, False)
+        # An object of the initial value whose members had no values is sent as it was.
+        is_unchanged = group.was_given and all(_was_empty(member) for member in group.members.values())
+        del self.left_out[left_out:]  # the members of an object that is left out are not missing
+        return (value, True) if is_unchanged else (ABSENT, False)
 
     def rows(self, rows: Rows) -> tuple[Any, bool]:
-        """Return the entries of a list. What cannot be read stands as null, so that every other keeps its place."""
-        sent = [str(key) for key in all_sent(self.post, rows_name(rows.name))]
+        """Return the entries of a list, with null for an unreadable entry, so that the others keep their positions."""
+        sent = [str(key) for key in values_of(self.post, rows_name(rows.name))]
         if not sent:
             if rows.rows:
-                raise _Unreadable("did not arrive; load the page again")
+                raise _Unreadable("was not sent; reload the page")
             return ([], False) if rows.required else _NOTHING
         found = [(row, self.node(row.node)[0]) for row in rows.rows]
-        while found and found[-1][1] is ABSENT and not found[-1][0].may_go and not self.is_told(found[-1][0].node):
-            found.pop()  # the last places of a list with fixed places may be left empty
+        while (
+            found
+            and found[-1][1] is ABSENT
+            and not found[-1][0].is_removable
+            and not self.has_problem(found[-1][0].node)
+        ):
+            found.pop()  # trailing positions of `prefixItems` can be left empty
         for row, value in found:
-            if value is ABSENT and not self.is_told(row.node):
-                gone = ", or remove it" if row.may_go else ""
-                self.problems.append(Problem(row.node.pointer, f"is empty: fill it in{gone}"))
+            if value is ABSENT and not self.has_problem(row.node):
+                remove = " or remove it" if row.is_removable else ""
+                self.problems.append(Problem(row.node.pointer, f"is empty; fill it in{remove}"))
         entries = [None if value is ABSENT else value for _, value in found]
         if sent != ["", *(row.key for row in rows.rows)]:
-            raise _Unreadable("did not arrive as it was drawn; load the page again")
+            raise _Unreadable("does not match the form that was shown; reload the page")
         return self.list_of(rows.name, entries, required=rows.required)
 
-    def is_told(self, node: Node) -> bool:
-        """Say whether something in a node has been found wrong already."""
-        return any(_is_inside(fault.pointer, node.pointer) for fault in self.problems)
+    def has_problem(self, node: Node) -> bool:
+        """Return whether a problem was found in a node."""
+        return any(_is_inside(problem.pointer, node.pointer) for problem in self.problems)
 
     def list_of(self, name: str, entries: list[Any], *, required: bool) -> tuple[Any, bool]:
-        """Return a list; an optional one that is empty only where somebody says that it is to be sent."""
+        """Return a list; an optional empty one only if its checkbox says to send it."""
         ticked = self.post.get(empty_name(name), "") == "1"
-        self.typed[empty_name(name)] = "1" if ticked else ""
+        self.entered[empty_name(name)] = "1" if ticked else ""
         if entries or ticked:
             return entries, True
         return ([], False) if required else _NOTHING
 
     def alternatives(self, node: Alternatives) -> tuple[Any, bool]:
-        """Return the value of the chosen shape. What was typed into the others is kept for showing, and counts nothing."""
+        """Return the value of the chosen branch. Texts of the other branches are shown again and otherwise ignored."""
         key = self.one(kind_name(node.name), initial=node.initial)
         found: tuple[Any, bool] = _NOTHING
         for branch in node.branches:
@@ -175,28 +183,28 @@ class _Reader:
                 continue
             if value is ABSENT and len(self.problems) == problems:
                 raise _Unreadable("is missing")
-            self.shapes[node.pointer] = (branch.judge, value)
+            self.chosen[node.pointer] = (branch.schema, value)
             found = (value, True)
         if key and key not in {branch.key for branch in node.branches}:
-            raise _Unreadable("choose one of the choices")
+            raise _Unreadable("must be one of the choices")
         return found
 
-    def explained(self, faults: list[Problem]) -> list[Problem]:
-        """Return the faults with what is wrong in a chosen shape, instead of that the value has none of them."""
-        told, waiting = [], faults[::-1]
+    def explained(self, problems: list[Problem]) -> list[Problem]:
+        """Replace "matches none of the branches" with the problems of the chosen branch."""
+        explained, waiting = [], problems[::-1]
         while waiting:
-            fault = waiting.pop()
-            judge, value = self.shapes.pop(fault.pointer, (None, None))
-            inner = _faults(judge, value)
-            waiting += [Problem(fault.pointer + found.pointer, found.message) for found in reversed(inner)]
+            problem = waiting.pop()
+            schema, value = self.chosen.pop(problem.pointer, (None, None))
+            inner = _validate_branch(schema, value)
+            waiting += [Problem(problem.pointer + found.pointer, found.message) for found in reversed(inner)]
             if not inner:
-                told.append(fault)
-        return told
+                explained.append(problem)
+        return explained
 
     def field(self, field: Field) -> tuple[Any, bool]:
         if field.widget == FIXED:
             return field.original, False
-        if field.widget == KEPT:
+        if field.widget == UNCHANGEABLE:
             return field.original, True
         if field.widget == CHECKS:
             return self.checks(field)
@@ -208,7 +216,7 @@ class _Reader:
         if field.widget == ENTRIES:
             return self.list_of(field.name, self.entries(field, text), required=field.required)
         if field.widget in _PARSED:
-            return (_typed_value(field.widget, text), True) if text.strip() else _NOTHING
+            return (_parse_text(field.widget, text), True) if text.strip() else _NOTHING
         if field.unit and (text or field.required) and not _AMOUNT.fullmatch(text):
             raise _Unreadable(_no_number(text))
         if text == "":
@@ -216,67 +224,67 @@ class _Reader:
         return text, True
 
     def is_emptied(self, field: Field, text: str) -> bool:
-        """Say whether an optional list that was sent empty is to be left out after all."""
+        """Return whether an optional list was emptied, so that it is left out."""
         return field.widget == ENTRIES and text == "" and not field.required
 
     def entries(self, field: Field, text: str) -> list[Any]:
-        """Return the entries of a list that is written one a line; blank lines say nothing."""
+        """Return the entries of a list with one entry per line; blank lines are ignored."""
         entries = []
         for line in text.split("\n"):
             if not line.strip():
                 continue
             try:
-                entries.append(line if field.entry_type == "string" else _typed_value(field.entry_type, line))
-            except _Unreadable as fault:
-                self.problems.append(Problem(f"{field.pointer}/{len(entries)}", str(fault)))
+                entries.append(line if field.entry_type == "string" else _parse_text(field.entry_type, line))
+            except _Unreadable as error:
+                self.problems.append(Problem(f"{field.pointer}/{len(entries)}", str(error)))
                 entries.append(None)
         return entries
 
     def checks(self, field: Field) -> tuple[Any, bool]:
-        """Return the ticked values, in the order of the choices; left alone, in the order they came in."""
-        sent = [str(key) for key in all_sent(self.post, field.name)]
+        """Return the checked values in the order of the choices; unchanged, in the order of the initial value."""
+        sent = [str(key) for key in values_of(self.post, field.name)]
         if not sent and field.initial:
-            raise _Unreadable("did not arrive; load the page again")
+            raise _Unreadable("was not sent; reload the page")
         keys = [key for key in sent if key]
-        self.typed[field.name] = ",".join(keys)
+        self.entered[field.name] = ",".join(keys)
         if len(set(keys)) != len(keys):
-            raise _Unreadable("arrived twice")
+            raise _Unreadable("was sent twice; reload the page")
         if not set(keys) <= {option.key for option in field.options}:
-            raise _Unreadable("choose among the choices")
-        if self.typed[field.name] == field.initial and field.original is not ABSENT and keys:
+            raise _Unreadable("must be among the choices")
+        if self.entered[field.name] == field.initial and field.original is not ABSENT and keys:
             return field.original, True
         ticked = [option.value for option in field.options if option.key in keys]
         return self.list_of(field.name, ticked, required=field.required)
 
     def one(self, name: str, *, initial: str) -> str:
-        """Return what came for a control, line ends as line feeds, and keep it for showing it again."""
-        sent = all_sent(self.post, name)
+        """Return the text of a control, with line feeds as line ends, and record it for showing it again."""
+        sent = values_of(self.post, name)
         if not sent and initial:
-            # A control that showed something always sends something; silence would drop a value nobody saw go.
-            raise _Unreadable("did not arrive; load the page again")
+            # A control with an initial value always sends a text; accepting its absence would silently drop the value.
+            raise _Unreadable("was not sent; reload the page")
         text = _line_ends(str(sent[0])) if sent else ""
         if sent:
-            self.typed[name] = text
+            self.entered[name] = text
         if len(sent) > 1:
-            raise _Unreadable("arrived twice")
+            raise _Unreadable("was sent twice; reload the page")
         if _UNSTORABLE.search(text):
-            raise _Unreadable("holds a character that cannot be stored")
+            raise _Unreadable("contains a character that cannot be stored")
         return text
 
 
-def _faults(judge: Any, value: Any) -> list[Problem]:
+def _validate_branch(schema: Any, value: Any) -> list[Problem]:
     try:
-        return [] if judge is None else schemas.validate(judge, value)
-    except LookupError:  # it refers to a place that is only there in the whole
+        return [] if schema is None else schemas.validate(schema, value)
+    except LookupError:  # it refers to a place that only the whole schema has
         return []
 
 
-def _showed_nothing(node: Node) -> bool:
+def _was_empty(node: Node) -> bool:
     if isinstance(node, Group | Rows):
         return not node.was_given
     if isinstance(node, Alternatives):
         return not node.initial
-    return node.original is ABSENT or node.widget in (FIXED, KEPT)
+    return node.original is ABSENT or node.widget in (FIXED, UNCHANGEABLE)
 
 
 def _line_ends(text: str) -> str:
@@ -289,20 +297,20 @@ def _chosen(field: Field, key: str) -> tuple[Any, bool]:
         if option.key == key:
             return option.value, option.value is not ABSENT
     if key:
-        raise _Unreadable("choose one of the choices")
+        raise _Unreadable("must be one of the choices")
     return _NOTHING
 
 
-def _typed_value(kind: str, text: str) -> Any:
+def _parse_text(kind: str, text: str) -> Any:
     if kind == JSON:
-        return _parsed(text)
+        return _parse_json(text)
     lexeme = text.strip()
     if not _NUMBER.fullmatch(lexeme):
         raise _Unreadable(_no_number(lexeme))
     try:
-        number = _parsed(lexeme)
-    except _Unreadable as fault:
-        raise _Unreadable(str(fault).replace("contains a number", "is a number")) from None
+        number = _parse_json(lexeme)
+    except _Unreadable as error:
+        raise _Unreadable(re.sub("^(holds|contains) a number", "is a number", str(error))) from None
     if kind == INTEGER and not has_type(number, "integer"):
         raise _Unreadable("must be a whole number")
     return number
@@ -310,11 +318,63 @@ def _typed_value(kind: str, text: str) -> Any:
 
 def _no_number(text: str) -> str:
     grouped = re.search(r"[0-9][,’' _][0-9]", text)
-    return "write it with a point and without groups, such as 1234.50" if grouped else "must be a number"
+    return "must have a decimal point and no separators, such as 1234.50" if grouped else "must be a number"
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
         return exact_json.parse(text)
     except PayloadInvalid as refusal:
         raise _Unreadable(refusal.errors[0].message) from None
+
+
+# --- rows of lists -----------------------------------------------------------------------------------------------------
+
+LIST = "list"  # the list itself takes the focus after an entry was removed
+
+_KEY = re.compile(r"[0-9]{1,4}")
+_ADD, _REMOVE = "add", "remove"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubmittedRows:
+    """The rows of the lists of a submitted form, and the pressed button that adds or removes one.
+
+    ``post`` is ``None`` for a new form. ``button``: "add:NAME" or "remove:NAME:KEY". A browser sends any keys, so they are
+    bounded and deduplicated; ``parse_submission`` checks that they are the ones that were shown.
+    """
+
+    post: Mapping[str, Any] | None = None
+    button: str = ""
+
+    def rows(self, name: str, *, initial: int) -> tuple[list[str], str]:
+        """Return the keys of a list's entries and which one takes the focus. ``initial``: the number of a new form."""
+        sent = None if self.post is None else values_of(self.post, rows_name(name))
+        keys = [str(number) for number in range(min(initial, MAX_ROWS))] if not sent else valid_row_keys(sent)
+        verb, _, place = self.button.partition(":")
+        if verb == _ADD and place == name and len(keys) < MAX_ROWS:
+            # A new key, never the key of a removed row: that key identifies a value.
+            new = str(max([initial - 1, *map(int, keys)]) + 1)
+            return ([*keys, new], new) if _KEY.fullmatch(new) else (keys, "")
+        outer, _, key = place.rpartition(":")
+        if verb == _REMOVE and outer == name and key in keys:
+            return [other for other in keys if other != key], LIST
+        return keys, ""
+
+
+def valid_row_keys(sent: list[Any]) -> list[str]:
+    """Return the valid keys of rows, each once, at most ``MAX_ROWS``."""
+    found = [str(key) for key in sent if _KEY.fullmatch(str(key))]
+    return list(dict.fromkeys(str(int(key)) for key in found))[:MAX_ROWS]
+
+
+def values_of(post: Mapping[str, Any], name: str) -> list[Any]:
+    """Return all values of one control."""
+    if isinstance(post, MultiValueDict):
+        return post.getlist(name)
+    return [post[name]] if name in post else []
+
+
+def pressed_row_button(post: Mapping[str, Any]) -> str:
+    """Return the pressed button that adds or removes an entry, truncated; empty for none."""
+    return str(post.get("reshape", ""))[:2_000]

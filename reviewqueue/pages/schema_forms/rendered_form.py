@@ -1,7 +1,5 @@
-"""A form and what was read from it, as the templates draw them.
-
-Each field comes with its text, its problems and the ids of what describes it to a screen reader.
-Called by ``Form.shown`` before anybody typed and by ``Reading.shown`` after; the templates decide nothing.
+"""A form and a submission of it, as the templates render them: each field with its text, its errors and the ids of its
+descriptions for screen readers.
 """
 
 from __future__ import annotations
@@ -19,118 +17,211 @@ from reviewqueue.pages.schema_forms.fields import (
     ENTRIES,
     FIXED,
     JSON,
-    KEPT,
     LINES,
+    UNCHANGEABLE,
     Alternatives,
+    Branch,
     Field,
     Group,
     Node,
+    Option,
     Rows,
     all_nodes,
     empty_name,
     kind_name,
     rows_name,
 )
-from reviewqueue.pages.schema_forms.rendered_fields import (
-    Shown,
-    ShownAlternatives,
-    ShownBranch,
-    ShownField,
-    ShownGroup,
-    ShownOption,
-    ShownRow,
-    ShownRows,
-    Wrong,
-)
 from runs import schemas
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenderedOption:
+    option: Option
+    id: str
+    chosen: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenderedField:
+    """One field and the template that renders it."""
+
+    field: Field
+    template: str
+    text: str
+    input_type: str
+    problems: tuple[str, ...]
+    described_by: str
+    rows: int
+    options: tuple[RenderedOption, ...]
+    has_empty_option: bool  # a select begins with an empty option
+    is_inline: bool  # the product's short choices are shown side by side
+    offers_empty: bool = False  # an optional list can be sent although it is empty
+    empty_name: str = ""
+    empty_ticked: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenderedRow:
+    """One entry of a list, with the value of the button that removes it."""
+
+    key: str
+    id: str
+    node: RenderedNode
+    remove: str
+    is_removable: bool
+    takes_focus: bool
+    number: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenderedRows:
+    """A list, with the value of the button that adds an entry."""
+
+    rows: Rows
+    template: str
+    entries: tuple[RenderedRow, ...]
+    problems: tuple[str, ...]
+    described_by: str
+    id: str
+    marker: str
+    add: str
+    offers_empty: bool
+    empty_name: str
+    empty_ticked: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenderedBranch:
+    """One branch of alternatives: its radio button and its fields."""
+
+    branch: Branch
+    id: str
+    chosen: bool
+    node: RenderedNode | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenderedAlternatives:
+    node: Alternatives
+    template: str
+    name: str
+    branches: tuple[RenderedBranch, ...]
+    problems: tuple[str, ...]
+    described_by: str
+    id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormError:
+    """One line of the error summary: the id of the field, its label and the error."""
+
+    id: str
+    label: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenderedGroup:
+    """A group; the root also has the error summary of the form."""
+
+    group: Group | None
+    template: str
+    members: tuple[RenderedNode, ...]
+    problems: tuple[str, ...]
+    described_by: str
+    id: str
+    errors: tuple[FormError, ...] = ()
+
+
+RenderedNode = RenderedField | RenderedGroup | RenderedRows | RenderedAlternatives
+
 
 RADIOS_UP_TO = 6
 
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """A form: ``root`` is ``None`` where nothing is asked, ``schema`` is ``None`` where a call is edited."""
+    """``root`` is ``None`` where no input is asked for, ``schema`` is ``None`` where a call is edited."""
 
     prefix: str
     root: Node | None
     schema: Any
 
     @cached_property
-    def shown(self) -> ShownGroup:
-        """The form as nobody has touched it."""
-        return show(self, typed={}, problems=())
+    def rendered(self) -> RenderedGroup:
+        """The form with its initial values."""
+        return render_form(self, entered={}, problems=())
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
-    """What a submission said: the value or ``ABSENT``, the problems by pointer, and the texts as typed.
+class Submission:
+    """A parsed form: the value or ``ABSENT``, the problems by JSON Pointer, and the texts as entered.
 
-    The value counts only where there is no problem; with one it lacks what could not be read.
+    With a problem the value is incomplete: it lacks the texts that could not be parsed.
     """
 
     form: Form
     value: Any
     problems: tuple[Problem, ...]
-    typed: Mapping[str, str]
+    entered: Mapping[str, str]
 
     @cached_property
-    def shown(self) -> ShownGroup:
-        """The form with what was typed and what is wrong with it."""
-        return show(self.form, typed=self.typed, problems=self.problems)
+    def rendered(self) -> RenderedGroup:
+        """The form with the entered texts and the errors."""
+        return render_form(self.form, entered=self.entered, problems=self.problems)
 
-    def with_problems(self, problems: Sequence[Problem]) -> Reading:
-        """Return the reading with problems found later (by the gateway), to be shown at their fields."""
-        return Reading(form=self.form, value=self.value, problems=(*self.problems, *problems), typed=self.typed)
-
-
-def show(form: Form, *, typed: Mapping[str, str], problems: Sequence[Problem]) -> ShownGroup:
-    """Return the whole form to draw."""
-    return _Showing(form, typed, problems).whole()
+    def with_problems(self, problems: Sequence[Problem]) -> Submission:
+        """Return the submission with problems found later (by the gateway), shown at their fields."""
+        return Submission(form=self.form, value=self.value, problems=(*self.problems, *problems), entered=self.entered)
 
 
-class _Showing:
-    def __init__(self, form: Form, typed: Mapping[str, str], problems: Sequence[Problem]) -> None:
+def render_form(form: Form, *, entered: Mapping[str, str], problems: Sequence[Problem]) -> RenderedGroup:
+    return _Renderer(form, entered, problems).render()
+
+
+class _Renderer:
+    def __init__(self, form: Form, entered: Mapping[str, str], problems: Sequence[Problem]) -> None:
         self.form = form
-        self.typed = typed
+        self.entered = entered
         self.nodes = list(all_nodes(form.root))
         self.messages: dict[str, list[str]] = {}
         order = {node.id: place for place, node in enumerate(self.nodes)}
         placed = [self.placed(problem) for problem in problems]
-        self.wrongs = tuple(sorted(placed, key=lambda wrong: order.get(wrong.id, -1)))
+        self.errors = tuple(sorted(placed, key=lambda error: order.get(error.id, -1)))
 
-    def placed(self, problem: Problem) -> Wrong:
-        """Put a problem to the innermost node around its place; return its line in the summary."""
-        around = [node for node in self.nodes if _is_around(node.pointer, problem.pointer)]
-        if not around:
-            return Wrong(
+    def placed(self, problem: Problem) -> FormError:
+        """Attach a problem to the innermost node that contains its pointer; return its line in the error summary."""
+        containing = [node for node in self.nodes if _contains(node.pointer, problem.pointer)]
+        if not containing:
+            return FormError(
                 id=f"{self.form.prefix}--form", label="", message=f"{problem.pointer}: {problem.message}".lstrip(": ")
             )
-        node = max(around, key=lambda candidate: len(candidate.pointer))
+        node = max(containing, key=lambda candidate: len(candidate.pointer))
         rest = problem.pointer[len(node.pointer) :].lstrip("/").replace("~1", "/").replace("~0", "~")
         if rest.isdecimal() and isinstance(node, Field) and node.widget in (ENTRIES, CHECKS):
             rest = f"entry {int(rest) + 1}"
         message = f"{rest}: {problem.message}" if rest else problem.message
         self.messages.setdefault(node.id, []).append(message)
         label = node.owner_label if isinstance(node, Field) and node.owner_label else node.label
-        return Wrong(id=node.id, label=label, message=message)
+        return FormError(id=node.id, label=label, message=message)
 
-    def whole(self) -> ShownGroup:
+    def render(self) -> RenderedGroup:
         root = self.form.root
         if isinstance(root, Group):
             members = tuple(self.node(member) for member in root.members.values())
         else:
             members = (self.node(root),) if root else ()
-        return ShownGroup(
+        return RenderedGroup(
             group=root if isinstance(root, Group) else None,
             template="forms/_form.html",
             members=members,
             problems=(),
             described_by="",
             id=f"{self.form.prefix}--form",
-            wrongs=self.wrongs,
+            errors=self.errors,
         )
 
-    def node(self, node: Node) -> Shown:
+    def node(self, node: Node) -> RenderedNode:
         problems = tuple(self.messages.get(node.id, ()))
         if isinstance(node, Field):
             return self.field(node, problems)
@@ -138,33 +229,33 @@ class _Showing:
             return self.rows(node, problems)
         if isinstance(node, Alternatives):
             return self.alternatives(node, problems)
-        return ShownGroup(
+        return RenderedGroup(
             group=node,
             template="forms/_group.html",
             members=tuple(self.node(member) for member in node.members.values()),
             problems=problems,
-            described_by=_described_by(node, wrong=bool(problems)),
+            described_by=_ids_of_help(node, has_error=bool(problems)),
             id=node.id,
         )
 
-    def rows(self, rows: Rows, problems: tuple[str, ...]) -> ShownRows:
-        return ShownRows(
+    def rows(self, rows: Rows, problems: tuple[str, ...]) -> RenderedRows:
+        return RenderedRows(
             rows=rows,
-            template="forms/_rows.html",
-            shown_rows=tuple(
-                ShownRow(
+            template="forms/_list_rows.html",
+            entries=tuple(
+                RenderedRow(
                     key=row.key,
                     id=f"{row.node.id}--row",
                     node=self.node(row.node),
                     remove=f"remove:{rows.name}:{row.key}",
-                    may_go=row.may_go,
+                    is_removable=row.is_removable,
                     takes_focus=rows.focus == row.key,
                     number=number,
                 )
                 for number, row in enumerate(rows.rows, start=1)
             ),
             problems=problems,
-            described_by=_described_by(rows, wrong=bool(problems)),
+            described_by=_ids_of_help(rows, has_error=bool(problems)),
             id=rows.id,
             marker=rows_name(rows.name),
             add=f"add:{rows.name}",
@@ -174,18 +265,18 @@ class _Showing:
         )
 
     def is_ticked(self, name: str, *, given: bool) -> bool:
-        typed = self.typed.get(empty_name(name))
-        return given if typed is None else typed == "1"
+        entered = self.entered.get(empty_name(name))
+        return given if entered is None else entered == "1"
 
-    def alternatives(self, node: Alternatives, problems: tuple[str, ...]) -> ShownAlternatives:
+    def alternatives(self, node: Alternatives, problems: tuple[str, ...]) -> RenderedAlternatives:
         name = kind_name(node.name)
-        chosen = self.typed.get(name, node.initial)
-        return ShownAlternatives(
-            alternatives=node,
+        chosen = self.entered.get(name, node.initial)
+        return RenderedAlternatives(
+            node=node,
             template="forms/_alternatives.html",
             name=name,
             branches=tuple(
-                ShownBranch(
+                RenderedBranch(
                     branch=branch,
                     id=f"{node.id}--{branch.key or 'none'}",
                     chosen=branch.key == chosen,
@@ -194,53 +285,53 @@ class _Showing:
                 for branch in node.branches
             ),
             problems=problems,
-            described_by=_described_by(node, wrong=bool(problems)),
+            described_by=_ids_of_help(node, has_error=bool(problems)),
             id=node.id,
         )
 
-    def field(self, field: Field, problems: tuple[str, ...]) -> ShownField:
-        text = self.typed.get(field.name, field.initial)
+    def field(self, field: Field, problems: tuple[str, ...]) -> RenderedField:
+        text = self.entered.get(field.name, field.initial)
         keys = set(text.split(",")) if field.widget == CHECKS else {text}
-        # A browser's date picker blanks what is no date; what was typed must stay.
+        # A browser's date picker drops an invalid date; the entered text must stay.
         blanked = field.widget == DATE and text and schemas.validate({"format": "date"}, text)
         is_list = field.widget in (ENTRIES, CHECKS)
-        return ShownField(
+        return RenderedField(
             field=field,
             template=_template(field),
             text=text,
             input_type="text" if blanked else field.input_type,
             problems=problems,
-            described_by=_described_by(field, wrong=bool(problems)),
+            described_by=_ids_of_help(field, has_error=bool(problems)),
             rows=min(20, max(3, text.count("\n") + 1)),
             options=tuple(
-                ShownOption(option=option, id=f"{field.id}--{option.key or 'none'}", chosen=option.key in keys)
+                RenderedOption(option=option, id=f"{field.id}--{option.key or 'none'}", chosen=option.key in keys)
                 for option in field.options
             ),
-            flat=all(option.ours for option in field.options),
-            unchosen=field.required and text not in {option.key for option in field.options},
+            is_inline=all(option.by_product for option in field.options),
+            has_empty_option=field.required and text not in {option.key for option in field.options},
             offers_empty=is_list and not field.required,
             empty_name=empty_name(field.name),
             empty_ticked=is_list and self.is_ticked(field.name, given=field.original == []),
         )
 
 
-def _is_around(outer: str, pointer: str) -> bool:
+def _contains(outer: str, pointer: str) -> bool:
     return pointer == outer or pointer.startswith(outer + "/")
 
 
 def _template(field: Field) -> str:
     if field.widget == CHOICE:
-        return f"forms/_{'choice' if len(field.options) <= RADIOS_UP_TO else 'select'}.html"
+        return f"forms/_{'radio_buttons' if len(field.options) <= RADIOS_UP_TO else 'select'}.html"
     return {
-        LINES: "forms/_lines.html",
-        ENTRIES: "forms/_lines.html",
-        CHECKS: "forms/_checks.html",
-        JSON: "forms/_json.html",
-        FIXED: "forms/_fixed.html",
-        KEPT: "forms/_kept.html",
-    }.get(field.widget, "forms/_line.html")
+        LINES: "forms/_textarea.html",
+        ENTRIES: "forms/_textarea.html",
+        CHECKS: "forms/_checkboxes.html",
+        JSON: "forms/_json_input.html",
+        FIXED: "forms/_fixed_value.html",
+        UNCHANGEABLE: "forms/_unchangeable_value.html",
+    }.get(field.widget, "forms/_text_input.html")
 
 
-def _described_by(node: Node, *, wrong: bool) -> str:
-    told = bool(node.hint or getattr(node, "rule", "") or getattr(node, "remark", ""))
-    return " ".join([f"{node.id}--hint"] * told + [f"{node.id}--wrong"] * wrong)
+def _ids_of_help(node: Node, *, has_error: bool) -> str:
+    has_hint = bool(node.hint or getattr(node, "rule", "") or getattr(node, "remark", ""))
+    return " ".join([f"{node.id}--hint"] * has_hint + [f"{node.id}--error"] * has_error)

@@ -1,6 +1,6 @@
-"""Which control suits a schema, and what it can show: text, number, date, choice, group, list, alternatives, or JSON.
+"""Which widget suits a schema and which values it can show: text, number, date, choice, group, list, alternatives or JSON.
 
-Called by ``building``. Only about showing: an answer is judged by its schema, whatever control it came from.
+For display only: an answer is validated by its schema, whatever widget it came from.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from decimal import Decimal
 from typing import Any
 
 from ledger.digests import digest
+from ledger.exact_json import ABSENT
 from reviewqueue.pages.schema_forms import field_help
 from reviewqueue.pages.schema_forms.fields import (
-    ABSENT,
     ALTERNATIVES,
     CHECKS,
     CHOICE,
@@ -22,13 +22,11 @@ from reviewqueue.pages.schema_forms.fields import (
     JSON,
     LINE,
     LIST,
+    MAX_ROWS,
     NUMBER,
     OBJECT,
-    Absent,
     Option,
 )
-from reviewqueue.pages.schema_forms.row_counts import MAX_ROWS
-from reviewqueue.pages.schema_forms.schema_merging import overlaid
 from runs import schemas
 from runs.schemas.keywords import ANNOTATIONS
 from runs.schemas.satisfiability import has_type
@@ -40,12 +38,12 @@ _IMPLIED_TYPES = {
     "minimum": "number", "maximum": "number", "multipleOf": "number",
     "exclusiveMinimum": "number", "exclusiveMaximum": "number",
 }  # fmt: skip
-_LONG_ENTRY = 200  # characters allowed; beyond it an entry deserves a box of its own
+_LONG_ENTRY = 200  # maxLength in characters; a longer entry gets a field of its own
 _MANY_CHOICES = 40
 
 
 def plain_schema_of(value: Any) -> Any:
-    """Return the schema under which a value keeps its type, and so does everything inside it."""
+    """Return the schema under which a value and every value inside it keep their types."""
     if isinstance(value, bool):
         return {"type": "boolean"}
     if isinstance(value, str):
@@ -61,9 +59,9 @@ def plain_schema_of(value: Any) -> Any:
 
 
 def _plain_list(entries: list[Any]) -> Any:
-    """Return the schema of a list whose entries are alike; ``{}`` where no form would keep each entry's type."""
+    """Return the schema of a list whose entries have one type; ``{}`` where no form would keep each entry's type."""
     if len(entries) > MAX_ROWS and all(isinstance(entry, dict) for entry in entries):
-        return {"type": "array", "items": {"type": "object"}}  # more than rows are drawn for: no need to look inside
+        return {"type": "array", "items": {"type": "object"}}  # more entries than rows: no need to look inside
     found = [plain_schema_of(entry) for entry in entries]
     types = {str(schema.get("type")) for schema in found}
     if types == {"object"}:
@@ -76,7 +74,7 @@ def _plain_list(entries: list[Any]) -> Any:
 
 
 def _plain_entry(entries: list[dict[str, Any]]) -> Any:
-    """Return the schema of one object among alike ones: what all have is needed, what some have may be left out."""
+    """Return the schema of the objects of a list: members that all have are required, the others optional."""
     members: dict[str, Any] = {}
     for entry in entries:
         for name, member in entry.items():
@@ -87,7 +85,7 @@ def _plain_entry(entries: list[dict[str, Any]]) -> Any:
 
 
 def widget_for(schema: Any) -> str:
-    """Return the widget for a schema, or what it has inside: an object, a list, alternatives."""
+    """Return the widget for a schema, or OBJECT, LIST or ALTERNATIVES where it contains further nodes."""
     if not isinstance(schema, dict):
         return JSON
     if "const" in schema:
@@ -98,7 +96,7 @@ def widget_for(schema: Any) -> str:
         return ALTERNATIVES
     if "anyOf" in schema or "oneOf" in schema or "allOf" in schema:
         return JSON
-    wanted = schema.get("type") or next((kind for word, kind in _IMPLIED_TYPES.items() if word in schema), None)
+    wanted = schema.get("type") or next((kind for keyword, kind in _IMPLIED_TYPES.items() if keyword in schema), None)
     if isinstance(wanted, list):
         wanted = wanted[0]
     if wanted == "object":
@@ -111,7 +109,7 @@ def widget_for(schema: Any) -> str:
 
 
 def _widget_of_list(schema: dict[str, Any]) -> str:
-    """Return LIST, or JSON for a list whose entries may be anything."""
+    """Return LIST, or JSON for a list whose entries can have any type."""
     inner = schema.get("items", True)
     if isinstance(inner, dict) and inner:
         return LIST
@@ -119,9 +117,9 @@ def _widget_of_list(schema: dict[str, Any]) -> str:
 
 
 def widget_of_entries(schema: dict[str, Any], inner: Any, proposed: Any) -> str:
-    """Return how a list is shown at its shortest: ticks, one entry a line, or (LIST) fields for each entry.
+    """Return the shortest widget for a list: CHECKS, ENTRIES (one per line), or LIST (fields for each entry).
 
-    ``inner`` is the schema of its entries with its references followed.
+    ``inner`` is the schema of its entries with its references resolved.
     """
     if "prefixItems" in schema or not isinstance(inner, dict):
         return LIST
@@ -144,19 +142,19 @@ def _is_one_line(entry: Any) -> bool:
 
 
 def option_key(options: list[Option], value: Any) -> str | None:
-    """Return the key of the option that stands for a value."""
+    """Return the key of the option with this value."""
     return next((option.key for option in options if is_same(option.value, value)), None)
 
 
 def is_closed_enough(schema: dict[str, Any]) -> bool:
-    """Return whether an object has members to show, or may have none; a free one needs the JSON box."""
+    """Return whether an object has known members or must be empty; an object with any members needs the JSON box."""
     if "patternProperties" in schema or isinstance(schema.get("additionalProperties"), dict):
         return False
     return bool(schema.get("properties") or schema.get("required")) or schema.get("additionalProperties") is False
 
 
 def can_show(kind: str, schema: Any, proposed: Any) -> bool:
-    """Return whether a field of this kind would show the proposed value exactly. Alternatives answer for themselves."""
+    """Return whether a widget shows the proposed value exactly. Alternatives check their own branches."""
     if proposed is ABSENT or kind in (JSON, ALTERNATIVES):
         return True
     if kind == CHOICE:
@@ -175,7 +173,7 @@ def _fits_places(schema: dict[str, Any], proposed: list[Any]) -> bool:
 
 
 def members_shown(schema: dict[str, Any], proposed: Any) -> list[tuple[str, Any, bool]]:
-    """Return name, schema and whether required of each member to show: asked for, needed, or proposed beyond that."""
+    """Return name, schema and whether required of each member to show: in the schema, required, or only proposed."""
     properties = dict(schema.get("properties", {}))
     properties |= {name: inner for name, inner in _conditional_members(schema).items() if name not in properties}
     others = schema.get("additionalProperties", True)
@@ -189,7 +187,7 @@ def members_shown(schema: dict[str, Any], proposed: Any) -> list[tuple[str, Any,
 
 
 def _conditional_members(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the members that only a condition asks for: shown as optional ones, judged by the whole schema."""
+    """Return the members that only a condition requires: shown as optional, validated by the whole schema."""
     branches = [schema.get("then"), schema.get("else"), *schema.get("dependentSchemas", {}).values()]
     found: dict[str, Any] = {}
     for branch in branches:
@@ -204,7 +202,7 @@ def options_of(schema: dict[str, Any]) -> list[Option]:
         return [
             Option(
                 key=str(index),
-                label=field_help.cut(branch.get("title") or field_help.value_label(branch["const"])),
+                label=field_help.truncate(branch.get("title") or field_help.value_label(branch["const"])),
                 hint=field_help.hint(branch),
                 sends=field_help.sent_as(branch.get("title", ""), branch["const"]),
                 value=branch["const"],
@@ -213,8 +211,8 @@ def options_of(schema: dict[str, Any]) -> list[Option]:
         ]
     if "enum" not in schema:
         return [
-            Option(key="true", label="Yes", value=True, ours=True),
-            Option(key="false", label="No", value=False, ours=True),
+            Option(key="true", label="Yes", value=True, by_product=True),
+            Option(key="false", label="No", value=False, by_product=True),
         ]
     types = schema.get("type")
     labels = field_help.value_labels(schema["enum"])
@@ -226,12 +224,11 @@ def options_of(schema: dict[str, Any]) -> list[Option]:
 
 
 def count_options(schema: dict[str, Any]) -> int:
-    """Return how many listed values a choice offers."""
     return len(titled_constants(schema) or schema.get("enum", ()))
 
 
 def widget_without_options(schema: dict[str, Any]) -> str:
-    """Return the widget for a choice of more values than a page can list: a text or a number to type, else JSON."""
+    """Return the widget for a choice of more values than a page can list: a text or number field, else JSON."""
     listed = [branch["const"] for branch in titled_constants(schema) or ()] or schema["enum"]
     if all(_is_one_line(value) for value in listed):
         return LINE
@@ -239,7 +236,7 @@ def widget_without_options(schema: dict[str, Any]) -> str:
 
 
 def titled_constants(schema: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """Return the branches of a `oneOf` or `anyOf` that only names values, the usual way to give choices a title."""
+    """Return the branches of a `oneOf` or `anyOf` of constants, the usual way to give choices a title."""
     branches = schema.get("oneOf") or schema.get("anyOf") or []
     named = {"const", "type"} | ANNOTATIONS
     plain = all(isinstance(branch, dict) and "const" in branch and branch.keys() <= named for branch in branches)
@@ -247,19 +244,19 @@ def titled_constants(schema: dict[str, Any]) -> list[dict[str, Any]] | None:
 
 
 def has_alternatives(schema: dict[str, Any]) -> bool:
-    """Return whether one value may have one of several shapes."""
+    """Return whether a value can match one of several branches or types."""
     types = schema.get("type")
     several = isinstance(types, list) and len(_distinct(types)) > 1
     return ("anyOf" in schema) + ("oneOf" in schema) + several == 1
 
 
 def branches_of(schema: dict[str, Any]) -> list[Any]:
-    """Return the shapes a value may have, each as a whole schema: the words beside them hold for each."""
-    rest = {word: value for word, value in schema.items() if word not in ("anyOf", "oneOf", "title", "description")}
-    rest.pop("default", None)
-    word = "oneOf" if "oneOf" in schema else "anyOf"
-    if word in schema:
-        return [overlaid(rest, branch) for branch in schema[word]]
+    """Return each branch as a whole schema: the keywords beside `oneOf` or `anyOf` apply to every branch."""
+    removed = ("anyOf", "oneOf", "title", "description", "default")
+    rest = {keyword: value for keyword, value in schema.items() if keyword not in removed}
+    keyword = "oneOf" if "oneOf" in schema else "anyOf"
+    if keyword in schema:
+        return [overlaid(rest, branch) for branch in schema[keyword]]
     return [{**rest, "type": kind} for kind in _distinct(schema["type"])]
 
 
@@ -272,6 +269,24 @@ def takes_an_empty_object(schema: Any) -> bool:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    if isinstance(one, Absent) or isinstance(other, Absent):
+    if one is ABSENT or other is ABSENT:
         return one is other
     return digest(one) == digest(other)
+
+
+def overlaid(base: Any, over: Any) -> Any:
+    """Merge two schemas of one value: members and required names of both, other keywords of the second.
+
+    For display only: the answer is validated by the schemas as they are.
+    """
+    if not isinstance(base, dict) or not isinstance(over, dict):
+        return over if isinstance(over, dict) else base
+    merged = {**base, **over}
+    if "properties" in base and "properties" in over:
+        merged["properties"] = {
+            **base["properties"],
+            **{name: overlaid(base["properties"].get(name), inner) for name, inner in over["properties"].items()},
+        }
+    if "required" in base and "required" in over:
+        merged["required"] = list(dict.fromkeys([*base["required"], *over["required"]]))
+    return merged

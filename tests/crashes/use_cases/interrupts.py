@@ -260,8 +260,8 @@ def a_person_says_something_to_the_others() -> Act:
     return lambda: reviewer_actions.comment(responder=ana, interrupt_id=interrupt.public_id, text="Looks dear to me.")
 
 
-@verb("reviewqueue.drafts.save_typed_answer")
+@verb("reviewqueue.drafts.save_draft")
 def what_a_person_types_is_kept() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
     words = {"person": ana, "interrupt_id": interrupt.public_id, "form": "verdict=approve"}
-    return lambda: drafts.save_typed_answer(**words)
+    return lambda: drafts.save_draft(**words)
