@@ -71,7 +71,7 @@ def refuse_unstorable(get_response: Callable[[HttpRequest], HttpResponse]) -> Ca
 
 _KEEPS_DRAFT = "keeps_draft_at_sign_in"
 _POLLED = "polled_by_script"
-_NOT_SIGNED_IN = "Your session has expired, so no draft is saved. Your input is kept when you send it and sign in."
+_NOT_SIGNED_IN = "Your session has ended, so no draft is saved. Your input is kept when you send it and sign in."
 
 
 def keeps_draft_at_sign_in(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:

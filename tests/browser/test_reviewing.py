@@ -83,7 +83,7 @@ def test_row_6_and_19_somebody_elses_vote_is_told_and_what_is_typed_stays(lenas:
     expect(lenas.get_by_label("Note for the record").first).to_have_value("Hours match")
     expect(lenas.get_by_role("button", name="Approve: ")).to_be_enabled()
     told.get_by_role("button", name="Read it again").click()
-    expect(lenas.locator("main")).to_contain_text("1 of 2, not you")
+    expect(lenas.locator("main")).to_contain_text("1 of 2, without yours")
     expect(lenas.get_by_label("Note for the record").first).to_have_value("Hours match")
 
 
@@ -165,7 +165,7 @@ def test_row_14_a_question_is_answered_by_its_form_and_faults_are_told_at_the_fi
     lenas.get_by_label("Issued on").fill("2026-09-17")
     lenas.get_by_label("Name of the body").fill("Lifting Test House East")
     lenas.get_by_role("button", name="Send this answer").click()
-    summary = lenas.get_by_role("alert").filter(has_text="1 answer needs another look")
+    summary = lenas.get_by_role("alert").filter(has_text="1 answer must be corrected")
     expect(summary).to_be_focused()
     summary.get_by_role("link").click()
     expect(lenas.get_by_label("Certificate number")).to_be_focused()
@@ -250,7 +250,7 @@ def test_claiming_keeps_what_was_typed_and_can_be_let_go(lenas: Page):
     expect(lenas.locator("#held")).to_contain_text("claimed this until")
     expect(lenas.get_by_label("Reason, sent to the agent")).to_have_value("Too dear")
     lenas.get_by_role("button", name="Release").click()
-    expect(lenas.locator("#held")).to_contain_text("Nobody holds this")
+    expect(lenas.locator("#held")).to_contain_text("Unclaimed")
     lenas.goto("/?view=mine")
     expect(lenas.get_by_role("heading", name="Nothing matches")).to_be_visible()
 
@@ -261,7 +261,7 @@ def test_a_claim_that_was_lost_says_to_whom(lenas: Page):
     open_wait(lenas, interrupt)
     acts.claim(responder=User.objects.get(username="ben@company.example"), interrupt_id=interrupt.public_id)
     lenas.get_by_role("button", name="Claim").click()
-    expect(lenas.locator("#held")).to_contain_text("ben@company.example holds this until")
+    expect(lenas.locator("#held")).to_contain_text("ben@company.example claimed this until")
 
 
 def test_row_17_an_answer_can_be_taken_back_at_once(lenas: Page):
