@@ -40,12 +40,12 @@ _ENTERED = re.compile(rf"message-(?:{_VERDICTS})|(?:input(?:-(?:{_VERDICTS}))?|a
 #: What else a draft has: the chosen verdict, the confirmations, the version that was read.
 _STATE = re.compile(rf"verdict|since|state_version|content_digest|request_key|who|seen-[a-z0-9]+-(?:{_VERDICTS})")
 
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _SECRET = frozenset({
     "apikey", "credential", "credentials", "cvc", "cvv", "otp", "passcode", "passphrase", "passwd", "password", "passwords",
     "pin", "pwd", "secret", "secrets", "token", "totp",
 })  # fmt: skip
-#: "key" and "code" name a secret alone, or after one of the words below.
+#: "key" and "code" name a secret alone, or after one of the parts below.
 _SECRET_ALONE = frozenset({"key", "code"})
 _BEFORE_SECRET = frozenset({
     "access", "api", "auth", "authentication", "authorization", "backup", "encryption", "login", "mfa", "private",
@@ -64,12 +64,12 @@ def is_named_like_a_secret(name: str) -> bool:
 
 
 def _is_secret(segment: str) -> bool:
-    words = [word.lower() for word in _WORD.findall(segment)]
-    if _SECRET & set(words):
+    parts = [part.lower() for part in _NAME_PART.findall(segment)]
+    if _SECRET & set(parts):
         return True
-    if not words or words[-1] not in _SECRET_ALONE:
+    if not parts or parts[-1] not in _SECRET_ALONE:
         return False
-    return len(words) == 1 or words[-2] in _BEFORE_SECRET
+    return len(parts) == 1 or parts[-2] in _BEFORE_SECRET
 
 
 def submitted_fields(post: QueryDict) -> list[tuple[str, str]]:

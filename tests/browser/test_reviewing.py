@@ -165,7 +165,7 @@ def test_row_14_a_form_is_answered_and_errors_are_shown_at_the_field(lenas: Page
     lenas.get_by_label("Issued on").fill("2026-09-17")
     lenas.get_by_label("Name of the body").fill("Lifting Test House East")
     lenas.get_by_role("button", name="Send this answer").click()
-    summary = lenas.get_by_role("alert").filter(has_text="1 answer needs another look")
+    summary = lenas.get_by_role("alert").filter(has_text="1 answer must be corrected")
     expect(summary).to_be_focused()
     summary.get_by_role("link").click()
     expect(lenas.get_by_label("Certificate number")).to_be_focused()
@@ -261,7 +261,7 @@ def test_a_claim_that_was_lost_says_to_whom(lenas: Page):
     open_wait(lenas, interrupt)
     acts.claim(responder=User.objects.get(username="ben@company.example"), interrupt_id=interrupt.public_id)
     lenas.get_by_role("button", name="Claim").click()
-    expect(lenas.locator("#held")).to_contain_text("ben@company.example holds this until")
+    expect(lenas.locator("#held")).to_contain_text("ben@company.example claimed this until")
 
 
 def test_row_17_a_decision_can_be_undone_at_once(lenas: Page):

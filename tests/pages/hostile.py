@@ -1,4 +1,4 @@
-"""Texts that agents might send to run script, to hide something, or to pose as a part of the page."""
+"""Texts that agents might send to run script, to hide something, or to look like a part of the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deciding by the page, without a script: each verdict, what is wrong at its field, refusals in words, one post twice."""
+"""Decisions on the page without JavaScript: each verdict, errors at their fields, refusals, a double post."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def client() -> Client:
     return desk.signed_in(desk.lena())
 
 
-def said() -> Decision:
+def only_decision() -> Decision:
     return Decision.objects.get(status="accepted")
 
 
@@ -54,8 +54,12 @@ def test_approving_leads_to_the_receipt_and_leaves_the_permit(client: Client):
     form = desk.form_of(client, interrupt, verdict="approve", act="approve", **{"message-approve": "hours match"})
     response = desk.post(client, interrupt, form)
     assert response.status_code == 302
-    assert response.url == f"/decisions/{said().public_id}"
-    assert (said().verdict, said().message, said().door) == ("approve", "hours match", "page")
+    assert response.url == f"/decisions/{only_decision().public_id}"
+    assert (only_decision().verdict, only_decision().message, only_decision().door) == (
+        "approve",
+        "hours match",
+        "page",
+    )
     assert Permit.objects.get().call == {name: interrupt.proposal[name] for name in ("name", "arguments")}
 
 
@@ -71,12 +75,12 @@ def test_rejecting_sends_the_reason(client: Client):
     interrupt = desk.an_order()
     form = desk.form_of(client, interrupt, verdict="reject", act="reject", **{"message-reject": "Wrong\r\naccount"})
     desk.post(client, interrupt, form)
-    assert (said().verdict, said().message) == ("reject", "Wrong\naccount")
+    assert (only_decision().verdict, only_decision().message) == ("reject", "Wrong\naccount")
     assert not Permit.objects.exists()
 
 
 @pytest.mark.parametrize("schema", [None, {}])
-def test_a_question_whose_answer_has_no_shape_says_nowhere_that_it_may_be_left_blank(client: Client, schema):
+def test_an_input_without_a_schema_is_not_marked_as_optional(client: Client, schema):
     interrupt = builders.a_waiting_interrupt(builders.an_input_wait(input_schema=schema))
     html = client.get(f"/interrupts/{interrupt.public_id}").content.decode()
     [label] = re.findall(r'<label for="input"[^>]*>.*?</label>', html, re.DOTALL)
@@ -88,7 +92,7 @@ def test_a_question_whose_answer_has_no_shape_says_nowhere_that_it_may_be_left_b
     assert not Decision.objects.exists()
 
 
-def test_asking_for_more_needs_the_question_and_says_so_at_its_field(client: Client):
+def test_requesting_changes_requires_a_message_and_shows_the_error_at_its_field(client: Client):
     interrupt = desk.an_order()
     form = desk.form_of(client, interrupt, verdict="respond", act="respond")
     response = desk.post(client, interrupt, form)
@@ -98,7 +102,7 @@ def test_asking_for_more_needs_the_question_and_says_so_at_its_field(client: Cli
     assert re.search(r'<textarea[^>]*id="message-respond"[^>]* aria-invalid="true"', html)
     assert not Decision.objects.exists()
     desk.post(client, interrupt, form | {"message-respond": "Why not S-22?"})
-    assert said().verdict == "respond"
+    assert only_decision().verdict == "respond"
 
 
 @pytest.mark.parametrize(
@@ -163,11 +167,11 @@ class TestEditing:
         final = desk.post(client, interrupt, form | {"act": "edit-approve", "edited": edited})
         assert final.status_code == 302
         expected = {**interrupt.proposal["arguments"], "amount": "179000.00"}
-        assert digest(said().arguments) == digest(expected)
+        assert digest(only_decision().arguments) == digest(expected)
         assert digest(Permit.objects.get().call["arguments"]) == digest(expected)
-        assert said().arguments["quantity"] == 1
+        assert only_decision().arguments["quantity"] == 1
 
-    def test_the_reviewed_page_carries_all_that_was_typed(self, client: Client):
+    def test_the_edit_review_carries_all_entered_texts(self, client: Client):
         interrupt = desk.an_order()
         typed = edit_form(interrupt, deliver_to="Gate 3\r\n<b>now</b>") | {"message-edit": "cheaper"}
         html = desk.post(client, interrupt, desk.form_of(client, interrupt, **typed)).content.decode()
@@ -197,7 +201,7 @@ class TestEditing:
         assert 'value="179000.00"' in response.content.decode()
         assert not Decision.objects.exists()
 
-    def test_a_number_that_is_none_is_told_at_its_field(self, client: Client):
+    def test_an_invalid_number_is_an_error_at_its_field(self, client: Client):
         interrupt = desk.an_order()
         typed = edit_form(interrupt, quantity="two", amount="179000.00")
         response = desk.post(client, interrupt, desk.form_of(client, interrupt, **typed))
@@ -209,7 +213,7 @@ class TestEditing:
         ("typed", "told"),
         [("nine and a bit", "must be a number"), ("9,50", "must have a decimal point"), ("", "must be a number")],
     )
-    def test_an_amount_in_text_stays_a_number_and_what_was_typed_is_kept(self, client: Client, typed: str, told: str):
+    def test_an_amount_in_text_stays_a_number_and_the_entered_text_is_kept(self, client: Client, typed: str, told: str):
         interrupt = desk.an_order()
         form = desk.form_of(client, interrupt, **edit_form(interrupt, amount=typed, deliver_to="Gate 3"))
         response = desk.post(client, interrupt, form)
@@ -219,7 +223,7 @@ class TestEditing:
         assert f'value="{typed}"' in field[:700]
         assert not Decision.objects.exists()
 
-    def test_the_fields_have_the_words_of_the_owner_and_the_names_beside_them(self, client: Client):
+    def test_the_fields_have_the_labels_of_the_owner_and_the_names_beside_them(self, client: Client):
         interrupt = desk.an_order()
         html = client.get(f"/interrupts/{interrupt.public_id}").content.decode()
         label = html.partition('<label for="arguments-amount">')[2].partition("</label>")[0]
@@ -256,7 +260,7 @@ class TestAnswering:
         interrupt = desk.a_question()
         response = desk.post(client, interrupt, desk.form_of(client, interrupt, **self.filled))
         assert response.status_code == 302, response.content.decode()
-        assert digest(said().input) == digest(
+        assert digest(only_decision().input) == digest(
             {
                 "certificate_no": "LT-2026-0917",
                 "kind": "load_test",
@@ -266,7 +270,7 @@ class TestAnswering:
             }
         )
 
-    def test_every_fault_is_told_at_once_and_nothing_typed_is_lost(self, client: Client):
+    def test_all_errors_are_shown_at_once_and_no_input_is_lost(self, client: Client):
         interrupt = desk.a_question()
         wrong = self.filled | {"input.certificate_no": "2026/17", "input.issued_on": "yesterday"}
         response = desk.post(client, interrupt, desk.form_of(client, interrupt, **wrong))
@@ -282,7 +286,7 @@ class TestAnswering:
         interrupt = desk.a_question()
         form = desk.form_of(client, interrupt, verdict="decline", act="decline", **{"message-decline": "There is none"})
         assert desk.post(client, interrupt, form).status_code == 302
-        assert (said().verdict, said().message) == ("decline", "There is none")
+        assert (only_decision().verdict, only_decision().message) == ("decline", "There is none")
 
     def test_an_approval_that_asks_for_an_input_takes_it_with_the_verdict(self, client: Client):
         schema = {"type": "object", "required": ["limit"], "properties": {"limit": {"type": "integer"}}}
@@ -290,11 +294,11 @@ class TestAnswering:
         form = desk.form_of(client, interrupt, verdict="approve", act="approve")
         assert desk.post(client, interrupt, form).status_code == 422
         assert desk.post(client, interrupt, form | {"input-approve.limit": "7"}).status_code == 302
-        assert said().input == {"limit": 7}
+        assert only_decision().input == {"limit": 7}
 
 
 class TestRefusals:
-    def test_who_comes_second_is_told_who_was_first_and_keeps_the_text(self, client: Client):
+    def test_the_second_reviewer_sees_who_was_first_and_keeps_the_text(self, client: Client):
         interrupt = desk.an_order()
         form = desk.form_of(client, interrupt, verdict="approve", act="approve", **{"message-approve": "Hours match"})
         answer_elsewhere(interrupt, message="Wrong account")
@@ -349,7 +353,7 @@ class TestRefusals:
         response = desk.post(client, interrupt, form | {"content_digest": "rq1:" + "0" * 64})
         assert response.status_code == 409
 
-    def test_an_answer_after_the_deadline_is_told_so(self, client: Client):
+    def test_an_answer_after_the_deadline_is_refused_as_expired(self, client: Client):
         interrupt = desk.an_order()
         form = desk.form_of(client, interrupt, verdict="approve", act="approve")
         builders.move_deadline(interrupt, clock.now() - timedelta(seconds=1))
@@ -357,7 +361,7 @@ class TestRefusals:
         assert response.status_code == 410
         assert "The deadline has passed." in response.content.decode()
 
-    def test_a_wait_held_by_another_is_left_alone(self, client: Client):
+    def test_a_request_claimed_by_another_reviewer_is_not_decided(self, client: Client):
         interrupt = desk.an_order()
         form = desk.form_of(client, interrupt, verdict="reject", act="reject", **{"message-reject": "Too dear"})
         acts.claim(responder=builders.a_reviewer("ines@company.example"), interrupt_id=interrupt.public_id)
@@ -392,7 +396,7 @@ class TestByHtmx:
         interrupt = desk.an_order()
         form = desk.form_of(client, interrupt, verdict="approve", act="approve")
         response = desk.post(client, interrupt, form, headers=self.htmx)
-        assert response["HX-Redirect"] == f"/decisions/{said().public_id}"
+        assert response["HX-Redirect"] == f"/decisions/{only_decision().public_id}"
 
     @pytest.mark.parametrize(
         ("typed", "status"), [({"verdict": ""}, 422), ({"verdict": "reject", "act": "reject"}, 409)]
@@ -410,7 +414,7 @@ class TestByHtmx:
         assert "autofocus" in html
 
 
-def test_a_decision_can_be_taken_back_at_once_and_is_then_open_again(client: Client):
+def test_a_decision_can_be_undone_at_once_and_is_then_open_again(client: Client):
     interrupt = desk.an_order()
     form = desk.form_of(client, interrupt, verdict="approve", act="approve")
     receipt = client.get(desk.post(client, interrupt, form).url).content.decode()
@@ -433,8 +437,8 @@ def test_a_form_without_its_token_decides_nothing():
     assert not Decision.objects.exists()
 
 
-def test_a_page_drawn_for_one_person_decides_nothing_for_another_who_has_signed_in_since():
-    """A script sends today's token, so a page left open by somebody else would have decided in the new person's name."""
+def test_a_page_opened_by_one_person_decides_nothing_for_another_who_has_signed_in_since():
+    """A script sends today's token, so a page left open by another person would have decided in the new person's name."""
     interrupt, person = desk.an_order(), desk.lena()
     other = builders.a_reviewer("ben@company.example", "engineering")
     form = desk.form_of(desk.signed_in(person), interrupt, verdict="reject", act="reject")
@@ -485,7 +489,7 @@ def test_a_halted_agents_waits_can_be_decided_and_say_that_nothing_runs(client: 
 
 
 def test_a_stranger_fills_no_session_with_text():
-    """A form that this server drew for nobody is not kept, however often it is sent."""
+    """A form that this server did not render is not kept, however often it is sent."""
     from django.contrib.sessions.models import Session
 
     reply = Client().post("/interrupts/int_x", {"message": "x" * 100_000, "who": "1.0123456789abcdef01234567"})

@@ -13,7 +13,7 @@ from tests.pages import desk
 pytestmark = pytest.mark.django_db
 
 CONFIRM = "Confirm that you have seen the hidden or look-alike characters."
-#: FAULTS A14: hidden characters, mixed alphabets, a look-alike address; in a value, a name of an argument, deep inside.
+#: FAULTS A14: hidden characters, mixed scripts, a look-alike address; in a value, a name of an argument, deep inside.
 DISGUISED = [
     {"account": "\u202e18000"},
     {"account": "IBAN\u200b1"},

@@ -29,7 +29,7 @@ from runs.schemas import check_schema, validate
 
 
 def as_sent_by_a_browser(form: Form) -> QueryDict:
-    """Return what a browser posts when nobody touches the form: every text, every chosen choice, CRLF line ends."""
+    """Return what a browser posts for an unchanged form: every text, every chosen choice, CRLF line ends."""
     sent = QueryDict(mutable=True)
     for node in all_nodes(form.root):
         if isinstance(node, Rows):
@@ -52,7 +52,7 @@ def as_sent_by_a_browser(form: Form) -> QueryDict:
 
 
 def submitted(form: Form, **typed: str) -> Submission:
-    """Return the reading of the untouched form with some controls (by the last part of their name) typed into."""
+    """Return the submission of the form with texts entered in some controls (by the last part of their name)."""
     post = as_sent_by_a_browser(form)
     for name, text in typed.items():
         post[name.replace("__", ".")] = text
@@ -67,8 +67,8 @@ def fields(form: Form) -> dict[str, Field]:
     return {node.name: node for node in all_nodes(form.root) if isinstance(node, Field)}
 
 
-def told(reading: Submission) -> list[tuple[str, str]]:
-    return [(problem.pointer, problem.message) for problem in reading.problems]
+def errors_of(submission: Submission) -> list[tuple[str, str]]:
+    return [(problem.pointer, problem.message) for problem in submission.problems]
 
 
 def same(one: Any, other: Any) -> bool:
@@ -121,7 +121,7 @@ ROUND_TRIPS: dict[str, tuple[Any, Any]] = {
     "anything": (obj(["a"], a={}), {"a": "text"}),
     "a referenced group": ({"$ref": "#/$defs/g", "$defs": {"g": obj(["a"], a=TEXT)}}, {"a": "x"}),
     "recursion": ({"type": "object", "properties": {"a": TEXT, "next": {"$ref": "#"}}}, {"a": "x", "next": {"a": "y"}}),
-    "members nobody asked for": (obj(a=TEXT), {"a": "x", "more": Decimal("1.0"), "list": [None]}),
+    "members beyond the schema": (obj(a=TEXT), {"a": "x", "more": Decimal("1.0"), "list": [None]}),
     "required without a property": ({"type": "object", "required": ["a"]}, {"a": 5}),
     "odd names": (obj(["a.b", " ", "é", "__proto__"], **{"a.b": TEXT, " ": TEXT, "é": TEXT, "__proto__": TEXT}),
                   {"a.b": "1", " ": "2", "é": "3", "__proto__": "4"}),
@@ -142,14 +142,17 @@ def test_a_proposed_value_left_alone_comes_back_exactly(case: str) -> None:
     schema, value = ROUND_TRIPS[case]
     check_schema(schema)
     form = build_form(schema, proposed=value)
-    reading = submitted(form)
-    assert told(reading) == []
-    assert same(reading.value, value)
-    assert exact_json.dumps(reading.value) == exact_json.dumps(value) or case in ("a constant", "a choice of any type")
+    submission = submitted(form)
+    assert errors_of(submission) == []
+    assert same(submission.value, value)
+    assert exact_json.dumps(submission.value) == exact_json.dumps(value) or case in (
+        "a constant",
+        "a choice of any type",
+    )
 
 
 @pytest.mark.parametrize("case", ROUND_TRIPS)
-def test_a_value_typed_from_nothing_arrives_with_its_type(case: str) -> None:
+def test_an_entered_value_is_parsed_with_its_type(case: str) -> None:
     """Type into the empty form what the proposed form shows: by hand the same value can be given."""
     schema, value = ROUND_TRIPS[case]
     form, filled = build_form(schema), build_form(schema, proposed=value)
@@ -159,9 +162,9 @@ def test_a_value_typed_from_nothing_arrives_with_its_type(case: str) -> None:
         form = build_form(schema, submitted_rows=SubmittedRows(post=as_sent_by_a_browser(filled)))
     if case == "an optional group that is empty":
         return
-    reading = parse_submission(form, as_sent_by_a_browser(filled))
-    assert told(reading) == []
-    assert same(reading.value, value)
+    submission = parse_submission(form, as_sent_by_a_browser(filled))
+    assert errors_of(submission) == []
+    assert same(submission.value, value)
 
 
 def test_the_arguments_of_a_call_left_alone_keep_every_byte() -> None:
@@ -170,35 +173,35 @@ def test_the_arguments_of_a_call_left_alone_keep_every_byte() -> None:
         '"empty":"","list":[],"object":{},"nested":{"a":[1.10]},"body":"one\\n\\ntwo","account":"00123","n":0.1}'
     )
     arguments = exact_json.parse(text)
-    reading = submitted(build_edit_form(arguments))
-    assert told(reading) == []
-    assert exact_json.dumps(reading.value) == text
+    submission = submitted(build_edit_form(arguments))
+    assert errors_of(submission) == []
+    assert exact_json.dumps(submission.value) == text
 
 
 @pytest.mark.parametrize("arguments", [{}, [], [1], "text", None, Decimal("1.0"), False])
 def test_arguments_of_any_shape_can_be_edited(arguments: Any) -> None:
-    reading = submitted(build_edit_form(arguments))
-    assert told(reading) == []
-    assert exact_json.dumps(reading.value) == exact_json.dumps(arguments)
+    submission = submitted(build_edit_form(arguments))
+    assert errors_of(submission) == []
+    assert exact_json.dumps(submission.value) == exact_json.dumps(arguments)
 
 
 def test_edited_arguments_keep_the_type_of_each() -> None:
     form = build_edit_form({"amount": Decimal("184000.00"), "count": 3, "note": "x", "sure": True, "list": [1]})
-    reading = submitted(
+    submission = submitted(
         form, arguments__amount="18400.50", arguments__count="4", arguments__note="", arguments__sure="false",
         arguments__list="1\r\n\r\n 22 ",
     )  # fmt: skip
-    assert told(reading) == []
-    assert exact_json.dumps(reading.value) == '{"amount":18400.50,"count":4,"note":"","sure":false,"list":[1,22]}'
+    assert errors_of(submission) == []
+    assert exact_json.dumps(submission.value) == '{"amount":18400.50,"count":4,"note":"","sure":false,"list":[1,22]}'
 
 
 def test_edited_arguments_refuse_another_type() -> None:
     form = build_edit_form({"amount": Decimal("184000.00"), "count": 3, "sure": True, "list": [1], "mixed": [1, "1"]})
-    reading = submitted(
+    submission = submitted(
         form, arguments__amount="", arguments__count="2.5", arguments__sure="maybe", arguments__list="1\n2.50",
         arguments__mixed="[1",
     )  # fmt: skip
-    assert dict(told(reading)) == {
+    assert dict(errors_of(submission)) == {
         "/amount": "is missing",
         "/count": "must be a whole number",
         "/sure": "must be one of the choices",
@@ -223,14 +226,14 @@ def test_an_untouched_optional_field_is_absent_whatever_its_type() -> None:
         text=TEXT, number=NUMBER, yes=YES_NO, choice={"enum": [1, 2]}, fixed={"const": 1}, list={"type": "array"},
         group=obj(["a"], a=TEXT), free={"type": "object"}, day={"type": "string", "format": "date"},
     )  # fmt: skip
-    reading = submitted(build_form(schema))
-    assert told(reading) == []
-    assert reading.value == {}
+    submission = submitted(build_form(schema))
+    assert errors_of(submission) == []
+    assert submission.value == {}
 
 
 def test_a_required_field_left_empty_is_missing() -> None:
     schema = obj(["text", "number", "list"], text=TEXT, number=NUMBER, list={"type": "array"})
-    assert told(submitted(build_form(schema))) == [
+    assert errors_of(submitted(build_form(schema))) == [
         ("/text", "is missing"),
         ("/number", "is missing"),
         ("/list", "is missing"),
@@ -240,7 +243,7 @@ def test_a_required_field_left_empty_is_missing() -> None:
 def test_a_required_text_may_be_empty_only_where_the_schema_says_so() -> None:
     asked = obj(["a"], a={"type": "string", "minLength": 0})
     assert submitted(build_form(asked)).value == {"a": ""}
-    assert told(submitted(build_form(obj(["a"], a={"type": "string", "minLength": 1})))) == [("/a", "is missing")]
+    assert errors_of(submitted(build_form(obj(["a"], a={"type": "string", "minLength": 1})))) == [("/a", "is missing")]
 
 
 @pytest.mark.parametrize(
@@ -252,18 +255,18 @@ def test_a_required_text_may_be_empty_only_where_the_schema_says_so() -> None:
     ],
     ids=["default true", "default false", "no default"],
 )
-def test_a_required_boolean_left_alone_is_its_default_or_has_to_be_chosen(
+def test_a_required_boolean_left_alone_is_its_default_or_must_be_chosen(
     boolean: Any, value: Any, problems: list[tuple[str, str]]
 ) -> None:
-    reading = submitted(build_form(obj(["sure"], sure=boolean)))
-    assert reading.value == value
-    assert told(reading) == problems
+    submission = submitted(build_form(obj(["sure"], sure=boolean)))
+    assert submission.value == value
+    assert errors_of(submission) == problems
 
 
 @pytest.mark.parametrize("odd", ["True", "1", "0", "on", "yes", "null", "[]", "true "])
 def test_nothing_but_the_two_choices_answers_a_boolean(odd: str) -> None:
-    reading = submitted(build_form(obj(["sure"], sure=YES_NO)), input__sure=odd)
-    assert told(reading) == [("/sure", "must be one of the choices")]
+    submission = submitted(build_form(obj(["sure"], sure=YES_NO)), input__sure=odd)
+    assert errors_of(submission) == [("/sure", "must be one of the choices")]
 
 
 def test_a_proposed_choice_wins_over_the_default() -> None:
@@ -293,15 +296,15 @@ def test_what_was_proposed_is_not_padded_with_defaults() -> None:
 def test_a_proposed_value_of_another_type_is_shown_as_it_is_and_judged() -> None:
     form = build_form(obj(["a"], a=TEXT), proposed={"a": 123})
     assert fields(form)["input.a"].widget == "json"
-    reading = submitted(form)
-    assert reading.value == {"a": 123}
-    assert told(reading) == [("/a", "must be text")]
+    submission = submitted(form)
+    assert submission.value == {"a": 123}
+    assert errors_of(submission) == [("/a", "must be text")]
 
 
 def test_an_optional_group_is_there_once_something_in_it_is_filled_in() -> None:
     schema = obj(g=obj(["a", "sure"], a=TEXT, sure=YES_NO, n={"const": 1}, b=TEXT))
-    reading = submitted(build_form(schema), input__g__b="x")
-    assert told(reading) == [("/g/a", "is missing"), ("/g/sure", "choose one")]
+    submission = submitted(build_form(schema), input__g__b="x")
+    assert errors_of(submission) == [("/g/a", "is missing"), ("/g/sure", "choose one")]
     full = submitted(build_form(schema), input__g__a="x", input__g__sure="true")
     assert full.value == {"g": {"a": "x", "sure": True}}
 
@@ -327,32 +330,32 @@ def test_an_optional_group_without_anything_to_fill_in_is_a_json_box() -> None:
 def test_a_schema_that_asks_for_nothing_takes_nothing_or_anything(schema: Any) -> None:
     form = build_form(schema)
     assert submitted(form).value is ABSENT
-    assert told(submitted(form)) == []
+    assert errors_of(submitted(form)) == []
     for text in ("null", "false", "0", '""', "[]", "{}"):
         assert same(submitted(form, input=text).value, exact_json.parse(text))
 
 
 def test_without_a_schema_there_is_no_form() -> None:
-    reading = submitted(build_form(None))
-    assert (reading.value, told(reading)) == (ABSENT, [])
+    submission = submitted(build_form(None))
+    assert (submission.value, errors_of(submission)) == (ABSENT, [])
 
 
 def test_a_top_level_answer_left_empty_is_missing() -> None:
-    assert told(submitted(build_form({"type": "integer"}))) == [("", "is missing")]
-    assert told(submitted(build_form({"enum": [1, 2]}))) == [("", "choose one")]
+    assert errors_of(submitted(build_form({"type": "integer"}))) == [("", "is missing")]
+    assert errors_of(submitted(build_form({"enum": [1, 2]}))) == [("", "choose one")]
 
 
-# --- what is typed ----------------------------------------------------------------------------------------------------
+# --- entered texts ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("typed", "value"),
     [("5", 5), (" 5 ", 5), ("-0.50", Decimal("-0.50")), ("1e3", Decimal("1E+3")), ("184000.00", Decimal("184000.00"))],
 )
-def test_a_typed_number_is_exact(typed: str, value: Any) -> None:
-    reading = submitted(build_form(obj(["a"], a=NUMBER)), input__a=typed)
-    assert told(reading) == []
-    assert exact_json.dumps(reading.value) == exact_json.dumps({"a": value})
+def test_an_entered_number_is_exact(typed: str, value: Any) -> None:
+    submission = submitted(build_form(obj(["a"], a=NUMBER)), input__a=typed)
+    assert errors_of(submission) == []
+    assert exact_json.dumps(submission.value) == exact_json.dumps({"a": value})
 
 
 @pytest.mark.parametrize(
@@ -371,15 +374,15 @@ def test_a_typed_number_is_exact(typed: str, value: Any) -> None:
     ],
 )
 def test_what_is_no_number_is_refused_and_kept_for_showing(typed: str, message: str) -> None:
-    reading = submitted(build_form(obj(["a"], a=NUMBER)), input__a=typed)
-    assert told(reading) == [("/a", message)]
-    assert reading.entered["input.a"] == typed
+    submission = submitted(build_form(obj(["a"], a=NUMBER)), input__a=typed)
+    assert errors_of(submission) == [("/a", message)]
+    assert submission.entered["input.a"] == typed
 
 
 def test_an_integer_takes_what_json_schema_calls_one() -> None:
     form = build_form(obj(["a"], a=INTEGER))
     assert exact_json.dumps(submitted(form, input__a="1.0").value) == '{"a":1.0}'
-    assert told(submitted(form, input__a="1.5")) == [("/a", "must be a whole number")]
+    assert errors_of(submitted(form, input__a="1.5")) == [("/a", "must be a whole number")]
 
 
 @pytest.mark.parametrize(
@@ -393,55 +396,55 @@ def test_an_integer_takes_what_json_schema_calls_one() -> None:
     ],
 )
 def test_what_is_no_json_is_refused_in_the_json_box(typed: str, message: str) -> None:
-    assert told(submitted(build_form(obj(["a"], a={"type": "array"})), input__a=typed)) == [("/a", message)]
+    assert errors_of(submitted(build_form(obj(["a"], a={"type": "array"})), input__a=typed)) == [("/a", message)]
 
 
 def test_a_fault_inside_a_json_box_has_its_own_pointer() -> None:
     parts = {"type": "object", "additionalProperties": obj(["name"], name=TEXT)}
-    reading = submitted(build_form(obj(["parts"], parts=parts)), input__parts='{"a": {"name": "Hook"}, "b": {}}')
-    assert told(reading) == [("/parts/b/name", "is missing")]
+    submission = submitted(build_form(obj(["parts"], parts=parts)), input__parts='{"a": {"name": "Hook"}, "b": {}}')
+    assert errors_of(submission) == [("/parts/b/name", "is missing")]
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"])
 def test_what_cannot_be_stored_is_refused(text: str) -> None:
-    reading = parse_submission(build_form(obj(["a"], a=TEXT)), {"input.a": text})
-    assert told(reading) == [("/a", "contains a character that cannot be stored")]
+    submission = parse_submission(build_form(obj(["a"], a=TEXT)), {"input.a": text})
+    assert errors_of(submission) == [("/a", "contains a character that cannot be stored")]
 
 
 def test_line_ends_arrive_as_line_feeds() -> None:
-    reading = submitted(build_form(obj(["a"], a={"type": "string", "maxLength": 500})), input__a="one\r\ntwo\r\n")
-    assert reading.value == {"a": "one\ntwo\n"}
+    submission = submitted(build_form(obj(["a"], a={"type": "string", "maxLength": 500})), input__a="one\r\ntwo\r\n")
+    assert submission.value == {"a": "one\ntwo\n"}
 
 
-def test_all_faults_are_told_at_once_and_none_twice() -> None:
+def test_all_errors_are_reported_at_once_and_none_twice() -> None:
     schema = obj(
         ["no", "on", "many", "sure"], no={"type": "string", "pattern": "^LT-"}, many=INTEGER, sure=YES_NO,
         on={"type": "string", "format": "date"},
     )  # fmt: skip
-    reading = submitted(build_form(schema), input__no="x", input__on="2024-02-30", input__many="x")
-    assert dict(told(reading)) == {
+    submission = submitted(build_form(schema), input__no="x", input__on="2024-02-30", input__many="x")
+    assert dict(errors_of(submission)) == {
         "/no": "must match the pattern ^LT-",
         "/on": "must be a date such as 2026-11-30",
         "/many": "must be a number",
         "/sure": "choose one",
     }
-    assert len(reading.problems) == 4
+    assert len(submission.problems) == 4
 
 
 def test_a_control_sent_twice_is_refused() -> None:
-    reading = parse_submission(build_form(obj(["a"], a=TEXT)), QueryDict("input.a=1&input.a=2"))
-    assert told(reading) == [("/a", "was sent twice; reload the page")]
+    submission = parse_submission(build_form(obj(["a"], a=TEXT)), QueryDict("input.a=1&input.a=2"))
+    assert errors_of(submission) == [("/a", "was sent twice; reload the page")]
 
 
-def test_a_control_that_showed_something_and_did_not_arrive_is_told() -> None:
-    reading = parse_submission(build_edit_form({"to": "ana@example.org", "cc": ""}), QueryDict(""))
-    assert told(reading) == [("/to", "was not sent; reload the page")]
+def test_a_control_with_a_value_that_was_not_sent_is_an_error() -> None:
+    submission = parse_submission(build_edit_form({"to": "ana@example.org", "cc": ""}), QueryDict(""))
+    assert errors_of(submission) == [("/to", "was not sent; reload the page")]
 
 
 def test_a_choice_that_does_not_exist_is_refused() -> None:
     form = build_form(obj(["a"], a={"enum": ["x", "y"]}))
     for key in ("2", "-1", "x", "0 "):
-        assert told(submitted(form, input__a=key)) == [("/a", "must be one of the choices")]
+        assert errors_of(submitted(form, input__a=key)) == [("/a", "must be one of the choices")]
 
 
 # --- what the form says -----------------------------------------------------------------------------------------------
@@ -462,7 +465,7 @@ def test_labels_are_titles_or_names_and_rules_are_ours() -> None:
     )  # fmt: skip
 
 
-def test_words_beside_a_reference_are_its_label() -> None:
+def test_a_title_beside_a_reference_is_its_label() -> None:
     schema = {
         **obj(["a"], a={"$ref": "#/$defs/t", "title": "Here"}),
         "$defs": {"t": {"type": "string", "title": "There"}},
@@ -470,7 +473,7 @@ def test_words_beside_a_reference_are_its_label() -> None:
     assert [field.label for field in fields(build_form(schema)).values()] == ["Here"]
 
 
-def test_choices_of_several_types_are_told_apart() -> None:
+def test_choices_of_several_types_are_distinguished() -> None:
     (field,) = fields(build_form(obj(["a"], a={"enum": ["1", 1, None, True, ""]}))).values()
     assert [option.label for option in field.options] == ['"1"', "1", "null", "true", '""']
 
@@ -505,9 +508,9 @@ values = st.recursive(
 @given(arguments=values)
 def test_any_arguments_left_alone_come_back_exactly(arguments: Any) -> None:
     arguments = exact_json.parse(exact_json.dumps(arguments))
-    reading = submitted(build_edit_form(arguments))
-    assert told(reading) == []
-    assert exact_json.dumps(reading.value) == exact_json.dumps(arguments)
+    submission = submitted(build_edit_form(arguments))
+    assert errors_of(submission) == []
+    assert exact_json.dumps(submission.value) == exact_json.dumps(arguments)
 
 
 leaves = st.sampled_from(
@@ -534,11 +537,11 @@ schemas_of_forms = st.recursive(
 def test_any_proposed_value_left_alone_is_what_is_sent(schema: Any, proposed: Any) -> None:
     """Unless a constant was proposed otherwise, or a required member was missing: the form shows those, and sends them."""
     proposed = exact_json.parse(exact_json.dumps(proposed))
-    reading = submitted(build_form(schema, proposed=proposed))
+    submission = submitted(build_form(schema, proposed=proposed))
     if validate(schema, proposed):
         return
-    assert told(reading) == []
-    assert same(reading.value, proposed)
+    assert errors_of(submission) == []
+    assert same(submission.value, proposed)
 
 
 @settings(max_examples=200)
@@ -546,6 +549,6 @@ def test_any_proposed_value_left_alone_is_what_is_sent(schema: Any, proposed: An
     schema=schemas_of_forms, typed=st.dictionaries(st.sampled_from(["input", "input.a", "input.a.b", "input.b"]), texts)
 )
 def test_any_submission_is_read(schema: Any, typed: dict[str, str]) -> None:
-    reading = parse_submission(build_form(schema), typed)
-    if not reading.problems and reading.value is not ABSENT:
-        assert validate(schema, reading.value) == []
+    submission = parse_submission(build_form(schema), typed)
+    if not submission.problems and submission.value is not ABSENT:
+        assert validate(schema, submission.value) == []

@@ -1,4 +1,4 @@
-"""The page of one wait: what will happen first, the agent's words fenced, facts, why me, why not me."""
+"""The page of one request: the call first, the agent's text in its frame, facts, why you are asked or cannot decide."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_heading_is_ours_and_never_the_agents():
     html = page_of(desk.an_order(title="Approved by security"))
     assert "Issue purchase order to" in re.search(r"<h1>(.*?)</h1>", html, re.DOTALL)[1]
     assert "Approved by security" not in re.search(r"<title>(.*?)</title>", html)[1]
-    assert html.count("Approved by security") == 2  # in the fence, and quoted in the story
+    assert html.count("Approved by security") == 2  # in the frame of the agent's text, and quoted in the history
 
 
 def test_thirty_arguments_are_all_there():
@@ -70,7 +70,7 @@ def test_a_large_argument_is_folded_and_whole():
     assert "line 08999" in panel
 
 
-def test_hostile_words_stay_words_wherever_they_stand():
+def test_hostile_texts_are_shown_as_text_everywhere():
     for text in MARKUP:
         call = {"name": text, "arguments": {text: text, "nested": {text: [text]}}}
         evidence = [{"label": text, "value": {text: text}, "source": text, text: text}, text]
@@ -93,7 +93,7 @@ def test_hostile_words_stay_words_wherever_they_stand():
         assert "<button" not in fenced
 
 
-def test_hidden_characters_are_counted_and_drawn():
+def test_hidden_characters_are_counted_and_shown():
     arguments = {"to": "billing@s-17-h\u043eists.example", "file": "offer\u202efdp.exe", "body": "".join(HIDDEN[:5])}
     html = page_of(desk.an_order(proposal={"name": "send_mail", "arguments": arguments}))
     assert "This text can be misread" in html
@@ -114,7 +114,7 @@ def test_facts_tell_then_now_and_what_a_change_does():
     assert "1 fact changed" in html
 
 
-def test_time_left_and_what_happens_at_zero_are_told():
+def test_time_left_and_the_deadline_action_are_shown():
     builders.a_policy("approval.action", escalate_to=builders.a_queue("engineering-leads"), on_expiry="escalate")
     html = page_of(desk.an_order())
     assert "2 h 09 min" in html
@@ -129,7 +129,7 @@ def test_why_am_i_asked_names_the_policy_its_version_and_the_queue():
     assert "Any reviewer or lead of the queue can decide" in html
 
 
-def test_who_may_not_decide_is_told_why_and_who_can_and_sees_no_form():
+def test_a_reader_without_permission_sees_why_and_who_can_and_no_form():
     interrupt = desk.an_order()
     desk.lena()
     html = page_of(interrupt, builders.a_person("tomas@company.example"))
@@ -140,7 +140,7 @@ def test_who_may_not_decide_is_told_why_and_who_can_and_sees_no_form():
     assert 'name="verdict"' not in auditor
 
 
-def test_the_starter_of_the_run_is_told_that_somebody_else_decides():
+def test_the_starter_of_the_run_sees_that_another_reviewer_must_decide():
     ana = builders.a_reviewer()
     interrupt = builders.a_waiting_interrupt(started=builders.a_running_run(initiator=ana))
     assert "You started this run" in page_of(interrupt, ana)
@@ -165,7 +165,7 @@ def test_nothing_is_chosen_beforehand():
     assert html.count('type="radio" name="verdict"') == 4
 
 
-def test_a_question_shows_the_agents_form_and_the_plan_is_not_for_approval():
+def test_an_input_request_shows_the_agents_form_and_the_plan_is_not_for_approval():
     interrupt = desk.a_question(proposal=builders.CALL)
     html = page_of(interrupt)
     assert "Evidence is missing, 7 fields to fill in" in html
@@ -223,7 +223,7 @@ def test_a_deadline_under_an_hour_is_soon_and_one_that_passed_is_over():
     assert "over since 5 min" in page_of(interrupt)
 
 
-def test_the_number_of_queries_does_not_grow_with_the_story():
+def test_the_number_of_queries_does_not_grow_with_the_history():
     interrupt, person = desk.an_order(), desk.lena()
     client = desk.signed_in(person)
 

@@ -170,7 +170,7 @@ def test_each_large_part_of_a_request_has_a_page_of_its_own(part: str):
     assert stranger.get(f"/interrupts/{interrupt.public_id}/values/{part}").status_code == 404
 
 
-def test_a_value_too_large_for_a_field_is_sent_as_it_is_and_not_drawn():
+def test_a_value_too_large_for_a_field_is_sent_as_it_is_and_not_rendered():
     arguments = {"amount": "5.00", "body": "x" * 400_000}
     interrupt = desk.an_order(proposal={"name": "send", "arguments": arguments})
     client = desk.signed_in(desk.lena())
@@ -185,7 +185,7 @@ def test_a_value_too_large_for_a_field_is_sent_as_it_is_and_not_drawn():
     assert Decision.objects.get().arguments == {"amount": "6.00", "body": "x" * 400_000}
 
 
-def test_a_choice_of_thousands_is_typed_and_still_checked():
+def test_a_choice_of_thousands_is_a_text_field_and_still_validated():
     schema = {"type": "object", "properties": {"code": {"enum": [f"C{number}" for number in range(5_000)]}}}
     form = build_form(schema)
     assert form.root.members["code"].widget == "line"

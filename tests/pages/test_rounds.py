@@ -1,4 +1,4 @@
-"""A question asked again: the page shows the answer that was overtaken and by what, its receipt names the fact."""
+"""A request in its second round: the page shows the overtaken decision and why, its receipt names the fact."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def text(html: str) -> str:
 
 
 def a_second_round(person, **said) -> tuple[Interrupt, Decision]:
-    """Return a wait whose first answer was overtaken by a change of the specification from 7 to 8."""
+    """Return a request whose first decision was overtaken by a change of the specification from 7 to 8."""
     agent = builders.an_agent()
     Connection.objects.get_or_create(agent=agent, name="erp", defaults={"base_url": "https://erp.example"})
     interrupt = desk.an_order(facts=[builders.a_checked_fact(on_change="renew")])
@@ -74,7 +74,7 @@ def test_the_first_round_shows_no_earlier_answer():
     assert "Previous rounds" not in html
 
 
-def test_an_overtaken_answer_stands_among_the_decided_with_its_verdict_and_its_person():
+def test_an_overtaken_answer_is_listed_as_decided_with_its_verdict_and_its_person():
     person = desk.lena()
     agent = builders.an_agent()
     Connection.objects.get_or_create(agent=agent, name="erp", defaults={"base_url": "https://erp.example"})

@@ -1,4 +1,4 @@
-"""Every JSON value is drawn exactly: types apart, nothing lost, large ones folded, names never trusted."""
+"""Every JSON value is rendered exactly: types are distinct, nothing is lost, large values are folded, names are escaped."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_hostile_names_and_texts_are_inert(text: str) -> None:
 
 
 @pytest.mark.parametrize("char", HIDDEN)
-def test_hidden_characters_in_names_and_texts_are_drawn(char: str) -> None:
+def test_hidden_characters_in_names_and_texts_are_shown(char: str) -> None:
     drawn = draw({f"am{char}ount": f"1{char}0"})
     assert char not in drawn
     assert drawn.count(f"U+{ord(char):04X}</span>") == 2
@@ -94,7 +94,7 @@ def test_a_long_text_is_folded_with_its_size_and_wholly_there() -> None:
     assert "<details" in draw(endless)
 
 
-def test_a_long_list_is_folded_and_goes_on_counting() -> None:
+def test_a_long_list_is_folded_and_its_numbering_continues() -> None:
     drawn = draw(list(range(100)))
     assert "Show 80 more of 100 entries" in drawn
     assert '<ol class="list on" start="21">' in drawn
@@ -151,7 +151,7 @@ def test_a_drawing_has_at_most_so_many_members_and_bytes(name: str) -> None:
     assert drawing.is_whole == ("Showing 1 to " not in drawing.html and "more characters</span>" not in drawing.html)
 
 
-def test_what_fits_is_drawn_whole() -> None:
+def test_a_value_within_the_limits_is_shown_whole() -> None:
     for value in ({"a": [1] * 400}, "x" * 100_000, [{"a": number} for number in range(200)]):
         assert json_values.draw_within(value, budget=json_values.Budget()).is_whole
 
@@ -166,7 +166,7 @@ def test_wide_values_get_a_row_of_their_own() -> None:
     ]  # fmt: skip
 
 
-def test_sizes_are_told_in_words() -> None:
+def test_sizes_are_shown_as_text() -> None:
     assert size_in_words("abc") == "5 bytes"
     assert size_in_words("x" * 48_000) == "48 KB"
 

@@ -1,4 +1,4 @@
-"""Several people approve, by the page: how far it is, the receipt of a vote, taking it back, a second vote in words."""
+"""A quorum on the page: how many votes count, the receipt of a vote, undo, a second vote of one person."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_page_says_how_many_voted_and_that_it_was_not_you(wait):
     assert "1 more person" in shown
 
 
-def test_a_vote_leads_to_its_receipt_and_may_be_taken_back(wait):
+def test_a_vote_leads_to_its_receipt_and_can_be_undone(wait):
     client = desk.signed_in(desk.lena())
     response = desk.post(client, wait, desk.form_of(client, wait, verdict="approve", act="approve"))
     vote = Decision.objects.get()
@@ -51,7 +51,7 @@ def test_a_vote_leads_to_its_receipt_and_may_be_taken_back(wait):
     assert vote.status == "revoked"
 
 
-def test_votes_for_an_older_version_are_told_to_count_no_more(wait):
+def test_votes_for_an_older_version_are_shown_as_no_longer_counting(wait):
     builders.decide(wait, marek())
     changed = {"name": "issue_purchase_order", "arguments": {"supplier": "S-17", "amount": "1.00"}}
     amend_wait(agent=wait.agent, interrupt_id=wait.public_id, amendment=Amendment(proposal=changed))
@@ -60,12 +60,12 @@ def test_votes_for_an_older_version_are_told_to_count_no_more(wait):
     assert "vote no longer counts" in shown
 
 
-def test_the_last_vote_is_told_as_one_of_two(wait):
+def test_the_last_vote_is_shown_as_one_of_two(wait):
     builders.decide(wait, marek())
     client = desk.signed_in(desk.lena())
     response = desk.post(client, wait, desk.form_of(client, wait, verdict="approve", act="approve"))
     assert "one of 2 votes" in client.get(response.url).content.decode()
-    assert "1 of 2." in page(client, wait)  # the story tells Marek's vote
+    assert "1 of 2." in page(client, wait)  # the history shows Marek's vote
 
 
 def test_a_changed_call_says_before_it_is_approved_whose_votes_it_would_lose(wait):

@@ -1,4 +1,4 @@
-"""Waits that ask nobody, as their agent's owner sees them: a signal's, a timer's; and one that people may answer too."""
+"""Requests without a queue, as their agent's owner sees them: for a signal, for a timer, and one with both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A large call: its size is marked, every value is found by way or words without JavaScript, the page stays quick."""
+"""A large call: its size is shown, every value is found by path or text without JavaScript, the page stays fast."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_every_value_is_there_page_by_page():
     assert "/lines/1999/note" in page(interrupt, "?from=6000")
 
 
-def test_a_value_is_found_by_its_words_and_by_its_way():
+def test_a_value_is_found_by_its_text_and_by_its_path():
     interrupt = desk.an_order(proposal=CALL)
     html = page(interrupt, "?find=part+1999")
     assert "Showing 1 to 1 of 1 value" in html
@@ -65,14 +65,14 @@ def test_hostile_ways_and_values_start_nothing():
     assert "<script>alert" not in html
 
 
-def test_a_foreign_call_and_a_question_without_one_look_missing():
+def test_a_foreign_call_and_a_request_without_one_look_missing():
     interrupt = desk.an_order(proposal=CALL)
     stranger = desk.signed_in(builders.a_person("eve@company.example"))
     assert stranger.get(f"/interrupts/{interrupt.public_id}/call").status_code == 404
     assert desk.signed_in(desk.lena()).get(f"/interrupts/{desk.a_question().public_id}/call").status_code == 404
 
 
-def test_leaves_are_told_in_stored_order_each_once():
+def test_leaves_are_listed_in_stored_order_each_once():
     value = {"b": [1, {"a": "x"}], "a": {}, "c": []}
     assert [(leaf.pointer, leaf.value) for leaf in leaves(value)] == [
         ("/b/0", 1),

@@ -34,7 +34,7 @@ def page(client: Client, interrupt: Interrupt) -> str:
     return client.get(f"/interrupts/{interrupt.public_id}").content.decode()
 
 
-def test_a_comment_is_read_by_the_others_and_told_in_the_story(lena: Client, ines: Client):
+def test_a_comment_is_shown_to_other_reviewers_and_in_the_history(lena: Client, ines: Client):
     interrupt = desk.an_order()
     response = act(ines, interrupt, "comment", comment="Ask S-22 too\r\n<b>first</b>")
     assert (response.status_code, response.url) == (302, f"/interrupts/{interrupt.public_id}#comments")
@@ -46,7 +46,7 @@ def test_a_comment_is_read_by_the_others_and_told_in_the_story(lena: Client, ine
 
 
 @pytest.mark.parametrize("text", ["", "  ", "x" * 10_001, "a\x00b"])
-def test_a_comment_that_cannot_be_kept_is_told_and_kept_typed(lena: Client, text: str):
+def test_a_comment_that_cannot_be_stored_is_refused_and_shown_again(lena: Client, text: str):
     interrupt = desk.an_order()
     response = act(lena, interrupt, "comment", comment=text)
     assert response.status_code == 422
@@ -54,7 +54,7 @@ def test_a_comment_that_cannot_be_kept_is_told_and_kept_typed(lena: Client, text
     assert not Comment.objects.exists()
 
 
-def test_a_lead_hands_over_and_gives_it_back_to_the_queue(lena: Client, ines: Client):
+def test_a_lead_assigns_a_request_and_returns_it_to_the_queue(lena: Client, ines: Client):
     interrupt = desk.an_order()
     person = builders.a_reviewer("ines@company.example")
     assert act(lena, interrupt, "assign", people=[str(person.pk)]).status_code == 302
@@ -65,7 +65,7 @@ def test_a_lead_hands_over_and_gives_it_back_to_the_queue(lena: Client, ines: Cl
 
 
 @pytest.mark.parametrize("gone", ["999999", "x", "9" * 40, "-1"])
-def test_somebody_who_is_not_there_any_more_gives_the_wait_back_to_nobody(lena: Client, gone: str):
+def test_a_missing_person_does_not_return_the_request_to_the_queue(lena: Client, gone: str):
     interrupt = desk.an_order()
     person = builders.a_reviewer("ines@company.example")
     act(lena, interrupt, "assign", people=[str(person.pk)])
@@ -76,7 +76,7 @@ def test_somebody_who_is_not_there_any_more_gives_the_wait_back_to_nobody(lena: 
     assert [assignee.person for assignee in interrupt.assignees.all()] == [person]
 
 
-def test_who_may_not_lead_is_offered_neither_and_told_who_can(ines: Client):
+def test_a_reviewer_without_the_lead_role_sees_who_can_assign_and_extend(ines: Client):
     interrupt = desk.an_order()
     html = page(ines, interrupt)
     assert "A lead of Engineering can assign it or extend its deadline." in html
@@ -85,7 +85,7 @@ def test_who_may_not_lead_is_offered_neither_and_told_who_can(ines: Client):
     assert act(ines, interrupt, "extend", by="3600").status_code == 403
 
 
-def test_who_started_the_run_is_nobody_to_hand_over_to(lena: Client):
+def test_a_request_cannot_be_assigned_to_the_starter_of_the_run(lena: Client):
     interrupt = desk.an_order()
     tomas = builders.a_person("tomas@company.example", "engineering-reviewers")
     assert f'name="people" value="{tomas.pk}"' not in page(lena, interrupt)
@@ -118,14 +118,14 @@ def test_skipping_says_why_ends_the_own_claim_and_opens_the_next(lena: Client):
     assert "Skipped: The offer is in a language I cannot read" in page(lena, first)
 
 
-def test_skipping_without_a_reason_and_without_another_wait_leads_to_the_inbox(lena: Client):
+def test_skipping_the_last_request_without_a_reason_leads_to_the_inbox(lena: Client):
     interrupt = desk.an_order()
     response = act(lena, interrupt, "skip")
     assert (response.status_code, response.url) == (302, "/")
     assert not Comment.objects.exists()
 
 
-def test_too_long_a_reason_is_told_and_stays(lena: Client):
+def test_too_long_a_reason_is_refused_and_shown_again(lena: Client):
     interrupt = desk.an_order()
     response = act(lena, interrupt, "skip", reason="y" * 1_001)
     assert response.status_code == 422

@@ -1,4 +1,4 @@
-"""The drawn form: what a browser would send from it, what a screen reader is told, and that agents' words stay words."""
+"""The rendered form: what a browser would send from it, its accessible names, and that agents' texts are escaped."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from django.utils.html import strip_tags
 from ledger import exact_json
 from reviewqueue.pages.schema_forms import Form, Submission, build_edit_form, build_form, parse_submission
 from tests.pages.hostile import HIDDEN, MARKUP
-from tests.pages.test_forms import ROUND_TRIPS, TEXT, obj, same, submitted, told
+from tests.pages.test_forms import ROUND_TRIPS, TEXT, errors_of, obj, same, submitted
 
 HOSTILE_TEXTS = [*MARKUP, *(f"pay{character}roll" for character in HIDDEN if character != "\x00")]
 
 
 class Page(HTMLParser):
-    """Reads a drawn form as a browser does: ids, attributes, and the controls with what they would send."""
+    """Parses a rendered form as a browser does: ids, attributes, and the controls with what they would send."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -62,8 +62,8 @@ def line_feeds(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def drawn(form: Form, reading: Submission | None = None) -> str:
-    return render_to_string("forms/_form.html", {"form": form, "submission": reading})
+def render_form(form: Form, submission: Submission | None = None) -> str:
+    return render_to_string("forms/_form.html", {"form": form, "submission": submission})
 
 
 def sent_by(html: str) -> QueryDict:
@@ -74,29 +74,29 @@ def sent_by(html: str) -> QueryDict:
 
 
 @pytest.mark.parametrize("case", ROUND_TRIPS)
-def test_a_drawn_form_left_alone_sends_what_was_proposed(case: str) -> None:
+def test_an_unchanged_rendered_form_sends_what_was_proposed(case: str) -> None:
     schema, value = ROUND_TRIPS[case]
     form = build_form(schema, proposed=value)
-    reading = parse_submission(form, sent_by(drawn(form)))
-    assert told(reading) == []
-    assert same(reading.value, value)
+    submission = parse_submission(form, sent_by(render_form(form)))
+    assert errors_of(submission) == []
+    assert same(submission.value, value)
 
 
-def test_a_drawn_call_left_alone_sends_every_byte() -> None:
+def test_an_unchanged_rendered_call_sends_every_byte() -> None:
     text = (
         '{"amount":184000.00,"count":1.0,"body":"\\n\\none\\n two ","quote":"\\"<>&\'","list":[1.10,null],"sure":false}'
     )
     form = build_edit_form(exact_json.parse(text))
-    assert exact_json.dumps(parse_submission(form, sent_by(drawn(form))).value) == text
+    assert exact_json.dumps(parse_submission(form, sent_by(render_form(form))).value) == text
 
 
 @pytest.mark.parametrize("text", HOSTILE_TEXTS)
 def test_hostile_arguments_left_alone_come_back_and_start_nothing(text: str) -> None:
     form = build_edit_form({"body": text, "list": [text]})
-    html = drawn(form)
-    reading = parse_submission(form, sent_by(html))
-    assert told(reading) == []
-    assert same(reading.value, {"body": text, "list": [text]})
+    html = render_form(form)
+    submission = parse_submission(form, sent_by(html))
+    assert errors_of(submission) == []
+    assert same(submission.value, {"body": text, "list": [text]})
     assert {tag for tag, _ in Page(html).tags} <= PARTS | {"ol", "button"}
     assert {found["name"] for tag, found in Page(html).tags if tag == "button"} <= {"reshape"}
 
@@ -108,7 +108,7 @@ def test_hostile_labels_and_hints_start_nothing(text: str) -> None:
         c={"enum": [text, *range(9)]}, d={"const": text}, g={**obj(a=TEXT), "title": text, "description": text},
     )  # fmt: skip
     form = build_form({**schema, "description": text})
-    html = drawn(form, parse_submission(form, QueryDict("")))
+    html = render_form(form, parse_submission(form, QueryDict("")))
     assert {tag for tag, _ in Page(html).tags} <= PARTS
     # Choices are drawn by the browser itself and take no marks of ours, only letters.
     assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b]", html)
@@ -136,10 +136,10 @@ def every_kind() -> dict[str, Any]:
     )
 
 
-def test_every_reference_to_an_id_leads_somewhere_and_no_id_stands_twice() -> None:
+def test_every_reference_to_an_id_resolves_and_no_id_is_used_twice() -> None:
     form = build_form(every_kind())
-    for reading in (None, submitted(form, input__line="x", input__number="x", input__few="9")):
-        page = Page(drawn(form, reading))
+    for submission in (None, submitted(form, input__line="x", input__number="x", input__few="9")):
+        page = Page(render_form(form, submission))
         assert len(set(page.ids)) == len(page.ids)
         for _, attributes in page.tags:
             wanted = attributes.get("aria-describedby", "").split() + [
@@ -150,16 +150,16 @@ def test_every_reference_to_an_id_leads_somewhere_and_no_id_stands_twice() -> No
 
 
 def test_every_control_has_a_label_or_a_legend() -> None:
-    page = Page(drawn(build_form(every_kind())))
+    page = Page(render_form(build_form(every_kind())))
     labelled = {attributes["for"] for tag, attributes in page.tags if tag == "label" and "for" in attributes}
     for tag, attributes in page.tags:
         if tag in ("input", "textarea", "select") and attributes.get("type") != "radio":
             assert attributes["id"] in labelled
 
 
-def test_a_fault_is_told_at_its_field_and_in_a_summary_that_takes_the_focus() -> None:
+def test_an_error_is_shown_at_its_field_and_in_a_summary_that_takes_the_focus() -> None:
     form = build_form(every_kind())
-    html = drawn(form, submitted(form, input__line="x-1", input__number="1,5", input__many="3"))
+    html = render_form(form, submitted(form, input__line="x-1", input__number="1,5", input__many="3"))
     page = Page(html)
     line = next(attributes for tag, attributes in page.tags if attributes.get("id") == "input-line")
     assert line["aria-invalid"] == "true"
@@ -181,7 +181,7 @@ def test_a_fault_is_told_at_its_field_and_in_a_summary_that_takes_the_focus() ->
     assert "1,5" in html
 
 
-def test_nothing_typed_is_lost_when_something_is_wrong() -> None:
+def test_no_input_is_lost_when_a_field_has_an_error() -> None:
     form = build_form(every_kind())
     typed = {
         "input.line": "x", "input.lines": "one\r\ntwo", "input.number": "abc", "input.day": "2024-02-30", "input.few": "1",
@@ -189,36 +189,36 @@ def test_nothing_typed_is_lost_when_something_is_wrong() -> None:
     }  # fmt: skip
     post = QueryDict(mutable=True)
     post.update(typed)
-    again = sent_by(drawn(form, parse_submission(form, post)))
+    again = sent_by(render_form(form, parse_submission(form, post)))
     assert again.dict() == typed
 
 
 def test_nothing_is_chosen_beforehand() -> None:
-    html = drawn(build_form(every_kind()))
+    html = render_form(build_form(every_kind()))
     assert "checked" not in html
     assert Page(html).sent.count(("input.many", "")) == 1
 
 
 def test_there_is_no_inline_style_or_script() -> None:
     form = build_form(every_kind())
-    html = drawn(form, submitted(form))
+    html = render_form(form, submitted(form))
     assert not re.search(r"<script|<style|\sstyle=|\son[a-z]+=", html)
 
 
 def test_hidden_characters_in_a_text_are_counted_beside_it() -> None:
-    assert "2 hidden characters" in drawn(build_edit_form({"to": "a\u202eb\u200b@example.org"}))
+    assert "2 hidden characters" in render_form(build_edit_form({"to": "a\u202eb\u200b@example.org"}))
 
 
 def test_an_empty_form_draws_nothing_to_fill_in() -> None:
     form = build_form(None)
-    assert Page(drawn(form)).sent == []
+    assert Page(render_form(form)).sent == []
 
 
-def test_problems_found_later_are_told_at_their_fields() -> None:
+def test_problems_found_later_are_shown_at_their_fields() -> None:
     form = build_form(obj(["a"], a=TEXT))
-    reading = submitted(form, input__a="x")
-    later = reading.with_problems(parse_submission(form, QueryDict("")).problems)
-    assert 'id="input-a--error"' in drawn(form, later)
+    submission = submitted(form, input__a="x")
+    later = submission.with_problems(parse_submission(form, QueryDict("")).problems)
+    assert 'id="input-a--error"' in render_form(form, later)
 
 
 @pytest.mark.parametrize("more", [0, 9], ids=["radios", "a list of choices"])
@@ -226,15 +226,15 @@ def test_a_title_of_a_choice_hides_no_value(more: int) -> None:
     """PROMISES 3, deceptive text: an agent names a choice, the server says what is sent."""
     named = [{"const": 100_000, "title": "Pay 100 EUR"}, {"const": "no", "title": "no"}]
     choices = [*named, *({"const": number} for number in range(more))]
-    words = " ".join(strip_tags(drawn(build_form(obj(["a"], a={"oneOf": choices})))).split())
+    words = " ".join(strip_tags(render_form(build_form(obj(["a"], a={"oneOf": choices})))).split())
     assert re.search(r"Pay 100 EUR \(?sends 100000", words)
     assert words.count("sends ") == 1
     shapes = {"anyOf": [{**TEXT, "title": "Approve"}, {"type": "null", "title": "Also approve"}]}
-    assert "Also approve sends null" in " ".join(strip_tags(drawn(build_form(obj(["a"], a=shapes)))).split())
+    assert "Also approve sends null" in " ".join(strip_tags(render_form(build_form(obj(["a"], a=shapes)))).split())
 
 
 def test_a_value_that_is_chosen_or_fixed_is_shown_to_its_end() -> None:
     """PROMISES 3: the dangerous tail past what fits on a line."""
     long = "pay the supplier " * 20
-    html = drawn(build_form(obj(["a", "b"], a={"enum": [f"{long}1", f"{long}2"]}, b={"const": f"{long}3"})))
+    html = render_form(build_form(obj(["a", "b"], a={"enum": [f"{long}1", f"{long}2"]}, b={"const": f"{long}3"})))
     assert [html.count(f"{long}{number}") for number in (1, 2, 3)] == [1, 1, 1]

@@ -1,4 +1,4 @@
-"""A wait that its agent amends while somebody reads it: what changed, old and new, and nothing approved unread."""
+"""A request that its agent amends while a reviewer reads it: the page shows old and new, and requires a confirmation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def the_hidden(html: str) -> dict[str, str]:
 
 
 def reopened(client: Client, interrupt: Interrupt) -> tuple[dict[str, str], str]:
-    """Open, let the agent raise the amount, send, and read it again: the form as it is drawn then, and the page."""
+    """Open, let the agent raise the amount, send, and read it again: the form as it is rendered then, and the page."""
     form = desk.form_of(client, interrupt, verdict="approve", act="approve", **{"message-approve": "hours match"})
     amend(interrupt, proposal=a_dearer_call(interrupt))
     refused = desk.post(client, interrupt, form)
@@ -97,7 +97,7 @@ def test_drawing_the_form_again_does_not_make_a_change_read(client: Client):
     assert desk.post(client, interrupt, again | {"verdict": "approve", "act": "approve"}).status_code == 422
 
 
-def test_facts_and_a_shorter_deadline_are_told(client: Client):
+def test_facts_and_a_shorter_deadline_are_shown(client: Client):
     interrupt = desk.an_order()
     form = desk.form_of(client, interrupt, verdict="approve", act="approve")
     amend(
@@ -112,7 +112,7 @@ def test_facts_and_a_shorter_deadline_are_told(client: Client):
     assert "<dt>deadline</dt>" in part
 
 
-def test_a_question_opened_after_the_change_asks_for_nothing(client: Client):
+def test_a_request_opened_after_the_change_needs_no_confirmation(client: Client):
     interrupt = desk.an_order()
     amend(interrupt, title="Order two hoists")
     html = client.get(f"/interrupts/{interrupt.public_id}").content.decode()
@@ -121,7 +121,7 @@ def test_a_question_opened_after_the_change_asks_for_nothing(client: Client):
     assert desk.post(client, interrupt, form).status_code == 302
 
 
-def test_several_amendments_are_told_as_one_from_what_was_seen(client: Client):
+def test_several_amendments_are_shown_as_one_change_since_the_seen_version(client: Client):
     interrupt = desk.an_order()
     form = desk.form_of(client, interrupt, verdict="approve", act="approve")
     amend(interrupt, title="First")

@@ -1,4 +1,4 @@
-"""Lists, objects in lists, shapes to choose from: drawn, added to, taken from, left alone, and posted by strangers."""
+"""Lists, objects in lists and alternatives: rendered, extended, shortened, unchanged, and with hostile posts."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from reviewqueue.pages.schema_forms import (
 )
 from reviewqueue.pages.schema_forms.fields import Alternatives, all_nodes
 from runs.schemas import check_schema, validate
-from tests.pages.test_forms import INTEGER, NUMBER, TEXT, YES_NO, as_sent_by_a_browser, obj, same, submitted, told
-from tests.pages.test_forms_drawn import Page, drawn, sent_by
+from tests.pages.test_forms import INTEGER, NUMBER, TEXT, YES_NO, as_sent_by_a_browser, errors_of, obj, same, submitted
+from tests.pages.test_rendered_forms import Page, render_form, sent_by
 
 LINE = obj(["part", "amount"], part=TEXT, amount=NUMBER, urgent=YES_NO)
 CARD = {**obj(["kind", "number"], kind={"const": "card"}, number=TEXT), "title": "By card"}
@@ -52,7 +52,7 @@ CORPUS: dict[str, tuple[Any, Any]] = {
     "a list at the top": ({"type": "array", "items": LINE}, [{"part": "x", "amount": 1}]),
     "a tuple": (obj(["a"], a={"type": "array", "prefixItems": [TEXT, INTEGER], "items": False}), {"a": ["x", 1]}),
     "a tuple cut short": (obj(["a"], a={"type": "array", "prefixItems": [TEXT, INTEGER], "items": False}), {"a": ["x"]}),
-    "a tuple that goes on": (obj(["a"], a={"type": "array", "prefixItems": [TEXT], "items": NUMBER}), {"a": ["x", 1, 2]}),
+    "a tuple with more items": (obj(["a"], a={"type": "array", "prefixItems": [TEXT], "items": NUMBER}), {"a": ["x", 1, 2]}),
     "null": (obj(["a"], a={"type": ["string", "null"]}), {"a": None}),
     "an empty text beside null": (obj(["a"], a={"type": ["string", "null"]}), {"a": ""}),
     "a text beside null": (obj(a={"type": ["string", "null"]}), {"a": "null"}),
@@ -66,7 +66,7 @@ CORPUS: dict[str, tuple[Any, Any]] = {
     "oneOf at the top": ({"oneOf": [CARD, TRANSFER]}, {"kind": "card", "number": "4"}),
     "oneOf in a list": ({"type": "array", "items": {"oneOf": [CARD, TRANSFER]}},
                         [{"kind": "card", "number": "4"}, {"kind": "transfer", "iban": "DE1", "note": ""}]),
-    "words beside anyOf": ({**obj(["a"], a=TEXT, b=TEXT), "anyOf": [{"required": ["b"]}, {"required": ["a"]}]}, {"a": "x"}),
+    "beside anyOf": ({**obj(["a"], a=TEXT, b=TEXT), "anyOf": [{"required": ["b"]}, {"required": ["a"]}]}, {"a": "x"}),
     "allOf of objects": ({"allOf": [obj(["a"], a=TEXT), obj(["b"], b=INTEGER)]}, {"a": "x", "b": 1}),
     "a condition": ({**obj(["a"], a=YES_NO), "if": obj(a={"const": True}), "then": obj(["b"], b=TEXT)},
                     {"a": True, "b": "x"}),
@@ -89,12 +89,12 @@ def test_a_value_shown_and_sent_untouched_is_the_same_value(case: str) -> None:
     check_schema(schema)
     assert validate(schema, value) == []
     form = build_form(schema, proposed=value)
-    for post in (as_sent_by_a_browser(form), sent_by(drawn(form))):
+    for post in (as_sent_by_a_browser(form), sent_by(render_form(form))):
         again = build_form(schema, proposed=value, submitted_rows=SubmittedRows(post=post))
-        reading = parse_submission(again, post)
-        assert told(reading) == []
-        assert same(reading.value, value)
-        assert exact_json.dumps(reading.value) == exact_json.dumps(value)
+        submission = parse_submission(again, post)
+        assert errors_of(submission) == []
+        assert same(submission.value, value)
+        assert exact_json.dumps(submission.value) == exact_json.dumps(value)
 
 
 @pytest.mark.parametrize("case", CORPUS)
@@ -110,14 +110,14 @@ def test_what_has_a_form_needs_no_json(case: str) -> None:
 def test_the_arguments_of_a_call_keep_every_byte_in_lists_too(case: str) -> None:
     arguments = {"it": CORPUS[case][1]}
     form = build_edit_form(arguments)
-    reading = parse_submission(form, sent_by(drawn(form)))
-    assert told(reading) == []
-    assert exact_json.dumps(reading.value) == exact_json.dumps(arguments)
+    submission = parse_submission(form, sent_by(render_form(form)))
+    assert errors_of(submission) == []
+    assert exact_json.dumps(submission.value) == exact_json.dumps(arguments)
 
 
-def test_no_id_stands_twice_and_every_control_is_labelled() -> None:
+def test_no_id_is_used_twice_and_every_control_is_labelled() -> None:
     for schema, value in CORPUS.values():
-        page = Page(drawn(build_form(schema, proposed=value)))
+        page = Page(render_form(build_form(schema, proposed=value)))
         assert len(set(page.ids)) == len(page.ids)
         labelled = {found["for"] for tag, found in page.tags if tag == "label" and "for" in found}
         for tag, found in page.tags:
@@ -137,73 +137,73 @@ class TestAddingAndRemoving:
         post["input.lines.0.part"] = "typed"
         form = self.redrawn(post, "add:input.lines")
         assert [row.key for row in lists(form)["input.lines"].rows] == ["0", "1", "2"]
-        html = drawn(form, parse_submission(form, post))
+        html = render_form(form, parse_submission(form, post))
         assert 'value="typed"' in html
         assert html.count("autofocus") == 1 or "--errors" in html
         sent = sent_by(html)
         sent["input.lines.2.part"], sent["input.lines.2.amount"] = "Rope", "3.0"
-        reading = parse_submission(self.redrawn(sent, ""), sent)
-        assert told(reading) == []
-        assert exact_json.dumps(reading.value["lines"]) == (
+        submission = parse_submission(self.redrawn(sent, ""), sent)
+        assert errors_of(submission) == []
+        assert exact_json.dumps(submission.value["lines"]) == (
             '[{"part":"typed","amount":1},{"part":"Drum","amount":2},{"part":"Rope","amount":3.0}]'
         )
 
     def test_a_removed_entry_is_gone_and_the_others_keep_their_values(self) -> None:
         post = as_sent_by_a_browser(build_form(self.SCHEMA, proposed=self.VALUE))
         form = self.redrawn(post, "remove:input.lines:0")
-        sent = sent_by(drawn(form))
-        reading = parse_submission(self.redrawn(sent, ""), sent)
-        assert told(reading) == []
-        assert exact_json.dumps(reading.value) == '{"lines":[{"part":"Drum","amount":2}]}'
+        sent = sent_by(render_form(form))
+        submission = parse_submission(self.redrawn(sent, ""), sent)
+        assert errors_of(submission) == []
+        assert exact_json.dumps(submission.value) == '{"lines":[{"part":"Drum","amount":2}]}'
         # What comes next does not fill the place of the one that went.
         added = self.redrawn(sent, "add:input.lines")
         assert [row.key for row in lists(added)["input.lines"].rows] == ["1", "2"]
 
-    def test_a_fault_stands_at_its_own_entry(self) -> None:
+    def test_an_error_is_shown_at_its_own_entry(self) -> None:
         post = as_sent_by_a_browser(build_form(self.SCHEMA, proposed=self.VALUE))
         post["input.lines.1.amount"] = "1,5"
-        reading = parse_submission(self.redrawn(post, ""), post)
-        assert [pointer for pointer, _ in told(reading)] == ["/lines/1/amount"]
+        submission = parse_submission(self.redrawn(post, ""), post)
+        assert [pointer for pointer, _ in errors_of(submission)] == ["/lines/1/amount"]
 
     def test_no_more_are_offered_than_fit(self) -> None:
         full = {"lines": [{"part": "x", "amount": 1}] * 4}
-        html = drawn(build_form(self.SCHEMA, proposed=full))
+        html = render_form(build_form(self.SCHEMA, proposed=full))
         assert "No more entries can be added." in html
         assert 'value="add:input.lines"' not in html
 
-    def test_an_entry_left_empty_is_told_and_not_dropped(self) -> None:
+    def test_an_entry_left_empty_is_an_error_and_not_dropped(self) -> None:
         schema = obj(["a"], a={"type": "array", "items": YES_NO})
         post = QueryDict("input.a.-rows=&input.a.-rows=0")
-        reading = parse_submission(build_form(schema, submitted_rows=SubmittedRows(post=post)), post)
-        assert told(reading) == [("/a/0", "is empty; fill it in or remove it")]
+        submission = parse_submission(build_form(schema, submitted_rows=SubmittedRows(post=post)), post)
+        assert errors_of(submission) == [("/a/0", "is empty; fill it in or remove it")]
 
 
-class TestShapes:
+class TestAlternatives:
     SCHEMA = obj(["pay"], pay={"oneOf": [CARD, TRANSFER]})
 
     def test_nothing_is_chosen_beforehand_and_a_choice_is_asked_for(self) -> None:
         form = build_form(self.SCHEMA)
-        assert "checked" not in drawn(form)
-        assert told(submitted(form)) == [("/pay", "choose one")]
+        assert "checked" not in render_form(form)
+        assert errors_of(submitted(form)) == [("/pay", "choose one")]
 
     def test_only_the_chosen_shape_counts_and_the_other_text_stays(self) -> None:
         form = build_form(self.SCHEMA)
         post = as_sent_by_a_browser(form)
         post["input.pay.-kind"], post["input.pay.-k1.iban"], post["input.pay.-k0.number"] = "1", "DE1", "4111"
-        reading = parse_submission(form, post)
-        assert told(reading) == []
-        assert reading.value == {"pay": {"kind": "transfer", "iban": "DE1"}}
-        assert 'value="4111"' in drawn(form, reading)
+        submission = parse_submission(form, post)
+        assert errors_of(submission) == []
+        assert submission.value == {"pay": {"kind": "transfer", "iban": "DE1"}}
+        assert 'value="4111"' in render_form(form, submission)
 
-    def test_a_fault_in_the_chosen_shape_is_told_at_its_field(self) -> None:
-        reading = submitted(build_form(self.SCHEMA), **{"input.pay.-kind": "0"})
-        assert told(reading) == [("/pay/number", "is missing")]
+    def test_an_error_in_the_chosen_branch_is_shown_at_its_field(self) -> None:
+        submission = submitted(build_form(self.SCHEMA), **{"input.pay.-kind": "0"})
+        assert errors_of(submission) == [("/pay/number", "is missing")]
 
-    def test_a_fault_in_a_shape_of_a_shape_is_told_at_its_field_too(self) -> None:
+    def test_an_error_in_a_nested_branch_is_shown_at_its_field(self) -> None:
         inner = {"oneOf": [CARD, {"type": "null"}]}
         form = build_form({"anyOf": [{**obj(["pay"], pay=inner), "title": "Now"}, {"type": "null"}]})
-        reading = submitted(form, **{"input.-kind": "0", "input.-k0.pay.-kind": "0"})
-        assert told(reading) == [("/pay/number", "is missing")]
+        submission = submitted(form, **{"input.-kind": "0", "input.-k0.pay.-kind": "0"})
+        assert errors_of(submission) == [("/pay/number", "is missing")]
 
     @pytest.mark.parametrize(
         ("kind", "text", "value"),
@@ -211,9 +211,9 @@ class TestShapes:
     )
     def test_absent_null_and_empty_are_three_answers(self, kind: str, text: str, value: Any) -> None:
         form = build_form(obj(a={"type": ["string", "null"]}))
-        reading = submitted(form, **{"input.a.-kind": kind, "input.a.-k0": text})
-        assert told(reading) == []
-        assert reading.value == value
+        submission = submitted(form, **{"input.a.-kind": kind, "input.a.-k0": text})
+        assert errors_of(submission) == []
+        assert submission.value == value
 
     def test_shapes_are_called_by_their_titles_else_by_what_they_hold(self) -> None:
         schema = obj(a={"anyOf": [{**TEXT, "title": "A name"}, NUMBER, {"type": "null"}, {"const": 7}, TEXT]})
@@ -226,12 +226,12 @@ class TestShapes:
 class TestWhichValueIsShown:
     def test_a_default_says_that_it_is_one(self) -> None:
         schema = obj(["a", "b"], a={**TEXT, "default": "x"}, b={**TEXT, "default": "y"})
-        html = drawn(build_form(schema, proposed={"a": "mine"}))
+        html = render_form(build_form(schema, proposed={"a": "mine"}))
         assert "shows the proposed value; the default is &quot;x&quot;" in html
         assert "filled in with the default" in html
 
     def test_a_default_that_is_not_filled_in_is_named(self) -> None:
-        html = drawn(build_form(obj(a={**TEXT, "default": "x"}), proposed={}))
+        html = render_form(build_form(obj(a={**TEXT, "default": "x"}), proposed={}))
         assert "the default, &quot;x&quot;, is not filled in" in html
 
 
@@ -279,29 +279,29 @@ POSTS = [
 
 @pytest.mark.parametrize("schema", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("change", ["", "add:input", "remove:input:0", "add:", "remove::", "add:input.a.0", "x" * 3000])
-def test_whatever_is_asked_and_sent_is_drawn_and_read(schema: Any, change: str) -> None:
+def test_any_schema_and_any_post_is_rendered_and_parsed(schema: Any, change: str) -> None:
     check_schema(schema)
     for text in POSTS:
         post = QueryDict(text)
         form = build_form(schema, submitted_rows=SubmittedRows(post=post, button=change))
-        reading = parse_submission(form, post)
-        assert len(drawn(form, reading)) < 3_000_000
-        if not reading.problems and reading.value is not ABSENT:
-            assert validate(schema, reading.value) == []
+        submission = parse_submission(form, post)
+        assert len(render_form(form, submission)) < 3_000_000
+        if not submission.problems and submission.value is not ABSENT:
+            assert validate(schema, submission.value) == []
 
 
 @pytest.mark.parametrize("schema", HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_schema_left_alone_is_drawn_and_says_why_it_is_json(schema: Any) -> None:
+def test_an_unchanged_hostile_schema_is_rendered_with_the_reason_for_json(schema: Any) -> None:
     form = build_form(schema)
-    html = drawn(form)
+    html = render_form(form)
     assert len(Page(html).ids) == len(set(Page(html).ids))
     boxes = [node for node in all_nodes(form.root) if isinstance(node, Field) and node.widget == "json"]
     assert all(box.rule.startswith("JSON, because") for box in boxes)
 
 
-def test_rows_that_were_not_drawn_are_told_and_nothing_is_dropped() -> None:
+def test_rows_that_were_not_rendered_are_an_error_and_nothing_is_dropped() -> None:
     schema = obj(["a"], a={"type": "array", "items": LINE})
     for rows in ("input.a.-rows=&input.a.-rows=0&input.a.-rows=0", "input.a.-rows=0", "input.a.-rows=&input.a.-rows=x"):
         post = QueryDict(f"{rows}&input.a.0.part=x&input.a.0.amount=1")
-        reading = parse_submission(build_form(schema, submitted_rows=SubmittedRows(post=post)), post)
-        assert ("/a", "does not match the form that was shown; reload the page") in told(reading)
+        submission = parse_submission(build_form(schema, submitted_rows=SubmittedRows(post=post)), post)
+        assert ("/a", "does not match the form that was shown; reload the page") in errors_of(submission)

@@ -1,4 +1,4 @@
-"""What is typed is kept on the server while it is typed: for one person, one open wait, bounded, never sent by itself."""
+"""Drafts are saved while a reviewer types: for one person and open request, bounded, never sent by themselves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HTMX = {"HX-Request": "true"}
 
 @pytest.fixture
 def typing():
-    """Lena's browser at an order, with a reason typed."""
+    """Lena's browser at a purchase order, with a reason entered."""
     person, interrupt = desk.lena(), desk.an_order()
     client = desk.signed_in(person)
     form = desk.form_of(client, interrupt, verdict="reject", **{"message-reject": "Too dear by 6 %"})
@@ -46,7 +46,7 @@ def test_it_comes_back_in_another_browser_and_says_from_when(typing):
     assert not Decision.objects.exists()
 
 
-def test_nobody_else_is_shown_it(typing):
+def test_a_draft_is_not_shown_to_others(typing):
     client, _, interrupt, form = typing
     save(client, interrupt, form)
     assert "Too dear" not in page(desk.signed_in(builders.a_reviewer("ben@company.example")), interrupt)
@@ -61,14 +61,14 @@ def test_it_can_be_discarded(typing):
     assert not TypedAnswer.objects.exists()
 
 
-def test_deciding_forgets_it(typing):
+def test_a_decision_deletes_the_draft(typing):
     client, _, interrupt, form = typing
     save(client, interrupt, form)
     assert desk.post(client, interrupt, form | {"act": "reject"}).status_code == 302
     assert not TypedAnswer.objects.exists()
 
 
-def test_the_sweep_forgets_what_was_typed_for_a_wait_that_closed(typing):
+def test_the_sweep_deletes_drafts_of_closed_requests(typing):
     client, _, interrupt, form = typing
     save(client, interrupt, form)
     assert not drafts.has_drafts_to_delete()
@@ -78,14 +78,14 @@ def test_the_sweep_forgets_what_was_typed_for_a_wait_that_closed(typing):
     assert not TypedAnswer.objects.exists()
 
 
-def test_nothing_is_kept_for_a_closed_wait(typing):
+def test_no_draft_is_saved_for_a_closed_request(typing):
     client, _, interrupt, form = typing
     builders.decide(interrupt, builders.a_reviewer("ben@company.example"), "reject")
     assert "This request is closed" in save(client, interrupt, form).content.decode()
     assert not TypedAnswer.objects.exists()
 
 
-def test_old_text_is_not_filled_in_and_is_forgotten(typing):
+def test_an_old_draft_is_not_filled_in_and_is_deleted(typing):
     client, _, interrupt, form = typing
     save(client, interrupt, form)
     TypedAnswer.objects.update(saved_at=clock.now() - timedelta(days=8))
@@ -93,7 +93,7 @@ def test_old_text_is_not_filled_in_and_is_forgotten(typing):
     assert drafts.delete_old_drafts(limit=10) == 1
 
 
-def test_a_text_beyond_the_limit_is_told_and_not_kept(typing):
+def test_a_draft_beyond_the_limit_is_reported_and_not_saved(typing):
     client, _, interrupt, form = typing
     said = save(client, interrupt, form | {"message-reject": "x" * 200_001})
     assert said.status_code == 200
@@ -101,7 +101,7 @@ def test_a_text_beyond_the_limit_is_told_and_not_kept(typing):
     assert not TypedAnswer.objects.exists()
 
 
-def test_no_more_than_so_many_are_kept_of_one_person(typing, monkeypatch):
+def test_the_number_of_drafts_per_person_is_limited(typing, monkeypatch):
     client, _, interrupt, form = typing
     monkeypatch.setattr(drafts, "MAX_DRAFTS", 1)
     save(client, interrupt, form)
@@ -110,13 +110,13 @@ def test_no_more_than_so_many_are_kept_of_one_person(typing, monkeypatch):
     assert [kept.interrupt_id for kept in TypedAnswer.objects.all()] == [second.pk]
 
 
-def test_a_form_of_somebody_else_is_not_kept(typing):
+def test_a_form_of_another_person_is_not_saved(typing):
     client, _, interrupt, form = typing
     assert "Another person" in save(client, interrupt, form | {"who": "1.x"}).content.decode()
     assert not TypedAnswer.objects.exists()
 
 
-def test_a_foreign_wait_keeps_nothing_and_looks_missing(typing):
+def test_a_foreign_request_saves_no_draft_and_looks_missing(typing):
     _, _, interrupt, form = typing
     stranger = desk.signed_in(builders.a_person("eve@company.example"))
     assert save(stranger, interrupt, form).status_code == 404
@@ -133,7 +133,7 @@ def test_text_for_an_older_version_says_what_changed_since(typing):
     assert "Too dear by 6 %" in html
 
 
-def test_a_form_drawn_again_without_javascript_is_kept_too(typing):
+def test_a_form_shown_again_without_javascript_is_saved_too(typing):
     client, person, interrupt, form = typing
     assert desk.post(client, interrupt, form | {"act": "approve"}).status_code == 422
     assert "Too dear by 6 %" in page(desk.signed_in(person), interrupt)
@@ -149,11 +149,11 @@ def test_added_entries_come_back(typing):
     assert 'value="Drum"' in html
 
 
-def test_a_session_that_ended_leads_nobody_away_from_what_they_type(typing):
+def test_an_expired_session_does_not_redirect_away_from_unsent_input(typing):
     client, _, interrupt, form = typing
     client.session.flush()
     response = save(client, interrupt, form)
     assert response.status_code == 403
     assert "HX-Redirect" not in response.headers
-    assert "Your session has expired" in response.content.decode()
+    assert "Your session has ended" in response.content.decode()
     assert not TypedAnswer.objects.exists()
