@@ -88,7 +88,9 @@ def a_rule(pattern: str = "issue_*", agent: Agent | None = None, reason: str = "
 
 
 def change_policies(**rules: Any) -> None:
-    """Change every policy in place, and its record with it: a new version would leave open requests under the old one."""
+    """Change every policy in place, together with its record. A new version would leave open requests under the old
+    one.
+    """
     with transaction.atomic(), without_guards():
         Policy.objects.update(**rules)
         for policy in Policy.objects.order_by("pk"):
@@ -177,14 +179,14 @@ def a_suspension(run: Run, *waits: AskedWait, **request: Any) -> Suspension:
 
 
 def commit(started: Started, *, step: str = "compare-offers", **request: Any) -> Reached:
-    """Commit the next boundary of a run whose lease the caller holds."""
+    """Commit the next checkpoint of a run whose lease the caller holds."""
     assert started.lease is not None
     wanted = {"after": started.run.checkpoint_number, "snapshot": Snapshot(step=step, state={}), "facts": [], **request}
     return commit_checkpoint(agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, **wanted)
 
 
 def a_waiting_interrupt(wait: AskedWait | None = None, *, started: Started | None = None, **request: Any) -> Interrupt:
-    """Return an interrupt of a run that has let its worker go."""
+    """Return an interrupt of a suspended run."""
     return suspend_run(started or a_running_run(), wait or a_wait(), **request).interrupts[0]
 
 
@@ -194,7 +196,7 @@ def move_deadline(interrupt: Interrupt, deadline: datetime) -> None:
 
 
 def end_lease_now(run: Run, moment: datetime) -> None:
-    """Let the run's lease have lapsed at ``moment``."""
+    """Let the run's lease lapse at ``moment``."""
     Run.objects.filter(pk=run.pk).update(lease_until=moment)
 
 

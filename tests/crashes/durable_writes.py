@@ -1,8 +1,7 @@
-"""Every durable write of one call, as moments at which a process can die: before each writing statement, before each
-COMMIT and after it.
+"""Kill points at every durable write of one call: before each writing statement, before each COMMIT, and after it.
 
-Nothing is named by hand: the call is watched at the connection once, and each moment found is a place to die at. A commit
-that had nothing to write is none. Used by the table of verbs; named points of one story are in ``points``.
+The call is observed once at its connection, and every write found is a kill point. A commit without a write is none.
+Named kill points are in ``kill_points``.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ WRITES = {"INSERT", "UPDATE", "DELETE"}
 
 @dataclass(frozen=True, kw_only=True)
 class Moment:
-    """A place to die at. ``commits``: how many transactions of the call were on disk by then."""
+    """A kill point. ``commits``: how many transactions of the call were committed before it."""
 
     number: int
     words: str
@@ -32,9 +31,9 @@ class Moment:
 
 @dataclass(kw_only=True)
 class Watch:
-    """Stands at this process's connection; at the moment ``die_at`` the process gets SIGKILL.
+    """Observes this process's connection, and sends SIGKILL to the process at ``die_at``.
 
-    ``in_pieces``: what was written by then is on disk, as if nobody had opened a transaction.
+    ``in_pieces``: each statement commits by itself, as without a transaction.
     """
 
     die_at: Moment | None = None
@@ -89,7 +88,7 @@ def watched(*, die_at: Moment | None = None, in_pieces: bool = False) -> Iterato
 
 
 def die(act: Callable[[], object], *, at: Moment, in_pieces: bool = False) -> None:
-    """Let a process of its own act, and die at the moment; returns when it is dead."""
+    """Run the call in a separate process that dies at the kill point; returns after its death."""
     connections.close_all()  # two processes must not share a connection
     pid = os.fork()
     if pid == 0:

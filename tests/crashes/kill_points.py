@@ -1,7 +1,7 @@
-"""Named points at which a process dies: just before or after a function of the product, found by its module and name.
+"""Named kill points: just before or after a function of the product, found by module and name.
 
-The product knows nothing of this: the process that is to die patches the function in itself. A name that is gone fails
-the test, and so does a point that is never reached.
+The product has no hooks for this: the process that must die patches the function in itself. A missing name fails the
+test, and so does a kill point that is never reached.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BEFORE, AFTER = "before", "after"
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A moment at the boundary of a function: ``module`` is where it is looked up when it is called."""
+    """A kill point at a function. ``module`` is where the function is looked up when it is called."""
 
     module: str
     function: str
@@ -71,7 +71,7 @@ POINTS = {
 
 
 def strike_at(point: Point, sign: signal.Signals) -> None:
-    """Let this process get a signal whenever it reaches the point."""
+    """Send this process a signal whenever it reaches the kill point."""
     module = importlib.import_module(point.module)
     inner = getattr(module, point.function)
 
@@ -90,7 +90,7 @@ def strike_at(point: Point, sign: signal.Signals) -> None:
 def start(
     act: Callable[[], object], *, at: Point, sign: signal.Signals, prepare: Callable[[], None] | None = None
 ) -> BaseProcess:
-    """Start a process that acts, and gets the signal at the point. ``prepare`` changes the product in it first."""
+    """Start a process that acts and gets the signal at the kill point. ``prepare`` first changes the product in it."""
     connections.close_all()
 
     def run() -> None:
@@ -106,7 +106,7 @@ def start(
 
 
 def kill(act: Callable[[], object], *, at: Point, prepare: Callable[[], None] | None = None) -> None:
-    """Act in a process that is killed at the point, and return when it is dead."""
+    """Run the action in a process that is killed at the kill point, and return after its death."""
     process = start(act, at=at, sign=signal.SIGKILL, prepare=prepare)
     process.join(60)
     assert process.exitcode == -signal.SIGKILL, f"it was not killed at the point: {process.exitcode}"

@@ -1,8 +1,8 @@
-"""The story that kills interrupt: a person answers, a task checks, a worker goes on, orders once, and completes.
+"""The run that kills interrupt: a reviewer decides, a task revalidates, a worker continues, orders once, and completes.
 
-`live` runs from the answer to the end in the process that calls it, picking up wherever the run stands; `recover` is what
-happens after a kill: the reviewer sends the answer again, the lost lease ends, tasks or sweeps run, the owner settles what
-nobody knows, and a fresh worker takes the run to its end. Every call goes through its module, so that `points` can step in.
+`live` runs from the decision to the end in one process, from whatever state the run is in. `recover` follows a kill:
+the reviewer repeats the decision, the lost lease ends, tasks or sweeps run, the owner resolves unknown outcomes, and a
+new worker completes the run. Every call goes through its module, so that `kill_points` can patch it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CALL = builders.CALL
 
 @dataclass(frozen=True, kw_only=True)
 class Story:
-    """Who plays, and the wait it begins with."""
+    """The people, the agent and the interrupt of the sample run."""
 
     agent: Agent
     reviewer: User
@@ -47,7 +47,7 @@ class Story:
 
 
 def begin(receiver: Receiver) -> Story:
-    """A run that waits for an approval, over a fact that is checked again at the receiver's address."""
+    """Create a run that waits for an approval, with a fact that is revalidated at the receiver's address."""
     agent, reviewer = builders.an_agent(), builders.a_reviewer()
     Connection.objects.get_or_create(agent=agent, name="erp", defaults={"base_url": receiver.address})
     Connection.objects.filter(agent=agent).update(base_url=receiver.address)
@@ -67,14 +67,14 @@ def begin(receiver: Receiver) -> Story:
 
 
 def live(story: Story) -> None:
-    """Everything from the answer to the end, in this process."""
+    """Everything from the decision to the end, in this process."""
     answer(story)
     run_tasks()
     go_on(story)
 
 
 def answer(story: Story) -> None:
-    """Answer; sent again it is the same answer by the same key."""
+    """Decide; a repeated call uses the same key."""
     gateway.submit_decision(
         responder=story.reviewer,
         interrupt_id=story.interrupt.public_id,
@@ -86,7 +86,7 @@ def answer(story: Story) -> None:
 
 
 def run_tasks() -> None:
-    """What a cluster does: take a row, run its task, and only then delete the row."""
+    """Do what a cluster does: take a row, run its task, and delete the row only afterwards."""
     for row in OrmQ.objects.order_by("id"):
         task = SignedPackage.loads(row.payload)
         assert task["func"] == "reviewqueue.tasks.check_continuation"
@@ -95,7 +95,7 @@ def run_tasks() -> None:
 
 
 def go_on(story: Story) -> bool:
-    """Claim the run, order once, reach a boundary, complete. False: there was nothing to claim."""
+    """Claim the run, order once, commit a checkpoint, complete. Returns False if there was nothing to claim."""
     claimed = claim_continuation.claim_continuations(
         claim_continuation.ClaimRequest(
             agent=story.agent, code_versions=set(), lease_seconds=60, still_may_decide=permissions.still_may_decide
@@ -146,16 +146,16 @@ def send(story: Story) -> str:
 
 
 def lose_the_worker(story: Story) -> None:
-    """Let the killed process's lease lapse, and its check take too long: tests move deadlines, not clocks."""
+    """Let the lease of the killed process lapse and its check time out: tests move deadlines, not clocks."""
     if story.run.lease_until is not None:
         builders.end_lease_now(story.run, clock.now())
     story.run.continuations.filter(status="checking").update(check_due_at=clock.now())
 
 
 def recover(story: Story, *, by_tasks: bool) -> int:
-    """Take the run to its end after a kill; returns how many unknown effects were settled by their owner.
+    """Complete the run after a kill; returns how many unknown effects the owner resolved.
 
-    ``by_tasks``: the tasks that are left run before any sweep does; else the sweep alone finds what is due.
+    ``by_tasks``: remaining tasks run before any sweep; otherwise only the sweep finds what is due.
     """
     answer(story)
     lose_the_worker(story)
@@ -170,7 +170,7 @@ def recover(story: Story, *, by_tasks: bool) -> int:
 
 
 def settle_unknown(story: Story) -> int:
-    """The owner asks the receiver, and says what is so: it arrived, or it is ordered again."""
+    """Resolve as the owner, who asks the receiver: the order arrived, or it is ordered again."""
     unknown = Effect.objects.filter(scope=story.run.public_id, status="unknown")
     for effect in unknown:
         if story.receiver.arrived(story.key):

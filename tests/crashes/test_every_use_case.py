@@ -1,7 +1,8 @@
-"""kill -9 before every write, before every COMMIT and after it, in every use case: it happened or it did not, never half,
-and the same call again brings it about once.
+"""kill -9 before every write, before every COMMIT and after it, in every use case: it happened completely or not at
+all, and the repeated call completes it once.
 
-A use case without a scene in ``tests.crashes.use_cases`` fails here, and so does a scene that does not reach its use case.
+A use case without a scene in ``tests.crashes.use_cases`` fails here, and so does a scene that does not reach its use
+case.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def test_a_killed_verb_happened_or_did_not(verb: Verb):
 
 @dataclass(frozen=True, kw_only=True)
 class Whole:
-    """A verb that nobody interrupted: its moments, what it changed, and the states that a part of it leaves on disk."""
+    """A use case that ran without interruption: its kill points, its changes, and the states between its transactions."""
 
     moments: list[Moment]
     change: Change
@@ -110,7 +111,7 @@ def play_whole(verb: Verb) -> Whole:
 
 
 def kill_before_its_first_commit(verb: Verb, whole: Whole) -> None:
-    """Nothing is on disk, so that one scene does for all of these; then the call is made again."""
+    """Nothing is committed, so one scene is enough for all of these kill points. Then the call is repeated."""
     act, before = a_scene(verb)
     for moment in chosen([moment for moment in whole.moments if moment.commits == 0]):
         die(act, at=moment)
@@ -121,7 +122,9 @@ def kill_before_its_first_commit(verb: Verb, whole: Whole) -> None:
 
 
 def kill_between_or_after(verb: Verb, whole: Whole, moment: Moment) -> None:
-    """Some of its transactions are on disk, or all: the kill leaves exactly those, and the same call brings the rest."""
+    """Some or all of its transactions are committed: the kill leaves exactly those, and the repeated call does the
+    rest.
+    """
     act, before = a_scene(verb)
     die(act, at=moment)
     left = database_states.changed(before, database_states.rows())
@@ -180,7 +183,7 @@ def a_scene(verb: Verb) -> tuple[Act, Counter[database_states.Row]]:
 
 
 def outcome(act: Act) -> str:
-    """Call, and return the code of the refusal; nothing where there was none."""
+    """Make the call and return the code of its refusal, or an empty text."""
     try:
         act()
     except Refusal as refusal:

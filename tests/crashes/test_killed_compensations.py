@@ -1,4 +1,4 @@
-"""kill -9 while an ended run is taken back: each effect once, newest first, and every doubt has an owner."""
+"""kill -9 during compensation: each effect once, newest first, and every unknown outcome has an owner."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ROLLED_BACK = {"undo reported, effect not compensated", "effect compensated, not
 
 @dataclass(frozen=True, kw_only=True)
 class Undone:
-    """A run that acted three times, and the receiver that counts what is taken back."""
+    """A run with three effects, and the receiver that counts compensations."""
 
     run_pk: int
     receiver: Receiver
@@ -117,7 +117,7 @@ def cancel(told: Undone) -> None:
 
 
 def take_all_back(told: Undone) -> None:
-    """What a worker does with a claim: everything it lists, in its order."""
+    """Do what a worker does with a claim: every listed compensation, in order."""
     claimed = claim_continuation.claim_continuations(
         claim_continuation.ClaimRequest(
             agent=told.run.agent, code_versions=set(), lease_seconds=60, still_may_decide=lambda decision: True
@@ -140,7 +140,7 @@ def send(told: Undone, key: str) -> str:
 
 
 def recover(told: Undone) -> int:
-    """The lease lapses, the owner of a doubt asks the receiver, and another worker takes back what is left."""
+    """The lease lapses, the owner of an unknown outcome asks the receiver, and another worker compensates the rest."""
     if told.run.lease_until is not None:
         builders.end_lease_now(told.run, clock.now())
     tasks.sweep()

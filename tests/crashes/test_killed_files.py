@@ -1,4 +1,4 @@
-"""kill -9 between any two steps of a file's way: no checkpoint without its file, no bytes that no row knows of."""
+"""kill -9 between any two steps of a file transfer: no checkpoint without its file, no bytes without a row."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ON_THE_WAY = {
 
 
 def live(started: Started) -> None:
-    """Send the file, and commit its checkpoint."""
+    """Upload the file, and commit its checkpoint."""
     lease = {"agent": started.run.agent, "run_id": started.run.public_id, "token": started.lease.token}
     sent = file_storage.spool([BYTES])
     with sent.file:
@@ -61,7 +61,7 @@ def read(name: str) -> bytes:
 
 
 def halves(run: Run) -> list[str]:
-    """Return what a kill has left half done: a checkpoint whose file is not whole, bytes without a row."""
+    """Return what a kill has left incomplete: a checkpoint without a whole file, bytes without a row."""
     found = []
     for checkpoint in Checkpoint.objects.filter(run=run).exclude(file=None).select_related("file"):
         if checkpoint.file.status != "kept" or read(checkpoint.file.name) != BYTES:
@@ -135,7 +135,7 @@ def test_without_the_row_written_ahead_a_kill_leaves_bytes_without_a_row(tmp_pat
 
 
 def write_behind() -> None:
-    """The row is rolled back with whatever wrote it, as if it were written after the bytes."""
+    """The row is rolled back with its transaction, as if it were written after the bytes."""
 
     def unsaved(run: Run, *, number: int, digest: str, size: int, now: object) -> CheckpointFile:
         return CheckpointFile(run=run, number=number, name=f"checkpoints/{digest[7:9]}/{digest[7:]}", pk=0)

@@ -1,4 +1,4 @@
-"""kill -9 between any two of an answer's steps: nothing is lost, nothing happens twice, every doubt has an owner."""
+"""kill -9 between any two steps of a decision: nothing is lost or repeated, and every unknown outcome has an owner."""
 
 from __future__ import annotations
 
@@ -57,8 +57,9 @@ def test_a_run_survives_a_kill(point: str, receiver: Receiver):
 
 
 def halves(told: Story) -> list[str]:
-    """Return what a kill has left half done: broken promises, an answer that nothing leads on from, a doubt without
-    its owner."""
+    """Return what a kill has left incomplete: broken invariants, a decision without a continuation, an unknown outcome
+    without owner.
+    """
     found = breaches(told.run.pk)
     answered = rows("SELECT 1 FROM runs_interrupt WHERE id = %s AND status = 'answered'", told.interrupt.pk)
     ways_on = """SELECT 1 FROM runs_continuation WHERE run_id = %s AND cause = 'person'
@@ -101,7 +102,7 @@ def test_without_its_transaction_a_kill_leaves_half_an_answer(receiver: Receiver
 
 
 def decide_in_pieces() -> None:
-    """Each statement commits by itself, as if nobody had opened a transaction."""
+    """Each statement commits by itself, as without a transaction."""
     guards.without_row_locks()
     inner = gateway._decide.__wrapped__
 
@@ -114,7 +115,7 @@ def decide_in_pieces() -> None:
 
 @pytest.mark.proves(4)
 def test_without_a_task_row_in_the_transaction_only_the_sweep_is_left(receiver: Receiver):
-    """On a commit hook the task would be lost with its process; the row that is due is the second net below it."""
+    """With a commit hook the task would be lost with its process; then only the sweep finds the due row."""
     told = sample_run.begin(receiver)
     kill(lambda: sample_run.live(told), at=before("reviewqueue.tasks", "enqueue_later"), prepare=enqueue_on_commit)
     assert "an accepted answer without a task that leads on" in halves(told)

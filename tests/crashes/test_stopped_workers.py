@@ -1,4 +1,4 @@
-"""A worker that was only stopped, and wakes after its lease: what it writes is refused, what it knows is taken."""
+"""A stopped worker wakes after its lease has ended: its writes are refused, its reports are accepted."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_worker_that_wakes_after_its_lease_writes_nothing(stop: str, receiver:
 
 
 def wake_after_the_lease(told: sample_run.Story, stop: Point) -> str:
-    """Stop a worker, let its lease lapse and another claim the run, and wake it; returns what it was told."""
+    """Stop a worker, let its lease lapse and another worker claim the run, and wake it; returns its responses."""
     ours, theirs = multiprocessing.Pipe()
 
     def go_on() -> None:

@@ -1,7 +1,7 @@
-"""The judge: from what clients recorded, what the database holds, and what the receiver counted, a verdict per promise.
+"""The history checker: a verdict per promise from the clients' records, the database, and the receiver's count.
 
-*holds*, *broken*, or *unknown*: where a client never learnt what came of a call and nobody else knows either, the judge
-does not guess. Pure: it is given everything (`evidence`), asks nobody, and is itself tried with planted faults.
+*holds*, *broken*, or *unknown*: if a client got no response and no other source shows the result, the checker does not
+guess. It is a pure function of the evidence (`evidence`) and is itself tested with planted faults.
 """
 
 from __future__ import annotations

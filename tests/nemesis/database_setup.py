@@ -76,7 +76,7 @@ def settle(receiver: str) -> None:
 
 
 def end_backoff(receiver: str) -> None:
-    """Make every message due now: the retries that it would wait hours for are tried elsewhere."""
+    """Make every message due now; retries after hours are tested elsewhere."""
     from django.db.models.functions import Now
 
     from reviewqueue.webhooks.models import Delivery, WebhookEndpoint

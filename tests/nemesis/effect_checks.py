@@ -1,4 +1,4 @@
-"""The judge's checks of what was done outside: once, owned where nobody knows, taken back once, and not in a pause."""
+"""Checks of effects: performed once, owned if unknown, compensated once, and never begun in a pause."""
 
 from __future__ import annotations
 

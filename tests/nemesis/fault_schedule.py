@@ -1,7 +1,7 @@
-"""What the nemesis does to a world, by a seed: one harm after the other, and at the end everything is well again.
+"""The fault schedule of the nemesis, drawn by a seed: one fault after the other, and recovery at the end.
 
-The harms are drawn in turns until each was there once, so that a short run has them all. `recover` lets everybody
-begin anew, people answer, an owner settles, and waits until no run is open or its time is up.
+Faults are drawn in turns until each occurred once, so that a short run has them all. `recover` restarts every process,
+lets people decide and an owner resolve, and waits until no run is open or its time is over.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def harms() -> dict[str, Harm]:
 
 
 def rage(world: World, *, seconds: float, seed: int) -> Counter[str]:
-    """Harm for so long, and until each harm was done once; returns what was done how often."""
+    """Inject faults for a time and until each occurred once; returns how often each occurred."""
     record, chance, done = Record(world.folder, "nemesis"), random.Random(seed), Counter[str]()
     known = harms()
     order = _in_turns([*sorted(known), *RESTARTS], chance)
@@ -111,7 +111,7 @@ def _in_turns(names: list[str], chance: random.Random) -> Iterator[str]:
 
 
 def recover(world: World, *, within: float) -> int:
-    """Make everything well and let what is open end; returns how many runs have not."""
+    """Restart everything and let open runs end; returns how many have not ended."""
     world.weather("calm")
     (world.folder / "stop").touch()
     for kept in [*world.webs, *world.workers]:

@@ -1,4 +1,4 @@
-"""The judge's checks of creates, answers, waits and leases, and of what clients were told."""
+"""Checks of creates, decisions, interrupts, leases and responses."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def every_wait_ends_once(evidence: Evidence) -> Finding:
 
 
 def nothing_ends_early(evidence: Evidence) -> Finding:
-    """A clock that runs ahead would expire waits and leases before their time."""
+    """A clock that runs ahead would expire interrupts and leases early."""
     expired = [wait for wait in evidence.database.interrupts if wait.status == "expired"]
     found = Finding(n=len(expired))
     found.broken += [f"{wait.id} expired before its deadline" for wait in expired if _is_early(wait)]
@@ -131,7 +131,7 @@ def _is_early(wait: Interrupt) -> bool:
 
 
 def _let_go(evidence: Evidence, refused: Call) -> bool:
-    """Tell whether the lease had ended otherwise: its run was suspended, ended, or stopped by somebody."""
+    """Tell whether the lease ended in another way: the run was suspended, ended or stopped."""
     run, began = refused.about["run"], refused.began
     return any(
         call.about.get("run") == run and call.began < (refused.ended or began)

@@ -1,4 +1,4 @@
-"""What the judge is given is what the database says: a story told by the real verbs, gathered and judged."""
+"""The evidence equals the database: a history of real use cases, gathered and checked."""
 
 from __future__ import annotations
 

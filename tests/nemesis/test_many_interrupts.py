@@ -1,4 +1,4 @@
-"""Ten thousand waits and a thousand long polls: what they hold of the server is told, before and after."""
+"""Ten thousand open interrupts and a thousand long polls: the server's resources before and after."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECONDS_OF_A_POLL = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
-    """What the server holds: connections to the database, resident memory in MB, threads."""
+    """Resources of the server: database connections, resident memory in MB, threads."""
 
     connections: int
     memory: int
@@ -70,7 +70,7 @@ def ask(desk: Desk) -> str:
 
 
 def wait_so_often(desk: Desk, number: int) -> None:
-    """Copy the waiting run in the database itself, until so many more wait."""
+    """Copy the waiting run inside the database until so many more wait."""
     numbers = f"generate_series(1, {number}) AS n(n)"
     with psycopg.connect(desk.environment["DATABASE_URL"], autocommit=True) as server:
         [[run, checkpoint, wait]] = server.execute("SELECT run_id, checkpoint_id, id FROM runs_interrupt").fetchall()
@@ -94,7 +94,7 @@ def held(desk: Desk) -> Held:
 
 
 def poll(desk: Desk, wait: str, *, seconds: int) -> socket.socket:
-    """Ask, and do not listen yet."""
+    """Send the request without reading the response."""
     host, _, port = desk.base.removeprefix("http://").partition(":")
     asking = socket.create_connection((host, int(port)), timeout=120)
     head = f"GET /api/v1/interrupts/{wait}?wait={seconds} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n"

@@ -1,7 +1,7 @@
-"""The nemesis itself: everything that can go wrong goes wrong at once, everything recovers, and the judge is asked.
+"""The nemesis: every kind of fault at once, then recovery, then the checker.
 
-The long form: `python3 manage.py test --on postgresql --long --seed 7 tests/nemesis`. What was said and done is kept in the
-folder that the test names when a promise is broken.
+The long form: `python3 manage.py test --on postgresql --long --seed 7 tests/nemesis`. When a promise is broken, the
+test names the folder with the history.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ def broken_runs(verdicts: list[Verdict]) -> set[str]:
 
 
 def show_what_was_said_of(things: set[str], calls: Sequence[history.Call]) -> None:
-    """Print the calls that name what is broken, and the harms between them."""
+    """Print the calls that name what is broken, and the faults between them."""
     for call in calls if things else ():
         if call.verb == "harm" or any(thing in f"{call.about}{call.told}" for thing in things):
             print(f"{call.began:.2f} {(call.ended or 0) - call.began:6.2f} s", call)  # noqa: T201
 
 
 def say(verdicts: list[Verdict], harms: Counter[str], faults: Counter[str]) -> None:
-    """Show what was seen, and count it for the promise that it is of."""
+    """Print the verdict, and count it for its promise."""
     print(json.dumps({"harms": harms, "faults of the receiver": faults}, indent=1))  # noqa: T201  read with -s
     for verdict in verdicts:
         print(verdict)  # noqa: T201

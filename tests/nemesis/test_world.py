@@ -1,4 +1,4 @@
-"""A process that is killed takes with it whatever it has started, in whichever session."""
+"""Killing a process kills everything that it started, in whichever session."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Named breakages of the product, each with the test that has to see it.
+"""Named faults of the product, each with the test that must detect it.
 
-A fault is planted in a process of its own, by a patch of what is looked up when it is called: the product's sources stay as
-they are. A name that is gone fails ``test_planted``, and so does a fault that its test doesn't see. Faults that only a race
-or a kill shows are the ``test_without_...`` in ``tests.races`` and ``tests.crashes``.
+A fault is planted in a separate process by patching a name that is looked up when it is called; the product's sources
+stay unchanged. A missing name fails ``test_planted``, and so does a fault that its test does not detect. Faults that
+only a race or a kill shows are the ``test_without_...`` in ``tests.races`` and ``tests.crashes``.
 """
 
 from __future__ import annotations
@@ -88,9 +88,8 @@ from tests.serving import test_asgi_bridge, test_thread_shares
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One breakage: what it breaks, how, which test sees it, and which promises of `tests/promises.py` it would cost.
-
-    What keeps secrets costs none of them: they are about faults.
+    """One fault: what it breaks, how, the test that detects it, and the promises of `tests/promises.py` that it would
+    break.
     """
 
     words: str
@@ -114,7 +113,7 @@ def fault(
 
 
 def everywhere(sound: Any, broken: Any) -> None:
-    """Put the broken one wherever the product has imported the sound one."""
+    """Replace the sound function wherever the product has imported it."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in {"ledger", "runs", "reviewqueue"}:
             for member in [it for it, value in vars(module).items() if value is sound]:
@@ -122,7 +121,7 @@ def everywhere(sound: Any, broken: Any) -> None:
 
 
 def nothing(*_: Any, **__: Any) -> None:
-    """Do not do it."""
+    pass
 
 
 @fault(

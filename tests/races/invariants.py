@@ -1,4 +1,4 @@
-"""What has to be true of a run after any race or kill, asked of the database in SQL; and what nobody may be told."""
+"""Invariants of a run after any race or kill, checked in SQL; and responses that no client may get."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ PROMISES = {
 
 
 def breaches(run_pk: int) -> list[str]:
-    """Return the promises that this run breaks, in words."""
+    """Return the invariants that this run breaks, as texts."""
     found = [promise for promise, statement in PROMISES.items() if rows(statement, run_pk)]
     run = Run.objects.get(pk=run_pk)
     broken = find_break(run)
@@ -94,7 +94,7 @@ def breaches(run_pk: int) -> list[str]:
 
 
 def mistold(told: list[Told]) -> list[str]:
-    """Return what no client may be told: a server error, or that the database gave up."""
+    """Return responses that no client may get: a server error, or a database that gave up."""
     broken = [f"{racer.by} met {racer.broke}" for racer in told if racer.broke]
     return broken + [f"{racer.by} was told that the database is busy" for racer in told if racer.refused == "busy"]
 
@@ -106,6 +106,6 @@ def rows(statement: str, *values: Any) -> list[tuple[Any, ...]]:
 
 
 def deadlocks() -> int:
-    """Return how many deadlocks the database has broken so far, told to somebody or not."""
+    """Return how many deadlocks the database has resolved so far."""
     [(count,)] = rows("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
     return int(count)

@@ -1,8 +1,8 @@
-"""Races: processes that all make their move at once, round after round, on committed rows.
+"""The race runner: processes that act at the same time, round after round, on committed rows.
 
-One fork a racer; it lives through all rounds, waits at a barrier before each move, and tells what came of it. A move that
-is refused tells the refusal, one that breaks tells the error: nothing is lost on the way to the test's judgement.
-`without` takes a guard out in the racers alone (`guards`), so that a test can show the race that the guard is there for.
+Each racer is one fork that lives through all rounds, waits at a barrier before each action, and returns its result. A
+refused action returns its refusal and a failed one its error, so the test sees everything. `without` removes a guard in
+the racers only (`guards`), so that a test can show the race that the guard prevents.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Move = Callable[[dict[str, Any]], Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What one racer was told in one round: a result, the code of a refusal with what came beside it, or an error."""
+    """The result of one racer in one round: a value, the code and members of a refusal, or an error."""
 
     by: str
     result: Any = None
@@ -53,17 +53,17 @@ class Race:
         self._pipes = pipes
 
     def round(self, **what: Any) -> list[Told]:
-        """Let every racer move at once; returns what each was told."""
+        """Let every racer act at once; returns their results."""
         self.begin(**what)
         return self.told()
 
     def begin(self, **what: Any) -> None:
-        """Let every racer move at once, and go on beside them."""
+        """Let every racer act at once, and continue beside them."""
         for pipe in self._pipes.values():
             pipe.send(what)
 
     def told(self) -> list[Told]:
-        """Return what each was told, when the last one has been."""
+        """Return every result, after the last racer has finished."""
         return [self._hear(name, pipe) for name, pipe in self._pipes.items()]
 
     def _hear(self, name: str, pipe: Connection) -> Told:
@@ -75,7 +75,7 @@ class Race:
 
 @contextlib.contextmanager
 def racers(moves: Mapping[str, Move], *, without: Callable[[], None] | None = None) -> Iterator[Race]:
-    """Start one process for each move; all are gone at the end of the block."""
+    """Start one process per action; all have ended at the end of the block."""
     connections.close_all()  # two processes must not share a connection
     fork = multiprocessing.get_context("fork")
     barrier = fork.Barrier(len(moves))
@@ -102,7 +102,7 @@ def racers(moves: Mapping[str, Move], *, without: Callable[[], None] | None = No
 def first_wrong(
     moves: Mapping[str, Move], play: Callable[[Race], list[str]], *, without: Callable[[], None], until: str = ""
 ) -> list[str]:
-    """Race without a guard until something goes wrong (the breach ``until``, if named); returns what did last."""
+    """Race without a guard until an invariant breaks (``until``, if named); returns the last breaches."""
     wrong: list[str] = []
     with racers(moves, without=without) as race:
         for _ in range(ROUNDS_WITHOUT):

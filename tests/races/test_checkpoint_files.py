@@ -1,4 +1,4 @@
-"""Files sent at once, beside the checkpoint that takes one along: whoever was told that it is kept was told the truth."""
+"""Concurrent uploads beside the checkpoint that includes one: every acknowledged file is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions of the code at once: a claim while an owner retags the run, and claims while a worker hands it back."""
+"""Concurrent code versions: a claim while an owner retags the run, and claims while a worker hands it back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPREAD = 0.006
 
 
 def a_worker_of(version: str, agent: Agent) -> Move:
-    """Looks for what it may claim, now and then; the version "1" is the runs' own, and every worker accepts it."""
+    """Polls for claimable runs; version "1" is the runs' own, and every worker accepts it."""
 
     def look(run: dict[str, Any]) -> str:
         for _ in range(random.randint(1, run["looks"])):
@@ -49,7 +49,7 @@ def a_worker_of(version: str, agent: Agent) -> Move:
 
 
 def put_away(run: Run) -> None:
-    """None may be left for the next round, whatever went wrong in this one."""
+    """No run may be left for the next round, whatever failed in this one."""
     Continuation.objects.filter(status__in=["ready", "checking"]).update(status="void")
     Run.objects.filter(pk=run.pk).update(lease_until=None)
 
@@ -171,5 +171,5 @@ def test_without_the_kept_hand_back_its_version_gets_it_again():
 
 
 def forgetting() -> None:
-    """Nothing is kept of who could not read it."""
+    """Do not record which version could not read the checkpoint."""
     mock.patch.object(release_lease, "keep_hand_back", return_value=0).start()

@@ -1,4 +1,4 @@
-"""Workers that come at once: several for many runs, and all of them for the same one."""
+"""Concurrent workers: several for many runs, and all of them for the same run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RUNS_OF_A_ROUND = 6
 
 
 def a_worker(agent: Agent) -> Move:
-    """Claims two at a time until there is nothing for it."""
+    """Claims two runs at a time until none is left."""
 
     def claim_all(_: dict[str, Any]) -> list[tuple[str, int, str]]:
         mine: list[Claimed] = []
@@ -53,7 +53,7 @@ def a_worker_for_one(agent: Agent) -> Move:
 
 
 def ready_runs() -> list[Continuation]:
-    """Runs that any worker may claim: some were only started, some have been answered by a person."""
+    """Runs that any worker can claim: some were only started, others were decided by a person."""
     answer = an_answerer(builders.a_reviewer(), ANSWERS[0])
     for number in range(RUNS_OF_A_ROUND):
         if number % 3:

@@ -1,4 +1,4 @@
-"""People's levers against what goes on meanwhile: a cancel against an answer and an end, a pause pressed by several."""
+"""Run control against concurrent changes: a cancel against a decision and an end, several pauses at once."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_of_an_end_and_a_cancel_one_comes_first_and_the_other_hears_that():
 
 
 def pause_and_answer(race: Race) -> list[str]:
-    """Two pause it, one takes that back, one answers; afterwards it is taken back once more, and the answer is there."""
+    """Two people pause, one resumes, one decides; then the last pause ends, and the decision is delivered."""
     wait = builders.a_waiting_interrupt()
     told = race.round(run=wait.run.public_id, wait=wait.pk)
     run = Run.objects.get(pk=wait.run_id)

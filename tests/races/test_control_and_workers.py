@@ -1,4 +1,4 @@
-"""Workers against people's levers: a claim while the run is cancelled, and effects begun while it is paused."""
+"""Workers against run control: a claim while the run is cancelled, and effects begun while it is paused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PERSON = "person:ana@example.org"
 
 
 def a_person_who(verb: str) -> Move:
-    """Pauses or cancels the run; tells how many effects the ledger has once that is committed."""
+    """Pauses or cancels the run; returns how many effects the ledger has after that commit."""
 
     def act(run: dict[str, Any]) -> dict[str, Any]:
         time.sleep(random.uniform(0, run["spread"]))
@@ -105,7 +105,7 @@ def claim_and_cancel(race: Race) -> list[str]:
 
 
 def _what_the_worker_by_id_hears(by_id: Told, by_look: Told) -> list[str]:
-    """Who comes too late is told by what: another worker, or the end of the run."""
+    """The refusal of the later worker names the cause: another worker, or the end of the run."""
     if by_id.done:
         return []
     if by_look.done and by_look.result and by_id.refused == "already_claimed":
@@ -117,7 +117,7 @@ def _what_the_worker_by_id_hears(by_id: Told, by_look: Told) -> list[str]:
 
 
 def _act_on_a_cancelled_run(run: Run, token: str) -> list[str]:
-    """Its worker begins no effect any more, and its closing checkpoint ends the run."""
+    """Its worker cannot begin an effect, and its closing checkpoint ends the run."""
     try:
         begin(run.agent, run.public_id, token, "order:PR-4711")
     except RunCancelled:
@@ -227,7 +227,7 @@ def begin(agent: Agent, run_id: str, token: str, key: str) -> begin_effect.Begun
 
 
 def a_worker_that_acts(agent: Agent) -> Move:
-    """Begins one effect after the other until the run is paused; tells which it may perform."""
+    """Begins one effect after the other until the run is paused; returns those it may perform."""
 
     def act(run: dict[str, Any]) -> dict[str, Any]:
         time.sleep(random.uniform(0, run["spread"]))

@@ -1,4 +1,4 @@
-"""Answers that come at once: eight people to one wait; and people against the deadline and its sweep."""
+"""Concurrent decisions: eight people for one request; and people against the deadline and its sweep."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def eight_people() -> dict[str, Move]:
 
 
 def answer_at_once(race: Race) -> list[str]:
-    """One round; returns everything that went wrong in it."""
+    """Run one round and return everything that went wrong."""
     interrupt = builders.a_waiting_interrupt()
     told = race.round(interrupt=interrupt.public_id)
     winners = [racer for racer in told if racer.done]
@@ -87,7 +87,7 @@ def test_of_eight_answers_at_once_one_counts_and_the_others_hear_whose():
 
 @pytest.mark.proves(3)
 def test_without_row_locks_answers_at_once_break_for_their_losers():
-    """The comparison in the write and the database's constraints still stand: no double, but a server error."""
+    """The comparison in the write and the constraints still hold: no double decision, but a server error."""
     assert first_wrong(eight_people(), answer_at_once, without=guards.without_row_locks)
 
 
@@ -120,14 +120,14 @@ def four_people_and_two_sweeps() -> dict[str, Move]:
 
 
 def set_the_deadline_and_sweep(wait: dict[str, Any]) -> bool:
-    """Set it when all are there, however long a busy machine took for that."""
+    """Set the deadline when all racers are ready, however long a busy machine needed."""
     deadline = clock.now() + timedelta(seconds=TENSION)
     Interrupt.objects.filter(pk=wait["pk"], status="waiting").update(deadline=deadline)
     return sweep_until_closed(wait)
 
 
 def sweep_until_closed(wait: dict[str, Any]) -> bool:
-    """What a sweep does with a due row, again and again: the errors it would log and survive are to be seen here."""
+    """Handle a due row repeatedly as a sweep does, with the errors that a sweep would log and survive."""
     for _ in range(2000):
         if expire.expire_if_due(interrupt_pk=wait["pk"]):
             return True

@@ -1,4 +1,4 @@
-"""A worker that begins an effect while its lease ends, and the next worker that comes for the same effect."""
+"""A worker that begins an effect while its lease ends, and the next worker that requests the same effect."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def begin(agent: Agent, run_id: str, token: str) -> begin_effect.Begun:
 
 
 def a_worker(agent: Agent) -> Move:
-    """Begins the effect at some moment, and half the time reports it a little later."""
+    """Begins the effect at a random time, and in half of the rounds reports it a little later."""
 
     def act(run: dict[str, Any]) -> dict[str, Any]:
         time.sleep(random.uniform(0, 2 * TENSION))
@@ -58,13 +58,15 @@ def a_worker(agent: Agent) -> Move:
 
 
 def a_sweep(run: dict[str, Any]) -> bool:
-    """Sets the lease's end when all are there, however long a busy machine took for that; then sweeps until it came."""
+    """Sets the end of the lease when all racers are ready, however long a busy machine needed; then sweeps until it
+    ended.
+    """
     Run.objects.filter(pk=run["pk"]).update(lease_until=clock.now() + timedelta(seconds=TENSION))
     return any(expire.end_lease_if_lapsed(run_pk=run["pk"]) for _ in range(2000))
 
 
 def the_next_worker(agent: Agent) -> Move:
-    """Looks for work for a while, and begins the same effect once it has the run."""
+    """Polls for work for a while, and begins the same effect once it has the run."""
 
     def look(run: dict[str, Any]) -> dict[str, Any]:
         until = time.monotonic() + 6 * TENSION

@@ -1,4 +1,4 @@
-"""One key, sent by many clients at once: one run, told to all; another body under the same key is refused."""
+"""One key sent by many clients at once: one run for all; another body under the same key is refused."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_of_concurrent_equal_suspends_one_creates_the_interrupt_and_the_others_g
 
 @pytest.mark.proves(2)
 def test_without_row_locks_the_same_suspend_sent_at_once_breaks_for_its_senders():
-    """The database's constraints still stand: one wait, but a server error for whoever came second."""
+    """The constraints still hold: one interrupt, but a server error for the second client."""
     wrong = first_wrong(clients_that_suspend(), suspend_at_once, without=guards.without_row_locks)
     assert any("IntegrityError" in word for word in wrong)
 
@@ -160,7 +160,7 @@ def test_without_locks_and_constraints_the_same_suspend_opens_several_waits():
 
 
 def look_first_then_insert() -> None:
-    """What the product does not do: ask whether the key is there, and insert if it is not."""
+    """What the product must not do: check whether the key exists, and insert if it does not."""
 
     def insert(agent: Agent, request: RunRequest, *, unclaimed_seconds: int, leased: bool) -> tuple[Run, bool]:
         known = Run.objects.filter(agent=agent, key=request.key).first()

@@ -1,4 +1,4 @@
-"""Answers against what happens to their waits: a second answer under `all`, an amendment, a withdrawal."""
+"""Decisions against concurrent changes of their interrupts: a second decision under `all`, an amendment, a withdrawal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONSTRAINTS = ("one_event_per_place_in_a_timeline", "at_most_one_open_continuati
 
 
 def a_responder(address: str, *, of: str) -> Move:
-    """A person who gives the answer of this round to the wait that the round names ``of``."""
+    """A person who decides the interrupt that the round names ``of``."""
     person = builders.a_reviewer(address)
 
     def give(wait: dict[str, Any]) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def a_person_and_an_agent_that(verb: str) -> dict[str, Move]:
 
 
 def _race_for_the_order(race: Race) -> tuple[Interrupt, Told, Told]:
-    """One round over a fresh wait; returns it as it is now, and what the two were told."""
+    """Run one round with a new interrupt; returns it in its present state, and both results."""
     interrupt = builders.a_waiting_interrupt()
     answer = {f"answer to {ORDER}": random.choice(ANSWERS[:2])}
     person, agent = race.round(**{ORDER: interrupt.public_id}, **answer, spread=SPREAD)

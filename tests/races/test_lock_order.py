@@ -1,6 +1,7 @@
-"""Who waits for whom: every verb takes its run's lock first, holding nothing else, and judges by what it finds then.
+"""The lock order: every use case locks its run first, holds no other lock then, and decides by what it reads
+afterwards.
 
-The other session is known to be blocked before the test goes on: the database says so (`pg_blocking_pids`).
+Each test waits until the other session is blocked, as reported by the database (`pg_blocking_pids`).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ KEY = "order:PR-4711"
 
 @dataclass(frozen=True, kw_only=True)
 class Ready:
-    """A run, and a move on it that is about to be made."""
+    """A run, and an action on it that is about to start."""
 
     run: Run
     move: Callable[[], Any]
@@ -241,7 +242,7 @@ def test_a_sweep_passes_by_a_run_that_is_locked_and_ends_it_afterwards(verb: str
 
 
 def test_a_frozen_session_with_a_lock_does_not_stop_the_sweep_of_other_interrupts():
-    """PROMISES 20: the row that cannot be taken now is due again a second later."""
+    """PROMISES 20: a locked row is due again a second later."""
     locked, others = a_due_wait(), [a_due_wait() for _ in range(5)]
     with racers({"a sweep": lambda _: expire.expire_due_interrupts(limit=100)}) as race:
         with a_locked(locked.run):
@@ -262,7 +263,7 @@ def test_a_worker_that_looks_for_work_passes_by_a_run_that_is_locked():
 
 
 def answer_while_locked_past_the_deadline(*, without: Callable[[], None] | None = None) -> tuple[str, list[str]]:
-    """Answer in time, wait for the run's lock until the deadline has passed; returns the refusal and the breaches."""
+    """Decide in time, wait for the run's lock until after the deadline; returns the refusal and the breaches."""
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
     move: Move = an_answerer(ana, ANSWERS[0])
     with racers({"ana": move}, without=without) as race:
@@ -285,7 +286,7 @@ def test_an_answer_that_waits_for_the_lock_past_the_deadline_is_late():
 
 
 def read_the_clock_before_the_lock() -> None:
-    """What the product does not do: take the time, and then wait for the lock."""
+    """What the product must not do: read the clock, and then wait for the lock."""
     lock, moments = gateway.lock_interrupt, []
 
     def late_lock(interrupt_pk: int) -> tuple[Run, Interrupt]:
@@ -307,7 +308,7 @@ def test_with_the_clock_read_before_the_lock_a_late_answer_counts():
 
 
 def begin_while_a_pause_is_committed(*, without: Callable[[], None] | None = None) -> str:
-    """Begin an effect while somebody pauses the run; returns the refusal."""
+    """Begin an effect while a person pauses the run; returns the refusal."""
     started = builders.a_running_run()
     assert started.lease is not None
     run, token = started.run, started.lease.token

@@ -1,5 +1,6 @@
-"""An order that arrived while its worker heard nothing, two owners who settle it at once; and a queue so slow that it
-delivers one task several times."""
+"""An order that arrived without a response, two owners who resolve it at once; and a slow queue that delivers one task
+several times.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def a_worker_that_asks_again(effect: dict[str, Any]) -> str:
 
 
 def drop_then_settle(race: Race, receiver: Receiver) -> list[str]:
-    """The order lands, its reply does not; at once two owners settle it and the worker asks whether it is to try again."""
+    """The order arrives, its response does not. At once two owners resolve it and the worker asks whether to retry."""
     started = builders.a_running_run()
     run = Run.objects.select_related("agent").get(pk=started.run.pk)
     begin(run, key=KEY, name="order_it")
@@ -95,7 +96,7 @@ def test_an_order_without_a_response_gets_an_owner_at_once_and_is_resolved_by_on
 
 @pytest.mark.proves(5)
 def test_a_task_that_a_slow_queue_delivers_three_times_at_once_and_once_more_repeats_nothing(receiver: Receiver):
-    """The retry clock starts at the pick-up, so that tasks which wait behind others run several times with no crash."""
+    """The retry clock starts at the pick-up, so queued tasks run several times without a crash."""
 
     def a_cluster(_: dict[str, Any]) -> bool:
         sample_run.run_tasks()

@@ -1,4 +1,6 @@
-"""One SQLite file under two web processes, a worker, and eight clients: busy is waited for, and nobody meets an error."""
+"""One SQLite file under two web processes, a worker and eight clients: writers wait for the lock, and no client gets an
+error.
+"""
 
 from __future__ import annotations
 

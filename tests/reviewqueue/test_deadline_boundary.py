@@ -1,4 +1,4 @@
-"""One millisecond before the deadline, at it, and one after it; no sweep has run, and the gateway alone judges."""
+"""One millisecond before the deadline, at it, and one after it; without a sweep, so only the gateway decides."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_an_answer_counts_before_the_deadline_and_from_it_on_it_does_not(moment:
 
 @pytest.mark.parametrize("answers", [100])
 def test_by_the_databases_own_clock_no_late_answer_counts(answers: int):
-    """The deadline is moved to within two milliseconds of now; what counted is judged by the rows, past the verbs."""
+    """The deadline is moved to within two milliseconds of now; the result is read from the rows."""
     ana = builders.a_reviewer()
     chance = random.Random(figures.SEED)
     told = {"counted": 0, "late": 0}

@@ -1,4 +1,4 @@
-"""Deadlines with real workers: how late they are, what a downtime leaves, and that each wait ends once."""
+"""Deadlines with real workers: how late they are, what a downtime leaves, and that each interrupt ends once."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def ended(address: str) -> int:
 
 
 def lateness(address: str) -> list[float]:
-    """Seconds from each deadline to the end of its wait."""
+    """Seconds from each deadline to the end of its interrupt."""
     return [(_moment(closed) - _moment(due)).total_seconds() for due, closed in query(address, ENDED)]
 
 
 def _moment(stored: object) -> datetime:
-    """SQLite keeps a text, in UTC."""
+    """SQLite stores a text in UTC."""
     return stored if isinstance(stored, datetime) else datetime.fromisoformat(str(stored)).replace(tzinfo=UTC)
 
 

@@ -1,4 +1,4 @@
-"""The owners' desk for holds: a fact that cannot be told is waived, a run that workers gave up on is tried again."""
+"""The reconciliation admin for holds: an unavailable fact is waived, a run that workers gave up on is retried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How PostgreSQL reads the inbox: from a place in its index, and no more rows than are counted. Plans, not times."""
+"""Query plans of the inbox on PostgreSQL: index positions, and no more rows than are counted. Plans, not times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.postgresql, pytest.mark.django_db]
 
 @pytest.fixture(autouse=True)
 def as_with_many_rows() -> None:
-    """So few rows would be read one and all; the table of a busy house is not."""
+    """Force index plans, because so few rows would be read in full."""
     if connection.vendor != "postgresql":
         pytest.skip("plans of PostgreSQL; run with --on postgresql")
     with connection.cursor() as cursor:
@@ -30,14 +30,14 @@ def as_with_many_rows() -> None:
 
 
 def two_waits() -> tuple[User, Interrupt]:
-    """A reviewer, and the second of two waits."""
+    """A reviewer, and the second of two interrupts."""
     ana = builders.a_reviewer()
     builders.a_waiting_interrupt()
     return ana, builders.a_waiting_interrupt()
 
 
 def plans(ask: Callable[[], Any], *, of: str) -> str:
-    """Return the plans of the statements behind ``ask`` that have these words in them."""
+    """Return the plans of the statements of ``ask`` that contain these texts."""
     with CaptureQueriesContext(connection) as asked:
         ask()
     statements = [query["sql"] for query in asked.captured_queries if of in query["sql"]]

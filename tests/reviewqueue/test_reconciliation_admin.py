@@ -1,4 +1,4 @@
-"""The owners' desk: who sees what, what an owner says, and that nothing else can be changed there."""
+"""The reconciliation admin: who sees what, what an owner can resolve, and that nothing else can be changed there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Around an answer: take it back in time, assign, extend, comment."""
+"""Reviewer actions around a decision: undo, assign, extend, comment."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_decision_by_api_continues_at_once_and_cannot_be_undone(ana):
 
 
 def claimed_within_the_time_to_undo(interrupt):
-    """Let a worker claim the answer before the time to undo is over."""
+    """Let a worker claim the decision before its undo window is over."""
     Continuation.objects.filter(run=interrupt.run).update(not_before=clock.now())
     [claimed] = builders.claim(interrupt.agent)
     return {"agent": interrupt.agent, "run_id": claimed.run.public_id, "token": claimed.lease.token}

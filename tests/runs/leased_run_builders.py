@@ -1,4 +1,6 @@
-"""Runs to act in: rows as the low-level verbs leave them, with overrides. Times are the database's; deadlines move."""
+"""Builders of leased runs: rows as the records' functions leave them, with overrides. Times are the database's;
+deadlines move.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,7 @@ def a_worker_fact(run: Run, name: str = "stock", **columns: Any) -> Fact:
 
 @transaction.atomic
 def change(run: Run, **columns: Any) -> None:
-    """Set truths of the run as another verb would, and store what follows from them."""
+    """Set columns of the run as a use case would, and store the computed status."""
     locked = Run.objects.locked().get(pk=run.pk)
     for name, value in columns.items():
         setattr(locked, name, value)
@@ -113,7 +115,7 @@ def a_permit(
     ttl: timedelta = timedelta(hours=24),
     reason: str = "approval.action",
 ) -> Permit:
-    """What an accepted approval of this call left behind."""
+    """Create the rows that an accepted approval of this call leaves."""
     now = clock.now()
     call = {"name": name, "arguments": ARGUMENTS if arguments is None else arguments}
     group = a_group("desk")

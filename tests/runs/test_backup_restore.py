@@ -1,4 +1,4 @@
-"""A backup was restored: nothing goes on by itself, and nothing of the lost time is given a second time."""
+"""A restored backup: no run continues by itself, and nothing issued after the backup is issued again."""
 
 from __future__ import annotations
 

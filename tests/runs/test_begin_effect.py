@@ -1,4 +1,4 @@
-"""May this run begin this effect now? And what becomes of the run when somebody says what happened."""
+"""When an effect can begin, and what follows for the run when its outcome is reported or resolved."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def timeline(run: Run) -> list[str]:
 
 
 def an_unknown_effect(run: Run) -> Effect:
-    """An effect that its worker does not know the outcome of; the run is held, checking, without a lease."""
+    """An effect with an unknown outcome; the run is on hold, checking, without a lease."""
     begin(run)
     report(run, "unknown", error="no reply in 30 s")
     let_go(run)

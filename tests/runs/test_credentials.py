@@ -1,4 +1,4 @@
-"""Credentials are facts that must be valid, not equal: a renewed one continues, an expired one asks for its renewal."""
+"""Credentials are facts that must be valid, not equal: a renewed one continues, an expired one must be renewed."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def claimed_with(*facts):
 
 
 def ends_now(claimed):
-    """Return a value whose validity has ended a moment ago, though it was valid when it was reported."""
+    """Return a credential whose validity has just ended, although it was valid when it was reported."""
     end = clock.now() + timedelta(hours=1)
     assert report(claimed, token=end.isoformat()).control == "continue"
     Fact.objects.update(last_value=(clock.now() - timedelta(microseconds=1)).isoformat())

@@ -1,4 +1,4 @@
-"""Chains of escalation, reminders before the end, and deadlines that stand still in a pause where the policy says so."""
+"""Escalation levels, reminders before the deadline, and deadlines that stop in a pause if the policy says so."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_each_level_of_a_chain_is_asked_once_with_its_own_time():
 
 
 def test_a_run_lives_as_long_as_the_deadline_of_the_level_that_is_asked():
-    """Without it, a level longer than the one before would be cut off by the end of the run."""
+    """Otherwise a level longer than the one before would be cut off by the end of the run."""
     builders.a_reviewer()
     a_ladder(escalate_wait=timedelta(days=30))
     wait = builders.a_waiting_interrupt()
@@ -110,7 +110,7 @@ def test_a_late_answer_is_refused_though_no_sweep_has_run():
     assert Run.objects.get().status == "expired"
 
 
-# --- reminders ----------------------------------------------------------------------------------------------------------
+# --- reminders --------------------------------------------------------------------------------------------------------
 
 
 def a_reminded_wait(*seconds, **asked):
@@ -178,7 +178,7 @@ def test_an_extended_deadline_gets_its_own_reminder():
     assert wait.remind_at == wait.deadline - HOUR
 
 
-# --- pauses -------------------------------------------------------------------------------------------------------------
+# --- pauses -----------------------------------------------------------------------------------------------------------
 
 
 def test_deadlines_continue_in_a_pause():

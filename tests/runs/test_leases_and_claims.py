@@ -1,4 +1,4 @@
-"""Leases: fences, lost and returned work, and who goes on."""
+"""Leases: fences, lost and returned work, and which worker continues."""
 
 from __future__ import annotations
 

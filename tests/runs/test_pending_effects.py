@@ -1,4 +1,4 @@
-"""Effects under way when their run stops: awaited, cancelled, let be; and those whose key would not be the same again."""
+"""Effects under way when their run suspends: awaited, cancelled, abandoned; and those whose key would not be stable."""
 
 from __future__ import annotations
 

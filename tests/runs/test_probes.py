@@ -1,4 +1,4 @@
-"""Unknown outcomes that are looked up by their key: what settles by itself, and what never does."""
+"""Probes of unknown outcomes: what they settle, and what they never settle."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROBE = {
 
 
 def an_unknown(*, age: timedelta = timedelta(hours=1), **probe: Any) -> Run:
-    """A run whose worker was lost with an effect under way that can be looked up."""
+    """A run whose worker was lost with an effect under way that has a probe."""
     run = a_leased_run()
     builders.a_connection("erp", run.agent)
     begin(run, key="order", declared=Declared(probe=PROBE | probe))

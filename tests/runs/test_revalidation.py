@@ -1,4 +1,6 @@
-"""Facts before going on: what a check leads to, what a changed fact overtakes, and that what cannot be told holds."""
+"""Revalidation of facts: what a check leads to, what a changed fact overtakes, and that an unavailable fact blocks the
+run.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ def a_worker_fact(name="stock", value=7, **asked):
 
 
 class World:
-    """The present values by path; ``Found(trouble=...)`` for one that cannot be told."""
+    """The present values by path; ``Found(trouble=...)`` for an unavailable one."""
 
     def __init__(self, **values):
         self.values, self.asked = values, []
@@ -65,7 +67,7 @@ class World:
 
 
 def waits(*waits, facts=(), **request):
-    """Return the interrupts of a run that has let its worker go."""
+    """Return the interrupts of a suspended run."""
     return builders.suspend_run(builders.a_running_run(), *waits, facts=list(facts), **request).interrupts
 
 
@@ -80,7 +82,7 @@ def answer(interrupt, verdict="approve", *, version=1, **said):
 
 
 def check(world):
-    """Check the one continuation that is open, as the task does it."""
+    """Revalidate the one open continuation, as the task does."""
     continuation = Continuation.objects.get(status="checking")
     Continuation.objects.filter(pk=continuation.pk).update(check_due_at=clock.now())
     check_continuation(continuation_id=continuation.public_id, fetch=world.fetch)
@@ -315,7 +317,7 @@ def test_a_changed_fact_sends_the_answer_straight_back_to_review():
 
 
 def test_a_renewed_review_needs_no_second_signal_beside_it():
-    """Nobody sends an event twice: the one that came wakes the reopened wait, and a timer keeps its moment."""
+    """An event is sent only once: the received one answers the reopened interrupt, and a timer keeps its time."""
     fact = a_fact(on_change="renew")
     order, delivery, morning = waits(builders.a_wait(), an_event(), a_timer(), facts=[fact])
     receive()
@@ -399,7 +401,7 @@ def test_a_review_that_was_renewed_too_often_ends_the_run(on_change):
     assert (run.status, run.open_continuation, run.open_waits) == ("expired", "", 0)
 
 
-# --- note: only reported --------------------------------------------------------------------------------------------------
+# --- note: only reported ----------------------------------------------------------------------------------------------
 
 
 def test_a_noted_change_lets_the_run_continue_and_is_reported():
@@ -412,7 +414,7 @@ def test_a_noted_change_lets_the_run_continue_and_is_reported():
     assert the_run().events.get(type="continuation.ready").refs["changed"] == ["specification"]
 
 
-# --- unavailable facts ----------------------------------------------------------------------------------------------
+# --- unavailable facts ------------------------------------------------------------------------------------------------
 
 SILENT = Found(trouble="There was no whole reply within 5 seconds.")
 

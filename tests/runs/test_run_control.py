@@ -1,4 +1,4 @@
-"""Run control: pause, resume, cancel, restart and halt, from every state a person can meet."""
+"""Run control: pause, resume, cancel, restart and halt, from every state."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TOM = "person:tom@example.org"
 
 
 def allowed(run):
-    """Rights are judged above."""
+    """Permissions are checked in a higher layer."""
 
 
 def pause(run, actor=TOM):
@@ -105,7 +105,7 @@ def test_a_pause_takes_effect_at_the_next_safe_point_and_no_effect_begins_before
 
 @pytest.mark.proves(6, 16)
 def test_a_worker_that_a_pause_stops_leaves_its_open_effects_unknown_and_with_their_owner():
-    """Else nobody would ever ask for the outcome, and the check after the resume would wait for it for good."""
+    """Otherwise the outcome would never be asked for, and the revalidation after the resume would wait without end."""
     started = builders.a_running_run()
     run = started.run
     begun = begin(started)

@@ -1,4 +1,4 @@
-"""One suspend with many waits: all and any, by key, in any order; amended, withdrawn, renewed side by side."""
+"""One suspend with many interrupts: all and any, by key, in any order; amended, withdrawn, renewed side by side."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_an_amendment_shortens_a_deadline_and_never_extends_it():
 
 
 def test_an_amendment_leaves_people_the_time_their_policy_gives_them():
-    """C065: a deadline too soon was refused in the request, and taken a second later as an amendment."""
+    """C065: a deadline too soon was refused in the request, but accepted a second later as an amendment."""
     builders.a_policy(deadline_min=timedelta(hours=1))
     interrupt = builders.a_waiting_interrupt()
     with pytest.raises(PolicyRefuses):
@@ -204,7 +204,9 @@ def test_an_amendment_leaves_people_the_time_their_policy_gives_them():
 
 
 def test_an_amendment_of_nothing_makes_no_answer_stale():
-    """C128: asked again after a lost reply, the same amendment raised the version once more, and so did an empty one."""
+    """C128: repeated after a lost response, the same amendment increased the version once more, and so did an empty
+    one.
+    """
     interrupt = builders.a_waiting_interrupt()
     for amendment in (Amendment(title="Cheaper"), Amendment(title="Cheaper"), Amendment()):
         amended = amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=amendment)
@@ -212,7 +214,7 @@ def test_an_amendment_of_nothing_makes_no_answer_stale():
 
 
 def test_an_overdue_wait_is_neither_amended_nor_withdrawn_nor_claimed_before_the_sweep():
-    """C055: withdrawn in that moment, the policy's own end never came."""
+    """C055: withdrawn at that time, the policy's action was skipped."""
     ana = builders.a_reviewer()
     interrupt = builders.a_waiting_interrupt()
     builders.move_deadline(interrupt, clock.now())

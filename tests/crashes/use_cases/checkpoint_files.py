@@ -1,4 +1,4 @@
-"""Scenes of a checkpoint's file: on its way, arrived, given up, found damaged, erased."""
+"""Scenes of checkpoint files: uploading, uploaded, abandoned, damaged, erased."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Scenes of a wait: answered, voted on, changed, taken back, passed on, over; and of signals, timers and the desk."""
+"""Scenes of interrupts: decided, voted on, amended, withdrawn, escalated, expired; of signals, timers and reviewer
+actions.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,7 @@ def an_answer_of_the_wrong_form_is_kept_as_evidence() -> Act:
     return lambda: builders.decide(interrupt, ana, "answer", input={"certificate_no": 7})
 
 
-# --- amended and withdrawn -------------------------------------------------------------------------------------------
+# --- amended and withdrawn --------------------------------------------------------------------------------------------
 
 
 @verb("runs.use_cases.amend_interrupt.amend_wait")

@@ -1,4 +1,4 @@
-"""Scenes of a run as a whole: begun, ended, stopped, gone on, revived, inherited, held after a backup, erased."""
+"""Scenes of runs: started, ended, paused, resumed, restarted, with parents, on hold after a restore, erased."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _numbers = itertools.count(10_000)
 
 
 def anybody(run: Run) -> None:
-    """Whoever asks may."""
+    """Every actor has the permission."""
 
 
 def ask_of(run: Run) -> dict[str, object]:
@@ -35,7 +35,6 @@ def ask_of(run: Run) -> dict[str, object]:
 
 
 def held_by(started: Started) -> dict[str, object]:
-    """How the worker that started a run speaks of it."""
     assert started.lease is not None
     return {"agent": started.run.agent, "run_id": started.run.public_id, "token": started.lease.token}
 
@@ -87,7 +86,7 @@ def a_run_fails() -> Act:
     return lambda: start_run.fail_run(**held_by(started), error={"why": "it broke"})
 
 
-# --- pause and resume ----------------------------------------------------------------------------------------------
+# --- pause and resume -------------------------------------------------------------------------------------------------
 
 
 @verb("runs.use_cases.control_run.pause_run")
@@ -162,7 +161,7 @@ def taken_back() -> Run:
     return Run.objects.get(pk=run.pk)
 
 
-# --- child runs ---------------------------------------------------------------------------------------------------------
+# --- child runs -------------------------------------------------------------------------------------------------------
 
 
 @verb("runs.use_cases.control_child_runs._cancel_orphan")

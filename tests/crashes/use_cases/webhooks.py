@@ -1,4 +1,4 @@
-"""Scenes of webhooks: an endpoint registered and rotated, what is new numbered and told, an attempt begun and closed."""
+"""Scenes of webhooks: an endpoint registered and rotated, events numbered and published, an attempt begun and closed."""
 
 from __future__ import annotations
 

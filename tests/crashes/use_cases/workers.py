@@ -1,4 +1,4 @@
-"""Scenes of a worker: it claims, beats, commits, asks, hands back, is lost; and of the checks before anybody claims."""
+"""Scenes of workers: claim, heartbeat, checkpoint, suspend, release, lost lease; and of revalidation."""
 
 from __future__ import annotations
 
