@@ -11,7 +11,7 @@ from ledger.models import Effect
 from runs.models import Hold, Run
 from tests.api.calls import Caller, a_started_run, a_waiting_interrupt, a_worker, somebody, the_approval, the_suspend
 from tests.builders import a_person, a_policy
-from tests.reviewqueue.test_holds_admin import at_desk, page_of, staff
+from tests.reviewqueue.test_holds_admin import admin_client, page_of, staff
 
 pytestmark = pytest.mark.django_db
 
@@ -100,7 +100,7 @@ def test_on_narrows_it():
 def test_at_the_desk_an_owner_lets_it_stay_or_orders_it_once_more():
     worker = a_worker()
     run = a_failed_run(worker, "first", "second")
-    olga = at_desk(staff("olga@example.org", "agent-owners"))
+    olga = admin_client(staff("olga@example.org", "agent-owners"))
 
     def fails() -> Hold:
         [taken] = worker.post("continuations/claim", {}).body
@@ -181,7 +181,7 @@ def test_an_unknown_undo_is_settled_or_ordered_again_at_the_owners_desk():
     worker.post(f"runs/{run}/effects/{key}/outcome", told)
     assert worker.post("continuations/claim", {}).body == []
     undo = Effect.objects.get(key=key)
-    olga = at_desk(staff("olga@example.org", "agent-owners"))
+    olga = admin_client(staff("olga@example.org", "agent-owners"))
     page = reverse("admin:ledger_effect_change", args=[undo.pk])
     assert 'value="again"' in olga.get(page).content.decode()
     olga.post(page, {"word": "again", "reason": "they lost it", "evidence": "", "attempt": 1})

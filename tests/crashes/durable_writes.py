@@ -21,7 +21,7 @@ WRITES = {"INSERT", "UPDATE", "DELETE"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moment:
+class KillPoint:
     """A kill point. ``commits``: how many transactions of the call were committed before it."""
 
     number: int
@@ -36,9 +36,9 @@ class Watch:
     ``in_pieces``: each statement commits by itself, as without a transaction.
     """
 
-    die_at: Moment | None = None
+    die_at: KillPoint | None = None
     in_pieces: bool = False
-    moments: list[Moment] = field(default_factory=list)
+    moments: list[KillPoint] = field(default_factory=list)
     commits: int = 0
     written: bool = False
 
@@ -68,7 +68,7 @@ class Watch:
         self._reach("after COMMIT")
 
     def _reach(self, words: str) -> None:
-        self.moments.append(Moment(number=len(self.moments), words=words, commits=self.commits))
+        self.moments.append(KillPoint(number=len(self.moments), words=words, commits=self.commits))
         if self.die_at == self.moments[-1]:
             if self.in_pieces:
                 connections[DEFAULT_DB_ALIAS].connection.commit()
@@ -76,7 +76,7 @@ class Watch:
 
 
 @contextlib.contextmanager
-def watched(*, die_at: Moment | None = None, in_pieces: bool = False) -> Iterator[Watch]:
+def watched(*, die_at: KillPoint | None = None, in_pieces: bool = False) -> Iterator[Watch]:
     watch, connection = Watch(die_at=die_at, in_pieces=in_pieces), connections[DEFAULT_DB_ALIAS]
     inner = connection.commit
     connection.commit = watch.committing(inner)  # type: ignore[method-assign]
@@ -87,7 +87,7 @@ def watched(*, die_at: Moment | None = None, in_pieces: bool = False) -> Iterato
         del connection.commit
 
 
-def die(act: Callable[[], object], *, at: Moment, in_pieces: bool = False) -> None:
+def die(act: Callable[[], object], *, at: KillPoint, in_pieces: bool = False) -> None:
     """Run the call in a separate process that dies at the kill point; returns after its death."""
     connections.close_all()  # two processes must not share a connection
     pid = os.fork()
@@ -95,14 +95,14 @@ def die(act: Callable[[], object], *, at: Moment, in_pieces: bool = False) -> No
         _act_and_die(act, at, in_pieces)
     _, status = os.waitpid(pid, 0)
     killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-    assert killed, f"it was not killed at moment {at.number}, {at.words}: {status}"
+    assert killed, f"it was not killed at kill point {at.number}, {at.words}: {status}"
 
 
-def _act_and_die(act: Callable[[], object], at: Moment, in_pieces: bool) -> None:
+def _act_and_die(act: Callable[[], object], at: KillPoint, in_pieces: bool) -> None:
     try:
         with watched(die_at=at, in_pieces=in_pieces):
             act()
     except Refusal:
-        os._exit(3)  # it had its moments, none of them was the one
+        os._exit(3)  # the kill point was never reached
     finally:
         os._exit(2)

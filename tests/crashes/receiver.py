@@ -28,17 +28,17 @@ class Counting(BaseHTTPRequestHandler):
         path, _, asked = self.path.partition("?")
         self.arrived[path] += 1
         if asked == "unheard":
-            self.close_connection = True  # taken, and not a word
+            self.close_connection = True  # accepted without a response
             return
-        self._say({"order": f"PO-{self.arrived[path]}"})
+        self._respond({"order": f"PO-{self.arrived[path]}"})
 
     def do_GET(self) -> None:
-        self._say({"specification": SPECIFICATION, "arrived": self.arrived[self.path]})
+        self._respond({"specification": SPECIFICATION, "arrived": self.arrived[self.path]})
 
     def log_message(self, *_: object) -> None:
         pass
 
-    def _say(self, words: dict[str, object]) -> None:
+    def _respond(self, words: dict[str, object]) -> None:
         body = json.dumps(words).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")

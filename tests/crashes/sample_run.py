@@ -28,7 +28,7 @@ CALL = builders.CALL
 
 
 @dataclass(frozen=True, kw_only=True)
-class Story:
+class SampleRun:
     """The people, the agent and the interrupt of the sample run."""
 
     agent: Agent
@@ -46,7 +46,7 @@ class Story:
         return f"order:{self.interrupt.public_id}"
 
 
-def begin(receiver: Receiver) -> Story:
+def begin(receiver: Receiver) -> SampleRun:
     """Create a run that waits for an approval, with a fact that is revalidated at the receiver's address."""
     agent, reviewer = builders.an_agent(), builders.a_reviewer()
     Connection.objects.get_or_create(agent=agent, name="erp", defaults={"base_url": receiver.address})
@@ -54,7 +54,7 @@ def begin(receiver: Receiver) -> Story:
     builders.a_rule(agent=agent)
     checked = {"check_by": "connection", "connection": "erp", "path": "/pr/4711", "pointer": "/specification"}
     fact = AskedFact(name="specification", value=SPECIFICATION, **checked)
-    return Story(
+    return SampleRun(
         agent=agent,
         reviewer=reviewer,
         owner=builders.a_person("owner@example.org", "agent-owners"),
@@ -66,14 +66,14 @@ def begin(receiver: Receiver) -> Story:
 # --- what a process does until it is killed ---------------------------------------------------------------------------
 
 
-def live(story: Story) -> None:
+def live(story: SampleRun) -> None:
     """Everything from the decision to the end, in this process."""
     answer(story)
     run_tasks()
     go_on(story)
 
 
-def answer(story: Story) -> None:
+def answer(story: SampleRun) -> None:
     """Decide; a repeated call uses the same key."""
     gateway.submit_decision(
         responder=story.reviewer,
@@ -94,7 +94,7 @@ def run_tasks() -> None:
         row.delete()
 
 
-def go_on(story: Story) -> bool:
+def go_on(story: SampleRun) -> bool:
     """Claim the run, order once, commit a checkpoint, complete. Returns False if there was nothing to claim."""
     claimed = claim_continuation.claim_continuations(
         claim_continuation.ClaimRequest(
@@ -115,7 +115,7 @@ def go_on(story: Story) -> bool:
     return True
 
 
-def order_once(story: Story, lease: str) -> None:
+def order_once(story: SampleRun, lease: str) -> None:
     begun = begin_effect.begin_effect(
         still_may_decide=permissions.still_may_decide,
         agent=story.agent,
@@ -138,21 +138,21 @@ def order_once(story: Story, lease: str) -> None:
         )
 
 
-def send(story: Story) -> str:
+def send(story: SampleRun) -> str:
     return story.receiver.order(story.key)
 
 
 # --- what happens after a kill ----------------------------------------------------------------------------------------
 
 
-def lose_the_worker(story: Story) -> None:
+def lose_the_worker(story: SampleRun) -> None:
     """Let the lease of the killed process lapse and its check time out: tests move deadlines, not clocks."""
     if story.run.lease_until is not None:
         builders.end_lease_now(story.run, clock.now())
     story.run.continuations.filter(status="checking").update(check_due_at=clock.now())
 
 
-def recover(story: Story, *, by_tasks: bool) -> int:
+def recover(story: SampleRun, *, by_tasks: bool) -> int:
     """Complete the run after a kill; returns how many unknown effects the owner resolved.
 
     ``by_tasks``: remaining tasks run before any sweep; otherwise only the sweep finds what is due.
@@ -169,7 +169,7 @@ def recover(story: Story, *, by_tasks: bool) -> int:
     return settled
 
 
-def settle_unknown(story: Story) -> int:
+def settle_unknown(story: SampleRun) -> int:
     """Resolve as the owner, who asks the receiver: the order arrived, or it is ordered again."""
     unknown = Effect.objects.filter(scope=story.run.public_id, status="unknown")
     for effect in unknown:

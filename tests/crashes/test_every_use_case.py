@@ -27,7 +27,7 @@ from reviewqueue import tasks
 from runs.models import Run
 from tests import figures
 from tests.crashes import database_states
-from tests.crashes.durable_writes import Moment, die, watched
+from tests.crashes.durable_writes import KillPoint, die, watched
 from tests.crashes.use_cases import VERBS, Act, Verb, checkpoint_files, effects, interrupts, runs, webhooks, workers
 from tests.races.invariants import breaches
 
@@ -82,7 +82,7 @@ def test_a_killed_verb_happened_or_did_not(verb: Verb):
 class Whole:
     """A use case that ran without interruption: its kill points, its changes, and the states between its transactions."""
 
-    moments: list[Moment]
+    moments: list[KillPoint]
     change: Change
     parts: dict[int, Change] = field(default_factory=dict)
 
@@ -121,7 +121,7 @@ def kill_before_its_first_commit(verb: Verb, whole: Whole) -> None:
     assert_alike(database_states.changed(before, database_states.rows()), whole.change, "called again after a kill")
 
 
-def kill_between_or_after(verb: Verb, whole: Whole, moment: Moment) -> None:
+def kill_between_or_after(verb: Verb, whole: Whole, moment: KillPoint) -> None:
     """Some or all of its transactions are committed: the kill leaves exactly those, and the repeated call does the
     rest.
     """
@@ -164,7 +164,7 @@ def test_without_its_transaction_a_verb_is_left_half_done(use_case: str):
     assert database_states.changed(before, database_states.rows()) != whole.change
 
 
-def chosen(moments: list[Moment]) -> list[Moment]:
+def chosen(moments: list[KillPoint]) -> list[KillPoint]:
     """In the short form: before the last write, before some other, and before COMMIT."""
     writes = [moment for moment in moments if "COMMIT" not in moment.words]
     if LONG or len(writes) <= 1 + OTHERS:

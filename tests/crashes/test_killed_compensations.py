@@ -37,7 +37,7 @@ POINTS: dict[str, Point] = {
     "effect compensated, not committed": after("ledger.compensation", "record_undo"),
     "undo committed, response lost": after("runs.use_cases.begin_effect", "report_effect"),
 }
-IN_DOUBT = {"undo intended, response lost", "undo about to be sent", "undo done, not reported"}
+OUTCOME_UNKNOWN = {"undo intended, response lost", "undo about to be sent", "undo done, not reported"}
 ROLLED_BACK = {"undo reported, effect not compensated", "effect compensated, not committed"}
 
 
@@ -68,11 +68,11 @@ def test_compensation_survives_a_kill(point: str, receiver: Receiver):
     for _ in range(KILLS):
         told = a_run_that_acted(receiver)
         kill(lambda told=told: live(told), at=POINTS[point])
-        cancel(told)  # whoever pressed it presses again
+        cancel(told)  # the client repeats its call
 
         settled = recover(told)
 
-        assert settled == (1 if point in IN_DOUBT | ROLLED_BACK else 0)
+        assert settled == (1 if point in OUTCOME_UNKNOWN | ROLLED_BACK else 0)
         assert told.run.status == "cancelled"
         assert [told.receiver.arrived(told.name(key)) for key in KEYS] == [1, 1, 1]
         rows = Effect.objects.filter(scope=told.run.public_id)

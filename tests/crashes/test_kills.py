@@ -15,15 +15,15 @@ from tests import figures
 from tests.crashes import sample_run
 from tests.crashes.kill_points import POINTS, before, kill
 from tests.crashes.receiver import Receiver, a_receiver
-from tests.crashes.sample_run import Story
+from tests.crashes.sample_run import SampleRun
 from tests.races import guards
 from tests.races.invariants import breaches, rows
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
 KILLS = 20 if os.environ.get("REVIEWQUEUE_LONG") else 2
-#: Between these two a worker has the right to order and nobody knows whether it did.
-IN_DOUBT = {
+#: Between these two a worker may order, and the database does not know whether it did.
+OUTCOME_UNKNOWN = {
     "effect intended, response lost",
     "effect about to be sent",
     "effect done, response lost",
@@ -47,7 +47,7 @@ def test_a_run_survives_a_kill(point: str, receiver: Receiver):
 
         settled = sample_run.recover(told, by_tasks=number % 2 == 0)
 
-        assert settled == (1 if point in IN_DOUBT else 0)
+        assert settled == (1 if point in OUTCOME_UNKNOWN else 0)
         assert told.receiver.arrived(told.key) == 1
         assert told.run.status == "completed"
         assert halves(told) == []
@@ -56,7 +56,7 @@ def test_a_run_survives_a_kill(point: str, receiver: Receiver):
         figures.count("kills that left an unknown effect", "on hold, owned, resolved by its owner", n=settled)
 
 
-def halves(told: Story) -> list[str]:
+def halves(told: SampleRun) -> list[str]:
     """Return what a kill has left incomplete: broken invariants, a decision without a continuation, an unknown outcome
     without owner.
     """
@@ -89,7 +89,7 @@ def test_without_the_ledger_a_kill_repeats_the_order(receiver: Receiver):
     assert told.receiver.arrived(told.key) == 2
 
 
-def order_without_asking(told: Story, _lease: str) -> None:
+def order_without_asking(told: SampleRun, _lease: str) -> None:
     sample_run.send(told)
 
 

@@ -58,7 +58,7 @@ def test_a_worker_that_wakes_after_its_lease_writes_nothing(stop: str, receiver:
         figures.count("workers stopped past their lease and woken", "0 writes accepted, what one knew was taken")
 
 
-def wake_after_the_lease(told: sample_run.Story, stop: Point) -> str:
+def wake_after_the_lease(told: sample_run.SampleRun, stop: Point) -> str:
     """Stop a worker, let its lease lapse and another worker claim the run, and wake it; returns its responses."""
     ours, theirs = multiprocessing.Pipe()
 

@@ -18,7 +18,7 @@ from tests.own_processes import (
     run_command,
     started,
 )
-from tests.reviewqueue.test_expiry_by_worker import make_waits
+from tests.reviewqueue.test_expiry_by_worker import make_interrupts
 
 pytestmark = pytest.mark.django_db
 
@@ -47,7 +47,7 @@ def test_a_form_opened_before_a_restart_counts_after_it_and_a_stranger_is_told_n
     """CASES C047: nothing lives in a process's memory; the first click counts, and nobody's click ends without a word."""
     address, log, port = make_migrated_database(tmp_path), tmp_path / "log", free_port()
     environment = environment_for(address, PORT=str(port), WEB_PROCESSES="1")
-    make_waits(address, 2, within=86_400)
+    make_interrupts(address, 2, within=86_400)
     people = {}
     for person, queue in (("bo@example.org", "engineering"), ("eve@example.org", "finance")):
         if queue == "finance":

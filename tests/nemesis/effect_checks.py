@@ -38,7 +38,7 @@ def every_unknown_has_an_owner(evidence: Evidence) -> Finding:
     )
 
 
-def what_is_taken_back_is_so_once_newest_first(evidence: Evidence) -> Finding:
+def compensations_are_applied_once_newest_first(evidence: Evidence) -> Finding:
     runs = {run.id: run for run in evidence.database.runs}
     undos = {effect.undoes: effect for effect in evidence.database.effects if effect.undoes}
     by_run: dict[str, list[Effect]] = defaultdict(list)

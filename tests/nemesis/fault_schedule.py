@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from tests.nemesis.history import OK, Record
-from tests.nemesis.world import HOUR, World, library_of_wrong_clocks
+from tests.nemesis.world import HOUR, World, faketime_library
 
 PAST_THE_LEASE = 7.0
 RESTARTS = ("immediate restart of the database",) * 2  # it costs little, and every call meets it
@@ -57,11 +57,11 @@ def restart_the_database(world: World, chance: random.Random) -> None:
     world.server.restart_at_once()
 
 
-def set_a_clock_of_web_wrong(world: World, chance: random.Random) -> None:
+def shift_the_clock_of_a_web(world: World, chance: random.Random) -> None:
     chance.choice(world.webs).again(wrong_by=chance.choice((HOUR, -HOUR)))
 
 
-def set_a_clock_of_worker_wrong(world: World, chance: random.Random) -> None:
+def shift_the_clock_of_a_worker(world: World, chance: random.Random) -> None:
     chance.choice(world.workers).again(wrong_by=chance.choice((HOUR, -HOUR)))
 
 
@@ -75,10 +75,10 @@ def harms() -> dict[str, Harm]:
         "all sweeps stopped for a while": stop_all_sweeps,
         "immediate restart of the database": restart_the_database,
     }
-    if library_of_wrong_clocks():
+    if faketime_library():
         known |= {
-            "a web with a clock an hour wrong": set_a_clock_of_web_wrong,
-            "a worker with a clock an hour wrong": set_a_clock_of_worker_wrong,
+            "a web with a clock an hour wrong": shift_the_clock_of_a_web,
+            "a worker with a clock an hour wrong": shift_the_clock_of_a_worker,
         }
     return known
 
@@ -118,7 +118,7 @@ def recover(world: World, *, within: float) -> int:
         if kept.wrong_by or not kept.runs():
             kept.again()
     for agent in world.agents:
-        agent.again()  # whoever was about to act acts no more: only now may an owner say that something never happened
+        agent.again()  # the agent acts no more: only now can an owner resolve as never happened
     until = time.monotonic() + within
     while time.monotonic() < until and open_runs(world):
         world.do("settle")

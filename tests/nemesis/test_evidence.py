@@ -24,7 +24,7 @@ def rows(statement: str) -> list[tuple[Any, ...]]:
         return cursor.fetchall()
 
 
-def a_story() -> Database:
+def a_history() -> Database:
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, builders.a_reviewer())
     [claimed] = builders.claim(interrupt.agent)
@@ -46,7 +46,7 @@ def judged(database: Database, times: list[float]) -> dict[int, str]:
 
 
 def test_a_history_of_real_use_cases_holds():
-    database = a_story()
+    database = a_history()
     assert set(judged(database, [1.0]).values()) == {HOLDS}
     [effect], [wait], [decision] = database.effects, database.interrupts, database.decisions
     assert (effect.key, effect.status, effect.orders, wait.status, decision.by_a_person) == (
@@ -62,11 +62,11 @@ def test_a_history_of_real_use_cases_holds():
 
 
 def test_what_the_receiver_counted_is_held_against_it():
-    assert judged(a_story(), [1.0, 2.0])[5] == BROKEN
+    assert judged(a_history(), [1.0, 2.0])[5] == BROKEN
 
 
 def test_a_rule_of_the_database_that_is_broken_is_found():
-    a_story()
+    a_history()
     Effect.objects.update(status="intended")
     database = gather(rows)
     assert [words.partition(": ")[2] for words in database.breaches] == [

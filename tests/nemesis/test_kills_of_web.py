@@ -15,7 +15,7 @@ from django.conf import settings
 from tests import figures
 from tests.nemesis.clients import Client, Script
 from tests.nemesis.history import read
-from tests.nemesis.world import Kept
+from tests.nemesis.world import ManagedProcess
 from tests.own_processes import eventually, query
 from tests.running_desk import Desk, running_desk
 
@@ -34,9 +34,9 @@ class Creator(Client):
         self.record.close()
 
 
-def web_again(desk: Desk, folder: Path) -> Kept:
+def web_again(desk: Desk, folder: Path) -> ManagedProcess:
     """A separate web process that can be killed and restarted."""
-    web = Kept(
+    web = ManagedProcess(
         "web",
         [sys.executable, str(settings.ROOT / "manage.py"), "web"],
         desk.environment,

@@ -42,7 +42,7 @@ def test_waits_and_long_polls_hold_no_more_than_a_few_threads_and_connections(tm
         wait = ask(desk)
         polled(desk, wait, 5 * settings.WEB_THREADS, seconds=1)  # its threads and its pool are warm
         before = held(desk)
-        wait_so_often(desk, WAITS)
+        copy_until_waiting(desk, WAITS)
         polled(desk, wait, 5 * settings.WEB_THREADS, seconds=0)
         waiting = held(desk)
         sockets = [poll(desk, wait, seconds=SECONDS_OF_A_POLL) for _ in range(POLLS)]
@@ -55,7 +55,7 @@ def test_waits_and_long_polls_hold_no_more_than_a_few_threads_and_connections(tm
     assert {answer.partition(" ")[2][:3] for answer in answers} == {"200"}
     assert waiting.connections <= settings.WEB_THREADS + 1
     assert waiting.memory <= before.memory + 20
-    assert polling.connections <= settings.WEB_THREADS + 1, "as many as there are threads, and the bell's"
+    assert polling.connections <= settings.WEB_THREADS + 1, "one per thread, and one for the listener"
     assert polling.threads <= before.threads + settings.WEB_THREADS
     assert polling.memory <= before.memory + 60
     figures.count("waits open", f"before {before}; with them {waiting}", n=WAITS)
@@ -69,7 +69,7 @@ def ask(desk: Desk) -> str:
     return str(asked["interrupt"]["id"])
 
 
-def wait_so_often(desk: Desk, number: int) -> None:
+def copy_until_waiting(desk: Desk, number: int) -> None:
     """Copy the waiting run inside the database until so many more wait."""
     numbers = f"generate_series(1, {number}) AS n(n)"
     with psycopg.connect(desk.environment["DATABASE_URL"], autocommit=True) as server:

@@ -21,7 +21,7 @@ from tests import figures
 from tests.nemesis import checker, evidence, history
 from tests.nemesis.fault_schedule import rage, recover
 from tests.nemesis.verdicts import BROKEN, Evidence, Verdict
-from tests.nemesis.world import World, a_world, library_of_wrong_clocks
+from tests.nemesis.world import World, a_world, faketime_library
 
 LONG = bool(os.environ.get("REVIEWQUEUE_LONG"))
 SECONDS = 600 if LONG else 20
@@ -59,7 +59,7 @@ def ask_the_judge(world: World) -> tuple[list[Verdict], Counter[str]]:
         truth=evidence.Truth(done=truth["done"], messages=truth["messages"]),
     )
     verdicts = checker.judge(whole)
-    show_what_was_said_of(broken_runs(verdicts), whole.calls)
+    show_calls_about(broken_runs(verdicts), whole.calls)
     return verdicts, Counter(truth["faults"])
 
 
@@ -68,7 +68,7 @@ def broken_runs(verdicts: list[Verdict]) -> set[str]:
     return set(re.findall(r"(?:run|int)_\w+", words))
 
 
-def show_what_was_said_of(things: set[str], calls: Sequence[history.Call]) -> None:
+def show_calls_about(things: set[str], calls: Sequence[history.Call]) -> None:
     """Print the calls that name what is broken, and the faults between them."""
     for call in calls if things else ():
         if call.verb == "harm" or any(thing in f"{call.about}{call.told}" for thing in things):
@@ -84,5 +84,5 @@ def say(verdicts: list[Verdict], harms: Counter[str], faults: Counter[str]) -> N
         figures.count(f"{verdict.what} under the nemesis", came, n=verdict.n, of=verdict.promise)
     for harm, times in harms.items():
         figures.count(f"times {harm} under the nemesis", "all continued", n=times, of=PROMISE_OF.get(harm, 1))
-    if library_of_wrong_clocks() is None:
+    if faketime_library() is None:
         figures.count("wrong clocks of the nemesis", "NOT TRIED: no libfaketime (Debian: faketime)", n=0, of=19)

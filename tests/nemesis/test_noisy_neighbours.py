@@ -20,7 +20,7 @@ import pytest
 
 from tests import figures, own_processes
 from tests.nemesis.receiver import SPECIFICATION
-from tests.nemesis.world import Kept
+from tests.nemesis.world import ManagedProcess
 from tests.running_desk import WORLD, Desk, running_desk
 
 ANSWERS = 20
@@ -60,10 +60,10 @@ def test_how_long_the_others_wait_beside_bad_ones(tmp_path: Path, monkeypatch: p
     figures.count("answers beside poisoned tasks, a dead endpoint and a flooding agent", ratio, n=ANSWERS)
 
 
-def a_receiver(folder: Path) -> tuple[Kept, int]:
+def a_receiver(folder: Path) -> tuple[ManagedProcess, int]:
     port = own_processes.free_port()
     command = [sys.executable, "-m", "tests.nemesis.receiver", str(port), str(figures.SEED)]
-    kept = Kept("receiver", command, own_processes.environment_for(""), folder / "receiver.log")
+    kept = ManagedProcess("receiver", command, own_processes.environment_for(""), folder / "receiver.log")
     kept.start()
     return kept, port
 

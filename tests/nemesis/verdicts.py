@@ -12,7 +12,7 @@ HOLDS, BROKEN, UNKNOWN = "holds", "broken", "unknown"
 FINAL = {"completed", "failed", "cancelled", "expired"}
 TAKEN_BACK = FINAL - {"completed"}
 ACCEPTED = {"accepted", "overtaken"}
-PATIENCE = 30.0  # after a deadline, until a wait that is still open counts as forgotten: sweeps run each second
+PATIENCE = 30.0  # after a deadline, until an interrupt that is still open counts as forgotten: sweeps run each second
 CLOCK = 0.2  # how exactly a client's own time and the database's are compared
 
 

@@ -29,14 +29,14 @@ HOUR = 3600
 SECONDS_TO_START = 400  # on a machine that does much else
 
 
-def library_of_wrong_clocks() -> str | None:
+def faketime_library() -> str | None:
     """libfaketime, of Debian's package `faketime`. None: clocks stay right, and the test reports that."""
     found = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
     return str(found[0]) if found else None
 
 
 @dataclass
-class Kept:
+class ManagedProcess:
     """One process that is restarted after its kill, together with its child processes."""
 
     name: str
@@ -60,7 +60,7 @@ class Kept:
     def kill(self) -> None:
         groups = self._groups()
         self._signal(signal.SIGKILL)
-        for group in groups:  # whoever was just being started is in no list of children yet
+        for group in groups:  # a process that is just starting is in no list of children yet
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(group, signal.SIGKILL)
         if self._process is not None:
@@ -83,9 +83,9 @@ class Kept:
 
     def memory(self) -> int:
         """Return the resident bytes of the process and its children."""
-        return sum(member.memory_info().rss for member in self._family())
+        return sum(member.memory_info().rss for member in self._processes())
 
-    def _family(self) -> list[psutil.Process]:
+    def _processes(self) -> list[psutil.Process]:
         if self._process is None:
             return []
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -95,18 +95,18 @@ class Kept:
     def _groups(self) -> set[int]:
         """Return the process groups of its children; the process itself is in the test's group."""
         groups = set()
-        for member in self._family():
+        for member in self._processes():
             with contextlib.suppress(ProcessLookupError):
                 groups.add(os.getpgid(member.pid))
         return groups - {os.getpgid(0)}
 
     def _signal(self, sign: signal.Signals) -> None:
-        for member in self._family():  # the parent first, which would start its children again
+        for member in self._processes():  # the parent first, which would start its children again
             with contextlib.suppress(psutil.NoSuchProcess):
                 member.send_signal(sign)
 
     def _clock(self) -> dict[str, str]:
-        library = library_of_wrong_clocks()
+        library = faketime_library()
         if not self.wrong_by or library is None:
             return {}
         return {"LD_PRELOAD": library, "FAKETIME": f"{self.wrong_by:+d}s", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
@@ -120,13 +120,13 @@ class World:
     receiver: str
     environment: dict[str, str]
     ports: list[int]
-    webs: list[Kept]
-    workers: list[Kept]
-    agents: list[Kept]
-    people: list[Kept]
+    webs: list[ManagedProcess]
+    workers: list[ManagedProcess]
+    agents: list[ManagedProcess]
+    people: list[ManagedProcess]
 
     @property
-    def everybody(self) -> list[Kept]:
+    def everybody(self) -> list[ManagedProcess]:
         return [*self.webs, *self.workers, *self.agents, *self.people]
 
     def answers(self, port: int) -> bool:
@@ -201,7 +201,7 @@ def _a_still_world(
     folder: Path, server: postgresql.Server, address: str, whole: contextlib.ExitStack, *, seed: int
 ) -> World:
     hook, *ports = (own_processes.free_port() for _ in range(3))
-    outside = Kept(
+    outside = ManagedProcess(
         "receiver",
         [sys.executable, "-m", "tests.nemesis.receiver", str(hook), str(seed)],
         own_processes.environment_for(address),
@@ -214,7 +214,9 @@ def _a_still_world(
     manage = [sys.executable, str(settings.ROOT / "manage.py")]
     webs, workers = (
         [
-            Kept(f"{kind}-{place}", [*manage, kind], environment | {"PORT": str(port)}, folder / f"{kind}-{place}.log")
+            ManagedProcess(
+                f"{kind}-{place}", [*manage, kind], environment | {"PORT": str(port)}, folder / f"{kind}-{place}.log"
+            )
             for place, port in enumerate(ports, start=1)
         ]
         for kind in ("web", "worker")
@@ -233,10 +235,10 @@ def _a_still_world(
     )
 
 
-def _a_client(world: World, name: str, module: str, token: str, *words: str, seed: int) -> Kept:
+def _a_client(world: World, name: str, module: str, token: str, *words: str, seed: int) -> ManagedProcess:
     script = {"name": name, "ports": world.ports, "token": token, "folder": str(world.folder), "seed": seed}
     script |= {"receiver": int(world.receiver.rpartition(":")[2]), "stop_file": str(world.folder / "stop")}
     path = world.folder / f"{name}.json"
     path.write_text(json.dumps(script))
     command = [sys.executable, "-m", f"tests.nemesis.{module}", str(path), *words]
-    return Kept(name, command, own_processes.environment_for(world.address), world.folder / f"{name}.log")
+    return ManagedProcess(name, command, own_processes.environment_for(world.address), world.folder / f"{name}.log")

@@ -27,12 +27,12 @@ ROUNDS = 1000 if os.environ.get("REVIEWQUEUE_LONG") else 50
 ROUNDS_WITHOUT = 100
 SECONDS = 60
 
-#: A racer's move: takes what the round is about, returns what it was told (plain values).
+#: A racer's move: takes what the round is about, returns its result (plain values).
 Move = Callable[[dict[str, Any]], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class RaceResult:
     """The result of one racer in one round: a value, the code and members of a refusal, or an error."""
 
     by: str
@@ -52,7 +52,7 @@ class Race:
     def __init__(self, pipes: Mapping[str, Connection]) -> None:
         self._pipes = pipes
 
-    def round(self, **what: Any) -> list[Told]:
+    def round(self, **what: Any) -> list[RaceResult]:
         """Let every racer act at once; returns their results."""
         self.begin(**what)
         return self.told()
@@ -62,14 +62,14 @@ class Race:
         for pipe in self._pipes.values():
             pipe.send(what)
 
-    def told(self) -> list[Told]:
+    def told(self) -> list[RaceResult]:
         """Return every result, after the last racer has finished."""
         return [self._hear(name, pipe) for name, pipe in self._pipes.items()]
 
-    def _hear(self, name: str, pipe: Connection) -> Told:
+    def _hear(self, name: str, pipe: Connection) -> RaceResult:
         if not pipe.poll(SECONDS):
             raise AssertionError(f"{name} says nothing for {SECONDS} seconds")
-        told: Told = pipe.recv()
+        told: RaceResult = pipe.recv()
         return told
 
 
@@ -99,7 +99,7 @@ def racers(moves: Mapping[str, Move], *, without: Callable[[], None] | None = No
             process.join()
 
 
-def first_wrong(
+def first_breach(
     moves: Mapping[str, Move], play: Callable[[Race], list[str]], *, without: Callable[[], None], until: str = ""
 ) -> list[str]:
     """Race without a guard until an invariant breaks (``until``, if named); returns the last breaches."""
@@ -124,10 +124,10 @@ def _race(pipe: Connection, barrier: Barrier, name: str, move: Move, without: Ca
     connections.close_all()
 
 
-def _move(name: str, move: Move, what: dict[str, Any]) -> Told:
+def _move(name: str, move: Move, what: dict[str, Any]) -> RaceResult:
     try:
-        return Told(by=name, result=move(what))
+        return RaceResult(by=name, result=move(what))
     except Refusal as refusal:
-        return Told(by=name, refused=refusal.code, extra=refusal.extra)
+        return RaceResult(by=name, refused=refusal.code, extra=refusal.extra)
     except Exception as error:  # noqa: BLE001  a server error is what the race is judged by
-        return Told(by=name, broke=f"{type(error).__name__}: {error}".splitlines()[0])
+        return RaceResult(by=name, broke=f"{type(error).__name__}: {error}".splitlines()[0])

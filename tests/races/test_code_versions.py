@@ -16,8 +16,8 @@ from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
 from runs.use_cases.release_lease import hand_back
 from tests import builders
 from tests.races import guards
-from tests.races.invariants import breaches, deadlocks, mistold, rows
-from tests.races.race_runner import ROUNDS, Move, Race, first_wrong, racers
+from tests.races.invariants import breaches, deadlocks, forbidden_responses, rows
+from tests.races.race_runner import ROUNDS, Move, Race, first_breach, racers
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
@@ -77,16 +77,16 @@ def claim_and_retag(race: Race) -> list[str]:
     run = builders.a_running_run(lease_seconds=0, code_version="1").run
     told = race.round(run=run.public_id, spread=SPREAD, looks=1)
     worker, owner = told
-    wrong = [*breaches(run.pk), *mistold(told)]
+    wrong = [*breaches(run.pk), *forbidden_responses(told)]
     run.refresh_from_db()
     if worker.result and owner.done:
         wrong.append(UNDER_ITS_WORKER)
     elif owner.done and (run.code_version, run.status) != ("2", "ready"):
         wrong.append(f"the owner was informed that it is done, and the run is {run.status} for {run.code_version}")
     elif worker.result and (owner.refused, run.code_version, run.status) != ("already_claimed", "1", "running"):
-        wrong.append(f"the worker holds it, the owner was told {owner.refused}, the run is {run.status}")
+        wrong.append(f"the worker holds it, the owner got {owner.refused}, the run is {run.status}")
     elif not worker.result and not owner.done:
-        wrong.append(f"no worker got it; the owner was told {owner.refused}")
+        wrong.append(f"no worker got it; the owner got {owner.refused}")
     put_away(run)
     return wrong
 
@@ -104,7 +104,7 @@ def test_of_a_claim_and_a_retag_one_is_first_and_the_other_hears_of_it():
 def test_without_row_locks_a_run_is_retagged_under_its_worker_s_lease():
     with guards.without_unique("one_event_per_place_in_a_timeline"):
         moves = a_worker_and_an_owner()
-        wrong = first_wrong(moves, claim_and_retag, without=guards.without_row_locks, until=UNDER_ITS_WORKER)
+        wrong = first_breach(moves, claim_and_retag, without=guards.without_row_locks, until=UNDER_ITS_WORKER)
         assert UNDER_ITS_WORKER in wrong
 
 
@@ -140,7 +140,7 @@ def hand_back_and_claim(race: Race) -> list[str]:
     [held] = builders.claim(interrupt.agent, code_version="7", code_versions={"1"})
     told = race.round(run=held.run.public_id, token=held.lease.token, spread=SPREAD, looks=LOOKS)
     back, same, other = told
-    wrong = [*breaches(interrupt.run_id), *mistold(told)]
+    wrong = [*breaches(interrupt.run_id), *forbidden_responses(told)]
     run = Run.objects.get(pk=interrupt.run_id)
     if not back.done:
         wrong.append(f"the hand-back was refused: {back.refused}")
@@ -167,7 +167,7 @@ def test_what_is_handed_back_goes_to_another_version_at_once_and_never_to_the_sa
 
 def test_without_the_kept_hand_back_its_version_gets_it_again():
     moves = the_workers()
-    assert ITS_VERSION_AGAIN in first_wrong(moves, hand_back_and_claim, without=forgetting, until=ITS_VERSION_AGAIN)
+    assert ITS_VERSION_AGAIN in first_breach(moves, hand_back_and_claim, without=forgetting, until=ITS_VERSION_AGAIN)
 
 
 def forgetting() -> None:

@@ -17,8 +17,8 @@ from runs.use_cases import begin_effect, expire
 from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
 from tests import builders, figures
 from tests.races import guards
-from tests.races.invariants import breaches, deadlocks, mistold, rows
-from tests.races.race_runner import ROUNDS, Move, Race, first_wrong, racers
+from tests.races.invariants import breaches, deadlocks, forbidden_responses, rows
+from tests.races.race_runner import ROUNDS, Move, Race, first_breach, racers
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
@@ -97,7 +97,7 @@ def act_at_the_lease_s_end(race: Race) -> list[str]:
     by = {racer.by: racer for racer in told}
     run = Run.objects.get(pk=started.run.pk)
     effect = Effect.objects.filter(scope=run.public_id, key=KEY).first()
-    wrong = [*breaches(run.pk), *mistold(told)]
+    wrong = [*breaches(run.pk), *forbidden_responses(told)]
     performing = [racer.by for racer in told if racer.done and racer.by != "a sweep" and racer.result["performs"]]
     if len(performing) > 1:
         wrong.append("two workers perform it")
@@ -107,7 +107,7 @@ def act_at_the_lease_s_end(race: Race) -> list[str]:
     if first.done and first.result["reported"] and (effect is None or effect.status != "applied"):
         wrong.append("what a worker reported was not kept")
     if first.refused not in {"", "lease_lost"}:
-        wrong.append(f"the worker was told {first.refused}")
+        wrong.append(f"the worker got {first.refused}")
     if not by["a sweep"].result:
         wrong.append("the lease did not end")
     Run.objects.filter(pk=run.pk).update(lease_until=None)
@@ -128,4 +128,4 @@ def test_an_effect_begun_at_the_lease_s_end_is_refused_or_has_an_owner():
 
 @pytest.mark.proves(5)
 def test_without_row_locks_an_effect_is_begun_under_a_lease_that_has_ended():
-    assert first_wrong(moves(), act_at_the_lease_s_end, without=guards.without_row_locks)
+    assert first_breach(moves(), act_at_the_lease_s_end, without=guards.without_row_locks)

@@ -28,7 +28,7 @@ def beside(*jobs):
     def run(job):
         try:
             job()
-        except BaseException as error:  # noqa: BLE001  told below, on the thread of the test
+        except BaseException as error:  # noqa: BLE001  reported below, on the thread of the test
             raised.append(error)
         finally:
             connection.close()

@@ -75,7 +75,7 @@ def an_expiry() -> Ready:
     return Ready(run=interrupt.run, move=lambda: expire.expire_if_due(interrupt_pk=interrupt.pk))
 
 
-def the_end_of_a_run_nobody_claims() -> Ready:
+def the_expiry_of_an_unclaimed_run() -> Ready:
     interrupt = builders.a_waiting_interrupt()
     Run.objects.filter(pk=interrupt.run_id).update(expires_at=clock.now())
     return Ready(run=interrupt.run, move=lambda: expire.expire_run_if_due(run_pk=interrupt.run_id))
@@ -193,7 +193,7 @@ VERBS: dict[str, Callable[[], Ready]] = {
 #: A sweep has others to look after: it passes by a run that is locked, since its holder may be frozen.
 SWEEPS: dict[str, Callable[[], Ready]] = {
     "expire an interrupt": an_expiry,
-    "expire a run": the_end_of_a_run_nobody_claims,
+    "expire a run": the_expiry_of_an_unclaimed_run,
     "end a lease": the_end_of_a_lease,
 }
 

@@ -18,7 +18,7 @@ from runs.use_cases import reconcile_outcomes
 from tests import builders, figures
 from tests.crashes import sample_run
 from tests.crashes.receiver import Receiver, a_receiver
-from tests.races.invariants import breaches, mistold
+from tests.races.invariants import breaches, forbidden_responses
 from tests.races.race_runner import ROUNDS, Move, Race, racers
 from tests.runs.leased_run_builders import begin, report
 
@@ -66,9 +66,9 @@ def drop_then_settle(race: Race, receiver: Receiver) -> list[str]:
     held = Hold.objects.filter(run=run, kind="unknown_effect", subject=KEY, lifted_at=None, owner_id=effect.owner_id)
     wrong = [] if held.count() == 1 and effect.owner_id else ["it has no owner"]
     first, second, worker = told = race.round(effect=effect.pk, run=run.pk)
-    wrong += [*breaches(run.pk), *mistold(told)]
+    wrong += [*breaches(run.pk), *forbidden_responses(told)]
     if sorted([first.refused, second.refused]) != ["", "already_settled"]:
-        wrong.append(f"the owners were told {first.refused!r} and {second.refused!r}")
+        wrong.append(f"the owners got {first.refused!r} and {second.refused!r}")
     if worker.result == "performs" or worker.refused not in {"", "in_doubt"}:
         wrong.append(f"the worker {worker.result or worker.refused}")
     if receiver.arrived(name) != 1:
@@ -108,7 +108,7 @@ def test_a_task_that_a_slow_queue_delivers_three_times_at_once_and_once_more_rep
         [continuation] = told.run.continuations.values_list("public_id", flat=True)
         with racers({f"cluster {number}": a_cluster for number in (1, 2, 3)}) as race:
             heard = race.round()
-        assert mistold(heard) == []
+        assert forbidden_responses(heard) == []
         tasks.check_continuation(continuation)
         while told.run.status != "completed":
             assert sample_run.go_on(told)

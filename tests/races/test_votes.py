@@ -12,7 +12,7 @@ from runs.decisions import Answer
 from tests import builders, figures
 from tests.races import guards
 from tests.races.invariants import breaches, rows
-from tests.races.race_runner import ROUNDS, Move, Race, first_wrong, racers
+from tests.races.race_runner import ROUNDS, Move, Race, first_breach, racers
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
@@ -43,7 +43,7 @@ def vote_at_once(race: Race) -> list[str]:
     wrong = [*breaches(interrupt.run_id), *(f"{racer.by}: {racer.broke}" for racer in told if racer.broke)]
     said = sorted(racer.result or racer.refused for racer in told)
     if said != ["accepted", "already_decided", "already_decided", "counted"]:
-        wrong.append(f"told: {said}")
+        wrong.append(f"results: {said}")
     kept = "SELECT status, count(*) FROM runs_decision WHERE interrupt_id = %s GROUP BY status ORDER BY status"
     if rows(kept, interrupt.pk) != [("accepted", 2), ("duplicate", 2)]:
         wrong.append(f"kept: {rows(kept, interrupt.pk)}")
@@ -60,4 +60,4 @@ def test_of_four_votes_at_once_two_close_it_once():
 
 
 def test_without_row_locks_votes_at_once_are_lost_or_doubled():
-    assert first_wrong(four_people(), vote_at_once, without=guards.without_row_locks)
+    assert first_breach(four_people(), vote_at_once, without=guards.without_row_locks)

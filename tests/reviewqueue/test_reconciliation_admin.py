@@ -27,7 +27,7 @@ from tests.runs.leased_run_builders import (
 pytestmark = pytest.mark.django_db(transaction=True)
 
 UNKNOWN = reverse("admin:reviewqueue_unknownoutcome_changelist")
-SAID = {"word": "applied", "reason": "The supplier confirmed it.", "evidence": "mail of 1 December", "attempt": 1}
+RESOLUTION = {"word": "applied", "reason": "The supplier confirmed it.", "evidence": "mail of 1 December", "attempt": 1}
 
 
 def an_unknown_effect(run: Run | None = None, **words: object) -> Effect:
@@ -45,7 +45,7 @@ def staff(address: str, *groups: str, is_staff: bool = True) -> User:
     return person
 
 
-def at_desk(person: User) -> Client:
+def admin_client(person: User) -> Client:
     client = Client()
     client.force_login(person, backend="django.contrib.auth.backends.ModelBackend")
     return client
@@ -65,12 +65,16 @@ def test_a_filter_does_not_name_the_agents_of_others(rows):
     others = a_group("other-owners")
     for slug in ("theirs-1", "theirs-2"):
         Agent.objects.create(slug=slug, owner=others)
-    html = at_desk(staff("olga@example.org", "other-owners")).get(reverse(f"admin:{rows}_changelist")).content.decode()
+    html = (
+        admin_client(staff("olga@example.org", "other-owners"))
+        .get(reverse(f"admin:{rows}_changelist"))
+        .content.decode()
+    )
     assert "secret-takeover" not in html
 
 
 def test_the_pages_of_policies_and_rules_warn_of_an_open_policy():
-    client = at_desk(staff("otto@example.org", "operators"))
+    client = admin_client(staff("otto@example.org", "operators"))
     policy, rule = builders.a_policy(any_queue=True), a_rule()
     policies = client.get(reverse("admin:runs_policy_changelist")).text
     assert f"Warning: any queue. Effect rules rest on it: issue_* of {rule.agent.slug}." in policies
@@ -87,7 +91,7 @@ def test_the_pages_of_policies_and_rules_warn_of_an_open_policy():
 @pytest.mark.parametrize("group", [OWNERS, "operators"])
 def test_owners_and_operators_see_what_is_unknown(group):
     effect = an_unknown_effect()
-    client = at_desk(staff("ana@example.org", group))
+    client = admin_client(staff("ana@example.org", group))
     assert page_of(effect) in client.get(UNKNOWN).text
     shown = client.get(page_of(effect)).text
     assert "issue_purchase_order" in shown
@@ -106,12 +110,12 @@ def test_owners_of_something_else_see_nothing_of_it():
         a_person("x@y.z", "others").groups.get(),
     )
     other.save()
-    client = at_desk(staff("eve@example.org", "others"))
+    client = admin_client(staff("eve@example.org", "others"))
     assert page_of(other) in client.get(UNKNOWN).text
     assert page_of(effect) not in client.get(UNKNOWN).text
     for model in ("reviewqueue_unknownoutcome", "ledger_effect"):
         assert client.get(page_of(effect, model)).status_code == 404
-        assert client.post(page_of(effect, model), SAID).status_code == 404
+        assert client.post(page_of(effect, model), RESOLUTION).status_code == 404
     assert client.get(reverse("admin:runs_run_change", args=[Run.objects.get().pk])).status_code in (302, 403)
     assert "Crane 14" not in client.get(reverse("admin:runs_run_changelist")).text
     effect.refresh_from_db()
@@ -120,19 +124,19 @@ def test_owners_of_something_else_see_nothing_of_it():
 
 def test_staff_that_own_nothing_are_refused():
     effect = an_unknown_effect()
-    client = at_desk(staff("eve@example.org", "engineering-reviewers"))
+    client = admin_client(staff("eve@example.org", "engineering-reviewers"))
     assert client.get(UNKNOWN).status_code == 403
     assert client.get(page_of(effect)).status_code == 404
-    assert client.post(page_of(effect), SAID).status_code == 404
+    assert client.post(page_of(effect), RESOLUTION).status_code == 404
     assert "Unknown outcomes" not in client.get(reverse("admin:index")).text
 
 
 def test_an_owner_without_the_reconciliation_role_is_refused():
     effect = an_unknown_effect()
-    client = at_desk(staff("ana@example.org", OWNERS, is_staff=False))
+    client = admin_client(staff("ana@example.org", OWNERS, is_staff=False))
     for address in (UNKNOWN, page_of(effect)):
         assert client.get(address).status_code in (302, 403)
-        assert client.post(address, SAID).status_code in (302, 403)
+        assert client.post(address, RESOLUTION).status_code in (302, 403)
     effect.refresh_from_db()
     assert effect.status == "unknown"
 
@@ -145,13 +149,13 @@ def test_a_stranger_meets_the_sign_in_page():
 @pytest.mark.parametrize("number", ["0", "999999", "x", "1_1", "9" * 40, "²"])
 def test_what_is_not_there_is_not_found(number):
     an_unknown_effect()
-    client = at_desk(staff("ana@example.org", OWNERS))
+    client = admin_client(staff("ana@example.org", OWNERS))
     assert client.get(f"{UNKNOWN}{number}/change/").status_code == 404
 
 
 def test_operators_find_what_is_theirs_first():
     an_unknown_effect()
-    client = at_desk(staff("op@example.org", "operators"))
+    client = admin_client(staff("op@example.org", "operators"))
     assert KEY in client.get(UNKNOWN).text
     assert KEY not in client.get(f"{UNKNOWN}?owner=mine").text
 
@@ -161,8 +165,8 @@ def test_operators_find_what_is_theirs_first():
 
 def test_an_owner_resolves_it_and_the_run_continues():
     effect = an_unknown_effect()
-    client = at_desk(staff("ana@example.org", OWNERS))
-    answer = client.post(page_of(effect), SAID, follow=True)
+    client = admin_client(staff("ana@example.org", OWNERS))
+    answer = client.post(page_of(effect), RESOLUTION, follow=True)
     assert ". It happened" in answer.text
     effect.refresh_from_db()
     assert effect.status == "applied"
@@ -176,15 +180,15 @@ def test_an_owner_resolves_it_and_the_run_continues():
 
 def test_an_owner_says_that_it_did_not_happen():
     effect = an_unknown_effect()
-    at_desk(staff("ana@example.org", OWNERS)).post(page_of(effect), {**SAID, "word": "failed"})
+    admin_client(staff("ana@example.org", OWNERS)).post(page_of(effect), {**RESOLUTION, "word": "failed"})
     effect.refresh_from_db()
     assert (effect.status, effect.retryable) == ("failed", False)
 
 
 def test_an_owner_orders_it_again():
     effect = an_unknown_effect()
-    client = at_desk(staff("ana@example.org", OWNERS))
-    assert "does it again" in client.post(page_of(effect), {**SAID, "word": "again"}, follow=True).text
+    client = admin_client(staff("ana@example.org", OWNERS))
+    assert "does it again" in client.post(page_of(effect), {**RESOLUTION, "word": "again"}, follow=True).text
     assert Order.objects.get().reason == "The supplier confirmed it."
     shown = client.get(page_of(effect)).text
     assert "ordered again" in shown
@@ -193,9 +197,9 @@ def test_an_owner_orders_it_again():
 
 def test_the_second_owner_sees_who_was_first():
     effect = an_unknown_effect()
-    ana, ben = at_desk(staff("ana@example.org", OWNERS)), at_desk(staff("ben@example.org", OWNERS))
-    ana.post(page_of(effect), {**SAID, "word": "failed"})
-    told = ben.post(page_of(effect), SAID, follow=True).text
+    ana, ben = admin_client(staff("ana@example.org", OWNERS)), admin_client(staff("ben@example.org", OWNERS))
+    ana.post(page_of(effect), {**RESOLUTION, "word": "failed"})
+    told = ben.post(page_of(effect), RESOLUTION, follow=True).text
     assert "This was settled first by ana@example.org: failed." in told
     effect.refresh_from_db()
     assert effect.status == "failed"
@@ -204,7 +208,7 @@ def test_the_second_owner_sees_who_was_first():
 @pytest.mark.parametrize("missing", ["reason", "word", "attempt"])
 def test_an_incomplete_resolution_changes_nothing(missing):
     effect = an_unknown_effect()
-    answer = at_desk(staff("ana@example.org", OWNERS)).post(page_of(effect), {**SAID, missing: ""})
+    answer = admin_client(staff("ana@example.org", OWNERS)).post(page_of(effect), {**RESOLUTION, missing: ""})
     assert answer.status_code == 200
     effect.refresh_from_db()
     assert effect.status == "unknown"
@@ -213,7 +217,7 @@ def test_an_incomplete_resolution_changes_nothing(missing):
 def test_a_page_of_an_earlier_attempt_settles_nothing():
     effect = an_unknown_effect()
     Effect.objects.update(attempt=2)
-    told = at_desk(staff("ana@example.org", OWNERS)).post(page_of(effect), SAID, follow=True).text
+    told = admin_client(staff("ana@example.org", OWNERS)).post(page_of(effect), RESOLUTION, follow=True).text
     assert "attempted again since: the current attempt is 2" in told
     effect.refresh_from_db()
     assert effect.status == "unknown"
@@ -221,8 +225,8 @@ def test_a_page_of_an_earlier_attempt_settles_nothing():
 
 def test_the_initiator_sees_that_another_owner_must_order_it_again():
     effect = an_unknown_effect(a_leased_run(initiator=staff("ana@example.org", OWNERS)))
-    client = at_desk(staff("ana@example.org", OWNERS))
-    assert "You started this run" in client.post(page_of(effect), {**SAID, "word": "again"}, follow=True).text
+    client = admin_client(staff("ana@example.org", OWNERS))
+    assert "You started this run" in client.post(page_of(effect), {**RESOLUTION, "word": "again"}, follow=True).text
     assert not Order.objects.exists()
 
 
@@ -231,9 +235,11 @@ def test_a_superuser_looks_and_does_not_settle():
     root = staff("root@example.org")
     root.is_superuser = True
     root.save()
-    client = at_desk(root)
+    client = admin_client(root)
     assert client.get(page_of(effect)).status_code == 200
-    assert "Only owners of the effect" in client.post(page_of(effect), SAID, follow=True).text.replace("&#x27;", "’")
+    assert "Only owners of the effect" in client.post(page_of(effect), RESOLUTION, follow=True).text.replace(
+        "&#x27;", "’"
+    )
     effect.refresh_from_db()
     assert effect.status == "unknown"
 
@@ -244,9 +250,9 @@ def test_a_contradiction_is_looked_into_and_closed():
     report(run)
     report(run, "failed", error="it came back")
     effect = Effect.objects.get()
-    client = at_desk(staff("ana@example.org", OWNERS))
+    client = admin_client(staff("ana@example.org", OWNERS))
     assert "I have looked into the contradiction" in client.get(page_of(effect, "ledger_effect")).text
-    client.post(page_of(effect, "ledger_effect"), {**SAID, "word": "looked"})
+    client.post(page_of(effect, "ledger_effect"), {**RESOLUTION, "word": "looked"})
     assert Hold.objects.get().lifted_at is not None
     assert "What do you say?" not in client.get(page_of(effect, "ledger_effect")).text
 
@@ -256,9 +262,9 @@ def test_a_contradiction_is_looked_into_and_closed():
 
 def test_nothing_is_settled_by_looking():
     effect = an_unknown_effect()
-    client = at_desk(staff("ana@example.org", OWNERS))
+    client = admin_client(staff("ana@example.org", OWNERS))
     for ask in (client.get, client.head, client.options):
-        ask(page_of(effect), SAID)
+        ask(page_of(effect), RESOLUTION)
     effect.refresh_from_db()
     assert effect.status == "unknown"
 
@@ -267,7 +273,7 @@ def test_a_post_from_elsewhere_is_refused():
     effect = an_unknown_effect()
     client = Client(enforce_csrf_checks=True)
     client.force_login(staff("ana@example.org", OWNERS), backend="django.contrib.auth.backends.ModelBackend")
-    assert client.post(page_of(effect), SAID).status_code == 403
+    assert client.post(page_of(effect), RESOLUTION).status_code == 403
 
 
 OURS = [desk for desk in admin.site._registry.values() if desk.opts.app_label in {"ledger", "runs", "reviewqueue"}]
@@ -276,7 +282,7 @@ OURS = [desk for desk in admin.site._registry.values() if desk.opts.app_label in
 @pytest.mark.parametrize("desk", OURS, ids=lambda desk: desk.opts.model_name)
 def test_history_and_rules_are_read_only(desk):
     an_unknown_effect()
-    client = at_desk(staff("op@example.org", "operators"))
+    client = admin_client(staff("op@example.org", "operators"))
     name = f"admin:{desk.opts.app_label}_{desk.opts.model_name}"
     listed = client.get(reverse(f"{name}_changelist"))
     assert listed.status_code == 200
@@ -297,7 +303,7 @@ def test_history_and_rules_are_read_only(desk):
 def test_agent_text_is_rendered_and_escaped():
     run = a_leased_run(title="Crane\u202e <script>alert(1)</script>")
     effect = an_unknown_effect(run, name="issue\u200border", arguments={"note": "<img src=x>\u202etxt"})
-    client = at_desk(staff("ana@example.org", OWNERS))
+    client = admin_client(staff("ana@example.org", OWNERS))
     for address in (UNKNOWN, page_of(effect), reverse("admin:runs_run_change", args=[run.pk])):
         text = client.get(address).text
         assert "<script>alert(1)" not in text
@@ -310,6 +316,6 @@ def test_agent_text_is_rendered_and_escaped():
 def test_the_list_needs_the_same_number_of_queries_for_many_rows_as_for_few(django_assert_max_num_queries):
     for number in range(12):
         an_unknown_effect(a_leased_run(title=f"Crane {number}"))
-    client = at_desk(staff("ana@example.org", OWNERS))
+    client = admin_client(staff("ana@example.org", OWNERS))
     with django_assert_max_num_queries(30):
         client.get(UNKNOWN)

@@ -39,7 +39,7 @@ def test_every_lease_is_over_and_its_effects_are_unknown():
     token = leased_run_builders.lease_token(run)
     leased_run_builders.begin(run)
     held = hold_after_restore()
-    assert (held.runs, held.leases, held.effects) == (1, 1, 1)  # though the lost lease had doubted it before
+    assert (held.runs, held.leases, held.effects) == (1, 1, 1)  # although the lost lease had marked it unknown before
     assert Event.objects.get(type="run.restored").refs["in_doubt"] == [Effect.objects.get().key]
     run.refresh_from_db()
     assert Effect.objects.get().status == "unknown"

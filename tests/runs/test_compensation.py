@@ -363,7 +363,7 @@ def test_a_failed_undo_is_tried_again_under_numbers_and_then_goes_to_its_owner()
     assert holds(run) == [("undo_failed", undo)]
     assert (fresh(run).lease_until, fresh(run).status) == (None, "cancelling")
     with pytest.raises(RunCancelled):
-        begin_undo(claimed, "first")  # the older one waits for the owner's word
+        begin_undo(claimed, "first")  # the older one waits for its owner
     ana = a_person("ana@example.org", OWNERS)
     hold = Hold.objects.get(run=run, lifted_at=None)
     reconcile_outcomes.retry_held_run(hold_id=hold.pk, person=ana, reason="they are back")

@@ -227,7 +227,7 @@ def test_a_run_that_ended_or_is_ending_since_the_sweep_listed_it_is_not_expired(
     ended = builders.a_running_run(lease_seconds=0).run
     cancel_run(run_id=ended.public_id, actor="person:olga", reason="", check=lambda _: None)
     ending = builders.a_running_run().run
-    leased_run_builders.begin(ending)  # nobody knows its outcome: its owner is asked before the run has ended
+    leased_run_builders.begin(ending)  # its outcome is unknown: its owner must resolve it before the run ends
     cancel_run(run_id=ending.public_id, actor="person:olga", reason="", check=lambda _: None)
     builders.end_lease_now(ending, clock.now())
     assert expire.release_lapsed_leases(limit=9) == 1

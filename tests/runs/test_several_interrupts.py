@@ -21,7 +21,7 @@ from tests.unguarded import without_guards
 pytestmark = pytest.mark.django_db
 
 
-def two_waits(resume_when="all", **asked):
+def two_interrupts(resume_when="all", **asked):
     started = builders.a_running_run()
     waits = [builders.a_wait(f"step3:{number}", **asked) for number in (0, 1)]
     return builders.suspend_run(started, *waits, resume_when=resume_when).interrupts
@@ -30,7 +30,7 @@ def two_waits(resume_when="all", **asked):
 def test_answers_arrive_by_key_whatever_their_order():
     """CASES C014."""
     ana = builders.a_reviewer()
-    first, second = two_waits()
+    first, second = two_interrupts()
     assert builders.decide(second, ana, "reject", message="B").resume is None
     assert Run.objects.get().status == "waiting"
     builders.decide(first, ana, "approve")
@@ -42,7 +42,7 @@ def test_answers_arrive_by_key_whatever_their_order():
 def test_under_any_the_first_answer_supersedes_the_others():
     """CASES C068."""
     ana = builders.a_reviewer()
-    first, second = two_waits("any")
+    first, second = two_interrupts("any")
     assert builders.decide(first, ana).resume == "ready"
     second.refresh_from_db()
     assert second.status == "superseded"
@@ -52,7 +52,7 @@ def test_under_any_the_first_answer_supersedes_the_others():
 
 def test_lost_authority_under_any_brings_the_superseded_waits_back():
     ana = builders.a_reviewer()
-    first, second = two_waits("any")
+    first, second = two_interrupts("any")
     builders.decide(first, ana)
     ana.groups.clear()
     assert builders.claim(first.agent) == []
@@ -92,7 +92,7 @@ def test_lost_authority_in_the_last_round_of_the_policy_ends_the_run():
 
 
 def test_under_any_an_interrupt_that_expires_closes_only_itself_until_the_last_does():
-    first, second = two_waits("any", wish={"on_expiry": {"do": "cancel"}})
+    first, second = two_interrupts("any", wish={"on_expiry": {"do": "cancel"}})
     with without_guards():
         Interrupt.objects.filter(pk=second.pk).update(on_expiry={"do": "fail"})
     builders.move_deadline(second, clock.now())
@@ -105,7 +105,7 @@ def test_under_any_an_interrupt_that_expires_closes_only_itself_until_the_last_d
 
 def test_under_all_a_default_counts_as_an_answer():
     ana = builders.a_reviewer()
-    first, second = two_waits(wish={"on_expiry": {"do": "resume"}})
+    first, second = two_interrupts(wish={"on_expiry": {"do": "resume"}})
     builders.move_deadline(first, clock.now())
     expire.expire_due_interrupts(limit=9)
     assert Run.objects.get().status == "waiting"
@@ -115,7 +115,7 @@ def test_under_all_a_default_counts_as_an_answer():
 def test_a_replaying_worker_gets_the_answers_and_waits_for_what_is_new():
     """CASES C020."""
     ana = builders.a_reviewer()
-    first, second = two_waits()
+    first, second = two_interrupts()
     for interrupt in (first, second):
         builders.decide(interrupt, ana)
     [claimed] = builders.claim(first.agent)
@@ -247,7 +247,7 @@ def test_a_decided_wait_is_neither_amended_nor_withdrawn():
 
 def test_the_last_wait_withdrawn_wakes_the_agent_and_says_why():
     ana = builders.a_reviewer()
-    first, second = two_waits()
+    first, second = two_interrupts()
     _, continuation = withdraw_wait(agent=first.agent, interrupt_id=first.public_id, reason="no longer needed")
     assert continuation is None
     with pytest.raises(Withdrawn):

@@ -59,7 +59,7 @@ def a_file_takes_the_place_of_another() -> Act:
 
 
 @verb("runs.use_cases.commit_checkpoint.commit_checkpoint")
-def a_boundary_takes_its_file_along() -> Act:
+def a_checkpoint_includes_its_file() -> Act:
     started = builders.a_running_run()
     offer(started)
     return lambda: builders.commit(started, after=0)

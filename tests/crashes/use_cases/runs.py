@@ -26,12 +26,12 @@ from tests.runs.test_signals import an_event
 _numbers = itertools.count(10_000)
 
 
-def anybody(run: Run) -> None:
+def any_actor(run: Run) -> None:
     """Every actor has the permission."""
 
 
 def ask_of(run: Run) -> dict[str, object]:
-    return {"run_id": run.public_id, "actor": "person:olga@example.org", "reason": "why not", "check": anybody}
+    return {"run_id": run.public_id, "actor": "person:olga@example.org", "reason": "why not", "check": any_actor}
 
 
 def held_by(started: Started) -> dict[str, object]:
@@ -53,13 +53,13 @@ def a_run_is_started() -> Act:
 
 
 @verb("runs.use_cases.start_run.start_run")
-def a_run_is_started_for_whoever_comes() -> Act:
+def a_run_is_started_for_any_worker() -> Act:
     agent, key = builders.an_agent(), f"run-{next(_numbers)}"
     return lambda: builders.a_running_run(agent, key=key, lease_seconds=0)
 
 
 @verb("runs.use_cases.start_run._ask")
-def a_run_is_nothing_but_a_question() -> Act:
+def a_run_consists_of_one_interrupt() -> Act:
     agent, wait = builders.an_agent(), builders.a_wait()
     request = RunRequest(key=f"run-{next(_numbers)}", body_digest="rq1:body", title="A purchase")
     words = {"agent": agent, "request": request, "wait": wait, "state": {"offers": 2}}
@@ -110,7 +110,7 @@ def a_waiting_run_is_resumed_and_its_deadline_moves() -> Act:
 
 
 @verb("runs.use_cases.control_run.resume_run")
-def a_run_paused_at_a_bare_boundary_is_resumed() -> Act:
+def a_run_paused_at_a_checkpoint_without_interrupts_is_resumed() -> Act:
     started = builders.a_running_run()
     control_run.pause_run(**ask_of(started.run))
     builders.commit(started)
@@ -130,30 +130,30 @@ def a_working_run_is_cancelled() -> Act:
 
 
 @verb("runs.use_cases.control_run.restart_run", then="run_active")
-def a_cancelled_run_is_started_again() -> Act:
+def a_cancelled_run_is_restarted() -> Act:
     run = builders.a_waiting_interrupt().run
     control_run.cancel_run(**ask_of(run))
     ana = builders.a_person()
-    words = {"run_id": run.public_id, "person": ana, "reason": "it was a mistake", "check": anybody}
+    words = {"run_id": run.public_id, "person": ana, "reason": "it was a mistake", "check": any_actor}
     return lambda: control_run.restart_run(**words)
 
 
 @verb("runs.use_cases.control_run.restart_run", then="run_active")
-def a_run_that_took_back_is_started_again_and_does_it_again() -> Act:
-    run = taken_back()
+def a_compensated_run_is_restarted_and_repeats_its_effect() -> Act:
+    run = compensated()
     ana = builders.a_person()
-    words = {"run_id": run.public_id, "person": ana, "reason": "once more", "check": anybody}
+    words = {"run_id": run.public_id, "person": ana, "reason": "once more", "check": any_actor}
     return lambda: control_run.restart_run(**words, choices={"first": "redo"})
 
 
 @verb("runs.use_cases.control_run.retag_run")
-def a_run_that_its_version_cannot_read_is_given_to_another() -> Act:
+def a_run_is_retagged_for_another_version() -> Act:
     started = builders.a_running_run(code_version="1")
     release_lease.hand_back(**held_by(started), reason="incompatible", detail="it wants v2")
     return lambda: control_run.retag_run(**ask_of(started.run), code_version="2")
 
 
-def taken_back() -> Run:
+def compensated() -> Run:
     from tests.runs.test_compensation import claim, take_back
 
     run = a_cancelled_run("first")
@@ -202,7 +202,7 @@ def an_agent_is_halted() -> Act:
 
 
 @verb("runs.kill_switch._pass_through")
-def a_halt_waits_for_the_workers() -> Act:
+def a_halt_locks_out_the_workers() -> Act:
     agent = builders.a_running_run().run.agent
     kill_switch.halt_agents(slugs=[agent.slug], actor="person:olga@example.org", reason="stop it")
     return lambda: kill_switch.halt_agents(slugs=[agent.slug], actor="person:olga@example.org", reason="stop it")
@@ -216,14 +216,14 @@ def a_halt_is_lifted() -> Act:
 
 
 @verb("runs.use_cases.hold_after_restore._hold_run", another=True)  # a second restoration is one
-def every_open_run_is_held_after_a_backup() -> Act:
+def every_open_run_is_held_after_a_restore() -> Act:
     builders.a_running_run()
     builders.a_waiting_interrupt()
     return hold_after_restore.hold_after_restore
 
 
 @verb("runs.use_cases.hold_after_restore._increase_fences_and_feeds", another=True)
-def the_fences_of_ended_runs_leap_after_a_backup() -> Act:
+def the_fences_of_ended_runs_increase_after_a_restore() -> Act:
     started = builders.a_running_run()
     start_run.complete_run(**held_by(started), result=None)
     return hold_after_restore.hold_after_restore
