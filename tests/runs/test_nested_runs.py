@@ -1,4 +1,4 @@
-"""Nested runs: a parent waits for its child, a child inherits, a parent's end is its children's, and what is refused."""
+"""Child runs: a parent waits for its child, a child inherits policy and initiator, a parent's end reaches its children."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def test_the_same_call_in_parent_and_child_is_shown_on_both():
     child = a_child(parent)
     first = builders.a_waiting_interrupt(started=child)
     second = builders.suspend_run(parent, builders.a_wait("again", title="Order it, please")).interrupts[0]
-    builders.a_waiting_interrupt()  # the same call in another family is another matter
+    builders.a_waiting_interrupt()  # the same call in an unrelated run does not count
     assert list(child_runs.asked_elsewhere(first)) == [second]
     assert list(child_runs.asked_elsewhere(second)) == [first]
     builders.decide(second, permissions.deciders_of(first.queue)[0])

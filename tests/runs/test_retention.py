@@ -1,4 +1,4 @@
-"""How long snapshots are kept: the states go, the record of them stays, and nothing that goes on is touched."""
+"""Retention of snapshots: states are erased, their record stays, and open runs are not touched."""
 
 from __future__ import annotations
 
