@@ -1,7 +1,7 @@
-"""What people have typed and not sent yet: kept on the server, each for one person and one open wait.
+"""Drafts: unsent input of a person for one open request, kept on the server.
 
-Called by the page of a wait while somebody types, and by the sweep. Bounded in size, number and age; gone when the wait
-closes. It fills a form again and is never sent by itself.
+Limited in size, number and age, and deleted when the request closes. A draft fills the form again; it is never sent
+automatically.
 """
 
 from __future__ import annotations
@@ -19,52 +19,51 @@ from reviewqueue import permissions
 from reviewqueue.models import TypedAnswer
 from runs.states import InterruptStatus
 
-LIMIT = 200_000  # characters
-MOST = 100  # of one person; the oldest goes
-KEPT_FOR = timedelta(days=7)
+MAX_LENGTH = 200_000  # characters
+MAX_DRAFTS = 100  # drafts of one person; the oldest is deleted
+RETENTION = timedelta(days=7)
 
 
 @use_case
 def save_typed_answer(*, person: AbstractUser, interrupt_id: str, form: str) -> TypedAnswer | None:
-    """Keep what the person has typed so far. Returns ``None`` where the wait is closed: nothing is kept for it."""
+    """Save the person's draft. Returns ``None`` if the request is closed, and deletes its draft."""
     interrupt = permissions.visible_interrupt(person, interrupt_id)
     if interrupt is None:
         raise NotFound
     if interrupt.status != InterruptStatus.WAITING:
         TypedAnswer.objects.filter(person=person.pk, interrupt=interrupt).delete()
         return None
-    if len(form) > LIMIT:
-        raise PayloadInvalid(f"This is longer than {LIMIT} characters and is not kept while you type.")
-    typed, made = TypedAnswer.objects.update_or_create(
+    if len(form) > MAX_LENGTH:
+        raise PayloadInvalid(f"The draft must have at most {MAX_LENGTH} characters, so it was not saved.")
+    draft, created = TypedAnswer.objects.update_or_create(
         person_id=person.pk, interrupt=interrupt, defaults={"form": form, "saved_at": clock.now()}
     )
-    if made:
-        newest = TypedAnswer.objects.filter(person=person.pk).order_by("-saved_at").values("pk")[:MOST]
+    if created:
+        newest = TypedAnswer.objects.filter(person=person.pk).order_by("-saved_at").values("pk")[:MAX_DRAFTS]
         TypedAnswer.objects.filter(person=person.pk).exclude(pk__in=list(newest.values_list("pk", flat=True))).delete()
-    return typed
+    return draft
 
 
 def typed_answer_of(person: AbstractUser, interrupt_pk: int, *, now: datetime) -> TypedAnswer | None:
-    """Return what this person has typed for the wait, if it is fresh."""
-    return TypedAnswer.objects.filter(person=person.pk, interrupt=interrupt_pk, saved_at__gt=now - KEPT_FOR).first()
+    """Return this person's draft for the request, if it is recent."""
+    return TypedAnswer.objects.filter(person=person.pk, interrupt=interrupt_pk, saved_at__gt=now - RETENTION).first()
 
 
 def discard_typed_answer(person: AbstractUser, interrupt_pk: int) -> None:
-    """Forget it: it was sent, or is not wanted any more."""
     TypedAnswer.objects.filter(person=person.pk, interrupt=interrupt_pk).delete()
 
 
 def anything_typed_to_forget() -> bool:
-    """Tell whether something is kept for a wait that is closed, or too long."""
-    return _to_forget().exists()
+    """Tell whether a draft of a closed request, or an old one, is stored."""
+    return _due_for_deletion().exists()
 
 
 def forget_typed_answers(*, limit: int) -> int:
-    """Forget what was typed for waits that have closed, and what is too old. Returns how many."""
-    found = list(_to_forget().values_list("pk", flat=True)[:limit])
+    """Delete drafts of closed requests and old drafts. Returns how many."""
+    found = list(_due_for_deletion().values_list("pk", flat=True)[:limit])
     return TypedAnswer.objects.filter(pk__in=found).delete()[0] if found else 0
 
 
-def _to_forget() -> models.QuerySet[TypedAnswer]:
+def _due_for_deletion() -> models.QuerySet[TypedAnswer]:
     closed = ~Q(interrupt__status=InterruptStatus.WAITING)
-    return TypedAnswer.objects.filter(closed | Q(saved_at__lt=clock.now() - KEPT_FOR))
+    return TypedAnswer.objects.filter(closed | Q(saved_at__lt=clock.now() - RETENTION))

@@ -1,9 +1,10 @@
-"""RESUME GATEWAY: the single door for every answer, by page and by API.
+"""RESUME GATEWAY: every decision passes through this module, from the pages and from the API.
 
-In order: may they see it; does the answer fit (before any lock); then one transaction: the run's lock, lazy expiry, the
-interrupt's lock, authority now, waiting, in time, the same version, not claimed by another, not a second vote; the
-decision is recorded and, where enough people agree, the wait closed, with its permit and its continuation or the row of
-the task that checks it. A refused answer changes nothing but the record of it.
+Before any lock it checks that the responder may see the request and that the answer fits. Then one transaction locks
+the run, expires the request if it is due, locks the request, and checks in this order: permission, status, deadline,
+version, claim by another reviewer, second vote. It records the decision. When enough reviewers agree it closes the
+request with its permit and continuation, or enqueues the revalidation. A refused answer changes nothing but its own
+record.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from django.contrib.auth.models import AbstractUser
 
 from ledger import clock
 from ledger.actors import by_person
+from ledger.digests import digest
 from ledger.errors import KeyReused, NotFound, Refusal
 from ledger.transactions import use_case
 from reviewqueue import permissions, tasks
-from reviewqueue.quorum import tell_vote, weigh
 from runs import reviewer_claims
 from runs.configuration import is_as_recorded
 from runs.continuations import told_of
 from runs.deadlines import is_over
-from runs.decisions import Answer, check_answer, closed_refusal, record_decision, winner_of
+from runs.decisions import Answer, check_answer, closed_refusal, move_decisions, record_decision, winner_of
 from runs.errors import (
     AlreadyDecided,
     AlreadyVoted,
@@ -36,32 +37,43 @@ from runs.errors import (
     WaitCancelled,
     Withdrawn,
 )
-from runs.interrupts import answer_interrupt
+from runs.interrupts import answer_interrupt, change_call
 from runs.locks import lock_run_and_interrupt
 from runs.models import Continuation, Decision, Interrupt, Permit, Run
 from runs.run_status import store
-from runs.states import APPROVING, ContinuationKind, ContinuationStatus, DecisionStatus, InterruptStatus
+from runs.states import APPROVING, ContinuationKind, ContinuationStatus, DecisionStatus, InterruptStatus, Verdict
 from runs.timeline import note
 from runs.use_cases.end_run import end_if_rejected
 from runs.use_cases.expire import expire_interrupt
 from runs.verification import find_changed_request
-from runs.votes import own_vote, refuse_second
+from runs.votes import counted_votes, own_vote, refuse_second, tally
 
-#: Refused attempts without the right that are kept for one person; more are a nuisance, not evidence.
+#: Limit of recorded attempts without permission per person; more add no evidence.
 DENIED_PER_HOUR = 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What the responder answered: the version, and the digest of what was shown if the client knows it."""
+    """The version that the responder decided on, and the digest of the shown content if the client knows it."""
 
     state_version: int
     content_digest: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Submission:
+    """A submitted answer, as the functions below pass it on."""
+
+    responder: AbstractUser
+    answer: Answer
+    seen: Seen
+    door: str
+    request_key: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Receipt:
-    """What an accepted answer led to. ``replayed``: it was given before, and this is the first receipt again."""
+    """The result of an accepted decision. ``replayed``: a repeated request, which returns the first receipt."""
 
     decision: Decision
     interrupt: Interrupt
@@ -74,25 +86,25 @@ class Receipt:
 def submit_decision(
     *, responder: AbstractUser, interrupt_id: str, answer: Answer, seen: Seen, door: str, request_key: str = ""
 ) -> Receipt:
-    """Let the answer through, or refuse it with the reason.
+    """Record the decision, or refuse it with the reason.
 
-    ``door`` is ``page`` or ``api``. Raises ``NotFound`` (no record), ``PayloadInvalid`` and every refusal of DESIGN 8.
+    ``door`` is ``page`` or ``api``. Raises ``NotFound`` (no record), ``PayloadInvalid``, and every refusal of a
+    decision (docs/refusals.md).
     """
     interrupt = permissions.visible_interrupt(responder, interrupt_id)
     if interrupt is None:
         raise NotFound
+    submission = _Submission(responder=responder, answer=answer, seen=seen, door=door, request_key=request_key)
     try:
         check_answer(interrupt, answer)
-    except InputInvalid as refused:
-        _record_misfit(responder, interrupt.pk, answer, seen, door, refused.code)
+    except InputInvalid:
+        _record_misfit(interrupt.pk, submission)
         raise
-    return _decide(
-        responder=responder, interrupt_pk=interrupt.pk, answer=answer, seen=seen, door=door, request_key=request_key
-    )
+    return _decide(interrupt.pk, submission)
 
 
 def find_visible(person: AbstractUser, interrupt_id: str) -> Interrupt:
-    """Return the interrupt if the person may see it; a foreign one looks like a missing one."""
+    """Return the interrupt if the person may see it. Otherwise it is not found."""
     visible = permissions.visible_interrupts(person).select_related("queue", "policy", "schema", "run", "agent")
     interrupt = visible.filter(public_id=interrupt_id).first()
     if interrupt is None:
@@ -101,41 +113,41 @@ def find_visible(person: AbstractUser, interrupt_id: str) -> Interrupt:
 
 
 @use_case
-def _decide(
-    *, responder: AbstractUser, interrupt_pk: int, answer: Answer, seen: Seen, door: str, request_key: str
-) -> Receipt | Refusal:
+def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
+    responder, answer, seen = submission.responder, submission.answer, submission.seen
     run, interrupt = lock_run_and_interrupt(interrupt_pk)
     now = clock.now()
-    if request_key:
-        before = Decision.objects.filter(by=responder.pk, interrupt=interrupt, request_key=request_key).first()
+    if submission.request_key:
+        own = Decision.objects.filter(by=responder.pk, interrupt=interrupt)
+        before = own.filter(request_key=submission.request_key).first()
         if before is not None:
-            return _receipt_again(run, interrupt, before) if _is_same(before, answer, seen) else KeyReused()
+            return _repeat_receipt(run, interrupt, before) if _is_repeated(before, answer, seen) else KeyReused()
     if interrupt.status == InterruptStatus.WAITING and is_over(interrupt, now=now):
-        # The sweep's own verb: a late answer is judged against what the deadline led to, also where no sweep runs.
+        # As the sweep does, so that a late answer meets the result of the deadline also if no sweep has run.
         expire_interrupt(run, interrupt, now=now)
     winner = None if interrupt.status == InterruptStatus.WAITING else winner_of(interrupt)
     if winner is not None and winner.by_id == responder.pk and winner.digest == answer.digest():
-        return _receipt_again(run, interrupt, winner)
+        return _repeat_receipt(run, interrupt, winner)
     vote = own_vote(interrupt, responder) if winner is None else None
-    if vote is not None and not request_key and _is_same(vote, answer, seen):
-        return _receipt_again(run, interrupt, vote)
+    if vote is not None and not submission.request_key and _is_repeated(vote, answer, seen):
+        return _repeat_receipt(run, interrupt, vote)
     refusal = _find_refusal(responder, interrupt, seen, winner, vote, now=now) or _find_change(run, interrupt)
     if refusal is not None:
         status = _REFUSED_AS.get(refusal.code, DecisionStatus.DENIED)
-        return _keep_refused(run, interrupt, responder, answer, seen, door, status, refusal, now=now)
-    weighed = weigh(interrupt, answer)
+        return _record_refused(run, interrupt, submission, status, refusal, now=now)
+    count = _count_answer(interrupt, submission.answer)
     decision = record_decision(
         interrupt,
         answer,
         by=responder,
-        status=weighed.status,
+        status=count.status,
         now=now,
-        door=door,
-        request_key=request_key,
+        door=submission.door,
+        request_key=submission.request_key,
         state_version=seen.state_version,
     )
-    if weighed.status == DecisionStatus.COUNTED:
-        tell_vote(run, interrupt, decision, weighed.overtaken, by=responder, now=now)
+    if count.status == DecisionStatus.COUNTED:
+        _record_vote(run, interrupt, decision, count.overtaken, by=responder, now=now)
         return Receipt(decision=decision, interrupt=interrupt, permit=None, continuation=None, resume=None)
     continuation = answer_interrupt(run, interrupt, decision, answer, now=now)
     note(
@@ -161,7 +173,7 @@ def _decide(
 
 
 def _find_change(run: Run, interrupt: Interrupt) -> RecordChanged | None:
-    """Refuse an answer to a request, or under a policy, that is not as it was recorded."""
+    """Refuse a decision if the request or its policy differs from what was recorded."""
     changed = find_changed_request(run, interrupt)
     recorded = interrupt.recorded_policy  # type: ignore[attr-defined]  # an annotation of the query that locks it
     if not changed and not is_as_recorded(interrupt.policy, recorded):
@@ -169,9 +181,62 @@ def _find_change(run: Run, interrupt: Interrupt) -> RecordChanged | None:
     return RecordChanged(record=changed) if changed else None
 
 
-def _is_same(before: Decision, answer: Answer, seen: Seen) -> bool:
-    """Tell whether this was said before. The version is part of it: in a renewed review the same words are a new answer."""
+def _is_repeated(before: Decision, answer: Answer, seen: Seen) -> bool:
+    """Tell whether this decision was already recorded. The version is compared too, because a renewed review needs a
+    new decision.
+    """
     return before.digest == answer.digest() and before.state_version == seen.state_version
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Count:
+    """Whether an answer decides or is one vote of several, and the votes that it overtook."""
+
+    status: DecisionStatus
+    overtaken: list[Decision]
+
+
+def _count_answer(interrupt: Interrupt, answer: Answer) -> _Count:
+    """Decide whether the answer decides the request or counts as one vote.
+
+    Runs under the locks, so that exactly one of two concurrent last votes decides. Every earlier vote is checked again:
+    the vote of a reviewer who lost the permission does not count. A changed call needs all votes again.
+    """
+    if interrupt.quorum == 1 or answer.verdict not in APPROVING:
+        return _Count(status=DecisionStatus.ACCEPTED, overtaken=[])
+    if answer.verdict == Verdict.EDIT and digest(answer.arguments) != digest(interrupt.proposal["arguments"]):
+        return _Count(status=DecisionStatus.COUNTED, overtaken=change_call(interrupt, answer.arguments))
+    votes = list(counted_votes(interrupt))
+    for vote in votes:
+        vote.interrupt = interrupt
+    lost = [vote for vote in votes if not permissions.vote_stands(vote)]
+    if lost:
+        move_decisions(interrupt, "revoke", only=lost)
+    if len(votes) - len(lost) + 1 < interrupt.quorum:
+        return _Count(status=DecisionStatus.COUNTED, overtaken=[])
+    move_decisions(interrupt, "accept")
+    return _Count(status=DecisionStatus.ACCEPTED, overtaken=[])
+
+
+def _record_vote(
+    run: Run, interrupt: Interrupt, decision: Decision, overtaken: list[Decision], *, by: AbstractUser, now: datetime
+) -> None:
+    """Record a vote that others must join. The request and its deadline continue."""
+    votes = tally(interrupt)
+    note(
+        run,
+        "decision.counted",
+        actor=by_person(by),
+        at=now,
+        interrupt=interrupt.public_id,
+        decision=decision.public_id,
+        verdict=decision.verdict,
+        digest=decision.digest,
+        counted=votes.counted,
+        needed=votes.needed,
+        votes_overtaken=[vote.public_id for vote in overtaken],
+    )
+    store(run, now)
 
 
 _REFUSED_AS: dict[str, DecisionStatus] = {
@@ -196,14 +261,14 @@ def _find_refusal(
     *,
     now: datetime,
 ) -> Refusal | None:
-    """Return the first reason against the answer, in the gateway's order."""
+    """Return the first reason against the decision, in the gateway's order."""
     refusal = permissions.why_not_decide(responder, interrupt)
     if refusal is not None:
         return refusal
     if interrupt.status != InterruptStatus.WAITING:
         return closed_refusal(interrupt, winner)
     if seen.state_version != interrupt.state_version:
-        detail = f"You saw version {seen.state_version}; version {interrupt.state_version} waits now."
+        detail = f"You saw version {seen.state_version}; the current version is {interrupt.state_version}."
         return StaleVersion(detail, state_version=interrupt.state_version, content_digest=interrupt.content_digest)
     if seen.content_digest and seen.content_digest != interrupt.content_digest:
         return StaleVersion(state_version=interrupt.state_version, content_digest=interrupt.content_digest)
@@ -212,30 +277,28 @@ def _find_refusal(
     return None if vote is None else refuse_second(interrupt, vote)
 
 
-def _keep_refused(
+def _record_refused(
     run: Run,
     interrupt: Interrupt,
-    responder: AbstractUser,
-    answer: Answer,
-    seen: Seen,
-    door: str,
+    submission: _Submission,
     status: DecisionStatus,
     refusal: Refusal,
     *,
     now: datetime,
 ) -> Refusal:
-    """Keep the refused answer as evidence and return the refusal, to be raised after the commit."""
-    if status == DecisionStatus.DENIED and _denied_lately(responder, now=now) >= DENIED_PER_HOUR:
+    """Record the refused answer and return the refusal, which is raised after the commit."""
+    responder = submission.responder
+    if status == DecisionStatus.DENIED and _count_recent_denials(responder, now=now) >= DENIED_PER_HOUR:
         return RateLimited()
     decision = record_decision(
         interrupt,
-        answer,
+        submission.answer,
         by=responder,
         status=status,
         now=now,
         code=refusal.code,
-        door=door,
-        state_version=seen.state_version,
+        door=submission.door,
+        state_version=submission.seen.state_version,
     )
     note(
         run,
@@ -250,23 +313,21 @@ def _keep_refused(
     return refusal
 
 
-def _denied_lately(responder: AbstractUser, *, now: datetime) -> int:
-    lately = Decision.objects.filter(by=responder.pk, created_at__gt=now - timedelta(hours=1))
-    return lately.filter(status=DecisionStatus.DENIED).count()
+def _count_recent_denials(responder: AbstractUser, *, now: datetime) -> int:
+    recent = Decision.objects.filter(by=responder.pk, created_at__gt=now - timedelta(hours=1))
+    return recent.filter(status=DecisionStatus.DENIED).count()
 
 
 @use_case
-def _record_misfit(
-    responder: AbstractUser, interrupt_pk: int, answer: Answer, seen: Seen, door: str, code: str
-) -> None:
+def _record_misfit(interrupt_pk: int, submission: _Submission) -> None:
     run, interrupt = lock_run_and_interrupt(interrupt_pk)
     now = clock.now()
-    if permissions.why_not_decide(responder, interrupt) is None and interrupt.status == InterruptStatus.WAITING:
-        refusal = InputInvalid()
-        _keep_refused(run, interrupt, responder, answer, seen, door, DecisionStatus.INVALID, refusal, now=now)
+    may_decide = permissions.why_not_decide(submission.responder, interrupt) is None
+    if may_decide and interrupt.status == InterruptStatus.WAITING:
+        _record_refused(run, interrupt, submission, DecisionStatus.INVALID, InputInvalid(), now=now)
 
 
-def _receipt_again(run: Run, interrupt: Interrupt, decision: Decision) -> Receipt:
+def _repeat_receipt(run: Run, interrupt: Interrupt, decision: Decision) -> Receipt:
     permit = Permit.objects.filter(decision=decision).first()
     continuation = latest_continuation(interrupt)
     return Receipt(
@@ -280,15 +341,15 @@ def _receipt_again(run: Run, interrupt: Interrupt, decision: Decision) -> Receip
 
 
 def latest_continuation(interrupt: Interrupt) -> Continuation | None:
-    """Return the newest continuation of the interrupt's boundary; ``None`` while the wait or a sibling is open."""
+    """Return the newest continuation of the interrupt's checkpoint; ``None`` while this or a sibling interrupt is open."""
     if interrupt.status == InterruptStatus.WAITING:
         return None
-    goes_on = Continuation.objects.filter(checkpoint=interrupt.checkpoint_id, kind=ContinuationKind.RESUME)
-    return goes_on.order_by("-id").first()
+    continuations = Continuation.objects.filter(checkpoint=interrupt.checkpoint_id, kind=ContinuationKind.RESUME)
+    return continuations.order_by("-id").first()
 
 
 def resume_word(run: Run, interrupt: Interrupt, continuation: Continuation | None) -> str | None:
-    """Return how far the answer has come: checking, ready, held, leased, acknowledged, void."""
+    """Return how far the run has continued: checking, ready, held, leased, acknowledged, void."""
     if continuation is None:
         return None
     unclaimed = continuation.status in {ContinuationStatus.CHECKING, ContinuationStatus.READY}

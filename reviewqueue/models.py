@@ -1,4 +1,4 @@
-"""Rows that belong to no run: who is alive, and (with the verbs that need them) people, agents, keys."""
+"""Rows that belong to no run: API keys, worker heartbeats, drafts, actions on dead signals."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = [
 
 
 class ApiKey(models.Model):
-    """A key of one agent, or the personal token of one person; only its hash is kept, and the secret is shown once.
+    """An agent's API key or a person's token. Only its hash is stored, and the secret is shown once.
 
-    The text is ``rq_<prefix>_<secret>``. A slow hash would cost more than the request: the secret has 256 random bits.
+    Format: ``rq_<prefix>_<secret>``. A slow hash is not needed, because the secret has 256 random bits.
     """
 
     prefix = models.CharField(max_length=16, unique=True)
@@ -52,7 +52,7 @@ class ApiKey(models.Model):
 
 
 class Heartbeat(models.Model):
-    """One row a worker: written by a task that went through its cluster, so a fresh time means that tasks are done."""
+    """One row per worker, written by an executed task: a recent time means that tasks are executed."""
 
     worker = models.CharField(max_length=200, primary_key=True)
     beaten_at = models.DateTimeField()
@@ -62,7 +62,7 @@ class Heartbeat(models.Model):
 
 
 class TypedAnswer(models.Model):
-    """What one person has typed for one open wait and not sent yet. Nobody else is ever shown it, and it decides nothing."""
+    """A draft: unsent input of one person for one open request. It is shown only to that person."""
 
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     interrupt = models.ForeignKey(Interrupt, on_delete=models.CASCADE, related_name="+")
@@ -79,10 +79,10 @@ class TypedAnswer(models.Model):
 
 
 class SignalAct(models.Model):
-    """What a person did with a signal that nobody had taken in its time, and why. Append-only; the signal itself stays."""
+    """An action of a person on a dead signal, with the reason. Append-only; the signal itself stays."""
 
     class Act(models.TextChoices):
-        """KEEP lets it wait again for its wait; DISMISS takes it off the desk, and its body is kept as it is."""
+        """KEEP lets the signal wait again for its interrupt; DISMISS removes it from the list of dead signals."""
 
         KEEP = "keep"
         DISMISS = "dismiss"
@@ -106,7 +106,7 @@ class SignalAct(models.Model):
 
 
 class UnknownOutcome(Effect):
-    """An effect on the owners' desk: nobody knows whether it happened. The same rows, under the name owners look for."""
+    """An effect with an unknown outcome, in the reconciliation admin. A proxy of the same rows."""
 
     class Meta:
         proxy = True

@@ -1,9 +1,9 @@
-"""Who may see, who may decide, and why not: rights are judged here and nowhere else.
+"""Permissions: who may see a request or run, and who may decide, control or assign it. No other module judges this.
 
-Rows reach a person only through ``visible_interrupts`` and ``visible_runs``. ``why_not_decide`` is asked by pages and API
-before an answer (to show it), by the gateway inside the deciding transaction, and once more inside the claim and when an
-effect begins (``still_may_decide``). Rights come from Django's groups, read each time, never cached: a removed role takes
-effect at once.
+Rows reach a person only through ``visible_interrupts`` and ``visible_runs``. ``why_not_decide`` runs before a decision
+(to show the result), in the gateway's transaction, and again at the claim and at the begin of an effect
+(``still_may_decide``). Roles are Django groups, read each time and never cached, so a removed role takes effect at
+once.
 """
 
 from __future__ import annotations
@@ -26,55 +26,57 @@ from runs.reviewer_claims import is_claimed_by_other
 from runs.states import APPROVING, Cause, DecisionStatus
 from runs.use_cases.reconcile_outcomes import OPERATORS, may_settle
 
-_NAMED = 5
+_MAX_NAMED = 5
 
 
 def is_operator(person: AbstractUser) -> bool:
-    """Tell whether the person runs this installation: sees everything, settles, halts, decides nothing."""
+    """Tell whether the person is an operator: sees everything, resolves outcomes and halts agents, but decides nothing."""
     return person.is_active and person.groups.filter(name=OPERATORS).exists()
 
 
 def visible_interrupts(person: AbstractUser) -> QuerySet[Interrupt]:
-    """Return the interrupts that the person may see: of their queues, of their agents, of runs they started."""
+    """Return the interrupts that the person may see: of their queues, of their agents, and of runs they started."""
     if not person.is_active:
         return Interrupt.objects.none()
     named = dict(person.groups.values_list("name", "pk"))
     if OPERATORS in named:
         return Interrupt.objects.all()
-    return Interrupt.objects.filter(_reaches(list(named.values()), person.pk))
+    return Interrupt.objects.filter(_visible_to(list(named.values()), person.pk))
 
 
 def visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt | None:
-    """Return one of them with its schema, in one statement."""
+    """Return one visible interrupt with its schema, in one statement."""
     return _VISIBLE.first(person=person.pk, id=interrupt_id) if person.is_active else None
 
 
 def climbed_away_from(person: AbstractUser, interrupt_id: str) -> Interrupt | None:
-    """Return a wait that was the person's to see until nobody answered and another queue was asked; ``None`` for any other.
+    """Return an interrupt that the person could see until it was escalated to another queue; ``None`` for any other.
 
-    Only for telling that it has gone: who is in no queue that it has climbed from hears nothing.
+    Only to tell the person that it was escalated. People outside the earlier queues learn nothing.
     """
     interrupt = Interrupt.objects.filter(public_id=interrupt_id, level__gt=0).first() if person.is_active else None
     if interrupt is None:
         return None
-    climbs = Event.objects.filter(run=interrupt.run_id, type="interrupt.escalated").values_list("refs", flat=True)
-    before = [refs["before"] for refs in climbs if refs["interrupt"] == interrupt_id and refs["before"]]
-    theirs = _desks(list(person.groups.values_list("pk", flat=True))).filter(slug__in=before)
+    escalations = Event.objects.filter(run=interrupt.run_id, type="interrupt.escalated").values_list("refs", flat=True)
+    before = [refs["before"] for refs in escalations if refs["interrupt"] == interrupt_id and refs["before"]]
+    theirs = _queues_of(list(person.groups.values_list("pk", flat=True))).filter(slug__in=before)
     return interrupt if theirs.exists() else None
 
 
-def _reaches(groups: Any, person_id: Any) -> Q:
-    """Return the filter for what a person of these groups may see.
+def _visible_to(groups: Any, person_id: Any) -> Q:
+    """Return the filter for what members of these groups may see.
 
-    No joins: the inbox walks its index in order, and each row is looked up in three short lists.
+    It has no joins: the inbox reads its index in order and looks each row up in three short lists.
     """
     agents, started = Agent.objects.filter(owner__in=groups), Run.objects.filter(initiator=person_id)
-    return Q(queue__in=_desks(groups)) | Q(agent__in=agents) | Q(run__in=started)
+    return Q(queue__in=_queues_of(groups)) | Q(agent__in=agents) | Q(run__in=started)
 
 
 def _visible_to_given() -> QuerySet[Interrupt]:
     groups = Group.objects.filter(user=prepared_queries.number("person"))
-    may_see = Exists(groups.filter(name=OPERATORS)) | _reaches(groups.values("pk"), prepared_queries.number("person"))
+    may_see = Exists(groups.filter(name=OPERATORS)) | _visible_to(
+        groups.values("pk"), prepared_queries.number("person")
+    )
     return Interrupt.objects.filter(may_see, public_id=prepared_queries.text("id")).select_related("schema")
 
 
@@ -82,27 +84,26 @@ _VISIBLE = Compiled(_visible_to_given)
 
 
 def visible_runs(person: AbstractUser) -> QuerySet[Run]:
-    """Return the runs that the person may see: their own, of their agents, and those behind a visible interrupt."""
+    """Return the runs that the person may see: started by them, of their agents, and behind a visible interrupt."""
     if not person.is_active:
         return Run.objects.none()
     named = dict(person.groups.values_list("name", "pk"))
     if OPERATORS in named:
         return Run.objects.all()
     groups = list(named.values())
-    behind = Interrupt.objects.filter(queue__in=_desks(groups)).values("run")
+    behind = Interrupt.objects.filter(queue__in=_queues_of(groups)).values("run")
     return Run.objects.filter(Q(initiator=person.pk) | Q(agent__owner__in=groups) | Q(pk__in=behind))
 
 
-def _desks(groups: Any) -> QuerySet[Queue]:
+def _queues_of(groups: Any) -> QuerySet[Queue]:
     return Queue.objects.filter(Q(reviewers__in=groups) | Q(leads__in=groups) | Q(auditors__in=groups))
 
 
 def why_not_decide(person: AbstractUser, interrupt: Interrupt) -> Refusal | None:
-    """Return why this person may not decide this interrupt (claims apart), or ``None``.
+    """Return why this person may not decide this interrupt, apart from claims; or ``None``.
 
-    The rules of the wait's own policy and of today's both have to allow it: a policy that was made stricter holds at
-    once, one that was made looser does not weaken an open wait. A request whose every assignee has lost the permission is
-    for the leads of its queue.
+    The interrupt's own policy and the current one must both allow it: a stricter policy applies at once, a looser one
+    does not weaken an open request. If no assignee has the permission any more, the leads of the queue may decide.
     """
     return _why_not(person, interrupt, has_decided=False)
 
@@ -113,9 +114,9 @@ def _why_not(person: AbstractUser, interrupt: Interrupt, *, has_decided: bool) -
     if not person.is_active:
         return NotPermitted("Your account is disabled.")
     if queue is None:
-        return NotPermitted("Nobody decides this: it waits for its time or for a signal.")
+        return NotPermitted("No person decides this request: it waits for a timer or a signal.")
     groups = {"reviewers": queue.reviewers_id, "leads": queue.leads_id}
-    is_member, is_assigned, is_theirs, has_newer_policy = _STANDS.all(
+    is_member, is_assigned, is_theirs, has_newer_policy = _DECISION_RIGHTS.all(
         interrupt=interrupt.pk, person=person.pk, **groups
     )[0]
     if not is_member:
@@ -124,8 +125,8 @@ def _why_not(person: AbstractUser, interrupt: Interrupt, *, has_decided: bool) -
         return NotPermitted(f"The policy of {interrupt.reason} no longer allows decisions in {queue.slug}.", who_can=[])
     if is_assigned and not is_theirs:
         may_lead = leads(person, queue)
-        if not (may_lead and (has_decided or not _able_assignees(interrupt).exists())):
-            return NotPermitted("This was assigned to somebody else.", who_can=who_can_decide(interrupt))
+        if not (may_lead and (has_decided or not _assignees_who_may_decide(interrupt).exists())):
+            return NotPermitted("This request is assigned to another reviewer.", who_can=who_can_decide(interrupt))
     if interrupt.run.initiator_id == person.pk and not _self_review_allowed(interrupt):
         return SelfReview(who_can=who_can_decide(interrupt))
     return None
@@ -133,12 +134,14 @@ def _why_not(person: AbstractUser, interrupt: Interrupt, *, has_decided: bool) -
 
 def _membership() -> QuerySet[Group]:
     of_queue = Q(pk=prepared_queries.number("reviewers")) | Q(pk=prepared_queries.number("leads"))
-    # Active as the row says now: the person may have been deactivated since this request read them.
+    # Read again, because the person may have been deactivated since this HTTP request loaded them.
     return Group.objects.filter(of_queue, user=prepared_queries.number("person"), user__is_active=True)
 
 
-def _stands() -> QuerySet[Any, tuple[Any, ...]]:
-    """Return, in one statement: is the person in the queue, is the request assigned, to them, is there a newer policy?"""
+def _decision_rights() -> QuerySet[Any, tuple[Any, ...]]:
+    """Return, in one statement: is the person in the queue, is the request assigned, to them, and is there a newer
+    policy?
+    """
     assigned = Assignee.objects.filter(interrupt=OuterRef("pk"))
     theirs = assigned.filter(person=prepared_queries.number("person"), released_at=None)
     wait = Interrupt.objects.filter(pk=prepared_queries.number("interrupt"))
@@ -147,14 +150,14 @@ def _stands() -> QuerySet[Any, tuple[Any, ...]]:
 
 
 _MEMBERSHIP = Compiled(lambda: _membership().values_list("pk"))
-_STANDS = Compiled(_stands)
+_DECISION_RIGHTS = Compiled(_decision_rights)
 
 
 def still_may_decide(decision: Decision) -> bool:
-    """Tell whether an accepted decision is still authorised: by its person, or by the policy where the deadline approved.
+    """Tell whether an accepted decision is still authorised: by its person, or by the policy if the deadline approved.
 
-    Person, queue and policy come with the decision, which the claim or the begin of an effect read under the run's lock.
-    Timers, signals and answers by default that allow no call need no permission.
+    Person, queue and policy come with the decision, read under the run's lock. Timers, signals and defaults that allow
+    no call need no permission.
     """
     interrupt = decision.interrupt
     if decision.by is None:
@@ -166,8 +169,9 @@ def still_may_decide(decision: Decision) -> bool:
 
 
 def vote_stands(vote: Decision) -> bool:
-    """Tell whether one of several votes still counts: its person may decide in the queue that has the wait now, or in the
-    one where the vote was given, before it was escalated. Who was assigned since takes no vote away."""
+    """Tell whether a vote still counts: its person may decide in the current queue, or in the queue in which they
+    voted. A later assignment does not remove a vote.
+    """
     person, interrupt = vote.by, vote.interrupt
     if person is None or not person.is_active:
         return False
@@ -183,28 +187,28 @@ def _is_member(person: AbstractUser, queue: Queue) -> bool:
 
 
 def who_can_decide(interrupt: Interrupt) -> list[str]:
-    """Return the addresses of the people who may decide this interrupt, at most twenty."""
-    able = _not_barred(deciders_of(interrupt.queue), interrupt)
+    """Return the addresses of people who may decide this interrupt, at most 20."""
+    able = _exclude_initiator(deciders_of(interrupt.queue), interrupt)
     if interrupt.queue is not None and interrupt.assignees.exists():
-        assigned = _able_assignees(interrupt)
+        assigned = _assignees_who_may_decide(interrupt)
         able = assigned if assigned.exists() else able.filter(groups=interrupt.queue.leads_id)
     return list(able.values_list("username", flat=True)[:20])
 
 
-def _able_assignees(interrupt: Interrupt) -> QuerySet[AbstractUser]:
-    """Return the people whom this is assigned to and who may decide it."""
+def _assignees_who_may_decide(interrupt: Interrupt) -> QuerySet[AbstractUser]:
+    """Return the assignees who may decide the interrupt."""
     assigned = interrupt.assignees.filter(released_at=None).values("person")
-    return _not_barred(deciders_of(interrupt.queue).filter(pk__in=assigned), interrupt)
+    return _exclude_initiator(deciders_of(interrupt.queue).filter(pk__in=assigned), interrupt)
 
 
-def _not_barred(people: QuerySet[AbstractUser], interrupt: Interrupt) -> QuerySet[AbstractUser]:
+def _exclude_initiator(people: QuerySet[AbstractUser], interrupt: Interrupt) -> QuerySet[AbstractUser]:
     initiator = interrupt.run.initiator_id
-    barred = initiator is not None and not _self_review_allowed(interrupt)
-    return people.exclude(pk=initiator) if barred else people
+    is_excluded = initiator is not None and not _self_review_allowed(interrupt)
+    return people.exclude(pk=initiator) if is_excluded else people
 
 
 def deciders_of(queue: Queue | None) -> QuerySet[AbstractUser]:
-    """Return the active reviewers and leads of a queue; nobody where nobody is asked."""
+    """Return the active reviewers and leads of a queue; none for interrupts without a queue."""
     if queue is None:
         return get_user_model().objects.none()
     people = get_user_model().objects.filter(is_active=True, groups__in=[queue.reviewers_id, queue.leads_id])
@@ -212,14 +216,16 @@ def deciders_of(queue: Queue | None) -> QuerySet[AbstractUser]:
 
 
 def why_not_control(person: AbstractUser, run: Run) -> Refusal | None:
-    """Return why this person may not pause, resume or cancel the run: its initiator, its agent's owners, operators may."""
+    """Return why this person may not pause, resume or cancel the run. Its initiator, owners of its agent and operators
+    may.
+    """
     if person.is_active and (run.initiator_id == person.pk or answers_for(person, run.agent)):
         return None
-    return NotPermitted("Only who started this run, its agent's owners and operators control it.")
+    return NotPermitted("Only the initiator of this run, owners of its agent and operators can control it.")
 
 
 def why_not_restart(person: AbstractUser, run: Run) -> Refusal | None:
-    """Return why this person may not restart the run, or order its work again: owners who did not start it, operators."""
+    """Return why this person may not restart the run. Owners who did not start it and operators may."""
     operates = is_operator(person)
     answers = operates or answers_for(person, run.agent)
     return _why_not_restart(person, run, operates=operates, answers=answers)
@@ -227,49 +233,51 @@ def why_not_restart(person: AbstractUser, run: Run) -> Refusal | None:
 
 def _why_not_restart(person: AbstractUser, run: Run, *, operates: bool, answers: bool) -> Refusal | None:
     if run.initiator_id == person.pk and not operates:
-        return NotPermitted("You started this run, so somebody else restarts it.")
-    return None if answers else NotPermitted("Only the agent's owners and operators restart a run.")
+        return NotPermitted("You started this run, so another owner must restart it.")
+    return None if answers else NotPermitted("Only owners of the agent and operators can restart this run.")
 
 
 def why_not_restart_each(person: AbstractUser, runs: Iterable[Run]) -> dict[int, Refusal | None]:
-    """Return the same for each of these runs by its primary key, in a constant number of statements."""
+    """Return the same for each run by its primary key, in a constant number of statements."""
     operates, theirs = is_operator(person), set(agents_of(person).values_list("pk", flat=True))
     return {run.pk: _why_not_restart(person, run, operates=operates, answers=run.agent_id in theirs) for run in runs}
 
 
 def who_can_restart(runs: Iterable[Run]) -> dict[int, list[str]]:
-    """Return who may restart each of these runs, by its primary key: the agent's owners, then operators, up to five."""
+    """Return who may restart each run, by its primary key: owners of the agent, then operators, up to five."""
     runs = list(runs)
     able = get_user_model().objects.filter(is_active=True).order_by("username")
     owning = {run.agent.owner_id for run in runs}
     members = list(able.filter(groups__in=owning).values_list("groups", "pk", "username")) if owning else []
-    operators = list(able.filter(groups__name=OPERATORS).values_list("username", flat=True)[:_NAMED])
+    operators = list(able.filter(groups__name=OPERATORS).values_list("username", flat=True)[:_MAX_NAMED])
     named = {}
     for run in runs:
         owners = [name for group, pk, name in members if group == run.agent.owner_id and pk != run.initiator_id]
-        named[run.pk] = list(dict.fromkeys([*owners, *operators]))[:_NAMED]
+        named[run.pk] = list(dict.fromkeys([*owners, *operators]))[:_MAX_NAMED]
     return named
 
 
 def why_not_retag(person: AbstractUser, run: Run) -> Refusal | None:
-    """Return why this person may not give the run to another version of the code: owners of its agent and operators may."""
+    """Return why this person may not assign the run to another code version. Owners of its agent and operators may."""
     if answers_for(person, run.agent):
         return None
-    return NotPermitted("Only the agent's owners and operators give a run to another version of the code.")
+    return NotPermitted("Only owners of the agent and operators can assign a run to another code version.")
 
 
 def control_check(person: AbstractUser) -> Callable[[Run], None]:
-    """Return what pause, resume and cancel ask under the run's lock. A run that the person does not see is not there."""
+    """Return the check for pause, resume and cancel under the run's lock. A run that the person may not see is not
+    found.
+    """
     return _check_of(person, why_not_control)
 
 
 def restart_check(person: AbstractUser) -> Callable[[Run], None]:
-    """Return what a restart asks under the run's lock."""
+    """Return the check for a restart under the run's lock."""
     return _check_of(person, why_not_restart)
 
 
 def retag_check(person: AbstractUser) -> Callable[[Run], None]:
-    """Return what a retag asks under the run's lock."""
+    """Return the check for a retag under the run's lock."""
     return _check_of(person, why_not_retag)
 
 
@@ -287,61 +295,62 @@ def _check_of(person: AbstractUser, why_not: Callable[[AbstractUser, Run], Refus
 
 
 def why_not_halt(person: AbstractUser, agent: Agent | None) -> Refusal | None:
-    """Return why this person may not halt the agent (``None``: every agent): its owners and operators may."""
+    """Return why this person may not halt the agent (``None``: every agent). Its owners and operators may."""
     if is_operator(person) or (agent is not None and answers_for(person, agent)):
         return None
     return NotPermitted(
-        "Only operators halt every agent." if agent is None else "Only its owners and operators halt it."
+        "Only operators can halt every agent."
+        if agent is None
+        else "Only owners of the agent and operators can halt it."
     )
 
 
 def why_not_lift(person: AbstractUser, agent: Agent | None) -> Refusal | None:
-    """Return why this person may not lift a halt: operators alone may."""
-    return None if is_operator(person) else NotPermitted("Only operators lift a halt.")
+    """Return why this person may not lift a halt. Only operators may."""
+    return None if is_operator(person) else NotPermitted("Only operators can lift a halt.")
 
 
 def agents_of(person: AbstractUser) -> QuerySet[Agent]:
-    """Return the agents that the person answers for: an owner theirs, an operator all."""
+    """Return the agents that the person owns; for an operator, all agents."""
     if not person.is_active:
         return Agent.objects.none()
     return Agent.objects.all() if is_operator(person) else Agent.objects.filter(owner__user=person.pk)
 
 
 def answers_for(person: AbstractUser, agent: Agent) -> bool:
-    """Tell whether the person is one of the agent's owners, or an operator."""
+    """Tell whether the person owns the agent, or is an operator."""
     return may_settle(person, owner_id=agent.owner_id)
 
 
 def may_waive_fact(person: AbstractUser, run: Run) -> bool:
-    """Tell whether the person may let the run go on without a fact: one of the agent's owners or an operator, who did not
-    start it."""
+    """Tell whether the person may waive a fact of the run: an owner of its agent or an operator, but not its initiator."""
     return answers_for(person, run.agent) and run.initiator_id != person.pk
 
 
 def is_held_by_other(interrupt: Interrupt, person: AbstractUser, *, now: datetime) -> bool:
-    """Tell whether another person's claim keeps this one out. The claim of a person who may no longer decide does not."""
+    """Tell whether another person's claim blocks this one. The claim of a person without permission does not."""
     return is_claimed_by_other(interrupt, person, now=now) and holder_may_decide(interrupt)
 
 
 def holder_may_decide(interrupt: Interrupt) -> bool:
-    """Tell whether the person who claimed this may decide it now."""
+    """Tell whether the person who claimed the interrupt may still decide it."""
     holder = interrupt.claimed_by
     return holder is not None and why_not_decide(holder, interrupt) is None
 
 
 def lost_claims() -> Q:
-    """Return the filter for interrupts claimed by a person who is inactive, or no longer in the queue."""
+    """Return the filter for interrupts claimed by a person who is inactive or no longer in the queue."""
     return Q(claimed_by__isnull=False) & ~Q(Exists(_queue_of_decider("claimed_by", to="")))
 
 
 def lost_assignments() -> QuerySet[Assignee]:
-    """Return, inside a query of interrupts, the assignments of each to people who may no longer decide it."""
+    """Return, in a query of interrupts, the assignments of each to people who may no longer decide it."""
     assigned = Assignee.objects.filter(interrupt=OuterRef("pk"), released_at=None)
     return assigned.filter(~Exists(_queue_of_decider("person", to="interrupt__")))
 
 
 def lost_votes() -> QuerySet[Decision]:
-    """Return, inside a query of interrupts, each one's votes that wait for others and count no more."""
+    """Return, in a query of interrupts, the pending votes of each that no longer count."""
     counted = Decision.objects.filter(interrupt=OuterRef("pk"), status=DecisionStatus.COUNTED)
     now, then = (
         _queue_of_decider("by", to="interrupt__"),
@@ -351,15 +360,19 @@ def lost_votes() -> QuerySet[Decision]:
 
 
 def is_stuck() -> Q:
-    """Return the filter for interrupts that are assigned only to people who may not decide: their leads must act."""
+    """Return the filter for interrupts whose assignees all lost the permission: a lead must act."""
     assigned = Assignee.objects.filter(interrupt=OuterRef("pk"))
     able = assigned.filter(Exists(_queue_of_decider("person", to="interrupt__")), released_at=None)
     return Q(Exists(assigned)) & ~Q(Exists(able))
 
 
 def _queue_of_decider(person: str, *, to: str, of: str = "queue") -> QuerySet[Queue]:
-    """Return, inside a query of rows that lead by ``to`` and ``of`` to a queue, that queue if the person whom the row's
-    column ``person`` names is active and a decider in it. Only ids of the row are read: no list of requests joins queues."""
+    """Return, in a query of rows that reference a queue by ``to`` and ``of``, that queue if the person may decide in
+    it.
+
+    The row's column ``person`` names the person, who must be active. Only ids of the row are read, so that no list of
+    interrupts joins queues.
+    """
     memberships = get_user_model().groups.through.objects.filter(user=OuterRef(OuterRef(person)), user__is_active=True)
     decides = Exists(memberships.filter(group=OuterRef("reviewers"))) | Exists(
         memberships.filter(group=OuterRef("leads"))
@@ -368,7 +381,7 @@ def _queue_of_decider(person: str, *, to: str, of: str = "queue") -> QuerySet[Qu
 
 
 def leads(person: AbstractUser, queue: Queue | None) -> bool:
-    """Tell whether the person is a lead of the queue: may take over claims, reassign, extend."""
+    """Tell whether the person is a lead of the queue, who may take over claims, assign and extend."""
     return queue is not None and person.is_active and person.groups.filter(pk=queue.leads_id).exists()
 
 
@@ -381,10 +394,10 @@ def check_assignees(
     at: str,
     quorum: int = 1,
 ) -> None:
-    """Refuse assignees of a new wait who could never decide it, and a quorum that so many people could never reach.
+    """Refuse assignees of a new interrupt who may not decide it, and a quorum that the assignees cannot reach.
 
-    ``at`` is the assignees' JSON Pointer in the request. ``None`` stands for an address of no known person: it gets the
-    answer of a person who could not decide, so that no refusal shows which addresses are known.
+    ``at`` is the JSON Pointer of the assignees in the request. ``None`` is an unknown address: it gets the same answer
+    as a person without permission, so that no refusal reveals known addresses.
     """
     if queue is None or (not people and quorum == 1):
         return
@@ -392,13 +405,15 @@ def check_assignees(
     assigned = {person.pk for person in people if person is not None}
     for place, person in enumerate(people):
         if person is None or person.pk not in able:
-            raise PayloadInvalid.at(f"{at}/{place}", f"is no reviewer of {queue.slug}, and could not decide this")
+            raise PayloadInvalid.at(f"{at}/{place}", f"must be a reviewer or lead of {queue.slug}")
     if not policy.self_review and assigned == {initiator_id}:
-        raise NoDecider("The only assignee started the run, and may not review it.")
-    could = assigned or able
-    could -= set() if policy.self_review else {initiator_id}
-    if len(could) < quorum:
-        raise NoDecider(f"{quorum} people have to approve this, and only {len(could)} could.")
+        raise NoDecider("The only assignee started the run and cannot review it.")
+    able_pks = assigned or able
+    able_pks -= set() if policy.self_review else {initiator_id}
+    if len(able_pks) < quorum:
+        raise NoDecider(
+            f"The quorum is {quorum} approvals, but only {len(able_pks)} of the reviewers can approve this."
+        )
 
 
 def _self_review_allowed(interrupt: Interrupt) -> bool:

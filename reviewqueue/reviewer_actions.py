@@ -1,7 +1,7 @@
-"""What people do around an answer: claim and release, assign, extend, comment, and take an answer back.
+"""Reviewer actions around a decision: claim, release, assign, extend, comment and undo.
 
-Called by pages and API alike, after ``gateway.find_visible``; each is a use case with the locks in the gateway's order.
-None of them raises the version that waits, except an undo, which asks the question anew.
+Pages and API call the same use cases, with the gateway's lock order. None of them increases the version of the request,
+except an undo, which reopens it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from runs.timeline import note
 from runs.use_cases.end_run import would_end_run
 from runs.votes import own_vote
 
-LONGEST_COMMENT = 10_000
+MAX_COMMENT_LENGTH = 10_000
 
 
 @use_case
 def claim(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
-    """Claim the interrupt, or extend one's own claim; a lead takes over. Only who may decide may claim."""
+    """Claim the request, or extend one's own claim; a lead takes over. Only people who may decide can claim."""
     run, interrupt, now = _lock(responder, interrupt_id)
     refusal = permissions.why_not_decide(responder, interrupt) or _closed(interrupt, now=now)
     if refusal is not None:
@@ -43,13 +43,13 @@ def claim(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
         interrupt, responder, now=now
     )
     reviewer_claims.claim_interrupt(interrupt, responder, take_over=take_over, now=now)
-    _note(run, "interrupt.claimed", responder, interrupt, now=now)
+    _record(run, "interrupt.claimed", responder, interrupt, now=now)
     return interrupt
 
 
 @use_case
 def release(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
-    """Let the interrupt go; a lead may end another's claim."""
+    """Release the claim; a lead can release another reviewer's claim."""
     run, interrupt, now = _lock(responder, interrupt_id)
     if permissions.is_held_by_other(interrupt, responder, now=now) and not permissions.leads(
         responder, interrupt.queue
@@ -58,17 +58,17 @@ def release(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
     if interrupt.claimed_by_id is None or (interrupt.quorum > 1 and interrupt.claimed_by_id != responder.pk):
         return interrupt
     reviewer_claims.release_claim(interrupt)
-    _note(run, "interrupt.released", responder, interrupt, now=now)
+    _record(run, "interrupt.released", responder, interrupt, now=now)
     return interrupt
 
 
 @use_case
 def assign(*, responder: AbstractUser, interrupt_id: str, people: list[AbstractUser]) -> Interrupt:
-    """Say who decides; nobody named gives it back to the whole queue. For leads of the queue and operators."""
+    """Assign the request to people; an empty list returns it to the whole queue. For leads of the queue and operators."""
     run, interrupt, now = _lock(responder, interrupt_id)
     _refuse_unless_lead(responder, interrupt, now=now)
     if interrupt.queue is None:
-        raise NotPermitted("Nobody decides this: it waits for its time or for a signal.")
+        raise NotPermitted("No person decides this request: it waits for a timer or a signal.")
     permissions.check_assignees(
         people,
         queue=interrupt.queue,
@@ -81,45 +81,49 @@ def assign(*, responder: AbstractUser, interrupt_id: str, people: list[AbstractU
     Assignee.objects.bulk_create(Assignee(interrupt=interrupt, person_id=person.pk) for person in people)
     if interrupt.claimed_by_id and interrupt.claimed_by_id not in {person.pk for person in people}:
         reviewer_claims.release_claim(interrupt)
-    _note(run, "interrupt.assigned", responder, interrupt, now=now, people=[it.get_username() for it in people])
+    _record(run, "interrupt.assigned", responder, interrupt, now=now, people=[it.get_username() for it in people])
     return interrupt
 
 
 @use_case
 def extend(*, responder: AbstractUser, interrupt_id: str, by: timedelta) -> Interrupt:
-    """Give an open wait more time, up to the policy's longest from now. For leads of the queue and operators."""
+    """Extend the deadline of an open request, up to the policy's maximum from now. For leads of the queue and
+    operators.
+    """
     run, interrupt, now = _lock(responder, interrupt_id)
     _refuse_unless_lead(responder, interrupt, now=now)
     if by <= timedelta(0):
-        raise PayloadInvalid.at("/by", "has to be more than nothing")
-    # Compared before it is added up: there are lengths that lead past the calendar.
-    if by > now + interrupt.policy.deadline_max - interrupt.deadline:
-        raise PayloadInvalid.at("/by", f"goes past the policy's longest wait, {interrupt.policy.deadline_max}")
+        raise PayloadInvalid.at("/by", "must be greater than zero")
+    # Compared before the addition, because a long duration can exceed the calendar.
+    longest = interrupt.policy.deadline_max
+    if by > now + longest - interrupt.deadline:
+        raise PayloadInvalid.at("/by", f"must not extend the deadline beyond the policy's maximum, {longest} from now")
     deadline = interrupt.deadline + by
     extend_interrupt(interrupt, deadline=deadline)
     refs = {"deadline": deadline.isoformat()}
-    _note(run, "interrupt.extended", responder, interrupt, now=now, waits_end=deadline, **refs)
+    _record(run, "interrupt.extended", responder, interrupt, now=now, waits_end=deadline, **refs)
     return interrupt
 
 
 @use_case
 def comment(*, responder: AbstractUser, interrupt_id: str, text: str) -> Comment:
-    """Say something to the other people of this wait; the agent never sees it."""
+    """Add a comment for the other people who see this request. The agent never sees comments."""
     run, interrupt, now = _lock(responder, interrupt_id)
-    if not text.strip() or len(text) > LONGEST_COMMENT:
-        raise PayloadInvalid.at("/text", f"needs between 1 and {LONGEST_COMMENT} characters")
-    said = Comment.objects.create(interrupt=interrupt, person_id=responder.pk, text=text, created_at=now)
-    _note(run, "interrupt.commented", responder, interrupt, now=now)
-    return said
+    if not text.strip() or len(text) > MAX_COMMENT_LENGTH:
+        raise PayloadInvalid.at("/text", f"must have between 1 and {MAX_COMMENT_LENGTH} characters")
+    written = Comment.objects.create(interrupt=interrupt, person_id=responder.pk, text=text, created_at=now)
+    _record(run, "interrupt.commented", responder, interrupt, now=now)
+    return written
 
 
 @use_case
 def undo(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
-    """Undo one's own answer, within the policy's time and before a claim gave it to a worker: the request is open again.
+    """Undo one's own decision within the policy's undo window and before a worker received it: the request is open
+    again.
 
-    A claim and an undo both lock the run, and no claim succeeds before the time to undo each answer of the checkpoint
-    is over. A vote that still waits for others let nothing begin, so it can be undone as long as the request is open,
-    by page and by API.
+    A claim and an undo both lock the run, and no claim succeeds before the undo windows of all decisions at the
+    checkpoint have ended. A vote that waits for others has allowed nothing yet, so it can be undone while the request
+    is open, by page and by API.
     """
     run, interrupt, now = _lock(responder, interrupt_id)
     vote = own_vote(interrupt, responder)
@@ -127,22 +131,22 @@ def undo(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
         return _undo_vote(run, interrupt, vote, responder, now=now)
     winner = winner_of(interrupt)
     if winner is None or winner.by_id != responder.pk or interrupt.status != InterruptStatus.ANSWERED:
-        raise NotPermitted("Only who gave an answer may take it back.")
+        raise NotPermitted("You can undo only your own decision.")
     winner.interrupt = interrupt
     until = undo_deadline(winner)
     restarted = interrupt.epoch != run.epoch
     if until is None or now >= until or is_over(interrupt, now=now) or run.ending or restarted:
         raise UndoTooLate
     deadline = interrupt.deadline
-    reopen_interrupt(run, interrupt, verb="revoke", reason="taken back", now=now, deadline=deadline, only=[winner])
-    _note(run, "decision.undone", responder, interrupt, now=now, waits_end=deadline, decision=winner.public_id)
+    reopen_interrupt(run, interrupt, verb="revoke", reason="undone", now=now, deadline=deadline, only=[winner])
+    _record(run, "decision.undone", responder, interrupt, now=now, waits_end=deadline, decision=winner.public_id)
     return interrupt
 
 
 def undo_deadline(decision: Decision) -> datetime | None:
-    """Return until when its person can undo an answer; ``None`` if it cannot be undone (any more).
+    """Return until when the reviewer can undo a decision; ``None`` if it cannot be undone (any more).
 
-    An answer that a worker was given cannot be undone, also if that worker was lost.
+    A decision that a worker received cannot be undone, also if that worker was lost.
     """
     can_be_undone = decision.door == "page" and decision.status == DecisionStatus.ACCEPTED and decision.closes
     if not can_be_undone or decision.delivered_at is not None or would_end_run(decision.interrupt, decision.verdict):
@@ -154,7 +158,7 @@ def _undo_vote(run: Run, interrupt: Interrupt, vote: Decision, responder: Abstra
     if is_over(interrupt, now=now):
         raise UndoTooLate
     overtaken = [it.public_id for it in take_back_vote(interrupt, vote)]
-    _note(run, "decision.undone", responder, interrupt, now=now, decision=vote.public_id, votes_overtaken=overtaken)
+    _record(run, "decision.undone", responder, interrupt, now=now, decision=vote.public_id, votes_overtaken=overtaken)
     return interrupt
 
 
@@ -171,14 +175,14 @@ def _closed(interrupt: Interrupt, *, now: datetime) -> Refusal | None:
 
 def _refuse_unless_lead(responder: AbstractUser, interrupt: Interrupt, *, now: datetime) -> None:
     if not (permissions.leads(responder, interrupt.queue) or permissions.is_operator(responder)):
-        desk = "its queue" if interrupt.queue is None else interrupt.queue.slug
-        raise NotPermitted(f"Only leads of {desk} and operators do this.")
+        queue = "its queue" if interrupt.queue is None else interrupt.queue.slug
+        raise NotPermitted(f"Only leads of {queue} and operators can do this.")
     refusal = _closed(interrupt, now=now)
     if refusal is not None:
         raise refusal
 
 
-def _note(
+def _record(
     run: Run,
     move: str,
     responder: AbstractUser,

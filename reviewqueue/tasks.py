@@ -1,8 +1,7 @@
-"""What django-q2 runs: tiny entry points that take ids and call the verb; and what the worker's supervisor enqueues.
+"""Tasks for django-q2: entry points that take ids and call a use case, and the enqueueing of due sweeps.
 
-django-q2 is at-least-once and may run a task twice without any crash: each entry point is idempotent, and its row is the
-truth, the task only an accelerator. Every one is marked `@entry_point`, which tells the supervisor that tasks are done.
-Nothing here decides anything.
+django-q2 delivers at least once, so every entry point is idempotent: its rows are the truth and the task only an
+accelerator. ``@entry_point`` records a heartbeat, which tells the supervisor that tasks are executed.
 """
 
 from __future__ import annotations
@@ -31,55 +30,54 @@ from runs.use_cases import control_child_runs, erase_snapshots, expire, reconcil
 P = ParamSpec("P")
 T = TypeVar("T")
 
-WORKER_NAME = "REVIEWQUEUE_WORKER"  # set by the supervisor for its cluster: who beats here
-SECONDS_BETWEEN_BEATS = 2
-SWEPT_AT_ONCE = 200  # well under the cluster's time-out for one task; what is left is due again a second later
-SECONDS_OF_EXPIRING = 2  # where many are due together; the supervisor looks once a second
-SECONDS_A_SWEEP_MAY_WAIT = 15  # then it gets company
-LOOKED_THROUGH = 100  # newest tasks, for one that waits already; behind so many others one more does no harm
-SECONDS_FOR_CHECKS = 10  # a check may take forty: with the last one begun in time, still within the task's time-out
-SECONDS_OF_ANNOUNCING = 10
-SECONDS_OF_DELIVERING = 20  # and ten for the last calls to come home: well under that time-out too
-SECONDS_BETWEEN_LOOKS = 15  # for lost permissions
-_last_beat = 0.0
-_last_look = 0.0
+WORKER_NAME = "REVIEWQUEUE_WORKER"  # set by the supervisor for its cluster: the name in the heartbeat
+SECONDS_BETWEEN_HEARTBEATS = 2
+SWEEP_LIMIT = 200  # rows; well below the cluster's task timeout. The rest is due again a second later
+EXPIRY_SECONDS = 2  # when many are due at once; the supervisor enqueues once a second
+MAX_QUEUED_SECONDS = 15  # then another one is enqueued
+SEARCHED_TASKS = 100  # newest tasks that are searched for a waiting one; beyond that a duplicate does no harm
+CHECK_SECONDS = 10  # a check can take 40: the last one still ends within the task timeout
+PUBLISH_SECONDS = 10
+DELIVERY_SECONDS = 20  # plus 10 for the last calls: well below the task timeout
+SECONDS_BETWEEN_PERMISSION_SWEEPS = 15  # permission sweeps
+_last_heartbeat = 0.0
+_last_permission_sweep = 0.0
 
 
 def entry_point(task: Callable[P, T]) -> Callable[P, T]:
-    """Note that this worker's cluster runs tasks, then run this one. Any task will do, so that a backlog is no alarm.
+    """Record that this worker's cluster executes tasks, then run the task. Any task counts, so a backlog raises no
+    alarm.
 
-    Its log lines carry an id of their own, as those of a request do.
+    Its log lines carry an id of their own, like those of a request.
     """
 
     @functools.wraps(task)
-    def begun(*args: P.args, **kwargs: P.kwargs) -> T:
-        global _last_beat
-        if time.monotonic() - _last_beat > SECONDS_BETWEEN_BEATS:
-            _note_alive()
-            _last_beat = time.monotonic()
+    def execute(*args: P.args, **kwargs: P.kwargs) -> T:
+        global _last_heartbeat
+        if time.monotonic() - _last_heartbeat > SECONDS_BETWEEN_HEARTBEATS:
+            _record_heartbeat()
+            _last_heartbeat = time.monotonic()
         with using_id(new_id("task")):
             return task(*args, **kwargs)
 
-    return begun
+    return execute
 
 
-def _note_alive() -> None:
+def _record_heartbeat() -> None:
     worker = os.environ.get(WORKER_NAME)
-    if worker:  # a cluster that somebody started by hand has no supervisor to tell
+    if worker:  # a cluster that was started by hand has no supervisor
         Heartbeat.objects.update_or_create(worker=worker, defaults={"beaten_at": clock.now()})
 
 
 @entry_point
 def beat() -> None:
-    """Nothing but proof that a task went all the way through a cluster."""
+    """Prove that a task passed through a whole cluster. It does nothing else."""
 
 
-# --- enqueued by the supervisor once a second, and by a schedule once a minute should it be gone -----------------------
-
-
+# Enqueued by the supervisor once a second, and by a schedule once a minute in case the supervisor stopped.
 @entry_point
 def enqueue_due_sweeps() -> None:
-    """Look, with one indexed EXISTS a kind, for rows that are due, and enqueue the sweep if there are some."""
+    """Enqueue each sweep that has due rows, found with one indexed EXISTS per kind."""
     if (
         expire.anything_due()
         or drafts.anything_typed_to_forget()
@@ -87,7 +85,7 @@ def enqueue_due_sweeps() -> None:
         or checkpoint_files.anything_to_delete()
     ):
         _enqueue_once("reviewqueue.tasks.sweep")
-    if _looks_for_lost_permissions() and permission_sweep.anything_to_release():
+    if _is_permission_sweep_due() and permission_sweep.anything_to_release():
         _enqueue_once("reviewqueue.tasks.release_lost_permissions")
     if reconcile_probes.anything_to_probe():
         _enqueue_once("reviewqueue.tasks.probe")
@@ -98,101 +96,106 @@ def enqueue_due_sweeps() -> None:
 
 
 def _enqueue_once(task: str) -> None:
-    """Enqueue the task unless it waits already: with thousands due, each second's would pile up before everything else.
+    """Enqueue the task unless it is already waiting. Otherwise the tasks of each second would pile up before all
+    others.
 
-    One that is being done counts for nothing: it may have looked before this row was due, and its worker may be dead. Nor
-    does one that nobody has taken for long: by a clock that is behind, django-q2 sees it only when that has caught up.
+    A task in execution does not count: it may have read before this row was due, and its worker may be dead. Nor does a
+    task that has waited long: if a worker's clock is behind, django-q2 sees it only after the clock has caught up.
     """
     now = clock.now()
-    lately = now - timedelta(seconds=SECONDS_A_SWEEP_MAY_WAIT)
-    waiting = OrmQ.objects.filter(lock__lte=now, lock__gt=lately).order_by("-pk")[:LOOKED_THROUGH]
+    earliest = now - timedelta(seconds=MAX_QUEUED_SECONDS)
+    waiting = OrmQ.objects.filter(lock__lte=now, lock__gt=earliest).order_by("-pk")[:SEARCHED_TASKS]
     if not any(row.task.get("func") == task for row in waiting):
         async_task(task)
 
 
-def _looks_for_lost_permissions() -> bool:
-    """Return whether the next check is due: it reads every open request, and a lost permission counts no more without it."""
-    global _last_look
-    if time.monotonic() - _last_look < SECONDS_BETWEEN_LOOKS:
+def _is_permission_sweep_due() -> bool:
+    """Tell whether the next permission sweep is due. It reads every open request, and lost permissions are refused
+    without it.
+    """
+    global _last_permission_sweep
+    if time.monotonic() - _last_permission_sweep < SECONDS_BETWEEN_PERMISSION_SWEEPS:
         return False
-    _last_look = time.monotonic()
+    _last_permission_sweep = time.monotonic()
     return True
 
 
 def anything_to_erase() -> bool:
-    """Tell whether states are past their time; with 0 days they are kept for ever."""
-    return bool(settings.SNAPSHOT_DAYS) and erase_snapshots.anything_to_erase(ended_before=_kept_since())
+    """Tell whether snapshots are past their retention period; with 0 days they are kept forever."""
+    return bool(settings.SNAPSHOT_DAYS) and erase_snapshots.anything_to_erase(ended_before=_retention_start())
 
 
-def _kept_since() -> datetime:
+def _retention_start() -> datetime:
     return clock.now() - timedelta(days=settings.SNAPSHOT_DAYS)
 
 
 @entry_point
 def sweep() -> None:
-    """End what is due, each row in its own transaction. Two sweeps at once are harmless: each looks again under the lock."""
-    expire.release_lapsed_leases(limit=SWEPT_AT_ONCE)
+    """Handle due rows, each in its own transaction. Two concurrent sweeps are harmless, because each reads again under
+    the lock.
+    """
+    expire.release_lapsed_leases(limit=SWEEP_LIMIT)
     _expire_due_waits()
-    expire.remind_due(limit=SWEPT_AT_ONCE)
-    control_child_runs.end_orphans(limit=SWEPT_AT_ONCE)
-    control_child_runs.pass_pauses_on(limit=SWEPT_AT_ONCE)
-    control_child_runs.look_after_parents(limit=SWEPT_AT_ONCE)
-    external_signals.match_due_signals(limit=SWEPT_AT_ONCE)
-    expire.expire_due_runs(limit=SWEPT_AT_ONCE)
-    expire.doubt_overdue_effects(limit=SWEPT_AT_ONCE)
-    drafts.forget_typed_answers(limit=SWEPT_AT_ONCE)
+    expire.remind_due(limit=SWEEP_LIMIT)
+    control_child_runs.end_orphans(limit=SWEEP_LIMIT)
+    control_child_runs.pass_pauses_on(limit=SWEEP_LIMIT)
+    control_child_runs.look_after_parents(limit=SWEEP_LIMIT)
+    external_signals.match_due_signals(limit=SWEEP_LIMIT)
+    expire.expire_due_runs(limit=SWEEP_LIMIT)
+    expire.doubt_overdue_effects(limit=SWEEP_LIMIT)
+    drafts.forget_typed_answers(limit=SWEEP_LIMIT)
     if settings.SNAPSHOT_DAYS:
-        erase_snapshots.erase_old_snapshots(ended_before=_kept_since(), limit=SWEPT_AT_ONCE)
-    checkpoint_files.delete_unwanted_files(limit=SWEPT_AT_ONCE)
+        erase_snapshots.erase_old_snapshots(ended_before=_retention_start(), limit=SWEEP_LIMIT)
+    checkpoint_files.delete_unwanted_files(limit=SWEEP_LIMIT)
     began = time.monotonic()
-    for continuation_id in expire.due_continuations(limit=SWEPT_AT_ONCE):
-        if time.monotonic() - began > SECONDS_FOR_CHECKS:
+    for continuation_id in expire.due_continuations(limit=SWEEP_LIMIT):
+        if time.monotonic() - began > CHECK_SECONDS:
             break
         reconcile_facts.check_continuation(continuation_id=continuation_id, fetch=http_client.fetch_fact)
 
 
 def _expire_due_waits() -> None:
     began = time.monotonic()
-    while expire.expire_due_interrupts(limit=SWEPT_AT_ONCE):
-        if time.monotonic() - began > SECONDS_OF_EXPIRING:
+    while expire.expire_due_interrupts(limit=SWEEP_LIMIT):
+        if time.monotonic() - began > EXPIRY_SECONDS:
             break
 
 
 @entry_point
 def release_lost_permissions() -> None:
-    """Record that claims, assignments and votes ended with the permission of their person."""
-    permission_sweep.release_lost_permissions(limit=SWEPT_AT_ONCE)
+    """End claims, assignments and votes of people who lost their permission."""
+    permission_sweep.release_lost_permissions(limit=SWEEP_LIMIT)
 
 
 @entry_point
 def probe() -> None:
-    """Look up what became of effects whose outcome nobody knows."""
-    reconcile_probes.probe_due_effects(limit=SWEPT_AT_ONCE, seconds=SECONDS_FOR_CHECKS, look=http_client.look_up)
+    """Probe the receivers of effects with an unknown outcome."""
+    reconcile_probes.probe_due_effects(limit=SWEEP_LIMIT, seconds=CHECK_SECONDS, look=http_client.look_up)
 
 
 @entry_point
 def announce() -> None:
-    """Tell what is new: numbers in the feeds, messages to endpoints; then send them, in a task of its own."""
-    if outbox.announce_news(seconds=SECONDS_OF_ANNOUNCING) and deliveries.anything_to_deliver():
+    """Publish new events: number them in the feeds and create webhook messages; then enqueue their delivery."""
+    if outbox.announce_news(seconds=PUBLISH_SECONDS) and deliveries.anything_to_deliver():
         async_task("reviewqueue.tasks.deliver")
 
 
 @entry_point
 def deliver() -> None:
-    """Carry what is due to its endpoints, give up what waited too long, and forget what is done for long."""
-    deliveries.give_up_overdue(limit=SWEPT_AT_ONCE)
-    deliveries.forget_delivered(limit=SWEPT_AT_ONCE)
-    sender.deliver_due_messages(seconds=SECONDS_OF_DELIVERING)
+    """Deliver due messages, give up overdue ones, and delete old delivered ones."""
+    deliveries.give_up_overdue(limit=SWEEP_LIMIT)
+    deliveries.forget_delivered(limit=SWEEP_LIMIT)
+    sender.deliver_due_messages(seconds=DELIVERY_SECONDS)
 
 
 @entry_point
 def check_continuation(continuation_id: str) -> None:
-    """Check facts and effects again before anybody may go on."""
+    """Revalidate the facts and effects of a continuation."""
     reconcile_facts.check_continuation(continuation_id=continuation_id, fetch=http_client.fetch_fact)
 
 
 def enqueue_check(continuation_id: str) -> None:
-    """Enqueue a check inside the transaction that made it due: a row of this database, committed with the answer."""
+    """Enqueue a revalidation in the transaction that made it due: the task is a row that commits with the decision."""
     async_task("reviewqueue.tasks.check_continuation", continuation_id)
 
 
@@ -201,7 +204,7 @@ def enqueue_beat() -> None:
 
 
 def keep_schedules() -> None:
-    """Write the schedules anew. They come from here only: one malformed row would stop them all."""
+    """Replace all schedules with those defined here, because one malformed row would stop them all."""
     Schedule.objects.exclude(name="sweeps").delete()
     Schedule.objects.update_or_create(
         name="sweeps",

@@ -1,4 +1,4 @@
-"""Rows for tests: plain functions with overrides, through the real verbs wherever there is one."""
+"""Builders of rows for tests: plain functions with overrides, through the real use cases wherever possible."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from runs.facts import AskedFact
 from runs.interrupt_requests import AskedWait
 from runs.models import Agent, Connection, EffectRule, Interrupt, Policy, Queue, Run
 from runs.policies import Wish
-from runs.use_cases.claim_continuation import Claimed, claim_continuations, claim_one
+from runs.use_cases.claim_continuation import Claimed, ClaimRequest, claim_continuations, claim_one
 from runs.use_cases.commit_checkpoint import Reached, commit_checkpoint
 from runs.use_cases.reconcile_facts import Found, check_continuation
 from runs.use_cases.start_run import RunRequest, Started, start_run
-from runs.use_cases.suspend import Suspended, suspend
+from runs.use_cases.suspend import Suspended, Suspension, suspend
 from tests.unguarded import without_guards
 
 _numbers = itertools.count(1)
@@ -88,7 +88,9 @@ def a_rule(pattern: str = "issue_*", agent: Agent | None = None, reason: str = "
 
 
 def change_policies(**rules: Any) -> None:
-    """Change every policy in place, and its record with it: a new version would leave open requests under the old one."""
+    """Change every policy in place, together with its record. A new version would leave open requests under the old
+    one.
+    """
     with transaction.atomic(), without_guards():
         Policy.objects.update(**rules)
         for policy in Policy.objects.order_by("pk"):
@@ -151,29 +153,40 @@ def suspend_run(started: Started, *waits: AskedWait, **request: Any) -> Suspende
 
 
 def suspend_by(run: Run, token: str, *waits: AskedWait, **request: Any) -> Suspended:
-    """Suspend by whoever holds the lease of ``token``."""
+    """Suspend with the lease of ``token``."""
+    agent = request.pop("agent", run.agent)
+    suspension = a_suspension(run, *waits, **request)
+    return suspend(
+        agent=agent,
+        run_id=run.public_id,
+        token=token,
+        suspension=suspension,
+        check_assignees=permissions.check_assignees,
+    )
+
+
+def a_suspension(run: Run, *waits: AskedWait, **request: Any) -> Suspension:
     wanted: dict[str, Any] = {
-        "agent": run.agent,
         "after": run.checkpoint_number,
         "snapshot": Snapshot(step="ask", state={"offers": 2}),
         "facts": [],
-        "waits": list(waits),
+        "interrupts": list(waits),
         "pending": [],
         "resume_when": "all",
         **request,
     }
-    return suspend(run_id=run.public_id, token=token, check_assignees=permissions.check_assignees, **wanted)
+    return Suspension(**wanted)
 
 
 def commit(started: Started, *, step: str = "compare-offers", **request: Any) -> Reached:
-    """Commit the next boundary of a run whose lease the caller holds."""
+    """Commit the next checkpoint of a run whose lease the caller holds."""
     assert started.lease is not None
     wanted = {"after": started.run.checkpoint_number, "snapshot": Snapshot(step=step, state={}), "facts": [], **request}
     return commit_checkpoint(agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, **wanted)
 
 
 def a_waiting_interrupt(wait: AskedWait | None = None, *, started: Started | None = None, **request: Any) -> Interrupt:
-    """Return an interrupt of a run that has let its worker go."""
+    """Return an interrupt of a suspended run."""
     return suspend_run(started or a_running_run(), wait or a_wait(), **request).interrupts[0]
 
 
@@ -183,7 +196,7 @@ def move_deadline(interrupt: Interrupt, deadline: datetime) -> None:
 
 
 def end_lease_now(run: Run, moment: datetime) -> None:
-    """Let the run's lease have lapsed at ``moment``."""
+    """Let the run's lease lapse at ``moment``."""
     Run.objects.filter(pk=run.pk).update(lease_until=moment)
 
 
@@ -198,7 +211,7 @@ def decide(
     door: str = "api",
     **said: Any,
 ) -> gateway.Receipt:
-    """Answer by the API's door."""
+    """Decide through the gateway, as the API does."""
     return gateway.submit_decision(
         responder=person,
         interrupt_id=interrupt.public_id,
@@ -211,16 +224,18 @@ def decide(
 
 def claim(agent: Agent, **wanted: Any) -> list[Claimed]:
     """Claim as a worker of the agent does."""
-    request: dict[str, Any] = {"code_versions": set(), "most": 1, "lease_seconds": 60, "request_key": "", **wanted}
-    return claim_continuations(agent=agent, still_may_decide=permissions.still_may_decide, **request)
+    limit = wanted.pop("limit", 1)
+    return claim_continuations(a_claim_request(agent, **wanted), limit=limit)
 
 
 def claim_by_id(agent: Agent, continuation_id: str, **wanted: Any) -> Claimed:
     """Claim one continuation by its id."""
-    request: dict[str, Any] = {"code_versions": set(), "lease_seconds": 60, "request_key": "", **wanted}
-    return claim_one(
-        agent=agent, continuation_id=continuation_id, still_may_decide=permissions.still_may_decide, **request
-    )
+    return claim_one(a_claim_request(agent, **wanted), continuation_id=continuation_id)
+
+
+def a_claim_request(agent: Agent, **wanted: Any) -> ClaimRequest:
+    request: dict[str, Any] = {"code_versions": set(), "lease_seconds": 60, **wanted}
+    return ClaimRequest(agent=agent, still_may_decide=permissions.still_may_decide, **request)
 
 
 def check(continuation_id: str, *, found: Any = None, trouble: str = "") -> None:

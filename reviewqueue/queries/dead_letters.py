@@ -1,7 +1,7 @@
-"""What was told and never arrived: signals that no wait took in their time, and messages that no receiver took.
+"""Dead letters: signals that no interrupt received in time, and webhook messages that no receiver accepted.
 
-Called by their page. People see those of the agents that they answer for (``authority.agents_of``); whatever is done is done
-by a named person for a reason, and nothing is ever thrown away. A message is sent once more by ``delivery``.
+People see those of the agents that they own (``permissions.agents_of``). Every action records a person and a reason,
+and nothing is deleted.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ from runs.models import Signal
 
 PAGE = 20
 COUNTED = 1_000
-SMALL = 4_000  # characters of a body that a list shows; a larger one stands on a page of its own
+MAX_LISTED_LENGTH = 4_000  # characters of a body that a list shows; a larger body has a page of its own
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeadSignal:
-    """A signal with what was done about it. ``has_body``: it is small enough to stand in a list; else ``size`` says more."""
+    """A dead signal with the actions taken on it. ``has_body``: it is small enough for a list; otherwise ``size`` gives
+    its length.
+    """
 
     signal: Signal
     size: int
@@ -46,7 +48,7 @@ class DeadSignal:
 
 @dataclass(frozen=True, kw_only=True)
 class Letters:
-    """One page of one of the two lists, the newest first, and how long both are. ``next`` continues it."""
+    """One page of one of the two lists, newest first, and the length of both. ``next`` continues it."""
 
     signals: list[DeadSignal] = field(default_factory=list)
     messages: list[Delivery] = field(default_factory=list)
@@ -56,10 +58,10 @@ class Letters:
 
 
 def list_dead_signals(person: AbstractUser, *, after: str = "") -> Letters:
-    """Return one page of signals that were kept to their end, or did not fit, and that nobody has dismissed."""
+    """Return one page of signals that were kept until their expiry, or did not fit, and that were not dismissed."""
     rows = _dead_signals(person).select_related("agent").defer("body")
-    found = _from(rows.annotate(size=Length(Cast("body", TextField()))), after)
-    small = [signal.pk for signal in found[:PAGE] if signal.size <= SMALL]
+    found = _page_after(rows.annotate(size=Length(Cast("body", TextField()))), after)
+    small = [signal.pk for signal in found[:PAGE] if signal.size <= MAX_LISTED_LENGTH]
     bodies = dict(Signal.objects.filter(pk__in=small).values_list("pk", "body"))
     acts = _acts_on(found[:PAGE])
     shown = [
@@ -74,25 +76,25 @@ def list_dead_signals(person: AbstractUser, *, after: str = "") -> Letters:
     ]
     return Letters(
         signals=shown,
-        signal_count=_counted(_dead_signals(person)),
-        message_count=_counted(_dead_messages(person)),
+        signal_count=_count(_dead_signals(person)),
+        message_count=_count(_dead_messages(person)),
         next=found[PAGE - 1].public_id if len(found) > PAGE else "",
     )
 
 
 def list_dead_messages(person: AbstractUser, *, after: str = "") -> Letters:
-    """Return one page of messages that were given up."""
-    found = _from(_dead_messages(person).select_related("endpoint__agent", "event__run").defer("body"), after)
+    """Return one page of messages whose delivery was given up."""
+    found = _page_after(_dead_messages(person).select_related("endpoint__agent", "event__run").defer("body"), after)
     return Letters(
         messages=found[:PAGE],
-        signal_count=_counted(_dead_signals(person)),
-        message_count=_counted(_dead_messages(person)),
+        signal_count=_count(_dead_signals(person)),
+        message_count=_count(_dead_messages(person)),
         next=found[PAGE - 1].public_id if len(found) > PAGE else "",
     )
 
 
 def read_signal(person: AbstractUser, signal_id: str) -> DeadSignal:
-    """Return one signal with its whole body, however it stands. Raises ``NotFound``."""
+    """Return one signal with its whole body, whatever its status. Raises ``NotFound``."""
     signal = _own_signals(person).select_related("agent", "used_by").filter(public_id=signal_id).first()
     if signal is None:
         raise NotFound
@@ -109,7 +111,7 @@ def _dead_signals(person: AbstractUser) -> QuerySet[Signal]:
 
 
 def left_over(rows: QuerySet[Signal], *, now: datetime) -> QuerySet[Signal]:
-    """Return those of these signals that nobody took in their time, and that nobody has dismissed."""
+    """Return those of these signals that no interrupt received in time and that were not dismissed."""
     dismissed = SignalAct.objects.filter(signal=OuterRef("pk"), act=SignalAct.Act.DISMISS)
     return rows.filter(standing_so("dead", now=now)).exclude(Exists(dismissed))
 
@@ -119,12 +121,12 @@ def _dead_messages(person: AbstractUser) -> QuerySet[Delivery]:
     return own.filter(given_up())
 
 
-def _from(rows: QuerySet[Any], after: str) -> list[Any]:
-    """Return one page and one row more; a place that a browser made up begins at the start."""
+def _page_after(rows: QuerySet[Any], after: str) -> list[Any]:
+    """Return one page and one row more. An unknown position starts at the beginning."""
     return list(older_than(rows, after).order_by("-pk")[: PAGE + 1])
 
 
-def _counted(rows: QuerySet[Any]) -> int:
+def _count(rows: QuerySet[Any]) -> int:
     return rows.order_by()[: COUNTED + 1].count()
 
 
@@ -136,26 +138,26 @@ def _acts_on(shown: list[Signal]) -> dict[int, list[SignalAct]]:
 
 
 def may_keep(person: AbstractUser) -> bool:
-    """Tell whether the person may let a dead letter wait again: it may answer a wait, so operators alone."""
+    """Tell whether the person may keep a dead signal longer. Only operators may, because it can answer an interrupt."""
     return permissions.is_operator(person)
 
 
 def keep_longer(person: AbstractUser, signal_id: str, *, reason: str) -> str:
-    """Let a dead letter wait again for its wait, and wake that if it is open; return how the signal stands then.
+    """Let a dead signal wait again for its interrupt, match it if that is open, and return the status of the signal.
 
-    Raises ``NotFound``, also for one that is no dead letter any more, and ``NotPermitted``.
+    Raises ``NotFound``, also for a signal that is no dead letter any more, and ``NotPermitted``.
     """
-    signal = _keep_letter(person, signal_id, reason)
+    signal = _keep_signal(person, signal_id, reason)
     match_signals(agent_id=signal.agent_id, correlation=signal.correlation)
     signal.refresh_from_db(fields=["used_by", "misfit", "keep_until"])
     return signal_status(signal, now=clock.now())
 
 
 @use_case
-def _keep_letter(person: AbstractUser, signal_id: str, reason: str) -> Signal:
+def _keep_signal(person: AbstractUser, signal_id: str, reason: str) -> Signal:
     signal = _lock(person, signal_id)
     if not may_keep(person):
-        raise NotPermitted("Only operators keep a signal longer: it may answer a wait.")
+        raise NotPermitted("Only operators can keep a signal longer, because it can answer an interrupt.")
     now = clock.now()
     if not signals.keep_again(signal, now=now):
         raise NotFound
@@ -165,7 +167,9 @@ def _keep_letter(person: AbstractUser, signal_id: str, reason: str) -> Signal:
 
 @use_case
 def dismiss(person: AbstractUser, signal_id: str, *, reason: str) -> Signal:
-    """Take a dead letter off the desk; it stays as it came. Raises ``NotFound``, also for one that is none any more."""
+    """Remove a dead signal from the list; it is stored unchanged. Raises ``NotFound``, also for one that is no dead
+    letter.
+    """
     signal = _lock(person, signal_id)
     SignalAct.objects.create(
         signal=signal, act=SignalAct.Act.DISMISS, person_id=person.pk, reason=reason, at=clock.now()
@@ -174,7 +178,9 @@ def dismiss(person: AbstractUser, signal_id: str, *, reason: str) -> Signal:
 
 
 def _lock(person: AbstractUser, signal_id: str) -> Signal:
-    """Lock one of the person's dead letters; its row orders two people, and a person and the wait that takes it."""
+    """Lock one dead signal of the person's agents. The row lock orders two people, or a person and the matching
+    interrupt.
+    """
     locked = Signal.objects.select_for_update(of=("self",), no_key=True).filter(public_id=signal_id)
     signal = locked.filter(agent__in=permissions.agents_of(person).values("pk")).first()
     if signal is None or not _dead_signals(person).filter(pk=signal.pk).exists():
@@ -183,7 +189,7 @@ def _lock(person: AbstractUser, signal_id: str) -> Signal:
 
 
 def send_message_again(person: AbstractUser, delivery_id: str) -> Delivery:
-    """Send a message that was given up once more. Raises ``NotFound``, ``NotReady`` (nothing to tell any more)."""
+    """Send a message that was given up once more. Raises ``NotFound``, ``NotReady`` (nothing left to report)."""
     if not _dead_messages(person).filter(public_id=delivery_id).exists():
         raise NotFound
     return order_again(agent=None, delivery_id=delivery_id, by=by_person(person))

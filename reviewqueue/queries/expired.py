@@ -1,7 +1,7 @@
-"""Waits that nobody answered in time: who was asked, how each ended, what its run did since, and who may start it again.
+"""Expired requests: who was asked, how each request ended, what its run did since, and who can restart it.
 
-Called by their page. ``list_expired`` reads a page of them with a constant number of statements, however many there are;
-``restart_expired`` starts the run of one again where nothing has to be answered for that. Rights are ``authority``'s.
+``list_expired`` reads one page with a constant number of statements. ``restart_expired`` restarts the run of one
+request if no choice about an effect is needed. ``permissions`` decides who may.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from runs.use_cases import control_run
 
 #: Ended runs that can be started again.
 REVIVABLE = FINAL - {RunStatus.COMPLETED}
-_ASKED_ABOUT = (EffectStatus.FAILED, EffectStatus.COMPENSATED, *OPEN)
-_TOLD = ("interrupt.claimed", "interrupt.escalated", "interrupt.expired", "run.ending", "run.restarted")
+_NEED_CHOICE = (EffectStatus.FAILED, EffectStatus.COMPENSATED, *OPEN)
+_EVENT_TYPES = ("interrupt.claimed", "interrupt.escalated", "interrupt.expired", "run.ending", "run.restarted")
 _RELATED = ("queue", "policy__escalate_to", "agent", "schema", "run__agent", "run__initiator")
-_CHOICES = 1_000  # of the newest, so that what can be filtered by stays cheap to find
+_CHOICES = 1_000  # newest requests that supply the filter choices, so that the query stays cheap
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lapse:
-    """One wait whose time ran out.
+    """One request that passed its deadline.
 
-    ``asked`` are the queues that had it, in their order; ``do`` is what its policy did at the end, by the timeline, and
-    ``ended_run`` says whether the run ended by it. ``outcomes`` counts the run's effects by how they stand.
+    ``asked`` are the queues that had it, in order; ``do`` is what its policy did at the deadline, according to the
+    timeline, and ``ended_run`` tells whether that ended the run. ``outcomes`` counts the run's effects by status.
     """
 
     interrupt: Interrupt
@@ -54,28 +54,29 @@ class Lapse:
 
     @property
     def run(self) -> Run:
-        """Return its run."""
         return self.interrupt.run
 
     @property
     def was_restarted(self) -> bool:
-        """Say whether the run was started again since."""
+        """Tell whether the run was restarted since."""
         return bool(self.run.epoch > self.interrupt.epoch)
 
     @property
     def can_be_restarted(self) -> bool:
-        """Say whether the run has ended and nobody has started it again since this wait expired."""
+        """Tell whether the run has ended and was not restarted since this request expired."""
         return self.run.status in REVIVABLE and not self.was_restarted
 
     @property
     def questions(self) -> int:
-        """Return how many effects somebody has to say something of before the run goes on: taken back, failed, unknown."""
-        return sum(self.outcomes.get(status, 0) for status in _ASKED_ABOUT)
+        """Return how many effects need a choice before the run continues: failed, compensated or unknown."""
+        return sum(self.outcomes.get(status, 0) for status in _NEED_CHOICE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExpiredPage:
-    """One page of them, the last one first. ``next`` continues it; ``queues`` and ``agents`` can be filtered by."""
+    """One page of expired requests, newest first. ``next`` continues it; ``queues`` and ``agents`` are the filter
+    choices.
+    """
 
     rows: list[Lapse]
     next: str
@@ -86,7 +87,9 @@ class ExpiredPage:
 
 
 def list_expired(person: AbstractUser, *, filters: Filters, to_restart: bool = False, after: str = "") -> ExpiredPage:
-    """Return one page of the expired waits that the person may see. ``to_restart``: those alone whose run stands still."""
+    """Return one page of expired requests that the person may see. ``to_restart``: only those whose run can be
+    restarted.
+    """
     order = order_of(View.EXPIRED)
     every = permissions.visible_interrupts(person).filter(status=InterruptStatus.EXPIRED)
     waits = narrow(every, filters, order=order)
@@ -127,7 +130,7 @@ def _halts_over(shown: Iterable[Interrupt]) -> list[Halt]:
 
 def _lapses(shown: list[Interrupt], person: AbstractUser) -> list[Lapse]:
     runs = {wait.run_id: wait.run for wait in shown}
-    told = _told_of(shown)
+    told = _events_of(shown)
     assigned: dict[int, list[AbstractUser]] = {}
     for assignee in Assignee.objects.filter(interrupt__in=shown).select_related("person").order_by("id"):
         assigned.setdefault(assignee.interrupt_id, []).append(assignee.person)
@@ -150,10 +153,10 @@ def _lapses(shown: list[Interrupt], person: AbstractUser) -> list[Lapse]:
     ]
 
 
-def _told_of(shown: Iterable[Interrupt]) -> dict[int, list[Event]]:
-    """Return what the timelines of these runs tell of claims, climbs, ends and restarts, in their order."""
+def _events_of(shown: Iterable[Interrupt]) -> dict[int, list[Event]]:
+    """Return the claims, escalations, ends and restarts in the timelines of these runs, in order."""
     events: dict[int, list[Event]] = {}
-    wanted = Event.objects.filter(run__in={wait.run_id for wait in shown}, type__in=_TOLD)
+    wanted = Event.objects.filter(run__in={wait.run_id for wait in shown}, type__in=_EVENT_TYPES)
     for event in wanted.order_by("run", "seq"):
         events.setdefault(event.run_id, []).append(event)
     return events
@@ -170,9 +173,9 @@ def _lapse(
     who_can: list[str],
 ) -> Lapse:
     own = [event for event in told if event.refs.get("interrupt") == wait.public_id]
-    climbed = [event for event in own if event.type == "interrupt.escalated"]
+    escalations = [event for event in own if event.type == "interrupt.escalated"]
     expired = next((event for event in own[::-1] if event.type == "interrupt.expired"), None)
-    before = [str(event.refs["before"]) for event in climbed if event.refs.get("before")]
+    before = [str(event.refs["before"]) for event in escalations if event.refs.get("before")]
     restarts = [event for event in told if event.type == "run.restarted" and event.refs.get("epoch", 0) > wait.epoch]
     return Lapse(
         interrupt=wait,
@@ -190,15 +193,15 @@ def _lapse(
 
 
 def _ended_by(event: Event, expired: Event) -> bool:
-    """Say whether this is the end of the run that the expiry began, in its own transaction."""
+    """Tell whether this event is the end of the run that the expiry began, in the same transaction."""
     return event.type == "run.ending" and event.seq > expired.seq and event.at == expired.at
 
 
 def restart_expired(person: AbstractUser, interrupt_id: str, *, reason: str) -> Run:
-    """Start the run of an expired wait again from its last checkpoint, its ledger as it stands.
+    """Restart the run of an expired request from its last checkpoint, with its ledger.
 
-    Raises ``NotFound``, ``NotPermitted``, ``RunActive`` (somebody was first), ``PayloadInvalid`` where a failed effect, or
-    one that was taken back, needs an answer first, and what ``control.restart_run`` refuses.
+    Raises ``NotFound``, ``NotPermitted``, ``RunActive`` (it was restarted already), ``PayloadInvalid`` if a failed or
+    compensated effect needs a choice first, and the refusals of ``control_run.restart_run``.
     """
     interrupt = permissions.visible_interrupt(person, interrupt_id)
     if interrupt is None or interrupt.status != InterruptStatus.EXPIRED:
@@ -208,7 +211,7 @@ def restart_expired(person: AbstractUser, interrupt_id: str, *, reason: str) -> 
     def check(run: Run) -> None:
         may(run)
         if run.epoch != interrupt.epoch:
-            raise RunActive("This run was started again since its wait expired.", status=run.status)
+            raise RunActive("This run was restarted after its request expired.", status=run.status)
 
     run_id = Run.objects.values_list("public_id", flat=True).get(pk=interrupt.run_id)
     return control_run.restart_run(run_id=run_id, person=person, reason=reason, check=check)

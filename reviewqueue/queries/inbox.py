@@ -1,8 +1,7 @@
-"""The inbox: what waits for a person to read and decide, in order of risk, then of time left. Read-only.
+"""The inbox: requests for a person to read and decide, ordered by risk, then by time left. Read-only.
 
-Called by the pages. One list, and its neighbours, each with a constant number of queries whatever the number of
-waits; only rows that ``authority`` lets the person see. Lists are paged by what they are sorted by, never by an offset, so
-that a row decided meanwhile cannot shift the next page.
+Every list, and its neighbours, needs a constant number of queries. Only rows that ``permissions`` makes visible are
+read. Lists are paged by their sort key and never by an offset, so that a decided row cannot shift the next page.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from runs.models import Assignee, Decision, Fact, FactStatus, Halt, Interrupt, Q
 from runs.states import DecisionStatus, InterruptStatus
 
 PAGE = 50
-COUNTED = 10_000  # beyond it a count is "10000+": nobody works such a list through, and counting must stay cheap
+COUNTED = 10_000  # a longer list shows "10000+", so that counting stays cheap
 CLOSED_COUNTED = 1_000
 EVERYTHING = Filters()
-LONGEST_IN_A_ROW = 16_000  # characters of a call
+LONGEST_IN_A_ROW = 16_000  # characters of a call shown in a list
 IN_A_ROW: dict[str, Any] = {
     "row_proposal": unless_longer("proposal", LONGEST_IN_A_ROW),
     "proposal_length": Length("proposal"),
@@ -59,17 +58,18 @@ ENDED = {
     ),
 }
 _RELATED = ("queue", "policy__escalate_to", "agent", "claimed_by", "schema")
-#: Columns that change when a row moves: each move is an event of its run, except the end of a claim.
+#: Columns that change with a row. Every change is an event of its run, except the expiry of a claim.
 _TRACED = ("pk", "run__timeline_seq", "claimed_by", "claimed_until")
 _NOT_IN_ROWS = ("message", "evidence", "metadata")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One line of a list: the wait, how many facts changed, who decided it, who may decide it, whether somebody holds it.
+    """One row of a list: the request, its changed facts, its decision, whether this person may decide it, and whether
+    it is claimed.
 
-    ``is_stuck``: it is assigned only to people who may no longer decide, so a lead of its queue must act.
-    ``proposal`` is the call; ``is_large``: it is too long to be read for a list, and ``None`` here.
+    ``is_stuck``: all assignees lost the permission, so a lead of the queue must act. ``proposal`` is the call.
+    ``is_large``: the call is too long for a list, and ``proposal`` is ``None``.
     """
 
     interrupt: Interrupt
@@ -84,7 +84,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """One page of a list. ``next`` continues it; empty at its end."""
+    """One page of a list. ``next`` continues it, and is empty on the last page."""
 
     rows: list[Row]
     next: str
@@ -94,28 +94,28 @@ class Slice:
 def list_waits(
     person: AbstractUser, *, view: View, filters: Filters = EVERYTHING, after: str = "", now: datetime
 ) -> Slice:
-    """Return one page of a view. ``after`` is the ``next`` of the page before; a broken one begins at the start."""
+    """Return one page of a view. ``after`` is the ``next`` of the page before; an invalid one starts at the beginning."""
     order = order_of(view)
     waits = narrow(of_view(permissions.visible_interrupts(person), view, person, now=now), filters, order=order)
     place = find_place(after)
     if place is not None:
         waits = waits.filter(_after_open(*place) if view in OPEN_VIEWS else after_closed(*place))
-    # First which ones, by the narrow index; then those rows alone with all that belongs to them.
+    # First the ids from the narrow index, then only those rows with their relations.
     ids = list(waits.order_by(*order).values_list("pk", flat=True)[: PAGE + 1])
-    shown = _in_order(ids[:PAGE])
+    shown = _load_in_order(ids[:PAGE])
     rows = _rows(shown, person, are_open=view in OPEN_VIEWS, are_closed=view not in OPEN_VIEWS, now=now)
     return Slice(rows=rows, next=place_of(shown[-1], view) if len(ids) > PAGE else "", continued=place is not None)
 
 
 def pick_waits(person: AbstractUser, ids: list[str], *, now: datetime) -> list[Row]:
-    """Return the rows of these waits as far as the person may see them, in the inbox's order."""
+    """Return the rows of these requests that the person may see, in the inbox's order."""
     visible = permissions.visible_interrupts(person).filter(public_id__in=ids)
-    shown = _in_order(list(visible.order_by(*order_of(View.OPEN)).values_list("pk", flat=True)))
+    shown = _load_in_order(list(visible.order_by(*order_of(View.OPEN)).values_list("pk", flat=True)))
     return _rows(shown, person, are_open=True, are_closed=True, now=now)
 
 
 def count_open(person: AbstractUser) -> int:
-    """Return how many waits are open for the person to see, up to the most that is counted."""
+    """Return how many open requests the person may see, up to ``COUNTED`` + 1."""
     waiting = permissions.visible_interrupts(person).filter(status=InterruptStatus.WAITING)
     return waiting.order_by()[: COUNTED + 1].count()
 
@@ -123,10 +123,10 @@ def count_open(person: AbstractUser) -> int:
 def trace_of_list(
     person: AbstractUser, *, view: View, filters: Filters = EVERYTHING, after: str = "", now: datetime
 ) -> str:
-    """Return a text that changes when a row of this page of a list does, and when a claim ends by itself.
+    """Return a text that changes when a row of this page changes, or when a claim expires.
 
-    It is made only of rows that the person may see, so that nothing else can be inferred from it. The last event of each
-    row's run covers changes that no column has. The text search is left out, since it costs more than the page.
+    It contains only rows that the person may see, so nothing else can be inferred from it. The last event of each row's
+    run covers changes that no column shows. The text search is left out, because it costs more than the page.
     """
     order = order_of(view)
     waits = narrow(
@@ -143,7 +143,9 @@ def trace_of_list(
 def neighbours(
     person: AbstractUser, interrupt: Interrupt, *, view: View, filters: Filters = EVERYTHING, now: datetime
 ) -> tuple[Interrupt | None, Interrupt | None]:
-    """Return the open waits before and after this one in a list. A view of closed waits counts as all open."""
+    """Return the open requests before and after this one in a list. For a view of closed requests, all open ones are
+    used.
+    """
     order = order_of(View.OPEN)
     waits = narrow(_open_of(person, view, now=now), filters, order=order).exclude(pk=interrupt.pk)
     place = (interrupt.risk_rank, interrupt.deadline, interrupt.pk)
@@ -166,9 +168,9 @@ def next_to_decide(
     after: Interrupt | None = None,
     now: datetime,
 ) -> Interrupt | None:
-    """Return the next wait of a list that this person can decide now: nobody else holds it, they did not start it.
+    """Return the next request of a list that this person can decide now.
 
-    The one behind ``after``, and from the list's start where none is behind it. A view of closed waits counts as all open.
+    It follows ``after``; if none does, the list starts again. For a view of closed requests, all open ones are used.
     """
     order = order_of(View.OPEN)
     waits = narrow(_open_of(person, view, now=now), filters, order=order)
@@ -182,9 +184,9 @@ def next_to_decide(
 
 
 def _decidable(person: AbstractUser) -> Q:
-    """Return the filter for waits of the person's own desks, that are theirs to decide as far as a row can tell."""
+    """Return the filter for requests in the person's queues that they can decide, as far as a row shows."""
     groups = list(person.groups.values_list("pk", flat=True))
-    desks = Queue.objects.filter(Q(reviewers__in=groups) | Q(leads__in=groups))
+    queues = Queue.objects.filter(Q(reviewers__in=groups) | Q(leads__in=groups))
     led = Queue.objects.filter(leads__in=groups)
     assigned = Assignee.objects.filter(interrupt=OuterRef("pk"))
     started = Run.objects.filter(pk=OuterRef("run"), initiator=person.pk)
@@ -194,36 +196,31 @@ def _decidable(person: AbstractUser) -> Q:
         status=DecisionStatus.COUNTED,
         content_digest=OuterRef("content_digest"),
     )
-    is_ours = Q(~Exists(assigned)) | Q(Exists(assigned.filter(person=person.pk, released_at=None)))
-    is_ours |= Q(queue__in=led) & permissions.is_stuck()
-    return Q(queue__in=desks) & is_ours & Q(~Exists(voted)) & (Q(policy__self_review=True) | Q(~Exists(started)))
+    is_assignable = Q(~Exists(assigned)) | Q(Exists(assigned.filter(person=person.pk, released_at=None)))
+    is_assignable |= Q(queue__in=led) & permissions.is_stuck()
+    return Q(queue__in=queues) & is_assignable & Q(~Exists(voted)) & (Q(policy__self_review=True) | Q(~Exists(started)))
 
 
-def last_decision_of(person: AbstractUser) -> Decision | None:
-    """Return the last answer of the person that counted."""
-    return Decision.objects.filter(by=person.pk, status=DecisionStatus.ACCEPTED).order_by("-created_at").first()
-
-
-def _in_order(ids: list[int]) -> list[Interrupt]:
-    """Return these waits with what their rows show, in this order."""
+def _load_in_order(ids: list[int]) -> list[Interrupt]:
+    """Return these requests with what their rows show, in this order."""
     rows = Interrupt.objects.select_related(*_RELATED).defer(*_NOT_IN_ROWS, "proposal", "as_proposed")
     found = rows.annotate(**IN_A_ROW).in_bulk(ids)
     return [found[pk] for pk in ids]
 
 
 def open_halts_over(rows: Iterable[Row]) -> list[Halt]:
-    """Return the open halts of the agents that these rows are of."""
+    """Return the open halts of the agents of these rows."""
     agents = {row.interrupt.agent_id for row in rows}
     return list(open_halts().filter(agent__in=agents).select_related("agent").order_by("agent__slug"))
 
 
 def order_of(view: View) -> tuple[str, ...]:
-    """Return what a view is sorted by."""
+    """Return the sort key of a view."""
     return ("risk_rank", "deadline", "id") if view in OPEN_VIEWS else ("-closed_at", "-id")
 
 
 def of_view(visible: QuerySet[Interrupt], view: View, person: AbstractUser, *, now: datetime) -> QuerySet[Interrupt]:
-    """Return the waits of a view."""
+    """Return the requests of a view."""
     if view not in OPEN_VIEWS:
         return visible.filter(status__in=ENDED[view])
     waiting = visible.filter(status=InterruptStatus.WAITING)
@@ -233,37 +230,37 @@ def of_view(visible: QuerySet[Interrupt], view: View, person: AbstractUser, *, n
 
 
 def is_mine(person: AbstractUser, *, now: datetime) -> Q:
-    """Return the filter for what a person holds, or was given."""
-    # One list of ids, not two conditions: joined by "or" they would be asked of every wait there is.
+    """Return the filter for requests that a person claimed or was assigned."""
+    # One list of ids instead of two conditions joined by OR, which would be evaluated for every row.
     held = Interrupt.objects.filter(status=InterruptStatus.WAITING, claimed_by=person.pk, claimed_until__gt=now)
     assigned = Assignee.objects.filter(person=person.pk, released_at=None).values_list("interrupt")
     return Q(pk__in=held.values_list("pk").union(assigned))
 
 
 def is_unclaimed(*, now: datetime) -> Q:
-    """Return the filter for what is not claimed; the claim of a person who may no longer decide does not count."""
+    """Return the filter for unclaimed requests; the claim of a person without permission does not count."""
     return Q(claimed_by=None) | Q(claimed_until__lte=now) | permissions.lost_claims()
 
 
-class _Together(Func):
-    """Several columns, or values, as one: `(risk_rank, deadline, id)`.
+class _RowValue(Func):
+    """A row value such as ``(risk_rank, deadline, id)``.
 
-    Compared as one they are a place in the index, which is read from there; joined by "or" it is read from its start.
+    Compared as one value it is a position in the index. Conditions joined by OR would read the index from its start.
     """
 
     template = "(%(expressions)s)"
     output_field = TextField()
 
 
-_PLACE = ("risk_rank", "deadline", "id")
+_SORT_KEY = ("risk_rank", "deadline", "id")
 
 
 def _after_open(rank: int, at: datetime, pk: int) -> GreaterThan:
-    return GreaterThan(_Together(*_PLACE), _Together(Value(rank), Value(at), Value(pk)))
+    return GreaterThan(_RowValue(*_SORT_KEY), _RowValue(Value(rank), Value(at), Value(pk)))
 
 
 def _before_open(rank: int, at: datetime, pk: int) -> LessThan:
-    return LessThan(_Together(*_PLACE), _Together(Value(rank), Value(at), Value(pk)))
+    return LessThan(_RowValue(*_SORT_KEY), _RowValue(Value(rank), Value(at), Value(pk)))
 
 
 def after_closed(_: int, at: datetime, pk: int) -> Q:
@@ -271,27 +268,29 @@ def after_closed(_: int, at: datetime, pk: int) -> Q:
 
 
 def place_of(interrupt: Interrupt, view: View) -> str:
-    """Return where a page ended. The row is named by its public id: its number would show how many rows others have."""
+    """Return the position after this row. It uses the public id, because the primary key would reveal how many rows
+    exist.
+    """
     at = interrupt.deadline if view in OPEN_VIEWS else interrupt.closed_at
     return f"{interrupt.risk_rank}~{at.isoformat() if at else ''}~{interrupt.public_id}"
 
 
 def read_place(text: str) -> tuple[int, datetime, str] | None:
-    """Return what a place says; ``None`` for a first page, and for what a browser made up."""
+    """Parse a position; ``None`` for a first page or an invalid position."""
     rank, _, rest = text.partition("~")
-    moment, _, public_id = rest.partition("~")
+    datetime_text, _, public_id = rest.partition("~")
     if not (rank.isascii() and rank.isdigit() and len(rank) < 5 and PUBLIC_ID.fullmatch(public_id)):
         return None
     try:
-        at = parse_datetime(moment)
-        # As we wrote it: PostgreSQL takes no offset past 15:59, SQLite no time that leaves the calendar in UTC.
+        at = parse_datetime(datetime_text)
+        # In UTC, because PostgreSQL rejects offsets past 15:59 and SQLite times outside the calendar in UTC.
         return None if at is None or at.tzinfo is None else (int(rank), at.astimezone(UTC), public_id)
     except (ValueError, OverflowError):
         return None
 
 
 def find_place(text: str) -> tuple[int, datetime, int] | None:
-    """Return the place that a page ended at, with its row's primary key; ``None`` where there is no such place."""
+    """Return a position with the primary key of its row; ``None`` if there is no such row."""
     place = read_place(text)
     if place is None:
         return None
@@ -328,7 +327,7 @@ def _rows(
 
 
 def _without_permission(ids: list[int]) -> tuple[set[int], set[int]]:
-    """Return which of these have no assignee who may decide, and which are claimed by a person who may not decide."""
+    """Return which of these have no assignee who may decide, and which are claimed by a person without permission."""
     marks = (permissions.is_stuck(), permissions.lost_claims())
     columns = [ExpressionWrapper(mark, output_field=BooleanField()) for mark in marks]
     found = list(Interrupt.objects.filter(pk__in=ids).values_list("pk", *columns))
@@ -336,7 +335,7 @@ def _without_permission(ids: list[int]) -> tuple[set[int], set[int]]:
 
 
 def _changed_facts(shown: Iterable[Interrupt]) -> dict[int, int]:
-    """Return how many facts of each wait, or of its checkpoint, have changed."""
+    """Return how many facts of each request, or of its checkpoint, have changed."""
     by_checkpoint = {interrupt.pk: interrupt.checkpoint_id for interrupt in shown}
     facts = Fact.objects.filter(checkpoint__in=set(by_checkpoint.values()), last_status=FactStatus.CHANGED)
     changed = list(facts.values_list("checkpoint_id", "interrupt_id"))
@@ -347,7 +346,7 @@ def _changed_facts(shown: Iterable[Interrupt]) -> dict[int, int]:
 
 
 def _decisions(shown: Iterable[Interrupt]) -> dict[int, Decision]:
-    """Return the answer that closed each wait: the one that counts, else the last one that a change has overtaken."""
+    """Return the decision that closed each request: the accepted one, otherwise the last overtaken one."""
     closing = Decision.objects.filter(
         interrupt__in=[it.pk for it in shown],
         closes=True,

@@ -1,7 +1,7 @@
-"""How long the lists of the inbox are, under the filters that are on, and what can be filtered by. Read-only.
+"""The length of each inbox list under the active filters, and the filter choices. Read-only.
 
-Called by the inbox's page. The open waits that a person sees are grouped once by all that a filter names, so that every
-view, queue and risk is counted from the same rows; with words, or beyond what is counted, the database filters first.
+The visible open requests are grouped once by every filter attribute, so that each view, queue and risk is counted from
+the same rows. With a text search, or for more rows than are counted, the database filters first.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from runs.states import InterruptStatus
 
 @dataclass(frozen=True, kw_only=True)
 class Tally:
-    """How many open waits are alike in all that a filter names."""
+    """A number of open requests with the same filter attributes."""
 
     queue: str
     agent: str
@@ -42,13 +42,13 @@ class Tally:
     views: dict[View, int]
 
     def passes(self, filters: Filters) -> bool:
-        """Say whether these pass the filters, words apart."""
+        """Tell whether these requests pass the filters, apart from the text search."""
         return filters.fits(queue=self.queue, reason=self.reason, risk=self.risk, agent=self.agent)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """What the person's waits can be filtered by, each in order."""
+    """The filter choices of a person's requests, each sorted."""
 
     queues: tuple[str, ...]
     agents: tuple[str, ...]
@@ -57,7 +57,7 @@ class Choices:
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """How long each list is under the filters. ``more``: some count is only a floor."""
+    """The length of each list under the filters. ``more``: a count that is only a lower bound."""
 
     views: dict[View, int]
     more: frozenset[View]
@@ -67,22 +67,22 @@ class Counts:
     tallies: tuple[Tally, ...] = field(repr=False)
 
     def of(self, view: View, queue: str) -> int:
-        """Return the length of an open list under the filters, but of this queue."""
+        """Return the length of an open list under the filters, for this queue."""
         return self._sum(view, self.filters.but(queue=queue))
 
     def of_risk(self, view: View, risk: str) -> int:
-        """Return how many of an open list have this risk."""
+        """Return how many requests of an open list have this risk."""
         return 0 if self.filters.risk not in ("", risk) else self._sum(view, self.filters.but(risk=risk))
 
     def shown(self, view: View, queue: str | None = None) -> str:
-        """Return the length as it is shown: with a plus where only the first were counted."""
+        """Return the length as text, with a plus if only the first rows were counted."""
         number = self.views[view] if queue is None else self.of(view, queue)
         most = COUNTED if view in OPEN_VIEWS else CLOSED_COUNTED
         return f"{min(number, most)}+" if view in self.more else str(number)
 
     @property
     def shown_open(self) -> str:
-        """Return how much is open in all, whatever the filters."""
+        """Return how many requests are open, whatever the filters."""
         return f"{COUNTED}+" if self.all_open > COUNTED else str(self.all_open)
 
     def _sum(self, view: View, filters: Filters) -> int:
@@ -92,12 +92,12 @@ class Counts:
 def count_waits(
     person: AbstractUser, *, view: View = View.OPEN, filters: Filters = EVERYTHING, now: datetime
 ) -> Counts:
-    """Return the length of every list. ``view`` is the one that is shown: what it can be filtered by is told as well."""
+    """Return the length of every list. ``view`` is the shown one, which determines the filter choices."""
     visible = permissions.visible_interrupts(person)
     waiting = visible.filter(status=InterruptStatus.WAITING)
     everything = tallies = _tally(waiting, person, now=now)
     all_open = sum(tally.views[View.OPEN] for tally in everything)
-    if filters.words or (filters.any and all_open > COUNTED):
+    if filters.terms or (filters.any and all_open > COUNTED):
         beside = filters.but(queue="")
         tallies = _tally(narrow(waiting, beside, order=order_of(View.OPEN)), person, now=now)
     counted = sum(tally.views[View.OPEN] for tally in tallies)
@@ -129,7 +129,7 @@ def _tally(waits: QuerySet[Interrupt], person: AbstractUser, *, now: datetime) -
     agents = dict(Agent.objects.filter(pk__in={group["agent"] for group in found}).values_list("pk", "slug"))
     return [
         Tally(
-            queue=queues.get(group["queue"], ""),  # a wait for a signal, or for its time, asks nobody
+            queue=queues.get(group["queue"], ""),  # a timer, or an interrupt for a signal, has no queue
             agent=agents[group["agent"]],
             reason=group["reason"],
             risk=group["risk"],
@@ -142,20 +142,20 @@ def _tally(waits: QuerySet[Interrupt], person: AbstractUser, *, now: datetime) -
 def _group(first: QuerySet[Interrupt, Any]) -> list[dict[str, Any]]:
     """Count these rows by queue, agent, reason and risk.
 
-    Written out, since Django groups only whole queries: asked for `pk in (the first ones)`, PostgreSQL read every wait.
+    Written in SQL, because Django groups only whole queries: with ``pk in (first rows)`` PostgreSQL read every row.
     """
     text, params = first.query.sql_with_params()
     names = ("queue", "agent", "reason", "risk")
     counts = "count(*), count(*) FILTER (WHERE mine), count(*) FILTER (WHERE unclaimed)"
     groups = ", ".join(f'"{name}"' for name in names)
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {groups}, {counts} FROM ({text}) AS first GROUP BY {groups}", params)  # noqa: S608  no words of others
+        cursor.execute(f"SELECT {groups}, {counts} FROM ({text}) AS first GROUP BY {groups}", params)  # noqa: S608  no user input
         keys = (*names, View.OPEN, View.MINE, View.UNCLAIMED)
         return [dict(zip(keys, row, strict=True)) for row in cursor.fetchall()]
 
 
 def _choices(visible: QuerySet[Interrupt], tallies: list[Tally], view: View) -> Choices:
-    """Return what filters can name: of what is open, and in a list of closed waits of its newest too."""
+    """Return the filter choices: those of open requests, and in a list of closed requests also of its newest."""
     named = {(tally.queue, tally.agent, tally.reason) for tally in tallies}
     if view not in OPEN_VIEWS:
         newest = visible.filter(status__in=ENDED[view]).order_by(*order_of(view))[:CLOSED_COUNTED]

@@ -1,8 +1,7 @@
-"""What a person narrows the inbox to: a queue, a reason, a risk, an agent, words. Read-only.
+"""Inbox filters: queue, reason, risk, agent and text search. Read-only.
 
-Called by ``inbox``, ``tallies`` and the pages; a filter only takes rows away from what ``authority`` lets a person see.
-Words are looked for as they are typed: no character is a wildcard, and large and small letters are the same on both
-databases. Only the first waits of a list are searched, so that no search is slow.
+A filter only removes rows from those that ``permissions`` makes visible. Search terms are matched literally, without
+wildcards, and ignore case on both databases. Only the first rows of a list are searched, so that no search is slow.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from django.db.models.functions import Cast, Concat, Substr
 from ledger import exact_json
 from runs.models import CallLabel, Interrupt
 
-SEARCHED = 10_000  # waits of a list, in its order
-SEARCHED_OF_A_CALL = 4_000  # characters: a letter of a megabyte is not searched to its end
-LONGEST_TEXT = 100
-MOST_WORDS = 8
-MOST_LABELS = 500
+SEARCHED = 10_000  # rows of a list, in its order
+SEARCHED_OF_A_CALL = 4_000  # characters of a call that are searched
+MAX_TEXT_LENGTH = 100
+MAX_TERMS = 8
+MAX_LABELS = 500
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filters:
-    """What is asked for; an empty text asks for nothing."""
+    """The filters of a list; an empty text filters nothing."""
 
     queue: str = ""
     reason: str = ""
@@ -38,12 +37,12 @@ class Filters:
 
     @property
     def any(self) -> bool:
-        """Say whether anything is narrowed."""
+        """Tell whether any filter is active."""
         return self != Filters()
 
     @property
-    def words(self) -> list[str]:
-        """Return the words that all have to be found, in any order."""
+    def terms(self) -> list[str]:
+        """Return the search terms; all must match, in any order."""
         return self.text.split()
 
     def but(self, **changed: str) -> Filters:
@@ -51,22 +50,22 @@ class Filters:
         return replace(self, **changed)
 
     def fits(self, *, queue: str, reason: str, risk: str, agent: str) -> bool:
-        """Say whether waits of this kind pass, their words apart."""
+        """Tell whether requests with these attributes pass, apart from the text search."""
         wanted = ((self.queue, queue), (self.reason, reason), (self.risk, risk), (self.agent, agent))
         return all(asked in ("", found) for asked, found in wanted)
 
 
 def fault_of(text: str) -> str:
-    """Return why a text cannot be searched for, or nothing."""
+    """Return why a text cannot be searched for, or an empty text."""
     if _CONTROL.search(text):
-        return "it holds a character that no text here can hold"
-    if len(text) > LONGEST_TEXT:
-        return f"it is longer than {LONGEST_TEXT} characters"
-    return f"it has more than {MOST_WORDS} words" if len(text.split()) > MOST_WORDS else ""
+        return "it contains a character that cannot be stored"
+    if len(text) > MAX_TEXT_LENGTH:
+        return f"it is longer than {MAX_TEXT_LENGTH} characters"
+    return f"it has more than {MAX_TERMS} terms" if len(text.split()) > MAX_TERMS else ""
 
 
 def narrow(waits: QuerySet[Interrupt], filters: Filters, *, order: tuple[str, ...]) -> QuerySet[Interrupt]:
-    """Return the waits that pass. ``order`` is the list's: with words, only its first ``SEARCHED`` are looked at."""
+    """Return the requests that pass. With search terms, only the first ``SEARCHED`` rows in ``order`` are searched."""
     named = {
         "queue__slug": filters.queue,
         "reason": filters.reason,
@@ -74,30 +73,30 @@ def narrow(waits: QuerySet[Interrupt], filters: Filters, *, order: tuple[str, ..
         "agent__slug": filters.agent,
     }
     waits = waits.filter(**{member: asked for member, asked in named.items() if asked})
-    if not filters.words:
+    if not filters.terms:
         return waits
     looked_at = Interrupt.objects.filter(pk__in=waits.order_by(*order)[:SEARCHED].values("pk"))
     call = Substr(Cast("proposal", TextField()), 1, SEARCHED_OF_A_CALL)
     members: list[Any] = ["title", "reason", "agent__slug", "queue__slug", call]
-    told = Concat(*(part for member in members for part in (member, Value(" "))), output_field=TextField())
-    found = looked_at.alias(call_text=call, told=told)
-    labels = list(CallLabel.objects.values_list("agent", "name", "sentence")[:MOST_LABELS])
-    for word in filters.words:
-        found = found.filter(_holds("told", word) | Q(public_id=word) | _is_labelled(labels, word))
+    searched_text = Concat(*(part for member in members for part in (member, Value(" "))), output_field=TextField())
+    found = looked_at.alias(call_text=call, searched_text=searched_text)
+    labels = list(CallLabel.objects.values_list("agent", "name", "sentence")[:MAX_LABELS])
+    for term in filters.terms:
+        found = found.filter(_contains("searched_text", term) | Q(public_id=term) | _has_label(labels, term))
     return found
 
 
-def _holds(member: str, word: str) -> Q:
-    """Return the filter for a word inside a text. SQLite's LIKE knows the case of English letters alone."""
+def _contains(member: str, term: str) -> Q:
+    """Return the filter for a term inside a text. SQLite's LIKE ignores case only for ASCII letters."""
     if connection.vendor == "sqlite":
-        return Q(**{f"{member}__iregex": re.escape(word)})
-    return Q(**{f"{member}__icontains": word})
+        return Q(**{f"{member}__iregex": re.escape(term)})
+    return Q(**{f"{member}__icontains": term})
 
 
-def _is_labelled(labels: list[tuple[Any, ...]], word: str) -> Q:
-    """Return the filter for calls whose owner's sentence holds the word."""
+def _has_label(labels: list[tuple[Any, ...]], term: str) -> Q:
+    """Return the filter for calls whose label contains the term."""
     wanted = Q(pk__in=[])
     for agent, name, sentence in labels:
-        if word.casefold() in sentence.casefold():
+        if term.casefold() in sentence.casefold():
             wanted |= Q(agent=agent, call_text__contains=f'"name":{exact_json.dumps(name)}')
     return wanted

@@ -1,6 +1,6 @@
-"""What each page beside the inbox shows, read once: a wait, a decision, the runs. Read-only.
+"""Queries for the pages of one request, decision, run, effect and outcome, and for the list of runs. Read-only.
 
-Called by the pages. Every function begins with what the person may see (``authority``); a foreign row is a missing one.
+Every function begins with what the person may see; an invisible row is not found.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from runs.votes import Tally, own_vote, refuse_second, tally
 
 M = TypeVar("M", bound=Model)
 
-MOST_NAMED_WAITS = 500  # requests of one run whose titles its timeline can name
-STORY = 40  # events on the page of one wait; the run's own page has them all
+MAX_NAMED_INTERRUPTS = 500  # requests of one run whose titles its timeline can name
+REQUEST_EVENTS = 40  # events on the page of one request; the page of the run lists all
 RUNS = 50
 EVENTS = 200
 EFFECTS = 50
-WAITS = 50
+INTERRUPTS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
 class WaitScreen:
-    """One wait with everything a decision needs, and whether this person may decide it now."""
+    """One request with everything that a decision needs, and whether this person may decide it now."""
 
     interrupt: Interrupt
     facts: list[Fact]
@@ -61,12 +61,12 @@ class WaitScreen:
 
     @property
     def is_open(self) -> bool:
-        """Say whether it still waits."""
+        """Tell whether it is still open."""
         return bool(self.interrupt.status == InterruptStatus.WAITING)
 
     @property
     def may_decide(self) -> bool:
-        """Say whether this person may decide it now."""
+        """Tell whether this person may decide it now."""
         return self.is_open and self.why_not is None and not self.held_by_other
 
     @property
@@ -76,25 +76,25 @@ class WaitScreen:
 
 
 def read_wait(person: AbstractUser, interrupt_id: str, *, now: datetime) -> WaitScreen:
-    """Return the screen of one wait. Raises ``NotFound``."""
+    """Return the page data of one request. Raises ``NotFound``."""
     interrupt = gateway.find_visible(person, interrupt_id)
     run = interrupt.run
     facts = Fact.objects.filter(checkpoint=interrupt.checkpoint_id).filter(Q(interrupt=None) | Q(interrupt=interrupt))
-    events = Event.objects.filter(run=run).order_by("-seq")[:STORY]
+    events = Event.objects.filter(run=run).order_by("-seq")[:REQUEST_EVENTS]
     waits = permissions.visible_interrupts(person).filter(run=run).select_related("queue")
-    so_far = tally(interrupt)
+    votes = tally(interrupt)
     return WaitScreen(
         interrupt=interrupt,
         facts=list(facts.select_related("connection").order_by("id")),
         effects=effect_queries.newest_effects(run.public_id, limit=EFFECTS)[::-1],
         effect_count=Effect.objects.filter(scope=run.public_id).count(),
         events=list(events)[::-1],
-        waits=list(waits.defer("message", "proposal", "evidence").order_by("-id")[:MOST_NAMED_WAITS])[::-1],
+        waits=list(waits.defer("message", "proposal", "evidence").order_by("-id")[:MAX_NAMED_INTERRUPTS])[::-1],
         winner=winner_of(interrupt),
         assignees=[it.person for it in interrupt.assignees.filter(released_at=None).select_related("person")],
         why_not=permissions.why_not_decide(person, interrupt) or _second_vote(person, interrupt),
-        tally=so_far,
-        has_voted=so_far.includes(person),
+        tally=votes,
+        has_voted=votes.includes(person),
         parents=child_runs.ancestors(run)[::-1],
         duplicates=list(
             child_runs.asked_elsewhere(interrupt).filter(pk__in=permissions.visible_interrupts(person))[:20]
@@ -113,7 +113,7 @@ def _second_vote(person: AbstractUser, interrupt: Interrupt) -> Refusal | None:
 
 @dataclass(frozen=True, kw_only=True)
 class ReceiptScreen:
-    """One decision, and how far what it allowed has come."""
+    """One decision, and how far its run has continued."""
 
     decision: Decision
     interrupt: Interrupt
@@ -130,7 +130,7 @@ class ReceiptScreen:
 
 
 def read_receipt(person: AbstractUser, decision_id: str) -> ReceiptScreen:
-    """Return the receipt of a decision: an accepted one for all who see the wait, a refused one for its own author."""
+    """Return the receipt of a decision: an accepted one for all who see the request, a refused one only for its author."""
     found = Decision.objects.select_related("by").filter(public_id=decision_id).first()
     if found is None or not _may_read(person, found):
         raise NotFound
@@ -159,8 +159,13 @@ def read_receipt(person: AbstractUser, decision_id: str) -> ReceiptScreen:
 def _may_read(person: AbstractUser, decision: Decision) -> bool:
     if not permissions.visible_interrupts(person).filter(pk=decision.interrupt_id).exists():
         return False
-    stood = {DecisionStatus.ACCEPTED, DecisionStatus.COUNTED, DecisionStatus.OVERTAKEN, DecisionStatus.REVOKED}
-    return decision.status in stood or decision.by_id == person.pk
+    public_statuses = {
+        DecisionStatus.ACCEPTED,
+        DecisionStatus.COUNTED,
+        DecisionStatus.OVERTAKEN,
+        DecisionStatus.REVOKED,
+    }
+    return decision.status in public_statuses or decision.by_id == person.pk
 
 
 def _open_holds(run: Run) -> list[Hold]:
@@ -177,8 +182,7 @@ class RunsPage:
 
 @dataclass(frozen=True, kw_only=True)
 class RunsAsked:
-    """Which runs a list is of: ``mine`` keeps those that the person started, ``stranded`` those that no worker takes;
-    ``status`` and ``agent`` are words or ""."""
+    """The filters of the list of runs. ``mine``: started by the person; ``stranded``: runs that no worker can claim."""
 
     mine: bool = False
     stranded: bool = False
@@ -187,7 +191,7 @@ class RunsAsked:
 
 
 def list_runs(person: AbstractUser, asked: RunsAsked, *, after: str = "") -> RunsPage:
-    """Return the runs that the person may see, newest first, each with the step and the progress it reached last."""
+    """Return the runs that the person may see, newest first, each with its last step and progress."""
     last = Checkpoint.objects.filter(run=OuterRef("pk")).order_by("-number")
     unread = Hold.objects.filter(run=OuterRef("pk"), kind=HoldKind.STRANDED, lifted_at=None)
     runs = permissions.visible_runs(person).select_related("agent", "initiator", "progress").order_by("-id")
@@ -207,7 +211,7 @@ def list_runs(person: AbstractUser, asked: RunsAsked, *, after: str = "") -> Run
 
 @dataclass(frozen=True, kw_only=True)
 class RunScreen:
-    """One run from its start to where it stands."""
+    """One run with its timeline, interrupts, effects and checkpoints."""
 
     run: Run
     children: list[Run]
@@ -230,7 +234,7 @@ class RunScreen:
 
 @dataclass(frozen=True, kw_only=True)
 class RunPlaces:
-    """Where the lists of a run's page begin: before which effect, request and record; empty for the newest."""
+    """The positions of the lists of a run's page: before which effect, request and event; empty for the newest."""
 
     effects: str = ""
     waits: str = ""
@@ -238,7 +242,7 @@ class RunPlaces:
 
 
 def read_run(person: AbstractUser, run_id: str, places: RunPlaces = RunPlaces()) -> RunScreen:
-    """Return the screen of one run. Raises ``NotFound``."""
+    """Return the page data of one run. Raises ``NotFound``."""
     runs = permissions.visible_runs(person).select_related("agent__owner", "initiator", "parent__agent", "progress")
     run = runs.filter(public_id=run_id).first()
     if run is None:
@@ -249,7 +253,7 @@ def read_run(person: AbstractUser, run_id: str, places: RunPlaces = RunPlaces())
     effects = effect_queries.newest_effects(run.public_id, limit=EFFECTS + 1, before=_place(places.effects))
     asked = _before(waits.filter(pk__in=seen).defer("message", "evidence", "proposal", "as_proposed"), places.waits)
     asked = asked.annotate(**inbox.IN_A_ROW)
-    shown: list[Interrupt] = [*asked[: WAITS + 1]]
+    shown: list[Interrupt] = [*asked[: INTERRUPTS + 1]]
     named_waits = waits.filter(pk__in=seen).defer("message", "evidence", "proposal", "as_proposed")
     decisions = Decision.objects.filter(interrupt__in=[wait.pk for wait in shown]).select_related("by")
     decisions = decisions.defer("input", "arguments")
@@ -260,9 +264,9 @@ def read_run(person: AbstractUser, run_id: str, places: RunPlaces = RunPlaces())
         effects=effects[:EFFECTS][::-1],
         effect_counts=effect_queries.count_effects(run.public_id),
         next_effects=str(effects[EFFECTS - 1].pk) if len(effects) > EFFECTS else "",
-        waits=shown[:WAITS][::-1],
-        next_waits=str(shown[WAITS - 1].pk) if len(shown) > WAITS else "",
-        named_waits=list(named_waits.order_by("-id")[:MOST_NAMED_WAITS]),
+        waits=shown[:INTERRUPTS][::-1],
+        next_waits=str(shown[INTERRUPTS - 1].pk) if len(shown) > INTERRUPTS else "",
+        named_waits=list(named_waits.order_by("-id")[:MAX_NAMED_INTERRUPTS]),
         decisions=list(decisions.filter(status=DecisionStatus.ACCEPTED).order_by("id")),
         continuation=Continuation.objects.filter(run=run).order_by("-id").first(),
         holds=_open_holds(run),
@@ -275,7 +279,7 @@ def read_run(person: AbstractUser, run_id: str, places: RunPlaces = RunPlaces())
 
 
 def _before(rows: QuerySet[M], place: str, *, by: str = "id") -> QuerySet[M]:
-    """Return the rows before a place, the newest first."""
+    """Return the rows before a position, newest first."""
     at = _place(place)
     return rows.order_by(f"-{by}") if at is None else rows.filter(**{f"{by}__lt": at}).order_by(f"-{by}")
 
@@ -294,7 +298,7 @@ def read_effect(person: AbstractUser, run_id: str, effect_id: str) -> Effect:
 
 
 def read_outcome(person: AbstractUser, run_id: str) -> Outcome:
-    """Return what a run ended with last. Raises ``NotFound``."""
+    """Return the last outcome of a run. Raises ``NotFound``."""
     runs = permissions.visible_runs(person).filter(public_id=run_id)
     found = Outcome.objects.filter(run__in=runs.values("pk")).order_by("-epoch").first()
     if found is None:
@@ -303,7 +307,9 @@ def read_outcome(person: AbstractUser, run_id: str) -> Outcome:
 
 
 def _count_leases(run: Run) -> int:
-    """Count the claims and the lease of a start (an ask has none). The fence tells more: ends and restores raise it too."""
+    """Count the claims and the lease of the start (an ask has none). The fence is higher: ends and restores increase it
+    too.
+    """
     claims = Event.objects.filter(run=run, type="continuation.claimed").count()
     started = Event.objects.filter(run=run, type="run.started").values_list("refs", flat=True).first() or {}
     was_started = Checkpoint.objects.filter(run=run, number=0, step="start").exists()

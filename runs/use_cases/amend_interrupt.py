@@ -1,7 +1,8 @@
-"""An agent changes its question, or takes it back, while people may be reading it.
+"""The agent amends or withdraws its open interrupt, also while reviewers read it.
 
-Both lock the run first, as the gateway does: an answer and an amendment at once are one after the other, and the loser
-is told. No live lease is needed, since the worker went away when it asked; the policy's bounds hold as at the start.
+Both use cases lock the run first, as the gateway does, so an amendment and a decision at the same time run one after
+the other and the later one is refused. They need no live lease, because the worker released it when it suspended. The
+policy's limits apply as they do at creation.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from ledger.digests import digest
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.exact_json import ABSENT, Absent
 from ledger.transactions import use_case
+from runs import interrupts
 from runs.continuations import told_of
 from runs.deadlines import is_over
 from runs.decisions import closed_refusal, winner_of
 from runs.errors import Expired, StaleVersion
 from runs.facts import AskedFact, record_facts
 from runs.interrupt_requests import BY_ITSELF, check_proposal
-from runs.interrupts import amend_interrupt, withdraw_interrupt
 from runs.locks import lock_interrupts, locked_runs
 from runs.models import Agent, Continuation, Fact, Interrupt, Run
 from runs.policies import refuse_too_soon
@@ -34,7 +35,9 @@ from runs.timeline import note
 
 @dataclass(frozen=True, kw_only=True)
 class Amendment:
-    """What changes; ``ABSENT`` members stay. ``deadline`` may only come sooner; ``facts`` replaces all of the wait's own."""
+    """The changed members. ``ABSENT`` members stay. ``deadline`` can only become earlier; ``facts`` replaces all facts
+    of the interrupt.
+    """
 
     title: str | Absent = ABSENT
     message: str | Absent = ABSENT
@@ -45,7 +48,9 @@ class Amendment:
 
 @use_case
 def amend_wait(*, agent: Agent, interrupt_id: str, amendment: Amendment, state_version: int | None = None) -> Interrupt:
-    """Change an open wait: its version goes up, votes are overtaken, and an answer to what was shown before is stale."""
+    """Amend an open interrupt: its version increases, votes are overtaken, and a decision on the earlier version is
+    stale.
+    """
     run, interrupt = _lock(agent, interrupt_id)
     now = clock.now()
     _refuse_closed(interrupt, now=now)
@@ -58,23 +63,23 @@ def amend_wait(*, agent: Agent, interrupt_id: str, amendment: Amendment, state_v
         changed["message"] = amendment.message
     if amendment.proposal is not ABSENT:
         if interrupt.kind == Kind.APPROVAL and amendment.proposal is None:
-            raise PayloadInvalid.at("/proposal", "is missing: an approval needs the exact call")
+            raise PayloadInvalid.at("/proposal", "is required: an approval approves one exact call")
         if interrupt.kind in BY_ITSELF:
-            raise PayloadInvalid.at("/proposal", f"is not allowed for kind {interrupt.kind}")
+            raise PayloadInvalid.at("/proposal", f"must be absent for kind {interrupt.kind}")
         check_proposal(amendment.proposal, "")
         changed["proposal"] = amendment.proposal
     if amendment.deadline is not ABSENT:
-        changed["deadline"] = _sooner(interrupt, amendment.deadline, now=now)
-    changed = {name: value for name, value in changed.items() if not _is_same(getattr(interrupt, name), value)}
+        changed["deadline"] = _earlier_deadline(interrupt, amendment.deadline, now=now)
+    changed = {name: value for name, value in changed.items() if not _is_unchanged(getattr(interrupt, name), value)}
     if not changed and amendment.facts is ABSENT:
-        return interrupt  # asked again after a lost reply: nobody's answer has become stale by it
+        return interrupt  # a repeated request after a lost response must not make a decision stale
     keep_revision(interrupt)
     if amendment.facts is not ABSENT:
         Fact.objects.filter(interrupt=interrupt).delete()
         record_facts(amendment.facts, agent=agent, checkpoint=interrupt.checkpoint, interrupt=interrupt, at="/facts")
     if "proposal" in changed:
-        changed["as_proposed"] = None  # the agent's own again, whatever a vote had made of it
-    overtaken = amend_interrupt(interrupt, changed)
+        changed["as_proposed"] = None  # the agent's proposal again, also where a vote had edited the call
+    overtaken = interrupts.amend_interrupt(interrupt, changed)
     note(
         run,
         "interrupt.amended",
@@ -92,13 +97,15 @@ def amend_wait(*, agent: Agent, interrupt_id: str, amendment: Amendment, state_v
 
 @use_case
 def withdraw_wait(*, agent: Agent, interrupt_id: str, reason: str) -> tuple[Interrupt, Continuation | None]:
-    """Take an open wait back. The last open one of its run wakes the agent, with the cause ``withdrawn``."""
+    """Withdraw an open interrupt. If it was the last open one of its run, the agent continues with the cause
+    ``withdrawn``.
+    """
     run, interrupt = _lock(agent, interrupt_id)
     if interrupt.status == InterruptStatus.WITHDRAWN:
         return interrupt, None
     now = clock.now()
     _refuse_closed(interrupt, now=now)
-    continuation = withdraw_interrupt(run, interrupt, now=now)
+    continuation = interrupts.withdraw_interrupt(run, interrupt, now=now)
     note(
         run,
         "interrupt.withdrawn",
@@ -116,19 +123,19 @@ def _refuse_closed(interrupt: Interrupt, *, now: datetime) -> None:
     if interrupt.status != InterruptStatus.WAITING:
         raise closed_refusal(interrupt, winner_of(interrupt))
     if is_over(interrupt, now=now):
-        raise Expired  # the sweep is about to say so; what the policy has for it is not to be dodged meanwhile
+        raise Expired  # the sweep has not run yet; the agent must not avoid the policy's action meanwhile
 
 
-def _is_same(stands: Any, wanted: Any) -> bool:
-    return bool(stands == wanted) if isinstance(wanted, datetime) else digest(stands) == digest(wanted)
+def _is_unchanged(current: Any, requested: Any) -> bool:
+    return bool(current == requested) if isinstance(requested, datetime) else digest(current) == digest(requested)
 
 
-def _sooner(interrupt: Interrupt, deadline: datetime | Absent, *, now: datetime) -> datetime:
-    assert isinstance(deadline, datetime)  # noqa: S101  the caller looked
+def _earlier_deadline(interrupt: Interrupt, deadline: datetime | Absent, *, now: datetime) -> datetime:
+    assert isinstance(deadline, datetime)  # noqa: S101  the caller checked it
     if deadline > interrupt.deadline:
-        raise PayloadInvalid.at("/deadline", "may only come sooner; people extend it")
+        raise PayloadInvalid.at("/deadline", "must not be later than the current deadline; only reviewers extend it")
     if deadline <= now:
-        raise PayloadInvalid.at("/deadline", "has passed already")
+        raise PayloadInvalid.at("/deadline", "must be in the future")
     refuse_too_soon(interrupt.policy, deadline - now, at="/deadline")
     return deadline
 
@@ -137,6 +144,6 @@ def _lock(agent: Agent, interrupt_id: str) -> tuple[Run, Interrupt]:
     run = locked_runs().filter(agent=agent, interrupts__public_id=interrupt_id).first()
     if run is None:
         raise NotFound
-    interrupts = Interrupt.objects.select_related("checkpoint", "policy", "schema").filter(public_id=interrupt_id)
-    [interrupt] = lock_interrupts(run, interrupts)
+    interrupts_of_id = Interrupt.objects.select_related("checkpoint", "policy", "schema").filter(public_id=interrupt_id)
+    [interrupt] = lock_interrupts(run, interrupts_of_id)
     return run, interrupt

@@ -1,9 +1,8 @@
-"""May this run begin this effect now? And what its worker says of it later.
+"""A worker begins an effect and reports its outcome.
 
-The use cases of workers around the effect ledger; owners have theirs in ``settling``. Each locks the run, then the
-effect; first the flags (ended, ending, paused, halted), then the lease, then facts and permits, which guard a new try
-only: a recorded outcome is told to whoever holds the run. Nothing outside is done here, and no page or request is
-known.
+Both use cases lock the run, then the effect. ``begin_effect`` checks the run's flags (ended, ending, paused, halted),
+then the lease. Facts and permits are checked only for a new attempt: a recorded outcome is returned to any holder of
+the lease. Nothing outside the database is called here.
 """
 
 from __future__ import annotations
@@ -60,15 +59,12 @@ from runs.verification import find_changed, find_changed_permit
 
 @dataclass(frozen=True, kw_only=True)
 class Begun:
-    """What a worker is told: perform the call now, and report with this token; or take the recorded outcome."""
+    """The instruction to the worker: make the call now and report with this token, or use the recorded outcome."""
 
     effect: Effect
     perform: bool
     new: bool
     attempt_token: str | None
-
-
-# --- workers ----------------------------------------------------------------------------------------------------------
 
 
 @use_case
@@ -86,11 +82,13 @@ def begin_effect(
     declared: Declared = UNDECLARED,
     still_may_decide: StillMayDecide,
 ) -> Begun | Refusal:
-    """Say whether the effect ``key`` is to be performed now, and record that it was begun.
+    """Decide whether the worker performs the effect ``key`` now, and record that it began.
 
-    ``arguments`` may be left out where a permit, or the effect itself, has them. ``still_may_decide`` judges every
-    decision behind the permit, at this moment. Raises the refusals of a run that may not act (finished, cancelled,
-    paused, lease lost), ``FactsUnchecked``, ``ApprovalLost``, those of permits, and the ledger's.
+    ``arguments`` can be left out if a permit or the effect itself has them. ``still_may_decide`` checks every decision
+    behind the permit at this moment.
+
+    Raises the refusals of a run that cannot act (finished, cancelled, paused, lease lost), ``FactsUnchecked``,
+    ``ApprovalLost``, and the refusals of permits and of the ledger.
     """
     run = lock_own_run(agent, run_id)
     undone = compensation.find_undone(run.public_id, key)
@@ -100,19 +98,19 @@ def begin_effect(
         check_may_undo(run, undone)
     refuse_halted(run.agent_id)
     now = clock.now()
-    _check_still_its_turn(run, token, now=now)
+    _check_lease(run, token, now=now)
     known = effects.find_effect(scope=run.public_id, key=key)
     if known is not None:
         changed = find_changed(run, [known])
         if changed:
             return _refuse_changed(run, key, changed, now=now)
-    asked = _complete(run, key=key, name=name, arguments=arguments, permit=permit, known=known, undone=undone)
+    asked = _fill_in_arguments(run, key=key, name=name, arguments=arguments, permit=permit, known=known, undone=undone)
     if known is None or effects.foresee(known, fence=run.fence, request_key=request_key) == Next.NEXT_ATTEMPT:
         if known is None:
             refuse_disguised(name)
             if undone is None and key.startswith(compensation.UNDO):
                 raise PayloadInvalid.at(
-                    "/key", f"may not begin with {compensation.UNDO}, unless it takes something back now"
+                    "/key", f"must not begin with {compensation.UNDO}, except for a compensation that is due"
                 )
             try:
                 _check_declared(run, declared, undone=undone)
@@ -121,11 +119,11 @@ def begin_effect(
         if undone is None:
             refusal = _check_new_attempt(run, asked, known=known, still_may_decide=still_may_decide, now=now)
         else:
-            refusal = _check_new_undo(run, asked, known=known, now=now)
+            refusal = _check_new_compensation(run, asked, known=known, now=now)
         if isinstance(refusal, Refusal):
-            return refusal  # the use case commits the note of it, then raises it
+            return refusal  # the use case commits its record, then raises it
         asked = refusal
-    was = known.status if known else ""
+    status_before = known.status if known else ""
     outcome = effects.intend(
         scope=run.public_id,
         epoch=run.epoch,
@@ -142,11 +140,11 @@ def begin_effect(
         undoes=undone,
     )
     if isinstance(outcome, InDoubt):
-        if was == EffectStatus.INTENDED and known is not None:
+        if status_before == EffectStatus.INTENDED and known is not None:
             _hold_unknown(run, known, actor=by_agent(agent.slug), now=now)
             finish_ending(run, actor=by_agent(agent.slug), now=now)
             store(run, now)
-        return outcome  # as above: the doubt stays
+        return outcome  # committed, then raised, as above
     if outcome.begun:
         note(
             run,
@@ -161,7 +159,7 @@ def begin_effect(
         )
         store(run, now)
     elif not outcome.perform and outcome.effect.fence != run.fence:
-        count_skipped_effect(run)  # of its own lease it is a lost reply asked for again, and no work was spared
+        count_skipped_effect(run)  # under the same lease it is a repeated request, which saved no work
     token_of_attempt = (
         attempt_tokens.attempt_token(run.public_id, key, outcome.effect.attempt) if outcome.perform else None
     )
@@ -180,16 +178,17 @@ def report_effect(
     error: str = "",
     retryable: bool = False,
 ) -> effects.Reported:
-    """Record what became of an attempt: by its token, not the lease, so that the truth is taken after the lease's loss,
-    a cancel, and the run's end.
+    """Record the outcome of an attempt, identified by its attempt token instead of the lease.
 
-    A doubt that it ends lifts the run's hold; one that speaks against what stands makes a hold ``contradiction``.
+    So a true outcome is accepted also after the lease was lost, the run was cancelled, or the run ended. A report that
+    settles an unknown outcome lifts the run's hold. A report that contradicts the recorded outcome opens a hold
+    ``contradiction``.
     """
     run = lock_own_run(agent, run_id)
     now = clock.now()
     attempt = attempt_tokens.attempt_of(attempt_token, run.public_id, key)
     if attempt is None:
-        raise PayloadInvalid.at("/attempt_token", "is not one of this effect")
+        raise PayloadInvalid.at("/attempt_token", "is not a token of this effect")
     reported = effects.report(
         scope=run.public_id,
         key=key,
@@ -202,7 +201,7 @@ def report_effect(
         return reported
     effect, actor = reported.effect, by_agent(agent.slug)
     if reported.contradiction:
-        reason = f"Its worker says {status}, while it stands as {effect.status}."
+        reason = f"The worker reported {status}, but the recorded outcome is {effect.status}."
         open_hold(run, HoldKind.CONTRADICTION, key, owner_id=effect.owner_id, reason=reason, now=now)
         note(run, "effect.contradicted", actor=actor, at=now, effect=key, attempt=attempt, status=status)
         finish_ending(run, actor=actor, now=now)
@@ -225,8 +224,8 @@ def _check_flags(run: Run) -> None:
         raise RunPaused
 
 
-def _check_still_its_turn(run: Run, token: str, *, now: datetime) -> None:
-    """Refuse a worker without the run's lease; with ``FactsChanged`` or ``ApprovalLost`` if that is why its lease ended."""
+def _check_lease(run: Run, token: str, *, now: datetime) -> None:
+    """Refuse a worker without the lease: with ``FactsChanged`` or ``ApprovalLost`` if its lease ended for that reason."""
     try:
         check_lease(run, token, now=now)
     except LeaseLost:
@@ -239,7 +238,7 @@ def _check_still_its_turn(run: Run, token: str, *, now: datetime) -> None:
         raise
 
 
-def _complete(
+def _fill_in_arguments(
     run: Run,
     *,
     key: str,
@@ -249,48 +248,50 @@ def _complete(
     known: Effect | None,
     undone: Effect | None,
 ) -> Asked:
-    """Fill in the arguments that were left out: the approved ones, else those the effect was begun or declared with."""
+    """Fill in omitted arguments: those of the permit, else those with which the effect was begun or declared."""
     declared = undone.compensation if undone else None
     found = find_permit(run, permit) if permit is not None else None
     if permit is not None and found is None:
-        raise PayloadInvalid.at("/permit", "names no permit of this run")
+        raise PayloadInvalid.at("/permit", "is not a permit of this run")
     if arguments is ABSENT:
         source = found.call if found else known.call if known else declared
         if source is None:
-            raise PayloadInvalid.at("/arguments", "are missing, and no permit was named that has them")
+            raise PayloadInvalid.at("/arguments", "are required, because no permit supplies them")
         arguments = source["arguments"]
     call = {"name": name, "arguments": arguments}
     if declared is not None and digest(call) != digest(declared):
-        raise KeyReused("The effect is taken back by the call that was declared when it began, and by no other.")
+        raise KeyReused("A compensation must be exactly the call that was declared when its effect began.")
     return Asked(key=key, call=call, digest=digest(call), permit=found)
 
 
 def _check_declared(run: Run, declared: Declared, *, undone: Effect | None) -> None:
-    """Refuse a probe of an unknown connection, and a compensation that needs an approval or is not allowed: an undo begins
-    without asking a person."""
+    """Check the probe and the compensation that a new effect declares.
+
+    A compensation begins without a person's approval, so it cannot be a call for which a rule requires one.
+    """
     if declared.probe is not None and not run.agent.connections.filter(name=declared.probe["connection"]).exists():
         raise PayloadInvalid.at("/probe/connection", "is not a connection of this agent")
     if declared.compensation is None:
         return
     if undone is not None:
-        raise PayloadInvalid.at("/compensation", "is not for an undo: what takes back is not taken back")
+        raise PayloadInvalid.at("/compensation", "must be absent: a compensation has no compensation of its own")
     refuse_disguised(declared.compensation["name"])
     rule = approval_rule(run.agent, declared.compensation["name"])
     if rule is not None:
         raise ApprovalRequired(
-            "A compensation needs no approval of its own, so it cannot be a call for which a rule asks for one.",
+            "A compensation runs without approval, so it cannot be a call that requires one.",
             reason=rule.reason,
         )
 
 
-def _check_new_undo(run: Run, asked: Asked, *, known: Effect | None, now: datetime) -> Asked | Refusal:
-    """Judge what guards a new try of an undo: its turn, and a rule that came after it was declared."""
+def _check_new_compensation(run: Run, asked: Asked, *, known: Effect | None, now: datetime) -> Asked | Refusal:
+    """Check a new attempt of a compensation: its place in the order, and rules that were added after it was declared."""
     undone = compensation.find_undone(run.public_id, asked.key)
-    assert undone is not None  # noqa: S101  the caller found it
+    assert undone is not None  # noqa: S101  the caller found it already
     if asked.permit is not None:
-        raise PayloadInvalid.at("/permit", "is spent on no undo")
+        raise PayloadInvalid.at("/permit", "must be absent: a compensation uses no permit")
     check_its_turn(run, undone)
-    refusal = _refusal_of_undo(run.agent, asked.call["name"])
+    refusal = _find_rule_against(run.agent, asked.call["name"])
     if refusal is None or (known is not None and compensation.is_ordered(known)):
         return asked
     actor = by_agent(run.agent.slug)
@@ -300,8 +301,8 @@ def _check_new_undo(run: Run, asked: Asked, *, known: Effect | None, now: dateti
     return refusal
 
 
-def _refusal_of_undo(agent: Agent, name: str) -> Refusal | None:
-    """Return why the current rules do not let an undo of this name begin without a person; ``None`` where they do."""
+def _find_rule_against(agent: Agent, name: str) -> Refusal | None:
+    """Return why the current rules require a person before a compensation of this name; ``None`` if they do not."""
     try:
         rule = approval_rule(agent, name)
     except (EffectNotAllowed, NameDisguised, RecordChanged) as refusal:
@@ -312,13 +313,13 @@ def _refusal_of_undo(agent: Agent, name: str) -> Refusal | None:
 def _check_new_attempt(
     run: Run, asked: Asked, *, known: Effect | None, still_may_decide: StillMayDecide, now: datetime
 ) -> Asked | Refusal:
-    """Judge what guards a new try: facts that the worker must check, and the approval where a rule asks for one.
+    """Check a new attempt: the facts that the worker must check, and the approval where a rule requires one.
 
-    Returns the call with the permit it rests on. A refusal that is recorded, or that comes with a revoked approval, is
-    returned, so that the use case commits it.
+    Returns the call with its permit. A refusal that is recorded, or that reopens a request, is returned so that the use
+    case commits it.
     """
     if known is not None and known.call_digest != asked.digest:
-        return asked  # the ledger refuses it: the key was used for another call
+        return asked  # the ledger refuses it, because the key belongs to another call
     _check_facts(run, now=now)
     try:
         permit = find_approval(run, asked, known=known, still_may_decide=still_may_decide, now=now)
@@ -337,7 +338,9 @@ def _check_new_attempt(
 
 
 def _record_refusal(run: Run, key: str, refusal: Refusal, *, now: datetime) -> Refusal:
-    """Record that the effect ``key`` was refused, for operators; the caller returns the refusal, so that it is committed."""
+    """Record for operators that the effect ``key`` was refused. The caller returns the refusal, so that the record is
+    committed.
+    """
     actor = by_agent(run.agent.slug)
     note(run, "effect.refused", actor=actor, at=now, effect=key, code=refusal.code, **refusal.extra)
     store(run, now)
@@ -349,7 +352,7 @@ def _refuse_changed(run: Run, key: str, changed: str, *, now: datetime) -> Refus
 
 
 def _check_facts(run: Run, *, now: datetime) -> None:
-    """A fact that the worker checks holds for one lease: the one that stated it, or that reported it since.
+    """Check that each worker-checked fact was stated or reported under the current lease.
 
     A credential must also be valid now, because it can have expired since.
     """
@@ -367,14 +370,14 @@ def _check_facts(run: Run, *, now: datetime) -> None:
     names = sorted(unchecked | not_valid)
     if not_valid and not unchecked:
         raise FactsUnchecked(
-            f"Renew these credentials and report them before an effect begins: {', '.join(names)}.", facts=names
+            f"Renew and report these credentials before an effect begins: {', '.join(names)}.", facts=names
         )
     if names:
         raise FactsUnchecked(facts=names)
 
 
 def _hold_unknown(run: Run, effect: Effect, *, actor: str, now: datetime) -> None:
-    """Nobody knows what happened: the run is held for the owner, unless the receiver may get the call twice."""
+    """Record the unknown outcome, and hold the run for the owner unless the receiver accepts the call twice."""
     note(run, "effect.unknown", actor=actor, at=now, effect=effect.key, attempt=effect.attempt)
     if in_flight.holds_when_unknown(effect):
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)

@@ -1,8 +1,7 @@
-"""Going on: a worker claims a continuation.
+"""A worker claims a continuation.
 
-Under the run's lock, the claim judges again whether the people behind its answers may still decide (``revocation``); if
-one of them may not, the request is reopened and nothing is leased. How a run comes back from its worker is
-``returning``'s.
+Under the run's lock the claim checks again whether the people behind the answers may still decide (``revocation``). If
+one of them may not, the request is reopened and no lease is granted.
 """
 
 from __future__ import annotations
@@ -22,10 +21,7 @@ from ledger.prepared_queries import Compiled
 from ledger.transactions import assert_open, use_case
 from runs.checkpoints import is_intact
 from runs.compensation import due_now
-from runs.continuations import (
-    lease_continuation,
-    recheck,
-)
+from runs.continuations import lease_continuation, recheck
 from runs.decisions import Said, decisions_at, record_delivery
 from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady, RecordChanged
 from runs.facts import differs
@@ -46,8 +42,24 @@ SYSTEM = "system:leases"
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClaimRequest:
+    """A worker's request to claim. ``still_may_decide`` comes from the layer that knows people.
+
+    ``code_version`` is the worker's own version, and ``code_versions`` are all whose checkpoints it can read. A repeated
+    ``request_key`` returns the same claims.
+    """
+
+    agent: Agent
+    code_version: str = ""
+    code_versions: set[str]
+    lease_seconds: int
+    request_key: str = ""
+    still_may_decide: StillMayDecide
+
+
+@dataclass(frozen=True, kw_only=True)
 class Claimed:
-    """Everything a worker needs to go on: nothing else has to be asked for before the next boundary."""
+    """Everything that a worker needs to continue until the next checkpoint, in one response."""
 
     run: Run
     lease: Lease
@@ -57,123 +69,82 @@ class Claimed:
     overtaken: list[Decision]
     facts: list[Fact]
     effects: list[Effect]
-    has_more_effects: bool  # than are listed: the others are read page by page
+    has_more_effects: bool  # than ``effects`` lists; the others are read page by page
     permits: list[Permit]
     compensated_since: list[str]
-    undone: list[Effect]  # what is to be taken back, newest first
+    undone: list[Effect]  # effects to compensate, newest first
 
     @property
     def changed(self) -> list[Fact]:
-        """The facts that differ from what the agent relied on."""
+        """Return the facts that differ from the values that the agent relied on."""
         return [fact for fact in self.facts if differs(fact)]
 
 
 def any_ready(*, agent: Agent, code_version: str = "", code_versions: set[str]) -> bool:
-    """Tell, in one statement and without a transaction, whether a claim may find something: a hint for those who wait."""
+    """Tell whether a claim may succeed, in one statement outside a transaction: a hint for long polling."""
     versions = _versions(code_versions)
     return bool(_any_ready(len(versions)).all(agent=agent.pk, own=code_version, **versions))
 
 
-def claim_continuations(
-    *,
-    agent: Agent,
-    code_version: str = "",
-    code_versions: set[str],
-    most: int,
-    lease_seconds: int,
-    request_key: str,
-    still_may_decide: StillMayDecide,
-) -> list[Claimed]:
-    """Claim up to ``most`` runs, the most urgent first, one transaction each; the same request again gets the same.
+def claim_continuations(request: ClaimRequest, *, limit: int) -> list[Claimed]:
+    """Claim up to ``limit`` runs, the most urgent first, in one transaction each.
 
-    ``code_version`` is the worker's own, ``code_versions`` are all whose checkpoints it reads. What a worker of its own
-    version handed back, since it cannot read it, is not offered to it again.
+    A run that a worker of the same code version handed back as unreadable is not offered to it again.
     """
-    claimed = _claimed_before(agent, request_key, still_may_decide) if request_key else []
-    fruitless = 0
-    while (not claimed or len(claimed) < most) and fruitless < MOST_FRUITLESS:
-        outcome = _claim_next(
-            agent=agent,
-            code_version=code_version,
-            code_versions=code_versions,
-            lease_seconds=lease_seconds,
-            request_key=request_key,
-            still_may_decide=still_may_decide,
-        )
+    claimed = _find_repeated_claims(request) if request.request_key else []
+    misses = 0
+    while (not claimed or len(claimed) < limit) and misses < MAX_MISSES:
+        outcome = _claim_next(request)
         if outcome is None:
             break
         if isinstance(outcome, Claimed):
             claimed.append(outcome)
         else:
-            fruitless += 1
+            misses += 1
     return claimed
 
 
-#: How many runs one call finds without claiming: a run whose continuation cannot be claimed may be found each time.
-MOST_FRUITLESS = 100
+#: Limit of runs that one call finds without claiming one: an unclaimable continuation may be found again each time.
+MAX_MISSES = 100
 
 
 @use_case
-def claim_one(
-    *,
-    agent: Agent,
-    continuation_id: str,
-    code_version: str = "",
-    code_versions: set[str],
-    lease_seconds: int,
-    request_key: str,
-    still_may_decide: StillMayDecide,
-) -> Claimed | NotReady:
+def claim_one(request: ClaimRequest, *, continuation_id: str) -> Claimed | NotReady:
     """Claim a named continuation. Raises ``AlreadyClaimed``, ``NotReady``, ``IncompatibleVersion``, ``NotFound``."""
-    run = locked_runs().filter(agent=agent, continuations__public_id=continuation_id).first()
+    run = locked_runs().filter(agent=request.agent, continuations__public_id=continuation_id).first()
     if run is None:
         raise NotFound
     now = clock.now()
     continuation = Continuation.objects.select_related("checkpoint__file").get(public_id=continuation_id)
-    if continuation.status == ContinuationStatus.LEASED and request_key and continuation.request_key == request_key:
-        return _claimed_again(run, continuation, still_may_decide, now=now)
+    is_leased = continuation.status == ContinuationStatus.LEASED
+    if is_leased and request.request_key and continuation.request_key == request.request_key:
+        return _repeat_claim(run, continuation, request.still_may_decide, now=now)
     if continuation.status in {ContinuationStatus.LEASED, ContinuationStatus.ACKNOWLEDGED}:
         raise AlreadyClaimed
     compensating = continuation.kind == ContinuationKind.COMPENSATE
     if run.ending and not compensating:
-        raise NotReady(f"The run is {run.status}.", status=run.status)  # never will be: say so, not "not yet"
+        raise NotReady(f"The run is {run.status}.", status=run.status)  # it will never be ready
     if continuation.status != ContinuationStatus.READY or continuation.not_before > now:
         raise NotReady(status=continuation.status)
     if not compensating:
-        _refuse_unfit(run, code_version, code_versions)
-    refuse_halted(agent.pk)
+        _refuse_other_version(run, request)
+    refuse_halted(request.agent.pk)
     if not _may_be_claimed(run, compensating=compensating):
         raise NotReady(f"The run is {run.status}.", status=run.status)
-    outcome = _claim(
-        run,
-        continuation,
-        code_version=code_version,
-        lease_seconds=lease_seconds,
-        request_key=request_key,
-        still_may_decide=still_may_decide,
-        now=now,
-    )
-    return outcome or NotReady("The answer has to be given again, or its facts checked again.")
+    outcome = _claim(run, continuation, request, now=now)
+    return outcome or NotReady("The request must be decided again, or its facts must be revalidated first.")
 
 
 @use_case
-def _claim_next(
-    *,
-    agent: Agent,
-    code_version: str,
-    code_versions: set[str],
-    lease_seconds: int,
-    request_key: str,
-    still_may_decide: StillMayDecide,
-) -> Claimed | bool | None:
-    """Claim the next run that is ready; ``False`` when it turned out not to be, ``None`` when there is none.
+def _claim_next(request: ClaimRequest) -> Claimed | bool | None:
+    """Claim the next ready run. Returns ``False`` if it was not ready after all, ``None`` if there is none.
 
-    Workers that come at once each skip the runs that others hold locked, and read the continuation only afterwards:
-    what the first statement saw of it may be old by then.
+    Concurrent workers skip runs that others have locked. They read the continuation only after the lock, because the
+    first statement may have seen an older state of it.
     """
     assert_open()
-    versions = _versions(code_versions)
-    run = _next_to_lock(len(versions)).first(agent=agent.pk, own=code_version, **versions)
+    agent, versions = request.agent, _versions(request.code_versions)
+    run = _next_to_lock(len(versions)).first(agent=agent.pk, own=request.code_version, **versions)
     if run is None or is_halted(agent.pk):
         return None
     now = clock.now()
@@ -183,19 +154,10 @@ def _claim_next(
     compensating = continuation.kind == ContinuationKind.COMPENSATE
     if not _may_be_claimed(run, compensating=compensating):
         return False
-    if not compensating and was_handed_back_by(run, code_version):
-        return False  # between the statement's look and its lock: what other tables said then is old
+    if not compensating and was_handed_back_by(run, request.code_version):
+        return False  # the statement may have read other tables before it got the lock
     continuation.run, continuation.agent = run, agent
-    claimed = _claim(
-        run,
-        continuation,
-        code_version=code_version,
-        lease_seconds=lease_seconds,
-        request_key=request_key,
-        still_may_decide=still_may_decide,
-        now=now,
-    )
-    return claimed or False
+    return _claim(run, continuation, request, now=now) or False
 
 
 _READY = Compiled(
@@ -212,20 +174,20 @@ def _versions(code_versions: set[str]) -> dict[str, str]:
 
 
 def _ready(count: int) -> Q:
-    """Return the filter for runs that a worker of so many code versions might claim, as they stand when it is asked."""
-    open_to_all = Q(
+    """Return the filter for runs that a worker with ``count`` code versions can claim at the time of the query."""
+    is_offered = Q(
         continuations__agent=prepared_queries.number("agent"),
         continuations__status=ContinuationStatus.READY,
         continuations__not_before__lte=prepared_queries.Present(),
     )
     versions = [prepared_queries.text(f"version_{place}") for place in range(count)]
-    # What takes back is one exact call after the other: any worker can, whatever version wrote the checkpoint.
+    # Compensation is a list of exact calls, so a worker of any code version can run it.
     compensating = Q(status=RunStatus.CANCELLING, open_holds=0)
     stranded = Exists(Hold.objects.filter(run=OuterRef("pk"), kind=HoldKind.STRANDED, lifted_at=None))
-    may_go_on = Q(status=RunStatus.READY) | (Q(status=RunStatus.BLOCKED, open_holds=1) & Q(stranded))
+    is_claimable = Q(status=RunStatus.READY) | (Q(status=RunStatus.BLOCKED, open_holds=1) & Q(stranded))
     unread = HandBack.objects.filter(run=OuterRef("pk"), over_at=None, code_version=prepared_queries.text("own"))
     reads_it = Q(code_version__in=versions) & (Q(handed_back=0) | ~Q(Exists(unread)))
-    return open_to_all & ((may_go_on & reads_it) | compensating)
+    return is_offered & ((is_claimable & reads_it) | compensating)
 
 
 @functools.cache
@@ -239,49 +201,40 @@ def _next_to_lock(count: int) -> Compiled[Run]:
     return Compiled(lambda: locked_runs(skip_locked=True).filter(_ready(count)).order_by(*in_order)[:1])
 
 
-def _claim(
-    run: Run,
-    continuation: Continuation,
-    *,
-    code_version: str,
-    lease_seconds: int,
-    request_key: str,
-    still_may_decide: StillMayDecide,
-    now: datetime,
-) -> Claimed | None:
+def _claim(run: Run, continuation: Continuation, request: ClaimRequest, *, now: datetime) -> Claimed | None:
     """Lease the ready continuation of the locked run, or send it back and return ``None``."""
     if continuation.checked_until is not None and continuation.checked_until <= now:
         recheck(run, continuation, now=now)
         store(run, now)
         return None
-    consulted, said = effect_queries.consult(run.public_id), _said_for(run, continuation)
+    consulted, decisions = effect_queries.consult(run.public_id), _decisions_for(run, continuation)
     try:
-        reopened, said = revoke_lost_answers(
+        reopened, decisions = revoke_lost_answers(
             run,
-            said,
+            decisions,
             checkpoint_id=continuation.checkpoint_id,
             consulted=consulted,
-            still_may_decide=still_may_decide,
+            still_may_decide=request.still_may_decide,
             now=now,
         )
-    except RecordChanged as refusal:  # a policy: nothing was written yet
+    except RecordChanged as refusal:  # a policy was changed; nothing was written yet
         if continuation.kind == ContinuationKind.RESUME:
-            _hold_spoilt(run, continuation, refusal.extra["record"], now=now)
+            _hold_changed_records(run, continuation, refusal.extra["record"], now=now)
             return None
         reopened = False
     if reopened:
         store(run, now)
         return None
     if continuation.kind == ContinuationKind.RESUME:
-        changed = _find_changed(run, continuation.checkpoint, said)
+        changed = _find_changed(run, continuation.checkpoint, decisions)
         if changed:
-            _hold_spoilt(run, continuation, changed, now=now)
+            _hold_changed_records(run, continuation, changed, now=now)
             return None
     lift_holds(run, HoldKind.STRANDED, by="system:claim", now=now)
-    grant_lease(run, seconds=lease_seconds, now=now)
+    grant_lease(run, seconds=request.lease_seconds, now=now)
     run.attempts += 1
-    lease_continuation(run, continuation, request_key=request_key, code_version=code_version, now=now)
-    if any(decision.delivered_at is None for decision in [*said.accepted, *said.votes]):
+    lease_continuation(run, continuation, request_key=request.request_key, code_version=request.code_version, now=now)
+    if any(decision.delivered_at is None for decision in [*decisions.accepted, *decisions.votes]):
         record_delivery(run, now=now)
     note(
         run,
@@ -291,54 +244,56 @@ def _claim(
         continuation=continuation.public_id,
         fence=run.fence,
         attempt=run.attempts,
-        code_version=code_version,
+        code_version=request.code_version,
     )
     store(run, now)
-    return _what_is_claimed(run, continuation, said, consulted, now=now)
+    return _describe_claim(run, continuation, decisions, consulted, now=now)
 
 
-def _find_changed(run: Run, checkpoint: Checkpoint, said: Said) -> str:
-    """Compare the checkpoint, and the decisions given at it, with their digests and the events that recorded them."""
+def _find_changed(run: Run, checkpoint: Checkpoint, decisions: Said) -> str:
+    """Compare the checkpoint and the decisions made at it with their digests and with the events that recorded them."""
     if not is_intact(checkpoint):
         return checkpoint.covered_as
-    given = [decision for decision in said.accepted if decision.interrupt.checkpoint_id == checkpoint.pk]
+    given = [decision for decision in decisions.accepted if decision.interrupt.checkpoint_id == checkpoint.pk]
     changed = next((decision for decision in given if not is_what_was_said(decision)), None)
     return changed.covered_as if changed else find_changed(run, [checkpoint, *given])
 
 
-def _hold_spoilt(run: Run, continuation: Continuation, changed: str, *, now: datetime) -> None:
-    """No worker gets a state that is not what was approved from: its owner restores the row, or starts the run again."""
+def _hold_changed_records(run: Run, continuation: Continuation, changed: str, *, now: datetime) -> None:
+    """Hold a run whose records were changed: the owner restores the row, or restarts the run."""
     number, owner_id = continuation.checkpoint.number, continuation.agent.owner_id
     reason = f"Checkpoint {number} was changed after it was written, or its storage is damaged."
     if not changed.startswith("checkpoint:"):
-        reason = f"A record that checkpoint {number} is resumed with was changed after it was written: {changed}."
+        reason = f"A record that belongs to checkpoint {number} was changed after it was written: {changed}."
     open_hold(run, HoldKind.CHECKPOINT_SPOILT, owner_id=owner_id, reason=reason, now=now)
     note(run, "hold.opened", actor=SYSTEM, at=now, kind=HoldKind.CHECKPOINT_SPOILT, reason=reason)
     recheck(run, continuation, now=now)
     store(run, now)
 
 
-def _claimed_before(agent: Agent, request_key: str, still_may_decide: StillMayDecide) -> list[Claimed]:
-    """Return what this very request claimed already, when its reply was lost."""
-    leased = Continuation.objects.filter(agent=agent, request_key=request_key, status=ContinuationStatus.LEASED)
+def _find_repeated_claims(request: ClaimRequest) -> list[Claimed]:
+    """Return what this request already claimed, in case its response was lost."""
+    leased = Continuation.objects.filter(
+        agent=request.agent, request_key=request.request_key, status=ContinuationStatus.LEASED
+    )
     claimed, now = [], clock.now()
     for continuation in leased.select_related("run", "checkpoint__file").order_by("id"):
         run = continuation.run
         if run.lease_until and run.lease_until > now and run.fence == continuation.fence:
-            claimed.append(_claimed_again(run, continuation, still_may_decide, now=now))
+            claimed.append(_repeat_claim(run, continuation, request.still_may_decide, now=now))
     return claimed
 
 
-def _claimed_again(run: Run, continuation: Continuation, still_may_decide: StillMayDecide, *, now: datetime) -> Claimed:
+def _repeat_claim(run: Run, continuation: Continuation, still_may_decide: StillMayDecide, *, now: datetime) -> Claimed:
     """Return what the same request claimed before, without permits that expired or lost their authorisation since."""
-    said, consulted = _said_for(run, continuation), effect_queries.consult(run.public_id)
-    lost = [permit.decision.interrupt_id for permit in said.permits if judge_permit(permit, still_may_decide)]
-    claimed = _what_is_claimed(run, continuation, said, consulted, now=now)
+    decisions, consulted = _decisions_for(run, continuation), effect_queries.consult(run.public_id)
+    lost = [permit.decision.interrupt_id for permit in decisions.permits if judge_permit(permit, still_may_decide)]
+    claimed = _describe_claim(run, continuation, decisions, consulted, now=now)
     return replace(claimed, permits=[it for it in claimed.permits if it.decision.interrupt_id not in lost])
 
 
-def _what_is_claimed(
-    run: Run, continuation: Continuation, said: Said, consulted: Consulted, *, now: datetime
+def _describe_claim(
+    run: Run, continuation: Continuation, decisions: Said, consulted: Consulted, *, now: datetime
 ) -> Claimed:
     checkpoint = continuation.checkpoint
     return Claimed(
@@ -346,39 +301,40 @@ def _what_is_claimed(
         lease=lease_of(run),
         continuation=continuation,
         checkpoint=checkpoint,
-        answers=said.accepted,
-        overtaken=said.overtaken,
+        answers=decisions.accepted,
+        overtaken=decisions.overtaken,
         facts=_FACTS.all(checkpoint=checkpoint.pk),
         effects=consulted.effects,
         has_more_effects=not consulted.is_whole,
-        permits=[permit for permit in said.permits if permit.valid_until > now],
+        permits=[permit for permit in decisions.permits if permit.valid_until > now],
         compensated_since=_compensated_since(run, checkpoint),
         undone=due_now(run),
     )
 
 
-def _said_for(run: Run, continuation: Continuation) -> Said:
-    """Return what people said at the boundary; whoever takes back goes on with no answer."""
+def _decisions_for(run: Run, continuation: Continuation) -> Said:
+    """Return the decisions at the checkpoint. A compensating worker continues without any."""
     if continuation.kind == ContinuationKind.COMPENSATE:
         return Said(accepted=[], overtaken=[], votes=[])
     return decisions_at(run, continuation.checkpoint_id)
 
 
 def _compensated_since(run: Run, checkpoint: Checkpoint) -> list[str]:
-    """Return what was taken back since the state was taken that a restart goes on from: it does not know."""
+    """Return effects compensated after the checkpoint that the restart resumes from."""
     return [] if checkpoint.taken_at is None else effect_queries.compensated_since(run.public_id, checkpoint.taken_at)
 
 
 _FACTS = Compiled(lambda: Fact.objects.filter(checkpoint=prepared_queries.number("checkpoint")).order_by("id"))
 
 
-def _refuse_unfit(run: Run, code_version: str, code_versions: set[str]) -> None:
+def _refuse_other_version(run: Run, request: ClaimRequest) -> None:
     needed = run.code_version
-    if needed and needed not in code_versions:
+    if needed and needed not in request.code_versions:
         raise IncompatibleVersion(f"The run waits for code version {needed}.", code_version=needed)
-    if was_handed_back_by(run, code_version):
-        who = f"A worker of code version {code_version}" if code_version else "A worker that names no code version"
-        raise IncompatibleVersion(f"{who} could not read it, and handed it back.", code_version=needed)
+    if was_handed_back_by(run, request.code_version):
+        version = request.code_version
+        who = f"A worker of code version {version}" if version else "A worker without a code version"
+        raise IncompatibleVersion(f"{who} could not read the checkpoint and handed the run back.", code_version=needed)
 
 
 def _may_be_claimed(run: Run, *, compensating: bool) -> bool:

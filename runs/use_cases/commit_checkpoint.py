@@ -1,7 +1,8 @@
-"""Safe points: a worker commits a boundary, or says that it is still there.
+"""A worker commits a checkpoint, or extends its lease with a heartbeat.
 
-The boundary between two steps is the only place where a run stops: a pause that was asked takes effect here. Both calls
-are guarded by the lease, never by a version of the run, so that a person's pause does not make a healthy worker stale.
+A checkpoint is a safe point: a run stops only there, so a requested pause takes effect with the commit. Both use cases
+are guarded by the lease and never by a version of the run, so that a pause by a person does not make a healthy worker
+stale.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from runs.use_cases.end_run import finish_ending, hold_for_effect
 
 @dataclass(frozen=True, kw_only=True)
 class Reached:
-    """A committed boundary. On ``pause`` the run has stopped here and the lease is over."""
+    """A committed checkpoint. With ``pause`` the run has stopped here and the lease has ended."""
 
     checkpoint: Checkpoint
     told: Told
@@ -35,7 +36,7 @@ class Reached:
 
 @dataclass(frozen=True, kw_only=True)
 class SaidProgress:
-    """What a heartbeat tells people: words, and a count of steps if there is one."""
+    """The progress that a heartbeat reports: a text, and a count of steps if known."""
 
     text: str = ""
     done: int | None = None
@@ -47,9 +48,9 @@ class SaidProgress:
 def commit_checkpoint(
     *, agent: Agent, run_id: str, token: str, after: int, snapshot: Snapshot, facts: list[AskedFact]
 ) -> Reached:
-    """Commit the boundary after checkpoint ``after``, acknowledge the claimed continuation, and say what to do next.
+    """Commit the checkpoint after number ``after``, acknowledge the claimed continuation, and return what to do next.
 
-    The same call again returns the same checkpoint. Raises ``StaleVersion`` when another checkpoint followed ``after``.
+    A repeated call returns the same checkpoint. Raises ``StaleVersion`` if another checkpoint followed ``after``.
     """
     run = lock_own_run(agent, run_id)
     now = clock.now()
@@ -67,7 +68,7 @@ def commit_checkpoint(
     told = control_of(run)
     if told.control != Control.CONTINUE:
         end_lease(run)
-        _doubt_left_under_way(run, actor=by_agent(agent.slug), now=now)
+        _mark_unreported_unknown(run, actor=by_agent(agent.slug), now=now)
     finish_ending(run, actor=by_agent(agent.slug), now=now)
     note(
         run,
@@ -82,15 +83,17 @@ def commit_checkpoint(
     return Reached(checkpoint=checkpoint, told=told, created=True)
 
 
-def _doubt_left_under_way(run: Run, *, actor: str, now: datetime) -> None:
-    """What a worker that stops here has begun and not reported is in doubt, as at every end of a lease: nothing else would
-    ever ask about it, and whoever is to go on would wait for its outcome for good."""
+def _mark_unreported_unknown(run: Run, *, actor: str, now: datetime) -> None:
+    """Mark effects that were begun and not reported as unknown when the worker stops here.
+
+    This happens at every end of a lease. Otherwise the next worker would wait for these outcomes without end.
+    """
     for effect in in_flight.mark_lost_unknown(scope=run.public_id, fence=run.fence, now=now, by=actor):
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
 
 
 def _is_repeated_after_stop(run: Run, after: int, snapshot: Snapshot) -> bool:
-    """Tell whether this call's reply was lost after it stopped the run: its lease is over, and that was its own doing."""
+    """Tell whether this commit already stopped the run, so that its lease ended by it and its response was lost."""
     if run.lease_until is not None or after != run.checkpoint_number - 1:
         return False
     last = run.checkpoints.get(number=run.checkpoint_number)
@@ -99,7 +102,7 @@ def _is_repeated_after_stop(run: Run, after: int, snapshot: Snapshot) -> bool:
 
 @use_case
 def beat(*, agent: Agent, run_id: str, token: str, progress: SaidProgress | None) -> tuple[Lease, Told]:
-    """Extend the lease by its own length and return it with what to do next. A late heartbeat revives nothing."""
+    """Extend the lease by its own length, and return it with what to do next. A late heartbeat does not revive a lease."""
     run = lock_own_run(agent, run_id)
     now = clock.now()
     check_lease(run, token, now=now)

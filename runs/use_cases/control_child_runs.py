@@ -1,7 +1,7 @@
-"""What the end of a run does to its family: a parent that is being ended ends its children, and ends after them.
+"""Pauses and ends are passed from parent runs to child runs, and the end of a child run is reported to its parent.
 
-Sweeps, called every second: a child is asked in a transaction of its own, since nobody ever holds the locks of two
-runs. A child's own end never touches its parent but for the signal that tells of it.
+Sweeps, run every second. Each child run is changed in a transaction of its own, because no transaction locks two runs.
+The end of a child run changes its parent only by a signal.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ from runs.use_cases.control_run import pause_run, resume_run
 from runs.use_cases.end_run import end_run, finish_ending
 
 SYSTEM = "system:parent"
-WITH_PARENT = "parent:"  # who paused a child: its parent, and only with it is that taken back by itself
+#: The actor of a pause that came from the parent. Only such a pause ends when the parent is resumed.
+WITH_PARENT = "parent:"
 
 
-def orphans(*, before: datetime) -> Q:
-    """Return the filter for live runs whose parent is being ended, or has been."""
+def _orphans(*, before: datetime) -> Q:
+    """Return the filter for live runs whose parent is ending or has ended."""
     return Q(parent__isnull=False, ended_at=None, ending="") & ~Q(parent__ending="") & not_put_off(before)
 
 
-def to_pause(*, before: datetime) -> Q:
-    """Return the filter for live runs whose parent is paused, while they are not."""
+def _to_pause(*, before: datetime) -> Q:
+    """Return the filter for live runs that are not paused although their parent is."""
     return _live_child() & Q(pause_asked_at=None, parent__pause_asked_at__isnull=False) & not_put_off(before)
 
 
-def to_resume(*, before: datetime) -> Q:
-    """Return the filter for runs that were paused with their parent, which is not paused any more."""
+def _to_resume(*, before: datetime) -> Q:
+    """Return the filter for runs that were paused with their parent, which has been resumed since."""
     with_parent = Q(pause_asked_at__isnull=False, pause_asked_by__startswith=WITH_PARENT)
     return _live_child() & with_parent & Q(parent__pause_asked_at=None, parent__ending="") & not_put_off(before)
 
@@ -46,15 +47,28 @@ def _live_child() -> Q:
     return Q(parent__isnull=False, ended_at=None, ending="")
 
 
+def is_anything_due(*, before: datetime) -> bool:
+    """Tell whether one of the sweeps below would find a run."""
+    filters = (
+        _unreported_ends(before=before),
+        _orphans(before=before),
+        _to_pause(before=before),
+        _to_resume(before=before),
+    )
+    return any(Run.objects.filter(due).exists() for due in filters)
+
+
 def pass_pauses_on(*, limit: int) -> int:
-    """Pause up to ``limit`` children of paused runs, and let go on those whose parent does; return how many."""
+    """Pause up to ``limit`` children of paused runs, and resume those whose parent was resumed; return how many."""
     now, runs = clock.now(), Run.objects.all()
-    paused = take_each(runs, to_pause(before=now), "id", lambda pk: _pass_on(pk, pausing=True), limit=limit)
-    return paused + take_each(runs, to_resume(before=now), "id", lambda pk: _pass_on(pk, pausing=False), limit=limit)
+    paused = take_each(runs, _to_pause(before=now), "id", lambda pk: _follow_parent(pk, pausing=True), limit=limit)
+    return paused + take_each(
+        runs, _to_resume(before=now), "id", lambda pk: _follow_parent(pk, pausing=False), limit=limit
+    )
 
 
-def _pass_on(run_pk: int, *, pausing: bool) -> bool:
-    """Ask the child as anybody asks; under its lock the parent is looked at once more."""
+def _follow_parent(run_pk: int, *, pausing: bool) -> bool:
+    """Pause or resume the child like any other caller. The parent is read again under the child's lock."""
     child = Run.objects.select_related("parent").get(pk=run_pk)
     parent = child.parent
     if parent is None:
@@ -73,19 +87,19 @@ def _pass_on(run_pk: int, *, pausing: bool) -> bool:
     return True
 
 
-def telling(*, before: datetime) -> Q:
-    """Return the filter for ended runs whose parent has not been looked after since."""
+def _unreported_ends(*, before: datetime) -> Q:
+    """Return the filter for ended runs whose end has not been reported to their parent."""
     return Q(tells_parent=True) & not_put_off(before)
 
 
 def end_orphans(*, limit: int) -> int:
-    """Cancel up to ``limit`` children of runs that are being ended, and return how many."""
-    due = orphans(before=clock.now())
-    return take_each(Run.objects.all(), due, "id", lambda pk: _end_orphan(run_pk=pk), limit=limit)
+    """Cancel up to ``limit`` children of runs that are ending, and return how many."""
+    due = _orphans(before=clock.now())
+    return take_each(Run.objects.all(), due, "id", lambda pk: _cancel_orphan(run_pk=pk), limit=limit)
 
 
 @use_case
-def _end_orphan(*, run_pk: int) -> bool:
+def _cancel_orphan(*, run_pk: int) -> bool:
     run = lock_run(run_pk, skip_locked=True)
     now = clock.now()
     if run is None or run.status in FINAL or run.ending:
@@ -95,21 +109,23 @@ def _end_orphan(*, run_pk: int) -> bool:
         return False
     if run.lease_until:
         run.stop_by = now + timedelta(seconds=run.max_step_seconds)
-    reason = f"Its parent {parent.public_id} is {'ended' if parent.ended_at else 'being ended'}: {parent.ending}."
+    reason = f"Its parent {parent.public_id} {'has ended' if parent.ended_at else 'is ending'}: {parent.ending}."
     end_run(run, RunStatus.CANCELLED, reason=reason, actor=SYSTEM, now=now, let_worker_close=True)
     store(run, now)
     return True
 
 
 def look_after_parents(*, limit: int) -> int:
-    """Let the parents of up to ``limit`` ended runs go on: woken by the end, or ended after their last child."""
-    due = telling(before=clock.now())
+    """Continue the parents of up to ``limit`` ended runs: the end of a child wakes its parent, or lets it end."""
+    due = _unreported_ends(before=clock.now())
     runs = Run.objects.select_related("parent")
     return take_each(Run.objects.all(), due, "id", lambda pk: look_after_parent(runs.get(pk=pk)), limit=limit)
 
 
 def look_after_parent(child: Run) -> bool:
-    """Let the parent of an ended run go on; called after the commit of that end, and again by the sweep if it was not."""
+    """Continue the parent of an ended run. Runs after the commit of that end, and again in the sweep if that was
+    missed.
+    """
     if child.parent is None or not child.ended_at:
         return False
     match_signals(agent_id=child.parent.agent_id, correlation=f"{OWN}{child.public_id}")

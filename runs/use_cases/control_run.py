@@ -1,8 +1,8 @@
-"""RUN CONTROL: people (and agents, where they may) pause, resume, cancel, retag and restart runs.
+"""People, and agents where permitted, pause, resume, cancel, retag and restart runs.
 
-Use cases; each is idempotent and keeps who asked and why. A run without a worker obeys at once; one with a worker obeys
-at its next safe point, or loses its lease ``max_step_seconds`` later. Who may ask is judged above: ``check`` is called
-with the locked run and raises the refusal.
+Every use case is idempotent and records the actor and the reason. A run without a worker changes at once. A run with a
+worker changes at its next safe point, or loses its lease ``max_step_seconds`` later. ``check`` is called with the
+locked run and raises the refusal if the actor lacks the permission.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ KEEP, REDO = "keep", "redo"
 
 @use_case
 def pause_run(*, run_id: str, actor: str, reason: str, check: Check) -> Run:
-    """Ask the run to stop at its next safe point; without a worker it is paused at once. Asked twice is asked once.
+    """Ask the run to stop at its next safe point. A run without a worker is paused at once; a repeated pause changes
+    nothing.
 
-    Waits stay answerable and their deadlines go on; what is answered is held until the run is resumed.
+    Interrupts stay open and their deadlines continue. Decisions are kept until the run is resumed.
     """
     run, now = _lock(run_id, check)
     _refuse_ending(run)
@@ -55,35 +56,43 @@ def pause_run(*, run_id: str, actor: str, reason: str, check: Check) -> Run:
 
 @use_case
 def resume_run(*, run_id: str, actor: str, reason: str, check: Check) -> Run:
-    """Take the pause back, and go on: what was ready is checked again, since the world had time to change.
+    """End the pause. A continuation that was ready is revalidated, because facts can have changed meanwhile.
 
-    An agent's key takes back only the pause it asked for itself.
+    An agent can end only a pause that it asked for itself.
     """
     run, now = _lock(run_id, check)
     _refuse_ending(run)
     if run.pause_asked_at is None:
         return run
     if actor.startswith("agent:") and run.pause_asked_by != actor:
-        raise NotPermitted(f"This run was paused by {in_words(run.pause_asked_by)}; an agent does not take that back.")
-    longer = add_pause(run, now=now)
+        raise NotPermitted(f"This run was paused by {in_words(run.pause_asked_by)}. An agent cannot end that pause.")
+    extended = add_pause(run, now=now)
     run.pause_asked_at, run.pause_asked_by, run.pause_reason, run.stop_by = None, "", "", None
     if run.open_continuation == ContinuationStatus.READY:
         ready = open_continuation(run)
         if ready is not None:
             recheck(run, ready, now=now)
     elif not run.lease_until and not run.open_continuation and not run.open_waits:
-        # Paused at a bare boundary: nothing else would ever wake it.
+        # Paused at a checkpoint without interrupts: nothing else would continue it.
         make_continuation(run, last_checkpoint(run).pk, cause=Cause.PAUSE, now=now, to_check=True)
-    note(run, "run.resumed", actor=actor, at=now, reason=reason[:300], longer=[wait.public_id for wait in longer])
+    note(
+        run,
+        "run.resumed",
+        actor=actor,
+        at=now,
+        reason=reason[:300],
+        longer=[interrupt.public_id for interrupt in extended],
+    )
     store(run, now)
     return run
 
 
 @use_case
 def cancel_run(*, run_id: str, actor: str, reason: str, check: Check) -> Run:
-    """End the run: its waits are closed in this transaction, and no effect begins from now on.
+    """End the run: its interrupts are closed in this transaction, and no new effect begins.
 
-    A live worker may still report outcomes and write one closing checkpoint. Effects in doubt go to their owner first.
+    A live worker can still report outcomes and write one closing checkpoint. Effects with an unknown outcome go to
+    their owner first.
     """
     run, now = _lock(run_id, check)
     if run.status == RunStatus.CANCELLED:
@@ -111,22 +120,23 @@ def restart_run(
     choices: Mapping[str, str] | None = None,
     keep_failed: bool = False,
 ) -> Run:
-    """Revive an ended run from a checkpoint, with its ledger: what was applied stays done, facts are checked again.
+    """Restart an ended run from a checkpoint with its ledger: applied effects stay applied, and facts are revalidated.
 
-    ``choices`` answers ``keep`` or ``redo`` for every failed or compensated effect, or ``keep_failed`` for all. Waits
-    are asked anew by the agent, and the signals that woke them are kept for that; permits are void. Raises
-    ``RunActive``, ``RunFinished`` (completed), ``AgentHalted``, ``PayloadInvalid``, ``SnapshotErased``.
+    ``choices`` answers ``keep`` or ``redo`` for every failed or compensated effect; ``keep_failed`` answers ``keep``
+    for all. Permits are void. The agent asks again, and the signals that its interrupts received are kept for that.
+
+    Raises ``RunActive``, ``RunFinished`` (completed), ``AgentHalted``, ``PayloadInvalid``, ``SnapshotErased``.
     """
     run, now = _lock(run_id, check)
     if run.status == RunStatus.COMPLETED:
-        raise RunFinished("The run is completed; there is nothing to start again.", status=run.status)
+        raise RunFinished("A completed run cannot be restarted.", status=run.status)
     if run.status not in FINAL:
         raise RunActive(status=run.status)
     refuse_halted(run.agent_id)
     number = run.checkpoint_number if checkpoint_number is None else checkpoint_number
     source = run.checkpoints.filter(number=number).first()
     if source is None:
-        raise PayloadInvalid.at("/checkpoint", "is no checkpoint of this run")
+        raise PayloadInvalid.at("/checkpoint", "must be the number of a checkpoint of this run")
     if source.erased_at is not None:
         raise SnapshotErased(erased_at=source.erased_at)
     _order_redone(run, choices, keep_failed=keep_failed, person=person, reason=reason, now=now)
@@ -147,16 +157,17 @@ def restart_run(
 
 @use_case
 def retag_run(*, run_id: str, actor: str, code_version: str, reason: str, check: Check) -> Run:
-    """Give the run to another version of its agent's code: workers that accept ``code_version`` may claim it from now on.
+    """Assign the run to another code version: workers that accept ``code_version`` can claim it from now on.
 
-    What kept it back for want of such a worker is past: the hold ``stranded``, and the versions that could not read it.
-    The same again changes nothing. Raises ``AlreadyClaimed`` under a live lease (its holder goes on in its own
-    version), ``RunCancelled``, ``RunFinished``.
+    The hold ``stranded`` and the records of versions that could not read the run end. A repeated call changes nothing.
+
+    Raises ``AlreadyClaimed`` under a live lease (its holder continues in its own version), ``RunCancelled``,
+    ``RunFinished``.
     """
     run, now = _lock(run_id, check)
     _refuse_ending(run)
     if run.lease_until is not None and run.lease_until > now:
-        raise AlreadyClaimed("A worker goes on with this run now; nothing was changed.")
+        raise AlreadyClaimed("A worker holds the lease of this run, so the code version was not changed.")
     if run.lease_until is not None:
         lose_lease(run, now=now)
     before = run.code_version
@@ -164,8 +175,8 @@ def retag_run(*, run_id: str, actor: str, code_version: str, reason: str, check:
     if before == code_version and not lifted:
         return run
     run.code_version, run.attempts = code_version, 0
-    said = {"before": before, "code_version": code_version, "reason": reason[:300]}
-    note(run, "run.retagged", actor=actor, at=now, **said, **offered_again(run))
+    changes = {"before": before, "code_version": code_version, "reason": reason[:300]}
+    note(run, "run.retagged", actor=actor, at=now, **changes, **offered_again(run))
     store(run, now)
     return run
 
@@ -173,18 +184,18 @@ def retag_run(*, run_id: str, actor: str, code_version: str, reason: str, check:
 def _order_redone(
     run: Run, asked: Mapping[str, str] | None, *, keep_failed: bool, person: AbstractUser, reason: str, now: datetime
 ) -> None:
-    """Every effect that ended otherwise than applied has to be named: silence about one is a mistake, not a choice."""
+    """Order the effects to redo. Every effect that did not end as applied needs an explicit choice."""
     choices = asked or {}
     open_to_choice = {effect.key: effect for effect in effect_queries.effects_to_choose(run.public_id)}
     for key in sorted(open_to_choice.keys() - choices.keys()):
         if keep_failed:
             break
-        raise PayloadInvalid.at(f"/effects/{key}", "has to be answered: keep or redo")
+        raise PayloadInvalid.at(f"/effects/{key}", "is required: keep or redo")
     for key in choices:
         if key not in open_to_choice:
-            raise PayloadInvalid.at(f"/effects/{key}", "is no failed or compensated effect of this run")
+            raise PayloadInvalid.at(f"/effects/{key}", "is not a failed or compensated effect of this run")
     for key, effect in sorted(open_to_choice.items()):
-        # What an earlier restart ordered, and nobody came to do, is asked anew.
+        # An order of an earlier restart that no worker performed is withdrawn.
         reconciliation.withdraw_order(effect_id=effect.pk)
         if choices.get(key) == REDO:
             effect_id = effect.pk

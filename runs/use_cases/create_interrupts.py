@@ -1,7 +1,6 @@
-"""Opening durable waits: the questions of one boundary, each with its terms, written with the suspend that asks them.
+"""Create the interrupts of one checkpoint, in the transaction of the suspend or ask.
 
-Called by ``suspending`` and ``lifecycle`` on the locked run. The first status is written here; every later one is the
-INTERRUPT CONTROLLER's (``interrupts``).
+The first status is written here. Every later one is written by the interrupt controller (``runs.interrupts``).
 """
 
 from __future__ import annotations
@@ -48,13 +47,17 @@ def open_waits(
     now: datetime,
     at: str,
 ) -> list[Interrupt]:
-    """Open the waits of one boundary on the locked run and store it. ``at``: their JSON Pointer, ``{}`` for the number."""
+    """Create the interrupts of one checkpoint on the locked run and store it. ``at``: their JSON Pointer, ``{}`` for
+    the index.
+    """
     assert_open()
-    opened = [
-        _open_wait(run, checkpoint, wait, agent=agent, check_assignees=check_assignees, now=now, at=at.format(place))
+    interrupts = [
+        _create_interrupt(
+            run, checkpoint, wait, agent=agent, check_assignees=check_assignees, now=now, at=at.format(place)
+        )
         for place, wait in enumerate(waits)
     ]
-    run.open_waits = len(opened)
+    run.open_waits = len(interrupts)
     note(
         run,
         "run.suspended",
@@ -62,14 +65,14 @@ def open_waits(
         at=now,
         checkpoint=checkpoint.number,
         **digests_of(checkpoint),
-        interrupts=[interrupt.public_id for interrupt in opened],
-        queues=[None if interrupt.queue is None else interrupt.queue.slug for interrupt in opened],
+        interrupts=[interrupt.public_id for interrupt in interrupts],
+        queues=[None if interrupt.queue is None else interrupt.queue.slug for interrupt in interrupts],
     )
-    store(run, now, waits_end=max(interrupt.deadline for interrupt in opened))
-    return opened
+    store(run, now, waits_end=max(interrupt.deadline for interrupt in interrupts))
+    return interrupts
 
 
-def _open_wait(
+def _create_interrupt(
     run: Run,
     checkpoint: Checkpoint,
     wait: AskedWait,
@@ -85,7 +88,9 @@ def _open_wait(
     schema_value = True if wait.input_schema is None else wait.input_schema
     terms = settle_terms(policy, wait.wish, kind=wait.kind, verdicts=verdicts, schema=schema_value, now=now, at=at)
     if terms.quorum > 1 and wait.input_schema is not None:
-        raise PayloadInvalid.at(f"{at}/input_schema", "does not go with a quorum: whose answer would count?")
+        raise PayloadInvalid.at(
+            f"{at}/input_schema", "must be absent with a quorum, because only one answer can be used"
+        )
     people = people_named(wait.assignees)
     check_assignees(
         people,
@@ -96,8 +101,8 @@ def _open_wait(
         at=f"{at}/assignees",
     )
     if wait.kind == Kind.EVENT:
-        _refuse_taken(agent, wait.correlation)
-    before, version, round_before = _RENEWED.first(run=run.pk, epoch=run.epoch, key=wait.key) or (None, 0, 0)
+        _refuse_used_correlation(agent, wait.correlation)
+    renewed_pk, last_version, last_round = _RENEWED.first(run=run.pk, epoch=run.epoch, key=wait.key) or (None, 0, 0)
     interrupt = _insert(
         Interrupt(
             public_id=new_id("int"),
@@ -133,13 +138,13 @@ def _open_wait(
             risk_rank=RISK_RANK[terms.risk],
             priority=wait.priority,
             status=InterruptStatus.WAITING,
-            state_version=version + 1,
-            round=round_before + 1,
+            state_version=last_version + 1,
+            round=last_round + 1,
             quorum=terms.quorum,
             deadline=terms.deadline,
             remind_at=None if terms.queue is None else next_reminder(policy, terms.deadline, now=now),
             on_expiry=terms.on_expiry,
-            renews_id=before,
+            renews_id=renewed_pk,
             created_at=now,
         )
     )
@@ -149,20 +154,20 @@ def _open_wait(
     return interrupt
 
 
-def _refuse_taken(agent: Agent, correlation: str) -> None:
+def _refuse_used_correlation(agent: Agent, correlation: str) -> None:
     taken = Interrupt.objects.filter(agent=agent, correlation=correlation, status=InterruptStatus.WAITING)
     if taken.filter(kind=Kind.EVENT).exists():
-        raise CorrelationTaken(f"Another open wait takes the signals of {correlation}.")
+        raise CorrelationTaken(f"Another open interrupt already receives the signals of {correlation}.")
 
 
 def _insert(row: Interrupt) -> Interrupt:
     if row.kind != Kind.EVENT:
         return prepared_queries.insert(row)
     try:
-        with transaction.atomic():  # a savepoint: two runs ask for one correlation at once, and neither sees the other
+        with transaction.atomic():  # a savepoint, because two concurrent runs can ask for the same correlation
             return prepared_queries.insert(row)
     except IntegrityError:
-        raise CorrelationTaken(f"Another open wait takes the signals of {row.correlation}.") from None
+        raise CorrelationTaken(f"Another open interrupt already receives the signals of {row.correlation}.") from None
 
 
 _RENEWED = Compiled(

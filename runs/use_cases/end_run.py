@@ -1,9 +1,10 @@
-"""How a run ends before its time: expired, failed, cancelled.
+"""A run ends early: expired, failed or cancelled.
 
-The end closes the open waits, voids continuation and permits and lifts the holds it settles, all in the transaction of
-the verb that asked. Then, in this order: a live worker closes, effects in doubt go to their owner, and what was applied
-and has a compensation for this end is taken back, newest first, by whichever worker claims the ``compensate``
-continuation. Until that is done the run is ``cancelling``. Called under the run's lock, before ``standing.store``.
+The end closes open interrupts, voids continuation and permits, and lifts the holds that it settles, in the caller's
+transaction. Then, in this order: a live worker closes; effects with an unknown outcome go to their owner; applied
+effects that have a compensation for this end are compensated, newest first, by any worker that claims the
+``compensate`` continuation. Until then the run is ``cancelling``. Callers hold the run's lock and store the run
+afterwards.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from runs.permits import void_permits
 from runs.states import ContinuationKind, ContinuationStatus, HoldKind, OnReject, RunStatus, Verdict
 from runs.timeline import note
 
-#: What ended the run, where its verb does not say: which of its effects are taken back depends on it.
+#: The default cause of an end. It selects the effects that are compensated.
 ENDED_BY = {RunStatus.CANCELLED: On.CANCEL, RunStatus.EXPIRED: On.EXPIRE, RunStatus.FAILED: On.FAIL}
 
 
@@ -40,9 +41,10 @@ def end_run(
     let_worker_close: bool = False,
     on: On | None = None,
 ) -> None:
-    """Begin the end of the locked run, and finish it at once where no effect is open and none is to be taken back.
+    """Begin the end of the locked run, and finish it at once if no effect is open and none must be compensated.
 
-    ``let_worker_close``: a live lease stays good for outcomes and one closing checkpoint; the end follows when it ends.
+    ``let_worker_close``: a live lease stays valid for outcomes and one closing checkpoint; the end follows when the
+    lease ends.
     """
     assert_open()
     run.ending, run.ending_reason, run.ending_on = ending, reason[:300], on or ENDED_BY[ending]
@@ -51,7 +53,7 @@ def end_run(
     void_continuation(run, reason=f"the run is {ending}")
     void_permits(run, reason=f"the run is {ending}", now=now)
     lift_at_the_end(run, by=actor, now=now)
-    forget_hand_backs(run, now=now)  # whoever takes back reads no checkpoint
+    forget_hand_backs(run, now=now)  # a compensating worker reads no checkpoint
     if not let_worker_close:
         end_lease(run)
     note(
@@ -67,7 +69,7 @@ def end_run(
 
 
 def end_if_rejected(run: Run, interrupt: Interrupt, *, verdict: str, actor: str, now: datetime) -> bool:
-    """Where the policy says so, a person's no ends the run; its effects are taken back as after a cancel."""
+    """End the run if the policy ends it on a rejection. Its effects are compensated as after a cancel."""
     if not would_end_run(interrupt, verdict):
         return False
     reason = f"{interrupt.key} was rejected."
@@ -76,16 +78,17 @@ def end_if_rejected(run: Run, interrupt: Interrupt, *, verdict: str, actor: str,
 
 
 def would_end_run(interrupt: Interrupt, verdict: str) -> bool:
-    """Tell whether this verdict ends the run, by the policy of the wait: pages say so before, and offer no undo after."""
+    """Tell whether this verdict ends the run by the policy of the interrupt: pages say so, and such a decision has no
+    undo.
+    """
     return verdict == Verdict.REJECT and interrupt.policy.on_reject == OnReject.CANCEL
 
 
 def finish_ending(run: Run, *, actor: str, now: datetime) -> bool:
-    """Go on with the end of the locked run as far as it goes, and tell whether it has ended for good.
+    """Continue the end of the locked run as far as possible, and tell whether it has ended.
 
-    Called by every verb that changes what an end waits for: a worker let go, an outcome is known, a hold is lifted, an
-    undo was applied. While a worker takes back what was done, it keeps its lease until nothing is left or a person is
-    asked.
+    Every change that an end may wait for calls this: a released lease, a known outcome, a lifted hold, an applied
+    compensation. A compensating worker keeps its lease until nothing is left or a person must act.
     """
     if not run.ending or run.ended_at:
         return False
@@ -95,13 +98,13 @@ def finish_ending(run: Run, *, actor: str, now: datetime) -> bool:
         acknowledge(run, now=now)
         end_lease(run)
     elif run.open_continuation == ContinuationStatus.LEASED:
-        void_continuation(run, reason="its worker let it go")
-    unsettled = _doubt_open_effects(run, actor=actor, now=now)
+        void_continuation(run, reason="its worker released it")
+    unsettled = _mark_open_effects_unknown(run, actor=actor, now=now)
     left = compensation.due_undos(run.public_id, on=run.ending_on)
     if not (unsettled or run.open_holds) and left:
         _offer_compensation(run, [effect.key for effect in left], actor=actor, now=now)
         return False
-    void_continuation(run, reason="nothing can be taken back now")
+    void_continuation(run, reason="nothing can be compensated now")
     if unsettled or left or has_live_children(run):
         return False
     run.ended_at = now
@@ -111,22 +114,24 @@ def finish_ending(run: Run, *, actor: str, now: datetime) -> bool:
 
 
 def _worker_is_done(run: Run) -> bool:
-    """Tell whether a compensating worker has nothing more to do: all is taken back, or a person is asked first."""
+    """Tell whether a compensating worker has nothing left to do: all is compensated, or a person must act first."""
     if not compensates(run) or effect_queries.intended_effects(run.public_id):
         return False
     return run.open_holds > 0 or compensation.newest_due_undo(run.public_id, on=run.ending_on) is None
 
 
 def _offer_compensation(run: Run, keys: list[str], *, actor: str, now: datetime) -> None:
-    """Any worker of the agent may take back what was done; too many that took none back are a matter for its owner."""
+    """Offer the compensations to any worker of the agent. After too many unsuccessful claims, hold the run for its
+    owner.
+    """
     if run.open_continuation:
         return
     if run.attempts >= run.agent.max_attempts:
-        reason = f"{run.attempts} workers claimed it and none took anything back."
+        reason = f"{run.attempts} workers claimed it and none compensated an effect."
         open_hold(run, HoldKind.GAVE_UP, owner_id=run.agent.owner_id, reason=reason, now=now)
         note(run, "hold.opened", actor=actor, at=now, kind=HoldKind.GAVE_UP, subject="", reason=reason)
         return
-    made = make_continuation(
+    continuation = make_continuation(
         run,
         last_checkpoint(run).pk,
         cause=run.ending_on,
@@ -134,12 +139,12 @@ def _offer_compensation(run: Run, keys: list[str], *, actor: str, now: datetime)
         to_check=False,
         kind=ContinuationKind.COMPENSATE,
     )
-    note(run, "run.compensating", actor=actor, at=now, effects=keys, **told_of(made))
+    note(run, "run.compensating", actor=actor, at=now, effects=keys, **told_of(continuation))
     notify.ring(run.agent_id)
 
 
-def _doubt_open_effects(run: Run, *, actor: str, now: datetime) -> bool:
-    """Doubt what is under way, hold the run for what is unsettled, and tell whether there is any."""
+def _mark_open_effects_unknown(run: Run, *, actor: str, now: datetime) -> bool:
+    """Mark effects under way as unknown, hold the run for every unsettled effect, and tell whether there is one."""
     if not effect_queries.any_open(run.public_id):
         return False
     in_flight.mark_all_unknown(scope=run.public_id, now=now, by=actor)
@@ -150,12 +155,12 @@ def _doubt_open_effects(run: Run, *, actor: str, now: datetime) -> bool:
 
 
 def hold_for_effect(run: Run, key: str, *, owner_id: int, now: datetime) -> None:
-    """Hold the run until the owner of the effect says what happened."""
+    """Hold the run until the owner of the effect resolves its outcome."""
     open_hold(
         run,
         HoldKind.UNKNOWN_EFFECT,
         key,
         owner_id=owner_id,
-        reason="It is not known whether this effect happened.",
+        reason="The outcome of this effect is unknown.",
         now=now,
     )

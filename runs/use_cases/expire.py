@@ -1,10 +1,11 @@
-"""EXPIRY SCHEDULER: what is due, and how one due thing comes to its end.
+"""EXPIRY SCHEDULER: finds due rows and applies what their policy or state requires.
 
-Four kinds of due rows: waits past their deadline, leases that lapsed, runs that stayed too long without a worker, and
-continuations whose check is due (those are only listed here). A sweep takes each row in its own transaction, looks
-again under the run's lock (a run that somebody else has locked is due again a second later), and moves a row that
-breaks forward, so that it cannot stop the others. The gateway calls the same ``expire_interrupt`` when a late answer
-comes and no sweep has run.
+Kinds of due rows: interrupts past their deadline or reminder time, lapsed leases, runs that were unclaimed too long,
+and effects past their time. Continuations due for revalidation are only listed. A sweep handles each row in its own
+transaction, reads it again under the run's lock, skips locked runs until the next second, and defers a row that fails
+so that it does not block the others.
+
+The gateway calls ``expire_interrupt`` too, when a late decision arrives before the sweep.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ SYSTEM = "system:expiry"
 
 
 def expire_interrupt(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
-    """Do what the wait's policy says at its deadline; exactly at the deadline is late. Stores the locked run."""
+    """Apply the interrupt's expiry policy; a decision exactly at the deadline is late. Stores the locked run."""
     assert_open()
     if interrupt.kind == Kind.TIMER:
         _fire_timer(run, interrupt, now=now)
@@ -52,8 +53,8 @@ def expire_interrupt(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
         _escalate(run, interrupt, now=now)
         return
     if rule in {OnExpiry.DEFAULT, OnExpiry.RESUME}:
-        said = interrupt.on_expiry if rule == OnExpiry.DEFAULT else {}
-        answer = Answer(verdict=said.get("verdict", ""), input=said.get("input", ABSENT))
+        default = interrupt.on_expiry if rule == OnExpiry.DEFAULT else {}
+        answer = Answer(verdict=default.get("verdict", ""), input=default.get("input", ABSENT))
         decision, continuation = answer_at_expiry(run, interrupt, answer, now=now)
         note(
             run,
@@ -70,8 +71,8 @@ def expire_interrupt(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
         close_expired(run, interrupt, now=now)
         note(run, "interrupt.expired", actor=SYSTEM, at=now, interrupt=interrupt.public_id, do=rule)
         if not (run.open_waits and interrupt.checkpoint.resume_when == ResumeWhen.ANY):
-            ending = RunStatus.FAILED if OnExpiry.FAIL in _ends_of_group(interrupt, rule) else RunStatus.EXPIRED
-            end_run(run, ending, reason=f"Nobody answered {interrupt.key} in time.", actor=SYSTEM, now=now)
+            ending = RunStatus.FAILED if OnExpiry.FAIL in _expiry_rules_of_group(interrupt, rule) else RunStatus.EXPIRED
+            end_run(run, ending, reason=f"{interrupt.key} was not decided before its deadline.", actor=SYSTEM, now=now)
     store(run, now)
 
 
@@ -90,8 +91,8 @@ def _fire_timer(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
     store(run, now)
 
 
-def _ends_of_group(interrupt: Interrupt, rule: str) -> set[str]:
-    """Return what the expired waits of one boundary ask for: where any of them would have done, the strictest happens."""
+def _expiry_rules_of_group(interrupt: Interrupt, rule: str) -> set[str]:
+    """Return the expiry rules of the expired interrupts of one checkpoint. With ``any``, the strictest of them applies."""
     if interrupt.checkpoint.resume_when != ResumeWhen.ANY:
         return {rule}
     expired = siblings_of(interrupt, InterruptStatus.EXPIRED)
@@ -104,7 +105,7 @@ def _final_rule(interrupt: Interrupt) -> str:
 
 
 def _escalate(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
-    """Hand the wait to the next step that is still there; a deadline of its own begins, after a downtime too."""
+    """Escalate to the next level whose queue still exists. Its deadline begins now, also after a downtime."""
     step = steps_left(interrupt)[0]
     to = Queue.objects.get(slug=step.queue)
     before = interrupt.queue.slug if interrupt.queue is not None else None
@@ -125,7 +126,7 @@ def _escalate(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
 
 @use_case
 def remind_if_due(*, interrupt_pk: int) -> bool:
-    """Remind the people of one wait, once for each time that its policy names; what was missed is made up for once."""
+    """Remind the reviewers of one interrupt, once per time that its policy names; missed reminders are sent once."""
     run = lock_run_of_interrupt(interrupt_pk, skip_locked=True)
     if run is None:
         return False
@@ -151,7 +152,7 @@ def remind_if_due(*, interrupt_pk: int) -> bool:
 
 @use_case
 def expire_if_due(*, interrupt_pk: int) -> bool:
-    """Expire one wait, if it is still due under the locks: an answer or another sweep may have been first, or be at it."""
+    """Expire one interrupt if it is still due under the locks: a decision or another sweep may have been first."""
     run = lock_run_of_interrupt(interrupt_pk, skip_locked=True)
     if run is None:
         return False
@@ -165,7 +166,7 @@ def expire_if_due(*, interrupt_pk: int) -> bool:
 
 @use_case
 def end_lease_if_lapsed(*, run_pk: int) -> bool:
-    """End one lapsed lease, or one whose holder was asked to stop and ran on past ``stop_by``."""
+    """End one lease that lapsed, or whose holder did not stop by ``stop_by``."""
     run = lock_run(run_pk, skip_locked=True)
     now = clock.now()
     if run is None or run.lease_until is None:
@@ -179,29 +180,26 @@ def end_lease_if_lapsed(*, run_pk: int) -> bool:
 
 @use_case
 def expire_run_if_due(*, run_pk: int) -> bool:
-    """End one run that stayed without a worker past its end."""
+    """End one run that stayed without a worker past its expiry time."""
     run = lock_run(run_pk, skip_locked=True)
     now = clock.now()
     if run is None or run.status in FINAL or run.ending or run.lease_until:
         return False
     if run.expires_at is None or run.expires_at > now:
         return False
-    end_run(run, RunStatus.EXPIRED, reason=f"It stayed {run.status} too long.", actor=SYSTEM, now=now)
+    end_run(run, RunStatus.EXPIRED, reason=f"The run stayed {run.status} longer than its limit.", actor=SYSTEM, now=now)
     store(run, now)
     return True
 
 
-# --- sweeps -----------------------------------------------------------------------------------------------------------
-
-
 def expire_due_interrupts(*, limit: int) -> int:
-    """Expire up to ``limit`` due waits and return how many."""
+    """Expire up to ``limit`` due interrupts and return how many."""
     due = due_waits(before=clock.now())
     return take_each(Interrupt.objects.all(), due, "deadline", lambda pk: expire_if_due(interrupt_pk=pk), limit=limit)
 
 
 def remind_due(*, limit: int) -> int:
-    """Remind of up to ``limit`` waits and return how many."""
+    """Send reminders for up to ``limit`` interrupts and return how many."""
     due = due_reminders(before=clock.now())
     return take_each(Interrupt.objects.all(), due, "remind_at", lambda pk: remind_if_due(interrupt_pk=pk), limit=limit)
 
@@ -213,19 +211,19 @@ def release_lapsed_leases(*, limit: int) -> int:
 
 
 def expire_due_runs(*, limit: int) -> int:
-    """End up to ``limit`` runs past their end and return how many."""
+    """End up to ``limit`` runs past their expiry time and return how many."""
     due = due_runs(before=clock.now())
     return take_each(Run.objects.all(), due, "expires_at", lambda pk: expire_run_if_due(run_pk=pk), limit=limit)
 
 
 def doubt_overdue_effects(*, limit: int) -> int:
-    """Turn awaited effects whose time is over into unknown ones, each with its owner, though its run still waits."""
+    """Mark awaited effects past their time as unknown and hold their run for the owner, although it still waits."""
     scopes = effect_queries.overdue_scopes(before=clock.now(), limit=limit)
-    return sum(_doubt_overdue(run_id=scope) for scope in scopes)
+    return sum(_mark_overdue_unknown(run_id=scope) for scope in scopes)
 
 
 @use_case
-def _doubt_overdue(*, run_id: str) -> int:
+def _mark_overdue_unknown(*, run_id: str) -> int:
     run = lock_run_by_id(run_id, skip_locked=True)
     if run is None:
         return 0
@@ -239,7 +237,7 @@ def _doubt_overdue(*, run_id: str) -> int:
 
 
 def due_continuations(*, limit: int) -> list[str]:
-    """Return the ids of continuations whose check is due, oldest first; the caller has the ``fetch`` for them."""
+    """Return the ids of continuations due for revalidation, oldest first."""
     due = Continuation.objects.filter(due_checks(before=clock.now())).order_by("check_due_at")
     return list(due.values_list("public_id", flat=True)[:limit])
 
@@ -250,23 +248,20 @@ def lapsed_leases(*, before: datetime) -> Q:
 
 
 def due_runs(*, before: datetime) -> Q:
-    """Return the filter for runs past their end without a worker."""
+    """Return the filter for unclaimed runs past their expiry time."""
     return Q(ended_at=None, expires_at__lte=before, lease_until=None, ending="") & not_put_off(before)
 
 
 def anything_due() -> bool:
-    """Tell whether a sweep would find something; one indexed look for each kind of due row."""
-    hint = clock.now()
+    """Tell whether a sweep would find a row, with one indexed query per kind."""
+    now = clock.now()
     return (
-        Interrupt.objects.filter(due_waits(before=hint)).exists()
-        or Interrupt.objects.filter(due_reminders(before=hint)).exists()
-        or Run.objects.filter(lapsed_leases(before=hint)).exists()
-        or Continuation.objects.filter(due_checks(before=hint)).exists()
-        or Run.objects.filter(due_runs(before=hint)).exists()
-        or waking_signals(before=hint).exists()
-        or Run.objects.filter(control_child_runs.telling(before=hint)).exists()
-        or Run.objects.filter(control_child_runs.orphans(before=hint)).exists()
-        or Run.objects.filter(control_child_runs.to_pause(before=hint)).exists()
-        or Run.objects.filter(control_child_runs.to_resume(before=hint)).exists()
-        or bool(effect_queries.overdue_scopes(before=hint, limit=1))
+        Interrupt.objects.filter(due_waits(before=now)).exists()
+        or Interrupt.objects.filter(due_reminders(before=now)).exists()
+        or Run.objects.filter(lapsed_leases(before=now)).exists()
+        or Continuation.objects.filter(due_checks(before=now)).exists()
+        or Run.objects.filter(due_runs(before=now)).exists()
+        or waking_signals(before=now).exists()
+        or control_child_runs.is_anything_due(before=now)
+        or bool(effect_queries.overdue_scopes(before=now, limit=1))
     )

@@ -1,8 +1,9 @@
-"""After a backup was restored: nothing goes on by itself, since the world has moved on and the ledger has not.
+"""Hold every open run after a backup was restored.
 
-Every lease is over, and no token, fence or feed number of the lost time is given a second time (``LEAP``). Each open
-run is held (``restored``) until its owner has compared it with the world; what was under way at the backup is unknown.
-Called by `manage.py restored` alone, before any worker runs; calling it again holds what was let go meanwhile.
+The outside world has changed since the backup, and the ledger does not know how. Every lease ends, and no token, fence
+or feed number issued after the backup is issued again (``LEAP``). Each open run gets a hold ``restored`` until its
+owner has compared it with the outside world. Effects that were under way at the backup are unknown. Run this before any
+worker starts; a second call holds again what was released meanwhile.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from runs.use_cases.end_run import finish_ending, hold_for_effect
 from runs.use_cases.release_lease import lose_lease
 
 SYSTEM = "system:restored"
-#: How far fences and feeds jump: further than they can have come between a backup and its restoration.
+#: Increase of fences and feed numbers: more than can be issued between a backup and its restore.
 LEAP = 1_000_000
-REASON = "A backup was restored: what this run did after it was taken is not known here."
+REASON = "A backup was restored. What this run did after the backup is unknown."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Restored:
-    """What was held."""
+    """How many runs, leases and effects were held."""
 
     runs: int
     leases: int
@@ -39,14 +40,14 @@ class Restored:
 
 
 def hold_after_restore() -> Restored:
-    """Hold every open run, one transaction each, then let ended runs and feeds leap."""
+    """Hold every open run in one transaction each, then increase the fences of ended runs and the feed numbers."""
     pks = list(Run.objects.exclude(status__in=FINAL).order_by("pk").values_list("pk", flat=True))
     held = [_hold_run(run_pk=pk) for pk in pks]
-    _leap()
+    _increase_fences_and_feeds()
     return Restored(
-        runs=sum(one.runs for one in held),
-        leases=sum(one.leases for one in held),
-        effects=sum(one.effects for one in held),
+        runs=sum(counts.runs for counts in held),
+        leases=sum(counts.leases for counts in held),
+        effects=sum(counts.effects for counts in held),
     )
 
 
@@ -55,9 +56,7 @@ def _hold_run(*, run_pk: int) -> Restored:
     run = locked_runs().select_related("agent").get(pk=run_pk)
     now = clock.now()
     leased = run.lease_until is not None
-    under_way = [
-        effect.key for effect in effect_queries.intended_effects(run.public_id)
-    ]  # below, each of them is doubted
+    under_way = [effect.key for effect in effect_queries.intended_effects(run.public_id)]  # marked unknown below
     if leased:
         lose_lease(run, now=now)
     run.fence += LEAP
@@ -75,7 +74,7 @@ def _hold_run(*, run_pk: int) -> Restored:
 
 
 @use_case
-def _leap() -> None:
-    """Ended runs can be restarted: their old fences must not come again either. Nor may a feed's numbers."""
+def _increase_fences_and_feeds() -> None:
+    """Increase the fences of ended runs, because they can be restarted, and the numbers of feeds."""
     Run.objects.filter(status__in=FINAL).update(fence=F("fence") + LEAP)
     Feed.objects.update(last_seq=F("last_seq") + LEAP)

@@ -1,9 +1,9 @@
-"""Checking again: the facts a run relied on and its effects under way, before anybody may go on.
+"""RECONCILIATION of facts: revalidate the facts that a run relied on before a worker continues it.
 
-Three steps, so that no call goes out inside a transaction: ``begin_check`` names the check and lists the facts,
-``fetch`` (from above) asks for their values outside, ``finish_check`` compares under the run's lock and decides: go on,
-ask again, let the agent plan again, look again later, or hold for an owner. A check that was overtaken meanwhile is
-thrown away.
+Three steps, so that no outbound call happens in a transaction: ``begin_check`` records the check and lists the facts,
+``fetch`` (from a higher layer) reads their values, and ``finish_check`` compares under the run's lock. The result is
+one of: continue, renew the review, let the agent plan again, retry later, or hold for an owner. The result of an
+overtaken check is discarded.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from runs.timeline import note
 from runs.use_cases.end_run import hold_for_effect
 from runs.use_cases.reconcile_renewals import Overtaken, answered_at, find_overtaken, overtake
 
-#: How long one check may take before another may begin, and how the pauses between failed checks grow.
+#: Time limit of one check, after which another can begin; and the backoff between failed checks.
 CHECK_TIME = timedelta(seconds=60)
-BACK_OFF = [timedelta(seconds=seconds) for seconds in (2, 10, 30, 120, 600)]
+BACKOFF = [timedelta(seconds=seconds) for seconds in (2, 10, 30, 120, 600)]
 TRIES_BEFORE_HOLD = 3
 FRESHNESS = timedelta(minutes=15)
 SYSTEM = "system:check"
@@ -46,7 +46,7 @@ SYSTEM = "system:check"
 
 @dataclass(frozen=True, kw_only=True)
 class FactToFetch:
-    """Where one fact is looked up: a path below the connection's base address, a JSON Pointer into the reply."""
+    """The source of one fact: a path below the base address of the connection, and a JSON Pointer into the response."""
 
     fact_id: int
     connection: Connection
@@ -56,7 +56,7 @@ class FactToFetch:
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """The present value of a fact, or why it could not be told (``trouble``)."""
+    """The present value of a fact, or why it could not be read (``trouble``)."""
 
     value: Any = None
     trouble: str = ""
@@ -67,7 +67,7 @@ Fetch = Callable[[FactToFetch], Found]
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A check that was begun: the token that names it, and what to fetch."""
+    """A check that has begun: its token, and the facts to fetch."""
 
     continuation_id: str
     token: str
@@ -75,7 +75,7 @@ class Check:
 
 
 def check_continuation(*, continuation_id: str, fetch: Fetch) -> None:
-    """Check one continuation from beginning to end. Idempotent: with nothing to do it does nothing."""
+    """Revalidate one continuation. Idempotent: with nothing due it does nothing."""
     check = begin_check(continuation_id=continuation_id)
     if check is not None:
         found = {fact.fact_id: fetch(fact) for fact in check.facts}
@@ -84,10 +84,10 @@ def check_continuation(*, continuation_id: str, fetch: Fetch) -> None:
 
 @use_case
 def begin_check(*, continuation_id: str) -> Check | None:
-    """Name the check and say what it fetches; ``None`` when the continuation is not being checked (any more).
+    """Record the check and list the facts to fetch; ``None`` if the continuation is not due for revalidation.
 
-    The attempt is counted before the work, and the next one put off by more each time, so that a check which kills its
-    process stops nobody else and comes to its owner like one that fails.
+    The attempt is counted before the work and the next one is scheduled with backoff. So a check that kills its process
+    does not block others, and reaches the owner like one that fails.
     """
     run = lock_run_of_continuation(continuation_id)
     if run is None:
@@ -97,13 +97,13 @@ def begin_check(*, continuation_id: str) -> Check | None:
     if continuation.status != ContinuationStatus.CHECKING or (continuation.check_due_at or now) > now:
         return None
     facts = list(_facts_to_fetch(continuation).select_related("connection"))
-    never_came_back, tries = continuation.check_token != "", continuation.check_attempts
-    if never_came_back and tries >= TRIES_BEFORE_HOLD and facts:
-        _hold_for_facts(run, facts, reason="Its check never came back.", now=now)
+    is_unfinished, tries = continuation.check_token != "", continuation.check_attempts
+    if is_unfinished and tries >= TRIES_BEFORE_HOLD and facts:
+        _hold_for_facts(run, facts, reason="The check did not finish.", now=now)
         store(run, now)
     token = secrets.token_hex(16)
     Continuation.objects.filter(pk=continuation.pk).update(
-        check_token=token, check_attempts=tries + 1, check_due_at=now + CHECK_TIME + _pause_after(tries)
+        check_token=token, check_attempts=tries + 1, check_due_at=now + CHECK_TIME + _backoff_after(tries)
     )
     return Check(
         continuation_id=continuation_id,
@@ -124,7 +124,7 @@ def _facts_to_fetch(continuation: Continuation) -> QuerySet[Fact]:
 
 @use_case
 def finish_check(*, check: Check, found: dict[int, Found]) -> None:
-    """Compare and decide, if this check is still the one that counts."""
+    """Compare the fetched values and decide, unless another check overtook this one."""
     run = lock_run_of_continuation(check.continuation_id)
     if run is None:
         return
@@ -132,26 +132,26 @@ def finish_check(*, check: Check, found: dict[int, Found]) -> None:
     continuation = Continuation.objects.select_related("checkpoint").get(public_id=check.continuation_id)
     if continuation.status != ContinuationStatus.CHECKING or continuation.check_token != check.token:
         return
-    # Asked again: an owner may have waived one while it was being fetched.
+    # Read again, because an owner may have waived one during the fetch.
     facts = list(_facts_to_fetch(continuation).filter(pk__in=found))
     for fact in facts:
         record_value(fact, found[fact.pk], now=now)
     for effect in in_flight.mark_overdue_unknown(scope=run.public_id, now=now, by=SYSTEM):
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
-    untold = [fact for fact in facts if fact.last_status == FactStatus.UNAVAILABLE or must_be_refreshed(fact)]
-    for name in sorted({fact.name for fact in facts} - {fact.name for fact in untold}):
+    unknown_facts = [fact for fact in facts if fact.last_status == FactStatus.UNAVAILABLE or must_be_refreshed(fact)]
+    for name in sorted({fact.name for fact in facts} - {fact.name for fact in unknown_facts}):
         if lift_holds(run, HoldKind.FACT_UNAVAILABLE, subject=name, by=SYSTEM, now=now):
             note(run, "hold.lifted", actor=SYSTEM, at=now, kind=HoldKind.FACT_UNAVAILABLE, subject=name)
-    if untold:
-        troubles = {fact.pk: _trouble_of(fact, found[fact.pk]) for fact in untold}
-        _look_again_later(run, continuation, untold, troubles=troubles, now=now)
+    if unknown_facts:
+        troubles = {fact.pk: _describe_trouble(fact, found[fact.pk]) for fact in unknown_facts}
+        _retry_later(run, continuation, unknown_facts, troubles=troubles, now=now)
     else:
         _decide(run, continuation, facts, now=now)
     store(run, now)
 
 
 def record_value(fact: Fact, result: Found, *, now: datetime, fence: int = 0) -> None:
-    """Store what a check found; a value that cannot be told keeps the one that was told last."""
+    """Store the result of a check. A value that could not be read leaves the last known value in place."""
     if result.trouble or not _states_validity(fact, result.value):
         fact.last_status = FactStatus.UNAVAILABLE
     else:
@@ -171,21 +171,21 @@ def _states_validity(fact: Fact, value: Any) -> bool:
     return True
 
 
-def _trouble_of(fact: Fact, result: Found) -> str:
+def _describe_trouble(fact: Fact, result: Found) -> str:
     return result.trouble or credentials.explain_invalid(result.value)
 
 
-def _look_again_later(
-    run: Run, continuation: Continuation, untold: list[Fact], *, troubles: dict[int, str], now: datetime
+def _retry_later(
+    run: Run, continuation: Continuation, unknown_facts: list[Fact], *, troubles: dict[int, str], now: datetime
 ) -> None:
-    """Fail closed: no worker continues with a fact that is unknown, or with a credential that must be renewed first.
+    """Fail closed: no worker continues with an unknown fact, or with a credential that must be renewed first.
 
-    After some tries the agent's owner is asked; the answer is kept.
+    After ``TRIES_BEFORE_HOLD`` attempts the agent's owner is asked. The decision is kept.
     """
     tries = continuation.check_attempts
-    postpone_check(run, continuation, due_at=now + _pause_after(tries - 1))
+    postpone_check(run, continuation, due_at=now + _backoff_after(tries - 1))
     if tries >= TRIES_BEFORE_HOLD:
-        for fact in untold:
+        for fact in unknown_facts:
             _hold_for_facts(run, [fact], reason=troubles[fact.pk], now=now)
 
 
@@ -196,12 +196,12 @@ def _hold_for_facts(run: Run, facts: list[Fact], *, reason: str, now: datetime) 
             note(run, "hold.opened", actor=SYSTEM, at=now, kind=HoldKind.FACT_UNAVAILABLE, subject=name, reason=reason)
 
 
-def _pause_after(tries: int) -> timedelta:
-    return BACK_OFF[min(tries, len(BACK_OFF) - 1)]
+def _backoff_after(tries: int) -> timedelta:
+    return BACKOFF[min(tries, len(BACKOFF) - 1)]
 
 
 def _decide(run: Run, continuation: Continuation, facts: list[Fact], *, now: datetime) -> None:
-    """Every fact could be told: overtake answers, wait for an outcome or an owner, or let the run go on."""
+    """All facts are known: overtake decisions, wait for an outcome or an owner, or let the run continue."""
     changed = [fact for fact in facts if fact.last_status == FactStatus.CHANGED]
     overtaken = _find_overtaken(run, continuation.checkpoint, changed)
     if overtaken is not None:
@@ -212,26 +212,26 @@ def _decide(run: Run, continuation: Continuation, facts: list[Fact], *, now: dat
         due = min(effect.settle_by or now + CHECK_TIME for effect in under_way)
         postpone_check(run, continuation, due_at=due)
     elif is_held_by_others(run, HoldKind.STRANDED):
-        # What only lacks a version that can read it is made ready: a claim by a fitting one lifts that hold. For the
-        # rest, lifting the last hold makes the check due again; until then there is nothing to look at.
-        postpone_check(run, continuation, due_at=now + BACK_OFF[-1])
+        # Not for the hold ``stranded``: a claim by a version that can read the checkpoint lifts it. For other holds,
+        # lifting the last one makes the check due again.
+        postpone_check(run, continuation, due_at=now + BACKOFF[-1])
     else:
         pass_check(run, continuation, checked_until=_checked_until(continuation.checkpoint, facts, now=now))
-        waits = [wait.public_id for wait in answered_at(run, continuation.checkpoint)]
+        interrupts = [interrupt.public_id for interrupt in answered_at(run, continuation.checkpoint)]
         names = [fact.name for fact in changed]
         note(
             run,
             "continuation.ready",
             actor=SYSTEM,
             at=now,
-            interrupts=waits,
+            interrupts=interrupts,
             changed=names,
             **told_of(continuation),
         )
 
 
 def _find_overtaken(run: Run, checkpoint: Checkpoint, changed: list[Fact]) -> Overtaken | None:
-    """Return which answers the changed facts overtake; ``None`` where they overtake none, or an effect was begun on one."""
+    """Return which decisions the changed facts overtake; ``None`` if they overtake none, or an effect began on one."""
     overtaken = find_overtaken(run, checkpoint, changed)
     if overtaken is None or was_acted_on(run, overtaken.waits):
         return None
@@ -239,19 +239,19 @@ def _find_overtaken(run: Run, checkpoint: Checkpoint, changed: list[Fact]) -> Ov
 
 
 def _checked_until(checkpoint: Checkpoint, facts: list[Fact], *, now: datetime) -> datetime:
-    """Return until when the check counts: for the policy's freshness, but not past the end of a credential."""
+    """Return how long the check is valid: the policy's freshness, but not past the end of a credential."""
     ends = [credentials.find_end_of_validity(fact.last_value) for fact in facts if guards_effects(fact)]
     return min([now + _freshness(checkpoint), *(end for end in ends if end > now)])
 
 
 def _freshness(checkpoint: Checkpoint) -> timedelta:
-    spans = [wait.policy.freshness for wait in checkpoint.interrupts.select_related("policy")]
-    return min(spans, default=FRESHNESS)
+    durations = [interrupt.policy.freshness for interrupt in checkpoint.interrupts.select_related("policy")]
+    return min(durations, default=FRESHNESS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """What the facts that a worker reported mean: continue, refresh, renew or replan, and which changed."""
+    """The consequence of the reported facts: continue, refresh, renew or replan; and the facts that changed."""
 
     control: str
     changed: list[Fact]
@@ -259,12 +259,13 @@ class Judged:
 
 @use_case
 def report_facts(*, agent: Agent, run_id: str, token: str, values: dict[str, Any]) -> Judged:
-    """Take the values of worker-checked facts from the lease's holder, before its first effect.
+    """Record the values of worker-checked facts that the holder of the lease reports before its first effect.
 
-    A changed fact ends the lease: the review is renewed, or the run goes to its agent to plan again. Once an effect was
-    begun on the answer, under this lease or an earlier one, neither happens, and the changes are only returned. A
-    credential that is not valid leaves lease and answer as they are (``refresh``); no effect begins before the worker
-    has renewed it and reported that. Only where its ``on_change`` is ``renew`` the review is renewed.
+    A changed fact ends the lease: the review is renewed, or the run goes back to its agent to plan again. If an effect
+    has begun on the decision, under this lease or an earlier one, the changes are only returned.
+
+    An invalid credential leaves lease and decision unchanged (``refresh``), and no effect begins until the worker has
+    renewed and reported it. With ``on_change`` ``renew`` the review is renewed instead.
     """
     run = lock_own_run(agent, run_id)
     now = clock.now()
@@ -273,7 +274,9 @@ def report_facts(*, agent: Agent, run_id: str, token: str, values: dict[str, Any
     facts = list(Fact.objects.filter(checkpoint=checkpoint, check_by=FactCheck.WORKER).order_by("id"))
     unknown = sorted(values.keys() - {fact.name for fact in facts})
     if unknown:
-        raise PayloadInvalid.at("/facts", f"name what the worker does not check: {', '.join(unknown)}")
+        raise PayloadInvalid.at(
+            "/facts", f"must name only worker-checked facts of the last checkpoint (got {', '.join(unknown)})"
+        )
     reported = [fact for fact in facts if fact.name in values]
     for fact in reported:
         if fact.kind == FactKind.CREDENTIAL:
@@ -300,25 +303,25 @@ def report_facts(*, agent: Agent, run_id: str, token: str, values: dict[str, Any
     return Judged(control=control, changed=changed)
 
 
-# --- an owner takes it upon them --------------------------------------------------------------------------------------
-
-
 @use_case
 def waive_fact(
     *, run_id: str, name: str, person: AbstractUser, reason: str, may_waive: Callable[[AbstractUser, Run], bool]
 ) -> Run:
-    """Let the run go on without a fact that cannot be told, or that its worker does not check: a person says why.
+    """Let the run continue without a fact that cannot be read, or that its worker does not check. A person gives the
+    reason.
 
-    The value stays as it was told last; it is not asked for again at this boundary. Raises ``NotPermitted``,
+    The last known value stays, and the fact is not fetched again at this checkpoint. Raises ``NotPermitted``,
     ``NotFound``.
     """
     run = lock_run_by_id(run_id)
     if run is None:
         raise NotFound
     if not may_waive(person, run):
-        raise NotPermitted("Only the agent's owners and operators waive a fact, and never for a run they started.")
+        raise NotPermitted(
+            "Only owners of the agent and operators can waive a fact, and not for a run that they started."
+        )
     if not reason.strip():
-        raise PayloadInvalid.at("/reason", "is missing: say why the run may go on without it")
+        raise PayloadInvalid.at("/reason", "is required: say why the run can continue without this fact")
     now = clock.now()
     facts = Fact.objects.filter(checkpoint__run=run, checkpoint__number=run.checkpoint_number, name=name)
     if run.status in FINAL or not facts.exclude(check_by=FactCheck.NONE).filter(waived_by=None).exists():

@@ -1,8 +1,8 @@
-"""What follows from an outcome, and the verbs of those who own it: settle, order again, let a held run go on.
+"""RECONCILIATION of outcomes: owners resolve unknown outcomes, order effects again, and lift holds.
 
-Use cases of people at the owners' desk, and ``go_on_after``, which a worker's report calls too. Each locks the run,
-then the effect: the other order would meet a worker's in a deadlock. Owners are the group that an effect or a hold
-names; operators stand in for each.
+``go_on_after`` is also called for a worker's report. Every use case locks the run, then the effect; the reverse order
+would deadlock with workers. Owners are the members of the group that an effect or a hold names. Operators can act for
+every owner.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from runs.use_cases.end_run import finish_ending
 
 OPERATORS = "operators"
 
-#: What an owner lifts by saying "try again"; the other holds go with what they wait for.
+#: Holds that an owner lifts with a retry. Other holds end with the condition that opened them.
 RETRIED = (
     HoldKind.GAVE_UP,
     HoldKind.STRANDED,
@@ -46,18 +46,18 @@ RETRIED = (
 def settle_unknown(
     *, effect_id: int, outcome: str, person: User, reason: str, evidence: str = "", attempt: int | None = None
 ) -> Effect:
-    """An owner says what became of an unknown effect: applied, or failed (known not to have happened).
+    """Resolve an unknown effect as its owner: applied, or failed (known not to have happened).
 
-    ``attempt`` is the one they looked at: a word about an earlier one settles nothing. The run goes on as soon as
-    nothing else holds it; an ending run ends. Raises ``NotPermitted``, ``AlreadySettled``, ``StaleVersion``.
+    ``attempt`` is the attempt that the owner reviewed; an earlier one is refused. The run continues when no other hold
+    is open, and an ending run ends. Raises ``NotPermitted``, ``AlreadySettled``, ``StaleVersion``.
     """
-    run = _run_of(effect_id, person=person, attempt=attempt)
+    run = _lock_run_of_effect(effect_id, person=person, attempt=attempt)
     now = clock.now()
     effect = reconciliation.settle(
         effect_id=effect_id, outcome=outcome, person=person, reason=reason, evidence=evidence, now=now
     )
     actor = by_person(person)
-    lift_holds(run, HoldKind.UNSTABLE_KEY, subject=effect.key, by=actor, now=now)  # the owner has spoken
+    lift_holds(run, HoldKind.UNSTABLE_KEY, subject=effect.key, by=actor, now=now)  # the owner has resolved it
     note(run, "effect.settled", actor=actor, at=now, effect=effect.key, attempt=effect.attempt, outcome=outcome)
     go_on_after(run, effect, by=actor, now=now)
     store(run, now)
@@ -66,13 +66,14 @@ def settle_unknown(
 
 @use_case
 def order_effect_again(*, effect_id: int, person: User, reason: str, attempt: int | None = None) -> Effect:
-    """An owner orders an effect to be done again, although it may have happened; the worker's next ask performs it.
+    """Order an effect to be performed again although it may have happened. The worker's next request performs it.
 
-    Never by the run's initiator; while the run ends, only what takes something back. Raises as ``settle_unknown``.
+    The initiator of the run cannot do this. While the run ends, only compensations can be ordered. Raises as
+    ``settle_unknown``.
     """
-    run = _run_of(effect_id, person=person, attempt=attempt)
+    run = _lock_run_of_effect(effect_id, person=person, attempt=attempt)
     if run.initiator_id == person.pk:
-        raise NotPermitted("You started this run, so somebody else orders its effects again.")
+        raise NotPermitted("You started this run, so another owner must order its effects again.")
     if run.status in FINAL:
         raise RunFinished(f"The run has ended: {run.status}.", status=run.status)
     effect = Effect.objects.get(pk=effect_id)
@@ -90,13 +91,14 @@ def order_effect_again(*, effect_id: int, person: User, reason: str, attempt: in
 
 @use_case
 def close_contradiction(*, effect_id: int, person: User, reason: str) -> Effect:
-    """An owner has looked into two words that contradict each other; what stands goes on standing, and so goes the run.
+    """Close the hold of two contradicting reports after an owner checked them. The recorded outcome stays, and the run
+    continues.
 
-    Raises ``NotPermitted``, ``NotFound`` where nothing contradicts.
+    Raises ``NotPermitted``; ``NotFound`` if there is no contradiction.
     """
-    run = _run_of(effect_id, person=person)
+    run = _lock_run_of_effect(effect_id, person=person)
     if not reason.strip():
-        raise PayloadInvalid.at("/reason", "is missing: say what you found")
+        raise PayloadInvalid.at("/reason", "is required: say what you found")
     now = clock.now()
     effect = Effect.objects.get(pk=effect_id)
     actor = by_person(person)
@@ -109,45 +111,44 @@ def close_contradiction(*, effect_id: int, person: User, reason: str) -> Effect:
 
 
 def may_settle(person: AbstractUser, *, owner_id: int) -> bool:
-    """Tell whether the person answers for effects of this owner group, or is an operator."""
+    """Tell whether the person belongs to this owner group, or is an operator."""
     groups = person.groups
     return person.is_active and (groups.filter(pk=owner_id).exists() or groups.filter(name=OPERATORS).exists())
 
 
 @use_case
 def retry_held_run(*, hold_id: int, person: User, reason: str) -> Run:
-    """An owner lets a run go on that workers gave up on, or that no worker could read: all of them may try again.
+    """Lift a hold of a run that workers gave up on or could not read: every worker can try again.
 
-    The count of claims starts anew; ``control.retag_run`` gives it to another version of the code. Raises
-    ``NotPermitted``, ``NotFound`` where nothing of that kind holds the run.
+    The count of claims starts again at 0. Raises ``NotPermitted``; ``NotFound`` if no such hold is open.
     """
     hold = Hold.objects.filter(pk=hold_id, kind__in=RETRIED).first()
     run = lock_run(hold.run_id) if hold else None
     if hold is None or run is None:
         raise NotFound
     if not may_settle(person, owner_id=hold.owner_id):
-        raise NotPermitted("Only the hold's owners and operators lift it.")
+        raise NotPermitted("Only owners of the hold and operators can lift it.")
     if not reason.strip():
-        raise PayloadInvalid.at("/reason", "is missing: say why it will go better now")
+        raise PayloadInvalid.at("/reason", "is required: say why a retry can succeed now")
     if hold.kind == HoldKind.UNDO_FAILED and run.initiator_id == person.pk:
-        raise NotPermitted("You started this run, so somebody else orders its effects again.")
+        raise NotPermitted("You started this run, so another owner must order its effects again.")
     now = clock.now()
     actor = by_person(person)
     if not lift_holds(run, HoldKind(hold.kind), subject=hold.subject, by=actor, now=now):
         raise NotFound
     run.attempts = 0
     forget_hand_backs(run, now=now)
-    said = {"kind": hold.kind, "reason": reason.strip()[:300]}
-    note(run, "hold.lifted", actor=actor, at=now, **said, **offered_again(run))
+    refs = {"kind": hold.kind, "reason": reason.strip()[:300]}
+    note(run, "hold.lifted", actor=actor, at=now, **refs, **offered_again(run))
     if hold.kind == HoldKind.UNDO_FAILED:
-        _order_undo_again(hold.subject, run, person=person, reason=reason, now=now)
+        _order_compensation_again(hold.subject, run, person=person, reason=reason, now=now)
     go_on(run, by=actor, now=now)
     store(run, now)
     return run
 
 
-def _order_undo_again(key: str, run: Run, *, person: User, reason: str, now: datetime) -> None:
-    """Order the failed undo once more; one that was never begun needs no order."""
+def _order_compensation_again(key: str, run: Run, *, person: User, reason: str, now: datetime) -> None:
+    """Order the failed compensation once more. One that never began needs no order."""
     undo = Effect.objects.filter(scope=run.public_id, key=key).first()
     if undo is not None and not compensation.is_ordered(undo):
         reconciliation.order_again(effect_id=undo.pk, person=person, reason=reason, now=now)
@@ -155,18 +156,19 @@ def _order_undo_again(key: str, run: Run, *, person: User, reason: str, now: dat
 
 @use_case
 def leave_as_it_is(*, hold_id: int, person: User, reason: str) -> Run:
-    """An owner lets an effect stay that could not be taken back; the older ones are taken back all the same.
+    """Leave an effect that could not be compensated as it is; older effects are still compensated.
 
-    Never the run's initiator. Raises ``NotPermitted``, ``NotFound`` where no failed undo holds the run.
+    The initiator of the run cannot do this. Raises ``NotPermitted``; ``NotFound`` if no failed compensation holds the
+    run.
     """
     hold = Hold.objects.filter(pk=hold_id, kind=HoldKind.UNDO_FAILED).first()
     run = lock_run(hold.run_id) if hold else None
     if hold is None or run is None:
         raise NotFound
     if not may_settle(person, owner_id=hold.owner_id):
-        raise NotPermitted("Only the effect's owners and operators say that it stays.")
+        raise NotPermitted("Only owners of the effect and operators can waive its compensation.")
     if run.initiator_id == person.pk:
-        raise NotPermitted("You started this run, so somebody else says what stays of it.")
+        raise NotPermitted("You started this run, so another owner must waive its compensations.")
     now = clock.now()
     actor = by_person(person)
     undone = compensation.find_undone(run.public_id, hold.subject)
@@ -179,32 +181,31 @@ def leave_as_it_is(*, hold_id: int, person: User, reason: str) -> Run:
     return run
 
 
-def _run_of(effect_id: int, *, person: User, attempt: int | None = None) -> Run:
-    """Lock the run of an effect, before the effect itself (the other order would meet a worker's in a deadlock), and
-    refuse whoever is none of its owners, or looked at another attempt."""
+def _lock_run_of_effect(effect_id: int, *, person: User, attempt: int | None = None) -> Run:
+    """Lock the run of an effect before the effect itself, and check the owner and the attempt."""
     effect = Effect.objects.filter(pk=effect_id).first()
     run = lock_run_by_id(effect.scope) if effect else None
     if run is None or effect is None:
         raise NotFound
     if not may_settle(person, owner_id=effect.owner_id):
-        raise NotPermitted("Only the effect's owners and operators settle it.")
+        raise NotPermitted("Only owners of the effect and operators can resolve it.")
     effect.refresh_from_db(fields=["attempt"])
     if attempt is not None and attempt != effect.attempt:
         raise StaleVersion(
-            f"The effect was tried again since: this is attempt {effect.attempt}.", attempt=effect.attempt
+            f"The effect was attempted again since: the current attempt is {effect.attempt}.", attempt=effect.attempt
         )
     return run
 
 
 def go_on_after(run: Run, effect: Effect, *, by: str, now: datetime) -> None:
-    """An outcome is known, or a person took it upon them: lift the hold, end what only waited for that, look again."""
+    """Lift the hold of an effect whose outcome is known, follow up a compensation, and continue the run."""
     lift_holds(run, HoldKind.UNKNOWN_EFFECT, subject=effect.key, by=by, now=now)
     follow_undo(run, effect, actor=by, now=now)
     go_on(run, by=by, now=now)
 
 
 def go_on(run: Run, *, by: str, now: datetime) -> None:
-    """Something that the run may have waited for is settled."""
+    """Continue the end of an ending run; otherwise make a pending revalidation due."""
     if run.ending:
         finish_ending(run, actor=by, now=now)
     else:
@@ -212,7 +213,7 @@ def go_on(run: Run, *, by: str, now: datetime) -> None:
 
 
 def check_again(run: Run, *, now: datetime) -> None:
-    """A continuation that is being checked may have waited for this: its check is due now."""
+    """Make the pending revalidation of the run due now, because it may have waited for this."""
     if run.open_continuation != ContinuationStatus.CHECKING:
         return
     continuation = open_continuation(run)

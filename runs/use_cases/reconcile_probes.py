@@ -1,8 +1,8 @@
-"""RECONCILIATION by probe: what an unknown outcome is looked up by, and what follows when that settles it.
+"""RECONCILIATION by probe: look up unknown outcomes at the receiver, and continue their runs.
 
-Three steps, so that no call goes out inside a transaction: ``begin_probe`` counts the try and says where to look,
-``fetch`` (from above) looks, ``finish_probe`` judges under the locks of run and effect. A probe that was overtaken by a
-person or a worker is thrown away. Called by the sweep; nothing here knows HTTP.
+Three steps, so that no outbound call happens in a transaction: ``begin_probe`` counts the attempt and says where to
+look, ``look`` (from a higher layer) makes the call, and ``finish_probe`` decides under the locks of run and effect. The
+result of a probe that a person or a worker overtook is discarded.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """One look that was begun: below which connection, by which key. ``connection`` is ``None`` where it is gone."""
+    """A probe that has begun. ``connection`` is ``None`` if it was removed."""
 
     effect_pk: int
     token: str
@@ -43,35 +43,35 @@ Look = Callable[[Probe], Looked]
 
 
 def probe_due_effects(*, limit: int, seconds: float, look: Look) -> int:
-    """Look up to ``limit`` unknown outcomes up, for about ``seconds``, and return how many were settled."""
+    """Probe up to ``limit`` unknown outcomes for about ``seconds``, and return how many were settled."""
     began, settled = time.monotonic(), 0
     for pk in probes.due_probes(before=clock.now(), limit=limit):
         if time.monotonic() - began > seconds:
             break
         try:
             settled += probe_effect(effect_pk=pk, look=look)
-        except Exception:  # its try was counted, so the row is put off; the others go on
-            logger.exception("a probe broke", extra={"pk": pk})
+        except Exception:  # the attempt was counted, so the row is deferred and the others continue
+            logger.exception("a probe failed", extra={"pk": pk})
     return settled
 
 
 def anything_to_probe() -> bool:
-    """Tell whether an unknown outcome is due to be looked up; one indexed look."""
+    """Tell whether a probe is due, with one indexed query."""
     return bool(probes.due_probes(before=clock.now(), limit=1))
 
 
 def probe_effect(*, effect_pk: int, look: Look) -> bool:
-    """Look one outcome up from beginning to end, and tell whether that settled it. Idempotent."""
+    """Probe one unknown outcome, and tell whether that settled it. Idempotent."""
     probe = begin_probe(effect_pk=effect_pk)
     if probe is None:
         return False
-    gone = Looked(trouble="The connection that it is looked up by is gone.")
+    gone = Looked(trouble="The connection of this probe no longer exists.")
     return finish_probe(probe=probe, looked=gone if probe.connection is None else look(probe))
 
 
 @use_case
 def begin_probe(*, effect_pk: int) -> Probe | None:
-    """Count the try, and say where to look; ``None`` where nothing is due any more."""
+    """Count the attempt and say where to look; ``None`` if no probe is due any more."""
     run, effect = _lock(effect_pk)
     if run is None or effect is None:
         return None
@@ -92,7 +92,7 @@ def begin_probe(*, effect_pk: int) -> Probe | None:
 
 @use_case
 def finish_probe(*, probe: Probe, looked: Looked) -> bool:
-    """Settle the effect if what was found says so, let go on what waited for it, and tell whether it did."""
+    """Settle the effect if the probe found its outcome, continue what waited for it, and tell whether it did."""
     run, effect = _lock(probe.effect_pk)
     if run is None or effect is None:
         return False

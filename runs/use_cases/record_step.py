@@ -1,9 +1,9 @@
-"""The replay aid: steps between two checkpoints, recorded by name with their results, in the order they were done.
+"""The replay aid: a worker records its steps between two checkpoints by name, in order, with their results.
 
-A worker that goes on from a checkpoint does again what lay behind it. It records each step when it is done; the next
-worker that comes to the same place is given the recorded result instead of its own, so that both go the same way.
-Another name at a place is ``StepMismatch``: the code has changed, or is not deterministic. Effects have their own,
-stronger ledger. Called by the API, under the lease. A checkpoint begins a new count; so does a restart.
+A worker that continues from a checkpoint repeats the steps after it. It records each finished step; the next worker at
+the same place receives the recorded result instead of its own, so both take the same path. Another name at that place
+is ``StepMismatch``: the code has changed, or is not deterministic. A checkpoint or a restart begins a new count.
+Effects have their own, stronger ledger.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from runs.leases import Told, check_lease, control_of
 from runs.locks import lock_own_run
 from runs.models import Agent, Run, StepResult
 
-#: More steps than this belong behind several checkpoints: a replay reads them all.
+#: Limit of steps after one checkpoint, because a replay reads them all.
 MOST_STEPS = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """A step with the result that counts, and whether an earlier call had recorded it."""
+    """A step with the result that counts. ``replayed``: an earlier call recorded it."""
 
     step: StepResult
     told: Told
@@ -36,10 +36,10 @@ class Recorded:
 
 @use_case
 def record_step(*, agent: Agent, run_id: str, token: str, name: str, result: Any) -> Recorded:
-    """Record the next step of this lease, or return what is recorded at its place.
+    """Record the next step of this lease, or return the step recorded at its place.
 
-    The same name again by the same lease is a lost reply: its record is returned. Raises ``StepMismatch``,
-    ``LeaseLost``, and ``PayloadInvalid`` past ``MOST_STEPS``.
+    The same name again under the same lease is a repeated request: its record is returned. Raises ``StepMismatch``,
+    ``LeaseLost``, and ``PayloadInvalid`` after ``MOST_STEPS`` steps.
     """
     run = lock_own_run(agent, run_id)
     now = clock.now()
@@ -56,7 +56,9 @@ def record_step(*, agent: Agent, run_id: str, token: str, name: str, result: Any
     if recorded is not None or named is not None:
         raise _mismatch(name, place=passed + 1, recorded=recorded, named=named)
     if passed >= MOST_STEPS:
-        raise PayloadInvalid(f"A checkpoint has {MOST_STEPS} steps behind it already: commit one, then go on.")
+        raise PayloadInvalid(
+            f"A checkpoint can have at most {MOST_STEPS} steps after it. Commit a checkpoint before the next step."
+        )
     written = StepResult.objects.create(
         run=run,
         epoch=run.epoch,
@@ -72,14 +74,14 @@ def record_step(*, agent: Agent, run_id: str, token: str, name: str, result: Any
 
 
 def steps_since(run: Run) -> QuerySet[StepResult]:
-    """Return the steps recorded behind the run's last checkpoint in this epoch, in their order."""
+    """Return the steps recorded after the run's last checkpoint in this epoch, in order."""
     return StepResult.objects.filter(run=run, epoch=run.epoch, after=run.checkpoint_number).order_by("place")
 
 
 def _mismatch(name: str, *, place: int, recorded: StepResult | None, named: StepResult | None) -> StepMismatch:
     if recorded is not None:
-        words = f"Step {place} is recorded as {recorded.name!r}, and this worker calls it {name!r}."
-        return StepMismatch(words, place=place, expected=recorded.name)
-    was = named.place if named is not None else None
-    words = f"{name!r} was step {was} before, and now comes at {place}."
-    return StepMismatch(words, place=place, expected=None)
+        detail = f"Step {place} is recorded as {recorded.name!r}, but this worker calls it {name!r}."
+        return StepMismatch(detail, place=place, expected=recorded.name)
+    before = named.place if named is not None else None
+    detail = f"{name!r} was recorded as step {before}, but now is step {place}."
+    return StepMismatch(detail, place=place, expected=None)

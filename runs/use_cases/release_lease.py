@@ -1,7 +1,7 @@
-"""A run comes back from its worker: the lease lapsed, or the worker hands it back.
+"""The lease of a run ends: it lapsed, or the worker hands the run back.
 
-Every effect begun under that lease and not reported is in doubt, and anybody may go on from the last checkpoint. Called
-by the sweep, by verbs that meet a lapsed lease, and by workers; who claims the run next is ``resuming``'s.
+Every effect that was begun under the lease and not reported becomes unknown, and another worker can continue from the
+last checkpoint.
 """
 
 from __future__ import annotations
@@ -13,13 +13,7 @@ from ledger.actors import by_agent
 from ledger.transactions import assert_open, use_case
 from runs.checkpoints import last_checkpoint
 from runs.compensation import hold_for_unstable
-from runs.continuations import (
-    make_continuation,
-    open_continuation,
-    return_continuation,
-    told_of,
-    void_continuation,
-)
+from runs.continuations import make_continuation, open_continuation, return_continuation, told_of, void_continuation
 from runs.facts import has_something_to_check
 from runs.hand_backs import keep_hand_back
 from runs.holds import open_hold
@@ -33,22 +27,22 @@ from runs.use_cases.end_run import finish_ending, hold_for_effect
 
 SYSTEM = "system:leases"
 RETRY = "retry"
-#: So many different versions that cannot read a checkpoint are no deploy under way any more: a person has to look.
+#: Number of versions that cannot read a checkpoint after which a deployment in progress is no explanation any more.
 VERSIONS_BEFORE_HOLD = 3
 
 
 def lose_lease(run: Run, *, now: datetime) -> None:
-    """End the lapsed lease of the locked run: its effects are in doubt, and anybody may go on from the last checkpoint."""
+    """End the lapsed lease of the locked run, mark its unreported effects as unknown, and offer the run again."""
     assert_open()
     lost_fence = run.fence
     end_lease(run)
     run.fence += 1
-    doubtful = in_flight.mark_lost_unknown(scope=run.public_id, fence=lost_fence, now=now, by=SYSTEM)
-    for effect in doubtful:
+    unknown = in_flight.mark_lost_unknown(scope=run.public_id, fence=lost_fence, now=now, by=SYSTEM)
+    for effect in unknown:
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
     before = void_continuation(run, reason="its lease was lost")
     offered = None if run.ending else _offer_again(run, cause=Cause.LEASE_LOST, of=before, now=now)
-    in_doubt = [effect.key for effect in doubtful]
+    in_doubt = [effect.key for effect in unknown]
     note(run, "lease.lost", actor=SYSTEM, at=now, fence=lost_fence, in_doubt=in_doubt, **told_of(offered))
     if run.ending:
         finish_ending(run, actor=SYSTEM, now=now)
@@ -60,18 +54,18 @@ def _offer_again(run: Run, *, cause: str, of: Continuation | None, now: datetime
     hold_for_unstable(run, since=checkpoint.created_at, actor=SYSTEM, now=now)
     to_check = has_something_to_check(run, checkpoint.pk)
     if run.attempts >= run.agent.max_attempts:
-        reason = f"{run.attempts} workers claimed it and none reached a boundary."
+        reason = f"{run.attempts} workers claimed it and none committed a checkpoint."
         open_hold(run, HoldKind.GAVE_UP, owner_id=run.agent.owner_id, reason=reason, now=now)
     return make_continuation(run, checkpoint.pk, cause=cause, now=now, to_check=to_check, of=of)
 
 
 @use_case
 def hand_back(*, agent: Agent, run_id: str, token: str, reason: str, detail: str) -> Run:
-    """Take a run back from a worker that cannot go on: ``retry``, ``incompatible`` or ``unknown_checkpoint``.
+    """Take a run back from a worker that cannot continue it: ``retry``, ``incompatible`` or ``unknown_checkpoint``.
 
-    The answer stays; effects that it began and did not report are in doubt, as after a lost lease. To a version that
-    cannot read the checkpoint the run is not offered again, while others may try; when several cannot, its owner is
-    asked (hold ``stranded``), and a claim by one that can still lifts that.
+    The decision stays. Effects that the worker began and did not report become unknown, as after a lost lease. The run
+    is not offered again to a version that cannot read its checkpoint, while others can try. After several such versions
+    the owner is asked (hold ``stranded``); a claim by a version that can read it lifts the hold.
     """
     run = lock_own_run(agent, run_id)
     now = clock.now()
@@ -79,35 +73,35 @@ def hand_back(*, agent: Agent, run_id: str, token: str, reason: str, detail: str
     fence, actor, version = run.fence, by_agent(agent.slug), _version_of_holder(run)
     end_lease(run)
     run.fence += 1
-    doubtful = in_flight.mark_lost_unknown(scope=run.public_id, fence=fence, now=now, by=actor)
-    for effect in doubtful:
+    unknown = in_flight.mark_lost_unknown(scope=run.public_id, fence=fence, now=now, by=actor)
+    for effect in unknown:
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
-    offered = None if run.ending else _take_back(run, in_doubt=bool(doubtful), now=now)
-    said = {"reason": reason, "detail": detail[:300], "code_version": version}
-    note(run, "lease.handed_back", actor=actor, at=now, **said, **told_of(offered))
+    offered = None if run.ending else _return_to_queue(run, in_doubt=bool(unknown), now=now)
+    refs = {"reason": reason, "detail": detail[:300], "code_version": version}
+    note(run, "lease.handed_back", actor=actor, at=now, **refs, **told_of(offered))
     if run.ending:
         finish_ending(run, actor=actor, now=now)
     elif reason != RETRY:
-        _ask_owner_if_several(run, keep_hand_back(run, **said, now=now), reason=reason, now=now)
+        _hold_if_several(run, keep_hand_back(run, **refs, now=now), reason=reason, now=now)
     store(run, now)
     return run
 
 
 def _version_of_holder(run: Run) -> str:
-    """Return the code version of the worker that holds the lease: that of its claim, or of the run that it started."""
+    """Return the code version of the worker that holds the lease: from its claim, or from the start of the run."""
     claimed = Continuation.objects.filter(run=run, fence=run.fence).values_list("code_version", flat=True).first()
     return run.code_version if claimed is None else claimed
 
 
-def _ask_owner_if_several(run: Run, versions: int, *, reason: str, now: datetime) -> None:
+def _hold_if_several(run: Run, versions: int, *, reason: str, now: datetime) -> None:
     if versions < VERSIONS_BEFORE_HOLD:
         return
-    words = f"{versions} code versions could not read it; the last said {reason}."
-    if open_hold(run, HoldKind.STRANDED, owner_id=run.agent.owner_id, reason=words, now=now):
-        note(run, "hold.opened", actor=SYSTEM, at=now, kind=HoldKind.STRANDED, subject="", reason=words)
+    detail = f"{versions} code versions could not read its checkpoint. The last one reported {reason}."
+    if open_hold(run, HoldKind.STRANDED, owner_id=run.agent.owner_id, reason=detail, now=now):
+        note(run, "hold.opened", actor=SYSTEM, at=now, kind=HoldKind.STRANDED, subject="", reason=detail)
 
 
-def _take_back(run: Run, *, in_doubt: bool, now: datetime) -> Continuation:
+def _return_to_queue(run: Run, *, in_doubt: bool, now: datetime) -> Continuation:
     leased = open_continuation(run)
     unstable = effect_queries.unstable_effects(run.public_id, since=last_checkpoint(run).created_at)
     if leased is None or in_doubt or unstable:

@@ -1,7 +1,7 @@
-"""How a run begins and how it comes to its own end.
+"""An agent starts a run, and its worker completes or fails it.
 
-Use cases: ``start_run`` (the worker that starts it holds the first lease), ``ask`` (a run with one wait and no worker,
-for curl and workflow engines), ``complete_run`` and ``fail_run``. Ends that somebody else decides are in ``endings``.
+``ask`` starts a run with one interrupt and no worker, for scripts and workflow engines. Ends that a worker does not
+report are in ``end_run``.
 """
 
 from __future__ import annotations
@@ -40,13 +40,15 @@ from runs.use_cases.end_run import end_run
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
-#: Nobody waits beside an ``ask``: its worker is a cron job or a person with curl.
+#: Time that the run of an ask can stay unclaimed: its worker is often a cron job or a person.
 UNCLAIMED_ASK_SECONDS = 30 * 86400
+#: The same for a run that was started without a lease.
+UNCLAIMED_SECONDS = 86400
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """What a run is started with. ``body_digest`` makes the same request known again by its ``key``."""
+    """A request to start a run. ``body_digest`` identifies a repeated request with the same ``key``."""
 
     key: str
     body_digest: str
@@ -60,7 +62,9 @@ class RunRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Started:
-    """A run that was started, or was already there by the same request. ``lease`` is ``None`` when a worker is awaited."""
+    """A run that was started by this or the same earlier request. ``lease`` is ``None`` if any worker can claim the
+    run.
+    """
 
     run: Run
     lease: Lease | None
@@ -71,9 +75,9 @@ class Started:
 def start_run(*, agent: Agent, request: RunRequest, lease_seconds: int) -> Started:
     """Start a run with checkpoint 0. ``lease_seconds`` 0 makes a continuation for any worker instead of a lease.
 
-    Raises ``KeyReused`` when the key belongs to a run that was started otherwise.
+    Raises ``KeyReused`` if the key belongs to a run that was started with another request.
     """
-    run, created = _insert_run(agent, request, unclaimed_seconds=86400, leased=lease_seconds > 0)
+    run, created = _insert_run(agent, request, unclaimed_seconds=UNCLAIMED_SECONDS, leased=lease_seconds > 0)
     if not created:
         return Started(run=run, lease=_first_lease(run), created=False)
     now = run.created_at
@@ -84,19 +88,23 @@ def start_run(*, agent: Agent, request: RunRequest, lease_seconds: int) -> Start
         lease = grant_lease(run, seconds=lease_seconds, now=now)
     else:
         offered = told_of(make_continuation(run, checkpoint.pk, cause=Cause.START, now=now, to_check=False))
-    note(run, "run.started", actor=by_agent(agent.slug), at=now, **_started_for(run), **offered)
+    note(run, "run.started", actor=by_agent(agent.slug), at=now, **_origin_of(run), **offered)
     store(run, now)
     return Started(run=run, lease=lease, created=True)
 
 
 def _first_lease(run: Run) -> Lease | None:
-    """Return the lease that the start itself gave, while it is that one: a later one belongs to whoever claimed it."""
+    """Return the lease that the start granted, unless the run has been claimed since."""
     return lease_of(run) if run.lease_until and run.fence == 1 and run.attempts == 0 else None
 
 
-def ask(**request: Any) -> tuple[Started, Interrupt]:
-    """Ask (``_ask``), then let a signal that came before wake it, in a second transaction (``suspending.suspend``)."""
-    started, interrupt = _ask(**request)
+def ask(
+    *, agent: Agent, request: RunRequest, wait: AskedWait, state: Any, check_assignees: CheckAssignees
+) -> tuple[Started, Interrupt]:
+    """Start a run with one interrupt (``_ask``), then match earlier signals in a second transaction, as ``suspend``
+    does.
+    """
+    started, interrupt = _ask(agent=agent, request=request, wait=wait, state=state, check_assignees=check_assignees)
     if started.created and wake_by_kept_signals([interrupt]):
         started.run.refresh_from_db()
         interrupt.refresh_from_db()
@@ -107,7 +115,7 @@ def ask(**request: Any) -> tuple[Started, Interrupt]:
 def _ask(
     *, agent: Agent, request: RunRequest, wait: AskedWait, state: Any, check_assignees: CheckAssignees
 ) -> tuple[Started, Interrupt]:
-    """Start a run that is nothing but one wait: no lease, no worker until the answer is there."""
+    """Start a run that consists of one interrupt: no lease, and no worker until it is decided."""
     run, created = _insert_run(agent, request, unclaimed_seconds=UNCLAIMED_ASK_SECONDS, leased=False)
     if not created:
         interrupt = Interrupt.objects.get(run=run, epoch=1, key=wait.key, renews=None)
@@ -115,15 +123,15 @@ def _ask(
     now = run.created_at
     snapshot = Snapshot(step="ask", state=state, code_version=request.code_version)
     checkpoint = write_checkpoint(run, snapshot, number=0, now=now)
-    note(run, "run.started", actor=by_agent(agent.slug), at=now, **_started_for(run))
+    note(run, "run.started", actor=by_agent(agent.slug), at=now, **_origin_of(run))
     [interrupt] = open_waits(run, checkpoint, [wait], agent=agent, check_assignees=check_assignees, now=now, at="")
     return Started(run=run, lease=None, created=True), interrupt
 
 
 def _insert_run(agent: Agent, request: RunRequest, *, unclaimed_seconds: int, leased: bool) -> tuple[Run, bool]:
-    """Insert, or find what the same key inserted: ON CONFLICT DO NOTHING and then read, never look first.
+    """Insert the run, or read the run with the same key (ON CONFLICT DO NOTHING).
 
-    Two requests with one key at once: the second waits for the first's commit, inserts nothing, and reads its row.
+    Of two concurrent requests with one key, the second waits for the first commit, inserts nothing and reads that row.
     """
     refuse_halted(agent.pk)
     now = clock.now()
@@ -156,44 +164,49 @@ def _insert_run(agent: Agent, request: RunRequest, *, unclaimed_seconds: int, le
     return run, False
 
 
-def _started_for(run: Run) -> dict[str, Any]:
-    """Return how a run's first event tells whom it was started for, and under which run."""
-    told: dict[str, Any] = {"initiator": None if run.initiator is None else run.initiator.get_username()}
-    return told if run.parent is None else told | {"parent": run.parent.public_id}
+def _origin_of(run: Run) -> dict[str, Any]:
+    """Return the initiator and the parent run for the run's first event."""
+    refs: dict[str, Any] = {"initiator": None if run.initiator is None else run.initiator.get_username()}
+    return refs if run.parent is None else refs | {"parent": run.parent.public_id}
 
 
-def complete_run(**request: Any) -> Run:
-    """Complete a run (``_complete_run``), then let its parent go on, in transactions of its own."""
-    run = _complete_run(**request)
+def complete_run(*, agent: Agent, run_id: str, token: str, result: Any) -> Run:
+    """Complete a run (``_complete_run``), then continue its parent in separate transactions."""
+    run = _complete_run(agent=agent, run_id=run_id, token=token, result=result)
     look_after_parent(run)
     return run
 
 
-def fail_run(**request: Any) -> Run:
-    """Fail a run (``_fail_run``), then let its parent go on, in transactions of its own."""
-    run = _fail_run(**request)
+def fail_run(*, agent: Agent, run_id: str, token: str, error: Any) -> Run:
+    """Fail a run (``_fail_run``), then continue its parent in separate transactions."""
+    run = _fail_run(agent=agent, run_id=run_id, token=token, error=error)
     look_after_parent(run)
     return run
 
 
 @use_case
 def _complete_run(*, agent: Agent, run_id: str, token: str, result: Any) -> Run:
-    """End the run as done. A pause that was asked for comes too late, and the timeline says so.
+    """End the run as completed. A requested pause is too late, and the timeline records that.
 
     Raises ``OpenInterrupts``, ``InDoubt`` (an effect's outcome is open), ``RunCancelled``, ``RunFinished``,
     ``LeaseLost``.
     """
     run = lock_own_run(agent, run_id)
-    if _same_outcome_again(run, RunStatus.COMPLETED, result, token):
+    if _is_repeated_outcome(run, RunStatus.COMPLETED, result, token):
         return run
     now = clock.now()
-    _check_may_end(run, token, now=now)
+    _check_can_end(run, token, now=now)
     open_keys = effect_queries.effects_left_open(run.public_id)
     if open_keys:
-        raise InDoubt("The outcome of some effects is open; a run cannot be done before.", effects=open_keys)
-    to_undo = [effect.key for effect in compensation.due_cancels(run.public_id)]
-    if to_undo:
-        raise InDoubt("Effects that were to be cancelled happened all the same; take them back first.", effects=to_undo)
+        raise InDoubt(
+            "The outcome of some effects is open. Report every outcome before you complete the run.", effects=open_keys
+        )
+    to_compensate = [effect.key for effect in compensation.due_cancels(run.public_id)]
+    if to_compensate:
+        raise InDoubt(
+            "Effects were applied although they should be cancelled. Compensate them before you complete the run.",
+            effects=to_compensate,
+        )
     _record_outcome(run, RunStatus.COMPLETED, result, now=now)
     acknowledge(run, now=now)
     late_pause = run.pause_asked_at is not None
@@ -209,12 +222,12 @@ def _complete_run(*, agent: Agent, run_id: str, token: str, result: Any) -> Run:
 
 @use_case
 def _fail_run(*, agent: Agent, run_id: str, token: str, error: Any) -> Run:
-    """End the run as failed, by its own worker; effects whose outcome is open go to their owner first."""
+    """End the run as failed, reported by its worker; effects whose outcome is open go to their owner first."""
     run = lock_own_run(agent, run_id)
-    if _same_outcome_again(run, RunStatus.FAILED, error, token):
+    if _is_repeated_outcome(run, RunStatus.FAILED, error, token):
         return run
     now = clock.now()
-    _check_may_end(run, token, now=now)
+    _check_can_end(run, token, now=now)
     _record_outcome(run, RunStatus.FAILED, error, now=now)
     acknowledge(run, now=now)
     end_run(run, RunStatus.FAILED, reason="its worker reported a failure", actor=by_agent(agent.slug), now=now)
@@ -222,7 +235,7 @@ def _fail_run(*, agent: Agent, run_id: str, token: str, error: Any) -> Run:
     return run
 
 
-def _check_may_end(run: Run, token: str, *, now: datetime) -> None:
+def _check_can_end(run: Run, token: str, *, now: datetime) -> None:
     if run.status in FINAL:
         raise RunFinished(f"The run has ended: {run.status}.", status=run.status)
     if run.ending:
@@ -236,8 +249,8 @@ def _record_outcome(run: Run, kind: RunStatus, result: Any, *, now: datetime) ->
     Outcome.objects.create(run=run, epoch=run.epoch, fence=run.fence, kind=kind, result=result, at=now)
 
 
-def _same_outcome_again(run: Run, kind: RunStatus, result: Any, token: str) -> bool:
-    """Tell whether the same lease reported the same end before; its reply was lost."""
+def _is_repeated_outcome(run: Run, kind: RunStatus, result: Any, token: str) -> bool:
+    """Tell whether the same lease already reported the same outcome, so that this is a repeated request."""
     known = Outcome.objects.filter(run=run, epoch=run.epoch).first()
     if known is None or known.kind != kind or digest(known.result) != digest(result):
         return False

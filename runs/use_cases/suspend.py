@@ -1,14 +1,13 @@
-"""A worker asks and lets go: the checkpoint, its waits and the end of the lease in one transaction.
+"""A worker suspends its run: the checkpoint, its interrupts and the end of the lease in one transaction.
 
-The use case behind ``POST runs/{id}/interrupts``. Asked again with the same keys it tells what they led to: the same
-waits while they are open, the answers while the caller's lease is live.
+The use case behind ``POST runs/{id}/interrupts``. A repeated request with the same keys returns the same interrupts
+while they are open, and the decisions while the caller's lease is live.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from ledger import clock, effect_queries, in_flight, prepared_queries
 from ledger.actors import by_agent
@@ -34,9 +33,10 @@ from runs.use_cases.end_run import finish_ending
 
 @dataclass(frozen=True, kw_only=True)
 class PendingEffect:
-    """An effect that is still under way when its run suspends: awaited until ``settle_by``, unknown from then on.
+    """An effect that is under way when its run suspends.
 
-    Or its worker cancels it outside until then; or it is let be, unknown at once, and nobody waits for it.
+    ``in_flight`` says what follows: its outcome is awaited until ``settle_by`` and unknown afterwards, its worker
+    cancels it outside until then, or it is abandoned and unknown at once.
     """
 
     key: str
@@ -45,8 +45,22 @@ class PendingEffect:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Suspension:
+    """What the worker asks for: the checkpoint after number ``after``, and the interrupts created there."""
+
+    after: int
+    snapshot: Snapshot
+    facts: list[AskedFact]
+    interrupts: list[AskedWait]
+    pending: list[PendingEffect]
+    resume_when: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Suspended:
-    """What a suspend did. ``created`` is False for the same call again; ``answers`` stand when the lease was kept."""
+    """The result of a suspend. ``created`` is False for a repeated request; with ``answers`` the worker keeps its
+    lease.
+    """
 
     run: Run
     checkpoint: Checkpoint
@@ -56,10 +70,17 @@ class Suspended:
     cancel_effects: list[str] = field(default_factory=list)
 
 
-def suspend(**request: Any) -> Suspended:
-    """Suspend (``_suspend``), then wake what a signal has come for already: in a second transaction, since of a signal and
-    a wait that come at the same time neither sees the other before its commit."""
-    suspended: Suspended = _suspend(**request)
+def suspend(
+    *, agent: Agent, run_id: str, token: str, suspension: Suspension, check_assignees: CheckAssignees
+) -> Suspended:
+    """Suspend the run (``_suspend``), then match earlier signals in a second transaction.
+
+    One transaction is not enough: of a signal and an interrupt that arrive at the same time, neither sees the other
+    before its commit.
+    """
+    suspended = _suspend(
+        agent=agent, run_id=run_id, token=token, suspension=suspension, check_assignees=check_assignees
+    )
     if suspended.created and wake_by_kept_signals(suspended.interrupts):
         suspended.run.refresh_from_db()
         for interrupt in suspended.interrupts:
@@ -69,31 +90,22 @@ def suspend(**request: Any) -> Suspended:
 
 @use_case
 def _suspend(
-    *,
-    agent: Agent,
-    run_id: str,
-    token: str,
-    after: int,
-    snapshot: Snapshot,
-    facts: list[AskedFact],
-    waits: list[AskedWait],
-    pending: list[PendingEffect],
-    resume_when: str,
-    check_assignees: CheckAssignees,
+    *, agent: Agent, run_id: str, token: str, suspension: Suspension, check_assignees: CheckAssignees
 ) -> Suspended | Refusal:
-    """Store a checkpoint and the waits asked there, and let the worker go: one transaction, one boundary.
+    """Store a checkpoint and its interrupts, and end the lease: one transaction, one checkpoint.
 
-    1. The same keys again: what they led to, with the answers while the caller's lease is live. Some answered and some
-       new: under ``any`` nothing is left to wait for, under ``all`` only the new ones are.
-    2. No effect may be under way unless it is declared in ``pending``.
-    3. Checkpoint, facts, waits; the claimed continuation is acknowledged; the lease ends.
+    1. With known keys, return what they led to, with decisions while the caller's lease is live. If some are decided
+       and others are new, ``any`` needs no further interrupt and ``all`` creates the new ones only.
+    2. Every effect under way must be declared in ``pending``.
+    3. Write checkpoint, facts and interrupts; acknowledge the claimed continuation; end the lease.
     """
     run = lock_own_run(agent, run_id)
     now = clock.now()
+    after, waits, resume_when = suspension.after, suspension.interrupts, suspension.resume_when
     _refuse_doubled_keys(waits)
-    known = _waits_asked_before(run, waits)
+    known = _find_repeated(run, waits)
     if known and not run.lease_until:
-        to_cancel = effect_queries.effects_to_cancel(run.public_id)  # the reply that named them may be lost
+        to_cancel = effect_queries.effects_to_cancel(run.public_id)  # the response that named them may be lost
         return Suspended(
             run=run,
             checkpoint=known[0].checkpoint,
@@ -104,31 +116,31 @@ def _suspend(
         )
     check_lease(run, token, now=now)
     if run.ending:
-        # The worker has stopped, which is all that the end waits for; nobody will answer, so nothing is asked.
+        # The end of the run only waits for its worker to stop. No interrupt is created, because none would be decided.
         end_lease(run)
         finish_ending(run, actor=by_agent(agent.slug), now=now)
         store(run, now)
         return RunCancelled()
-    answers = _standing_answers(known)
+    answers = _accepted_decisions(known)
     keys = {interrupt.key for interrupt in known}
     asked_now = [wait for wait in waits if wait.key not in keys]
     if not asked_now or (answers and resume_when == ResumeWhen.ANY):
         return Suspended(run=run, checkpoint=last_checkpoint(run), interrupts=known, answers=answers, created=False)
     if after != run.checkpoint_number:
         raise StaleVersion(f"The last checkpoint of this run is {run.checkpoint_number}, not {after}.")
-    to_cancel = _declare_pending(run, pending, actor=by_agent(agent.slug), now=now)
-    checkpoint = write_checkpoint(run, snapshot, number=after + 1, now=now, resume_when=resume_when)
-    record_facts(facts, agent=agent, checkpoint=checkpoint, at="/checkpoint/facts")
+    to_cancel = _declare_pending(run, suspension.pending, actor=by_agent(agent.slug), now=now)
+    checkpoint = write_checkpoint(run, suspension.snapshot, number=after + 1, now=now, resume_when=resume_when)
+    record_facts(suspension.facts, agent=agent, checkpoint=checkpoint, at="/checkpoint/facts")
     acknowledge(run, now=now)
     run.attempts = 0
     end_lease(run)
-    opened = open_waits(
+    created = open_waits(
         run, checkpoint, asked_now, agent=agent, check_assignees=check_assignees, now=now, at="/interrupts/{}"
     )
     return Suspended(
         run=run,
         checkpoint=checkpoint,
-        interrupts=[*known, *opened],
+        interrupts=[*known, *created],
         answers=answers,
         created=True,
         cancel_effects=to_cancel,
@@ -139,30 +151,30 @@ def _refuse_doubled_keys(waits: list[AskedWait]) -> None:
     keys = [wait.key for wait in waits]
     for place, key in enumerate(keys):
         if key in keys[:place]:
-            raise PayloadInvalid.at(f"/interrupts/{place}/key", "is used twice in this request")
+            raise PayloadInvalid.at(f"/interrupts/{place}/key", "must be unique in this request")
 
 
-def _waits_asked_before(run: Run, waits: list[AskedWait]) -> list[Interrupt]:
-    """Return the waits that hold these keys; refuse when one holds another question."""
+def _find_repeated(run: Run, waits: list[AskedWait]) -> list[Interrupt]:
+    """Return the interrupts with these keys; refuse a key that belongs to another request."""
     asked = {wait.key: wait for wait in waits}
-    if not _KEYS_HELD.all(run=run.pk, epoch=run.epoch):
+    if not _USED_KEYS.all(run=run.pk, epoch=run.epoch):
         return []
-    holding = Interrupt.objects.filter(run=run, epoch=run.epoch, key__in=asked, renewed=False)
-    known = list(holding.select_related("checkpoint").order_by("id"))
+    rows = Interrupt.objects.filter(run=run, epoch=run.epoch, key__in=asked, renewed=False)
+    known = list(rows.select_related("checkpoint").order_by("id"))
     for interrupt in known:
         if interrupt.request_digest != asked[interrupt.key].request_digest:
-            raise KeyReused(f"The key {interrupt.key} was used in this run for another question.")
+            raise KeyReused(f"The key {interrupt.key} belongs to another interrupt of this run.")
     return known
 
 
-_KEYS_HELD = Compiled(
+_USED_KEYS = Compiled(
     lambda: Interrupt.objects.filter(
         run=prepared_queries.number("run"), epoch=prepared_queries.number("epoch"), renewed=False
     ).values_list("key")[:1]
 )
 
 
-def _standing_answers(interrupts: list[Interrupt]) -> list[Decision]:
+def _accepted_decisions(interrupts: list[Interrupt]) -> list[Decision]:
     if not interrupts:
         return []
     accepted = Decision.objects.filter(interrupt__in=interrupts, status=DecisionStatus.ACCEPTED, closes=True)
@@ -170,27 +182,36 @@ def _standing_answers(interrupts: list[Interrupt]) -> list[Decision]:
 
 
 def _declare_pending(run: Run, pending: list[PendingEffect], *, actor: str, now: datetime) -> list[str]:
-    """Say what becomes of what is under way, and return what the caller is to cancel outside.
+    """Record how each effect under way continues, and return the effects that the worker must cancel outside.
 
-    Every effect under way has to be declared, or the run could wait for days over something half done."""
+    Every effect under way must be declared. Otherwise the run could wait for days with a half-finished effect.
+    """
     under_way = effect_queries.keys_under_way(run.public_id)
     undeclared = sorted(under_way - {effect.key for effect in pending})
     if undeclared:
-        raise InDoubt("Effects are under way that the request does not name.", effects=undeclared)
+        raise InDoubt("Effects are under way that pending does not name.", effects=undeclared)
     for place, effect in enumerate(pending):
         if effect.key not in under_way:
-            raise PayloadInvalid.at(f"/pending/{place}/key", "names no effect that is under way")
-    ends = {
-        effect.key: effect.settle_by for effect in pending if effect.settle_by and effect.key not in _let_be(pending)
+            raise PayloadInvalid.at(f"/pending/{place}/key", "must name an effect that is under way")
+    deadlines = {
+        effect.key: effect.settle_by for effect in pending if effect.settle_by and effect.key not in _abandoned(pending)
     }
-    if ends:
-        in_flight.await_effects(scope=run.public_id, settle_by=ends)
-    for key in sorted(_let_be(pending)):
-        left = in_flight.abandon_effect(scope=run.public_id, key=key, now=now, by=actor)
-        note(run, "effect.unknown", actor=actor, at=now, effect=key, attempt=left.attempt, in_flight=InFlight.ABANDON)
+    if deadlines:
+        in_flight.await_effects(scope=run.public_id, settle_by=deadlines)
+    for key in sorted(_abandoned(pending)):
+        abandoned = in_flight.abandon_effect(scope=run.public_id, key=key, now=now, by=actor)
+        note(
+            run,
+            "effect.unknown",
+            actor=actor,
+            at=now,
+            effect=key,
+            attempt=abandoned.attempt,
+            in_flight=InFlight.ABANDON,
+        )
     cancelled = {effect.key for effect in pending if effect.in_flight == InFlight.CANCEL}
     return in_flight.request_cancels(scope=run.public_id, now=now, keys=cancelled) if cancelled else []
 
 
-def _let_be(pending: list[PendingEffect]) -> set[str]:
+def _abandoned(pending: list[PendingEffect]) -> set[str]:
     return {effect.key for effect in pending if effect.in_flight == InFlight.ABANDON}

@@ -1,8 +1,8 @@
-"""A worker sends the file of its next checkpoint, and whoever goes on reads it, verified.
+"""A worker uploads the file of its next checkpoint, and downloads a verified file later.
 
-The file comes first and its checkpoint after it, so that no checkpoint is ever seen without its file. Bytes are read
-and written between two transactions, never in one: the first writes the row ahead, the second gives the file to the
-lease that still holds the run. Called by the API. The rows are ``files``' own.
+The file is stored before its checkpoint is committed, so every committed checkpoint has its file. Bytes are read and
+written between two transactions: the first inserts the row, and the second attaches the file to the lease that still
+holds the run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ SYSTEM = "system:files"
 
 @dataclass(frozen=True, kw_only=True)
 class Offered:
-    """A file that goes, or went, with a checkpoint; ``created`` is false when these very bytes were there."""
+    """A file that belongs to the next or the last checkpoint. ``created`` is false if the same bytes were already
+    stored.
+    """
 
     file: CheckpointFile
     created: bool
@@ -39,54 +41,50 @@ class Offered:
 
 @dataclass(frozen=True, kw_only=True)
 class Fetched:
-    """A file of a checkpoint, and its verified bytes; whoever has it closes them."""
+    """A checkpoint's file and its verified bytes. The caller closes them."""
 
     file: CheckpointFile
     bytes: Spooled
 
 
 def refuse_early(*, agent: Agent, run_id: str, token: str, number: int) -> None:
-    """Refuse a file before its bytes are read, where it is plain that nobody could keep it. Nothing is locked.
-
-    Raises as ``offer_file``.
-    """
+    """Refuse an upload before its bytes are read if it cannot succeed. Takes no lock. Raises as ``offer_file``."""
     run = Run.objects.filter(agent=agent, public_id=run_id).first()
     if run is None:
         raise NotFound
     check_lease(run, token, now=clock.now())
     if number != run.checkpoint_number + 1 and find_sent(run, number=number) is None:
-        raise _not_the_next(run)
+        raise _refuse_number(run)
 
 
 def offer_file(*, agent: Agent, run_id: str, token: str, number: int, sent: Spooled) -> Offered:
-    """Store a file for the checkpoint after the last one; the checkpoint that this lease commits next takes it along.
+    """Store a file for the next checkpoint; the checkpoint that this lease commits next includes it.
 
-    Other bytes before that take its place. The same bytes again are known, also after the checkpoint. Raises
-    ``LeaseLost``, ``RunFinished``, ``NotFound``, ``StaleVersion`` for any other number, and ``Busy`` where the storage
-    does not take it.
+    A later upload replaces an earlier one; the same bytes again change nothing. Raises ``LeaseLost``, ``RunFinished``,
+    ``NotFound``, ``StaleVersion`` for any other number, and ``Busy`` if the storage fails.
     """
-    begun = _begin_offer(agent=agent, run_id=run_id, token=token, number=number, digest=sent.digest, size=sent.size)
-    if not begun.created:
-        return begun
+    offered = _begin_offer(agent=agent, run_id=run_id, token=token, number=number, digest=sent.digest, size=sent.size)
+    if not offered.created:
+        return offered
     try:
-        put_in_storage(begun.file.name, sent)
-        finished = _finish_offer(agent=agent, run_id=run_id, token=token, file_pk=begun.file.pk)
+        put_in_storage(offered.file.name, sent)
+        finished = _finish_offer(agent=agent, run_id=run_id, token=token, file_pk=offered.file.pk)
     except OSError as error:
         logger.warning("The storage did not take a file of %s: %s", run_id, error)
-        give_up_file(begun.file.pk)
-        raise Busy("The storage does not take files at the moment; nothing was kept. Send it again.") from error
+        give_up_file(offered.file.pk)
+        raise Busy("The file storage is not available, so nothing was stored. Send the file again.") from error
     except Refusal:
-        give_up_file(begun.file.pk)
+        give_up_file(offered.file.pk)
         raise
-    if not finished.created:  # the same bytes came twice at once: these are the second ones
-        give_up_file(begun.file.pk)
+    if not finished.created:  # a concurrent upload of the same bytes was first
+        give_up_file(offered.file.pk)
     return finished
 
 
 @use_case
 def _begin_offer(*, agent: Agent, run_id: str, token: str, number: int, digest: str, size: int) -> Offered:
-    run = _held_run(agent, run_id, token)
-    known = _known(run, number=number, digest=digest)
+    run = _lock_leased_run(agent, run_id, token)
+    known = _find_same_upload(run, number=number, digest=digest)
     if known is not None:
         return Offered(file=known, created=False)
     return Offered(file=write_ahead(run, number=number, digest=digest, size=size, now=clock.now()), created=True)
@@ -94,52 +92,50 @@ def _begin_offer(*, agent: Agent, run_id: str, token: str, number: int, digest: 
 
 @use_case
 def _finish_offer(*, agent: Agent, run_id: str, token: str, file_pk: int) -> Offered | Busy:
-    run = _held_run(agent, run_id, token)
+    run = _lock_leased_run(agent, run_id, token)
     file = CheckpointFile.objects.filter(pk=file_pk).first()
     if file is None:
-        return _took_too_long()
-    known = _known(run, number=file.number, digest=file.digest)
+        return _refuse_slow_upload()
+    known = _find_same_upload(run, number=file.number, digest=file.digest)
     if known is not None:
         return Offered(file=known, created=False)
     if not offer(run, file.pk):
-        return _took_too_long()
+        return _refuse_slow_upload()
     run.save(update_fields=["file_offered"])
     return Offered(file=file, created=True)
 
 
-def _took_too_long() -> Busy:
-    return Busy("This file took too long to store, and was given up. Send it again.")
+def _refuse_slow_upload() -> Busy:
+    return Busy("The upload took too long and was discarded. Send the file again.")
 
 
-def _held_run(agent: Agent, run_id: str, token: str) -> Run:
+def _lock_leased_run(agent: Agent, run_id: str, token: str) -> Run:
     run = lock_own_run(agent, run_id)
     check_lease(run, token, now=clock.now())
     return run
 
 
-def _known(run: Run, *, number: int, digest: str) -> CheckpointFile | None:
-    """Return the file if these very bytes are there; refuse what is neither that nor the next checkpoint's."""
+def _find_same_upload(run: Run, *, number: int, digest: str) -> CheckpointFile | None:
+    """Return the file if the same bytes are stored; refuse any number but the next checkpoint's."""
     sent = find_sent(run, number=number)
     if sent is not None and sent.digest == digest:
         return sent
     if number != run.checkpoint_number + 1:
-        raise _not_the_next(run)
+        raise _refuse_number(run)
     return None
 
 
-def _not_the_next(run: Run) -> StaleVersion:
+def _refuse_number(run: Run) -> StaleVersion:
     last = run.checkpoint_number
-    words = (
-        f"The last checkpoint of this run is {last}: a file goes with the next one, {last + 1}, and is sent before it."
-    )
-    return StaleVersion(words, checkpoint=last)
+    detail = f"The last checkpoint of this run is {last}. A file must be sent before the next checkpoint, {last + 1}."
+    return StaleVersion(detail, checkpoint=last)
 
 
 def fetch_file(*, agent: Agent, run_id: str, number: int) -> Fetched:
     """Return the file of a checkpoint, its bytes verified by digest and size.
 
-    Bytes that are gone or changed are given to nobody: the run is held if it would go on from them. Raises
-    ``NotFound``, ``SnapshotErased``, ``FileSpoilt``, and ``Busy`` where the storage does not answer.
+    Missing or changed bytes are never returned: the run is held if it would continue from them. Raises ``NotFound``,
+    ``SnapshotErased``, ``FileSpoilt``, and ``Busy`` if the storage fails.
     """
     of_run = {"run__agent": agent, "run__public_id": run_id, "number": number}
     checkpoint = Checkpoint.objects.select_related("file").filter(**of_run).exclude(file=None).first()
@@ -151,24 +147,24 @@ def fetch_file(*, agent: Agent, run_id: str, number: int) -> Fetched:
     try:
         found = spool(pieces_in_storage(file.name, most=file.size))
     except NotStored:
-        return _refuse_spoilt(agent=agent, run_id=run_id, file_pk=file.pk, words="is not in the storage")
+        return _refuse_spoilt(agent=agent, run_id=run_id, file_pk=file.pk, detail="is not in the storage")
     except OSError as error:
         logger.warning("The storage does not give a file of %s: %s", run_id, error)
-        raise Busy("The storage does not answer at the moment. Ask again.") from error
+        raise Busy("The file storage is not available. Repeat the request.") from error
     if found.digest != file.digest:
         found.file.close()
-        return _refuse_spoilt(agent=agent, run_id=run_id, file_pk=file.pk, words="is not what its digest says")
+        return _refuse_spoilt(agent=agent, run_id=run_id, file_pk=file.pk, detail="does not match its digest")
     return Fetched(file=file, bytes=found)
 
 
 @use_case
-def _refuse_spoilt(*, agent: Agent, run_id: str, file_pk: int, words: str) -> Fetched | Refusal:
-    """Hold a run that would go on from this file, as the claim does for a spoilt state, and refuse it."""
+def _refuse_spoilt(*, agent: Agent, run_id: str, file_pk: int, detail: str) -> Fetched | Refusal:
+    """Refuse a damaged file, and hold a run that would continue from it, as the claim does for a damaged state."""
     run = lock_own_run(agent, run_id)
     file, now = CheckpointFile.objects.get(pk=file_pk), clock.now()
     if file.status != FileStatus.KEPT:  # erased while it was read
         return _erased(file)
-    reason = f"The file that came with checkpoint {file.number} {words}."
+    reason = f"The file that came with checkpoint {file.number} {detail}."
     if not run.ended_at and run.checkpoints.filter(number=run.checkpoint_number, file=file).exists():
         kind = HoldKind.CHECKPOINT_SPOILT
         if open_hold(run, kind, "file", owner_id=agent.owner_id, reason=reason, now=now):
@@ -178,4 +174,4 @@ def _refuse_spoilt(*, agent: Agent, run_id: str, file_pk: int, words: str) -> Fe
 
 
 def _erased(file: CheckpointFile) -> SnapshotErased:
-    return SnapshotErased("The file of this checkpoint is past its time and was erased.", digest=file.digest)
+    return SnapshotErased("The file of this checkpoint was erased after its retention period.", digest=file.digest)

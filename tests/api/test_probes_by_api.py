@@ -13,7 +13,7 @@ from reviewqueue import tasks
 from tests.api.calls import a_started_run, a_worker
 from tests.builders import a_connection
 from tests.delivery.hostile_server import hostile_server
-from tests.reviewqueue.test_hold_desk import at_desk, staff
+from tests.reviewqueue.test_holds_admin import at_desk, staff
 
 pytestmark = pytest.mark.django_db
 

@@ -11,7 +11,7 @@ from ledger.models import Effect
 from runs.models import Hold, Run
 from tests.api.calls import Caller, a_started_run, a_waiting_interrupt, a_worker, somebody, the_approval, the_suspend
 from tests.builders import a_person, a_policy
-from tests.reviewqueue.test_hold_desk import at_desk, page_of, staff
+from tests.reviewqueue.test_holds_admin import at_desk, page_of, staff
 
 pytestmark = pytest.mark.django_db
 

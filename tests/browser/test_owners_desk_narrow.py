@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.test_reviewing import sign_in
-from tests.reviewqueue.test_owners_desk import an_unknown_effect, page_of, staff
-from tests.runs.acting_builders import OWNERS
+from tests.reviewqueue.test_reconciliation_admin import an_unknown_effect, page_of, staff
+from tests.runs.leased_run_builders import OWNERS
 
 
 @pytest.mark.parametrize("width", [320, 360])

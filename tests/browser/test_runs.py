@@ -12,7 +12,7 @@ from runs.use_cases import expire
 from tests import builders
 from tests.browser.test_reviewing import choose, decide_elsewhere, lenas, open_wait, sign_in
 from tests.pages import desk
-from tests.runs import acting_builders
+from tests.runs import leased_run_builders
 from tests.runs.test_unclaimed import offered_since
 
 __all__ = ["lenas"]  # a fixture
@@ -25,8 +25,8 @@ def a_purchase_that_acted():
     run = started.run
     for supplier, status in (("S-17", "applied"), ("S-22", "unknown")):
         key, arguments = f"ask:{supplier}", {"supplier": supplier}
-        acting_builders.begin(run, key=key, name="ask_offer", arguments=arguments)
-        acting_builders.report(run, status, key=key, receipt={"mail": supplier} if status == "applied" else None)
+        leased_run_builders.begin(run, key=key, name="ask_offer", arguments=arguments)
+        leased_run_builders.report(run, status, key=key, receipt={"mail": supplier} if status == "applied" else None)
     return builders.a_waiting_interrupt(builders.a_wait(title="Order the hoist"), started=started)
 
 
@@ -90,7 +90,7 @@ def test_row_21_a_run_is_paused_pressed_twice_resumed_and_cancelled_with_reasons
     run.refresh_from_db()
     assert (run.status, run.pause_reason) == ("running", "wait for Monday")
 
-    acting_builders.change(run, lease_until=clock.now() - timedelta(seconds=1))
+    leased_run_builders.change(run, lease_until=clock.now() - timedelta(seconds=1))
     assert expire.release_lapsed_leases(limit=10) == 1
     lenas.reload()
     expect(lenas.locator("main")).to_contain_text("Paused")
@@ -114,7 +114,7 @@ def test_row_21_an_owner_halts_the_agent_on_the_runs_page(lenas: Page):
     kill_switch.get_by_label("Reason").fill("Prices are wrong")
     kill_switch.get_by_role("button", name="Halt purchase-requests").click()
     expect(lenas.locator("main")).to_contain_text("Prices are wrong")
-    expect(lenas.locator("main")).to_contain_text("Only operators lift a halt.")
+    expect(lenas.locator("main")).to_contain_text("Only operators can lift a halt.")
 
 
 def test_an_owner_gives_a_stranded_run_to_another_version_on_the_narrowest_screen(lenas: Page):

@@ -1,4 +1,4 @@
-"""kill -9 between any two steps of a file's way: no checkpoint without its file, no bytes that no row knows of."""
+"""kill -9 between any two steps of a file transfer: no checkpoint without its file, no bytes without a row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from runs.models import Checkpoint, CheckpointFile, Run
 from runs.use_cases import commit_checkpoint, transfer_file
 from runs.use_cases.start_run import Started, fail_run
 from tests import builders, figures
-from tests.crashes.points import after, before, kill
+from tests.crashes.kill_points import after, before, kill
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
@@ -32,10 +32,10 @@ ON_THE_WAY = {
     "bytes written, not on the disk": (before("reviewqueue.operations.storage", "write_through"), False),
     "bytes stored, nobody's": (after("runs.use_cases.transfer_file", "put_in_storage"), False),
     "offer written, not committed": (after("runs.use_cases.transfer_file", "offer"), False),
-    "offer committed, worker not told": (after("runs.use_cases.transfer_file", "offer_file"), False),
+    "offer committed, response lost": (after("runs.use_cases.transfer_file", "offer_file"), False),
     "kept, checkpoint not written": (after("runs.checkpoints", "keep_offered"), False),
     "checkpoint written with it, not committed": (before("runs.use_cases.commit_checkpoint", "acknowledge"), False),
-    "checkpoint committed with it, worker not told": (
+    "checkpoint committed with it, response lost": (
         after("runs.use_cases.commit_checkpoint", "commit_checkpoint"),
         True,
     ),
@@ -43,7 +43,7 @@ ON_THE_WAY = {
 
 
 def live(started: Started) -> None:
-    """Send the file, and commit its checkpoint."""
+    """Upload the file, and commit its checkpoint."""
     lease = {"agent": started.run.agent, "run_id": started.run.public_id, "token": started.lease.token}
     sent = file_storage.spool([BYTES])
     with sent.file:
@@ -61,7 +61,7 @@ def read(name: str) -> bytes:
 
 
 def halves(run: Run) -> list[str]:
-    """Return what a kill has left half done: a checkpoint whose file is not whole, bytes without a row."""
+    """Return what a kill has left incomplete: a checkpoint without a whole file, bytes without a row."""
     found = []
     for checkpoint in Checkpoint.objects.filter(run=run).exclude(file=None).select_related("file"):
         if checkpoint.file.status != "kept" or read(checkpoint.file.name) != BYTES:
@@ -106,7 +106,7 @@ def sweep_an_hour_later() -> None:
 ON_THE_WAY_OUT = {
     "given up, not committed": after("runs.checkpoint_files", "_move"),
     "given up, bytes still there": before("runs.checkpoint_files", "delete_in_storage"),
-    "bytes gone, row not told": after("runs.checkpoint_files", "delete_in_storage"),
+    "bytes deleted, row not updated": after("runs.checkpoint_files", "delete_in_storage"),
 }
 
 
@@ -127,7 +127,7 @@ def test_bytes_that_are_erased_are_erased_once_more_after_a_kill(point: str, tmp
 # --- what the guards are there for ------------------------------------------------------------------------------------
 
 
-def test_without_the_row_written_ahead_a_kill_leaves_bytes_that_nobody_knows_of(tmp_path: Path, settings):
+def test_without_the_row_written_ahead_a_kill_leaves_bytes_without_a_row(tmp_path: Path, settings):
     settings.MEDIA_ROOT = tmp_path / "files"
     started = builders.a_running_run()
     kill(lambda: live(started), at=after("runs.use_cases.transfer_file", "put_in_storage"), prepare=write_behind)
@@ -135,7 +135,7 @@ def test_without_the_row_written_ahead_a_kill_leaves_bytes_that_nobody_knows_of(
 
 
 def write_behind() -> None:
-    """The row is rolled back with whatever wrote it, as if it were written after the bytes."""
+    """The row is rolled back with its transaction, as if it were written after the bytes."""
 
     def unsaved(run: Run, *, number: int, digest: str, size: int, now: object) -> CheckpointFile:
         return CheckpointFile(run=run, number=number, name=f"checkpoints/{digest[7:9]}/{digest[7:]}", pk=0)

@@ -1,4 +1,4 @@
-"""kill -9 between any two of an answer's steps: nothing is lost, nothing happens twice, every doubt has an owner."""
+"""kill -9 between any two steps of a decision: nothing is lost or repeated, and every unknown outcome has an owner."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from django_q.models import OrmQ
 from reviewqueue import gateway, tasks
 from runs.use_cases import expire
 from tests import figures
-from tests.crashes import story
-from tests.crashes.points import POINTS, before, kill
+from tests.crashes import sample_run
+from tests.crashes.kill_points import POINTS, before, kill
 from tests.crashes.receiver import Receiver, a_receiver
-from tests.crashes.story import Story
+from tests.crashes.sample_run import Story
 from tests.races import guards
-from tests.races.judging import breaches, rows
+from tests.races.invariants import breaches, rows
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
 KILLS = 20 if os.environ.get("REVIEWQUEUE_LONG") else 2
 #: Between these two a worker has the right to order and nobody knows whether it did.
 IN_DOUBT = {
-    "effect intended, worker not told",
+    "effect intended, response lost",
     "effect about to be sent",
-    "effect done, worker not told",
+    "effect done, response lost",
     "outcome recorded, not committed",
 }
 
@@ -41,11 +41,11 @@ def receiver() -> Iterator[Receiver]:
 @pytest.mark.parametrize("point", POINTS)
 def test_a_run_survives_a_kill(point: str, receiver: Receiver):
     for number in range(KILLS):
-        told = story.begin(receiver)
-        kill(lambda told=told: story.live(told), at=POINTS[point])
+        told = sample_run.begin(receiver)
+        kill(lambda told=told: sample_run.live(told), at=POINTS[point])
         assert halves(told) == []
 
-        settled = story.recover(told, by_tasks=number % 2 == 0)
+        settled = sample_run.recover(told, by_tasks=number % 2 == 0)
 
         assert settled == (1 if point in IN_DOUBT else 0)
         assert told.receiver.arrived(told.key) == 1
@@ -53,12 +53,13 @@ def test_a_run_survives_a_kill(point: str, receiver: Receiver):
         assert halves(told) == []
         OrmQ.objects.all().delete()
         figures.count("kills between answer and end", "0 lost, 0 repeated, the run completed")
-        figures.count("kills that left an unknown effect", "held, owned, settled by its owner", n=settled)
+        figures.count("kills that left an unknown effect", "on hold, owned, resolved by its owner", n=settled)
 
 
 def halves(told: Story) -> list[str]:
-    """Return what a kill has left half done: broken promises, an answer that nothing leads on from, a doubt without
-    its owner."""
+    """Return what a kill has left incomplete: broken invariants, a decision without a continuation, an unknown outcome
+    without owner.
+    """
     found = breaches(told.run.pk)
     answered = rows("SELECT 1 FROM runs_interrupt WHERE id = %s AND status = 'answered'", told.interrupt.pk)
     ways_on = """SELECT 1 FROM runs_continuation WHERE run_id = %s AND cause = 'person'
@@ -73,35 +74,35 @@ def halves(told: Story) -> list[str]:
 
 @pytest.mark.proves(5)
 def test_without_the_ledger_a_kill_repeats_the_order(receiver: Receiver):
-    told = story.begin(receiver)
+    told = sample_run.begin(receiver)
     kill(
-        lambda: story.live(told),
-        at=POINTS["effect done, worker not told"],
-        prepare=lambda: setattr(story, "order_once", order_without_asking),
+        lambda: sample_run.live(told),
+        at=POINTS["effect done, response lost"],
+        prepare=lambda: setattr(sample_run, "order_once", order_without_asking),
     )
-    story.lose_the_worker(told)
+    sample_run.lose_the_worker(told)
     tasks.sweep()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(story, "order_once", order_without_asking)
-        assert story.go_on(told)
+        patch.setattr(sample_run, "order_once", order_without_asking)
+        assert sample_run.go_on(told)
 
     assert told.receiver.arrived(told.key) == 2
 
 
 def order_without_asking(told: Story, _lease: str) -> None:
-    story.send(told)
+    sample_run.send(told)
 
 
 @pytest.mark.proves(4)
 def test_without_its_transaction_a_kill_leaves_half_an_answer(receiver: Receiver):
-    told = story.begin(receiver)
-    kill(lambda: story.live(told), at=POINTS["continuation made, timeline without it"], prepare=decide_in_pieces)
+    told = sample_run.begin(receiver)
+    kill(lambda: sample_run.live(told), at=POINTS["continuation made, timeline without it"], prepare=decide_in_pieces)
 
     assert "counts that differ from the rows" in halves(told)
 
 
 def decide_in_pieces() -> None:
-    """Each statement commits by itself, as if nobody had opened a transaction."""
+    """Each statement commits by itself, as without a transaction."""
     guards.without_row_locks()
     inner = gateway._decide.__wrapped__
 
@@ -114,12 +115,12 @@ def decide_in_pieces() -> None:
 
 @pytest.mark.proves(4)
 def test_without_a_task_row_in_the_transaction_only_the_sweep_is_left(receiver: Receiver):
-    """On a commit hook the task would be lost with its process; the row that is due is the second net below it."""
-    told = story.begin(receiver)
-    kill(lambda: story.live(told), at=before("reviewqueue.tasks", "enqueue_later"), prepare=enqueue_on_commit)
+    """With a commit hook the task would be lost with its process; then only the sweep finds the due row."""
+    told = sample_run.begin(receiver)
+    kill(lambda: sample_run.live(told), at=before("reviewqueue.tasks", "enqueue_later"), prepare=enqueue_on_commit)
     assert "an accepted answer without a task that leads on" in halves(told)
 
-    story.run_tasks()
+    sample_run.run_tasks()
     assert told.run.status == "revalidating"
     assert expire.due_continuations(limit=10) == [told.run.continuations.get().public_id]
     tasks.sweep()

@@ -1,4 +1,4 @@
-"""A worker that was only stopped, and wakes after its lease: what it writes is refused, what it knows is taken."""
+"""A stopped worker wakes after its lease has ended: its writes are refused, its reports are accepted."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ledger.errors import Refusal
 from ledger.models import Effect
 from reviewqueue import tasks
 from tests import builders, figures
-from tests.crashes import story
-from tests.crashes.points import Point, after, before, start
+from tests.crashes import sample_run
+from tests.crashes.kill_points import Point, after, before, start
 from tests.crashes.receiver import Receiver, a_receiver
 from tests.own_processes import eventually
-from tests.races.judging import breaches
+from tests.races.invariants import breaches
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
 WORKERS = 20 if os.environ.get("REVIEWQUEUE_LONG") else 1
 STOPS = {
     "before it begins its effect": before("runs.use_cases.begin_effect", "begin_effect"),
-    "with its order sent": after("tests.crashes.story", "send"),
+    "with its order sent": after("tests.crashes.sample_run", "send"),
     "before its checkpoint": before("runs.use_cases.commit_checkpoint", "commit_checkpoint"),
     "before its end": before("runs.use_cases.start_run", "complete_run"),
 }
@@ -41,9 +41,9 @@ def receiver() -> Iterator[Receiver]:
 @pytest.mark.parametrize("stop", STOPS)
 def test_a_worker_that_wakes_after_its_lease_writes_nothing(stop: str, receiver: Receiver):
     for _ in range(WORKERS):
-        told = story.begin(receiver)
-        story.answer(told)
-        story.run_tasks()
+        told = sample_run.begin(receiver)
+        sample_run.answer(told)
+        sample_run.run_tasks()
 
         heard = wake_after_the_lease(told, STOPS[stop])
 
@@ -58,23 +58,23 @@ def test_a_worker_that_wakes_after_its_lease_writes_nothing(stop: str, receiver:
         figures.count("workers stopped past their lease and woken", "0 writes accepted, what one knew was taken")
 
 
-def wake_after_the_lease(told: story.Story, stop: Point) -> str:
-    """Stop a worker, let its lease lapse and another claim the run, and wake it; returns what it was told."""
+def wake_after_the_lease(told: sample_run.Story, stop: Point) -> str:
+    """Stop a worker, let its lease lapse and another worker claim the run, and wake it; returns its responses."""
     ours, theirs = multiprocessing.Pipe()
 
     def go_on() -> None:
         try:
-            story.go_on(told)
-            theirs.send("it went on")
+            sample_run.go_on(told)
+            theirs.send("it continued")
         except Refusal as refusal:
             theirs.send(refusal.code)
 
     process = start(go_on, at=stop, sign=signal.SIGSTOP)
     assert process.pid is not None
     eventually(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED, within=20)
-    story.lose_the_worker(told)
+    sample_run.lose_the_worker(told)
     tasks.sweep()
-    if story.settle_unknown(told):
+    if sample_run.settle_unknown(told):
         tasks.sweep()
     assert len(builders.claim(told.agent)) == 1
     os.kill(process.pid, signal.SIGCONT)

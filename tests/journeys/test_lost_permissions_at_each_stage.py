@@ -27,7 +27,7 @@ from runs.use_cases import control_run, expire
 from runs.use_cases.start_run import Started
 from runs.votes import tally
 from tests import builders
-from tests.runs.acting_builders import a_rule, begin, report
+from tests.runs.leased_run_builders import a_rule, begin, report
 
 pytestmark = [pytest.mark.django_db, pytest.mark.proves(13)]
 

@@ -18,7 +18,7 @@ from tests.own_processes import (
     run_command,
     started,
 )
-from tests.reviewqueue.test_deadlines_of_a_worker import make_waits
+from tests.reviewqueue.test_expiry_by_worker import make_waits
 
 pytestmark = pytest.mark.django_db
 

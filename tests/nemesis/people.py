@@ -1,4 +1,4 @@
-"""A person's process: a reviewer who answers what waits, or an operator who pauses, resumes and cancels.
+"""A person's process: a reviewer who decides requests, or an operator who pauses, resumes and cancels runs.
 
 `python -m tests.nemesis.people SCRIPT reviewer|operator`.
 """
@@ -60,7 +60,7 @@ class Operator(Client):
         if self.chance.random() < 0.35:
             self.call("cancel", "POST", f"runs/{run}/cancel", {"reason": "Not any more."}, about=about)
             return
-        self.call("pause", "POST", f"runs/{run}/pause", {"reason": "One moment."}, about=about)
+        self.call("pause", "POST", f"runs/{run}/pause", {"reason": "One minute."}, about=about)
         time.sleep(self.chance.uniform(0.5, 3))
         self.call("resume", "POST", f"runs/{run}/resume", {}, about=about, tries=60)
 

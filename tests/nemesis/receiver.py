@@ -1,8 +1,8 @@
-"""The outside world: does what it is asked to, counts it, and fails in twelve ways while it is stormy.
+"""The receiver: performs effects, counts them, and injects twelve kinds of faults while it is stormy.
 
-A process of its own: `python -m tests.nemesis.receiver PORT SEED`. `POST /do/KEY` is an effect, `POST /hooks` a webhook,
-`GET /done/KEY` and `GET /specification` are looked up by the product. `GET /all` tells the truth, and `POST /calm` and
-`POST /storm` change the weather; those three never fail.
+A separate process: `python -m tests.nemesis.receiver PORT SEED`. `POST /do/KEY` is an effect, `POST /hooks` a webhook;
+the product reads `GET /done/KEY` and `GET /specification`. `GET /all` returns the truth; `POST /calm` and `POST /storm`
+switch the faults. Those three never fail.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FAULTS = BEFORE + AFTER
 
 
 class World:
-    """What happened: each effect with its times, each message with its attempts, and which faults were played."""
+    """What happened: each effect with its times, each message with its attempts, and the injected faults."""
 
     def __init__(self, seed: int) -> None:
         self.lock = threading.Lock()
@@ -73,7 +73,7 @@ class Receiver(BaseHTTPRequestHandler):
             self._answer(self._look)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing: a test's output is the test's."""
+        pass
 
     def _do(self) -> dict[str, Any]:
         with self.world.lock:

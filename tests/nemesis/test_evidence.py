@@ -1,4 +1,4 @@
-"""What the judge is given is what the database says: a story told by the real verbs, gathered and judged."""
+"""The evidence equals the database: a history of real use cases, gathered and checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ledger.models import Effect
 from reviewqueue import permissions
 from runs.use_cases import begin_effect, start_run
 from tests import builders
-from tests.nemesis import checking
+from tests.nemesis import checker
 from tests.nemesis.evidence import Database, Truth, gather
 from tests.nemesis.verdicts import BROKEN, HOLDS, Evidence
 
@@ -41,11 +41,11 @@ def a_story() -> Database:
 def judged(database: Database, times: list[float]) -> dict[int, str]:
     [run] = database.runs
     truth = Truth(done={f"{run.id}/order": times}, messages={})
-    told = checking.judge(Evidence(calls=[], database=database, truth=truth))
+    told = checker.judge(Evidence(calls=[], database=database, truth=truth))
     return {verdict.promise: verdict.verdict for verdict in told}
 
 
-def test_a_story_of_the_real_verbs_holds():
+def test_a_history_of_real_use_cases_holds():
     database = a_story()
     assert set(judged(database, [1.0]).values()) == {HOLDS}
     [effect], [wait], [decision] = database.effects, database.interrupts, database.decisions

@@ -1,4 +1,6 @@
-"""A full disk: what can't be written is refused in words, nothing is half written, and with room it goes on by itself."""
+"""A full disk: writes are refused with a reason, nothing is half written, and with free space the server continues by
+itself.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ LARGE = {"note": "x" * 3000}
 
 @contextlib.contextmanager
 def so_many_pages_more(number: int) -> Iterator[None]:
-    """Let this database's file grow by so many pages and no further."""
+    """Let this database file grow by so many pages and no further."""
     with connection.cursor() as cursor:
         [[pages]] = cursor.execute("PRAGMA page_count").fetchall()
         cursor.execute(f"PRAGMA max_page_count = {pages + number}")
@@ -46,7 +48,7 @@ def so_many_pages_more(number: int) -> Iterator[None]:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("room", range(1, 40, 2 if LONG else 9))
-def test_a_file_that_may_not_grow_refuses_whole_requests_and_goes_on_once_it_may(room: int):
+def test_a_file_that_cannot_grow_refuses_whole_requests_and_continues_once_it_can(room: int):
     worker, told, refused = a_worker(), [], []
     with so_many_pages_more(room):
         for number in range(AT_MOST):
@@ -70,7 +72,7 @@ def test_a_file_that_may_not_grow_refuses_whole_requests_and_goes_on_once_it_may
         )
         assert cursor.execute(halves).fetchall() == [(0,)]
     assert kept == {*told, again["id"]}
-    figures.count("requests to a full database file", "503 in words, 0 half written, 0 corrupted", n=len(refused))
+    figures.count("requests to a full database file", "503 with a reason, 0 half written, 0 corrupted", n=len(refused))
     figures.count("recoveries of a full database file", "by itself")
 
 
@@ -87,7 +89,7 @@ def test_who_only_reads_is_answered_though_nothing_can_be_written():
     assert (reply.status, reply["code"]) == (503, "busy")
 
 
-def test_a_server_whose_disk_is_full_refuses_in_words_and_goes_on_once_there_is_room(tmp_path: Path):
+def test_a_server_whose_disk_is_full_refuses_with_a_reason_and_continues_once_there_is_room(tmp_path: Path):
     with running_desk(tmp_path) as desk:
         told = [start(desk, f"before-{number}")[1]["id"] for number in range(3)]
         with full_disk():
@@ -99,7 +101,7 @@ def test_a_server_whose_disk_is_full_refuses_in_words_and_goes_on_once_there_is_
     assert query(address, "PRAGMA integrity_check") == [("ok",)]
     kept = {public_id for [public_id] in query(address, "SELECT public_id FROM runs_run")}
     assert kept == {*told, *(body["id"] for _, body in again)}
-    figures.count("requests to a server without room on its disk", "503 in words, 0 corrupted", n=len(refused))
+    figures.count("requests to a server without room on its disk", "503 with a reason, 0 corrupted", n=len(refused))
     figures.count("recoveries of a server once there was room", "by itself, by the same keys")
 
 
@@ -113,7 +115,7 @@ def start(desk: Desk, key: str) -> tuple[int, dict[str, Any]]:
 
 @contextlib.contextmanager
 def full_disk() -> Iterator[None]:
-    """Let no file of the server grow. A reader may be refused then too: SQLite wants room for its index of the log."""
+    """Let no file of the server grow. Reads can be refused then too, because SQLite needs space for its log index."""
     family = psutil.Process().children(recursive=True)
     for member in family:
         member.rlimit(psutil.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY))

@@ -1,4 +1,4 @@
-"""kill -9 of the web process while clients create: what was answered is there, and once. SQLite: `test_killed_on_sqlite`."""
+"""kill -9 of the web process while clients create: every acknowledged run exists once. SQLite: `test_kills_on_sqlite`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CLIENTS = 4
 
 
 class Creator(Client):
-    """Creates runs, each by a key that is repeated until the answer is known."""
+    """Creates runs, each with a key that is repeated until a response arrives."""
 
     def live(self) -> None:
         while not self.over():
@@ -35,7 +35,7 @@ class Creator(Client):
 
 
 def web_again(desk: Desk, folder: Path) -> Kept:
-    """A web process of our own in the place of the desk's, so that it can be killed and begun anew."""
+    """A separate web process that can be killed and restarted."""
     web = Kept(
         "web",
         [sys.executable, str(settings.ROOT / "manage.py"), "web"],

@@ -1,4 +1,4 @@
-"""A process that is killed takes with it whatever it has started, in whichever session."""
+"""Killing a process kills everything that it started, in whichever session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ time.sleep(600)
 """
 
 
-def test_a_kill_leaves_nobody_of_the_family(tmp_path: Path):
+def test_a_kill_leaves_no_child_process(tmp_path: Path):
     kept = Kept("parent", [sys.executable, "-c", PARENT], dict(os.environ), tmp_path / "log")
     kept.start()
     try:

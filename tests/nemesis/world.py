@@ -1,7 +1,7 @@
 """The processes of one nemesis run: two `web`, two `worker`, agents, reviewers, an operator, a receiver, PostgreSQL.
 
-Each can be killed, stopped, woken and begun anew, with all that it has started; whatever is left at the end of the block is
-killed. `FAKETIME` is set for those whose clock is to be wrong, where the library for it is installed.
+Each can be killed, stopped, woken and restarted together with its child processes; what remains at the end of the block
+is killed. `FAKETIME` is set for processes with a wrong clock, if its library is installed.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ SECONDS_TO_START = 400  # on a machine that does much else
 
 
 def library_of_wrong_clocks() -> str | None:
-    """libfaketime, of Debian's package `faketime`; None: clocks stay right, and the test says so."""
+    """libfaketime, of Debian's package `faketime`. None: clocks stay right, and the test reports that."""
     found = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
     return str(found[0]) if found else None
 
 
 @dataclass
 class Kept:
-    """One process that is begun anew after its kill, with what it has started."""
+    """One process that is restarted after its kill, together with its child processes."""
 
     name: str
     command: list[str]
@@ -73,7 +73,7 @@ class Kept:
         self._signal(signal.SIGCONT)
 
     def again(self, *, wrong_by: int = 0) -> None:
-        """Kill it and begin it anew, with a clock that is wrong by so many seconds."""
+        """Kill and restart it, with a clock that is wrong by so many seconds."""
         self.kill()
         self.wrong_by = wrong_by
         self.start()
@@ -82,7 +82,7 @@ class Kept:
         return self._process is not None and bool(self._process.poll() is None)
 
     def memory(self) -> int:
-        """Return the resident bytes of the whole family."""
+        """Return the resident bytes of the process and its children."""
         return sum(member.memory_info().rss for member in self._family())
 
     def _family(self) -> list[psutil.Process]:
@@ -93,7 +93,7 @@ class Kept:
         return []
 
     def _groups(self) -> set[int]:
-        """Return the groups that the family has made for itself; its first member is in the test's own."""
+        """Return the process groups of its children; the process itself is in the test's group."""
         groups = set()
         for member in self._family():
             with contextlib.suppress(ProcessLookupError):
@@ -141,7 +141,7 @@ class World:
         urllib.request.urlopen(request, timeout=10).close()  # noqa: S310
 
     def truth(self) -> dict[str, Any]:
-        """Return what really happened outside, by the receiver's own count."""
+        """Return what really happened, by the receiver's own count."""
         with urllib.request.urlopen(f"{self.receiver}/all", timeout=20) as reply:  # noqa: S310  our own
             return dict(json.load(reply))
 
@@ -149,8 +149,8 @@ class World:
         return own_processes.query(self.address, sql)
 
     def do(self, *words: str) -> str:
-        """Run the part of the nemesis that needs Django, in a process of its own."""
-        command = [sys.executable, "-m", "tests.nemesis.founding", *words, self.receiver]
+        """Run the part of the nemesis that needs Django in a separate process."""
+        command = [sys.executable, "-m", "tests.nemesis.database_setup", *words, self.receiver]
         done = subprocess.run(
             command, env=self.environment, cwd=settings.ROOT, capture_output=True, text=True, timeout=240, check=False
         )
@@ -160,7 +160,7 @@ class World:
 
 @contextlib.contextmanager
 def a_world(folder: Path, *, seed: int) -> Iterator[World]:
-    """Everything started and answering, in fair weather, with agents and people not yet at work."""
+    """Everything started and responding, without faults, with agents and people not yet working."""
     with contextlib.ExitStack() as whole:
         server = whole.enter_context(postgresql.started(durable=True))
         world = _a_still_world(folder, server, server.make_database("nemesis"), whole, seed=seed)

@@ -7,7 +7,7 @@ from django.test import Client
 
 from runs.kill_switch import open_halts
 from tests import builders
-from tests.runs import acting_builders
+from tests.runs import leased_run_builders
 
 pytestmark = pytest.mark.django_db
 
@@ -37,11 +37,11 @@ def test_an_owner_halts_their_agent_with_a_reason_and_only_an_operator_lifts_it(
     page = told(browser_of(owner).post("/agents/purchase-requests/halt", {"reason": "wrong prices"}, follow=True))
     assert "Halted: purchase-requests. No effect was under way." in page
     assert "wrong prices" in page
-    assert "Only operators lift a halt." in page
+    assert "Only operators can lift a halt." in page
     assert open_halts().count() == 1
 
     page = told(browser_of(owner).post("/agents/purchase-requests/lift", {"reason": "please"}, follow=True))
-    assert "Only operators lift a halt." in page
+    assert "Only operators can lift a halt." in page
     assert open_halts().count() == 1
 
     page = told(browser_of(operator).post("/agents/purchase-requests/lift", {"reason": "prices mended"}, follow=True))
@@ -59,7 +59,7 @@ def test_no_switch_is_pulled_without_a_reason_that_can_be_kept(owner, reason):
 def test_operators_alone_halt_every_agent(owner, operator):
     builders.an_agent("support", "support-owners")
     page = told(browser_of(owner).post("/agents/all/halt", {"reason": "stop"}, follow=True))
-    assert "Only operators halt every agent." in page
+    assert "Only operators can halt every agent." in page
     page = told(browser_of(operator).post("/agents/all/halt", {"reason": "stop"}, follow=True))
     assert "Halted: purchase-requests, support." in page
     assert open_halts().count() == 2
@@ -74,8 +74,8 @@ def test_a_stranger_sees_no_agent_and_finds_no_switch(owner):
 
 
 def test_an_effect_that_had_begun_is_told_after_the_halt():
-    run = acting_builders.a_leased_run()
-    acting_builders.begin(run)
+    run = leased_run_builders.a_leased_run()
+    leased_run_builders.begin(run)
     owner = builders.a_person("own@example.org", run.agent.owner.name)
     page = told(browser_of(owner).post(f"/agents/{run.agent.slug}/halt", {"reason": "stop"}, follow=True))
     assert "1 effect had begun before and is not known yet." in page

@@ -58,7 +58,7 @@ def test_a_lead_hands_over_and_gives_it_back_to_the_queue(lena: Client, ines: Cl
     interrupt = desk.an_order()
     person = builders.a_reviewer("ines@company.example")
     assert act(lena, interrupt, "assign", people=[str(person.pk)]).status_code == 302
-    assert "This was assigned to somebody else." in page(lena, interrupt)
+    assert "This request is assigned to another reviewer." in page(lena, interrupt)
     assert "Your decision" in page(ines, interrupt)
     assert act(lena, interrupt, "assign").status_code == 302
     assert "Your decision" in page(lena, interrupt)

@@ -138,7 +138,7 @@ def test_a_misfit_that_still_does_not_fit_stays_a_dead_letter(operator):
 
 def test_an_owner_cannot_keep_it_longer(owner):
     signal = a_dead_signal()
-    assert "Only operators keep a signal longer" in act(desk.signed_in(owner), signal, "keep")
+    assert "Only operators can keep a signal longer" in act(desk.signed_in(owner), signal, "keep")
     signal.refresh_from_db()
     assert signal.keep_until < clock.now()
     assert not SignalAct.objects.exists()

@@ -18,7 +18,7 @@ from runs.use_cases.control_run import restart_run
 from runs.use_cases.expire import expire_due_interrupts
 from tests import builders
 from tests.pages import desk
-from tests.runs.acting_builders import begin, report
+from tests.runs.leased_run_builders import begin, report
 
 pytestmark = pytest.mark.django_db
 
@@ -116,7 +116,7 @@ def test_pressed_twice_is_restarted_once(owner):
     wait = let_expire(builders.a_waiting_interrupt())
     client = desk.signed_in(owner)
     press(client, wait)
-    assert "still going on" in press(client, wait) or "started again" in press(client, wait)
+    assert "still going on" in press(client, wait) or "restarted after" in press(client, wait)
     assert Run.objects.get(pk=wait.run_id).epoch == 2
 
 
@@ -126,7 +126,7 @@ def test_a_page_that_was_open_when_the_run_ended_a_second_time_restarts_nothing(
     press(client, wait)
     run = Run.objects.get(pk=wait.run_id)
     Run.objects.filter(pk=run.pk).update(status="expired", ended_at=clock.now(), ending="expired")
-    assert "This run was started again since its wait expired." in press(client, wait)
+    assert "This run was restarted after its request expired." in press(client, wait)
     assert Run.objects.get(pk=run.pk).epoch == 2
 
 
@@ -159,7 +159,7 @@ def test_a_reviewer_sees_who_may_restart_it_and_cannot(owner):
     html = page(client)
     assert "May be restarted by own@example.org , ops@example.org" in row_of(html, wait)
     assert "/restart" not in html
-    assert "Only the agent&#x27;s owners and operators restart a run." in press(client, wait)
+    assert "Only owners of the agent and operators can restart this run." in press(client, wait)
     assert Run.objects.get(pk=wait.run_id).epoch == 1
 
 
@@ -168,7 +168,7 @@ def test_an_owner_who_started_the_run_is_not_named_and_cannot(owner):
     wait = let_expire(builders.a_waiting_interrupt(started=started))
     client = desk.signed_in(owner)
     assert "Nobody may restart it" in row_of(page(client), wait)
-    assert "You started this run, so somebody else restarts it." in press(client, wait)
+    assert "You started this run, so another owner must restart it." in press(client, wait)
 
 
 def test_a_foreign_wait_and_one_that_did_not_expire_are_missing(owner):

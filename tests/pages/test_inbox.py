@@ -336,10 +336,10 @@ class TestFilters:
     @pytest.mark.parametrize(
         ("query", "told"),
         [
-            ("q=a%00b", "holds a character that no text here can hold"),
+            ("q=a%00b", "contains a character that cannot be stored"),
             ("q=%ED%A0%80", "Nothing matches"),  # half a pair is no UTF-8, so the address holds the sign for a fault
             ("q=" + "x" * 101, "longer than 100 characters"),
-            ("q=" + "+".join("abcdefghi"), "more than 8 words"),
+            ("q=" + "+".join("abcdefghi"), "more than 8 terms"),
             ("view=no-such", "There is no view “no-such”"),
             ("risk=HIGH", "“HIGH” is no risk"),
             ("queue=%3Cb%3E", "“&lt;b&gt;” is no queue"),

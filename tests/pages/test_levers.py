@@ -13,7 +13,7 @@ from runs.kill_switch import halt_agents
 from runs.models import Run
 from runs.use_cases.start_run import fail_run
 from tests import builders
-from tests.runs.acting_builders import begin, report
+from tests.runs.leased_run_builders import begin, report
 from tests.runs.test_compensation import taken_back_by
 
 pytestmark = pytest.mark.django_db
@@ -74,7 +74,7 @@ def test_a_reviewer_sees_the_run_and_no_levers():
     told = client.post(f"/runs/{interrupt.run.public_id}/cancel", follow=True).content.decode()
     interrupt.run.refresh_from_db()
     assert interrupt.run.status == "waiting"
-    assert "Only who started this run" in told
+    assert "Only the initiator of this run" in told
 
 
 def test_a_stranger_finds_no_run_to_pull_at():

@@ -16,12 +16,12 @@ from reviewqueue.pages.runs.timeline_text import tell
 from runs.decisions import Answer
 from runs.errors import StaleVersion
 from runs.models import Continuation, Decision, Event, Halt, Hold, Interrupt, Permit, Run
-from runs.use_cases.claim_continuation import claim_continuations
+from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
 from runs.use_cases.expire import expire_due_interrupts
 from runs.use_cases.hold_after_restore import hold_after_restore
 from tests import builders
 from tests.pages import desk
-from tests.runs.acting_builders import begin, report
+from tests.runs.leased_run_builders import begin, report
 from tests.unguarded import without_guards
 
 pytestmark = pytest.mark.django_db
@@ -73,12 +73,10 @@ def test_a_receipt_follows_the_answer_to_the_next_boundary():
     ready = receipt_of(decision, person)
     assert re.search(r'aria-current="step"><b>Ready</b>', ready)
     claim_continuations(
-        agent=interrupt.agent,
-        code_versions=set(),
-        most=1,
-        lease_seconds=60,
-        request_key="",
-        still_may_decide=permissions.still_may_decide,
+        ClaimRequest(
+            agent=interrupt.agent, code_versions=set(), lease_seconds=60, still_may_decide=permissions.still_may_decide
+        ),
+        limit=1,
     )
     assert re.search(r'aria-current="step"><b>Taken</b>', receipt_of(decision, person))
     Continuation.objects.update(status="acknowledged", acknowledged_at=clock.now())

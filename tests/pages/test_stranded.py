@@ -180,7 +180,7 @@ def test_a_run_in_a_worker_s_hands_says_why_it_cannot_be_retagged(owner):
     assert "A worker goes on with it now, in its own version." in page(owner, f"/runs/{run.public_id}")
     form = {"code_version": "3.0", "reason": "it reads it"}
     told = desk.signed_in(owner).post(f"/runs/{run.public_id}/retag", form, follow=True).content.decode()
-    assert "A worker goes on with this run now; nothing was changed." in told
+    assert "A worker holds the lease of this run, so the code version was not changed." in told
 
 
 def test_a_reviewer_gives_it_to_nobody():
@@ -188,7 +188,7 @@ def test_a_reviewer_gives_it_to_nobody():
     form = {"code_version": "3.0", "reason": "it reads it"}
     address = f"/runs/{interrupt.run.public_id}/retag"
     told = desk.signed_in(builders.a_reviewer()).post(address, form, follow=True).content.decode()
-    assert "Only the agent&#x27;s owners and operators" in told
+    assert "Only owners of the agent and operators" in told
     assert desk.signed_in(builders.a_person("eve@example.org")).post(address, form).status_code == 404
     assert Run.objects.get().code_version == "1"
 
@@ -205,7 +205,7 @@ def test_a_restart_on_the_page_chooses_its_checkpoint(owner):
     form = {"reason": "the old code is back"}
     for wrong in ("7", "x", "-1", "9" * 20):
         told = client.post(address, form | {"checkpoint": wrong}, follow=True).content.decode()
-        assert "is no checkpoint of this run" in told
+        assert "must be the number of a checkpoint of this run" in told
     client.post(address, form | {"checkpoint": "0"})
     run.refresh_from_db()
     assert (run.epoch, run.code_version) == (2, "1")

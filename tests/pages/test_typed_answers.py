@@ -97,13 +97,13 @@ def test_a_text_beyond_the_limit_is_told_and_not_kept(typing):
     client, _, interrupt, form = typing
     said = save(client, interrupt, form | {"message-reject": "x" * 200_001})
     assert said.status_code == 200
-    assert "is not kept while you type" in said.content.decode()
+    assert "so it was not saved" in said.content.decode()
     assert not TypedAnswer.objects.exists()
 
 
 def test_no_more_than_so_many_are_kept_of_one_person(typing, monkeypatch):
     client, _, interrupt, form = typing
-    monkeypatch.setattr(drafts, "MOST", 1)
+    monkeypatch.setattr(drafts, "MAX_DRAFTS", 1)
     save(client, interrupt, form)
     second = desk.an_order()
     save(client, second, form)

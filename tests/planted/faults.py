@@ -1,7 +1,9 @@
-"""Named breakages of the product, each with the test that has to see it.
+"""Named faults of the product, each with the test that must detect it.
 
 A fault is planted in a process of its own, by a patch of what is looked up when it is called: the product's sources
 stay as they are. A name that is gone fails ``test_planted``, and so does a fault that its test doesn't see. Faults that
+A fault is planted in a separate process by patching a name that is looked up when it is called; the product's sources
+stay unchanged. A missing name fails ``test_planted``, and so does a fault that its test does not detect. Faults that
 only a race or a kill shows are the ``test_without_...`` in ``tests.races`` and ``tests.crashes``.
 """
 
@@ -64,30 +66,30 @@ from tests.api import test_bounded_responses
 from tests.attack import test_activity_of_others
 from tests.pages import test_csrf_failure, test_disguised_calls, test_large_values
 from tests.reviewqueue import (
-    test_authority,
-    test_desk,
     test_error_reports,
     test_file_permissions,
     test_gateway,
     test_lost_permissions,
+    test_permissions,
     test_rate_limits,
     test_request_ids,
+    test_reviewer_actions,
     test_sign_in_limits,
     test_tampering,
 )
 from tests.runs import (
-    test_acting,
-    test_checking,
+    test_begin_effect,
     test_compensation,
-    test_control,
     test_credentials,
-    test_effect_lists,
-    test_ladders,
+    test_effect_rules,
+    test_escalation,
+    test_leases_and_claims,
     test_permits,
     test_permits_taken_back,
     test_policies,
-    test_probing,
-    test_resuming,
+    test_probes,
+    test_revalidation,
+    test_run_control,
     test_signals,
 )
 from tests.serving import test_asgi_bridge, test_thread_shares
@@ -95,9 +97,8 @@ from tests.serving import test_asgi_bridge, test_thread_shares
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One breakage: what it breaks, how, which test sees it, and which promises of `tests/promises.py` it would cost.
-
-    What keeps secrets costs none of them: they are about faults.
+    """One fault: what it breaks, how, the test that detects it, and the promises of `tests/promises.py` that it would
+    break.
     """
 
     words: str
@@ -121,7 +122,7 @@ def fault(
 
 
 def everywhere(sound: Any, broken: Any) -> None:
-    """Put the broken one wherever the product has imported the sound one."""
+    """Replace the sound function wherever the product has imported it."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in {"ledger", "runs", "reviewqueue"}:
             for member in [it for it, value in vars(module).items() if value is sound]:
@@ -129,11 +130,11 @@ def everywhere(sound: Any, broken: Any) -> None:
 
 
 def nothing(*_: Any, **__: Any) -> None:
-    """Do not do it."""
+    pass
 
 
 @fault(
-    seen_by=test_desk.test_an_answer_by_page_can_be_undone_for_its_whole_time_whatever_closes_the_last_request,
+    seen_by=test_reviewer_actions.test_an_answer_by_page_can_be_undone_for_its_whole_time_whatever_closes_the_last_request,
     costs=(),
 )
 def a_continuation_waits_for_no_time_to_undo() -> None:
@@ -172,17 +173,17 @@ def a_refusal_tells_who_is_known() -> None:
     everywhere(sound, telling)
 
 
-@fault(seen_by=test_effect_lists.test_what_no_rule_names_is_refused_where_effects_are_listed, costs=(12,))
+@fault(seen_by=test_effect_rules.test_what_no_rule_names_is_refused_where_effects_are_listed, costs=(12,))
 def an_effect_that_no_rule_names_may_begin() -> None:
     effect_rules.EffectMode = SimpleNamespace(LISTED="never")
 
 
-@fault(seen_by=test_effect_lists.test_a_near_spelling_of_a_rules_name_is_refused_and_names_the_rule, costs=(12,))
+@fault(seen_by=test_effect_rules.test_a_near_spelling_of_a_rules_name_is_refused_and_names_the_rule, costs=(12,))
 def a_near_spelling_is_another_name() -> None:
     everywhere(effect_names.is_near, lambda name, pattern: False)
 
 
-@fault(seen_by=test_effect_lists.test_a_compensation_has_to_be_an_effect_that_is_allowed, costs=(12,))
+@fault(seen_by=test_effect_rules.test_a_compensation_must_be_an_allowed_effect, costs=(12,))
 def a_compensation_is_allowed_by_no_rule() -> None:
     sound = begin_effect._check_declared
     free = replace(effects.UNDECLARED)
@@ -204,7 +205,7 @@ def any_confirmation_of_a_disguise_counts() -> None:
     decision_form._Drafting.tick = lenient  # type: ignore[method-assign]
 
 
-@fault(seen_by=test_effect_lists.test_of_two_equally_close_rules_the_stricter_holds, costs=(12,))
+@fault(seen_by=test_effect_rules.test_of_two_equally_close_rules_the_stricter_holds, costs=(12,))
 def of_two_equally_close_rules_the_first_by_its_letters_holds() -> None:
     effect_rules._closeness = lambda rule: (rule.is_exact, len(rule.pattern), rule.action == "allow", rule.pattern)
 
@@ -229,12 +230,12 @@ def an_answer_counts_whatever_its_reader_saw() -> None:
 
 @fault(seen_by=test_gateway.test_denied_attempts_are_kept_up_to_a_bound, costs=(24,))
 def a_refusal_takes_its_record_back_with_it() -> None:
-    sound = gateway._keep_refused
+    sound = gateway._record_refused
 
     def raised(*words: Any, **named: Any) -> Any:
         raise sound(*words, **named)
 
-    gateway._keep_refused = raised
+    gateway._record_refused = raised
 
 
 @fault(seen_by=test_gateway.test_the_check_of_facts_is_a_row_of_the_answers_own_transaction, costs=(4,))
@@ -243,7 +244,7 @@ def what_follows_is_enqueued_on_commit() -> None:
     tasks.enqueue_check = lambda continuation: transaction.on_commit(lambda: sound(continuation))
 
 
-@fault(seen_by=test_ladders.test_after_a_downtime_a_chain_is_climbed_one_level_at_a_time, costs=(8,))
+@fault(seen_by=test_escalation.test_after_a_downtime_a_request_escalates_one_level_at_a_time, costs=(8,))
 def a_level_of_a_chain_gets_no_time_of_its_own() -> None:
     everywhere(interrupts.escalate_interrupt, functools.partial(_without_time, interrupts.escalate_interrupt))
 
@@ -252,7 +253,7 @@ def _without_time(sound: Any, interrupt: Any, *, to: Any, wait: timedelta, now: 
     sound(interrupt, to=to, wait=-wait, now=now)
 
 
-@fault(seen_by=test_ladders.test_people_are_reminded_once_for_each_time_of_the_policy, costs=(8,))
+@fault(seen_by=test_escalation.test_people_are_reminded_once_for_each_time_of_the_policy, costs=(8,))
 def a_reminder_does_not_say_that_it_was_given() -> None:
     expire.remind_interrupt = nothing
 
@@ -271,14 +272,14 @@ def a_signal_is_not_used_up() -> None:
 # --- going on ---------------------------------------------------------------------------------------------------------
 
 
-@fault(seen_by=test_resuming.test_a_stale_lease_cannot_write, costs=(9,))
+@fault(seen_by=test_leases_and_claims.test_a_stale_lease_cannot_write, costs=(9,))
 def a_lease_is_good_whatever_its_fence() -> None:
     sound = leases.check_lease
     everywhere(sound, lambda run, token, *, now: sound(run, leases.lease_of(run).token, now=now))
 
 
 @fault(
-    seen_by=test_resuming.test_a_changed_checkpoint_goes_to_no_worker_and_the_answer_is_kept,
+    seen_by=test_leases_and_claims.test_a_changed_checkpoint_goes_to_no_worker_and_the_answer_is_kept,
     costs=(24,),
 )
 def a_checkpoint_is_not_compared_with_its_digest() -> None:
@@ -326,11 +327,11 @@ def a_claim_keeps_others_out_whoever_holds_it() -> None:
 
 
 @fault(
-    seen_by=test_lost_permissions.test_what_is_assigned_to_nobody_who_may_decide_is_for_the_leads,
+    seen_by=test_lost_permissions.test_a_request_without_an_assignee_who_may_decide_is_for_the_leads,
     costs=(13,),
 )
 def an_assignment_shuts_the_leads_out_whoever_has_it() -> None:
-    permissions._able_assignees = lambda interrupt: permissions.deciders_of(interrupt.queue)
+    permissions._assignees_who_may_decide = lambda interrupt: permissions.deciders_of(interrupt.queue)
 
 
 @fault(
@@ -342,7 +343,7 @@ def what_rests_on_a_lost_permission_is_never_released() -> None:
 
 
 @fault(
-    seen_by=test_checking.test_a_changed_fact_sends_the_run_back_to_its_agent_with_the_answer_as_evidence,
+    seen_by=test_revalidation.test_a_changed_fact_sends_the_run_back_to_its_agent_with_the_answer_as_evidence,
     costs=(14,),
 )
 def a_fact_is_taken_as_it_was() -> None:
@@ -355,7 +356,7 @@ def a_fact_is_taken_as_it_was() -> None:
     reconcile_facts.record_value = unchanged
 
 
-@fault(seen_by=test_checking.test_an_answer_that_was_overtaken_is_not_told_as_an_answer_ever_again, costs=(14,))
+@fault(seen_by=test_revalidation.test_an_overtaken_answer_is_never_delivered_as_an_answer_again, costs=(14,))
 def an_overtaken_answer_stays_accepted() -> None:
     reconcile_renewals.free_keys = nothing
 
@@ -385,7 +386,7 @@ def an_effect_begins_under_a_credential_that_has_ended() -> None:
 
 
 @fault(
-    seen_by=test_desk.test_an_answer_that_a_worker_was_given_is_not_undone_whatever_became_of_the_worker,
+    seen_by=test_reviewer_actions.test_an_answer_that_a_worker_was_given_is_not_undone_whatever_became_of_the_worker,
     costs=(3, 4),
 )
 def a_claim_does_not_record_that_a_worker_has_the_answer() -> None:
@@ -458,7 +459,7 @@ def a_policy_is_not_compared_when_a_request_is_opened() -> None:
 
 
 @fault(
-    seen_by=test_authority.test_an_approval_ends_when_its_queue_is_not_allowed_any_more,
+    seen_by=test_permissions.test_an_approval_ends_when_its_queue_is_not_allowed_any_more,
     costs=(13,),
 )
 def a_queue_that_the_policy_excludes_decides_on() -> None:
@@ -494,7 +495,7 @@ def the_doctor_does_not_compare_the_configuration() -> None:
 
 
 @fault(
-    seen_by=test_control.test_a_pause_takes_effect_at_the_next_safe_point_and_no_effect_begins_before,
+    seen_by=test_run_control.test_a_pause_takes_effect_at_the_next_safe_point_and_no_effect_begins_before,
     costs=(16,),
 )
 def an_effect_begins_though_a_pause_was_asked() -> None:
@@ -502,7 +503,7 @@ def an_effect_begins_though_a_pause_was_asked() -> None:
 
 
 @fault(
-    seen_by=test_control.test_a_halted_agent_starts_claims_and_begins_nothing_until_it_is_lifted,
+    seen_by=test_run_control.test_a_halted_agent_starts_claims_and_begins_nothing_until_it_is_lifted,
     costs=(16,),
 )
 def an_effect_begins_though_its_agent_is_halted() -> None:
@@ -510,7 +511,7 @@ def an_effect_begins_though_its_agent_is_halted() -> None:
 
 
 @fault(
-    seen_by=test_acting.test_a_restarted_worker_under_the_same_lease_puts_the_effect_in_doubt,
+    seen_by=test_begin_effect.test_a_restarted_worker_under_the_same_lease_makes_the_outcome_unknown,
     costs=(5, 6),
 )
 def an_effect_in_doubt_is_tried_again() -> None:
@@ -523,17 +524,17 @@ def an_effect_in_doubt_is_tried_again() -> None:
     effects.foresee = blind
 
 
-@fault(seen_by=test_probing.test_what_was_declared_as_done_settles_it_and_the_run_goes_on, costs=(5, 6))
+@fault(seen_by=test_probes.test_a_probe_that_finds_the_declared_value_settles_it_and_the_run_continues, costs=(5, 6))
 def a_lost_lease_leaves_no_doubt() -> None:
     in_flight.mark_lost_unknown = lambda **_: []
 
 
-@fault(seen_by=test_acting.test_a_contradiction_holds_the_run_until_its_owner_has_looked, costs=(6,))
+@fault(seen_by=test_begin_effect.test_a_contradiction_holds_the_run_until_its_owner_has_looked, costs=(6,))
 def a_report_never_contradicts_what_stands() -> None:
     effects._contradicts = lambda *_, **__: False
 
 
-@fault(seen_by=test_compensation.test_a_cancelled_run_takes_back_what_it_did_newest_first, costs=(15,))
+@fault(seen_by=test_compensation.test_a_cancelled_run_compensates_its_effects_newest_first, costs=(15,))
 def what_was_done_first_is_taken_back_first() -> None:
     sound = compensation.due_undos
     compensation.due_undos = lambda scope, *, on: list(reversed(sound(scope, on=on)))

@@ -1,4 +1,4 @@
-"""A worker that begins an effect while its lease ends, and the next worker that comes for the same effect."""
+"""A worker that begins an effect while its lease ends, and the next worker that requests the same effect."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ledger.models import Effect
 from reviewqueue import permissions
 from runs.models import Agent, Run
 from runs.use_cases import begin_effect, expire
-from runs.use_cases.claim_continuation import claim_continuations
+from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
 from tests import builders, figures
 from tests.races import guards
-from tests.races.judging import breaches, deadlocks, mistold, rows
-from tests.races.racing import ROUNDS, Move, Race, first_wrong, racers
+from tests.races.invariants import breaches, deadlocks, mistold, rows
+from tests.races.race_runner import ROUNDS, Move, Race, first_wrong, racers
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
@@ -41,7 +41,7 @@ def begin(agent: Agent, run_id: str, token: str) -> begin_effect.Begun:
 
 
 def a_worker(agent: Agent) -> Move:
-    """Begins the effect at some moment, and half the time reports it a little later."""
+    """Begins the effect at a random time, and in half of the rounds reports it a little later."""
 
     def act(run: dict[str, Any]) -> dict[str, Any]:
         time.sleep(random.uniform(0, 2 * TENSION))
@@ -58,24 +58,24 @@ def a_worker(agent: Agent) -> Move:
 
 
 def a_sweep(run: dict[str, Any]) -> bool:
-    """Sets the lease's end when all are there, however long a busy machine took for that; then sweeps until it came."""
+    """Sets the end of the lease when all racers are ready, however long a busy machine needed; then sweeps until it
+    ended.
+    """
     Run.objects.filter(pk=run["pk"]).update(lease_until=clock.now() + timedelta(seconds=TENSION))
     return any(expire.end_lease_if_lapsed(run_pk=run["pk"]) for _ in range(2000))
 
 
 def the_next_worker(agent: Agent) -> Move:
-    """Looks for work for a while, and begins the same effect once it has the run."""
+    """Polls for work for a while, and begins the same effect once it has the run."""
 
     def look(run: dict[str, Any]) -> dict[str, Any]:
         until = time.monotonic() + 6 * TENSION
         while time.monotonic() < until:
             claimed = claim_continuations(
-                agent=agent,
-                code_versions=set(),
-                most=1,
-                lease_seconds=60,
-                request_key="",
-                still_may_decide=permissions.still_may_decide,
+                ClaimRequest(
+                    agent=agent, code_versions=set(), lease_seconds=60, still_may_decide=permissions.still_may_decide
+                ),
+                limit=1,
             )
             if claimed:
                 begun = begin(agent, run["id"], claimed[0].lease.token)
@@ -121,7 +121,7 @@ def test_an_effect_begun_at_the_lease_s_end_is_refused_or_has_an_owner():
     with racers(moves()) as race:
         for _ in range(ROUNDS):
             assert act_at_the_lease_s_end(race) == []
-            figures.count("races of an effect at its lease's end", "performed once at most, each doubt owned")
+            figures.count("races of an effect at its lease's end", "performed at most once, each unknown outcome owned")
     assert deadlocks() == before
     assert {*rows("SELECT status FROM ledger_effect")} == {("applied",), ("unknown",), ("intended",)}, "it was no race"
 

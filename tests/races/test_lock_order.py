@@ -1,6 +1,7 @@
-"""Who waits for whom: every verb takes its run's lock first, holding nothing else, and judges by what it finds then.
+"""The lock order: every use case locks its run first, holds no other lock then, and decides by what it reads
+afterwards.
 
-The other session is known to be blocked before the test goes on: the database says so (`pg_blocking_pids`).
+Each test waits until the other session is blocked, as reported by the database (`pg_blocking_pids`).
 """
 
 from __future__ import annotations
@@ -15,18 +16,28 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from ledger import attempts, clock
+from ledger import attempt_tokens, clock
 from ledger.models import Effect
-from reviewqueue import authority, desk, gateway
-from runs import acting, checking, control, expiry, lifecycle, resuming, returning, safe_points, settling
+from reviewqueue import gateway, permissions, reviewer_actions
 from runs.checkpoints import Snapshot
 from runs.locks import locked_runs
 from runs.models import Continuation, Interrupt, Run
+from runs.use_cases import (
+    begin_effect,
+    claim_continuation,
+    commit_checkpoint,
+    control_run,
+    expire,
+    reconcile_facts,
+    reconcile_outcomes,
+    release_lease,
+    start_run,
+)
 from tests import builders
 from tests.races import guards
-from tests.races.judging import breaches, rows
-from tests.races.racing import Move, racers
-from tests.races.test_answers import ANSWERS, an_answerer
+from tests.races.invariants import breaches, rows
+from tests.races.race_runner import Move, racers
+from tests.races.test_decisions import ANSWERS, an_answerer
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
@@ -35,7 +46,7 @@ KEY = "order:PR-4711"
 
 @dataclass(frozen=True, kw_only=True)
 class Ready:
-    """A run, and a move on it that is about to be made."""
+    """A run, and an action on it that is about to start."""
 
     run: Run
     move: Callable[[], Any]
@@ -49,7 +60,9 @@ def a_decision() -> Ready:
 
 def a_reviewer_s_claim() -> Ready:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
-    return Ready(run=interrupt.run, move=lambda: bool(desk.claim(responder=ana, interrupt_id=interrupt.public_id)))
+    return Ready(
+        run=interrupt.run, move=lambda: bool(reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id))
+    )
 
 
 def a_due_wait() -> Interrupt:
@@ -60,27 +73,28 @@ def a_due_wait() -> Interrupt:
 
 def an_expiry() -> Ready:
     interrupt = a_due_wait()
-    return Ready(run=interrupt.run, move=lambda: expiry.expire_if_due(interrupt_pk=interrupt.pk))
+    return Ready(run=interrupt.run, move=lambda: expire.expire_if_due(interrupt_pk=interrupt.pk))
 
 
 def the_end_of_a_run_nobody_claims() -> Ready:
     interrupt = builders.a_waiting_interrupt()
     Run.objects.filter(pk=interrupt.run_id).update(expires_at=clock.now())
-    return Ready(run=interrupt.run, move=lambda: expiry.expire_run_if_due(run_pk=interrupt.run_id))
+    return Ready(run=interrupt.run, move=lambda: expire.expire_run_if_due(run_pk=interrupt.run_id))
 
 
 def the_end_of_a_lease() -> Ready:
     run = a_run_with_an_effect()[0]
     builders.end_lease_now(run, clock.now())
-    return Ready(run=run, move=lambda: expiry.end_lease_if_lapsed(run_pk=run.pk))
+    return Ready(run=run, move=lambda: expire.end_lease_if_lapsed(run_pk=run.pk))
 
 
 def a_claim() -> Ready:
     run = builders.a_running_run(lease_seconds=0).run
     continuation = Continuation.objects.get(run=run)
-    wanted = {"continuation_id": continuation.public_id, "code_versions": set(), "request_key": ""}
-    claim = {"agent": run.agent, "lease_seconds": 60, "still_may_decide": authority.still_may_decide}
-    return Ready(run=run, move=lambda: bool(resuming.claim_one(**wanted, **claim)))
+    request = builders.a_claim_request(run.agent)
+    return Ready(
+        run=run, move=lambda: bool(claim_continuation.claim_one(request, continuation_id=continuation.public_id))
+    )
 
 
 def a_check() -> Ready:
@@ -88,7 +102,7 @@ def a_check() -> Ready:
     Continuation.objects.filter(run=run).update(status="checking", check_due_at=clock.now())
     Run.objects.filter(pk=run.pk).update(open_continuation="checking", status="revalidating", ready_since=None)
     continuation = Continuation.objects.get(run=run)
-    return Ready(run=run, move=lambda: bool(checking.begin_check(continuation_id=continuation.public_id)))
+    return Ready(run=run, move=lambda: bool(reconcile_facts.begin_check(continuation_id=continuation.public_id)))
 
 
 def a_run_with_an_effect() -> tuple[Run, str]:
@@ -101,8 +115,8 @@ def a_run_with_an_effect() -> tuple[Run, str]:
 
 def begin(run: Run, token: str, key: str = KEY) -> bool:
     call = builders.CALL
-    begun = acting.begin_effect(
-        still_may_decide=authority.still_may_decide,
+    begun = begin_effect.begin_effect(
+        still_may_decide=permissions.still_may_decide,
         agent=run.agent,
         run_id=run.public_id,
         token=token,
@@ -120,8 +134,8 @@ def an_effect_begun() -> Ready:
 
 def an_effect_reported() -> Ready:
     run, _ = a_run_with_an_effect()
-    told = {"key": KEY, "attempt_token": attempts.attempt_token(run.public_id, KEY, 1), "status": "applied"}
-    move = lambda: bool(acting.report_effect(agent=run.agent, run_id=run.public_id, **told))  # noqa: E731
+    told = {"key": KEY, "attempt_token": attempt_tokens.attempt_token(run.public_id, KEY, 1), "status": "applied"}
+    move = lambda: bool(begin_effect.report_effect(agent=run.agent, run_id=run.public_id, **told))  # noqa: E731
     return Ready(run=run, move=move)
 
 
@@ -131,7 +145,7 @@ def an_effect_settled() -> Ready:
     owner = builders.a_person("owner@example.org", "agent-owners")
     effect = Effect.objects.get(scope=ready.run.public_id)
     words = {"effect_id": effect.pk, "outcome": "applied", "person": owner, "reason": "The order is in the books."}
-    return Ready(run=ready.run, move=lambda: bool(settling.settle_unknown(**words)))
+    return Ready(run=ready.run, move=lambda: bool(reconcile_outcomes.settle_unknown(**words)))
 
 
 def a_worker_s(verb: Callable[..., Any], **words: Any) -> Callable[[], Ready]:
@@ -168,18 +182,18 @@ VERBS: dict[str, Callable[[], Ready]] = {
     "report an effect": an_effect_reported,
     "settle an effect": an_effect_settled,
     "suspend": a_suspend,
-    "commit a checkpoint": a_worker_s(safe_points.commit_checkpoint, **STEP),
-    "beat": a_worker_s(safe_points.beat, progress=None),
-    "complete": a_worker_s(lifecycle.complete_run, result=None),
-    "fail": a_worker_s(lifecycle.fail_run, error="no stock"),
-    "pause": a_person_s(control.pause_run),
-    "resume": a_person_s(control.resume_run),
-    "cancel": a_person_s(control.cancel_run),
-    "hand back": a_worker_s(returning.hand_back, reason="retry", detail=""),
+    "commit a checkpoint": a_worker_s(commit_checkpoint.commit_checkpoint, **STEP),
+    "beat": a_worker_s(commit_checkpoint.beat, progress=None),
+    "complete": a_worker_s(start_run.complete_run, result=None),
+    "fail": a_worker_s(start_run.fail_run, error="no stock"),
+    "pause": a_person_s(control_run.pause_run),
+    "resume": a_person_s(control_run.resume_run),
+    "cancel": a_person_s(control_run.cancel_run),
+    "hand back": a_worker_s(release_lease.hand_back, reason="retry", detail=""),
 }
 #: A sweep has others to look after: it passes by a run that is locked, since its holder may be frozen.
 SWEEPS: dict[str, Callable[[], Ready]] = {
-    "expire a wait": an_expiry,
+    "expire an interrupt": an_expiry,
     "expire a run": the_end_of_a_run_nobody_claims,
     "end a lease": the_end_of_a_lease,
 }
@@ -198,7 +212,7 @@ def wait_until_another_is_blocked() -> None:
     deadline = time.monotonic() + 20
     blocked = "SELECT pid FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
     while not rows(blocked):
-        assert time.monotonic() < deadline, "nobody waits for the lock that this session holds"
+        assert time.monotonic() < deadline, "no session waits for the lock of this one"
         time.sleep(0.005)
 
 
@@ -209,8 +223,7 @@ def test_every_verb_waits_for_its_run_before_it_locks_anything_else(verb: str):
         with a_locked(ready.run):
             race.begin()
             wait_until_another_is_blocked()
-            # NOWAIT: had the other locked one of these already, this would break, and two verbs could wait for each
-            # other.
+            # NOWAIT: had the other locked one of these already, this would break, and two verbs could wait for each other.
             for row in (Interrupt, Continuation):
                 list(row.objects.select_for_update(nowait=True).filter(run=ready.run))
             list(Effect.objects.select_for_update(nowait=True).filter(scope=ready.run.public_id))
@@ -229,10 +242,10 @@ def test_a_sweep_passes_by_a_run_that_is_locked_and_ends_it_afterwards(verb: str
     assert breaches(ready.run.pk) == []
 
 
-def test_a_frozen_session_with_a_lock_stops_the_sweep_of_no_other_wait():
-    """PROMISES 20: the row that cannot be taken now is due again a second later."""
+def test_a_frozen_session_with_a_lock_does_not_stop_the_sweep_of_other_interrupts():
+    """PROMISES 20: a locked row is due again a second later."""
     locked, others = a_due_wait(), [a_due_wait() for _ in range(5)]
-    with racers({"a sweep": lambda _: expiry.expire_due_interrupts(limit=100)}) as race:
+    with racers({"a sweep": lambda _: expire.expire_due_interrupts(limit=100)}) as race:
         with a_locked(locked.run):
             assert race.round()[0].result == len(others)
         assert race.round()[0].result == 1
@@ -240,9 +253,8 @@ def test_a_frozen_session_with_a_lock_stops_the_sweep_of_no_other_wait():
 
 def test_a_worker_that_looks_for_work_passes_by_a_run_that_is_locked():
     run = builders.a_running_run(lease_seconds=0).run
-    wanted: dict[str, Any] = {"code_versions": set(), "most": 1, "lease_seconds": 60, "request_key": ""}
-    wanted |= {"agent": run.agent, "still_may_decide": authority.still_may_decide}
-    with racers({"a worker": lambda _: len(resuming.claim_continuations(**wanted))}) as race:
+    request = builders.a_claim_request(run.agent)
+    with racers({"a worker": lambda _: len(claim_continuation.claim_continuations(request, limit=1))}) as race:
         with a_locked(run):
             assert race.round()[0].result == 0
         assert race.round()[0].result == 1
@@ -252,7 +264,7 @@ def test_a_worker_that_looks_for_work_passes_by_a_run_that_is_locked():
 
 
 def answer_while_locked_past_the_deadline(*, without: Callable[[], None] | None = None) -> tuple[str, list[str]]:
-    """Answer in time, wait for the run's lock until the deadline has passed; returns the refusal and the breaches."""
+    """Decide in time, wait for the run's lock until after the deadline; returns the refusal and the breaches."""
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
     move: Move = an_answerer(ana, ANSWERS[0])
     with racers({"ana": move}, without=without) as race:
@@ -275,7 +287,7 @@ def test_an_answer_that_waits_for_the_lock_past_the_deadline_is_late():
 
 
 def read_the_clock_before_the_lock() -> None:
-    """What the product does not do: take the time, and then wait for the lock."""
+    """What the product must not do: read the clock, and then wait for the lock."""
     lock, moments = gateway.lock_run_and_interrupt, []
 
     def late_lock(interrupt_pk: int) -> tuple[Run, Interrupt]:
@@ -297,7 +309,7 @@ def test_with_the_clock_read_before_the_lock_a_late_answer_counts():
 
 
 def begin_while_a_pause_is_committed(*, without: Callable[[], None] | None = None) -> str:
-    """Begin an effect while somebody pauses the run; returns the refusal."""
+    """Begin an effect while a person pauses the run; returns the refusal."""
     started = builders.a_running_run()
     assert started.lease is not None
     run, token = started.run, started.lease.token

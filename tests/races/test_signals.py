@@ -1,4 +1,4 @@
-"""Signals and waits that come at once: none is lost, whichever commits first; and a correlation goes to one wait."""
+"""Concurrent signals and interrupts: none is lost, whichever commits first; and a correlation belongs to one interrupt."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from runs import external_signals
 from runs.models import Interrupt
 from tests import builders, figures
-from tests.races.judging import breaches, rows
-from tests.races.racing import ROUNDS, Race, racers
+from tests.races.invariants import breaches, rows
+from tests.races.race_runner import ROUNDS, Race, racers
 from tests.runs.test_signals import an_event, told
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
@@ -41,20 +41,20 @@ def meet(race: Race, number: int) -> list[str]:
 
 
 @pytest.mark.proves(4, 8)
-def test_a_signal_and_its_wait_at_once_always_meet():
-    """MOVES 1: 88 of 200 were lost where each looked for the other in its own transaction."""
+def test_a_concurrent_signal_and_interrupt_always_match():
+    """MOVES 1: 88 of 200 were lost when each looked for the other in its own transaction."""
     builders.an_agent()
     with racers({"a sender": send_the_signal, "a worker": open_the_wait}) as race:
         for number in range(ROUNDS):
             assert meet(race, number) == []
-            figures.count("races of a signal and its wait", "they met once")
+            figures.count("races of a signal and its interrupt", "they matched once")
 
 
 def send_one_of_two(about: dict[str, Any]) -> str:
     return str(external_signals.match_signals(agent_id=about["agent"], correlation=about["correlation"]))
 
 
-def test_two_sweeps_at_once_let_one_signal_wake_one_wait():
+def test_two_concurrent_sweeps_let_one_signal_answer_one_interrupt():
     agent = builders.an_agent()
     with racers({"a sweep": send_one_of_two, "another": send_one_of_two}) as race:
         for number in range(ROUNDS):
@@ -66,7 +66,7 @@ def test_two_sweeps_at_once_let_one_signal_wake_one_wait():
             assert rows("SELECT count(*) FROM runs_decision WHERE interrupt_id = %s", wait.pk) == [(1,)]
 
 
-def test_two_waits_at_once_for_one_correlation_are_one_and_a_refusal():
+def test_of_two_concurrent_interrupts_for_one_correlation_one_is_refused():
     builders.an_agent()
     moves = {f"worker {number}": _worker(number) for number in (1, 2)}
     with racers(moves) as race:

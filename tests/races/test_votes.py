@@ -1,4 +1,4 @@
-"""Votes that come at once: of many second votes one closes, and nobody's counts twice."""
+"""Concurrent votes: of many second votes one closes the request, and no vote counts twice."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from reviewqueue import gateway
 from runs.decisions import Answer
 from tests import builders, figures
 from tests.races import guards
-from tests.races.judging import breaches, rows
-from tests.races.racing import ROUNDS, Move, Race, first_wrong, racers
+from tests.races.invariants import breaches, rows
+from tests.races.race_runner import ROUNDS, Move, Race, first_wrong, racers
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
@@ -37,7 +37,7 @@ def four_people() -> dict[str, Move]:
 
 
 def vote_at_once(race: Race) -> list[str]:
-    """One round of four votes where two are needed; returns everything that went wrong in it."""
+    """Run one round of four votes where two are needed; returns everything that went wrong."""
     interrupt = builders.a_waiting_interrupt(builders.a_wait(wish={"quorum": 2}))
     told = race.round(interrupt=interrupt.public_id)
     wrong = [*breaches(interrupt.run_id), *(f"{racer.by}: {racer.broke}" for racer in told if racer.broke)]

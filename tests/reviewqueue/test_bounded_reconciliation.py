@@ -21,8 +21,8 @@ from runs.models import Event, Fact, Hold
 from tests import builders
 from tests.ledger.effect_builders import an_effect
 from tests.pages import desk
-from tests.reviewqueue.test_hold_desk import a_run_held_for_a_fact
-from tests.runs.acting_builders import a_leased_run, begin, let_go, report
+from tests.reviewqueue.test_holds_admin import a_run_held_for_a_fact
+from tests.runs.leased_run_builders import a_leased_run, begin, let_go, report
 from tests.unguarded import without_guards
 
 pytestmark = pytest.mark.django_db

@@ -36,7 +36,7 @@ from runs.use_cases.hold_after_restore import hold_after_restore
 from runs.use_cases.start_run import complete_run
 from tests import builders
 from tests.ledger.effect_builders import an_effect
-from tests.runs.acting_builders import a_leased_run, a_permit, a_rule, begin, report
+from tests.runs.leased_run_builders import a_leased_run, a_permit, a_rule, begin, report
 from tests.unguarded import without_guards
 
 pytestmark = pytest.mark.django_db

@@ -1,4 +1,4 @@
-"""The single door: who, what, in time, which version; every refusal told in one sentence and kept as evidence."""
+"""The resume gateway: permission, answer, deadline, version; every refusal has one sentence and a record."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_late_answer_is_judged_at_the_next_level(ana):
     assert builders.decide(interrupt, builders.a_reviewer("lea@example.org", "leads")).decision.status == "accepted"
 
 
-def test_somebody_without_the_right_is_told_who_has_it(ana):
+def test_a_person_without_permission_is_shown_who_has_it(ana):
     interrupt = builders.a_waiting_interrupt()
     builders.a_queue("finance")
     auditor = builders.a_person("aud@example.org", "engineering-auditors")
@@ -97,7 +97,7 @@ def test_a_foreign_interrupt_looks_like_a_missing_one_and_leaves_no_record():
 
 
 @pytest.mark.parametrize("role", ["engineering-reviewers", "engineering-leads"])
-def test_whoever_started_the_run_does_not_review_it(role):
+def test_the_initiator_of_the_run_does_not_review_it(role):
     """CASES C113."""
     builders.a_queue()
     tom = builders.a_person("tom@example.org", role)
@@ -155,7 +155,7 @@ def test_another_version_or_another_content_is_stale(ana):
     assert builders.decide(interrupt, ana, digest=interrupt.content_digest).decision.status == "accepted"
 
 
-def test_an_answer_that_does_not_fit_is_kept_and_the_wait_stays_open(ana):
+def test_an_invalid_answer_is_recorded_and_the_request_stays_open(ana):
     interrupt = builders.a_waiting_interrupt(builders.an_input_wait())
     with pytest.raises(InputInvalid) as refused:
         builders.decide(interrupt, ana, "answer", input={})
@@ -164,7 +164,7 @@ def test_an_answer_that_does_not_fit_is_kept_and_the_wait_stays_open(ana):
     assert builders.decide(interrupt, ana, "answer", input={"certificate_no": "LT-1"}).resume == "ready"
 
 
-def test_an_answer_that_does_not_fit_is_kept_only_of_a_person_who_could_decide_while_the_wait_is_open(ana):
+def test_an_invalid_answer_is_recorded_only_of_a_person_who_can_decide_an_open_request(ana):
     interrupt = builders.a_waiting_interrupt(builders.an_input_wait())
     auditor = builders.a_person("eve@example.org", "engineering-auditors")
     with pytest.raises(InputInvalid):
@@ -233,7 +233,7 @@ def test_one_request_key_is_one_decision(ana):
         builders.decide(interrupt, ana, "reject", request_key="form-1")
 
 
-def test_the_same_words_to_a_later_version_are_another_answer(ana):
+def test_the_same_answer_to_a_later_version_is_another_decision(ana):
     """C221: in a renewed review the key of the first round got the first receipt, and the new answer was lost."""
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, ana, door="page", request_key="form-1")

@@ -18,7 +18,7 @@ from runs.use_cases.claim_continuation import Claimed
 from runs.use_cases.commit_checkpoint import commit_checkpoint
 from runs.use_cases.start_run import complete_run, fail_run
 from tests import builders
-from tests.runs.acting_builders import begin, report
+from tests.runs.leased_run_builders import begin, report
 
 pytestmark = pytest.mark.django_db
 

@@ -1,4 +1,4 @@
-"""A lost permission: the claim, assignment and votes of that person keep nobody else out, and the leads learn of it."""
+"""A lost permission: the claim, assignment and votes of that person block no other reviewer, and the leads see it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def again(interrupt: Interrupt) -> Interrupt:
 
 
 @pytest.mark.parametrize("lose", LOST)
-def test_a_claim_of_a_person_who_may_no_longer_decide_keeps_nobody_out(lose):
+def test_a_claim_of_a_person_without_permission_blocks_no_reviewer(lose):
     """A5."""
     ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org")
     interrupt = builders.a_waiting_interrupt()
@@ -73,7 +73,7 @@ def test_an_answer_is_not_refused_for_the_claim_of_a_person_who_may_no_longer_de
 
 
 @pytest.mark.parametrize("lose", LOST)
-def test_what_is_assigned_to_nobody_who_may_decide_is_for_the_leads(lose):
+def test_a_request_without_an_assignee_who_may_decide_is_for_the_leads(lose):
     ana, ben, lea = builders.a_reviewer(), builders.a_reviewer("ben@example.org"), a_lead()
     interrupt = assigned_to(ana)
     with pytest.raises(NotPermitted):
@@ -96,7 +96,7 @@ def findings() -> list[str]:
     return [finding.words for finding in configuration.nobody_there() if "is assigned only" in finding.words]
 
 
-def test_a_lead_may_assign_it_anew():
+def test_a_lead_can_assign_it_again():
     ana, ben, lea = builders.a_reviewer(), builders.a_reviewer("ben@example.org"), a_lead()
     interrupt = assigned_to(ana)
     ana.groups.clear()
@@ -106,7 +106,7 @@ def test_a_lead_may_assign_it_anew():
     assert builders.decide(interrupt, ben).resume == "ready"
 
 
-def test_while_one_assignee_may_decide_the_leads_may_not():
+def test_while_one_assignee_may_decide_the_leads_cannot():
     ana, ben, lea = builders.a_reviewer(), builders.a_reviewer("ben@example.org"), a_lead()
     interrupt = assigned_to(ana, ben)
     ana.groups.clear()
@@ -161,7 +161,7 @@ def test_the_sweep_releases_claims_assignments_and_votes_once_and_says_so(lose):
     assert builders.decide(voted, cem).resume == "ready"
 
 
-def test_a_permission_given_back_brings_nothing_back_that_was_released():
+def test_a_restored_permission_restores_no_released_claim_or_assignment():
     ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org")
     interrupt = assigned_to(ana, ben)
     ana.groups.clear()
@@ -191,7 +191,7 @@ def test_the_sweep_is_a_task_of_its_own_and_looks_now_and_then(monkeypatch):
     ana.groups.clear()
     asked = []
     monkeypatch.setattr(tasks, "_enqueue_once", asked.append)
-    monkeypatch.setattr(tasks, "_last_look", float("-inf"))
+    monkeypatch.setattr(tasks, "_last_permission_sweep", float("-inf"))
     tasks.enqueue_due_sweeps()
     tasks.enqueue_due_sweeps()
     assert asked.count("reviewqueue.tasks.release_lost_permissions") == 1
@@ -199,7 +199,7 @@ def test_the_sweep_is_a_task_of_its_own_and_looks_now_and_then(monkeypatch):
     assert again(interrupt).claimed_by is None
 
 
-def test_the_request_and_the_inbox_of_a_lead_say_that_its_assignees_may_not_decide():
+def test_the_request_and_the_inbox_of_a_lead_show_that_its_assignees_cannot_decide():
     ana, lea = builders.a_reviewer(), a_lead()
     interrupt = assigned_to(ana)
     page, browser = f"/interrupts/{interrupt.public_id}", signed_in(lea)
@@ -213,7 +213,7 @@ def test_the_request_and_the_inbox_of_a_lead_say_that_its_assignees_may_not_deci
 
 
 def test_authority_is_judged_by_the_queue_as_it_is_now():
-    """The reviewers' group of the queue is another one: who was in the old one may not decide."""
+    """The queue gets another reviewers' group: members of the old one cannot decide."""
     ana = builders.a_reviewer()
     interrupt = again(builders.a_waiting_interrupt())
     interrupt.queue.reviewers = builders.a_group("engineering-two")

@@ -1,4 +1,6 @@
-"""An ended run takes back what it did: newest first, once each, by whichever worker claims it, or by its owner's word."""
+"""An ended run compensates its effects: newest first, once each, by any worker that claims it, or by a decision of its
+owner.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ from runs.use_cases import (
 )
 from runs.use_cases.claim_continuation import Claimed
 from tests import builders
-from tests.runs.acting_builders import OWNERS, a_leased_run, a_permit, a_person, a_rule, begin, lease_token, report
+from tests.runs.leased_run_builders import OWNERS, a_leased_run, a_permit, a_person, a_rule, begin, lease_token, report
 
 pytestmark = pytest.mark.django_db
 
@@ -53,7 +55,7 @@ def cancel(run: Run) -> Run:
 
 
 def stop_worker(run: Run) -> None:
-    """The worker that was at it commits its closing checkpoint."""
+    """The previous worker commits its closing checkpoint."""
     row = fresh(run)
     commit_checkpoint.commit_checkpoint(
         agent=row.agent,
@@ -119,7 +121,7 @@ def holds(run: Run) -> list[tuple[str, str]]:
 # --- the good path ----------------------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_takes_back_is_sent_no_answer_and_no_permit():
+def test_a_compensating_worker_gets_no_answer_and_no_permit():
     run = a_leased_run()
     a_permit(run)
     an_applied(run, "order")
@@ -130,7 +132,7 @@ def test_a_worker_that_takes_back_is_sent_no_answer_and_no_permit():
 
 
 @pytest.mark.proves(15)
-def test_a_cancelled_run_takes_back_what_it_did_newest_first():
+def test_a_cancelled_run_compensates_its_effects_newest_first():
     run = a_cancelled_run("first", "second")
     assert (run.status, run.open_continuation, run.lease_until) == ("cancelling", "ready", None)
     claimed = claim(run)
@@ -152,7 +154,7 @@ def test_a_cancelled_run_takes_back_what_it_did_newest_first():
     assert [event.refs["effect"] for event in told] == ["second", "first"]
 
 
-def test_only_what_was_applied_and_declared_for_this_end_is_taken_back():
+def test_only_applied_effects_that_declared_this_end_are_compensated():
     run = a_leased_run()
     an_applied(run, "applied")
     an_applied(run, "for-failures", declared=taken_back_by(on=("fail",)))
@@ -191,7 +193,7 @@ def test_the_same_claim_again_gets_the_same():
     assert [effect.key for effect in again.undone] == ["order"]
 
 
-def test_a_failed_and_an_expired_run_take_back_the_same():
+def test_a_failed_and_an_expired_run_compensate_the_same():
     failed = a_leased_run()
     an_applied(failed, "order")
     start_run.fail_run(agent=failed.agent, run_id=failed.public_id, token=lease_token(failed), error={"why": "no"})
@@ -225,7 +227,7 @@ def test_a_cancel_without_a_worker_offers_it_at_once_and_pressed_twice_is_once()
     assert statuses(run) == {"order": "compensated"}
 
 
-def test_a_compensating_worker_is_not_told_to_stop():
+def test_a_compensating_worker_is_not_asked_to_stop():
     run = a_cancelled_run("order")
     claimed = claim(run)
     _, told = commit_checkpoint.beat(agent=run.agent, run_id=run.public_id, token=claimed.lease.token, progress=None)
@@ -236,11 +238,11 @@ def test_a_compensating_worker_is_not_told_to_stop():
     assert fresh(run).status == "cancelled"
 
 
-# --- doubt and loss ---------------------------------------------------------------------------------------------------
+# --- unknown outcomes and lost leases ---------------------------------------------------------------------------------
 
 
 @pytest.mark.proves(6, 15)
-def test_unknown_effects_go_to_their_owner_before_anything_is_taken_back():
+def test_unknown_effects_go_to_their_owner_before_any_compensation():
     run = a_leased_run()
     an_applied(run, "sure")
     begin(run, key="unsure", declared=taken_back_by(of="unsure"))
@@ -258,7 +260,7 @@ def test_unknown_effects_go_to_their_owner_before_anything_is_taken_back():
     assert fresh(run).status == "cancelled"
 
 
-def test_a_late_outcome_of_the_old_worker_is_taken_back_too():
+def test_a_late_outcome_of_the_old_worker_is_compensated_too():
     run = a_leased_run()
     begin(run, key="late", declared=taken_back_by(of="late"))
     cancel(run)
@@ -326,7 +328,7 @@ def test_a_worker_that_says_unknown_lets_go_and_the_owner_may_order_it_again():
     assert fresh(run).status == "cancelled"
 
 
-def test_asked_for_again_under_way_it_is_in_doubt_and_the_worker_lets_go():
+def test_requested_again_under_way_its_outcome_is_unknown_and_the_lease_ends():
     run = a_cancelled_run("order")
     claimed = claim(run)
     begin_undo(claimed, "order")
@@ -372,7 +374,7 @@ def test_a_failed_undo_is_tried_again_under_numbers_and_then_goes_to_its_owner()
     assert (fresh(run).status, set(statuses(run).values())) == ("cancelled", {"compensated"})
 
 
-def test_its_owner_may_let_an_effect_stay_and_the_older_ones_are_taken_back_all_the_same():
+def test_its_owner_can_waive_a_compensation_and_older_effects_are_still_compensated():
     run = a_cancelled_run("first", "second", initiator=a_person("eve@example.org", OWNERS))
     begin_undo(claim(run), "second")
     report_undo(run, "second", "failed", error="too late, it was delivered")
@@ -394,7 +396,7 @@ def test_its_owner_may_let_an_effect_stay_and_the_older_ones_are_taken_back_all_
 
 
 @pytest.mark.proves(15, 21)
-def test_workers_that_claim_and_take_nothing_back_are_a_matter_for_the_agents_owner():
+def test_workers_that_claim_and_compensate_nothing_hold_the_run_for_the_agents_owner():
     run = a_cancelled_run("order")
     for _ in range(5):
         claimed = claim(run)
@@ -411,7 +413,7 @@ def test_workers_that_claim_and_take_nothing_back_are_a_matter_for_the_agents_ow
     assert fresh(run).status == "cancelled"
 
 
-# --- what an undo may not do ------------------------------------------------------------------------------------------
+# --- refused compensations --------------------------------------------------------------------------------------------
 
 
 def test_an_undo_is_exactly_the_declared_call():
@@ -469,7 +471,7 @@ def test_a_rule_that_came_later_sends_the_undo_to_its_owner():
     assert fresh(run).status == "cancelled"
 
 
-def test_halted_nothing_is_taken_back():
+def test_a_halted_agent_compensates_nothing():
     run = a_cancelled_run("order")
     claimed = claim(run)
     kill_switch.halt_agents(slugs=[run.agent.slug], actor="person:ops", reason="look at this")
@@ -500,7 +502,7 @@ def test_what_the_worker_says_against_an_undone_effect_holds_the_rest():
 # --- again ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_restarted_run_does_it_again_by_order_and_takes_that_back_under_a_new_number():
+def test_a_restarted_run_repeats_it_by_order_and_compensates_it_under_a_new_number():
     run = a_cancelled_run("order")
     take_back(claim(run), "order")
     restart = {"run_id": run.public_id, "person": a_person("ops@example.org"), "reason": "needed after all"}
@@ -527,7 +529,9 @@ def expiry_of_checks(run: Run) -> None:
 
 
 def test_nothing_else_is_begun_under_the_key_of_an_undo_to_come():
-    """Done again by order, the effect would be undone under that key: the undo would be another call, and never begin."""
+    """Performed again by order, the effect would be compensated under that key by another call, which would never
+    begin.
+    """
     run = builders.a_running_run(lease_seconds=60).run
     begin(run, key="order", declared=taken_back_by())
     effect = Effect.objects.get(key="order")

@@ -1,4 +1,4 @@
-"""Credentials are facts that must be valid, not equal: a renewed one continues, an expired one asks for its renewal."""
+"""Credentials are facts that must be valid, not equal: a renewed one continues, an expired one must be renewed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from runs.use_cases import begin_effect, reconcile_facts
 from runs.use_cases.reconcile_facts import Found
 from runs.use_cases.release_lease import hand_back
 from tests import builders
-from tests.runs.test_checking import World, a_fact, answer, begin, check, claim, report, the_run, waits
+from tests.runs.test_revalidation import World, a_fact, answer, begin, check, claim, report, the_run, waits
 
 pytestmark = [pytest.mark.django_db, pytest.mark.proves(14)]
 
@@ -118,7 +118,7 @@ def claimed_with(*facts):
 
 
 def ends_now(claimed):
-    """Return a value whose validity has ended a moment ago, though it was valid when it was reported."""
+    """Return a credential whose validity has just ended, although it was valid when it was reported."""
     end = clock.now() + timedelta(hours=1)
     assert report(claimed, token=end.isoformat()).control == "continue"
     Fact.objects.update(last_value=(clock.now() - timedelta(microseconds=1)).isoformat())
@@ -170,7 +170,7 @@ def test_a_renewed_review_accepts_the_expired_value_it_was_shown_and_no_other():
     assert report(again, token="2020-02-01").control == "renew"
 
 
-def test_where_it_says_note_an_expired_credential_is_only_told():
+def test_with_on_change_note_an_expired_credential_is_only_reported():
     claimed = claimed_with(a_token(on_change="note"))
     judged = report(claimed, token=LONG_AGO)
     assert (judged.control, [fact.name for fact in judged.changed]) == ("continue", ["token"])
@@ -220,7 +220,7 @@ def test_a_credential_that_ends_after_the_first_effect_guards_the_next_one():
     assert the_run().status == "running"
 
 
-def test_a_credential_has_to_be_reported_under_each_lease():
+def test_a_credential_must_be_reported_under_each_lease():
     claimed = claimed_with(a_token())
     report(claimed, token=FAR)
     hand_back(
@@ -295,7 +295,7 @@ def test_where_it_says_renew_an_expired_credential_found_by_a_check_goes_back_to
     assert the_run().status == "ready", "its reviewer saw that it is not valid"
 
 
-def test_where_it_says_note_an_expired_credential_found_by_a_check_is_only_told():
+def test_with_on_change_note_an_expired_credential_found_by_a_check_is_only_reported():
     [order] = waits(builders.a_wait(), facts=[a_looked_up_token(on_change="note")])
     answer(order)
     check(World(token=LONG_AGO))
@@ -305,7 +305,7 @@ def test_where_it_says_note_an_expired_credential_found_by_a_check_is_only_told(
 
 @ON_CHANGE
 @pytest.mark.parametrize("found", [7, "LT-1", {"expires": FAR}, {"valid_until": None}])
-def test_a_reply_that_states_no_validity_counts_as_one_that_cannot_be_told(on_change, found):
+def test_a_response_without_validity_counts_as_unavailable(on_change, found):
     [order] = waits(builders.a_wait(), facts=[a_looked_up_token(on_change=on_change)])
     answer(order)
     for _ in range(3):

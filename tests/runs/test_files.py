@@ -25,7 +25,7 @@ from runs.use_cases.reconcile_outcomes import retry_held_run
 from runs.use_cases.release_lease import hand_back
 from runs.use_cases.start_run import Started, fail_run
 from tests import builders
-from tests.runs import acting_builders
+from tests.runs import leased_run_builders
 
 pytestmark = pytest.mark.django_db
 
@@ -148,7 +148,7 @@ def test_other_bytes_before_the_checkpoint_take_its_place_and_the_first_go():
 @pytest.mark.parametrize("number", [0, 1, 3, 999_999_999])
 def test_other_bytes_for_a_committed_checkpoint_and_for_one_far_ahead_are_refused(number):
     started = a_run_with_a_file()
-    refused = pytest.raises(StaleVersion, match="a file goes with the next one, 2")
+    refused = pytest.raises(StaleVersion, match="before the next checkpoint, 2")
     with refused as told:
         offer(started, b"other", number=number)
     assert told.value.extra["checkpoint"] == 1
@@ -243,7 +243,7 @@ def test_a_storage_that_takes_nothing_is_busy_and_keeps_nothing(monkeypatch, err
         raise error
 
     monkeypatch.setattr(default_storage, "save", broken)
-    with pytest.raises(Busy, match="does not take files"):
+    with pytest.raises(Busy, match="storage is not available"):
         offer(started)
     monkeypatch.undo()
     assert CheckpointFile.objects.get().status == FileStatus.UNWANTED
@@ -380,7 +380,7 @@ def test_the_files_of_runs_that_ended_long_ago_are_erased_and_what_is_known_of_t
     tasks.sweep()
     [taken] = builders.claim(restarted.agent)
     fail_run(agent=restarted.agent, run_id=restarted.public_id, token=taken.lease.token, error=None)
-    acting_builders.change(started.run, ended_at=clock.now() - timedelta(days=91))
+    leased_run_builders.change(started.run, ended_at=clock.now() - timedelta(days=91))
     tasks.sweep()
     assert stored() == []
     file = started.run.files.get()

@@ -24,7 +24,7 @@ from runs.models import Run
 from runs.run_status import standing
 from runs.use_cases import control_run
 from tests import figures
-from tests.races.judging import breaches
+from tests.races.invariants import breaches
 from tests.runs.histories import CALLS, HANDS_BACK, RunHistory, refused
 
 pytestmark = [pytest.mark.django_db, pytest.mark.proves(3, 4, 5, 6, 9, 12, 15, 16)]

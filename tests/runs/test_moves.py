@@ -25,7 +25,7 @@ from runs.run_status import is_offered, standing
 from runs.timeline import find_break
 from runs.use_cases import expire
 from runs.use_cases.begin_effect import begin_effect, report_effect
-from runs.use_cases.claim_continuation import claim_continuations
+from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
 from runs.use_cases.commit_checkpoint import commit_checkpoint
 from runs.use_cases.control_run import cancel_run, pause_run, restart_run, resume_run, retag_run
 from runs.use_cases.reconcile_outcomes import leave_as_it_is, retry_held_run, settle_unknown
@@ -88,13 +88,14 @@ class Walk:
 
     def claim(self, code_version: str = "") -> None:
         claimed = claim_continuations(
-            agent=self.agent,
-            code_version=code_version,
-            code_versions={*self.VERSIONS},
-            most=1,
-            lease_seconds=60,
-            request_key="",
-            still_may_decide=permissions.still_may_decide,
+            ClaimRequest(
+                agent=self.agent,
+                code_version=code_version,
+                code_versions={*self.VERSIONS},
+                lease_seconds=60,
+                still_may_decide=permissions.still_may_decide,
+            ),
+            limit=1,
         )
         if claimed:
             self.token = claimed[0].lease.token

@@ -14,7 +14,7 @@ from runs.errors import ApprovalRequired, CallNotApproved, PermitExpired, Permit
 from runs.models import Event, Permit, Run
 from runs.permits import void_permits
 from tests import builders
-from tests.runs.acting_builders import (
+from tests.runs.leased_run_builders import (
     ARGUMENTS,
     KEY,
     a_leased_run,
@@ -192,7 +192,7 @@ def test_a_permit_of_another_run_names_nothing():
     run, other = a_leased_run(), a_leased_run()
     a_rule()
     permit = a_permit(other)
-    with pytest.raises(Exception, match="names no permit of this run"):
+    with pytest.raises(Exception, match="is not a permit of this run"):
         begin(run, permit=permit.public_id)
     with pytest.raises(ApprovalRequired):
         begin(run)

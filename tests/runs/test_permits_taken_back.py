@@ -13,7 +13,7 @@ from runs.errors import ApprovalLost, ApprovalRequired, LeaseLost, PermitExpired
 from runs.models import Assignee, Continuation, Decision, Event, Interrupt, Permit, Run
 from runs.use_cases import expire
 from tests import builders
-from tests.runs.acting_builders import KEY, a_rule, begin, report
+from tests.runs.leased_run_builders import KEY, a_rule, begin, report
 from tests.unguarded import without_guards
 
 pytestmark = pytest.mark.django_db

@@ -13,7 +13,7 @@ from runs.errors import PolicyRefuses
 from runs.models import Interrupt, Policy
 from runs.policies import BUILT_IN, is_as_strict, rules_with_open_policies
 from tests import builders
-from tests.runs.acting_builders import a_rule
+from tests.runs.leased_run_builders import a_rule
 from tests.runs.test_nested_runs import a_child
 from tests.unguarded import without_guards
 
@@ -78,7 +78,7 @@ def test_a_person_without_permission_and_an_unknown_person_get_the_same_answer(a
     [problem] = refused.value.errors
     assert (problem.pointer, problem.message) == (
         "/interrupts/0/assignees/0",
-        "is no reviewer of engineering, and could not decide this",
+        "must be a reviewer or lead of engineering",
     )
 
 

@@ -14,7 +14,7 @@ from runs.use_cases import control_run, erase_snapshots
 from runs.use_cases.record_step import record_step
 from runs.use_cases.start_run import fail_run
 from tests import builders
-from tests.runs import acting_builders
+from tests.runs import leased_run_builders
 from tests.unguarded import without_guards
 
 pytestmark = pytest.mark.django_db
@@ -27,7 +27,7 @@ def an_ended_run(*, days_ago: int) -> Run:
     fail_run(agent=run.agent, run_id=run.public_id, token=token, error=None)
     with without_guards():
         Checkpoint.objects.filter(run=run).update(state={"name": "somebody"})
-    acting_builders.change(run, ended_at=clock.now() - timedelta(days=days_ago))
+    leased_run_builders.change(run, ended_at=clock.now() - timedelta(days=days_ago))
     return Run.objects.get(pk=run.pk)
 
 

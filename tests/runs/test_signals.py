@@ -286,7 +286,7 @@ def test_timers_missed_during_a_downtime_fire_once_each():
     Interrupt.objects.update(deadline=clock.now() - timedelta(days=3))
     assert expire.expire_due_interrupts(limit=99) == 5
     assert expire.expire_due_interrupts(limit=99) == 0
-    assert len(builders.claim(waits[0].agent, most=9)) == 5
+    assert len(builders.claim(waits[0].agent, limit=9)) == 5
 
 
 def test_a_timer_beside_a_request_is_its_time_limit():

@@ -21,7 +21,7 @@ from runs.use_cases.reconcile_outcomes import retry_held_run
 from runs.use_cases.release_lease import hand_back
 from runs.use_cases.start_run import complete_run
 from tests import builders
-from tests.runs.acting_builders import begin
+from tests.runs.leased_run_builders import begin
 
 pytestmark = pytest.mark.django_db
 
@@ -74,7 +74,7 @@ def test_a_version_that_cannot_read_it_is_not_asked_again_while_others_are(reaso
 def test_by_its_id_it_is_not_given_to_that_version_either():
     run = unread_by(an_answered_run(), "2")
     it = Continuation.objects.get(run=run)
-    with pytest.raises(IncompatibleVersion, match="code version 2 could not read it"):
+    with pytest.raises(IncompatibleVersion, match="code version 2 could not read the checkpoint"):
         builders.claim_by_id(run.agent, it.public_id, code_version="2", code_versions={"1", "2"})
     assert builders.claim_by_id(run.agent, it.public_id, code_version="1", code_versions={"1"})
 
@@ -84,7 +84,7 @@ def test_who_names_no_version_is_one_too():
     unread_by(run, "")
     assert claim_as(run, "") == []
     it = Continuation.objects.get(run=run)
-    with pytest.raises(IncompatibleVersion, match="names no code version"):
+    with pytest.raises(IncompatibleVersion, match="without a code version"):
         builders.claim_by_id(run.agent, it.public_id, code_versions=set())
     assert len(claim_as(run, "1")) == 1
 
@@ -103,7 +103,10 @@ def test_the_third_version_leaves_it_to_its_owner_and_the_decision_stays():
     unread_by(run, "3")
     assert (run.status, run.open_continuation) == ("blocked", "ready")
     hold = Hold.objects.get()
-    assert (hold.kind, hold.reason) == ("stranded", "3 code versions could not read it; the last said incompatible.")
+    assert (hold.kind, hold.reason) == (
+        "stranded",
+        "3 code versions could not read its checkpoint. The last one reported incompatible.",
+    )
     assert Event.objects.filter(run=run, type="hold.opened").get().refs["kind"] == "stranded"
     assert [claim_as(run, version) for version in "123"] == [[], [], []]
 

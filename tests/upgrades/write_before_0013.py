@@ -26,7 +26,7 @@ from runs.models import Interrupt, Run  # noqa: E402
 from runs.use_cases import expire  # noqa: E402
 from tests import builders  # noqa: E402
 from tests.runs import test_compensation as undoing  # noqa: E402
-from tests.runs.acting_builders import a_leased_run, begin  # noqa: E402
+from tests.runs.leased_run_builders import a_leased_run, begin  # noqa: E402
 
 FAR_AHEAD = datetime(2199, 1, 1, tzinfo=UTC)
 

@@ -48,22 +48,18 @@ class ClaimOne(ApiView):
         """Claim it, or say why not."""
         agent, key = worker_of(request), request_key(request)
         asked = read(run_serializers.ClaimOneShape, body_of(request))
-        taken = claim_continuation.claim_one(
-            agent=agent,
-            continuation_id=continuation_id,
-            **_versions(asked),
-            lease_seconds=asked["lease_seconds"],
-            request_key=key,
-            still_may_decide=permissions.still_may_decide,
-        )
+        taken = claim_continuation.claim_one(_claim_request(agent, asked, key), continuation_id=continuation_id)
         return Response([responses.claimed(taken)])
 
 
 def _claim(agent: Agent, asked: dict[str, Any], key: str) -> list[claim_continuation.Claimed]:
-    return claim_continuation.claim_continuations(
+    return claim_continuation.claim_continuations(_claim_request(agent, asked, key), limit=asked["max"])
+
+
+def _claim_request(agent: Agent, asked: dict[str, Any], key: str) -> claim_continuation.ClaimRequest:
+    return claim_continuation.ClaimRequest(
         agent=agent,
         **_versions(asked),
-        most=asked["max"],
         lease_seconds=asked["lease_seconds"],
         request_key=key,
         still_may_decide=permissions.still_may_decide,

@@ -24,7 +24,6 @@ from runs.interrupt_requests import AskedWait
 from runs.models import Progress
 from runs.unclaimed_continuations import find_unclaimed
 from runs.use_cases import commit_checkpoint, reconcile_facts, release_lease, start_run, suspend
-from runs.use_cases.suspend import PendingEffect
 
 
 class Asks(ApiView):
@@ -179,15 +178,17 @@ class RunInterrupts(ApiView):
             agent=agent,
             run_id=run_id,
             token=token,
-            after=asked["after"],
-            snapshot=run_serializers.snapshot(body, asked["checkpoint"]),
-            facts=interrupt_serializers.asked_facts(asked["checkpoint"]["facts"]),
-            waits=[
-                interrupt_serializers.asked_wait(*pair)
-                for pair in zip(body["interrupts"], asked["interrupts"], strict=True)
-            ],
-            pending=[PendingEffect(**it) for it in asked["pending"] or []],
-            resume_when=asked["resume_when"],
+            suspension=suspend.Suspension(
+                after=asked["after"],
+                snapshot=run_serializers.snapshot(body, asked["checkpoint"]),
+                facts=interrupt_serializers.asked_facts(asked["checkpoint"]["facts"]),
+                interrupts=[
+                    interrupt_serializers.asked_wait(*pair)
+                    for pair in zip(body["interrupts"], asked["interrupts"], strict=True)
+                ],
+                pending=[suspend.PendingEffect(**it) for it in asked["pending"] or []],
+                resume_when=asked["resume_when"],
+            ),
             check_assignees=permissions.check_assignees,
         )
         return Response(responses.suspended(outcome), status=201 if outcome.created else 200)

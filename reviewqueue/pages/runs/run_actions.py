@@ -182,7 +182,7 @@ def _pull_restart(person: AbstractUser, run_id: str, reason: str, form: QueryDic
     check = permissions.restart_check(person)
     chosen = form.get("checkpoint", "")
     if chosen and not (chosen.isascii() and chosen.isdigit() and len(chosen) < 10):
-        raise PayloadInvalid.at("/checkpoint", "is no checkpoint of this run")
+        raise PayloadInvalid.at("/checkpoint", "must be the number of a checkpoint of this run")
     number = int(chosen) if chosen else None
     control_run.restart_run(
         run_id=run_id, checkpoint_number=number, person=person, reason=reason, check=check, keep_failed=True

@@ -1,0 +1,270 @@
+"""Scenes of interrupts: decided, voted on, amended, withdrawn, escalated, expired; of signals, timers and reviewer
+actions.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from ledger import clock
+from reviewqueue import drafts, reviewer_actions
+from reviewqueue.operations import permission_sweep
+from reviewqueue.queries import dead_letters
+from runs import external_signals
+from runs.models import Interrupt, Signal
+from runs.use_cases import amend_interrupt, expire
+from runs.use_cases.amend_interrupt import Amendment
+from tests import builders
+from tests.crashes.use_cases import Act, verb
+from tests.runs.test_escalation import a_ladder, a_reminded_wait, due_now
+from tests.runs.test_signals import a_timer, an_event, told
+from tests.runs.test_votes import a_payment, three_people
+
+
+def an_overdue_wait(**asked: object) -> Interrupt:
+    interrupt = builders.a_waiting_interrupt(builders.a_wait(**asked))
+    builders.move_deadline(interrupt, clock.now())
+    return interrupt
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+@verb("reviewqueue.gateway._decide")
+def an_answer_is_accepted_and_its_facts_are_to_be_checked() -> Act:
+    ana, interrupt = (
+        builders.a_reviewer(),
+        builders.a_waiting_interrupt(builders.a_wait(facts=[builders.a_checked_fact()])),
+    )
+    return lambda: builders.decide(interrupt, ana, request_key="the-answer")
+
+
+@verb("reviewqueue.gateway._decide")
+def an_answer_makes_the_other_question_needless() -> Act:
+    ana, waits = builders.a_reviewer(), [builders.a_wait(), builders.an_input_wait()]
+    first, _ = builders.suspend_run(builders.a_running_run(), *waits, resume_when="any").interrupts
+    return lambda: builders.decide(first, ana, "reject", request_key="the-answer")
+
+
+@verb("reviewqueue.gateway._decide")
+def an_answer_that_ends_its_run() -> Act:
+    builders.a_policy(on_reject="cancel")
+    ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
+    return lambda: builders.decide(interrupt, ana, "reject", request_key="the-answer")
+
+
+@verb("reviewqueue.gateway._decide")
+def a_first_vote_is_counted() -> Act:
+    ana, _, _ = three_people()
+    interrupt = a_payment()
+    return lambda: builders.decide(interrupt, ana, request_key="the-vote")
+
+
+@verb("reviewqueue.gateway._decide")
+def the_last_vote_closes() -> Act:
+    ana, ben, _ = three_people()
+    interrupt = a_payment()
+    builders.decide(interrupt, ana)
+    return lambda: builders.decide(interrupt, ben, request_key="the-vote")
+
+
+@verb("reviewqueue.gateway._decide")
+def a_vote_that_changes_the_call_overtakes_another() -> Act:
+    ana, ben, _ = three_people()
+    interrupt = a_payment()
+    builders.decide(interrupt, ana)
+    changed = {"supplier": "S-17", "amount": "180000.00"}
+    return lambda: builders.decide(interrupt, ben, "edit", arguments=changed, request_key="the-vote")
+
+
+@verb("reviewqueue.gateway._decide", says="stale_version", another=True)  # each refused one is evidence
+def a_stale_answer_is_kept_as_evidence() -> Act:
+    ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
+    amend_interrupt.amend_wait(
+        agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(title="Other")
+    )
+    return lambda: builders.decide(interrupt, ana)
+
+
+@verb("reviewqueue.gateway._decide", says="expired", another=True)
+def a_late_answer_ends_the_wait_by_itself() -> Act:
+    ana, interrupt = builders.a_reviewer(), an_overdue_wait()
+    return lambda: builders.decide(interrupt, ana)
+
+
+@verb("reviewqueue.gateway._record_misfit", says="input_invalid", another=True)
+def an_answer_of_the_wrong_form_is_kept_as_evidence() -> Act:
+    ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt(builders.an_input_wait())
+    return lambda: builders.decide(interrupt, ana, "answer", input={"certificate_no": 7})
+
+
+# --- amended and withdrawn --------------------------------------------------------------------------------------------
+
+
+@verb("runs.use_cases.amend_interrupt.amend_wait")
+def an_agent_changes_its_question_and_votes_are_overtaken() -> Act:
+    ana, _, _ = three_people()
+    interrupt = a_payment()
+    builders.decide(interrupt, ana)
+    call = builders.CALL | {"arguments": {"supplier": "S-18", "amount": "1.00"}}
+    words = {"agent": interrupt.agent, "interrupt_id": interrupt.public_id}
+    return lambda: amend_interrupt.amend_wait(**words, amendment=Amendment(title="Order another hoist", proposal=call))
+
+
+@verb("runs.use_cases.amend_interrupt.withdraw_wait")
+def an_agent_takes_its_question_back() -> Act:
+    interrupt = builders.a_waiting_interrupt()
+    words = {"agent": interrupt.agent, "interrupt_id": interrupt.public_id}
+    return lambda: amend_interrupt.withdraw_wait(**words, reason="it is settled")
+
+
+@verb("reviewqueue.reviewer_actions.undo", then="not_permitted")
+def a_person_takes_an_answer_back() -> Act:
+    ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
+    builders.decide(interrupt, ana, door="page")
+    return lambda: reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
+
+
+@verb("reviewqueue.reviewer_actions.undo", then="not_permitted")
+def a_person_takes_a_vote_back() -> Act:
+    ana, _, _ = three_people()
+    interrupt = a_payment()
+    builders.decide(interrupt, ana)
+    return lambda: reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
+
+
+# --- over -------------------------------------------------------------------------------------------------------------
+
+
+@verb("runs.use_cases.expire.expire_if_due")
+def a_wait_is_over_and_ends_its_run() -> Act:
+    an_overdue_wait()
+    return lambda: expire.expire_due_interrupts(limit=10)
+
+
+@verb("runs.use_cases.expire.expire_if_due")
+def a_wait_is_over_and_wakes_its_run() -> Act:
+    an_overdue_wait(wish={"on_expiry": {"do": "resume"}})
+    return lambda: expire.expire_due_interrupts(limit=10)
+
+
+@verb("runs.use_cases.expire.expire_if_due")
+def a_wait_climbs_to_the_next_queue() -> Act:
+    a_ladder()
+    an_overdue_wait()
+    return lambda: expire.expire_due_interrupts(limit=10)
+
+
+@verb("runs.use_cases.expire.expire_if_due")
+def a_timer_fires() -> Act:
+    builders.move_deadline(builders.a_waiting_interrupt(a_timer()), clock.now())
+    return lambda: expire.expire_due_interrupts(limit=10)
+
+
+@verb("runs.use_cases.expire.remind_if_due")
+def people_are_reminded() -> Act:
+    due_now(a_reminded_wait(3600, 600))
+    return lambda: expire.remind_due(limit=10)
+
+
+@verb("reviewqueue.operations.permission_sweep.release_lost")
+def what_rests_on_a_lost_permission_is_released() -> Act:
+    ana, ben, _ = three_people()
+    names = [person.get_username() for person in (ana, ben)]
+    interrupt = a_payment(2, assignees=names)
+    builders.decide(interrupt, ana)
+    reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
+    ana.groups.clear()
+    return lambda: permission_sweep.release_lost_permissions(limit=10)
+
+
+@verb("runs.use_cases.expire.expire_run_if_due")
+def a_run_that_nobody_claims_is_over() -> Act:
+    run = builders.a_running_run(lease_seconds=0).run
+    type(run).objects.filter(pk=run.pk).update(expires_at=clock.now())
+    return lambda: expire.expire_due_runs(limit=10)
+
+
+# --- signals ----------------------------------------------------------------------------------------------------------
+
+
+@verb("runs.external_signals._keep")
+def a_signal_is_kept_for_a_later_wait() -> Act:
+    agent = builders.an_agent()
+    return lambda: external_signals.receive_signal(agent=agent, told=told())
+
+
+@verb("runs.external_signals._match_one")
+def a_signal_wakes_what_waits_for_it() -> Act:
+    agent = builders.a_waiting_interrupt(an_event()).agent
+    return lambda: external_signals.receive_signal(agent=agent, told=told())
+
+
+@verb("runs.use_cases.suspend._suspend", swept=True)
+def a_wait_finds_a_signal_that_came_before_it() -> Act:
+    started = builders.a_running_run()
+    external_signals.receive_signal(agent=started.run.agent, told=told())
+    return lambda: builders.suspend_run(started, an_event())
+
+
+def a_dead_letter() -> Signal:
+    signal = external_signals.receive_signal(agent=builders.an_agent(), told=told()).signal
+    Signal.objects.filter(pk=signal.pk).update(keep_until=clock.now())
+    return signal
+
+
+@verb("reviewqueue.queries.dead_letters._keep_signal", then="not_found", swept=True)
+def a_dead_letter_is_kept_longer_and_wakes_its_wait() -> Act:
+    ops, signal = builders.a_person("ops@example.org", "operators"), a_dead_letter()
+    builders.a_waiting_interrupt(an_event())
+    return lambda: dead_letters.keep_longer(ops, signal.public_id, reason="the order was late")
+
+
+@verb("reviewqueue.queries.dead_letters.dismiss", then="not_found")
+def a_dead_letter_is_dismissed() -> Act:
+    ops, signal = builders.a_person("ops@example.org", "operators"), a_dead_letter()
+    return lambda: dead_letters.dismiss(ops, signal.public_id, reason="sent twice")
+
+
+# --- around an answer -------------------------------------------------------------------------------------------------
+
+
+@verb("reviewqueue.reviewer_actions.claim", another=True)  # pressed again it is claimed for longer, and noted
+def a_person_claims_a_wait() -> Act:
+    ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
+    return lambda: reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
+
+
+@verb("reviewqueue.reviewer_actions.release")
+def a_person_lets_a_wait_go() -> Act:
+    ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
+    reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
+    return lambda: reviewer_actions.release(responder=ana, interrupt_id=interrupt.public_id)
+
+
+@verb("reviewqueue.reviewer_actions.assign", another=True)  # the same people again: the same people, noted again
+def a_lead_assigns_a_wait() -> Act:
+    ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
+    lea = builders.a_person("lea@example.org", "engineering-leads")
+    reviewer_actions.claim(responder=builders.a_reviewer("ben@example.org"), interrupt_id=interrupt.public_id)
+    return lambda: reviewer_actions.assign(responder=lea, interrupt_id=interrupt.public_id, people=[ana])
+
+
+@verb("reviewqueue.reviewer_actions.extend", another=True)  # an hour more, and an hour more
+def a_lead_gives_a_wait_more_time() -> Act:
+    interrupt = builders.a_waiting_interrupt()
+    lea = builders.a_person("lea@example.org", "engineering-leads")
+    return lambda: reviewer_actions.extend(responder=lea, interrupt_id=interrupt.public_id, by=timedelta(hours=1))
+
+
+@verb("reviewqueue.reviewer_actions.comment", another=True)
+def a_person_says_something_to_the_others() -> Act:
+    ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
+    return lambda: reviewer_actions.comment(responder=ana, interrupt_id=interrupt.public_id, text="Looks dear to me.")
+
+
+@verb("reviewqueue.drafts.save_typed_answer")
+def what_a_person_types_is_kept() -> Act:
+    ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
+    words = {"person": ana, "interrupt_id": interrupt.public_id, "form": "verdict=approve"}
+    return lambda: drafts.save_typed_answer(**words)

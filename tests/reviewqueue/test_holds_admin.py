@@ -1,0 +1,121 @@
+"""The reconciliation admin for holds: an unavailable fact is waived, a run that workers gave up on is retried."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.test import Client
+
+from ledger import clock
+from reviewqueue import tasks
+from runs.holds import open_hold
+from runs.locks import locked_runs
+from runs.models import Continuation, Fact, Hold, Run
+from runs.run_status import store
+from runs.states import HoldKind
+from runs.use_cases.reconcile_facts import Found, check_continuation
+from tests import builders
+
+pytestmark = pytest.mark.django_db
+
+
+def staff(address: str, *groups: str) -> User:
+    person = builders.a_person(address, *groups)
+    person.is_staff = True
+    person.save()
+    return person
+
+
+def at_desk(person: User) -> Client:
+    client = Client()
+    client.force_login(person)
+    return client
+
+
+def nobody_answers(_: object) -> Found:
+    return Found(trouble="No server answers at the address.")
+
+
+def a_run_held_for_a_fact(**request) -> Hold:
+    builders.a_connection()
+    interrupt = builders.a_waiting_interrupt(
+        builders.a_wait(facts=[builders.a_checked_fact()]), started=builders.a_running_run(**request)
+    )
+    builders.decide(interrupt, builders.a_reviewer())
+    continuation = Continuation.objects.get()
+    for _ in range(3):
+        Continuation.objects.update(check_due_at=clock.now())
+        check_continuation(continuation_id=continuation.public_id, fetch=nobody_answers)
+    return Hold.objects.get()
+
+
+def page_of(hold: Hold) -> str:
+    return f"/admin/runs/hold/{hold.pk}/change/"
+
+
+def test_the_owner_sees_what_holds_the_run_and_why():
+    hold = a_run_held_for_a_fact()
+    html = at_desk(staff("olga@example.org", "agent-owners")).get(page_of(hold)).content.decode()
+    for words in ("fact_unavailable", "specification", "No server answers at the address.", "Go on without this fact"):
+        assert words in html
+
+
+def test_the_owner_waives_the_fact_with_a_reason_and_the_run_continues():
+    hold = a_run_held_for_a_fact()
+    olga = at_desk(staff("olga@example.org", "agent-owners"))
+
+    html = olga.post(page_of(hold), {"reason": "Confirmed by phone: still 7."}, follow=True).content.decode()
+
+    assert "The run goes on without specification." in html
+    assert "Go on without this fact" not in html
+    fact = Fact.objects.get()
+    assert (fact.waived_by.username, fact.waived_reason) == ("olga@example.org", "Confirmed by phone: still 7.")
+    tasks.sweep()
+    assert Run.objects.get().status == "ready"
+
+
+def test_without_a_reason_nothing_is_waived():
+    hold = a_run_held_for_a_fact()
+    reply = at_desk(staff("olga@example.org", "agent-owners")).post(page_of(hold), {"reason": " "})
+    assert reply.status_code == 200
+    assert Fact.objects.get().waived_by is None
+
+
+def test_the_initiator_sees_that_another_owner_must_waive_the_fact():
+    olga = staff("olga@example.org", "agent-owners")
+    hold = a_run_held_for_a_fact(initiator=olga)
+    html = at_desk(olga).post(page_of(hold), {"reason": "I am sure."}, follow=True).content.decode()
+    assert "not for a run that they started" in html
+    assert Run.objects.get().status == "blocked"
+
+
+@pytest.mark.parametrize("groups", [["other-owners"], []])
+def test_a_hold_of_another_owner_is_not_found(groups):
+    builders.an_agent("other", owner="other-owners")
+    hold = a_run_held_for_a_fact()
+    desk = at_desk(staff("olaf@example.org", *groups))
+    assert desk.get(page_of(hold)).status_code in {403, 404}
+    assert desk.post(page_of(hold), {"reason": "Let it go."}).status_code in {403, 404}
+    assert Run.objects.get().status == "blocked"
+
+
+def test_a_run_that_workers_gave_up_on_is_tried_again():
+    interrupt = builders.a_waiting_interrupt()
+    builders.decide(interrupt, builders.a_reviewer())
+    with transaction.atomic():
+        run, now = locked_runs().get(), clock.now()
+        open_hold(run, HoldKind.GAVE_UP, owner_id=run.agent.owner_id, reason="5 workers claimed it.", now=now)
+        store(run, now)
+    hold = Hold.objects.get()
+    olga = at_desk(staff("olga@example.org", "agent-owners"))
+    html = olga.post(page_of(hold), {"reason": "Fixed in 2.1."}, follow=True).content.decode()
+    assert "The next worker may claim the run." in html
+    assert Run.objects.get().status == "ready"
+
+
+def test_a_hold_of_an_effect_is_settled_at_the_effect():
+    hold = a_run_held_for_a_fact()
+    Hold.objects.update(kind=HoldKind.UNKNOWN_EFFECT)
+    html = at_desk(staff("olga@example.org", "agent-owners")).get(page_of(hold)).content.decode()
+    assert "<form" not in html[html.index("What holds the run") :]

@@ -1,0 +1,118 @@
+"""Permissions over time: disabled, not a member, the initiator; leads count, and an escalation hides a request."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger import clock
+from reviewqueue import permissions
+from runs.errors import NoDecider, NotPermitted, SelfReview
+from runs.models import Decision, Permit
+from runs.use_cases import expire
+from tests import builders
+
+pytestmark = pytest.mark.django_db
+
+
+def disable(person):
+    person.is_active = False
+    person.save()
+
+
+def test_an_approver_disabled_between_answer_and_claim_lets_no_worker_continue():
+    ana = builders.a_reviewer()
+    wait = builders.a_waiting_interrupt()
+    builders.decide(wait, ana)
+    disable(ana)
+
+    assert builders.claim(wait.agent) == []
+
+    wait.refresh_from_db()
+    assert (wait.status, wait.round, Decision.objects.get().status) == ("waiting", 2, "revoked")
+    assert Permit.objects.get().void_at is not None
+    assert builders.decide(wait, builders.a_reviewer("ben@example.org"), version=2).resume == "ready"
+
+
+def test_a_lead_can_be_assigned_and_decide():
+    lead = builders.a_person("lea@example.org", "engineering-leads")
+    wait = builders.a_waiting_interrupt(builders.a_wait(assignees=["lea@example.org"]))
+    assert permissions.who_can_decide(wait) == ["lea@example.org"]
+    assert builders.decide(wait, lead).resume == "ready"
+
+
+def test_leads_count_for_a_quorum():
+    ana, lead = builders.a_reviewer(), builders.a_person("lea@example.org", "engineering-leads")
+    wait = builders.a_waiting_interrupt(builders.a_wait(wish={"quorum": 2}))
+    builders.decide(wait, lead)
+    assert builders.decide(wait, ana).resume == "ready"
+    with pytest.raises(NoDecider, match="only 2 of the reviewers can"):
+        builders.a_waiting_interrupt(builders.a_wait(wish={"quorum": 3}))
+
+
+def test_a_refusal_does_not_name_the_initiator_among_those_who_can_decide():
+    ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org")
+    auditor = builders.a_person("eve@example.org", "engineering-auditors")
+    wait = builders.a_waiting_interrupt(started=builders.a_running_run(initiator=ana))
+    for person, refusal in ((ana, SelfReview), (auditor, NotPermitted)):
+        with pytest.raises(refusal) as refused:
+            builders.decide(wait, person)
+        assert refused.value.extra["who_can"] == ["ben@example.org"]
+    builders.a_policy(self_review=True)
+    other = builders.a_waiting_interrupt(started=builders.a_running_run(initiator=ana))
+    assert permissions.who_can_decide(other) == ["ana@example.org", "ben@example.org"]
+    disable(ben)
+    assert permissions.who_can_decide(other) == ["ana@example.org"]
+
+
+def test_only_an_active_member_of_the_earlier_queue_learns_that_a_request_was_escalated():
+    ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org", "sales")
+    builders.a_policy(on_expiry="escalate", escalate_to=builders.a_queue("leads"))
+    wait = builders.a_waiting_interrupt()
+    assert permissions.climbed_away_from(ana, wait.public_id) is None
+    builders.move_deadline(wait, clock.now())
+    assert expire.expire_due_interrupts(limit=9) == 1
+    assert permissions.climbed_away_from(ana, wait.public_id) == wait
+    assert permissions.climbed_away_from(ben, wait.public_id) is None
+    disable(ana)
+    assert permissions.climbed_away_from(ana, wait.public_id) is None
+
+
+def test_a_run_is_restarted_by_an_owner_who_did_not_start_it_or_by_an_operator():
+    owner, other = (builders.a_person(f"{name}@example.org", "agent-owners") for name in ("own", "two"))
+    operator, ana = builders.a_person("olga@example.org", "operators"), builders.a_reviewer()
+    run = builders.a_running_run(initiator=owner).run
+    may = {person: permissions.why_not_restart(person, run) is None for person in (owner, other, operator, ana)}
+    assert may == {owner: False, other: True, operator: True, ana: False}
+    for person in may:
+        assert (permissions.why_not_restart_each(person, [run])[run.pk] is None) == may[person]
+    assert permissions.who_can_restart([run]) == {run.pk: ["two@example.org", "olga@example.org"]}
+    started_by_operator = builders.a_running_run(initiator=operator).run
+    assert permissions.why_not_restart(operator, started_by_operator) is None
+
+
+def test_an_approval_ends_when_its_queue_is_not_allowed_any_more():
+    builders.a_policy(any_queue=True)
+    ana = builders.a_reviewer()
+    interrupt = builders.a_waiting_interrupt()
+    open_one = builders.a_waiting_interrupt()
+    builders.decide(interrupt, ana)
+    builders.a_policy(queue=builders.a_queue("directors"), queues=["engineering"])
+    assert permissions.why_not_decide(ana, open_one) is None
+    builders.a_policy(queue=builders.a_queue("directors"))
+    with pytest.raises(NotPermitted, match="no longer allows decisions in engineering"):
+        builders.decide(open_one, ana)
+    [claimed] = builders.claim(interrupt.agent)
+    interrupt.refresh_from_db()
+    assert (claimed.permits, interrupt.status, interrupt.renewed) == ([], "answered", True)
+    assert Permit.objects.get().void_at is not None
+
+
+def test_a_looser_policy_and_one_of_another_reason_change_no_approval():
+    builders.a_policy(queue=builders.a_queue("engineering"))
+    ana = builders.a_reviewer()
+    interrupt = builders.a_waiting_interrupt()
+    builders.decide(interrupt, ana)
+    builders.a_policy(queue=builders.a_queue("directors"), any_queue=True)
+    builders.a_policy("evidence.missing", queue=builders.a_queue("directors"))
+    [claimed] = builders.claim(interrupt.agent)
+    assert len(claimed.permits) == 1
