@@ -1,1 +1,1 @@
-"""The ledger: what was done to the outside world. Knows nothing of runs, people or HTTP."""
+"""The effect ledger, and what every package uses: clock, transactions, exact JSON. It knows no runs, reviewers or HTTP."""

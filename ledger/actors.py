@@ -1,6 +1,6 @@
-"""Who did it, in the one form that the ledger, the timeline and webhooks keep: ``person:<address>`` or ``agent:<slug>``.
+"""Actors as text, the form that the ledger, the timeline and webhooks store: ``person:<address>`` or ``agent:<slug>``.
 
-What the product does by itself is ``system:<part>``, a constant beside the part that does it.
+The product itself is ``system:<part>``, a constant in the module of that part.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from django.contrib.auth.base_user import AbstractBaseUser
 
 
 def by_person(person: AbstractBaseUser) -> str:
-    """Return ``person:ana@example.org``: the name that the person signs in with."""
+    """Return ``person:ana@example.org``, by the name that the person signs in with."""
     return f"person:{person.get_username()}"
 
 
@@ -19,7 +19,7 @@ def by_agent(slug: str) -> str:
 
 
 def in_words(actor: str) -> str:
-    """Return an actor as a sentence names it: a person by their address, an agent by its slug, our own parts as one."""
+    """Return an actor for use in a sentence, such as ``ana@example.org``, ``the agent purchasing`` or ``this server``."""
     kind, _, name = actor.partition(":")
-    told = {"person": name, "agent": f"the agent {name}", "system": "this server", "parent": "its parent run"}
-    return told.get(kind, actor) if name else actor
+    labels = {"person": name, "agent": f"the agent {name}", "system": "this server", "parent": "its parent run"}
+    return labels.get(kind, actor) if name else actor

@@ -1,7 +1,6 @@
-"""The token by which the worker of one try reports its outcome.
+"""Attempt tokens: the worker of one attempt reports its outcome with this token, even after its lease ended.
 
-An HMAC over run, key and attempt: never stored, the same on a repeated call, good whatever became of the lease. Minted by
-``runs.use_cases.begin_effect`` for whoever is told to perform, and read there when the outcome comes.
+The token is an HMAC over run, key and attempt. It is never stored, and a repeated call returns the same token.
 """
 
 from __future__ import annotations
@@ -10,10 +9,9 @@ from ledger import tokens
 
 
 def attempt_token(scope: str, key: str, attempt: int) -> str:
-    """Return the token by which the worker that began ``attempt`` reports its outcome, whatever became of its lease."""
     return tokens.mint("att", attempt, f"{scope}:{key}")
 
 
 def attempt_of(token: str, scope: str, key: str) -> int | None:
-    """Return the attempt that ``token`` stands for; None when it is not one of this effect."""
+    """Return the attempt that ``token`` names, or None if it is not a token of this effect."""
     return tokens.read("att", token, f"{scope}:{key}")

@@ -1,7 +1,7 @@
-"""The one clock: the database's, so that the clocks of processes may lie.
+"""The clock: the database's, so that the clocks of processes can differ.
 
-Read it after the last lock of a move: read before, a lock held past the deadline lets a late answer in. Django's
-``Now()`` will not do, it is the time at which the statement began.
+Read it after the last lock of a transaction. Read earlier, a lock that is held past a deadline would let a late answer
+in. Django's ``Now()`` is unsuitable, because it is the start time of the statement.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from django.db import connection
 
 
 def now() -> datetime:
-    """Return the present moment in UTC. On SQLite the process's clock, inside the IMMEDIATE transaction."""
+    """Return the current time in UTC. SQLite has no clock of its own, so the process's clock is used there."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SELECT clock_timestamp()")
-            moment: datetime = cursor.fetchone()[0]
-            return moment
+            current: datetime = cursor.fetchone()[0]
+            return current
     return datetime.now(UTC)

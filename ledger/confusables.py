@@ -1,7 +1,7 @@
-"""Look-alike characters after Unicode's UTS 39: two names with one skeleton can be taken for each other.
+"""Confusables (Unicode UTS 39): two names with the same skeleton can be mistaken for each other.
 
-The data (``confusables.txt``) is Unicode's own selection of look-alikes. On top of the standard, names are compared without
-case, marks and kinds of separators, which a reader does not tell apart. A skeleton is for comparing only; it is never shown.
+``confusables.txt`` holds Unicode's own selection. Beyond the standard, names are compared without case, marks and kinds
+of separators, which a reader does not distinguish. A skeleton is only for comparison; it is never shown.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import unicodedata
 from functools import cache, lru_cache
 from pathlib import Path
 
-#: Letters that a reader takes for Latin in most typefaces, although the data has no Latin prototype for them.
+#: Letters that look Latin in most typefaces, although the data has no Latin prototype for them.
 _ALSO_LATIN = frozenset("κχωյ")
 _CASE_CHANGE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 #: Unicode's blocks of combining marks that belong to no script of their own.
@@ -20,7 +20,7 @@ _ACCENTS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe
 
 @cache
 def prototypes() -> dict[str, str]:
-    """Return the prototype of each look-alike character by UTS 39; other characters are missing."""
+    """Return the prototype (UTS 39) of each look-alike character; other characters are missing."""
     found: dict[str, str] = {}
     for line in Path(__file__).with_suffix(".txt").read_text(encoding="ascii").splitlines():
         if not line.startswith("#"):
@@ -34,17 +34,17 @@ def _character(code_point: str) -> str:
 
 
 def looks_latin(letter: str) -> bool:
-    """Tell whether a letter, in the case in which it is written, can be taken for one of a to z."""
+    """Tell whether a letter, in the case in which it is written, looks like one of a to z."""
     prototype = prototypes().get(letter, letter)
     return letter in _ALSO_LATIN or (prototype.isascii() and prototype.isalpha())
 
 
 @lru_cache(maxsize=4096)
 def skeleton(name: str, *, wildcards: str = "") -> str:
-    """Return the skeleton of a name or pattern, with its words joined by a single ``_`` and its ``wildcards`` kept.
+    """Return the skeleton of a name or pattern; each separator becomes one ``_``, and ``wildcards`` are kept.
 
-    Two names with the same skeleton differ at most in case, marks, separators and look-alike characters. ``issueOrder`` is
-    two words, as ``issue_order`` is.
+    Names with the same skeleton differ at most in case, marks, separators and look-alike characters. A change of case
+    separates, so that ``issueOrder`` equals ``issue_order``.
     """
     plain = unicodedata.normalize("NFKC", _CASE_CHANGE.sub("_", unicodedata.normalize("NFKC", name)).casefold())
     mapped = "".join(prototypes().get(letter, letter) for letter in _without_marks(plain))
@@ -55,6 +55,6 @@ def skeleton(name: str, *, wildcards: str = "") -> str:
 
 
 def _without_marks(text: str) -> str:
-    """Return the text decomposed, without accents and characters that are not drawn. Vowel signs of other scripts stay."""
+    """Return the text decomposed, without accents and invisible characters. Vowel signs of other scripts stay."""
     decomposed = _ACCENTS.sub("", unicodedata.normalize("NFD", text))
     return "".join(sign for sign in decomposed if unicodedata.category(sign)[0] != "C")

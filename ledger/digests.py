@@ -1,8 +1,8 @@
-"""Digests of JSON values: two values are equal when their digests are, and never by Python's ``==``.
+"""Digests of JSON values: two values are equal if their digests are, and never by Python's ``==``.
 
-``rq1:`` and the SHA-256 of a canonical text: members sorted by code point, no blanks, strings as they came (never
-normalised), numbers as plain decimals without trailing zeros, so that ``1``, ``1.0`` and ``1e0`` are one number.
-RFC 8785 was not taken: it passes numbers through doubles, where 2^53+1 becomes 2^53 and two calls share a digest.
+A digest is ``rq1:`` and the SHA-256 of a canonical text: members sorted by code point, no blanks, strings not
+normalised, numbers as plain decimals without trailing zeros, so that ``1``, ``1.0`` and ``1e0`` are equal. RFC 8785 is
+unsuitable: it converts numbers to doubles, so that 2^53+1 becomes 2^53 and two calls share a digest.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def digest(value: Any) -> str:
 
 
 def digest_of_text(text: str) -> str:
-    """Return the digest of a text that is canonical already, or opaque."""
+    """Return the digest of a canonical or opaque text."""
     return PREFIX + hashlib.sha256(text.encode()).hexdigest()
 
 
 def canonical(value: Any) -> str:
-    """Return the canonical text of a JSON value. Values come from ``exact.parse``, so their depth is bounded."""
+    """Return the canonical text of a JSON value from ``exact_json.parse``, whose depth is bounded."""
     if isinstance(value, str):
         return _quoted(value)
     if isinstance(value, dict):
@@ -44,7 +44,7 @@ def canonical(value: Any) -> str:
     raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
-#: Kept: `json.dumps` makes an encoder for every text, which cost a sixth of a suspend.
+#: One encoder for all texts: `json.dumps` creates one each time, which took a sixth of a suspend.
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
 
 

@@ -1,9 +1,8 @@
-"""Names of effects that read as what they are: no letter of another alphabet, and nothing that nobody sees.
+"""Effect names: refuse names that look like another one, and match names with the patterns of effect rules.
 
-An effect rule knows a call by its name, and the agent chooses the name: `іssue_order` with a Cyrillic first letter would be
-another name to the rule, and the same to whoever reads it. Called by ``runs.use_cases.begin_effect`` before an effect
-begins. After Unicode's UTS 39: one script, or Latin beside the East Asian ones, and no whole word of letters that look
-Latin.
+The agent chooses the name by which a rule recognises a call: `іssue_order` with a Cyrillic first letter would be
+another name to the rule and the same to a reader. Names follow Unicode's UTS 39: one script, or Latin beside the East
+Asian scripts, and no part that consists of letters which look Latin.
 """
 
 from __future__ import annotations
@@ -17,29 +16,29 @@ from ledger.confusables import looks_latin, skeleton
 from ledger.errors import NameDisguised
 
 _EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"})
-#: Scripts in everyday use (UAX 31, table 5). Others, such as Lisu and Cherokee, have capitals that are Latin to the eye.
-_EVERYDAY_WORDS = (
+#: Scripts in everyday use (UAX 31, table 5). Others, such as Lisu and Cherokee, have capitals that look Latin.
+_EVERYDAY_NAMES = (
     "LATIN CYRILLIC GREEK ARABIC HEBREW ARMENIAN GEORGIAN DEVANAGARI BENGALI GURMUKHI GUJARATI ORIYA TAMIL TELUGU "
     "KANNADA MALAYALAM SINHALA THAI LAO TIBETAN MYANMAR KHMER ETHIOPIC THAANA"
 )
-_EVERYDAY = frozenset(_EVERYDAY_WORDS.split())
-#: Of these a letter with a mark is one character after composition; a mark left over is decoration, or nothing to the eye.
+_EVERYDAY = frozenset(_EVERYDAY_NAMES.split())
+#: In these scripts a letter with a mark is one composed character, so a separate mark is decoration or invisible.
 _WITHOUT_LOOSE_MARKS = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "GEORGIAN"})
-#: Latin letters that are not one of a to z with a mark, and that no reader takes for one.
+#: Latin letters that are not one of a to z with a mark and do not look like one.
 _LATIN_OF_ITS_OWN = frozenset("ßæøœþðđłŋħẞÆØŒÞÐĐŁŊĦ")
-_LETTERS_AND_MARKS = frozenset({"Lu", "Ll", "Lo", "Mn", "Mc"})
+_LETTER_OR_MARK_CATEGORIES = frozenset({"Lu", "Ll", "Lo", "Mn", "Mc"})
 
 
 def refuse_disguised(name: str) -> None:
-    """Raise ``NameDisguised`` where ``name`` is written so that two readers see two names.
+    """Raise ``NameDisguised`` if ``name`` can be mistaken for another name.
 
-    Compatibility forms, blanks and format characters are no disguise: whoever reads rules folds them.
+    Compatibility forms, blanks and format characters are allowed, because matching ignores them.
     """
     if name.isascii():
         return
     name = "".join(sign for sign in unicodedata.normalize("NFKC", name) if unicodedata.category(sign)[0] not in "CZ")
     foreign = [sign for sign in name if not sign.isascii()]
-    if any(unicodedata.category(sign) not in _LETTERS_AND_MARKS or _is_blank(sign) for sign in foreign):
+    if any(unicodedata.category(sign) not in _LETTER_OR_MARK_CATEGORIES or _is_blank(sign) for sign in foreign):
         raise NameDisguised
     if any(_script(sign) == "LATIN" and not _is_plain_latin(sign) for sign in foreign):
         raise NameDisguised
@@ -53,22 +52,21 @@ def refuse_disguised(name: str) -> None:
     loose = any(unicodedata.category(sign)[0] == "M" for sign in foreign)
     if loose and (not own or own & _WITHOUT_LOOSE_MARKS):
         raise NameDisguised
-    if any(_looks_latin(word) for word in _words(name)):
+    if any(_looks_latin(word) for word in _letter_sequences(name)):
         raise NameDisguised
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Tell whether a name fits a rule's name or pattern. Case, blanks, full width and invisible characters do not
-    count: a reader does not see them either."""
+    """Tell whether a name matches a rule's name or pattern, ignoring case, blanks, full width and invisible characters."""
     return fnmatchcase(_bare(name), _bare(pattern))
 
 
 def is_near(name: str, pattern: str) -> bool:
-    """Tell whether a name could be taken for one that fits: look-alike characters, marks and separators do not count."""
+    """Tell whether a name looks like one that matches, ignoring also look-alike characters, marks and separators."""
     if is_exact(pattern):
         return skeleton(name).replace("_", "") == skeleton(pattern).replace("_", "")
     wanted = _skeleton_of_pattern(pattern)
-    # Compared again in lower case, where a change of case starts no new word: lssUe_order beside issue_*.
+    # Compared again in lower case, where a change of case does not separate: lssUe_order beside issue_*.
     return fnmatchcase(skeleton(name), wanted) or fnmatchcase(skeleton(name.casefold()), wanted)
 
 
@@ -87,12 +85,12 @@ _BRACKETS = re.compile(r"\[!?\]?[^\]]*\]")
 
 @lru_cache(maxsize=4096)
 def _bare(name: str) -> str:
-    """Return a name without what two spellings of it may differ in and still look the same."""
+    """Return a name without the differences that a reader does not see."""
     plain = unicodedata.normalize("NFKC", name).casefold()
     return "".join(sign for sign in plain if unicodedata.category(sign)[0] not in "CZ")
 
 
-def _words(name: str) -> list[str]:
+def _letter_sequences(name: str) -> list[str]:
     return "".join(sign if sign.isalpha() else " " for sign in name).split()
 
 
@@ -101,9 +99,9 @@ def _looks_latin(word: str) -> bool:
 
 
 def _is_blank(sign: str) -> bool:
-    """Tell whether the sign is drawn as nothing: variation selectors, joiners and fillers count as marks or letters."""
-    words = unicodedata.name(sign, "")
-    return "VARIATION SELECTOR" in words or "FILLER" in words or "JOINER" in words or "INHERENT" in words or not words
+    """Tell whether the character is invisible: variation selectors, joiners and fillers count as marks or letters."""
+    name = unicodedata.name(sign, "")
+    return not name or any(part in name for part in ("VARIATION SELECTOR", "FILLER", "JOINER", "INHERENT"))
 
 
 def _is_plain_latin(sign: str) -> bool:
@@ -111,5 +109,5 @@ def _is_plain_latin(sign: str) -> bool:
 
 
 def _script(sign: str) -> str:
-    """Return the script of a letter by the first word of its Unicode name."""
+    """Return the script of a letter, the beginning of its Unicode name."""
     return unicodedata.name(sign, "NONE").partition(" ")[0]

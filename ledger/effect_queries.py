@@ -1,7 +1,4 @@
-"""What the ledger says of a run's effects: reads only, for whoever goes on, holds, ends or looks.
-
-Called by ``runs`` and by the pages. Nothing here locks or changes a row; ``effects`` does both.
-"""
+"""Read queries on a run's effects. Nothing here locks or changes a row; ``effects`` does both."""
 
 from __future__ import annotations
 
@@ -11,13 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Case, Count, Exists, OuterRef, Q, QuerySet, Value, When
+from django.db.models import Case, Count, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce, Length
 
-from ledger import prepared_queries
 from ledger.exact_json import unless_longer
 from ledger.models import Effect, Order
-from ledger.prepared_queries import Compiled, Given
+from ledger.prepared_queries import prepared
 from ledger.states import OPEN, EffectStatus, InFlight, On, Repeat
 
 LONGEST_IN_A_ROW = 16_000  # characters of a call or a receipt
@@ -27,7 +23,7 @@ RECEIPTS_CONSULTED = 256 * 1024
 
 
 def effects_of(scope: str) -> QuerySet[Effect]:
-    """Return the query for every effect of a run, and of an undo also the effect that it undoes, for a paged list."""
+    """Return the queryset of a run's effects for a paged list, with the effect that each compensation undoes."""
     found = Effect.objects.filter(scope=scope).select_related("undoes").defer("call", "probe", "compensation")
     return found.defer(*_OF_THE_UNDONE)
 
@@ -43,11 +39,11 @@ class Consulted:
 def consult(scope: str) -> Consulted:
     """Return the effects that a worker reads before it continues, without their calls.
 
-    Open effects are chosen first, then the newest, up to ``MOST_CONSULTED``. A settled effect is left out if its receipt is
-    longer than ``LONGEST_IN_A_ROW`` or exceeds what is left of ``RECEIPTS_CONSULTED``: without its receipt it would look
-    like an effect that got none.
+    Open effects are chosen first, then the newest, up to ``MOST_CONSULTED``. A settled effect is left out if its
+    receipt is longer than ``LONGEST_IN_A_ROW`` or exceeds what is left of ``RECEIPTS_CONSULTED``: without its receipt
+    it would look like an effect that got none.
     """
-    found = _OF_A_RUN.all(scope=scope)
+    found = _newest_of_a_run.all(scope=scope)
     shown, room = [], RECEIPTS_CONSULTED
     for effect in found[:MOST_CONSULTED]:
         effect.receipt = effect.row_receipt
@@ -69,15 +65,13 @@ def spent_permits(consulted: Consulted, permits: Iterable[str], *, statuses: Col
 _OF_THE_UNDONE = ("undoes__call", "undoes__receipt", "undoes__probe", "undoes__compensation", "undoes__error")
 
 
-def _newest_of_a_run() -> QuerySet[Effect]:
+@prepared
+def _newest_of_a_run(scope: str) -> QuerySet[Effect]:
     settled = Case(When(status__in=sorted(OPEN), then=Value(0)), default=Value(1))
-    found = Effect.objects.filter(scope=prepared_queries.text("scope")).select_related("undoes")
+    found = Effect.objects.filter(scope=scope).select_related("undoes")
     found = found.defer("call", "receipt", "probe", "compensation", *_OF_THE_UNDONE)
     receipts = {name: _IN_A_ROW[name] for name in ("row_receipt", "receipt_length")}
     return found.annotate(**receipts).order_by(settled, "-id")[: MOST_CONSULTED + 1]
-
-
-_OF_A_RUN = Compiled(_newest_of_a_run)
 
 
 def effects_to_choose(scope: str) -> list[Effect]:
@@ -87,9 +81,9 @@ def effects_to_choose(scope: str) -> list[Effect]:
 
 
 def newest_effects(scope: str, *, limit: int, before: int | None = None) -> list[Effect]:
-    """Return a run's newest effects, or the newest before one, newest first, for a page.
+    """Return a run's newest effects, newest first, ``before``: only those with a smaller id.
 
-    A call or receipt that is too long for a row is left out: ``row_call`` and ``row_receipt`` are ``None`` there.
+    ``row_call`` and ``row_receipt`` are ``None`` where the text is longer than ``LONGEST_IN_A_ROW``.
     """
     found = Effect.objects.filter(scope=scope).select_related("owner", "undoes")
     found = found.defer("call", "receipt", "probe", "compensation", "undoes__call", "undoes__receipt", "undoes__probe")
@@ -107,10 +101,10 @@ _IN_A_ROW: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class EffectCounts:
-    """How many effects a run has by status, and how many of the applied ones a cancel compensates."""
+    """The number of a run's effects by status, and of the applied ones that a cancel compensates."""
 
     statuses: dict[str, int]
-    applied: int  # that undo nothing themselves
+    applied: int  # without compensations
     compensated_on_cancel: int
 
     @property
@@ -119,7 +113,7 @@ class EffectCounts:
 
 
 def count_effects(scope: str) -> EffectCounts:
-    """Count a run's effects in one grouped statement, so that no effect is read."""
+    """Count a run's effects in one grouped statement, without reading the rows."""
     grouped = (
         Effect.objects.filter(scope=scope)
         .order_by()
@@ -139,29 +133,29 @@ def count_effects(scope: str) -> EffectCounts:
 
 
 def open_effects(scope: str) -> list[Effect]:
-    """Return the run's effects that are under way or in doubt."""
+    """Return the run's effects that are in flight or unknown."""
     return list(Effect.objects.filter(scope=scope, status__in=sorted(OPEN)).select_related("owner").order_by("id"))
 
 
 def intended_effects(scope: str) -> list[Effect]:
-    """Return the run's effects that are under way: begun, and no word of their outcome yet."""
+    """Return the run's effects in flight: begun, and without an outcome."""
     return list(Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED).order_by("id"))
 
 
 def keys_under_way(scope: str) -> set[str]:
-    """Return the keys of the run's effects that are under way."""
-    return {key for (key,) in _UNDER_WAY.all(scope=scope)}
+    """Return the keys of the run's effects in flight."""
+    return {key for (key,) in _keys_in_flight.all(scope=scope)}
 
 
-_UNDER_WAY = Compiled(
-    lambda: Effect.objects.filter(scope=prepared_queries.text("scope"), status=EffectStatus.INTENDED).values_list("key")
-)
+@prepared
+def _keys_in_flight(scope: str) -> QuerySet[Effect, tuple[str]]:
+    return Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED).values_list("key")
 
 
 def begun_since(scope: str, moment: datetime, *, consulted: Consulted | None = None) -> bool:
-    """Tell whether an effect that did not fail was begun at that time or later.
+    """Tell whether an effect that did not fail was begun at ``moment`` or later.
 
-    ``consulted``: the run's effects that were read already; if it is whole, no statement is executed.
+    ``consulted``: the run's effects that were read before; if it is whole, no statement is executed.
     """
     if consulted is not None and consulted.is_whole:
         return any(
@@ -178,7 +172,7 @@ def any_begun_under(scope: str, fence: int) -> bool:
 
 
 def outcomes_of(scopes: Iterable[str]) -> dict[str, dict[str, int]]:
-    """Return how many effects of each of these runs stand how, those that take others back apart, in one statement."""
+    """Return the number of effects by status for each of these runs, without compensations, in one statement."""
     counted = Effect.objects.filter(scope__in=set(scopes), undoes=None).values_list("scope", "status").order_by()
     found: dict[str, dict[str, int]] = {}
     for scope, status, number in counted.annotate(number=Count("pk")):
@@ -187,35 +181,35 @@ def outcomes_of(scopes: Iterable[str]) -> dict[str, dict[str, int]]:
 
 
 def any_open(scope: str) -> bool:
-    """Tell whether an effect of the run is under way or in doubt; most runs end with none."""
-    return bool(_ANY_OPEN.all(scope=scope))
+    """Tell whether an effect of the run is in flight or unknown."""
+    return bool(_first_open.all(scope=scope))
 
 
-_ANY_OPEN = Compiled(
-    lambda: Effect.objects.filter(scope=prepared_queries.text("scope"), status__in=sorted(OPEN)).values_list("pk")[:1]
-)
+@prepared
+def _first_open(scope: str) -> QuerySet[Effect, tuple[int]]:
+    return Effect.objects.filter(scope=scope, status__in=sorted(OPEN)).values_list("pk")[:1]
 
 
 def unsettled_effects(scope: str) -> list[Effect]:
-    """Return the run's open effects that somebody has to speak for before it ends: all but those that do no harm, and
-    those that were let be and would not be taken back.
+    """Return the run's open effects that must be resolved before it can end.
 
-    An unknown undo that may be sent twice, or that a person ordered again, is no question: the next worker does it again.
+    Not among them: harmless effects, abandoned effects without a compensation, and unknown compensations that can be
+    repeated or that a person ordered again, because the next worker makes them again.
     """
-    opened = [effect for effect in open_effects(scope) if not _is_let_be(effect)]
+    opened = [effect for effect in open_effects(scope) if not _can_stay_open(effect)]
     if not opened:
         return []
     ordered = {*Order.objects.filter(effect__in=opened, used_by_attempt__isnull=True).values_list("effect", flat=True)}
-    return [effect for effect in opened if not (effect.undoes_id and _may_be_sent_again(effect, ordered))]
+    return [effect for effect in opened if not (effect.undoes_id and _can_be_repeated(effect, ordered))]
 
 
-def _is_let_be(effect: Effect) -> bool:
+def _can_stay_open(effect: Effect) -> bool:
     abandoned = effect.status == EffectStatus.UNKNOWN and effect.in_flight == InFlight.ABANDON
     return effect.repeat == Repeat.HARMLESS or (abandoned and effect.compensation is None)
 
 
 def effects_left_open(scope: str) -> list[str]:
-    """Return the keys that keep a run from being done: under way, or unknown and not let be."""
+    """Return the keys that prevent a run from completing: in flight, or unknown and not abandoned."""
     return sorted(
         effect.key
         for effect in open_effects(scope)
@@ -224,31 +218,23 @@ def effects_left_open(scope: str) -> list[str]:
 
 
 def effects_to_cancel(scope: str) -> list[str]:
-    """Return the keys under way for which a cancel call was asked."""
+    """Return the keys in flight whose cancel was requested."""
     asked = Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED, cancel_asked_at__isnull=False)
     return list(asked.order_by("id").values_list("key", flat=True))
 
 
 def unstable_effects(scope: str, *, since: datetime) -> list[Effect]:
-    """Return the effects begun since then that may have happened, and that a second run of the step would not know."""
+    """Return the effects begun since then that may have happened and whose key changes if the step runs again."""
     begun = Effect.objects.filter(scope=scope, stable_key=False, undoes__isnull=True, begun_at__gt=since)
     return list(begun.exclude(status=EffectStatus.FAILED).select_related("owner").order_by("id"))
 
 
-def _may_be_sent_again(effect: Effect, ordered: set[int]) -> bool:
+def _can_be_repeated(effect: Effect, ordered: set[int]) -> bool:
     return effect.status == EffectStatus.UNKNOWN and (effect.repeat != Repeat.NEVER or effect.pk in ordered)
 
 
-def effects_in_question(scope: str) -> list[Effect]:
-    """Return the unknown effects that hold the run back: not to be repeated, and nobody ordered them again."""
-    ordered = Order.objects.filter(effect=OuterRef("pk"), used_by_attempt__isnull=True)
-    unknown = Effect.objects.filter(~Exists(ordered), scope=scope, status=EffectStatus.UNKNOWN, repeat=Repeat.NEVER)
-    unknown = unknown.exclude(in_flight=InFlight.ABANDON)
-    return list(unknown.select_related("owner").order_by("id"))
-
-
-def query_in_question(scope: str | Given) -> QuerySet[Effect, tuple[int]]:
-    """Return the query for the run's effects that are under way, or unknown and not to be repeated; not asked yet."""
+def query_in_question(scope: str) -> QuerySet[Effect, tuple[int]]:
+    """Return the query for the run's effects that are in flight, or unknown and not repeatable; it is not executed."""
     unknown = Q(status=EffectStatus.UNKNOWN, repeat=Repeat.NEVER, in_flight__in=[InFlight.AWAIT, InFlight.CANCEL])
     return Effect.objects.filter(Q(status=EffectStatus.INTENDED) | unknown, scope=scope).values_list("pk")
 
@@ -259,12 +245,12 @@ def any_in_question(scope: str) -> bool:
 
 
 def compensated_since(scope: str, moment: datetime) -> list[str]:
-    """Return the keys of the run's effects that were taken back after ``moment``."""
-    taken_back = Effect.objects.filter(scope=scope, status=EffectStatus.COMPENSATED, changed_at__gt=moment)
-    return list(taken_back.order_by("id").values_list("key", flat=True))
+    """Return the keys of the run's effects that were compensated after ``moment``."""
+    compensated = Effect.objects.filter(scope=scope, status=EffectStatus.COMPENSATED, changed_at__gt=moment)
+    return list(compensated.order_by("id").values_list("key", flat=True))
 
 
 def overdue_scopes(*, before: datetime, limit: int) -> list[str]:
-    """Return runs with an awaited effect whose time is over; a hint for the sweep, asked again under each lock."""
+    """Return the run ids with an awaited effect past its ``settle_by``. The caller checks each again under its lock."""
     awaited = Effect.objects.filter(status=EffectStatus.INTENDED, settle_by__lte=before).order_by("settle_by")
     return list(dict.fromkeys(awaited.values_list("scope", flat=True)[:limit]))

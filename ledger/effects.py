@@ -1,14 +1,13 @@
-"""EFFECT LEDGER: what was done to the outside world, once, by deterministic key (MOVES 3.5).
+"""Effect ledger: which external calls a run began under which key, and their outcomes.
 
-Sole writer of ``Effect.status``. ``intend`` comes before the outside call and ``report`` after it; between the two nobody
-knows what happened outside, and from a lost worker on the effect is ``unknown``, with an owner, until somebody says so.
-Called by ``runs.use_cases.begin_effect``, by the verbs that end a lease, and by ``reconciliation``, inside their
-transactions and under the run's lock. Never looks at runs, permits or pauses, and never performs anything.
+The only module that writes ``Effect.status``. ``intend`` is recorded before the external call and ``report`` after it.
+If the worker is lost in between, the outcome is ``unknown`` until a probe or the owner resolves it. The functions run
+inside the caller's transaction, under the run's lock; they know nothing of runs, permits or pauses and never make a
+call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
@@ -30,7 +29,10 @@ from ledger.transactions import assert_open
 
 @dataclass(frozen=True, kw_only=True)
 class Intended:
-    """What a worker is told: perform the call now, or take the recorded outcome. ``begun``: a try that is new."""
+    """The reply to an intent. ``perform``: make the call now; otherwise take the recorded outcome. ``begun``: a new attempt.
+
+    ``new``: the first attempt of this key.
+    """
 
     effect: Effect
     perform: bool
@@ -39,8 +41,21 @@ class Intended:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EffectOutcome:
+    """What is stated about one attempt. ``status``: applied, failed (known not to be applied) or unknown."""
+
+    status: str
+    receipt: Any = None
+    error: str = ""
+    retryable: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Reported:
-    """What became of a report. ``settled``: it ended a doubt or a try; ``repeated``: it said nothing new."""
+    """The result of a report. ``settled``: it ended an open effect; ``repeated``: the same report was recorded before.
+
+    ``before``: the status before the report.
+    """
 
     effect: Effect
     before: str
@@ -51,7 +66,7 @@ class Reported:
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """What a worker says of an effect when it first begins it: how it is taken back, and whether its key is stable."""
+    """What a worker declares at the first attempt: compensation, key stability, in-flight rule and probe."""
 
     compensation: dict[str, Any] | None = None
     compensate_on: tuple[str, ...] = ()
@@ -64,7 +79,7 @@ UNDECLARED = Declared()
 
 
 class Next(Enum):
-    """What an ``intend`` of a key that is known leads to."""
+    """What an intent of a known key leads to."""
 
     SAME_REPLY = auto()
     NEXT_ATTEMPT = auto()
@@ -73,14 +88,19 @@ class Next(Enum):
     COMPENSATED = auto()
 
 
-def find_effect(*, scope: str, key: str) -> Effect | None:
-    """Return the effect of this key and lock it, after the run's lock."""
+def locked_effects() -> QuerySet[Effect]:
+    """Return a queryset that locks the effects it reads. The run's lock comes first."""
     assert_open()
-    return Effect.objects.select_for_update(of=("self",), no_key=True).filter(scope=scope, key=key).first()
+    return Effect.objects.select_for_update(of=("self",), no_key=True)
+
+
+def find_effect(*, scope: str, key: str) -> Effect | None:
+    """Lock and return the effect of this key."""
+    return locked_effects().filter(scope=scope, key=key).first()
 
 
 def foresee(effect: Effect, *, fence: int, request_key: str) -> Next:
-    """Return what intending ``effect`` leads to, and change nothing: the caller's own rules guard a next attempt only."""
+    """Return what intending ``effect`` leads to, without a change. Only ``NEXT_ATTEMPT`` needs the caller's own checks."""
     if effect.status == EffectStatus.APPLIED:
         return Next.RECORDED
     if effect.status == EffectStatus.INTENDED and effect.fence == fence and request_key == effect.request_key != "":
@@ -96,7 +116,7 @@ def foresee(effect: Effect, *, fence: int, request_key: str) -> Next:
     return Next.RECORDED if effect.status == EffectStatus.FAILED else Next.COMPENSATED
 
 
-# --- beginning --------------------------------------------------------------------------------------------------------
+# --- intents ----------------------------------------------------------------------------------------------------------
 
 
 def intend(
@@ -115,12 +135,14 @@ def intend(
     declared: Declared = UNDECLARED,
     undoes: Effect | None = None,
 ) -> Intended | InDoubt:
-    """Say what a worker that wants to do this may do: perform it, or take the outcome that is recorded.
+    """Record the intent to make a call, and return whether the worker makes it or takes the recorded outcome.
 
-    ``request_key`` is the request's Idempotency-Key: a lost reply is asked for again by it, while a restarted worker that
-    sends none, or another, may have performed already. ``repeat`` and what is ``declared`` count when the effect is new;
-    later calls cannot loosen them. ``undoes`` is the effect whose last try this one takes back. Returns ``InDoubt`` where
-    the refusal leaves a record (the effect turned unknown); raises ``KeyReused`` and ``WasCompensated``.
+    ``request_key`` is the Idempotency-Key of the request. It distinguishes a client that repeats a request whose reply
+    was lost from a restarted worker that may have made the call already. ``repeat`` and ``declared`` count for the
+    first attempt only: a later call cannot loosen them. ``undoes``: the effect whose last attempt this one compensates.
+
+    Returns ``InDoubt`` where the refusal leaves a record (the effect became unknown). Raises ``KeyReused`` and
+    ``WasCompensated``.
     """
     assert_open()
     call = {"name": name, "arguments": arguments}
@@ -141,7 +163,7 @@ def intend(
         compensate_on=list(declared.compensate_on),
         undoes=undoes,
         undoes_attempt=undoes.attempt if undoes else None,
-        **_beginning(attempt=1, epoch=epoch, fence=fence, permit_ref=permit_ref, request_key=request_key, now=now),
+        **_new_attempt(attempt=1, epoch=epoch, fence=fence, permit_ref=permit_ref, request_key=request_key, now=now),
     )
     effect = find_effect(scope=scope, key=key) or _insert(first)
     if effect.public_id == first.public_id:
@@ -157,21 +179,21 @@ def intend(
             raise WasCompensated(effect=key, owner=effect.owner.name)
         case Next.DOUBT:
             if effect.status == EffectStatus.INTENDED:
-                _doubt(effect, by=f"lease {fence}", why="asked for again while it was under way", now=now)
+                mark_unknown(effect, by=f"lease {fence}", why="intended again while it was in flight", now=now)
             return InDoubt(effect=key, owner=effect.owner.name)
     attempt = effect.attempt + 1
     _open_orders(effect).update(used_by_attempt=attempt)
-    fields = _beginning(
+    fields = _new_attempt(
         attempt=attempt, epoch=epoch, fence=fence, permit_ref=permit_ref, request_key=request_key, now=now
     )
     _move(effect, "begin", receipt=None, error="", retryable=False, **fields)
     return Intended(effect=effect, perform=True, begun=True)
 
 
-def _beginning(
+def _new_attempt(
     *, attempt: int, epoch: int, fence: int, permit_ref: str | None, request_key: str, now: datetime
 ) -> dict[str, Any]:
-    """Return the fields of an effect whose try ``attempt`` begins."""
+    """Return the fields that a new attempt sets or resets."""
     return {
         "status": EffectStatus.INTENDED,
         "attempt": attempt,
@@ -192,10 +214,10 @@ def _beginning(
 
 
 def _insert(first: Effect) -> Effect:
-    """Insert unless somebody was first, then read in a new statement: a get before a create would race.
+    """Insert unless the key exists, then read in a new statement: a get before a create would race.
 
-    The row read is ours when it has our public id. A lost race cannot happen under the run's lock, which the ledger
-    does not rely on.
+    The row read is the new one if it has our public id. The run's lock already prevents a lost race, but the ledger
+    does not rely on it.
     """
     Effect.objects.bulk_create([first], ignore_conflicts=True)
     effect = find_effect(scope=first.scope, key=first.key)
@@ -206,172 +228,69 @@ def _insert(first: Effect) -> Effect:
     return effect
 
 
-# --- reporting --------------------------------------------------------------------------------------------------------
+def _open_orders(effect: Effect) -> QuerySet[Order]:
+    return Order.objects.filter(effect=effect, used_by_attempt__isnull=True)
 
 
-def report(
-    *,
-    scope: str,
-    key: str,
-    attempt: int,
-    status: str,
-    receipt: Any,
-    error: str,
-    retryable: bool,
-    by: str,
-    now: datetime,
-) -> Reported:
-    """Record what the worker of ``attempt`` says happened: applied, failed (known not applied) or unknown.
+# --- reports ----------------------------------------------------------------------------------------------------------
 
-    Truth is always recorded: whatever is new is kept as an ``EffectReport``, and an outcome that stands is never
-    overwritten. The caller has checked the attempt token. Raises ``NotFound``.
+
+def report(*, scope: str, key: str, attempt: int, outcome: EffectOutcome, by: str, now: datetime) -> Reported:
+    """Record what the worker of ``attempt`` reports. The caller has checked the attempt token.
+
+    Every new report is stored as an ``EffectReport``; a recorded outcome is never overwritten. Raises ``NotFound``.
     """
     assert_open()
     effect = find_effect(scope=scope, key=key)
     if effect is None or attempt > effect.attempt:
         raise NotFound
     before = effect.status
-    body = {"receipt": receipt, "error": error, "retryable": retryable}
-    if _was_said(effect, attempt=attempt, status=status, body=body):
+    body = {"receipt": outcome.receipt, "error": outcome.error, "retryable": outcome.retryable}
+    if _is_repeated(effect, attempt=attempt, status=outcome.status, body=body):
         return Reported(effect=effect, before=before, repeated=True)
-    contradiction = _contradicts(effect, attempt=attempt, status=status, receipt=receipt)
-    keep_word(effect, attempt=attempt, status=status, by=by, body=body, now=now)
+    contradiction = _contradicts(effect, attempt=attempt, outcome=outcome)
+    add_report(effect, attempt=attempt, status=outcome.status, by=by, body=body, now=now)
     if attempt < effect.attempt or effect.status not in OPEN:
-        _add_missing_receipt(effect, attempt=attempt, status=status, receipt=receipt)
+        _add_missing_receipt(effect, attempt=attempt, outcome=outcome)
         return Reported(effect=effect, before=before, contradiction=contradiction)
-    _move(effect, "report", status=status, receipt=receipt, error=error, retryable=retryable, changed_at=now)
-    return Reported(effect=effect, before=before, settled=status in SETTLED)
+    _move_to_outcome(effect, "report", outcome, now=now)
+    return Reported(effect=effect, before=before, settled=outcome.status in SETTLED)
 
 
-def _was_said(effect: Effect, *, attempt: int, status: str, body: Any) -> bool:
-    said = EffectReport.objects.filter(effect=effect, attempt=attempt, status=status)
-    return digest(body) in {digest(report.body) for report in said}
+def _is_repeated(effect: Effect, *, attempt: int, status: str, body: Any) -> bool:
+    earlier = EffectReport.objects.filter(effect=effect, attempt=attempt, status=status)
+    return digest(body) in {digest(report.body) for report in earlier}
 
 
-def _contradicts(effect: Effect, *, attempt: int, status: str, receipt: Any) -> bool:
-    """Tell whether a report speaks against what stands, so that the effect may have happened twice, or not at all.
+def _contradicts(effect: Effect, *, attempt: int, outcome: EffectOutcome) -> bool:
+    """Tell whether a report contradicts the recorded outcome, so that the call may have happened twice, or not at all.
 
-    ``unknown`` never does: it says less than is known. Of an earlier attempt only "applied" does, and only where the
-    receiver is not known to drop repeats: a person ordered it again, or the worker had called it failed.
+    ``unknown`` contradicts nothing. A report about an earlier attempt contradicts only if it says "applied" and the
+    receiver is not known to drop repeats: the later attempt was then made although the earlier one had succeeded.
     """
     if attempt < effect.attempt:
-        return status == EffectStatus.APPLIED and effect.repeat == Repeat.NEVER
-    if effect.status in OPEN or status == EffectStatus.UNKNOWN:
+        return outcome.status == EffectStatus.APPLIED and effect.repeat == Repeat.NEVER
+    if effect.status in OPEN or outcome.status == EffectStatus.UNKNOWN:
         return False
-    stands = EffectStatus.APPLIED if effect.status == EffectStatus.COMPENSATED else effect.status
-    if status != stands:
+    recorded = EffectStatus.APPLIED if effect.status == EffectStatus.COMPENSATED else effect.status
+    if outcome.status != recorded:
         return True
-    both_told = receipt is not None and effect.receipt is not None
-    return status == EffectStatus.APPLIED and both_told and digest(receipt) != digest(effect.receipt)
+    both_have_receipts = outcome.receipt is not None and effect.receipt is not None
+    is_applied = outcome.status == EffectStatus.APPLIED
+    return is_applied and both_have_receipts and digest(outcome.receipt) != digest(effect.receipt)
 
 
-def _add_missing_receipt(effect: Effect, *, attempt: int, status: str, receipt: Any) -> None:
-    """A person settled it without the receipt that the worker brings now: nothing is overwritten by adding it."""
-    if attempt == effect.attempt and effect.receipt is None and receipt is not None and status == effect.status:
-        effect.receipt = receipt
+def _add_missing_receipt(effect: Effect, *, attempt: int, outcome: EffectOutcome) -> None:
+    """Store the worker's receipt where a person resolved the effect without one. This overwrites nothing."""
+    is_same = attempt == effect.attempt and outcome.status == effect.status
+    if is_same and effect.receipt is None and outcome.receipt is not None:
+        effect.receipt = outcome.receipt
         effect.save(update_fields=["receipt"])
         row_digests.collect(effect.scope, effect, STATE)
 
 
-# --- doubting and settling --------------------------------------------------------------------------------------------
-
-
-def doubt_effects(*, scope: str, fence: int, now: datetime, by: str) -> list[Effect]:
-    """At a lease's end, turn what it left under way into ``unknown``; awaited effects keep their own time.
-
-    Returns those that need a hold: the others may be begun again, since their receiver drops repeats or none does harm.
-    """
-    left = Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED, fence__lte=fence, settle_by__isnull=True)
-    return _doubt_each(left, why="its worker was lost", by=by, now=now)
-
-
-def doubt_overdue(*, scope: str, now: datetime, by: str) -> list[Effect]:
-    """Turn the awaited effects whose time is over into ``unknown``; returns those that need a hold."""
-    awaited = Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED, settle_by__lte=now)
-    return _doubt_each(awaited, why="no outcome came in time", by=by, now=now)
-
-
-def doubt_all(*, scope: str, now: datetime, by: str) -> list[Effect]:
-    """At the end of a run, turn everything under way into ``unknown``; returns those that need a hold."""
-    under_way = Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED)
-    return _doubt_each(under_way, why="its run was ended", by=by, now=now)
-
-
-def holds_when_unknown(effect: Effect) -> bool:
-    """Tell whether nobody may go on while the outcome of this effect is unknown."""
-    return effect.repeat == Repeat.NEVER and effect.in_flight != InFlight.ABANDON
-
-
-def abandon_effect(*, scope: str, key: str, now: datetime, by: str) -> Effect:
-    """Let an effect under way be: unknown at once, with its owner, and nobody waits for it. Its key stays in doubt."""
-    assert_open()
-    effect = find_effect(scope=scope, key=key)
-    if effect is None or effect.status != EffectStatus.INTENDED:
-        raise NotFound
-    effect.in_flight = InFlight.ABANDON
-    effect.save(update_fields=["in_flight"])
-    _doubt(effect, by=by, why="its worker let it be", now=now)
-    return effect
-
-
-def ask_to_cancel(*, scope: str, now: datetime, keys: set[str] | None = None) -> list[str]:
-    """Ask for the cancel calls of effects under way that are to be cancelled when their run stops; ``keys``: of these.
-
-    The call is their worker's to make, and what came of it to report by the attempt's token. Returns their keys.
-    """
-    assert_open()
-    under_way = Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED)
-    if keys is None:
-        under_way = under_way.filter(in_flight=InFlight.CANCEL)
-    else:
-        under_way.filter(key__in=keys).update(in_flight=InFlight.CANCEL)
-        under_way = under_way.filter(key__in=keys)
-    asked = list(under_way.order_by("id").values_list("key", flat=True))
-    under_way.filter(cancel_asked_at=None).update(cancel_asked_at=now)
-    return asked
-
-
-def await_effects(*, scope: str, settle_by: Mapping[str, datetime]) -> None:
-    """Let effects under way outlast a suspend: each is awaited until its time, then unknown."""
-    assert_open()
-    for key in sorted(settle_by):
-        awaited = Effect.objects.filter(scope=scope, key=key, status=EffectStatus.INTENDED)
-        awaited.update(settle_by=settle_by[key])
-
-
-def settle_effect(
-    effect: Effect, *, outcome: str, receipt: Any, retryable: bool, by: str, body: Any, now: datetime, error: str
-) -> None:
-    """Settle a locked unknown effect by somebody else's word than its worker's: an owner's, or what its probe found."""
-    assert_open()
-    keep_word(effect, attempt=effect.attempt, status=outcome, by=by, body=body, now=now)
-    _move(effect, "settle", status=outcome, receipt=receipt, error=error, retryable=retryable, changed_at=now)
-
-
-def mark_compensated(effect: Effect, *, by: str, now: datetime) -> None:
-    """Its undo was applied: what was done is taken back. Only ``compensation`` calls this, under the lock."""
-    assert_open()
-    keep_word(effect, attempt=effect.attempt, status=EffectStatus.COMPENSATED, by=by, body=None, now=now)
-    _move(effect, "compensate", status=EffectStatus.COMPENSATED, changed_at=now)
-
-
-def _doubt_each(effects: QuerySet[Effect], *, why: str, by: str, now: datetime) -> list[Effect]:
-    assert_open()
-    held = []
-    for effect in effects.order_by("id").select_for_update(of=("self",), no_key=True):
-        _doubt(effect, by=by, why=why, now=now)
-        if holds_when_unknown(effect):
-            held.append(effect)
-    return held
-
-
-def _doubt(effect: Effect, *, by: str, why: str, now: datetime) -> None:
-    keep_word(effect, attempt=effect.attempt, status=EffectStatus.UNKNOWN, by=by, body={"reason": why}, now=now)
-    _move(effect, "doubt", status=EffectStatus.UNKNOWN, error=why, changed_at=now)
-
-
-def keep_word(effect: Effect, *, status: str, by: str, body: Any, now: datetime, attempt: int | None = None) -> None:
-    """Keep for ever what somebody said of a try of the effect, the last unless it is named."""
+def add_report(effect: Effect, *, status: str, by: str, body: Any, now: datetime, attempt: int | None = None) -> None:
+    """Append a statement about an attempt, by default the last one."""
     report = EffectReport(
         effect=effect, attempt=attempt or effect.attempt, status=status, by=by[:300], at=now, body=body
     )
@@ -379,20 +298,51 @@ def keep_word(effect: Effect, *, status: str, by: str, body: Any, now: datetime,
     row_digests.collect(effect.scope, report)
 
 
-def _open_orders(effect: Effect) -> QuerySet[Order]:
-    return Order.objects.filter(effect=effect, used_by_attempt__isnull=True)
+# --- other transitions ------------------------------------------------------------------------------------------------
+
+
+def resolve_effect(effect: Effect, outcome: EffectOutcome, *, by: str, body: Any, now: datetime) -> None:
+    """Resolve a locked unknown effect by its owner's statement or by its probe."""
+    assert_open()
+    add_report(effect, status=outcome.status, by=by, body=body, now=now)
+    _move_to_outcome(effect, "resolve", outcome, now=now)
+
+
+def mark_unknown(effect: Effect, *, by: str, why: str, now: datetime) -> None:
+    """Record that the outcome of a locked effect in flight is not known."""
+    add_report(effect, status=EffectStatus.UNKNOWN, by=by, body={"reason": why}, now=now)
+    _move(effect, "mark unknown", status=EffectStatus.UNKNOWN, error=why, changed_at=now)
+
+
+def mark_compensated(effect: Effect, *, by: str, now: datetime) -> None:
+    """Record that the compensation of a locked effect was applied."""
+    assert_open()
+    add_report(effect, status=EffectStatus.COMPENSATED, by=by, body=None, now=now)
+    _move(effect, "compensate", status=EffectStatus.COMPENSATED, changed_at=now)
+
+
+def _move_to_outcome(effect: Effect, verb: str, outcome: EffectOutcome, *, now: datetime) -> None:
+    _move(
+        effect,
+        verb,
+        status=outcome.status,
+        receipt=outcome.receipt,
+        error=outcome.error,
+        retryable=outcome.retryable,
+        changed_at=now,
+    )
 
 
 def _move(effect: Effect, verb: str, *, status: str, **fields: Any) -> None:
-    """Write the move if the table allows it and the row still stands where it was read: one row, or somebody was first."""
+    """Write a transition that the table allows, by compare-and-set on status and attempt."""
     allowed, outcomes = MOVES[verb]
     if effect.status not in allowed or status not in outcomes:
         raise RuntimeError(f"{verb} cannot take an effect from {effect.status} to {status}")
-    stood = Effect.objects.filter(pk=effect.pk, status=effect.status, attempt=effect.attempt)
+    unchanged = Effect.objects.filter(pk=effect.pk, status=effect.status, attempt=effect.attempt)
     fields["status"] = status
     if status == EffectStatus.UNKNOWN and effect.status != EffectStatus.UNKNOWN and effect.probe is not None:
         fields["probe_due_at"] = fields["changed_at"]
-    if stood.update(**fields) != 1:
+    if unchanged.update(**fields) != 1:
         raise RuntimeError(f"{verb} found the effect {effect.public_id} in another state")
     for name, value in fields.items():
         setattr(effect, name, value)

@@ -1,8 +1,8 @@
-"""Refusals: what the product says no with.
+"""Refusals: the errors that a caller sees, each a class with a ``code`` of the API contract.
 
-A refusal is a class whose docstring is the sentence people read, with the ``code`` of the wire contract. No HTTP here:
-statuses live in ``reviewqueue/api/problems.py`` alone. Inside a transaction a refusal that leaves a record is returned;
-the use case commits and raises it afterwards, since raising it inside would take its own record back.
+The docstring of a class is the sentence for people. HTTP statuses are in ``reviewqueue/api/problems.py`` only. Inside a
+transaction, a refusal that leaves a record is returned instead of raised, so that the use case commits the record
+first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with a request: a JSON Pointer (RFC 6901) into its body, and what is wrong there."""
+    """One error in a request: a JSON Pointer (RFC 6901) into its body, and a message that follows the pointer."""
 
     pointer: str
     message: str
@@ -27,7 +27,7 @@ class Refusal(Exception):
     retryable: ClassVar[bool] = False
 
     def __init__(self, detail: str = "", *, errors: list[Problem] | None = None, **extra: Any) -> None:
-        """``detail`` replaces the class's sentence; ``extra`` members are told beside it (JSON values)."""
+        """``detail`` replaces the class's sentence; ``extra`` (JSON values) become members of the problem."""
         self.detail = detail or self.sentence()
         self.errors = errors or []
         self.extra = extra
@@ -35,7 +35,7 @@ class Refusal(Exception):
 
     @classmethod
     def sentence(cls) -> str:
-        """Return the first paragraph of the docstring on one line: what people read."""
+        """Return the first paragraph of the docstring on one line."""
         return " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].split())
 
 
@@ -51,14 +51,14 @@ class PayloadInvalid(Refusal):
 
 
 class Busy(Refusal):
-    """The database is busy; nothing was changed. Try again in a moment."""
+    """The database is busy. Nothing was changed. Send the request again."""
 
     code = "busy"
     retryable = True
 
 
 class KeyReused(Refusal):
-    """This key was used before for something else."""
+    """This key was used before for another request."""
 
     code = "key_reused"
 
@@ -70,30 +70,32 @@ class KeyInvalid(Refusal):
 
 
 class NameDisguised(Refusal):
-    """This name can be taken for another: it mixes alphabets, has look-alike letters, or is nearly a name that is set."""
+    """This name can be confused with another one: it mixes scripts, has look-alike characters, or nearly equals a name
+    that a rule or a call label uses.
+    """
 
     code = "name_disguised"
 
 
 class InDoubt(Refusal):
-    """It is not known whether this effect happened. Its owner settles that; until then it must not be done again."""
+    """The outcome of this effect is not known. Its owner must resolve it before it can be performed again."""
 
     code = "in_doubt"
 
 
 class WasCompensated(Refusal):
-    """This effect was done and taken back. A person may order it again; it is never repeated by itself."""
+    """This effect was performed and then compensated. It is performed again only if a person orders it."""
 
     code = "was_compensated"
 
 
 class AlreadySettled(Refusal):
-    """Somebody settled this outcome first."""
+    """Another person resolved this outcome first."""
 
     code = "already_settled"
 
 
 class NotFound(Refusal):
-    """There is no such thing here, or it is not yours to see."""
+    """The object does not exist, or you do not have permission to see it."""
 
     code = "not_found"

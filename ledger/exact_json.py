@@ -1,9 +1,8 @@
-"""Exact JSON: what was sent is what is stored, shown and sent on.
+"""Exact JSON: a value is stored, shown and returned exactly as it was sent.
 
-Integers become ``int``, every other number ``decimal.Decimal``; never a float. Members keep their order. Everything that
-could mean two things, or that one of the databases cannot keep, is refused here, at the door: NaN, infinities, doubled
-member names, NUL, lone surrogates, depth above 64, numbers of more than 400 characters or beyond 1e308.
-Called by the API's parser and renderer, by the model field below, and by forms. Nothing here touches a database.
+Integers become ``int`` and every other number ``decimal.Decimal``, never a float. Members keep their order. ``parse``
+refuses what is ambiguous or what a database cannot store: NaN, infinities, duplicate member names, NUL, lone
+surrogates, depth above 64, numbers of more than 400 characters or beyond 1e308.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ MAX_EXPONENT = 308
 
 
 class Absent(Enum):
-    """Tells a member that was left out from one that is ``null``."""
+    """Distinguishes a member that was left out from one that is ``null``."""
 
     ABSENT = "absent"
 
@@ -39,13 +38,13 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _Refused(ValueError):
-    """Raised inside the parser's hooks; turned into a problem by ``parse``."""
+    """Raised in the parser's hooks; ``parse`` turns it into a problem."""
 
 
 def parse(text: str | bytes) -> Any:
     """Return the JSON value of ``text`` (RFC 8259, UTF-8, no byte order mark).
 
-    Raises ``PayloadInvalid`` whose problem says what is wrong, in words.
+    Raises ``PayloadInvalid``.
     """
     if isinstance(text, bytes):
         try:
@@ -62,25 +61,25 @@ def parse(text: str | bytes) -> Any:
         raise _problem(f"is not JSON: {_place(error)}") from None
     if text.count("[") + text.count("{") > MAX_DEPTH and depth(value) > MAX_DEPTH:
         raise _problem(f"is nested deeper than {MAX_DEPTH} levels")
-    # Raw control characters are refused by the decoder, so only an escape can bring NUL or half a surrogate pair.
+    # The decoder refuses raw control characters, so only an escape can produce NUL or half of a surrogate pair.
     if "\\u" in text:
         fault = _text_fault(value)
         if fault:
             raise _problem(fault)
     elif _LONE_SURROGATE.search(text):
-        raise _problem("holds half of a surrogate pair")
+        raise _problem("contains half of a surrogate pair")
     return value
 
 
 def dumps(value: Any) -> str:
-    """Return the JSON text of a value made of the types ``parse`` returns, in member order and without blanks."""
+    """Serialize a value of the types that ``parse`` returns, in member order and without blanks."""
     return simplejson.dumps(
-        value, use_decimal=False, default=_spelt, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+        value, use_decimal=False, default=_plain_number, ensure_ascii=False, separators=(",", ":"), allow_nan=False
     )
 
 
-def _spelt(number: object) -> simplejson.RawJSON:
-    """Spell a decimal as it was sent: ``str`` would make ``1E-7`` out of ``0.0000001``. Only an exponent may change."""
+def _plain_number(number: object) -> simplejson.RawJSON:
+    """Render a decimal as it was sent, where ``str`` would make ``1E-7`` of ``0.0000001``. Only an exponent can change."""
     if not isinstance(number, Decimal):
         raise TypeError(f"{type(number).__name__} is not a JSON value")
     plain = format(number, "f")
@@ -89,7 +88,7 @@ def _spelt(number: object) -> simplejson.RawJSON:
 
 
 def depth(value: Any) -> int:
-    """Return how many arrays and objects lie inside one another (a plain value: 0), without recursion."""
+    """Return the nesting depth of arrays and objects (a plain value: 0), without recursion."""
     levels, layer = 0, [value]
     while containers := [inner for inner in layer if isinstance(inner, dict | list)]:
         levels += 1
@@ -102,15 +101,15 @@ def _members(container: dict[str, Any] | list[Any]) -> list[Any]:
 
 
 def _text_fault(value: Any) -> str:
-    """Return what is wrong with a text inside ``value``, names of members included, or an empty text."""
+    """Return what is wrong with a string or member name in ``value``, or an empty text."""
     layer = [value]
     while layer:
         inner = layer.pop()
         if isinstance(inner, str):
             if "\x00" in inner:
-                return "holds the character NUL"
+                return "contains the character NUL"
             if _LONE_SURROGATE.search(inner):
-                return "holds half of a surrogate pair"
+                return "contains half of a surrogate pair"
         elif isinstance(inner, dict):
             layer.extend(inner)
             layer.extend(inner.values())
@@ -121,31 +120,31 @@ def _text_fault(value: Any) -> str:
 
 def _exact_integer(lexeme: str) -> int:
     if len(lexeme) > MAX_NUMBER_LENGTH or len(lexeme.lstrip("-")) > MAX_EXPONENT + 1:
-        raise _Refused("holds a number that is too long")
+        raise _Refused("contains a number that is too long")
     return int(lexeme)
 
 
 def _exact_number(lexeme: str) -> Decimal:
     if len(lexeme) > MAX_NUMBER_LENGTH:
-        raise _Refused("holds a number that is too long")
+        raise _Refused("contains a number that is too long")
     try:
         number = Decimal(lexeme)
-    except InvalidOperation:  # an exponent that not even Decimal holds
-        raise _Refused("holds a number beyond 1e308") from None
-    # The exponent is bounded on both sides: a plain decimal of 1e-999999999 would fill the memory.
+    except InvalidOperation:  # an exponent beyond the range of Decimal
+        raise _Refused("contains a number beyond 1e308") from None
+    # Both signs of the exponent are bounded: 1e-999999999 as a plain decimal would fill the memory.
     if abs(number.adjusted()) > MAX_EXPONENT or not number.is_finite():
-        raise _Refused("holds a number beyond 1e308")
+        raise _Refused("contains a number beyond 1e308")
     return number
 
 
 def _no_constant(name: str) -> Any:
-    raise _Refused(f"holds {name}, which is not a JSON number")
+    raise _Refused(f"contains {name}, which is not a JSON number")
 
 
 def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise _Refused("names a member twice in one object")
+        raise _Refused("has a member twice in one object")
     return members
 
 
@@ -168,21 +167,21 @@ def _place(error: ValueError) -> str:
 
 
 def unless_longer(column: str, most: int) -> Case:
-    """Return the expression for a column of exact JSON that is NULL where its text has more than ``most`` characters.
+    """Return the expression for a column of exact JSON, NULL where its text has more than ``most`` characters.
 
-    For lists: a row of a page must not cost what an agent stored in it.
+    Lists use it, so that their cost does not depend on what agents store.
     """
     fits = When(LessThanOrEqual(Length(column), most), then=F(column))
     return Case(fits, default=Value(None), output_field=ExactJSONField(null=True))
 
 
 class ExactJSONField(models.TextField):  # type: ignore[type-arg]  # not subscriptable without a monkey patch
-    """Keeps a JSON value as its exact text; jsonb would turn ``1e2`` into ``100`` and lose the order of members.
+    """Stores a JSON value as its exact text; jsonb would turn ``1e2`` into ``100`` and lose the order of members.
 
-    Where the column may be NULL, ``None`` is stored as NULL; where it may not, as the JSON text ``null``.
+    Where the column can be NULL, ``None`` is stored as NULL; where it cannot, as the JSON text ``null``.
     """
 
-    if TYPE_CHECKING:  # any JSON value may be set and got; the type checker's plugin reads these two names
+    if TYPE_CHECKING:  # any JSON value can be set and read; the type checker's plugin reads these names
         _pyi_private_set_type: Any
         _pyi_private_get_type: Any
 

@@ -1,9 +1,8 @@
-"""Triggers that keep append-only tables append-only, on SQLite and PostgreSQL; operations for migrations.
+"""Database triggers that make tables append-only, on SQLite and PostgreSQL; operations for migrations.
 
-``GuardTable`` refuses a change of the columns that it lists, every DELETE, TRUNCATE on PostgreSQL, and on SQLite REPLACE of
-a row by its id. SQLite drops the
-triggers of a table that a migration remakes (adding a column with a default, altering one): such a migration repeats the
-operation. ``missing_guards`` finds triggers that are missing or disabled.
+``GuardTable`` refuses changes of the listed columns, every DELETE, TRUNCATE on PostgreSQL, and REPLACE by id on SQLite.
+SQLite drops the triggers of a table that a migration rebuilds (for example to add a column with a default), so such a
+migration repeats the operation. ``missing_guards`` finds triggers that are missing or disabled.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ KINDS = {"sqlite": ("update", "delete", "replace"), "postgresql": ("update", "de
 class GuardTable(Operation):
     """Drop and create a table's triggers.
 
-    ``frozen``: the columns that never change. ``erasable``: a column that can become the JSON text ``null`` once the second
-    column has the time of its erasure. ``unless``: an SQL condition on OLD under which a DELETE is allowed.
+    ``frozen``: the columns that never change. ``erasable``: a column that can become the JSON text ``null`` when the
+    second column has the time of the erasure. ``unless``: an SQL condition on OLD under which a DELETE is allowed.
     """
 
     reversible = True
@@ -36,7 +35,7 @@ class GuardTable(Operation):
         return type(self).__name__, [self.table, self.frozen], {"erasable": self.erasable, "unless": self.unless}
 
     def state_forwards(self, app_label: str, state: Any) -> None:
-        """Triggers are no part of the models."""
+        """Do nothing: triggers are not part of the model state."""
 
     def describe(self) -> str:
         return f"Guard the append-only table {self.table}"

@@ -1,8 +1,4 @@
-"""What differs between two JSON values, place by place: proposed against edited, seen against amended.
-
-Called by whatever tells people or agents what became of a call. Equality is digest equality: 1 and "1" differ, 1 and 1.0 do
-not. Nothing is drawn here, and nothing is read from the database.
-"""
+"""The differences between two JSON values, by path. Equality is digest equality: 1 and "1" differ, 1 and 1.0 do not."""
 
 from __future__ import annotations
 
@@ -26,9 +22,9 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """One place that is not the same; ``ABSENT`` where there is nothing. ``path``: the way to it, entries from 0.
+    """One difference. ``old`` or ``new`` is ``ABSENT`` where the value does not exist.
 
-    What was taken out is found by it in the old value, everything else in the new one.
+    ``path`` leads into the old value if the member was removed, otherwise into the new one.
     """
 
     path: Path
@@ -37,38 +33,36 @@ class Difference:
 
     @property
     def is_gone(self) -> bool:
-        """Say whether it was taken out."""
         return self.new is exact_json.ABSENT
 
     @property
     def is_added(self) -> bool:
-        """Say whether it is new."""
         return self.old is exact_json.ABSENT
 
     @property
     def pointer(self) -> str:
-        """Return the way to it as a JSON Pointer (RFC 6901); the whole value's is empty."""
+        """The path as a JSON Pointer (RFC 6901); empty for the whole value."""
         return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in self.path)
 
 
 def differences_between(before: Any, after: Any, *, most: int = MOST_DIFFERENCES) -> list[Difference]:
-    """Return the places that differ, at most ``most``: who shows fewer than there are asks for one more, and says so."""
+    """Return at most ``most`` differences. Ask for one more than you show, to know whether there are more."""
     return list(islice(_Comparison().differences((), before, after, old_path=(), lists=0), most))
 
 
 def is_same(old: Any, new: Any) -> bool:
-    """Tell whether two values are one; what is not there is like nothing else."""
+    """Tell whether two values are equal; ``ABSENT`` equals nothing."""
     return exact_json.ABSENT not in (old, new) and digest(old) == digest(new)
 
 
 class _Comparison:
-    """One comparison of two values, with the number of pairs of equal entries that it may still align."""
+    """One comparison, with the number of pairs of equal entries that it can still align."""
 
     def __init__(self) -> None:
         self.pairs_left = MOST_PAIRS
 
     def differences(self, path: Path, old: Any, new: Any, *, old_path: Path, lists: int) -> Iterator[Difference]:
-        """Yield what differs; ``old_path`` is the path of the old value, whose index in a list can be another."""
+        """Yield the differences; ``old_path`` is the path in the old value, where the index in a list can differ."""
         if isinstance(old, dict) and isinstance(new, dict):
             for name in [*old, *(name for name in new if name not in old)]:
                 before, after = old.get(name, exact_json.ABSENT), new.get(name, exact_json.ABSENT)
@@ -81,7 +75,7 @@ class _Comparison:
     def in_lists(
         self, path: Path, old: list[Any], new: list[Any], *, old_path: Path, lists: int
     ) -> Iterator[Difference]:
-        """Yield what differs in two lists; an entry that was put in or taken out does not make all after it differ."""
+        """Yield the differences of two lists; an inserted or removed entry does not make all later ones differ."""
         for verb, first_old, end_old, first_new, end_new in self.aligned(old, new):
             if verb == "equal":
                 continue

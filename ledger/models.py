@@ -1,6 +1,6 @@
-"""The effect ledger's rows: what was done to the outside world, by deterministic key, and who said so.
+"""The effect ledger's tables: effects by deterministic key, the reports about them, and orders to perform them again.
 
-Foreign keys point only at Django's own users and groups: the ledger does not know runs. ``scope`` is the run's id as text.
+Foreign keys point only at Django's users and groups, because the ledger does not know runs. ``scope`` is the run's id.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ledger.states import EffectStatus, InFlight, Repeat
 
 
 class Effect(models.Model):
-    """One outside action. ``attempt`` numbers its tries under the one key; ``fence`` is the lease that began the last."""
+    """One external action. ``attempt`` counts its attempts; ``fence`` is the lease that began the last one."""
 
-    row_call: Any  # these three only from a query for a list, where long texts are left out
+    row_call: Any  # these three are annotations of queries for lists, which leave out long texts
     row_receipt: Any
     receipt_length: int
 
@@ -36,35 +36,39 @@ class Effect(models.Model):
     fence = models.PositiveIntegerField()
     request_key = models.CharField(max_length=200, blank=True, help_text="Idempotency-Key of the request that began it")
     repeat = models.CharField(max_length=8, choices=Repeat.choices, default=Repeat.NEVER)
-    stable_key = models.BooleanField(default=True, help_text="False: done again, the step would use another key")
-    compensation = ExactJSONField(null=True, help_text='{"name": ..., "arguments": ...}: the call that takes it back')
-    compensate_on = models.JSONField(default=list, help_text="the ends of the run after which it is taken back")
+    stable_key = models.BooleanField(default=True, help_text="False: if its step runs again, it uses another key")
+    compensation = ExactJSONField(null=True, help_text='{"name": ..., "arguments": ...}: the compensating call')
+    compensate_on = models.JSONField(default=list, help_text="the ends of the run after which it is compensated")
     undoes = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="undos")
-    undoes_attempt = models.PositiveIntegerField(null=True, help_text="the try of that effect which it takes back")
+    undoes_attempt = models.PositiveIntegerField(null=True, help_text="the attempt of that effect which it compensates")
     undo_waived_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         on_delete=models.PROTECT,
         null=True,
         related_name="+",
-        help_text="let it stay as it is",
+        help_text="the person who waived the compensation",
     )
     undo_waived_reason = models.CharField(max_length=300, blank=True)
     in_flight = models.CharField(max_length=7, choices=InFlight.choices, default=InFlight.AWAIT)
     cancel_asked_at = models.DateTimeField(
-        null=True, help_text="its run stopped: applied all the same, it is taken back"
+        null=True, help_text="if it was applied despite the cancel, it is compensated"
     )
-    probe = ExactJSONField(null=True, help_text="where an unknown outcome is looked up, and which values mean what")
+    probe = ExactJSONField(
+        null=True, help_text="where an unknown outcome is looked up, and which values mean applied or failed"
+    )
     probe_due_at = models.DateTimeField(null=True)
-    probe_token = models.CharField(max_length=40, blank=True, help_text="names the look that is under way")
+    probe_token = models.CharField(max_length=40, blank=True, help_text="identifies the current probe")
     probe_tries = models.PositiveSmallIntegerField(default=0)
-    settle_by = models.DateTimeField(null=True, help_text="a wait opened while it was in flight: unknown from then on")
+    settle_by = models.DateTimeField(null=True, help_text="awaited across a suspend until then, unknown afterwards")
     permit_ref = models.CharField(max_length=40, null=True)
-    owner = models.ForeignKey(Group, on_delete=models.PROTECT, related_name="+", help_text="settles it when unknown")
-    receipt = ExactJSONField(default=None, help_text="what the receiver answered; JSON null when it said nothing")
+    owner = models.ForeignKey(
+        Group, on_delete=models.PROTECT, related_name="+", help_text="resolves an unknown outcome"
+    )
+    receipt = ExactJSONField(default=None, help_text="the receiver's response; JSON null without one")
     error = models.TextField(blank=True)
     retryable = models.BooleanField(default=False)
     created_at = models.DateTimeField()
-    begun_at = models.DateTimeField(null=True, help_text="when its last try began; what is undone goes newest first")
+    begun_at = models.DateTimeField(null=True, help_text="when its last attempt began; compensations run newest first")
     changed_at = models.DateTimeField()
 
     class Meta:
@@ -141,12 +145,12 @@ class Effect(models.Model):
 
 
 class EffectReport(models.Model):
-    """One thing somebody said about an effect, kept for ever: a worker's report, a settlement, a contradiction."""
+    """One statement about an attempt, append-only: a worker's report, a probe's result or an owner's resolution."""
 
     effect = models.ForeignKey(Effect, on_delete=models.PROTECT, related_name="reports")
     attempt = models.PositiveIntegerField()
     status = models.CharField(max_length=12)
-    by = models.CharField(max_length=300, help_text="who said it, such as agent:purchasing or person:ana@example.org")
+    by = models.CharField(max_length=300, help_text="the actor, such as agent:purchasing or person:ana@example.org")
     at = models.DateTimeField()
     body = ExactJSONField(default=None)
 
@@ -161,13 +165,13 @@ class EffectReport(models.Model):
 
 
 class Order(models.Model):
-    """A named person's order to do an effect again; one attempt uses it up. The only road round "never twice"."""
+    """A person's order to perform an effect again. One attempt uses it. The only exception to "never twice"."""
 
     effect = models.ForeignKey(Effect, on_delete=models.PROTECT, related_name="orders")
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     reason = models.TextField()
     ordered_at = models.DateTimeField()
-    used_by_attempt = models.PositiveIntegerField(null=True, help_text="0: withdrawn before one used it up")
+    used_by_attempt = models.PositiveIntegerField(null=True, help_text="0: withdrawn before an attempt used it")
 
     class Meta:
         constraints = [

@@ -1,9 +1,9 @@
-"""Statements that are compiled once: those of every call, of which building the SQL costs more than running it.
+"""Prepared queries: hot-path queries whose SQL is compiled once, because building it costs more than running it.
 
-A ``Compiled`` is built like any queryset, with ``Given("name")`` where a value comes later. Its SQL is made at the first
-use for the kind of database; after that a read is the statement, and Django's own making of rows. ``CompiledUpdate`` and
-``insert`` do the same for writes. Only for statements whose text never varies: no list of a length that changes, no filter
-that is there or not. Nothing is cached but the text.
+``@prepared`` turns a function that returns a queryset into a ``Compiled`` query; its parameters become the query's. The
+SQL is compiled at the first use on each kind of database; after that a read executes the statement and builds the rows
+as Django does. ``CompiledUpdate`` and ``insert`` do the same for writes. The SQL text must not depend on the values: no
+list of variable length, no optional filter. Only the text is cached.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ M = TypeVar("M", bound=Model)
 
 
 class Given(Expression):
-    """The place of a value that each use of the query brings; ``field`` says how the database is given it."""
+    """A query parameter: each use of the query supplies its value, which ``field`` converts for the database."""
 
     def __init__(self, name: str, field: Field[Any, Any]) -> None:
         super().__init__(output_field=field)
@@ -41,7 +41,7 @@ class Given(Expression):
 
 
 class Present(Given):
-    """The moment at which the query begins: a hint for finding rows, asked again (``clock.now``) under their lock."""
+    """The time at which the statement starts. It finds rows, which are then checked by ``clock.now`` under a lock."""
 
     def __init__(self) -> None:
         super().__init__("", DateTimeField())
@@ -54,29 +54,30 @@ class Present(Given):
 
 
 def number(name: str) -> Given:
-    """Return the place of an id."""
     return Given(name, BigIntegerField())
 
 
 def text(name: str) -> Given:
-    """Return the place of a text."""
     return Given(name, CharField())
 
 
 def moment(name: str) -> Given:
-    """Return the place of a time."""
     return Given(name, DateTimeField())
 
 
+#: The parameter for each annotation of a function that ``prepared`` decorates.
+_PARAMETERS: dict[str, Callable[[str], Given]] = {"int": number, "str": text, "datetime": moment}
+
+
 class Compiled(Generic[R]):
-    """A query of whole rows, with those it joins by ``select_related``; or of ``values_list``, as plain tuples."""
+    """A prepared query of model instances, with rows joined by ``select_related``, or of ``values_list`` tuples."""
 
     def __init__(self, build: Callable[[], QuerySet[Any, R]]) -> None:
         self._build = build
         self._texts: dict[str, _Text] = {}
 
     def all(self, **values: Any) -> list[R]:
-        """Return the rows for these values of what was ``Given``."""
+        """Return the rows for these values of the parameters."""
         here = _here()
         compiled = self._texts.get(here.vendor)
         if compiled is None:
@@ -84,24 +85,34 @@ class Compiled(Generic[R]):
         return compiled.rows(values, here)
 
     def first(self, **values: Any) -> R | None:
-        """Return the first row; the query itself says how many are read."""
+        """Return the first row. All rows are read, so the queryset sets the limit."""
         return next(iter(self.all(**values)), None)
 
     def forget(self) -> None:
-        """Compile it anew at its next use: for tests that take something out of it."""
+        """Discard the SQL, so that tests can change what it is built from."""
         self._texts.clear()
 
 
-class CompiledUpdate:
-    """An update of some columns where its queryset says; each use gives the columns' values, and what was ``Given``."""
+def prepared(build: Callable[..., QuerySet[Any, R]]) -> Compiled[R]:
+    """Decorate a function that builds a queryset from parameters annotated as ``int``, ``str`` or ``datetime``."""
+    return Compiled(lambda: _built(build))
 
-    def __init__(self, build: Callable[[], QuerySet[Any]], columns: Iterable[str]) -> None:
+
+def _built(build: Callable[..., QuerySet[Any, R]]) -> QuerySet[Any, R]:
+    annotations = {name: kind for name, kind in build.__annotations__.items() if name != "return"}
+    return build(**{name: _PARAMETERS[kind](name) for name, kind in annotations.items()})
+
+
+class CompiledUpdate:
+    """A prepared UPDATE of some columns; each use supplies the values of the columns and of the queryset's parameters."""
+
+    def __init__(self, build: Callable[..., QuerySet[Any]], columns: Iterable[str]) -> None:
         self._build = build
         self._columns = tuple(columns)
         self._texts: dict[str, tuple[str, Any]] = {}
 
     def write(self, **values: Any) -> int:
-        """Write, and return how many rows there were."""
+        """Execute the UPDATE and return the number of rows."""
         here = _here()
         compiled = self._texts.get(here.vendor)
         if compiled is None:
@@ -110,14 +121,14 @@ class CompiledUpdate:
             return int(cursor.rowcount)
 
     def _compile(self, here: Any) -> tuple[str, Any]:
-        query: Any = self._build().query.chain(UpdateQuery)
+        query: Any = _built(self._build).query.chain(UpdateQuery)
         fields = query.get_meta()
         query.add_update_values({name: Given(name, fields.get_field(name)) for name in self._columns})
         return _with_constants(query.get_compiler(connection=here).as_sql(), here)
 
 
 def insert(row: M) -> M:
-    """Insert a new row, as ``save(force_insert=True)`` would, and return it with its key."""
+    """Insert a new row as ``save(force_insert=True)`` would, and return it with its primary key."""
     here, model = _here(), type(row)
     place = (here.vendor, model)
     if place not in _inserts:
@@ -139,16 +150,16 @@ _inserts: dict[tuple[str, Any], tuple[str, list[Any]]] = {}
 
 
 def _here() -> Any:
-    """Return this thread's connection itself: `django.db.connection` looks for it again at every use of a member."""
+    """Return this thread's connection. `django.db.connection` would look it up at every attribute access."""
     return connections[DEFAULT_DB_ALIAS]
 
 
 @contextmanager
 def _executed(text: str, values: list[Any], here: Any) -> Iterator[Any]:
-    """Execute a text, and give the cursor that has its rows.
+    """Execute a statement and yield the cursor with its rows.
 
-    A migration beside us may have changed a table: PostgreSQL then refuses whatever was prepared on it, once a connection
-    and for as long as that lives. Outside a transaction everything is prepared anew here; in one, by its next try.
+    After a migration changed a table, PostgreSQL refuses statements that a connection prepared before. Outside a
+    transaction they are prepared again here; inside one, ``PlanIsOld`` makes the use case try again.
     """
     with _cursor(here) as cursor:
         try:
@@ -164,15 +175,15 @@ def _executed(text: str, values: list[Any], here: Any) -> Iterator[Any]:
 
 
 def _is_of_an_old_plan(error: NotSupportedError) -> bool:
-    """Tell by the place in PostgreSQL that it comes from: its words are in the server's language."""
+    """Recognise the error by its source function in PostgreSQL, because the message is localised."""
     cause = error.__cause__
     return isinstance(cause, psycopg.Error) and cause.diag.source_function == "RevalidateCachedQuery"
 
 
 def _cursor(here: Any) -> Any:
-    """Return a cursor as Django's; on PostgreSQL one by which a connection parses and plans each text once.
+    """Return a cursor; on PostgreSQL one with server-side parameters, so that each statement is parsed and planned once.
 
-    Where statements are logged, Django's own: its log shows their values.
+    While Django logs statements, return Django's own cursor, whose log shows the values.
     """
     if here.vendor != "postgresql" or here.queries_logged:
         return here.cursor()
@@ -182,9 +193,10 @@ def _cursor(here: Any) -> Any:
 
 
 def _with_constants(statement: Any, here: Any) -> tuple[str, list[Any]]:
-    """Return the text with every value written out that is the same at each use, and the places of the others.
+    """Return the SQL with constant values inlined, and the parameters that remain.
 
-    PostgreSQL plans it once for all values (``plan_cache_mode``): a partial index fits only by what the text says.
+    PostgreSQL plans it once for all values (``plan_cache_mode``), and can use a partial index only if the text itself
+    has the value of its condition.
     """
     sql, named = statement[0], list(statement[1])
     if here.vendor != "postgresql":
@@ -205,7 +217,7 @@ def _with_values(params: Iterable[Any], values: dict[str, Any], here: Any) -> li
 
 
 class _Text:
-    """The SQL of a queryset, and how its columns become rows (as ``ModelIterable`` makes them)."""
+    """The SQL of a queryset, and how its columns become rows (as Django's ``ModelIterable`` does it)."""
 
     def __init__(self, queryset: QuerySet[Any]) -> None:
         compiler = queryset.query.get_compiler(using=queryset.db)
@@ -228,7 +240,7 @@ class _Text:
         return [self._row(columns) for columns in converted] if self.of_rows else [tuple(row) for row in converted]
 
     def _converted(self, found: list[Any]) -> Any:
-        # The converters hold the connection that compiled them; they use it for its kind only.
+        # The converters hold the connection that compiled them, and use only its vendor.
         return self.compiler.apply_converters(found, self.converters) if self.converters else found
 
     def _row(self, columns: Any) -> Any:

@@ -15,7 +15,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 
 from ledger.digests import digest
 
-#: The parts: columns that never change, what a request shows, and what moves write.
+#: The parts: columns that never change, what a request shows, and what transitions write.
 FIXED = ""
 CONTENT = "content"
 STATE = "state"

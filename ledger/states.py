@@ -1,7 +1,4 @@
-"""What an effect's outcome can be, and every move between outcomes (MOVES 3.5).
-
-``effects.py`` alone writes ``Effect.status``; a test walks every pair of state and verb against this table.
-"""
+"""The status of an effect and its transitions. ``effects.py`` is the only module that writes ``Effect.status``."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ class EffectStatus(models.TextChoices):
 
 
 class On(models.TextChoices):
-    """The ends of a run after which an effect's compensation takes it back; REJECT: a person's no ended it."""
+    """The ends of a run that trigger a compensation. REJECT: a reviewer's rejection ended the run."""
 
     CANCEL = "cancel"
     EXPIRE = "expire"
@@ -28,7 +25,7 @@ class On(models.TextChoices):
 
 
 class Repeat(models.TextChoices):
-    """What the receiver does with the same call twice: unknown (never repeat), drops it by its key, does no harm."""
+    """Whether a call can be repeated: never, because the receiver drops repeats by key, or because it is harmless."""
 
     NEVER = "never"
     BY_KEY = "by_key"
@@ -36,10 +33,10 @@ class Repeat(models.TextChoices):
 
 
 class InFlight(models.TextChoices):
-    """What becomes of an effect under way when its run stops: AWAIT its outcome, CANCEL it outside, or ABANDON it.
+    """What happens to an effect in flight when its run stops.
 
-    CANCEL: its worker is asked to, and if it was applied all the same it is taken back. ABANDON: unknown at once; it holds
-    nobody up, and stays with its owner.
+    AWAIT: the continuation waits for the outcome. CANCEL: the worker makes the cancel call; if the effect was applied
+    anyway, it is compensated. ABANDON: it becomes unknown at once and is left to its owner, without a hold.
     """
 
     AWAIT = "await"
@@ -50,14 +47,14 @@ class InFlight(models.TextChoices):
 OPEN = frozenset({EffectStatus.INTENDED, EffectStatus.UNKNOWN})
 SETTLED = frozenset({EffectStatus.APPLIED, EffectStatus.FAILED, EffectStatus.COMPENSATED})
 
-#: verb -> (from, to). ``begin`` also makes the row; ``begin`` out of a settled state needs a retryable failure or an order.
+#: verb -> (from, to). ``begin`` also creates the row; from a settled status it needs a retryable failure or an order.
 MOVES: dict[str, tuple[frozenset[EffectStatus], frozenset[EffectStatus]]] = {
     "begin": (
         frozenset({EffectStatus.INTENDED, EffectStatus.UNKNOWN, EffectStatus.FAILED, EffectStatus.COMPENSATED}),
         frozenset({EffectStatus.INTENDED}),
     ),
     "report": (OPEN, frozenset({EffectStatus.APPLIED, EffectStatus.FAILED, EffectStatus.UNKNOWN})),
-    "doubt": (frozenset({EffectStatus.INTENDED}), frozenset({EffectStatus.UNKNOWN})),
+    "mark unknown": (frozenset({EffectStatus.INTENDED}), frozenset({EffectStatus.UNKNOWN})),
     "compensate": (frozenset({EffectStatus.APPLIED}), frozenset({EffectStatus.COMPENSATED})),
-    "settle": (frozenset({EffectStatus.UNKNOWN}), frozenset({EffectStatus.APPLIED, EffectStatus.FAILED})),
+    "resolve": (frozenset({EffectStatus.UNKNOWN}), frozenset({EffectStatus.APPLIED, EffectStatus.FAILED})),
 }

@@ -1,8 +1,7 @@
-"""Tokens that say what they stand for and prove who made them; they are never stored.
+"""Signed tokens for attempts (``att``) and leases (``lse``). They are never stored.
 
-An attempt token names one try of one effect, a lease token one fence of one run. Each is a number in the open and an HMAC
-over kind, number and subject, so the same call gets the same token again and nobody makes one up. Retired keys
-(``SECRET_KEY_FALLBACKS``) still read; new tokens are always made with the present key.
+A token is a number in clear text and an HMAC over kind, number and subject, so a repeated call gets the same token.
+Retired keys (``SECRET_KEY_FALLBACKS``) still verify; new tokens use the current key.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ def mint(kind: str, number: int, subject: str) -> str:
 
 
 def read(kind: str, token: str, subject: str) -> int | None:
-    """Return the number that ``token`` stands for; None when it is malformed, of another kind or subject, or not ours."""
+    """Return the number in ``token``, or None if it is malformed, of another kind or subject, or not signed by us."""
     found = _TOKEN.fullmatch(token)
     if not found or found["kind"] != kind:
         return None

@@ -1,8 +1,8 @@
-"""Transactions: opened once, by the use case; what it calls asserts that one is open.
+"""Transactions: a use case opens one, and the functions it calls assert that one is open.
 
-``use_case`` wraps every public verb that is somebody's whole request: a durable transaction, tried three times when the
-database asks for it (serialization failure, deadlock, SQLite busy, a changed table), then refused as ``busy``. A verb
-below never opens one. Outbound calls assert that none is open.
+``use_case`` wraps each public use case in a durable transaction. It is tried three times if the database asks for it
+(serialization failure, deadlock, SQLite busy, a changed table) and is then refused as ``busy``. Outbound calls assert
+that no transaction is open.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ RETRYABLE_SQLSTATES = {"40001", "40P01"}
 
 
 class PlanIsOld(OperationalError):
-    """A table has changed under a prepared statement: what the connection prepared is forgotten by the rollback."""
+    """A table has changed under a prepared statement. The rollback discards what the connection prepared."""
 
 
-def use_case(verb: Callable[P, T | Refusal]) -> Callable[P, T]:
-    """Run ``verb`` in its own durable transaction.
+def use_case(function: Callable[P, T | Refusal]) -> Callable[P, T]:
+    """Run ``function`` in its own durable transaction.
 
-    A ``Refusal`` that the verb *returns* is raised after the commit, so that what it recorded stays; one that it raises
-    rolls everything back. Raises ``Busy`` when the database gave up three times.
+    A ``Refusal`` that it *returns* is raised after the commit, so that its record stays; one that it raises rolls back.
+    Raises ``Busy`` after three failed tries.
     """
 
-    @functools.wraps(verb)
+    @functools.wraps(function)
     def inside(*args: P.args, **kwargs: P.kwargs) -> T:
         for attempt in range(1, TRIES + 1):
             row_digests.forget()
             try:
                 with transaction.atomic(durable=True):
-                    outcome = verb(*args, **kwargs)
+                    outcome = function(*args, **kwargs)
                     _refuse_unrecorded()
                 break
             except OperationalError as error:
-                if not _worth_another_try(error):
+                if not _is_retryable(error):
                     raise
                 if attempt == TRIES:
                     raise Busy from error
-                time.sleep(random.uniform(0.005, 0.05) * attempt)  # noqa: S311  only spreads two losers apart
+                time.sleep(random.uniform(0.005, 0.05) * attempt)  # noqa: S311  only jitter
         if isinstance(outcome, Refusal):
             raise outcome
         return outcome
@@ -59,25 +59,25 @@ def use_case(verb: Callable[P, T | Refusal]) -> Callable[P, T]:
 
 
 def _refuse_unrecorded() -> None:
-    """Stop a verb that wrote a covered row and no event after it: verification would report the row as changed."""
+    """Raise if a covered row was written and no event recorded it: verification would report the row as changed."""
     left = row_digests.not_taken()
     if left:
         raise RuntimeError(f"No event records these rows: {', '.join(left)}")
 
 
 def assert_open() -> None:
-    """Stop a verb that was called outside a transaction: its lock would be let go at once."""
+    """Raise outside a transaction, where a row lock would be released at once."""
     if not connection.in_atomic_block:
-        raise RuntimeError("This verb runs inside the transaction of its use case.")
+        raise RuntimeError("This function must be called inside the transaction of a use case.")
 
 
 def assert_none_open() -> None:
-    """Stop an outbound call inside a transaction: a slow receiver would hold our locks."""
+    """Raise inside a transaction: a slow receiver of an outbound call would keep the locks held."""
     if any(not block._from_testcase for block in connection.atomic_blocks):  # type: ignore[attr-defined]
-        raise RuntimeError("No outbound call inside a transaction.")
+        raise RuntimeError("An outbound call must not be made inside a transaction.")
 
 
-def _worth_another_try(error: OperationalError) -> bool:
+def _is_retryable(error: OperationalError) -> bool:
     if isinstance(error, PlanIsOld):
         return True
     state = getattr(error.__cause__, "sqlstate", None)

@@ -13,17 +13,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.contrib.auth.models import AbstractUser
-from django.db.models import OuterRef
 
-from ledger import clock, prepared_queries
+from ledger import clock
 from ledger.actors import by_person
 from ledger.digests import digest
 from ledger.errors import KeyReused, NotFound, Refusal
-from ledger.prepared_queries import Compiled
-from ledger.transactions import assert_open, use_case
+from ledger.transactions import use_case
 from reviewqueue import permissions, tasks
 from runs import reviewer_claims
-from runs.configuration import is_as_recorded, recorded_policy
+from runs.configuration import is_as_recorded
 from runs.continuations import told_of
 from runs.deadlines import is_over
 from runs.decisions import Answer, check_answer, closed_refusal, move_decisions, record_decision, winner_of
@@ -40,6 +38,7 @@ from runs.errors import (
     Withdrawn,
 )
 from runs.interrupts import answer_interrupt, change_call
+from runs.locks import lock_run_and_interrupt
 from runs.models import Continuation, Decision, Interrupt, Permit, Run
 from runs.run_status import store
 from runs.states import APPROVING, ContinuationKind, ContinuationStatus, DecisionStatus, InterruptStatus, Verdict
@@ -116,7 +115,7 @@ def find_visible(person: AbstractUser, interrupt_id: str) -> Interrupt:
 @use_case
 def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
     responder, answer, seen = submission.responder, submission.answer, submission.seen
-    run, interrupt = lock_interrupt(interrupt_pk)
+    run, interrupt = lock_run_and_interrupt(interrupt_pk)
     now = clock.now()
     if submission.request_key:
         own = Decision.objects.filter(by=responder.pk, interrupt=interrupt)
@@ -187,27 +186,6 @@ def _is_repeated(before: Decision, answer: Answer, seen: Seen) -> bool:
     new decision.
     """
     return before.digest == answer.digest() and before.state_version == seen.state_version
-
-
-def lock_interrupt(interrupt_pk: int) -> tuple[Run, Interrupt]:
-    """Lock the run, then the interrupt: the lock order of every use case."""
-    assert_open()
-    [run] = _RUN_TO_LOCK.all(interrupt=interrupt_pk)
-    [interrupt] = _INTERRUPT_TO_LOCK.all(pk=interrupt_pk)
-    interrupt.run = run
-    return run, interrupt
-
-
-_RUN_TO_LOCK = Compiled(lambda: Run.objects.locked().filter(interrupts=prepared_queries.number("interrupt")))
-#: With the rows that every action needs; a checkpoint's state may be large, and only a refusal names the claimant.
-_INTERRUPT_TO_LOCK = Compiled(
-    lambda: (
-        Interrupt.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("queue", "policy", "schema")
-        .annotate(recorded_policy=recorded_policy(OuterRef("policy_id")))
-        .filter(pk=prepared_queries.number("pk"))
-    )
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -342,7 +320,7 @@ def _count_recent_denials(responder: AbstractUser, *, now: datetime) -> int:
 
 @use_case
 def _record_misfit(interrupt_pk: int, submission: _Submission) -> None:
-    run, interrupt = lock_interrupt(interrupt_pk)
+    run, interrupt = lock_run_and_interrupt(interrupt_pk)
     now = clock.now()
     may_decide = permissions.why_not_decide(submission.responder, interrupt) is None
     if may_decide and interrupt.status == InterruptStatus.WAITING:

@@ -15,12 +15,13 @@ from ledger.actors import by_person
 from ledger.errors import PayloadInvalid, Refusal
 from ledger.transactions import use_case
 from reviewqueue import permissions
-from reviewqueue.gateway import find_visible, lock_interrupt
+from reviewqueue.gateway import find_visible
 from runs import reviewer_claims
 from runs.deadlines import is_over
 from runs.decisions import closed_refusal, winner_of
 from runs.errors import Expired, NotPermitted, UndoTooLate
 from runs.interrupts import extend_interrupt, reopen_interrupt, take_back_vote
+from runs.locks import lock_run_and_interrupt
 from runs.models import Assignee, Comment, Decision, Interrupt, Run
 from runs.run_status import store
 from runs.states import DecisionStatus, InterruptStatus
@@ -162,7 +163,7 @@ def _undo_vote(run: Run, interrupt: Interrupt, vote: Decision, responder: Abstra
 
 
 def _lock(responder: AbstractUser, interrupt_id: str) -> tuple[Run, Interrupt, datetime]:
-    run, interrupt = lock_interrupt(find_visible(responder, interrupt_id).pk)
+    run, interrupt = lock_run_and_interrupt(find_visible(responder, interrupt_id).pk)
     return run, interrupt, clock.now()
 
 

@@ -1,1 +1,1 @@
-"""Runs: why a run waits, who ended the wait, and when it goes on. Knows nothing of people's accounts or HTTP."""
+"""Runs: what an agent asks, who has permission to decide, and when a run continues. Use cases are in ``use_cases``."""

@@ -1,7 +1,4 @@
-"""What people changed in a call before they let it through: the agent's own proposal beside the approved one.
-
-Read-only. Called by the API, which tells the agent, and by the pages, which tell people: both from here, so that they agree.
-"""
+"""Edited calls: the agent's proposal and the call that was approved instead. Read-only."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from runs.states import APPROVING, Verdict
 
 @dataclass(frozen=True, kw_only=True)
 class Approved:
-    """What an answer comes to: its verdict, the arguments that were approved instead of the agent's, and what differs."""
+    """The effective answer: its verdict, the arguments approved instead of the proposed ones, and the differences."""
 
     verdict: str
     arguments: Any
@@ -24,9 +21,10 @@ class Approved:
 
 
 def what_was_approved(decision: Decision) -> Approved:
-    """Return what an answer comes to for the agent that asked.
+    """Return the effective answer for the agent.
 
-    Where one of several voters changed the call and the others approved that, it is an edit, whoever voted last.
+    If one of several voters edited the call and the others approved the edit, it is an edit, also if the last voter
+    only approved.
     """
     wait, verdict = decision.interrupt, decision.verdict
     if wait.as_proposed is not None and verdict in APPROVING:
@@ -40,13 +38,13 @@ def what_was_approved(decision: Decision) -> Approved:
 
 
 def arguments_seen(wait: Interrupt, state_version: int) -> Any:
-    """Return the arguments that stood on the page at a version of the wait; ``None`` where no call was asked for."""
+    """Return the proposed arguments that were shown at a version; ``None`` without a proposal."""
     shown = (revision_seen(wait, state_version) if wait.state_version > state_version else None) or wait
     return None if shown.proposal is None else shown.proposal["arguments"]
 
 
 def _changed(proposal: dict[str, Any], approved: Any) -> list[Difference]:
-    """Return the places that differ; the whole of both in one where they are too many to list."""
+    """Return the differences, or the whole value as one difference if there are too many to list."""
     found = differences_between(proposal["arguments"], approved, most=MOST_DIFFERENCES + 1)
     whole = Difference(path=(), old=proposal["arguments"], new=approved)
     return found if len(found) <= MOST_DIFFERENCES else [whole]

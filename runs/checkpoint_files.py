@@ -1,8 +1,9 @@
-"""Checkpoint files: opaque bytes of a worker, offered before the checkpoint that they go with (MOVES 4.5).
+"""Checkpoint files: opaque bytes that a worker uploads before the checkpoint that they belong to.
 
-A row is written before its bytes are, and outlives them: whatever dies between leaves a row that the sweep finds, never
-bytes that nobody knows of. A file belongs to the checkpoint that the same lease commits next; one whose lease ended first
-goes. Sole writer of ``CheckpointFile.status`` and ``Run.file_offered``. The worker's own calls are in ``offering``.
+Writes ``CheckpointFile.status`` and ``Run.file_offered``. A row is written before its bytes and deleted after them, so
+a crash leaves a row that the sweep finds, never unknown bytes. A file belongs to the next checkpoint that the same
+lease commits; if that lease ends first, the sweep deletes the file. The worker's requests are in
+``use_cases/transfer_file.py``.
 """
 
 from __future__ import annotations
@@ -15,23 +16,24 @@ from django.db.models import F, Q
 from ledger import clock
 from ledger.transactions import assert_open, use_case
 from runs.file_storage import delete_in_storage
+from runs.locks import locked_runs
 from runs.models import Checkpoint, CheckpointFile, Run
 from runs.states import FILE_MOVES, FileStatus
 from runs.sweep import not_put_off, take_each
 
-#: Longer than any storage takes to write a file; then whoever wrote it is gone.
+#: Longer than any storage takes to write a file; after this time the upload has failed.
 BYTES_ARRIVE_WITHIN = timedelta(hours=1)
 
 
 def write_ahead(run: Run, *, number: int, digest: str, size: int, now: datetime) -> CheckpointFile:
-    """Write the row of a file whose bytes are about to be stored by the lease of the locked run."""
+    """Create the row of a file whose bytes are about to be stored."""
     assert_open()
     bare = digest.removeprefix("sha256:")
     return CheckpointFile.objects.create(
         run=run,
         number=number,
         fence=run.fence,
-        # By digest, and yet each its own: two runs with the same bytes do not erase each other's.
+        # A random suffix, so that runs with the same bytes do not erase each other's.
         name=f"checkpoints/{bare[:2]}/{bare}-{secrets.token_hex(16)}",
         digest=digest,
         size=size,
@@ -41,7 +43,7 @@ def write_ahead(run: Run, *, number: int, digest: str, size: int, now: datetime)
 
 
 def find_sent(run: Run, *, number: int) -> CheckpointFile | None:
-    """Return the file of a checkpoint, or the one that the present lease offered for the next."""
+    """Return the file of a checkpoint, or the one that the current lease uploaded for the next checkpoint."""
     if number <= run.checkpoint_number:
         return CheckpointFile.objects.filter(checkpoints__run=run, checkpoints__number=number).first()
     return _offered(run, number=number)
@@ -52,7 +54,7 @@ def _offered(run: Run, *, number: int) -> CheckpointFile | None:
 
 
 def offer(run: Run, file_pk: int) -> bool:
-    """Offer an arrived file for the next checkpoint of the locked run, in the place of any other. False: it was swept."""
+    """Make an upload the file of the next checkpoint, instead of any earlier one. False: the sweep deleted it."""
     assert_open()
     file = CheckpointFile.objects.get(pk=file_pk)
     others = CheckpointFile.objects.filter(run=run, number=file.number, status=FileStatus.OFFERED)
@@ -62,9 +64,9 @@ def offer(run: Run, file_pk: int) -> bool:
 
 
 def keep_offered(run: Run, *, number: int) -> CheckpointFile | None:
-    """Return the file that the present lease offered for the checkpoint about to be written; from now on it is kept.
+    """Keep and return the file that the current lease uploaded for the checkpoint about to be written.
 
-    What a former lease offered stays behind, and the sweep takes it.
+    The sweep deletes a file that an earlier lease uploaded.
     """
     assert_open()
     if not run.file_offered:
@@ -78,24 +80,24 @@ def keep_offered(run: Run, *, number: int) -> CheckpointFile | None:
 
 
 def give_up_files(run: Run) -> int:
-    """Let go of every file of the locked run: past their time, their bytes are erased and the record of them stays."""
+    """Mark every file of the locked run for deletion; digest and size stay recorded."""
     assert_open()
     return _move("give up", Q(run=run))
 
 
 @use_case
 def give_up_file(file_pk: int) -> None:
-    """Let go of a file that could not be offered after all."""
+    """Mark a file for deletion whose upload failed."""
     _move("give up", Q(pk=file_pk, status=FileStatus.ARRIVING))
 
 
 def anything_to_delete() -> bool:
-    """Tell whether the storage has, or may have, bytes that nobody wants."""
+    """Tell whether a file is due for deletion."""
     return CheckpointFile.objects.filter(_unwanted(clock.now())).exists()
 
 
 def delete_unwanted_files(*, limit: int) -> int:
-    """Delete the bytes that nobody wants, one file at a time, and return how many there were."""
+    """Delete the bytes of up to ``limit`` due files, and return the number of files."""
     return take_each(CheckpointFile.objects.all(), _unwanted(clock.now()), "id", _delete, limit=limit)
 
 
@@ -103,7 +105,7 @@ def _unwanted(now: datetime) -> Q:
     never_arrived = Q(status=FileStatus.ARRIVING, created_at__lte=now - BYTES_ARRIVE_WITHIN)
     lease_is_over = Q(run__lease_until=None) | ~Q(fence=F("run__fence")) | Q(number__lte=F("run__checkpoint_number"))
     left_behind = Q(status=FileStatus.OFFERED) & lease_is_over
-    # Said once more for all three: the index of the files that may go has these, and leaves out the many that are kept.
+    # Implied by the rest, but needed for the partial index, which leaves out the many kept files.
     may_go = Q(status__in=[FileStatus.ARRIVING, FileStatus.OFFERED, FileStatus.UNWANTED])
     return may_go & (Q(status=FileStatus.UNWANTED) | never_arrived | left_behind) & not_put_off(now)
 
@@ -112,16 +114,16 @@ def _delete(file_pk: int) -> bool:
     name = _claim_unwanted(file_pk)
     if name is None:
         return False
-    delete_in_storage(name)  # killed here, or before the next line: the row is still there, and it is done again
+    delete_in_storage(name)  # after a crash here the row is still due, and the deletion is repeated
     _forget_bytes(file_pk)
     return True
 
 
 @use_case
 def _claim_unwanted(file_pk: int) -> str | None:
-    """Make sure, under the run's lock, that nobody comes to want it; return its name."""
-    if Run.objects.locked(skip=True).filter(files=file_pk).first() is None:
-        return None  # somebody is at work on the run; the file is due again a second later
+    """Mark a due file under the run's lock, so that no checkpoint can take it, and return its name."""
+    if locked_runs(skip_locked=True).filter(files=file_pk).first() is None:
+        return None  # another transaction has the run; the file is due again a second later
     file = CheckpointFile.objects.filter(_unwanted(clock.now()), pk=file_pk).first()
     if file is None:
         return None

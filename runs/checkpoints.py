@@ -1,7 +1,7 @@
-"""CHECKPOINT STORE: immutable, numbered snapshots at safe points, verified by digest on the way out.
+"""Checkpoint store: immutable, numbered snapshots of a run at its safe points.
 
-Called by the verbs that reach a boundary (``lifecycle.start_run``, ``safe_points.commit_checkpoint``,
-``interrupts.suspend``) and by the claim. A checkpoint is never changed once written.
+A checkpoint is written at the start, at each boundary and, as a copy, at a restart. Afterwards only the retention sweep
+changes it: it erases the state and keeps the digest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from runs.models import Checkpoint, Fact, FactStatus, Run
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """What a worker hands over at a safe point. ``request_digest`` makes the same call again known."""
+    """What a worker submits at a safe point. ``request_digest`` identifies a repeated request."""
 
     step: str
     state: Any
@@ -32,9 +32,8 @@ class Snapshot:
 
 
 def write_checkpoint(run: Run, snapshot: Snapshot, *, number: int, now: datetime, resume_when: str = "") -> Checkpoint:
-    """Write the next checkpoint of the locked run, with the file that its lease offered.
-
-    The caller has checked lease and number.
+    """Write the next checkpoint of the locked run, with the file that its lease uploaded. The caller has checked lease
+    and number.
     """
     assert_open()
     forget_hand_backs(run, now=now)
@@ -64,19 +63,19 @@ def write_checkpoint(run: Run, snapshot: Snapshot, *, number: int, now: datetime
 
 
 def digests_of(checkpoint: Checkpoint) -> dict[str, str]:
-    """Return what the timeline keeps of a checkpoint's content: the digest of its state, and of its file if it has one."""
+    """Return the digests for the checkpoint's event: of its state, and of its file if it has one."""
     return {"digest": checkpoint.digest} | ({"file": checkpoint.file.digest} if checkpoint.file else {})
 
 
 def is_intact(checkpoint: Checkpoint) -> bool:
-    """Tell whether the stored state is still the one whose digest was written with it."""
+    """Tell whether the stored state has the digest that was recorded with it."""
     return digest(checkpoint.state) == checkpoint.digest
 
 
 def repeat_checkpoint(run: Run, source: Checkpoint, *, now: datetime) -> Checkpoint:
-    """Write an older checkpoint again as the run's next one, with its facts and file: a restart goes on from a copy.
+    """Copy an older checkpoint with its facts and file as the run's next one, for a restart.
 
-    Its facts are checked again, also those that somebody waived; whoever reads this state's version claims the run.
+    Its facts are checked again, also the waived ones. Workers of its code version can claim the run.
     """
     assert_open()
     forget_hand_backs(run, now=now)
@@ -97,9 +96,9 @@ def repeat_checkpoint(run: Run, source: Checkpoint, *, now: datetime) -> Checkpo
 
 
 def find_repeated(run: Run, *, after: int, request_digest: str) -> Checkpoint | None:
-    """Return the checkpoint this very call wrote before, or ``None`` when ``after`` is the last one.
+    """Return the checkpoint that the same request wrote before, or ``None`` if ``after`` is the last one.
 
-    Raises ``StaleVersion`` when somebody else's checkpoint followed ``after``, or ``after`` does not exist.
+    Raises ``StaleVersion`` if another checkpoint followed ``after``, or ``after`` does not exist.
     """
     if after == run.checkpoint_number:
         return None
@@ -113,5 +112,5 @@ def find_repeated(run: Run, *, after: int, request_digest: str) -> Checkpoint | 
 
 
 def last_checkpoint(run: Run) -> Checkpoint:
-    """Return the run's last checkpoint; every run has one, since its start writes number 0."""
+    """Return the run's last checkpoint. Every run has one, because its start writes number 0."""
     return Checkpoint.objects.get(run=run, number=run.checkpoint_number)

@@ -1,58 +1,54 @@
-"""Nested runs: who started whom, what a child inherits, and how its end is told to its parent.
+"""Child runs: the parent of a new run, the policy that a child inherits, and the signal of its end.
 
-A child is a run of its own; it names its parent at its start and never again, so there are no cycles, and it can be waited
-for by an event of the correlation ``run:<its id>``. Called by ``lifecycle`` and ``endings`` under the child's lock. The
-parent's row is read, never locked here: two run locks would meet in a deadlock. What a parent's end does is ``nesting``.
+A child is a run of its own and names its parent only at its start, so there are no cycles. A parent waits for a child
+by an event of the correlation ``run:<child's id>``. The parent's row is read but never locked here, because two run
+locks can deadlock. ``use_cases/control_child_runs.py`` applies a parent's end to its children.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
 
+from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
-from ledger import prepared_queries
 from ledger.errors import PayloadInvalid
-from ledger.prepared_queries import Compiled
+from ledger.prepared_queries import prepared
 from runs.errors import PolicyRefuses, RunCancelled, RunFinished, TooDeep
 from runs.external_signals import OWN, OWN_IDS, Told, keep_signal
 from runs.models import Agent, Interrupt, Policy, Queue, Run
 from runs.policies import current_policy, is_as_strict, lets_decide_in, own_policy
 from runs.states import FINAL, InterruptStatus
 
-if TYPE_CHECKING:
-    from django.contrib.auth.models import User
-
 DEEPEST = 8
 
 
 def find_parent(agent: Agent, run_id: str) -> Run:
-    """Return the run that is to be the parent of a new one: of the same agent, or of one with the same owners.
+    """Return the parent of a new run: a run of the same agent, or of one with the same owner group.
 
-    Raises ``PayloadInvalid`` (none of those), ``RunFinished``, ``RunCancelled`` (it ends) and ``TooDeep``.
+    Raises ``PayloadInvalid`` (no such run), ``RunFinished``, ``RunCancelled`` (it is ending) and ``TooDeep``.
     """
     parent = Run.objects.select_related("initiator").filter(public_id=run_id, agent__owner=agent.owner_id).first()
     if parent is None:
-        raise PayloadInvalid.at("/parent", "is no run of this agent, nor of another one of its owners")
+        raise PayloadInvalid.at("/parent", "must be a run of this agent, or of another agent of its owner group")
     if parent.status in FINAL:
         raise RunFinished(f"The parent has ended: {parent.status}.", status=parent.status)
     if parent.ending:
-        raise RunCancelled("The parent is being ended; nothing new is started under it.")
+        raise RunCancelled("The parent is ending, so no child run can start.")
     if parent.depth >= DEEPEST:
-        raise TooDeep(f"Runs are nested {DEEPEST} deep at the most.", limit=DEEPEST)
+        raise TooDeep(f"Child runs can be nested at most {DEEPEST} deep.", limit=DEEPEST)
     return parent
 
 
 def inherited_initiator(parent: Run, initiator: User | None) -> User | None:
-    """Return whom a child is started for: whom its parent was. Naming somebody else would let a person review their own."""
+    """Return the initiator of a child run, which is its parent's. Another one would let a person review their own run."""
     if initiator is not None and initiator.pk != parent.initiator_id:
-        raise PayloadInvalid.at("/initiator", "is inherited from the parent, and is somebody else there")
+        raise PayloadInvalid.at("/initiator", "must be the initiator of the parent run")
     return parent.initiator
 
 
 def ancestors(run: Run) -> list[Run]:
-    """Return the runs above this one, its parent first."""
+    """Return the ancestors of a run, its parent first."""
     above: list[Run] = []
     parent_id = run.parent_id
     while parent_id is not None and len(above) <= DEEPEST:
@@ -63,13 +59,13 @@ def ancestors(run: Run) -> list[Run]:
 
 
 def lineage_of(run: Run) -> QuerySet[Run]:
-    """Return all runs that belong together: everything below the topmost one, and it."""
+    """Return the topmost ancestor of a run and all its descendants."""
     top = run.root_id or run.pk
     return Run.objects.filter(Q(pk=top) | Q(root=top))
 
 
 def asked_elsewhere(interrupt: Interrupt) -> QuerySet[Interrupt]:
-    """Return the open waits for the very same call, of the same agent and in the same family of runs: asked twice."""
+    """Return the open interrupts of the agent with the same call in the tree of parent and child runs."""
     if not interrupt.call_digest:
         return Interrupt.objects.none()
     same = Interrupt.objects.filter(
@@ -79,11 +75,11 @@ def asked_elsewhere(interrupt: Interrupt) -> QuerySet[Interrupt]:
 
 
 def policy_for(run: Run, agent: Agent, reason: str, *, at: str = "") -> Policy:
-    """Return the policy of ``reason`` for a wait of this run: its agent's own, else the nearest one above that has one of
-    its own, else everybody's. Rules of a parent hold for what it hands on to others, too (CASES C194).
+    """Return the policy of ``reason`` for an interrupt of this run.
 
-    The agent chooses its parent, so an inherited policy never loosens who approves: the stricter of it and
-    everybody's applies, and where neither is stricter the request is refused.
+    It is the agent's own, else the one of the nearest ancestor's agent, else the general one. The agent chooses its
+    parent, so an inherited policy never loosens who approves: the stricter of the inherited and the general policy
+    applies. If neither is stricter, the request is refused.
     """
     inherited, general = applying_policies(run, agent, reason, at=at)
     if inherited is None or inherited.pk == general.pk or is_as_strict(general, inherited):
@@ -98,7 +94,7 @@ def policy_for(run: Run, agent: Agent, reason: str, *, at: str = "") -> Policy:
 
 
 def applying_policies(run: Run, agent: Agent, reason: str, *, at: str = "") -> tuple[Policy | None, Policy]:
-    """Return the policy that a child run inherits, if any, and its agent's own or everybody's; newest versions."""
+    """Return the newest policies: the one that a child run inherits, if any, and its agent's own or the general one."""
     inherited = None
     if run.parent_id is not None and own_policy(agent.pk, reason) is None:
         own = (own_policy(parent.agent_id, reason) for parent in ancestors(run))
@@ -109,25 +105,25 @@ def applying_policies(run: Run, agent: Agent, reason: str, *, at: str = "") -> t
 
 
 def is_queue_allowed(interrupt: Interrupt, queue: Queue | None) -> bool:
-    """Tell whether the newest policies let requests of this reason be decided in the queue."""
+    """Tell whether the newest policies allow decisions of this interrupt's reason in the queue."""
     policies = applying_policies(interrupt.run, interrupt.agent, interrupt.reason)
     return queue is None or all(policy is None or lets_decide_in(policy, queue) for policy in policies)
 
 
 def has_live_children(run: Run) -> bool:
-    """Tell whether a child has not ended: until then its parent has not, either."""
-    return bool(_LIVE_CHILD.all(parent=run.pk))
+    """Tell whether a child has not ended. A parent ends after its children."""
+    return bool(_first_live_child.all(parent=run.pk))
 
 
-_LIVE_CHILD = Compiled(
-    lambda: Run.objects.filter(parent=prepared_queries.number("parent"), ended_at=None).values_list("pk")[:1]
-)
+@prepared
+def _first_live_child(parent: int) -> QuerySet[Run, tuple[int]]:
+    return Run.objects.filter(parent=parent, ended_at=None).values_list("pk")[:1]
 
 
 def tell_parent(run: Run, *, status: str, now: datetime) -> None:
-    """Keep the signal of a child's end for its parent, and mark the child, so that the sweep lets the parent go on.
+    """Store the signal of a child's end for its parent, in the child's transaction, and mark the child for the sweep.
 
-    In the child's own transaction: an end that is committed is told. A restarted child ends, and tells, once more.
+    A restarted child sends another signal when it ends again.
     """
     if run.parent_id is None:
         return

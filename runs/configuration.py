@@ -1,8 +1,8 @@
-"""The history of the installation's configuration: policy versions, effect rules and agents, chained by digests.
+"""The history of the configuration: policy versions, effect rules and agents, chained by digests.
 
-``record_configuration`` is called in the transaction that creates, changes or removes the row. A record keeps the row's
-columns, so that a column added by a later version does not make earlier records wrong. A record of an agent keeps its effect
-mode with all its effect rules, so that one record says what the agent may begin.
+``record_configuration`` is called in the transaction that creates, changes or removes the row. A record stores the
+row's columns, so that a column added later does not invalidate earlier records. A record of an agent stores its effect
+mode and all its effect rules, so that one record says which effects the agent can begin.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ HEAD = 1
 
 
 def record_configuration(row: Configured, *, actor: str, action: str = CREATED) -> ConfigurationRecord:
-    """Append one record to the chain; for an effect rule also one of its agent.
+    """Append one record to the chain, and for an effect rule also one of its agent.
 
-    The content of an agent's record is made from its previous record, not from the rows, so that a change past this program
-    stays visible after the next recorded change.
+    An agent's record is derived from its previous record, not from the rows, so that a change made in the database
+    itself stays visible after the next recorded change.
     """
     assert_open()
     ConfigurationHead.objects.get_or_create(pk=HEAD)
@@ -75,7 +75,7 @@ def _next_of_agent(agent: Agent, *, rule: EffectRule | None = None, action: str 
 
 
 def content_of(row: Configured) -> dict[str, Any]:
-    """Return the columns of a configured row as JSON, without its id; of an agent what it may begin."""
+    """Return the columns of a row as JSON, without its id; for an agent the effects that it can begin."""
     if isinstance(row, Agent):
         rules = row.effect_rules.values_list("name_pattern", "action", "reason")
         return effects_content(str(row.effect_mode), rules)
@@ -84,7 +84,7 @@ def content_of(row: Configured) -> dict[str, Any]:
 
 
 def effects_content(mode: str, rules: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
-    """Return what a record of an agent keeps: its effect mode, and pattern, action and reason of each effect rule."""
+    """Return the content of an agent's record: its effect mode, and pattern, action and reason of each effect rule."""
     return {"effect_mode": mode, "effect_rules": sorted([*rule] for rule in rules)}
 
 
@@ -95,19 +95,19 @@ def changed_columns(row: Configured, content: dict[str, Any]) -> list[str]:
 
 
 def recorded_effects(pk: OuterRef) -> Subquery:
-    """Return, for an annotation, the JSON text that the newest record kept of the agent with this id."""
+    """Return the annotation with the JSON text of an agent's newest record."""
     records = ConfigurationRecord.objects.filter(kind=KINDS[Agent], subject=pk).order_by("-seq")
     return Subquery(records.values_list(Cast("content", TextField()))[:1])
 
 
 def recorded_policy(pk: OuterRef) -> Subquery:
-    """Return, for an annotation, what the newest record kept of the policy with this id."""
+    """Return the annotation with the content of the record of a policy's creation."""
     records = ConfigurationRecord.objects.filter(kind=KINDS[Policy], subject=pk, action=CREATED)
     return Subquery(records.order_by("-seq").values("content")[:1])
 
 
 def is_as_recorded(policy: Policy, content: dict[str, Any] | None) -> bool:
-    """Tell whether a policy equals the record of its creation; without a record it was inserted past this program."""
+    """Tell whether a policy equals the record of its creation; without a record it was inserted in the database itself."""
     return content is not None and not changed_columns(policy, content)
 
 

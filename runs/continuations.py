@@ -1,8 +1,8 @@
-"""Continuations: the right to go on from a checkpoint, at most one open per run.
+"""Continuations: the right to continue a run from a checkpoint, at most one open per run.
 
-Sole writer of ``Continuation.status`` and of ``Run.open_continuation``; each verb works on a locked run, whose caller
-notes the move and stores the run. Every continuation starts in ``checking``; with nothing to check it is ``ready`` in the
-same transaction. Who may claim one, and what a check finds, is decided in ``resuming``.
+Writes ``Continuation.status`` and ``Run.open_continuation``. Every continuation starts in ``checking``; with nothing to
+check it becomes ``ready`` in the same transaction. The functions work on a locked run; the caller records the event and
+saves the run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 from datetime import datetime
 from typing import Any
 
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 
 from ledger import prepared_queries
 from ledger.prepared_queries import CompiledUpdate
@@ -33,11 +33,10 @@ def make_continuation(
     of: Continuation | None = None,
     kind: ContinuationKind = ContinuationKind.RESUME,
 ) -> Continuation:
-    """Make the run's continuation: ``checking``, or ``ready`` for good when there is nothing ``to_check``.
+    """Make the run's continuation: ``checking``, or ``ready`` if there is nothing ``to_check``.
 
-    A claim succeeds from ``not_before`` on: until then an answer given on a page can be undone.
-
-    The partial unique constraint refuses a second open one; that would be a verb that forgot to void the first.
+    It can be claimed from ``not_before`` on; until then an answer given on a page can be undone. A unique constraint
+    refuses a second open continuation.
     """
     assert_open()
     status = ContinuationStatus.CHECKING if to_check else ContinuationStatus.READY
@@ -61,40 +60,39 @@ def make_continuation(
 
 
 def open_continuation(run: Run) -> Continuation | None:
-    """Return the run's open continuation."""
     return Continuation.objects.filter(run=run, status__in=OPEN_CONTINUATIONS).first()
 
 
 def pass_check(run: Run, continuation: Continuation, *, checked_until: datetime | None) -> None:
-    """The facts hold: the continuation may be claimed until ``checked_until`` (``None``: there was nothing to check)."""
+    """Make the continuation ready to be claimed until ``checked_until`` (``None``: without a limit)."""
     _move(run, continuation, "pass", check_token="", check_due_at=None, checked_until=checked_until)
 
 
 def postpone_check(run: Run, continuation: Continuation, *, due_at: datetime) -> None:
-    """Something could not be told yet: look again at ``due_at``."""
+    """Check again at ``due_at``, because a result is not available yet."""
     _move(run, continuation, "postpone", check_token="", check_due_at=due_at)
 
 
 def recheck(run: Run, continuation: Continuation, *, now: datetime) -> None:
-    """The last check is too old, or the world had time to change while the run was paused: check again."""
+    """Check again, because the last check is too old or the run was paused since."""
     _move(run, continuation, "recheck", check_due_at=now, check_attempts=0, checked_until=None)
 
 
 def lease_continuation(
     run: Run, continuation: Continuation, *, request_key: str, code_version: str, now: datetime
 ) -> None:
-    """Give the continuation to the holder of the run's present lease, a worker of this code version."""
+    """Assign the continuation to the current lease, whose worker has this code version."""
     claim = {"leased_at": now, "fence": run.fence, "request_key": request_key, "code_version": code_version}
     _move(run, continuation, "claim", **claim)
 
 
 def return_continuation(run: Run, continuation: Continuation) -> None:
-    """A worker handed it back; anybody may claim it again."""
+    """Make a leased continuation claimable again, because its worker handed it back."""
     _move(run, continuation, "return", fence=None, leased_at=None, request_key="", code_version="")
 
 
 def acknowledge(run: Run, *, now: datetime) -> None:
-    """The first boundary after a claim was committed: the answer has arrived for good."""
+    """Acknowledge the leased continuation: the first boundary after its claim is committed."""
     if run.open_continuation != ContinuationStatus.LEASED:
         return
     leased = Continuation.objects.get(run=run, status=ContinuationStatus.LEASED)
@@ -102,13 +100,13 @@ def acknowledge(run: Run, *, now: datetime) -> None:
 
 
 def count_skipped_effect(run: Run) -> None:
-    """The holder of the run's lease was given an outcome that an earlier one had recorded: nothing was done twice."""
+    """Count an intent that was answered with an outcome which an earlier lease had recorded."""
     assert_open()
     Continuation.objects.filter(run=run, fence=run.fence).update(effects_skipped=F("effects_skipped") + 1)
 
 
 def void_continuation(run: Run, *, reason: str) -> Continuation | None:
-    """Take the run's open continuation back, if there is one, and return it."""
+    """Void the run's open continuation, if any, and return it."""
     continuation = open_continuation(run) if run.open_continuation else None
     if continuation is not None:
         _move(run, continuation, "void", void_reason=reason[:300], check_token="")
@@ -116,16 +114,16 @@ def void_continuation(run: Run, *, reason: str) -> Continuation | None:
 
 
 def told_of(continuation: Continuation | None) -> dict[str, Any]:
-    """Return how an event tells of a continuation: its id, and whether this very move made it ready to be claimed."""
+    """Return the members of an event for a continuation: its id, and whether it is now ready to be claimed."""
     if continuation is None:
         return {"continuation": None}
     return {"continuation": continuation.public_id, "ready": continuation.status == ContinuationStatus.READY}
 
 
 def offered_again(run: Run) -> dict[str, Any]:
-    """Return how an event tells that a ready continuation is to be claimed after all: what kept it back is lifted."""
-    kept_back = run.pause_asked_at or run.open_holds or run.open_continuation != ContinuationStatus.READY
-    return {} if kept_back else told_of(open_continuation(run))
+    """Return the members of an event that makes a ready continuation claimable, because no pause or hold remains."""
+    is_blocked = run.pause_asked_at or run.open_holds or run.open_continuation != ContinuationStatus.READY
+    return {} if is_blocked else told_of(open_continuation(run))
 
 
 def due_checks(*, before: datetime) -> Q:
@@ -134,7 +132,7 @@ def due_checks(*, before: datetime) -> Q:
 
 
 def _move(run: Run, continuation: Continuation, verb: str, **fields: object) -> None:
-    """Move under the run's lock, and still compare: exactly one row, or a check or claim from before the lock was first."""
+    """Write a transition under the run's lock, by compare-and-set on the status."""
     assert_open()
     allowed, to = CONTINUATION_MOVES[verb]
     write = _guarded_write(allowed, ("status", *fields))
@@ -148,5 +146,7 @@ def _move(run: Run, continuation: Continuation, verb: str, **fields: object) -> 
 
 @functools.cache
 def _guarded_write(allowed: frozenset[ContinuationStatus], columns: tuple[str, ...]) -> CompiledUpdate:
-    rows = lambda: Continuation.objects.filter(pk=prepared_queries.number("pk"), status__in=sorted(allowed))  # noqa: E731
+    def rows(pk: int) -> QuerySet[Continuation]:
+        return Continuation.objects.filter(pk=pk, status__in=sorted(allowed))
+
     return CompiledUpdate(rows, columns)

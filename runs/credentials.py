@@ -4,10 +4,11 @@ The value of such a fact states its validity and never holds the secret itself. 
 
 - an RFC 3339 date (`"2026-12-01"`: valid until the end of that day in UTC) or date-time (valid until then);
 - `true` (valid), `false` or `null` (not valid);
-- an object with `valid_until` (a date or date-time), `valid` (`true` or `false`), or both, which must then both hold. Its
+- an object with `valid_until` (a date or date-time), `valid` (`true` or `false`), or both, which must then both hold.
+Its
   other members are kept and not read.
 
-At the moment of its end a credential is not valid any more.
+A credential is no longer valid at the time of its end.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 from ledger.datetimes import NotATime, moment_text, parse_moment
 from ledger.errors import PayloadInvalid
 
-#: Valid without an end, and not valid at any time.
+#: Valid without an end; never valid.
 ALWAYS = datetime.max.replace(tzinfo=UTC)
 NEVER = datetime.min.replace(tzinfo=UTC)
 EXPECTED = (
@@ -31,7 +32,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def find_end_of_validity(value: Any, *, at: str = "") -> datetime:
-    """Return the first moment at which the credential is not valid: ``ALWAYS``, ``NEVER``, or a time.
+    """Return the first time at which the credential is not valid: ``ALWAYS``, ``NEVER``, or a datetime.
 
     Raises ``PayloadInvalid`` at a JSON Pointer below ``at`` for a value that states no validity.
     """
@@ -86,6 +87,6 @@ def _end_of(text: str, *, at: str) -> datetime:
         midnight = datetime.combine(date.fromisoformat(text), time(), tzinfo=UTC)
         return ALWAYS if midnight.date() == date.max else midnight + timedelta(days=1)
     except NotATime as problem:
-        raise PayloadInvalid.at(at, f"must be an RFC 3339 date or date-time: it {problem}") from None
+        raise PayloadInvalid.at(at, f"must be an RFC 3339 date or date-time; it {problem}") from None
     except ValueError:
-        raise PayloadInvalid.at(at, "must be an RFC 3339 date or date-time: it is no day of the calendar") from None
+        raise PayloadInvalid.at(at, "must be an RFC 3339 date or date-time; it is not a valid date") from None

@@ -1,7 +1,7 @@
-"""When a wait is over, when its people are reminded, and who is asked next: read from its policy, never written here.
+"""Deadlines, reminders and escalation levels of an interrupt, read from its policy. Nothing is written here.
 
-Deadlines go on while a run is paused, unless the policy says otherwise: then they stand still, and a resume adds the pause.
-Exactly at the deadline is late. Called by the gateway, the desk and ``expiry``, so that all judge alike.
+A deadline continues during a pause, unless the policy stops it; a resume then adds the length of the pause. An answer
+exactly at the deadline is late.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from runs.sweep import not_put_off
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step of the ladder: the queue that is asked when nobody answered before, and for how long."""
+    """One escalation level: the next queue, and its time until the deadline."""
 
     queue: str
     wait: timedelta
 
 
 def steps_of(policy: Policy) -> list[Step]:
-    """Return the queues that are asked one after the other, each with a deadline of its own."""
+    """Return the escalation levels of a policy in order."""
     if policy.escalate_to is None:
         return []
     first = Step(queue=policy.escalate_to.slug, wait=policy.escalate_wait)
@@ -33,43 +33,43 @@ def steps_of(policy: Policy) -> list[Step]:
 
 
 def steps_left(interrupt: Interrupt) -> list[Step]:
-    """Return the steps that are still to come; each level is reached once."""
+    """Return the escalation levels that the interrupt has not reached."""
     if interrupt.on_expiry["do"] != OnExpiry.ESCALATE:
         return []
     return steps_of(interrupt.policy)[interrupt.level :]
 
 
 def rule_at_end(interrupt: Interrupt) -> str:
-    """Return what the next deadline does: after the last step of an escalation it is the policy's ``then``."""
+    """Return what the next deadline does; after the last escalation level it is the policy's ``then``."""
     rule: str = interrupt.on_expiry["do"]
     return interrupt.policy.then if rule == OnExpiry.ESCALATE and not steps_left(interrupt) else rule
 
 
 def stands_still(interrupt: Interrupt) -> bool:
-    """Tell whether the wait's time stands still: its run is paused, and the policy stops deadlines for that."""
+    """Tell whether the deadline is stopped: the run is paused, and the policy stops deadlines during a pause."""
     return interrupt.policy.pause_stops_deadline and interrupt.run.pause_asked_at is not None
 
 
 def is_over(interrupt: Interrupt, *, now: datetime) -> bool:
-    """Tell whether the wait's time is over. Its run is the one that the caller has locked."""
+    """Tell whether the deadline has passed. ``interrupt.run`` must be the locked run."""
     return interrupt.deadline <= now and not stands_still(interrupt)
 
 
 def next_reminder(policy: Policy, deadline: datetime, *, now: datetime) -> datetime | None:
-    """Return when people are reminded next; those that were missed are not made up for, one by one."""
-    moments = [deadline - timedelta(seconds=seconds) for seconds in policy.remind_before]
-    return min((moment for moment in moments if moment > now), default=None)
+    """Return the time of the next reminder. Missed reminders are skipped."""
+    times = [deadline - timedelta(seconds=seconds) for seconds in policy.remind_before]
+    return min((time for time in times if time > now), default=None)
 
 
 def due_waits(*, before: datetime) -> Q:
-    """Return the filter for open waits past their deadline."""
-    return Q(status=InterruptStatus.WAITING, deadline__lte=before) & ~_still() & not_put_off(before)
+    """Return the filter for open interrupts past their deadline."""
+    return Q(status=InterruptStatus.WAITING, deadline__lte=before) & ~_is_stopped() & not_put_off(before)
 
 
 def due_reminders(*, before: datetime) -> Q:
-    """Return the filter for open waits whose people are to be reminded."""
-    return Q(status=InterruptStatus.WAITING, remind_at__lte=before) & ~_still() & not_put_off(before)
+    """Return the filter for open interrupts whose reminder is due."""
+    return Q(status=InterruptStatus.WAITING, remind_at__lte=before) & ~_is_stopped() & not_put_off(before)
 
 
-def _still() -> Q:
+def _is_stopped() -> Q:
     return Q(policy__pause_stops_deadline=True, run__pause_asked_at__isnull=False)

@@ -1,7 +1,7 @@
-"""Decisions: every submitted answer, accepted or refused, and what the accepted ones say to the agent.
+"""Decisions: every submitted answer, accepted or refused, and the answers that a claim returns.
 
-Sole writer of ``Decision.status``. The gateway judges; here is what an answer has to look like, how it is recorded, and
-how it reads in a claim's reply. Nothing here decides who may answer.
+Writes ``Decision.status``. Validates the content of an answer and records it; who has permission to answer is checked
+by the gateway.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import AbstractBaseUser, User
 from django.db.models import Min, Q, QuerySet
 
 from ledger import effect_queries, prepared_queries, row_digests
 from ledger.digests import digest
 from ledger.errors import PayloadInvalid, Problem, Refusal
 from ledger.exact_json import ABSENT
-from ledger.prepared_queries import Compiled, CompiledUpdate
+from ledger.prepared_queries import CompiledUpdate, prepared
 from ledger.public_ids import new_id
 from ledger.row_digests import STATE
 from ledger.transactions import assert_open
@@ -36,16 +36,12 @@ from runs.states import (
     Verdict,
 )
 
-if TYPE_CHECKING:
-    from django.contrib.auth.models import User
-
-
 MESSAGE_LIMIT = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What somebody says: a verdict and what it needs. ``ABSENT`` members were left out; ``None`` is JSON null."""
+    """The content of an answer. ``ABSENT`` members were left out; ``None`` is JSON null."""
 
     verdict: str
     input: Any = ABSENT
@@ -53,24 +49,25 @@ class Answer:
     message: str = ""
 
     def digest(self) -> str:
-        """Return the digest that tells the same answer from another."""
-        said = {"verdict": self.verdict, "message": self.message}
-        said |= {} if self.input is ABSENT else {"input": self.input}
-        said |= {} if self.arguments is ABSENT else {"arguments": self.arguments}
-        return digest(said)
+        """Return the digest of all members that were sent."""
+        content = {"verdict": self.verdict, "message": self.message}
+        content |= {} if self.input is ABSENT else {"input": self.input}
+        content |= {} if self.arguments is ABSENT else {"arguments": self.arguments}
+        return digest(content)
 
 
 def check_answer(interrupt: Interrupt, answer: Answer) -> None:
-    """Refuse an answer that does not fit what was asked, before any lock.
+    """Validate the content of an answer, before any lock.
 
-    Raises ``PayloadInvalid`` for members that do not belong to the verdict, ``InputInvalid`` for values outside the schema.
+    Raises ``PayloadInvalid`` for members that do not belong to the verdict, ``InputInvalid`` for values outside the
+    schema.
     """
     if answer.verdict not in interrupt.verdicts:
-        raise PayloadInvalid.at("/verdict", f"has to be one of: {', '.join(interrupt.verdicts)}")
+        raise PayloadInvalid.at("/verdict", f"must be one of: {', '.join(interrupt.verdicts)}")
     if len(answer.message) > MESSAGE_LIMIT:
-        raise PayloadInvalid.at("/message", f"is longer than {MESSAGE_LIMIT} characters")
+        raise PayloadInvalid.at("/message", f"must have at most {MESSAGE_LIMIT} characters")
     if answer.verdict == Verdict.RESPOND and not answer.message.strip():
-        raise InputInvalid("Say what you ask.", errors=[Problem("/message", "is missing")])
+        raise InputInvalid("A response needs a message.", errors=[Problem("/message", "is missing")])
     _check_arguments(interrupt, answer)
     _check_input(interrupt, answer)
 
@@ -78,10 +75,10 @@ def check_answer(interrupt: Interrupt, answer: Answer) -> None:
 def _check_arguments(interrupt: Interrupt, answer: Answer) -> None:
     if answer.verdict != Verdict.EDIT:
         if answer.arguments is not ABSENT:
-            raise PayloadInvalid.at("/arguments", "go with an edit only")
+            raise PayloadInvalid.at("/arguments", "are only for verdict edit")
         return
     if not isinstance(answer.arguments, dict):
-        raise InputInvalid("An edit has the changed arguments.", errors=[Problem("/arguments", "has to be an object")])
+        raise InputInvalid("An edit needs the changed arguments.", errors=[Problem("/arguments", "must be an object")])
     argument_schema = interrupt.proposal.get("schema", True)
     _refuse_misfit(schemas.validate(argument_schema, answer.arguments), "/arguments")
 
@@ -89,10 +86,10 @@ def _check_arguments(interrupt: Interrupt, answer: Answer) -> None:
 def _check_input(interrupt: Interrupt, answer: Answer) -> None:
     if answer.verdict == Verdict.ANSWER or (answer.verdict in APPROVING and interrupt.schema is not None):
         if answer.input is ABSENT:
-            raise InputInvalid("The answer itself is missing.", errors=[Problem("/input", "is missing")])
+            raise InputInvalid("The answer needs an input.", errors=[Problem("/input", "is missing")])
         _refuse_misfit(schemas.validate(schema_of(interrupt), answer.input), "/input")
     elif answer.input is not ABSENT:
-        raise PayloadInvalid.at("/input", f"does not go with {answer.verdict}")
+        raise PayloadInvalid.at("/input", f"is not allowed for verdict {answer.verdict}")
 
 
 def _refuse_misfit(problems: list[Problem], at: str) -> None:
@@ -101,12 +98,12 @@ def _refuse_misfit(problems: list[Problem], at: str) -> None:
 
 
 def schema_of(interrupt: Interrupt) -> Any:
-    """Return the JSON Schema of the interrupt's answers; without one, anything fits."""
+    """Return the JSON Schema of the interrupt's answers, by default ``true``."""
     return True if interrupt.schema is None else interrupt.schema.body
 
 
 def approved_call(interrupt: Interrupt, answer: Answer) -> dict[str, Any] | None:
-    """Return the exact call that the answer allows, or ``None`` when it allows none."""
+    """Return the exact call that the answer approves, if any."""
     if interrupt.kind != Kind.APPROVAL or answer.verdict not in APPROVING:
         return None
     edited = answer.arguments is not ABSENT
@@ -130,9 +127,9 @@ def record_decision(
     state_version: int | None = None,
     signal: Signal | None = None,
 ) -> Decision:
-    """Record one answer; ``code`` says why it was refused. An accepted one closes the interrupt.
+    """Record one answer. An accepted one closes the interrupt. ``code``: the refusal's code.
 
-    ``state_version`` is what the person answered, where that is not the version that waits.
+    ``state_version``: the version that the person answered, if it is not the current one.
     """
     assert_open()
     decision = prepared_queries.insert(
@@ -142,7 +139,7 @@ def record_decision(
             round=interrupt.round,
             state_version=interrupt.state_version if state_version is None else state_version,
             content_digest=interrupt.content_digest,
-            by=cast("User | None", by),
+            by=cast(User | None, by),
             queue_id=None if by is None else interrupt.queue_id,
             cause=cause,
             signal=signal,
@@ -164,16 +161,16 @@ def record_decision(
 
 
 def move_decisions(interrupt: Interrupt, verb: str, *, only: list[Decision] | None = None) -> list[Decision]:
-    """Move the interrupt's decisions that stand so (or ``only`` these of them), and return them.
+    """Apply a transition to the interrupt's decisions, or to ``only`` these, and return those that it changed.
 
-    Overtaken, revoked, counted again: none of these closes the wait any more. Accepted: another's decision closes it.
+    None of them closes the interrupt afterwards.
     """
     assert_open()
     allowed, to = DECISION_MOVES[verb]
-    standing = Decision.objects.filter(interrupt=interrupt, status__in=allowed)
+    movable = Decision.objects.filter(interrupt=interrupt, status__in=allowed)
     if only is not None:
-        standing = standing.filter(pk__in=[decision.pk for decision in only])
-    moved = list(standing.select_related("by"))
+        movable = movable.filter(pk__in=[decision.pk for decision in only])
+    moved = list(movable.select_related("by"))
     closes = {"closes": False} if to == DecisionStatus.COUNTED else {}
     Decision.objects.filter(pk__in=[decision.pk for decision in moved]).update(status=to, **closes)
     for decision in moved:
@@ -183,16 +180,16 @@ def move_decisions(interrupt: Interrupt, verb: str, *, only: list[Decision] | No
 
 
 def record_delivery(run: Run, *, now: datetime) -> None:
-    """Record that the accepted answers of this epoch were given to a worker.
+    """Record that a claim returned the accepted answers of this epoch to a worker.
 
-    This record decides whether an answer can still be undone, because the lease that they came with can end at any time.
+    A delivered answer can no longer be undone, even if the lease of that claim has ended.
     """
     assert_open()
     _DELIVERY.write(run=run.pk, epoch=run.epoch, delivered_at=now)
 
 
-def _undelivered() -> QuerySet[Decision]:
-    asked = Interrupt.objects.filter(run=prepared_queries.number("run"), epoch=prepared_queries.number("epoch"))
+def _undelivered(run: int, epoch: int) -> QuerySet[Decision]:
+    asked = Interrupt.objects.filter(run=run, epoch=epoch)
     accepted = Decision.objects.filter(status=DecisionStatus.ACCEPTED, delivered_at=None)
     return accepted.filter(interrupt__in=asked.values("pk"))
 
@@ -203,8 +200,8 @@ _DELIVERY = CompiledUpdate(_undelivered, ["delivered_at"])
 def was_acted_on(run: Run, interrupts: Iterable[Interrupt]) -> bool:
     """Tell whether an effect of the run was begun since an answer to these was first delivered to a worker.
 
-    Such an answer is not asked for again, because a person would decide about what has already happened. A lease that was
-    lost since makes no difference. An effect that failed counts only under the present lease, whose worker is still at work.
+    Such an interrupt is not reopened, because a person would decide about what has already happened, also if the lease
+    was lost since. A failed effect counts only under the current lease, whose worker is still active.
     """
     if run.lease_until is not None and effect_queries.any_begun_under(run.public_id, run.fence):
         return True
@@ -219,7 +216,7 @@ def winner_of(interrupt: Interrupt) -> Decision | None:
     return accepted.select_related("by").first()
 
 
-#: What an answer to a closed interrupt is told: its own status.
+#: The refusal of an answer to a closed interrupt, by its status.
 CLOSED: dict[str, type[Refusal]] = {
     InterruptStatus.ANSWERED: AlreadyDecided,
     InterruptStatus.EXPIRED: Expired,
@@ -230,18 +227,18 @@ CLOSED: dict[str, type[Refusal]] = {
 
 
 def closed_refusal(interrupt: Interrupt, winner: Decision | None) -> Refusal:
-    """Return what an act on a closed interrupt is told: its own status, and who was first."""
+    """Return the refusal of a request about a closed interrupt, with the winning decision."""
     refusal = CLOSED[interrupt.status]
     if winner is None:
         return refusal(closed_at=interrupt.closed_at)
-    told = {"decision": winner.public_id, "decided_by": who_decided(winner), "decided_at": winner.created_at}
+    winning = {"decision": winner.public_id, "decided_by": who_decided(winner), "decided_at": winner.created_at}
     if interrupt.status != InterruptStatus.ANSWERED:
-        return refusal(closed_at=interrupt.closed_at, winner=told)
-    return refusal(f"{who_decided(winner)} decided this already: {winner.verdict}.", winner=told)
+        return refusal(closed_at=interrupt.closed_at, winner=winning)
+    return refusal(f"{who_decided(winner)} has already decided this: {winner.verdict}.", winner=winning)
 
 
 def accepted_decisions(run: Run) -> list[Decision]:
-    """Return the answers of this epoch that stand, oldest first."""
+    """Return the accepted closing decisions of this epoch, oldest first."""
     decisions = Decision.objects.filter(
         interrupt__run=run, interrupt__epoch=run.epoch, status=DecisionStatus.ACCEPTED, closes=True
     )
@@ -250,8 +247,11 @@ def accepted_decisions(run: Run) -> list[Decision]:
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """What people said to a run, oldest first: the answers of this epoch that stand, the votes of others behind them, and
-    those given at one checkpoint that a changed fact overtook (evidence, not permission)."""
+    """The decisions that a claim returns, oldest first.
+
+    ``accepted``: closing decisions of this epoch; ``votes``: accepted with them; ``overtaken``: those of one checkpoint
+    that a changed fact overtook, which are evidence and permit nothing.
+    """
 
     accepted: list[Decision]
     votes: list[Decision]
@@ -267,14 +267,14 @@ class Said:
 
     @property
     def permits(self) -> list[Permit]:
-        """The permits that the standing answers left behind and nobody took back."""
+        """The permits of the accepted decisions that are not void."""
         made = [getattr(decision, "permit", None) for decision in self.accepted]
         return [permit for permit in made if permit is not None and permit.void_at is None]
 
 
 def decisions_at(run: Run, checkpoint_id: int) -> Said:
-    """Return what a worker that goes on from this checkpoint is told, in one statement under the run's lock."""
-    found = _SAID.all(run=run.pk, epoch=run.epoch, checkpoint=checkpoint_id)
+    """Return the decisions for a worker that continues from this checkpoint, in one statement under the run's lock."""
+    found = _decisions_at.all(run=run.pk, epoch=run.epoch, checkpoint=checkpoint_id)
     for decision in found:
         decision.interrupt.run = run
     return Said(
@@ -284,16 +284,14 @@ def decisions_at(run: Run, checkpoint_id: int) -> Said:
     )
 
 
-def _what_was_said() -> QuerySet[Decision]:
-    accepted = Q(interrupt__epoch=prepared_queries.number("epoch"), status=DecisionStatus.ACCEPTED)
-    overtaken = Q(interrupt__checkpoint=prepared_queries.number("checkpoint"), status=DecisionStatus.OVERTAKEN)
-    decisions = Decision.objects.filter(accepted | overtaken, interrupt__run=prepared_queries.number("run"))
+@prepared
+def _decisions_at(run: int, epoch: int, checkpoint: int) -> QuerySet[Decision]:
+    accepted = Q(interrupt__epoch=epoch, status=DecisionStatus.ACCEPTED)
+    overtaken = Q(interrupt__checkpoint=checkpoint, status=DecisionStatus.OVERTAKEN)
+    decisions = Decision.objects.filter(accepted | overtaken, interrupt__run=run)
     return decisions.select_related("interrupt__queue", "by", "permit").order_by("created_at", "id")
 
 
-_SAID = Compiled(_what_was_said)
-
-
 def who_decided(decision: Decision) -> str:
-    """Return the person's address, or the cause where no person decided (``system:expiry``)."""
+    """Return the person's address, or the cause if no person decided (``system:expiry``)."""
     return decision.cause if decision.by is None else decision.by.get_username()

@@ -1,8 +1,7 @@
-"""Which runs would be left behind: open ones whose checkpoint was written by code that a new version cannot go on from,
-or that the new version has handed back already.
+"""Deploy gate: the open runs that workers of a new code version could not continue.
 
-A gate before a deploy, asked by whoever deploys (API, `manage.py doctor`). Nothing is changed here; a run without a code
-version is open to every worker that has not handed it back.
+A run counts if another version wrote its checkpoint, or if the new version handed it back. A run without a code version
+is open to every worker that has not handed it back. Nothing is changed here.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from runs.states import FINAL, RunStatus
 
 @dataclass(frozen=True, kw_only=True)
 class LeftBehind:
-    """One code version that nobody would accept: how many runs, how many of them wait for people, since when."""
+    """The open runs of one code version that the new workers do not accept. ``waiting``: those that wait for people."""
 
     code_version: str
     runs: int
@@ -27,7 +26,7 @@ class LeftBehind:
 
 
 def left_behind(runs: QuerySet[Run], *, code_version: str, accepts: set[str]) -> list[LeftBehind]:
-    """Return what workers of a code version, which accept older ones too, could not go on with, the oldest first."""
+    """Return what workers with this code version, which accept also ``accepts``, cannot continue, oldest first."""
     unread = HandBack.objects.filter(run=OuterRef("pk"), over_at=None, code_version=code_version)
     unfit = ~Q(code_version__in={code_version, *accepts, ""}) | (Q(handed_back__gt=0) & Q(Exists(unread)))
     counted = (

@@ -1,8 +1,7 @@
-"""Which effects need a person's approval, and which permit of the run is one for this very call.
+"""Effect rules: which effects an agent can begin, which need an approval, and the permit that allows an exact call.
 
-Effect rules know a call by its name, and the agent chooses the name: they read it as a person would. Called by ``acting``
-before a try begins, under the run's lock; the permits themselves are ``permits``', and the people behind them are judged by
-``revocation``. Nothing is written here.
+The agent chooses an effect's name, so rules compare names as a reader would (``ledger.effect_names``). Nothing is
+written here.
 """
 
 from __future__ import annotations
@@ -12,13 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import OuterRef, Value
+from django.db.models import OuterRef, QuerySet, Value
 
-from ledger import prepared_queries
 from ledger.effect_names import is_exact, is_near, matches
 from ledger.errors import NameDisguised
 from ledger.models import Effect
-from ledger.prepared_queries import Compiled
+from ledger.prepared_queries import prepared
 from runs.configuration import effects_content, recorded_effects
 from runs.errors import ApprovalRequired, CallNotApproved, EffectNotAllowed, PermitExpired, RecordChanged
 from runs.models import Agent, CallLabel, EffectRule, Permit, Run
@@ -29,7 +27,7 @@ from runs.states import EffectMode, RuleAction
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """The call a worker wants to make, completed from its permit or from what is recorded, and the permit it rests on."""
+    """The requested call, completed from its permit or from the recorded effect, and the permit that was named."""
 
     key: str
     call: dict[str, Any]
@@ -40,13 +38,13 @@ class Asked:
 def find_approval(
     run: Run, asked: Asked, *, known: Effect | None, still_may_decide: StillMayDecide, now: datetime
 ) -> Permit | LostApproval | None:
-    """Return the permit that lets the effect begin; ``None`` where none is needed and none was named.
+    """Return the permit that lets the effect begin; ``None`` if none is needed and none was named.
 
-    ``LostApproval``: a permit would allow it, but a person behind it may no longer decide; there is no other one.
+    ``LostApproval``: a permit would allow it, but a person behind it lost the permission, and there is no other one.
 
-    The one that was named counts alone. Without a name it is the one the key was begun with, else any good one of the
-    same call. Under a rule only an approval for the rule's own reason counts: the agent chose under which reason, and so
-    by whose policy, it asked.
+    A named permit is the only candidate. Without a name it is the one with which the key was begun, else any valid one
+    of the same call. Under a rule only an approval for the rule's own reason counts, because the agent chose the
+    reason, and so the policy, of its request.
     """
     rule = approval_rule(run.agent, asked.call["name"])
     reason = rule.reason if rule else ""
@@ -56,16 +54,16 @@ def find_approval(
         if not approves_for(asked.permit, reason):
             raise approval_required(reason)
         return judge_permit(asked.permit, still_may_decide) or asked.permit
-    spent_on_it = find_permit(run, known.permit_ref) if known and known.permit_ref else None
-    if rule is None and spent_on_it is None:
+    own_permit = find_permit(run, known.permit_ref) if known and known.permit_ref else None
+    if rule is None and own_permit is None:
         return None
-    if spent_on_it is not None and not approves_for(spent_on_it, reason):
-        spent_on_it = None
+    if own_permit is not None and not approves_for(own_permit, reason):
+        own_permit = None
     lost: LostApproval | None = None
-    if spent_on_it is not None and spent_on_it.void_at is None and spent_on_it.valid_until > now:
-        lost = judge_permit(spent_on_it, still_may_decide)
+    if own_permit is not None and own_permit.void_at is None and own_permit.valid_until > now:
+        lost = judge_permit(own_permit, still_may_decide)
         if lost is None:
-            return spent_on_it
+            return own_permit
     for permit in standing_permits(run, key=asked.key, call_digest=asked.digest, reason=reason, now=now):
         if lost is not None and permit.pk == lost.permit.pk:
             continue
@@ -75,9 +73,9 @@ def find_approval(
         lost = lost or found
     if lost is not None:
         return lost
-    if spent_on_it is not None:
-        _refuse_revoked(spent_on_it)
-        raise PermitExpired(permit=spent_on_it.public_id)
+    if own_permit is not None:
+        _refuse_revoked(own_permit)
+        raise PermitExpired(permit=own_permit.public_id)
     otherwise = approved_otherwise(run, name=asked.call["name"], reason=reason, now=now)
     if otherwise is not None:
         raise CallNotApproved(permit=otherwise.public_id, approved=otherwise.digest, asked=asked.digest)
@@ -90,16 +88,16 @@ def _refuse_revoked(permit: Permit) -> None:
 
 
 def approval_required(reason: str) -> ApprovalRequired:
-    """Return the refusal that names the reason under which an approval counts."""
+    """Return the refusal that names the required reason."""
     return ApprovalRequired(f"This effect needs a person's approval first, for the reason {reason}.", reason=reason)
 
 
 def approval_rule(agent: Agent, name: str) -> Rule | None:
-    """Return the rule by which this effect needs an approval; ``None`` where it may begin without one.
+    """Return the rule by which this effect needs an approval; ``None`` if it can begin without one.
 
-    Raises ``EffectNotAllowed`` where the agent is limited to listed effects and no rule names this one,
-    ``NameDisguised`` for a near spelling of a name that a rule or a call label has, and ``RecordChanged`` where the
-    agent's rules or its mode are not as they were recorded.
+    Raises ``EffectNotAllowed`` if the agent is limited to listed effects and no rule names this one, ``NameDisguised``
+    for a near spelling of a name that a rule or a call label has, and ``RecordChanged`` if the agent's rules or mode
+    differ from their record.
     """
     mode, named = _mode_and_named(agent)
     rule = _closest(agent, name, named)
@@ -127,7 +125,7 @@ def _mode_and_named(agent: Agent) -> tuple[str, list[Rule]]:
     Raises ``RecordChanged`` where the mode or the rules differ from the newest configuration record.
     """
     mode, recorded, named = "", None, []
-    for pattern, action, reason in _NAMED.all(agent=agent.pk):
+    for pattern, action, reason in _rules_labels_and_mode.all(agent=agent.pk):
         if action == MODE:
             mode, recorded = pattern, reason
         else:
@@ -139,10 +137,10 @@ def _mode_and_named(agent: Agent) -> tuple[str, list[Rule]]:
 
 
 def _closest(agent: Agent, name: str, named: list[Rule]) -> Rule | None:
-    """Return the rule of this name; of several the closest: a bare name, then the longest pattern, then the stricter.
+    """Return the closest rule of this name: an exact name first, then the longest pattern, then the stricter action.
 
-    The agent chooses the name, so case, blanks, full width and invisible characters do not lead past a rule. A name
-    that is only near a closer rule (``issue-order`` beside ``issue_order``) raises ``NameDisguised``.
+    Case, blanks, full width and invisible characters do not evade a rule. A name that is only near a closer rule
+    (``issue-order`` beside ``issue_order``) raises ``NameDisguised``.
     """
     fitting = [rule for rule in named if matches(name, rule.pattern)]
     found = max((rule for rule in fitting if rule.action != LABEL), key=_closeness, default=None)
@@ -152,32 +150,24 @@ def _closest(agent: Agent, name: str, named: list[Rule]) -> Rule | None:
     closest = max(near, key=_closeness, default=None)
     if closest is not None and (found is None or _closeness(closest) >= _closeness(found)):
         raise NameDisguised(
-            f"{name} can be taken for {closest.pattern}, which the owner of {agent.slug} has set. "
-            "Use exactly that name, or another one.",
+            f"{name} can be confused with {closest.pattern}, which the owner of {agent.slug} has configured. "
+            "Use exactly that name, or a different one.",
             rule=closest.pattern,
         )
     return found
 
 
-#: In the place of an action, a row of ``_NAMED`` has LABEL for a call label, and MODE for the agent's mode and its record.
+#: Instead of an action, the query below has LABEL for a call label, and MODE for the effect mode and its record.
 LABEL, MODE = "label", "mode"
 
-#: The effect rules and the call labels of an agent, its effect mode, and the record of rules and mode, in one statement.
-_NAMED = Compiled(
-    lambda: (
-        EffectRule.objects.filter(agent=prepared_queries.number("agent"))
-        .values_list("name_pattern", "action", "reason")
-        .union(
-            CallLabel.objects.filter(agent=prepared_queries.number("agent")).values_list(
-                "name", Value(LABEL), Value("")
-            ),
-            Agent.objects.filter(pk=prepared_queries.number("agent")).values_list(
-                "effect_mode", Value(MODE), recorded_effects(OuterRef("pk"))
-            ),
-            all=True,
-        )
-    )
-)
+
+#: statement.
+@prepared
+def _rules_labels_and_mode(agent: int) -> QuerySet[Any, tuple[Any, ...]]:
+    rules = EffectRule.objects.filter(agent=agent).values_list("name_pattern", "action", "reason")
+    labels = CallLabel.objects.filter(agent=agent).values_list("name", Value(LABEL), Value(""))
+    mode = Agent.objects.filter(pk=agent).values_list("effect_mode", Value(MODE), recorded_effects(OuterRef("pk")))
+    return rules.union(labels, mode, all=True)
 
 
 def _closeness(rule: Rule) -> tuple[bool, int, bool, str]:

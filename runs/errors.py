@@ -1,4 +1,4 @@
-"""The refusals of runs: one class per code of the contract; the docstring is the sentence people read."""
+"""The refusals of runs, one class per code of the API contract. The docstring is the sentence that people read."""
 
 from __future__ import annotations
 
@@ -6,67 +6,67 @@ from ledger.errors import Refusal
 
 
 class StaleVersion(Refusal):
-    """This was changed since you saw it. Nothing was done; look at it again."""
+    """The object has changed since you read it. Nothing was done. Read it again."""
 
     code = "stale_version"
 
 
 class AlreadyDecided(Refusal):
-    """Somebody decided this already."""
+    """Another decision was accepted first."""
 
     code = "already_decided"
 
 
 class AlreadyVoted(Refusal):
-    """Your vote counts already; the other votes are somebody else's."""
+    """Your vote is already counted. Other people must cast the remaining votes."""
 
     code = "already_voted"
 
 
 class Expired(Refusal):
-    """The time to decide this has ended; nothing was done."""
+    """The deadline of this request has passed. Nothing was done."""
 
     code = "expired"
 
 
 class Withdrawn(Refusal):
-    """The agent took this question back; there is nothing to decide any more."""
+    """The agent withdrew this request. No decision is needed."""
 
     code = "withdrawn"
 
 
 class Superseded(Refusal):
-    """Another answer made this question needless."""
+    """Another answer made this request unnecessary."""
 
     code = "superseded"
 
 
 class WaitCancelled(Refusal):
-    """The run was cancelled, and this question with it."""
+    """The run was cancelled, and this request with it."""
 
     code = "cancelled"
 
 
 class NotPermitted(Refusal):
-    """You may not do this."""
+    """You do not have permission to do this."""
 
     code = "not_permitted"
 
 
 class SelfReview(Refusal):
-    """You started this run, so somebody else decides about it."""
+    """You started this run, so another person must decide."""
 
     code = "self_review"
 
 
 class ClaimedByOther(Refusal):
-    """Somebody else holds this at the moment."""
+    """Another reviewer has claimed this request."""
 
     code = "claimed_by_other"
 
 
 class InputInvalid(Refusal):
-    """The answer does not fit what was asked."""
+    """The answer does not match the schema of the request."""
 
     code = "input_invalid"
 
@@ -78,55 +78,57 @@ class SchemaUnsupported(Refusal):
 
 
 class RecordChanged(Refusal):
-    """A stored record is not what its history recorded. Nothing was done; an operator has to look at it (doctor)."""
+    """A stored record differs from the history of its run. Nothing was done. An operator must check it with manage.py
+    doctor.
+    """
 
     code = "record_changed"
 
 
 class PolicyRefuses(Refusal):
-    """The policy of this reason does not allow that."""
+    """The policy of this reason does not allow this."""
 
     code = "policy_refuses"
 
 
 class NoDecider(Refusal):
-    """Nobody may decide this: the queue has no members, or they are all excluded."""
+    """No user can decide this request: its queue has no members, or all of them are excluded."""
 
     code = "no_decider"
 
 
 class CorrelationTaken(Refusal):
-    """Another wait of this agent is open for signals of this correlation."""
+    """Another open interrupt of this agent waits for signals of this correlation."""
 
     code = "correlation_taken"
 
 
 class TooDeep(Refusal):
-    """Runs are nested too deep."""
+    """Child runs are nested too deeply."""
 
     code = "too_deep"
 
 
 class OpenInterrupts(Refusal):
-    """The run still waits for somebody."""
+    """The run has open interrupts."""
 
     code = "open_interrupts"
 
 
 class LeaseLost(Refusal):
-    """This worker's lease has ended. What it did is kept; what it writes now is not."""
+    """This worker's lease has ended. What it wrote before is stored; this request was not."""
 
     code = "lease_lost"
 
 
 class AlreadyClaimed(Refusal):
-    """Another worker goes on with this run."""
+    """Another worker has claimed this run."""
 
     code = "already_claimed"
 
 
 class NotReady(Refusal):
-    """This run cannot go on yet."""
+    """This run cannot continue yet."""
 
     code = "not_ready"
 
@@ -138,25 +140,25 @@ class IncompatibleVersion(Refusal):
 
 
 class SnapshotErased(Refusal):
-    """The state of this checkpoint is past its time and was erased; only the record of it is kept."""
+    """The state of this checkpoint was erased when its retention period ended. Only its record remains."""
 
     code = "snapshot_erased"
 
 
 class DigestMismatch(Refusal):
-    """What arrived is not what its digest says; nothing was stored. Send it again."""
+    """The content does not match its digest. Nothing was stored. Send it again."""
 
     code = "digest_mismatch"
 
 
 class FileSpoilt(Refusal):
-    """The stored file of this checkpoint is gone or was changed; nothing of it is given to anybody."""
+    """The stored file of this checkpoint is missing or was changed, so it cannot be returned."""
 
     code = "file_spoilt"
 
 
 class StepMismatch(Refusal):
-    """Another step is recorded at this place: what runs now does not repeat what ran before."""
+    """Another step is recorded at this place, so this execution does not repeat the earlier one."""
 
     code = "step_mismatch"
 
@@ -168,67 +170,69 @@ class ApprovalRequired(Refusal):
 
 
 class ApprovalLost(Refusal):
-    """The person who approved this may no longer approve it. The request is open again, and this lease has ended."""
+    """The person who approved this call no longer has permission to approve it. The request is open again, and this
+    lease has ended.
+    """
 
     code = "approval_lost"
 
 
 class EffectNotAllowed(Refusal):
-    """No effect rule of this agent names this effect, and the agent may begin only effects that a rule names."""
+    """No effect rule of this agent names this effect, and the agent can begin only effects that a rule names."""
 
     code = "effect_not_allowed"
 
 
 class CallNotApproved(Refusal):
-    """This is not the call that was approved."""
+    """This call differs from the one that was approved."""
 
     code = "call_not_approved"
 
 
 class PermitUsed(Refusal):
-    """This approval was spent already, on the one effect it allows."""
+    """This approval was already used for another effect."""
 
     code = "permit_used"
 
 
 class PermitExpired(Refusal):
-    """This approval has ended, or was taken back."""
+    """This approval has expired or was revoked."""
 
     code = "permit_expired"
 
 
 class FactsUnchecked(Refusal):
-    """The facts that the worker checks have to be reported before the first effect."""
+    """The worker must report the facts that it checks before the first effect."""
 
     code = "facts_unchecked"
 
 
 class FactsChanged(Refusal):
-    """A fact changed, so the run went back; this worker's turn is over."""
+    """A fact has changed, so the run was sent back and this worker's lease has ended."""
 
     code = "facts_changed"
 
 
 class AgentHalted(Refusal):
-    """This agent is halted: none of its runs starts, goes on or acts until an operator lifts the halt."""
+    """This agent is halted. No run of it can start, continue or begin an effect until an operator lifts the halt."""
 
     code = "agent_halted"
 
 
 class UndoTooLate(Refusal):
-    """This answer cannot be taken back any more."""
+    """This decision can no longer be undone."""
 
     code = "undo_too_late"
 
 
 class RunPaused(Refusal):
-    """The run is paused, or stops at its next safe point; no effect may begin."""
+    """The run is paused or will pause at its next safe point. No effect can begin."""
 
     code = "run_paused"
 
 
 class RunCancelled(Refusal):
-    """The run is being ended; no new work is taken."""
+    """The run is ending and accepts no new work."""
 
     code = "run_cancelled"
 
@@ -240,12 +244,12 @@ class RunFinished(Refusal):
 
 
 class RunActive(Refusal):
-    """The run is still going on; only an ended one can be started again."""
+    """The run has not ended. Only an ended run can be restarted."""
 
     code = "run_active"
 
 
 class RateLimited(Refusal):
-    """Too many calls, or too many refused attempts. Wait as long as Retry-After says."""
+    """Too many requests, or too many refused attempts. Wait for the time in Retry-After."""
 
     code = "rate_limited"

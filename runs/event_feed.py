@@ -1,8 +1,8 @@
-"""The feed of an agent: its runs' events in one order, each with a number from 1 on, and no gap that fills up later.
+"""The event feed of an agent: the events of its runs in one order, numbered from 1 without gaps.
 
-Numbers are given after the moves were committed: by row ids a reader would pass over the event of a transaction that was
-slow to commit, for good. One numberer at a time for each agent (the lock of its ``Feed`` row), so a number is seen only when
-all before it are. The announcer calls ``number_events``; the API reads ``events_after``. Nothing is sent from here.
+Numbers are assigned after the events are committed: a reader that followed row ids would miss the event of a slow
+transaction. One transaction at a time numbers the events of an agent (lock on its ``Feed`` row), so a number is visible
+only when all smaller ones are.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from ledger import clock
 from ledger.transactions import assert_open
 from runs.models import Agent, Event, Feed
 
-#: One statement, since an event that commits between a look and an update must not shift the numbers. The ORM's bulk update
-#: takes forty times as long (200 events: 302 ms against 7 on SQLite, 449 against 5 on PostgreSQL), under the writers' locks.
+#: One statement, because an event that commits between a SELECT and an UPDATE must not shift the numbers. The ORM's
+#: bulk update takes forty times as long (200 events: 302 ms against 7 on SQLite, 449 against 5 on PostgreSQL), under
+#: locks.
 _NUMBER = """
     UPDATE runs_event SET announced_at = %s, announced_seq = numbered.place + %s
     FROM (SELECT id, row_number() OVER (ORDER BY id) AS place FROM runs_event
@@ -25,21 +26,21 @@ _NUMBER = """
 
 
 def anything_to_number() -> bool:
-    """Tell whether any event waits for its number."""
+    """Tell whether an event has no number yet."""
     return Event.objects.filter(announced_at=None).exists()
 
 
 def agents_with_news() -> list[int]:
-    """Return the agents that have events without a number; one look in the index for each agent, however many events."""
+    """Return the ids of agents that have events without a number, by one index lookup for each agent."""
     waiting = Event.objects.filter(agent=OuterRef("pk"), announced_at=None)
     return list(Agent.objects.filter(Exists(waiting)).order_by("pk").values_list("pk", flat=True))
 
 
 def number_events(*, agent_id: int, limit: int) -> range:
-    """Number up to ``limit`` events of the agent, oldest row first, and return the numbers given.
+    """Number up to ``limit`` events of the agent by ascending row id, and return the numbers.
 
-    None while another numberer is at it. The rows of one run commit in the order of their ids, since its lock is held from
-    the insert on.
+    An empty range while another transaction numbers them. The events of one run commit in the order of their ids,
+    because each insert holds the run's lock.
     """
     assert_open()
     locked = Feed.objects.select_for_update(of=("self",), skip_locked=True).filter(agent=agent_id)
@@ -58,6 +59,6 @@ def number_events(*, agent_id: int, limit: int) -> range:
 
 
 def events_after(*, agent_id: int, after: int) -> QuerySet[Event]:
-    """Return the numbered events of the agent after a number, in order."""
+    """Return the agent's events with a greater number, in order."""
     rows = Event.objects.filter(agent=agent_id, announced_seq__gt=after)
     return rows.select_related("run").order_by("announced_seq")

@@ -1,9 +1,9 @@
-"""SIGNALS: outside events wake the waits that ask for them, whichever of the two comes first.
+"""External signals: an event of another system answers the interrupt with its correlation, whichever comes first.
 
-A signal is stored and committed, a wait is stored and committed; each then calls ``match_signals`` in a transaction of its
-own. Looking in the same transaction loses wake-ups: each would look before the other has committed. The sweep calls it too,
-for a process that died between its two transactions. A signal wakes one wait, a wait takes one signal; later ones are kept.
-Who may send signals is judged above.
+A signal and an interrupt are each committed first; then ``match_signals`` runs in a second transaction. Matching in the
+same transaction would lose wake-ups, because each would look before the other has committed. The sweep also calls it,
+for a process that died between the two. One signal answers one interrupt; further signals are stored for later ones.
+Permissions are checked by the caller.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ from runs.deadlines import due_waits, is_over
 from runs.decisions import Answer, schema_of
 from runs.errors import InputInvalid
 from runs.interrupts import answer_by_itself
-from runs.models import Agent, Interrupt, Run, Signal
+from runs.locks import lock_run_and_interrupt
+from runs.models import Agent, Interrupt, Signal
 from runs.run_status import store
 from runs.states import Cause, InterruptStatus, Kind, Verdict
 from runs.timeline import note
 
 logger = logging.getLogger(__name__)
 
-#: How long a signal waits for its wait, before it is a dead letter.
+#: How long a signal is stored for an interrupt before it becomes a dead letter.
 KEPT = timedelta(days=7)
-#: Correlations that begin so are the product's own: nobody else says that a run has ended.
+#: Correlations with this prefix are reserved: only the server reports the end of a run.
 OWN = "run:"
-#: So do the ids of its own signals: one sent before under the same id would keep the true end from being told.
+#: Ids with this prefix are reserved too: a signal that was sent before with the same id would suppress the true one.
 OWN_IDS = "run.ended:"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What a sender tells: its own id for it, what it is about, what happened, and the body."""
+    """A signal as its sender submits it, with the sender's own id."""
 
     sender_id: str
     correlation: str
@@ -51,49 +52,51 @@ class Told:
     body: Any
 
     def digest(self) -> str:
-        """Return the digest that tells the same signal from another under the same id."""
+        """Return the digest that identifies a repeated signal."""
         return digest({"correlation": self.correlation, "type": self.type, "body": self.body})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Received:
-    """A signal as it stands after it came in; ``created`` is False for the same one again."""
+    """A stored signal; ``created`` is False for a repeated one."""
 
     signal: Signal
     created: bool
 
 
 def receive_signal(*, agent: Agent, told: Told) -> Received:
-    """Store a signal once, then wake what waits for it.
+    """Store a signal once, then match it with open interrupts.
 
-    Raises ``KeyReused`` (the id was another signal's), ``PayloadInvalid`` (a name of the product's own) and
-    ``InputInvalid`` where the open wait asks for another form of body: the signal is kept as a dead letter.
+    Raises ``KeyReused`` (the id belongs to another signal), ``PayloadInvalid`` (a reserved name), and ``InputInvalid``
+    if the body does not match the schema of the open interrupt; the signal is then stored as a dead letter.
     """
     if told.correlation.startswith(OWN):
-        raise PayloadInvalid.at("/correlation", f"may not begin with {OWN}, which tells the end of a run")
+        raise PayloadInvalid.at("/correlation", f"must not begin with {OWN}, which is reserved for the end of a run")
     if told.sender_id.startswith(OWN_IDS):
-        raise PayloadInvalid.at("/id", f"may not begin with {OWN_IDS}, which tells the end of a run")
+        raise PayloadInvalid.at("/id", f"must not begin with {OWN_IDS}, which is reserved for the end of a run")
     received = _keep(agent=agent, told=told)
     match_signals(agent_id=agent.pk, correlation=told.correlation)
     received.signal.refresh_from_db()
     if received.signal.misfit:
-        raise InputInvalid("The body does not fit what the wait asks for; the signal is kept as a dead letter.")
+        raise InputInvalid(
+            "The body does not match the schema of the open interrupt. The signal is stored as a dead letter."
+        )
     return received
 
 
 @use_case
 def _keep(*, agent: Agent, told: Told) -> Received:
-    """Insert, or find what the same id inserted: ON CONFLICT DO NOTHING and then read, never look first."""
+    """Insert, or find what the same id inserted: ON CONFLICT DO NOTHING and then read, never get before create."""
     now = clock.now()
     row = keep_signal(agent_id=agent.pk, told=told, keep_until=now + KEPT, now=now)
     signal = Signal.objects.get(agent=agent, sender_id=told.sender_id)
     if signal.body_digest != row.body_digest:
-        raise KeyReused(f"The id {told.sender_id} was another signal's.")
+        raise KeyReused(f"The id {told.sender_id} belongs to another signal.")
     return Received(signal=signal, created=signal.public_id == row.public_id)
 
 
 def keep_signal(*, agent_id: int, told: Told, keep_until: datetime | None, now: datetime) -> Signal:
-    """Insert a signal unless its id is known, and return the row as it was tried; the caller commits, then matches."""
+    """Insert a signal unless its id exists, and return the row as submitted. The caller commits, then matches."""
     assert_open()
     row = Signal(
         public_id=new_id("sig"),
@@ -111,7 +114,7 @@ def keep_signal(*, agent_id: int, told: Told, keep_until: datetime | None, now: 
 
 
 def match_signals(*, agent_id: int, correlation: str) -> int:
-    """Wake waits of this correlation with kept signals, the oldest first, and return how many were woken."""
+    """Answer open interrupts of this correlation with stored signals, oldest first, and return the number answered."""
     woken = 0
     while (matched := _match_one(agent_id=agent_id, correlation=correlation)) is not None:
         woken += matched
@@ -120,26 +123,21 @@ def match_signals(*, agent_id: int, correlation: str) -> int:
 
 @use_case
 def _match_one(*, agent_id: int, correlation: str) -> bool | None:
-    """Let one signal wake the oldest open wait: True. False where it did not fit, ``None`` where nothing is left to do."""
+    """Answer the oldest open interrupt with one signal: True. False if it did not match, ``None`` if nothing is left."""
     waiting = Interrupt.objects.filter(
         agent=agent_id, correlation=correlation, kind=Kind.EVENT, status=InterruptStatus.WAITING
     )
-    found = waiting.order_by("id").values_list("pk", "run").first()
+    found = waiting.order_by("id").values_list("pk", flat=True).first()
     if found is None:
         return None
-    run = Run.objects.locked().get(pk=found[1])
-    locked = Interrupt.objects.select_for_update(of=("self",), no_key=True).select_related(
-        "checkpoint", "policy", "schema"
-    )
-    interrupt = locked.get(pk=found[0])
-    interrupt.run = run
+    run, interrupt = lock_run_and_interrupt(found)
     now = clock.now()
     if interrupt.status != InterruptStatus.WAITING or is_over(interrupt, now=now):
-        return None  # somebody was first, or the deadline: the signal is kept for the next wait
+        return None  # it was answered or has expired: the signal is kept for the next interrupt
     signal = _usable(now).filter(agent=agent_id, correlation=correlation).order_by("id").first()
     if signal is None:
         return None
-    # Two signals and two sweeps at once: the run's lock orders those of one wait, this comparison those of one signal.
+    # Concurrent matches: the run's lock orders those of one interrupt, this compare-and-set those of one signal.
     unused = Signal.objects.filter(pk=signal.pk, used_by=None, misfit=False)
     if interrupt.schema is not None and schemas.validate(schema_of(interrupt), signal.body):
         unused.update(misfit=True)
@@ -173,9 +171,10 @@ def _usable(now: datetime) -> QuerySet[Signal]:
 
 
 def give_back_signals(waits: QuerySet[Interrupt], *, now: datetime) -> int:
-    """Keep the signals that woke these waits once more: the same question is asked again, and nobody sends them again.
+    """Make the signals of these interrupts usable again, because the interrupts are reopened and no sender repeats
+    them.
 
-    Each is kept from now on as when it came; the sweep wakes the reopened waits, and a wait asked anew finds it.
+    Each is kept for the full time from now on. The sweep answers reopened interrupts with them.
     """
     assert_open()
     used = Signal.objects.filter(used_by__in=waits)
@@ -185,15 +184,16 @@ def give_back_signals(waits: QuerySet[Interrupt], *, now: datetime) -> int:
 
 
 def wake_by_kept_signals(interrupts: list[Interrupt]) -> int:
-    """Wake those of the waits just opened whose signal is here already; called after their commit."""
+    """Answer new interrupts whose signal is already stored. Call it after their commit."""
     asked = [interrupt for interrupt in interrupts if interrupt.correlation and interrupt.kind == Kind.EVENT]
     return sum(match_signals(agent_id=it.agent_id, correlation=it.correlation) for it in asked)
 
 
 def keep_again(signal: Signal, *, now: datetime) -> bool:
-    """Let a dead letter wait once more for its wait, for as long as a new one; the caller commits, then matches.
+    """Store a dead letter again for the full time; the caller commits, then matches.
 
-    False where it is none: used, or kept still. One whose body did not fit is tried again: another wait may ask otherwise.
+    False if it is not a dead letter. One whose body did not match is tried again, because another interrupt can have
+    another schema.
     """
     assert_open()
     dead = Signal.objects.filter(standing_so("dead", now=now), pk=signal.pk)
@@ -201,7 +201,7 @@ def keep_again(signal: Signal, *, now: datetime) -> bool:
 
 
 def waking_signals(*, before: datetime) -> QuerySet[Signal]:
-    """Return the kept signals whose wait is open, though nobody matched the two: a process died in between."""
+    """Return the stored signals whose interrupt is open: a process died before it matched them."""
     waits = Interrupt.objects.filter(
         agent=OuterRef("agent"),
         correlation=OuterRef("correlation"),
@@ -212,14 +212,14 @@ def waking_signals(*, before: datetime) -> QuerySet[Signal]:
 
 
 def match_due_signals(*, limit: int) -> int:
-    """Wake what kept signals ought to have woken, up to ``limit`` correlations; return how many waits were woken."""
+    """Match up to ``limit`` correlations with unmatched signals; return the number of interrupts answered."""
     due = waking_signals(before=clock.now()).order_by("agent", "correlation").values_list("agent", "correlation")
     pairs = list(due.distinct()[:limit])
     woken = 0
     for agent_id, correlation in pairs:
         try:
             woken += match_signals(agent_id=agent_id, correlation=correlation)
-        except Exception:  # one that breaks stops no other
+        except Exception:  # one failure must not stop the others
             logger.exception("a signal could not be matched", extra={"correlation": correlation})
     return woken
 
@@ -231,7 +231,7 @@ def standing_so(status: str, *, now: datetime) -> Q:
 
 
 def signal_status(signal: Signal, *, now: datetime) -> str:
-    """Return where a signal stands: ``used``, ``kept`` for a later wait, or ``dead``: too late, or of the wrong form."""
+    """Return ``used``, ``kept`` (stored for a later interrupt) or ``dead`` (expired, or its body did not match)."""
     if signal.used_by_id is not None:
         return "used"
     over = signal.keep_until is not None and signal.keep_until <= now

@@ -1,9 +1,8 @@
-"""Facts: the assumptions that the rest of a run depends on, and what is done when one changed.
+"""Facts: the assumptions that the rest of a run depends on, and how a checked value is judged.
 
-Recorded with a checkpoint or with an interrupt; checked again before the run goes on (``checking.check_continuation``)
-and by the worker after its claim (``checking.report_facts``). A fact of kind ``value`` holds while its value is equal, by
-digest; one of kind ``credential`` while it is valid (``credentials``). No call goes out from here: the check gets its
-``fetch`` from above.
+Facts are recorded with a checkpoint or an interrupt, and checked again before the run continues
+(``use_cases/reconcile_facts.py``). A fact of kind ``value`` holds if its value is equal, by digest; one of kind
+``credential`` if it is valid (``runs/credentials.py``).
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from typing import Any
 
 from django.db.models import DateTimeField, ExpressionWrapper, F, QuerySet, Value
 
-from ledger import effect_queries, prepared_queries
+from ledger import effect_queries
 from ledger.digests import digest
 from ledger.errors import PayloadInvalid
-from ledger.prepared_queries import Compiled
+from ledger.prepared_queries import prepared
 from ledger.transactions import assert_open
 from runs import credentials
 from runs.models import Agent, Checkpoint, Connection, Decision, Fact, FactCheck, FactKind, FactStatus, Interrupt, Run
@@ -28,7 +27,7 @@ MOST_CHECKS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class AskedFact:
-    """One fact as the agent states it. ``check_by`` says who checks it again; a connection needs ``path``."""
+    """One fact as the agent states it. ``path`` is needed for a check by connection."""
 
     name: str
     value: Any
@@ -43,21 +42,21 @@ class AskedFact:
 def record_facts(
     asked: list[AskedFact], *, agent: Agent, checkpoint: Checkpoint, interrupt: Interrupt | None = None, at: str
 ) -> list[Fact]:
-    """Record the facts of a checkpoint, or of one interrupt asked there; ``at`` is their JSON Pointer in the request."""
+    """Record the facts of a checkpoint or of one of its interrupts; ``at`` is their JSON Pointer in the request."""
     assert_open()
     if not asked:
         return []
     if sum(fact.check_by != FactCheck.NONE for fact in asked) > MOST_CHECKS:
-        raise PayloadInvalid.at(at, f"have more than {MOST_CHECKS} checks")
+        raise PayloadInvalid.at(at, f"must have at most {MOST_CHECKS} checks")
     names = [fact.name for fact in asked]
     for place, name in enumerate(names):
         if name in names[:place]:
-            raise PayloadInvalid.at(f"{at}/{place}/name", "is named twice")
+            raise PayloadInvalid.at(f"{at}/{place}/name", "is used twice")
     connections = {connection.name: connection for connection in Connection.objects.filter(agent=agent)}
     rows = []
     for place, fact in enumerate(asked):
         if fact.connection and fact.connection not in connections:
-            raise PayloadInvalid.at(f"{at}/{place}/check/connection", "is not a connection of this agent")
+            raise PayloadInvalid.at(f"{at}/{place}/check/connection", "must be a connection of this agent")
         if fact.kind == FactKind.CREDENTIAL:
             credentials.find_end_of_validity(fact.value, at=f"{at}/{place}/value")
         rows.append(
@@ -78,25 +77,26 @@ def record_facts(
 
 
 def has_something_to_check(run: Run, checkpoint_id: int) -> bool:
-    """Tell whether anything stands between the locked run and going on from the checkpoint.
+    """Tell whether the locked run needs a check before it continues from the checkpoint.
 
-    A fact that this server checks, an effect under way or in question, or a hold that is open already.
+    It does with a fact that this server checks, an effect in flight or with an unknown outcome, or an open hold.
     """
     return find_obstacles(run, checkpoint_id)[0]
 
 
 def find_obstacles(run: Run, checkpoint_id: int) -> tuple[bool, datetime | None]:
-    """Return whether there is something to check, and until when an answer at the checkpoint can be undone."""
-    found = _OBSTACLES.all(checkpoint=checkpoint_id, scope=run.public_id)
+    """Return whether a check is needed, and until when an answer at the checkpoint can be undone."""
+    found = _obstacles.all(checkpoint=checkpoint_id, scope=run.public_id)
     undo_ends = [until for until, pk in found if until is not None]
     to_check = run.open_holds > 0 or len(found) > len(undo_ends)
     return to_check, max(undo_ends, default=None)
 
 
-def _obstacles() -> QuerySet[Any, tuple[Any, ...]]:
+@prepared
+def _obstacles(checkpoint: int, scope: str) -> QuerySet[Any, tuple[Any, ...]]:
     """Return a row for each answer that can be undone, with the end of that time, and one with NULL for each check."""
     answers = Decision.objects.filter(
-        interrupt__checkpoint=prepared_queries.number("checkpoint"),
+        interrupt__checkpoint=checkpoint,
         interrupt__status=InterruptStatus.ANSWERED,
         status=DecisionStatus.ACCEPTED,
         closes=True,
@@ -104,21 +104,18 @@ def _obstacles() -> QuerySet[Any, tuple[Any, ...]]:
         delivered_at=None,
     )
     undo_end = ExpressionWrapper(F("created_at") + F("interrupt__policy__undo"), output_field=DateTimeField())
-    facts = Fact.objects.filter(checkpoint=prepared_queries.number("checkpoint"), check_by=FactCheck.CONNECTION)
-    effects = effect_queries.query_in_question(prepared_queries.text("scope"))
+    facts = Fact.objects.filter(checkpoint=checkpoint, check_by=FactCheck.CONNECTION)
+    effects = effect_queries.query_in_question(scope)
     never = Value(None, output_field=DateTimeField())
     return answers.values_list(undo_end, "pk").union(
         facts.values_list(never, "pk"), effects.values_list(never, "pk"), all=True
     )
 
 
-_OBSTACLES = Compiled(_obstacles)
-
-
 def holds(fact: Fact, value: Any, *, now: datetime) -> bool:
-    """Tell whether the value found now lets the run rely on the fact: an equal one, or for a credential a valid one.
+    """Tell whether the run can rely on the fact with this value: an equal one, or for a credential a valid one.
 
-    What a renewed review has seen since is relied on, also a credential that is not valid: its reviewer knew.
+    A value that a renewed review was shown is relied on, even an invalid credential, because the reviewer accepted it.
     """
     is_same = digest(value) == digest(fact.relied_on)
     if fact.kind != FactKind.CREDENTIAL:
@@ -127,10 +124,10 @@ def holds(fact: Fact, value: Any, *, now: datetime) -> bool:
 
 
 def must_be_refreshed(fact: Fact) -> bool:
-    """Tell whether the fact is a credential that is not valid and must be renewed before the run continues.
+    """Tell whether the fact is an invalid credential that the worker must renew before the run continues.
 
-    The person's answer is kept meanwhile. With ``on_change`` ``renew`` the review is renewed instead; with ``note`` the
-    change is only shown.
+    The answer is kept meanwhile. With ``on_change: renew`` the review is renewed instead; with ``note`` the change is
+    only shown.
     """
     is_awaited = fact.kind == FactKind.CREDENTIAL and fact.on_change == OnChange.REPLAN
     return is_awaited and fact.last_status == FactStatus.CHANGED and fact.waived_by_id is None
@@ -154,9 +151,9 @@ def is_valid_credential(fact: Fact, *, now: datetime) -> bool | None:
 
 
 def differs(fact: Fact) -> bool:
-    """Tell whether the value found last differs from what the agent relied on, or a credential was found not valid.
+    """Tell whether the last value differs from what the agent relied on, or a credential was found invalid.
 
-    Also where a renewed review has seen it since: the agent has not, and the reviewer of the next round wants to.
+    It does also after a renewed review, because the agent has not seen the new value.
     """
     if fact.kind == FactKind.CREDENTIAL:
         reviewed = fact.was_reviewed and digest(fact.last_value) == digest(fact.reviewed_value)

@@ -1,8 +1,7 @@
-"""The bytes of checkpoint files: on their way through a nameless temporary file, and in Django's storage.
+"""The bytes of checkpoint files, in a temporary file and in Django's storage.
 
-A file is never whole in memory. On the way in its digest is known before the storage hears of it, so that what is refused
-leaves nothing behind; on the way out what was verified is what is sent. Nothing here knows a row, and nothing here happens
-inside a transaction. Called by ``offering`` and by the sweep in ``files``.
+A file is never completely in memory. An upload is spooled and its digest computed before the storage is called, so that
+a refused upload leaves nothing behind. Nothing here reads a row or runs inside a transaction.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from django.core.files.storage import default_storage
 from ledger.transactions import assert_none_open
 
 PIECE = 64 * 1024
-#: Smaller files stay in memory on their way; larger ones lie in the folder that TMPDIR names, without a name.
+#: Smaller files stay in memory; larger ones are unnamed files in the folder that TMPDIR names.
 SMALL = 512 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spooled:
-    """Bytes that have arrived, with their digest; whoever has it closes ``file``."""
+    """A complete upload, with its digest. The caller closes ``file``."""
 
     file: IO[bytes]
     digest: str
@@ -34,13 +33,13 @@ class Spooled:
 
 
 class NotStored(Exception):
-    """The storage has nothing of this name."""
+    """The storage has no file of this name."""
 
 
 def spool(pieces: Iterable[bytes]) -> Spooled:
-    """Take the pieces as they come. What the iterable raises goes through, and nothing is left of them."""
+    """Write the pieces into a temporary file. If the iterable raises, the file is discarded."""
     assert_none_open()
-    file = tempfile.SpooledTemporaryFile(max_size=SMALL)  # noqa: SIM115  closed by whoever it is given to
+    file = tempfile.SpooledTemporaryFile(max_size=SMALL)  # noqa: SIM115  the caller closes it
     try:
         known, size = hashlib.sha256(), 0
         for piece in pieces:
@@ -55,19 +54,19 @@ def spool(pieces: Iterable[bytes]) -> Spooled:
 
 
 def put_in_storage(name: str, spooled: Spooled) -> None:
-    """Write the bytes under a name that is new. Raises ``OSError`` where the storage does not take them."""
+    """Store the bytes under a new name. Raises ``OSError`` if the storage refuses them."""
     assert_none_open()
     spooled.file.seek(0)
     written = default_storage.save(name, File(spooled.file, name=name))
     if written != name:
         default_storage.delete(written)
-        raise OSError(f"the storage would call {name} {written}")
+        raise OSError(f"the storage renamed {name} to {written}")
 
 
 def pieces_in_storage(name: str, *, most: int) -> Iterator[bytes]:
-    """Yield what is stored, at the most a piece more than ``most`` bytes.
+    """Yield the stored bytes, at most one piece beyond ``most`` bytes.
 
-    Raises ``NotStored``, or the ``OSError`` of a storage that does not answer.
+    Raises ``NotStored``, or the ``OSError`` of an unavailable storage.
     """
     assert_none_open()
     try:
@@ -82,12 +81,12 @@ def pieces_in_storage(name: str, *, most: int) -> Iterator[bytes]:
 
 
 def delete_in_storage(name: str) -> None:
-    """Delete the bytes; a name that is not there is fine."""
+    """Delete the bytes; a missing file is no error."""
     assert_none_open()
     default_storage.delete(name)
 
 
 def is_in_storage(name: str, *, size: int) -> bool:
-    """Tell, without reading it, whether a file of this size is stored."""
+    """Tell whether a file of this size is stored, without reading it."""
     assert_none_open()
     return default_storage.exists(name) and default_storage.size(name) == size

@@ -1,8 +1,7 @@
-"""Code versions that handed a run back because they cannot read its checkpoint.
+"""Hand-backs: the code versions that returned a run because they cannot read its checkpoint.
 
-Sole writer of ``HandBack`` and of ``Run.handed_back``, under the run's lock. The claim offers the run to none of them
-again; ``returning`` counts them, and asks the owner when there are several. A new checkpoint, a restart, the end of the run
-and an owner's word make them past; the rows are kept.
+Writes ``HandBack`` and ``Run.handed_back``, under the run's lock. The run is not offered to these versions again. A new
+checkpoint, a restart, the end of the run and its owner end the hand-backs; the rows stay.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from runs.models import HandBack, Run
 
 
 def keep_hand_back(run: Run, *, code_version: str, reason: str, detail: str, now: datetime) -> int:
-    """Keep that this version cannot read the run's checkpoint, and return how many distinct ones cannot."""
+    """Record that this version cannot read the run's checkpoint, and return the number of such versions."""
     assert_open()
     _, kept = HandBack.objects.get_or_create(
         run=run,
@@ -28,7 +27,7 @@ def keep_hand_back(run: Run, *, code_version: str, reason: str, detail: str, now
 
 
 def forget_hand_backs(run: Run, *, now: datetime) -> int:
-    """What could not be read is past, or an owner says that it can be read now; returns how many versions there were."""
+    """End the hand-backs of the run, and return their number."""
     assert_open()
     if not run.handed_back:
         return 0
@@ -37,16 +36,16 @@ def forget_hand_backs(run: Run, *, now: datetime) -> int:
 
 
 def was_handed_back_by(run: Run, code_version: str) -> bool:
-    """Tell whether this version cannot read the run's checkpoint."""
+    """Tell whether this version handed back the run's current checkpoint."""
     return run.handed_back > 0 and HandBack.objects.filter(run=run, over_at=None, code_version=code_version).exists()
 
 
 def handed_back_by(runs: Iterable[Run]) -> dict[int, list[str]]:
-    """Return, by the runs' row ids, the versions that cannot read them, as they came."""
+    """Return the versions that cannot read each run, by the run's primary key, oldest first."""
     asked = [run.pk for run in runs if run.handed_back]
     found: dict[int, list[str]] = {}
     if asked:
-        standing = HandBack.objects.filter(run__in=asked, over_at=None).order_by("pk")
-        for run_pk, code_version in standing.values_list("run", "code_version"):
+        current = HandBack.objects.filter(run__in=asked, over_at=None).order_by("pk")
+        for run_pk, code_version in current.values_list("run", "code_version"):
             found.setdefault(run_pk, []).append(code_version)
     return found

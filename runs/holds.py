@@ -1,6 +1,7 @@
-"""Holds: named reasons why a continuation may not go on yet, each with an owner and a way out (MOVES 3.1).
+"""Holds: named reasons why a run cannot be claimed, each with an owner and a way to lift it.
 
-Sole writer of ``Hold`` and of ``Run.open_holds``; the caller holds the run's lock, notes the move and stores the run.
+Writes ``Hold`` and ``Run.open_holds``. The functions work on a locked run; the caller records the event and saves the
+run.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from ledger.transactions import assert_open
 from runs.models import Hold, Run
 from runs.states import HoldKind
 
-#: What ending a run does not settle: somebody still has to say what happened outside.
+#: The end of a run does not lift these: the outcome of the effect still needs to be resolved.
 OUTLIVES_THE_RUN = frozenset({HoldKind.UNKNOWN_EFFECT, HoldKind.CONTRADICTION})
 
 
 def open_hold(run: Run, kind: HoldKind, subject: str = "", *, owner_id: int, reason: str, now: datetime) -> bool:
-    """Hold the locked run back; ``subject`` is the effect's key or the fact's name. False: it was already."""
+    """Open a hold, and return False if it is open already. ``subject``: the effect's key or the fact's name."""
     assert_open()
     _, opened = Hold.objects.get_or_create(
         run=run,
@@ -31,7 +32,7 @@ def open_hold(run: Run, kind: HoldKind, subject: str = "", *, owner_id: int, rea
 
 
 def lift_holds(run: Run, *kinds: HoldKind, subject: str | None = None, by: str, now: datetime) -> int:
-    """Lift the open holds of these kinds (of one subject, if named) and return how many there were."""
+    """Lift the open holds of these kinds, or of one subject, and return their number."""
     assert_open()
     if not run.open_holds:
         return 0
@@ -44,10 +45,10 @@ def lift_holds(run: Run, *kinds: HoldKind, subject: str | None = None, by: str, 
 
 
 def is_held_by_others(run: Run, kind: HoldKind) -> bool:
-    """Tell whether anything but holds of this kind holds the run."""
+    """Tell whether a hold of another kind is open."""
     return bool(run.open_holds) and Hold.objects.filter(run=run, lifted_at=None).exclude(kind=kind).exists()
 
 
 def lift_at_the_end(run: Run, *, by: str, now: datetime) -> int:
-    """Lift what the end of the run settles."""
+    """Lift all holds but those in ``OUTLIVES_THE_RUN``."""
     return lift_holds(run, *(kind for kind in HoldKind if kind not in OUTLIVES_THE_RUN), by=by, now=now)

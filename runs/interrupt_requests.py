@@ -1,17 +1,15 @@
-"""What an agent asks: the question, checked before anybody sees it, and the digest of what is shown.
+"""Interrupts as an agent requests them: validation of the request, and the digest of what a reviewer is shown.
 
-Called by ``opening`` for a new wait and by ``amending`` for a changed one. Only schemas are stored here; who may answer and
-under which terms is judged elsewhere.
+Used for a new interrupt and for an amended one. Permissions and policy terms are checked elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from django.contrib.auth import get_user_model
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import AbstractUser, User
 
 from ledger.digests import digest
 from ledger.errors import PayloadInvalid, Problem
@@ -20,15 +18,17 @@ from runs import schemas
 from runs.decisions import schema_of
 from runs.errors import SchemaUnsupported
 from runs.facts import AskedFact
-from runs.models import Interrupt, Schema
+from runs.models import Interrupt, Policy, Queue, Schema
 from runs.policies import Wish
 from runs.states import VERDICTS_OF, Kind
 
 
 @dataclass(frozen=True, kw_only=True)
 class AskedWait:
-    """One wait as the agent asks for it. ``request_digest`` covers the request without its deadline: a replaying worker
-    computes that anew, and still asks the same thing."""
+    """One interrupt as the agent requests it.
+
+    ``request_digest`` covers the request without its deadline, because a replaying worker computes the deadline again.
+    """
 
     key: str
     kind: str
@@ -49,25 +49,36 @@ class AskedWait:
     wish: Wish = field(default_factory=Wish)
 
 
-#: Asks the layer that knows people: refuses assignees who could not decide, by their JSON Pointer.
-CheckAssignees = Callable[..., None]
+class CheckAssignees(Protocol):
+    """Refuses assignees who could not decide. Passed in by the layer that knows people."""
+
+    def __call__(
+        self,
+        people: Sequence[AbstractUser | None],
+        *,
+        queue: Queue | None,
+        policy: Policy,
+        initiator_id: int | None,
+        quorum: int,
+        at: str,
+    ) -> None: ...
 
 
 def content_digest(
     *, title: str, message: str, proposal: Any, evidence: Any, input_schema: Any, facts: dict[str, Any]
 ) -> str:
-    """Return the digest of what a reviewer is shown; an answer to anything else is stale."""
+    """Return the digest of what a reviewer is shown. An answer to another digest is stale."""
     shown = {"title": title, "message": message, "proposal": proposal, "evidence": evidence}
     return digest(shown | {"input_schema": input_schema, "facts": facts})
 
 
 def call_digest(proposal: Any) -> str:
-    """Return the digest of the proposed call alone, by which the same call asked twice is known; empty without one."""
+    """Return the digest of the proposed call, which finds the same call in other interrupts; empty without a proposal."""
     return "" if proposal is None else digest({"name": proposal["name"], "arguments": proposal["arguments"]})
 
 
 def digest_of(interrupt: Interrupt) -> str:
-    """Return the content digest of a stored wait."""
+    """Return the content digest of a stored interrupt."""
     return content_digest(
         title=interrupt.title,
         message=interrupt.message,
@@ -79,79 +90,83 @@ def digest_of(interrupt: Interrupt) -> str:
 
 
 def fitting_verdicts(wait: AskedWait, at: str) -> list[str]:
-    """Return what may be answered, without doubles; refuse verdicts that do not fit the kind."""
+    """Return the verdicts of an interrupt, by default all of its kind. Refuse members that do not belong to the kind."""
     possible = VERDICTS_OF[wait.kind]
     if wait.kind in BY_ITSELF:
         return _verdicts_beside(wait, at)
     if wait.correlation:
-        raise PayloadInvalid.at(f"{at}/correlation", "goes with kind event: no signal answers what people are asked")
+        raise PayloadInvalid.at(
+            f"{at}/correlation", "is only for kind event: a signal cannot answer a request to people"
+        )
     if wait.kind == Kind.APPROVAL and wait.proposal is None:
-        raise PayloadInvalid.at(f"{at}/proposal", "is missing: an approval is of one exact call")
+        raise PayloadInvalid.at(f"{at}/proposal", "is missing: an approval needs the exact call")
     for place, verdict in enumerate(wait.verdicts or []):
         if verdict not in possible:
-            raise PayloadInvalid.at(f"{at}/verdicts/{place}", f"does not fit {wait.kind}: {', '.join(possible)}")
+            raise PayloadInvalid.at(
+                f"{at}/verdicts/{place}", f"must be one of {', '.join(possible)} for kind {wait.kind}"
+            )
     if wait.verdicts == []:
-        raise PayloadInvalid.at(f"{at}/verdicts", "leaves nothing to say")
+        raise PayloadInvalid.at(f"{at}/verdicts", "must not be empty")
     return list(dict.fromkeys(wait.verdicts or possible))
 
 
-#: Kinds that are answered without a person: by a signal, by the time.
+#: Kinds that are answered without a person, by a signal or by a timer.
 BY_ITSELF = frozenset({Kind.EVENT, Kind.TIMER})
 
 
 def _verdicts_beside(wait: AskedWait, at: str) -> list[str]:
-    """Return what people may answer beside a signal: something where a queue is named, nothing otherwise.
+    """Return the verdicts of an event, which people can answer only if a queue is named; none for a timer.
 
-    An agent's own keys may send signals, so a signal never approves: what needs a person's right is asked as an approval.
+    An event has no approving verdict, because the agent's own keys can send signals.
     """
     is_timer = wait.kind == Kind.TIMER
     if not is_timer and not wait.correlation:
-        raise PayloadInvalid.at(f"{at}/correlation", "is missing: the signal is known by it")
-    asks_people = {"verdicts": wait.verdicts, "assignees": wait.assignees or None}
-    senseless: dict[str, Any] = {"proposal": wait.proposal, "quorum": wait.wish.quorum}
+        raise PayloadInvalid.at(f"{at}/correlation", "is missing: it identifies the signal")
+    people_members = {"verdicts": wait.verdicts, "assignees": wait.assignees or None}
+    misplaced: dict[str, Any] = {"proposal": wait.proposal, "quorum": wait.wish.quorum}
     if is_timer:
         has_deadline = wait.wish.deadline is not None or wait.wish.deadline_in is not None
         if not has_deadline:
-            raise PayloadInvalid.at(f"{at}/deadline", "is missing: when a timer fires")
-        senseless |= {
+            raise PayloadInvalid.at(f"{at}/deadline", "is missing: it is the time at which the timer fires")
+        misplaced |= {
             "correlation": wait.correlation or None,
             "queue": wait.wish.queue,
             "on_expiry": wait.wish.on_expiry,
         }
-        senseless |= {"input_schema": wait.input_schema} | asks_people
+        misplaced |= {"input_schema": wait.input_schema} | people_members
     elif wait.wish.queue is None:
-        senseless |= asks_people
-    for member, sent in senseless.items():
+        misplaced |= people_members
+    for member, sent in misplaced.items():
         if sent is not None:
             raise PayloadInvalid.at(
-                f"{at}/{member}", f"does not go with kind {wait.kind}{'' if is_timer else _NO_QUEUE}"
+                f"{at}/{member}", f"is not allowed for kind {wait.kind}{'' if is_timer else _NO_QUEUE}"
             )
     if is_timer or wait.wish.queue is None:
         return []
     for place, verdict in enumerate(wait.verdicts or []):
         if verdict not in VERDICTS_OF[wait.kind]:
-            raise PayloadInvalid.at(f"{at}/verdicts/{place}", "does not fit event: answer, decline")
+            raise PayloadInvalid.at(f"{at}/verdicts/{place}", "must be answer or decline for kind event")
     return list(dict.fromkeys(wait.verdicts or VERDICTS_OF[wait.kind]))
 
 
-_NO_QUEUE = " where no queue is named"
+_NO_QUEUE = " without a queue"
 
 
 def check_schemas(wait: AskedWait, at: str) -> None:
-    """Refuse a schema that cannot be used, and a proposed call that does not fit its own."""
+    """Refuse an unusable schema, and a proposal that does not match its own schema."""
     if wait.input_schema is not None:
         _check_schema(wait.input_schema, f"{at}/input_schema")
     check_proposal(wait.proposal, at)
 
 
 def check_proposal(proposal: Any, at: str) -> None:
-    """Refuse a proposed call that does not fit the schema it brings for its own arguments."""
+    """Refuse a proposal whose arguments do not match its own schema."""
     if proposal is not None and "schema" in proposal:
         _check_schema(proposal["schema"], f"{at}/proposal/schema")
         problems = schemas.validate(proposal["schema"], proposal["arguments"])
         if problems:
             raise PayloadInvalid(
-                "The proposed call does not fit its own schema.",
+                "The arguments of the proposal do not match its schema.",
                 errors=[Problem(f"{at}/proposal/arguments{it.pointer}", it.message) for it in problems],
             )
 
@@ -164,15 +179,15 @@ def _check_schema(body: Any, at: str) -> None:
         raise SchemaUnsupported(refused.detail, errors=errors) from None
 
 
-def people_named(addresses: list[str]) -> list[AbstractBaseUser | None]:
-    """Return the person of each address, once, in the order of the addresses; ``None`` for an address that is not known."""
+def people_named(addresses: list[str]) -> list[User | None]:
+    """Return the user of each distinct address, in order; ``None`` for an unknown address."""
     if not addresses:
         return []
-    people = {person.get_username(): person for person in get_user_model().objects.filter(username__in=addresses)}
+    people = {person.get_username(): person for person in User.objects.filter(username__in=addresses)}
     return [people.get(address) for address in dict.fromkeys(addresses)]
 
 
 def stored_schema(body: Any) -> Schema:
-    """Return the row of a schema; kept by the digest of its exact text, so that two spellings stay two."""
+    """Return the stored row of a schema, by the digest of its exact text."""
     stored, _ = Schema.objects.get_or_create(digest=digest(dumps(body)), defaults={"body": body})
     return stored

@@ -1,8 +1,7 @@
-"""Leases: a worker's hold on a run for a time, by token and fence number.
+"""Leases: a worker's exclusive right to a run for a time, by token and fencing number.
 
-The token is an HMAC over the run and the fence: never stored, the same on a repeated call, useless for any other lease.
-A lapsed lease is never revived, and its holder's writes are refused at once, swept or not. Called by every worker verb,
-under the run's lock.
+The token is an HMAC over run and fence (``ledger.tokens``). A lapsed lease is never extended, and writes of its holder
+are refused at once, also before the sweep ends it. All functions work on a locked run.
 """
 
 from __future__ import annotations
@@ -10,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ledger import prepared_queries, tokens
+from ledger import tokens
 from ledger.errors import PayloadInvalid
-from ledger.prepared_queries import Compiled
 from ledger.transactions import assert_open
 from runs.errors import LeaseLost, RunFinished
-from runs.models import Agent, Run
+from runs.models import Run
 from runs.states import FINAL, ContinuationStatus, Control
 
 SHORTEST, LONGEST = 5, 3600
@@ -23,7 +21,7 @@ SHORTEST, LONGEST = 5, 3600
 
 @dataclass(frozen=True, kw_only=True)
 class Lease:
-    """What a worker gets. ``fence`` grows with every lease of the run; receivers may use it to refuse older workers."""
+    """A granted lease. ``fence`` grows with each lease of the run, so receivers can use it to refuse older workers."""
 
     token: str
     expires_at: datetime
@@ -32,9 +30,9 @@ class Lease:
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What a worker is told to do: ``control`` is continue, pause or cancel, with who asked and by when to stop.
+    """The instruction to a worker: ``control`` is continue, pause or cancel, with who requested it and when to stop.
 
-    A heartbeat names the effects under way that are to be cancelled outside until then.
+    ``cancel_effects``: keys in flight for which the worker must make the cancel call (in the response to a heartbeat).
     """
 
     control: str
@@ -44,19 +42,8 @@ class Told:
     cancel_effects: tuple[str, ...] = ()
 
 
-def lock_own_run(agent: Agent, run_id: str) -> Run | None:
-    """Lock the agent's run of this id, and return it: how every verb of a worker begins."""
-    assert_open()
-    return _OWN_RUN.first(agent=agent.pk, id=run_id)
-
-
-_OWN_RUN = Compiled(
-    lambda: Run.objects.locked().filter(agent=prepared_queries.number("agent"), public_id=prepared_queries.text("id"))
-)
-
-
 def grant_lease(run: Run, *, seconds: int, now: datetime) -> Lease:
-    """Give the locked run to a worker for ``seconds``; its fence goes up, so older tokens are worth nothing."""
+    """Grant a lease for ``seconds``. The fence grows, so that older tokens are refused."""
     assert_open()
     run.fence += 1
     run.lease_seconds = seconds
@@ -65,7 +52,7 @@ def grant_lease(run: Run, *, seconds: int, now: datetime) -> Lease:
 
 
 def lease_of(run: Run) -> Lease:
-    """Return the run's present lease."""
+    """Return the run's current lease."""
     if run.lease_until is None:
         raise LeaseLost
     token = tokens.mint("lse", run.fence, run.public_id)
@@ -73,13 +60,14 @@ def lease_of(run: Run) -> Lease:
 
 
 def check_lease(run: Run, token: str, *, now: datetime) -> None:
-    """Refuse a worker that does not hold the locked run now.
+    """Refuse a worker without the current lease of the locked run.
 
-    Raises ``PayloadInvalid`` for a token that is none of this run's, ``RunFinished`` for an ended run, ``LeaseLost``.
+    Raises ``PayloadInvalid`` for a token that does not belong to this run, ``RunFinished`` for an ended run,
+    ``LeaseLost``.
     """
     fence = tokens.read("lse", token, run.public_id)
     if fence is None:
-        raise PayloadInvalid("The Run-Lease header holds no lease of this run.")
+        raise PayloadInvalid("The Run-Lease header does not contain a lease of this run.")
     if run.status in FINAL:
         raise RunFinished(f"The run has ended: {run.status}.", status=run.status)
     if fence != run.fence or run.lease_until is None or run.lease_until <= now:
@@ -87,26 +75,24 @@ def check_lease(run: Run, token: str, *, now: datetime) -> None:
 
 
 def extend_lease(run: Run, *, now: datetime) -> Lease:
-    """Let the lease run for its whole time again, from now."""
     run.lease_until = now + timedelta(seconds=run.lease_seconds)
     return lease_of(run)
 
 
 def end_lease(run: Run) -> None:
-    """Take the lease from its holder; the caller says what follows."""
     run.lease_until = run.stop_by = None
 
 
 def compensates(run: Run) -> bool:
-    """Tell whether the holder of this run's lease takes back what an ended run did.
+    """Tell whether the lease of this run is for compensation.
 
-    A worker that is still closing holds no continuation: the end took that.
+    A worker that is still closing an ending run has no continuation, because the end voided it.
     """
     return run.ending != "" and run.open_continuation == ContinuationStatus.LEASED
 
 
 def control_of(run: Run) -> Told:
-    """Return what the holder of this run is to do at its next safe point."""
+    """Return the instruction for the lease's holder."""
     if compensates(run):
         return Told(control=Control.CONTINUE)
     if run.ending:

@@ -1,7 +1,7 @@
-"""The bell: tells waiting web processes that something may have come for an agent's workers or for its questions.
+"""Notifications to waiting requests, on PostgreSQL by NOTIFY: an agent may have a claimable run or an answer.
 
-Rung by ``standing.store`` inside the transaction, so that PostgreSQL lets it sound with the commit and not without. It is a
-hint: whoever waits also looks by itself, and what counts is what the rows say. SQLite has none; there everybody looks.
+A notification is sent with the commit. It is only a hint: waiting requests also poll, and decide by what the rows
+contain. SQLite has no notifications, so requests only poll.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ CHANNEL = "reviewqueue"
 
 
 def ring(agent_id: int) -> None:
-    """Ring for one agent. Several rings in one transaction sound once."""
+    """Notify the waiting requests of one agent; repeated calls in a transaction send one notification."""
     assert_open()
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:

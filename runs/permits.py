@@ -1,8 +1,7 @@
-"""Permits: what an accepted approval leaves behind. One permit, one exact call, one effect, until its end.
+"""Permits: each accepted approval creates one permit, for one exact call and one effect, with an expiry time.
 
-``interrupts`` makes a permit with the answer, and voids it; ``acting`` finds the one that lets an effect begin, and
-``revocation`` judges whether the people behind it may still decide.
-That a permit is spent is told by the ledger (``Effect.permit_ref``), in one place: a retry of the same key keeps it.
+Whether a permit is used is recorded in the ledger (``Effect.permit_ref``), in one place; a retry of the same key keeps
+it. Whether the people behind it still have permission is checked by ``revocation``.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from django.db.models import QuerySet
 from ledger import prepared_queries, row_digests
 from ledger.digests import digest
 from ledger.models import Effect
-from ledger.prepared_queries import Compiled
+from ledger.prepared_queries import prepared
 from ledger.public_ids import new_id
 from ledger.row_digests import STATE
 from ledger.transactions import assert_open
@@ -25,7 +24,6 @@ from runs.models import Decision, Interrupt, Permit, Run
 
 
 def make_permit(decision: Decision, *, run: Run, call: dict[str, Any], valid_until: datetime) -> Permit:
-    """Make the permit of an accepted approval, for the exact call that was approved or edited."""
     assert_open()
     permit = prepared_queries.insert(
         Permit(
@@ -42,13 +40,13 @@ def make_permit(decision: Decision, *, run: Run, call: dict[str, Any], valid_unt
 
 
 def void_permits(run: Run, *, reason: str, now: datetime, interrupt: Interrupt | None = None) -> int:
-    """Take the run's permits back, or those of one interrupt's answers, and return how many there were.
+    """Void the run's permits, or those of one interrupt, and return their number.
 
-    One that was spent dies too: what it began keeps its outcome, and cannot be tried again on its strength.
+    A used permit becomes void too: its effect keeps the outcome, but cannot be tried again with this permit.
     """
     assert_open()
     if interrupt is None:
-        return _void(run, _NOT_VOID.all(run=run.pk), reason=reason, now=now)
+        return _void(run, _open_permits.all(run=run.pk), reason=reason, now=now)
     return _void(
         run,
         Permit.objects.filter(run=run, void_at=None, decision__interrupt=interrupt).order_by("id"),
@@ -57,7 +55,9 @@ def void_permits(run: Run, *, reason: str, now: datetime, interrupt: Interrupt |
     )
 
 
-_NOT_VOID = Compiled(lambda: Permit.objects.filter(run=prepared_queries.number("run"), void_at=None).order_by("id"))
+@prepared
+def _open_permits(run: int) -> QuerySet[Permit]:
+    return Permit.objects.filter(run=run, void_at=None).order_by("id")
 
 
 def _void(run: Run, permits: Iterable[Permit], *, reason: str, now: datetime) -> int:
@@ -72,25 +72,25 @@ def _void(run: Run, permits: Iterable[Permit], *, reason: str, now: datetime) ->
 
 
 def replace_permit(run: Run, public_id: str, *, by: Permit, now: datetime) -> None:
-    """A new approval lets the same effect be tried again: the spent one dies, since the ledger no longer names it."""
+    """Void a used permit whose effect is tried again with a new approval, because the ledger no longer names it."""
     assert_open()
     spent = Permit.objects.filter(run=run, public_id=public_id, void_at=None)
-    _void(run, spent, reason=f"spent; the effect was approved again by {by.public_id}", now=now)
+    _void(run, spent, reason=f"replaced by the permit {by.public_id}", now=now)
 
 
 def find_permit(run: Run, public_id: str) -> Permit | None:
-    """Return the run's permit of this id, valid or not, with the decision that it rests on."""
-    permit = _BY_ID.first(run=run.pk, id=public_id)
+    """Return the run's permit of this id, valid or not, with its decision."""
+    permit = _permit_by_id.first(run=run.pk, public_id=public_id)
     return None if permit is None else _of_run(permit, run)
 
 
 #: What ``StillMayDecide`` reads of the decision behind a permit.
 _RESTS_ON = ("decision__by", "decision__queue", "decision__interrupt__queue", "decision__interrupt__policy")
-_BY_ID = Compiled(
-    lambda: Permit.objects.filter(
-        run=prepared_queries.number("run"), public_id=prepared_queries.text("id")
-    ).select_related(*_RESTS_ON)
-)
+
+
+@prepared
+def _permit_by_id(run: int, public_id: str) -> QuerySet[Permit]:
+    return Permit.objects.filter(run=run, public_id=public_id).select_related(*_RESTS_ON)
 
 
 def _of_run(permit: Permit, run: Run) -> Permit:
@@ -99,15 +99,15 @@ def _of_run(permit: Permit, run: Run) -> Permit:
 
 
 def approves_for(permit: Permit, reason: str) -> bool:
-    """Tell whether the permit was given for ``reason``; empty: any reason will do."""
+    """Tell whether the permit was given for ``reason``; an empty one matches any."""
     return not reason or permit.decision.interrupt.reason == reason
 
 
 def standing_permits(run: Run, *, key: str, call_digest: str, reason: str, now: datetime) -> list[Permit]:
-    """Return the permits of the run that let the effect ``key`` begin with exactly this call; first the one that ends first.
+    """Return the valid permits of the run that let the effect ``key`` begin with exactly this call, the earliest expiry
+    first.
 
-    ``reason``: the reason that they must be given for; empty: any. Whether the people behind them may still decide is not
-    judged here.
+    ``reason``: the required reason; empty for any. Whether the people behind them still have permission is not checked.
     """
     good = _good_permits(run, reason=reason, now=now).filter(digest=call_digest)
     spent_elsewhere = _spent(run).exclude(key=key).values("permit_ref")
@@ -116,7 +116,7 @@ def standing_permits(run: Run, *, key: str, call_digest: str, reason: str, now: 
 
 
 def approved_otherwise(run: Run, *, name: str, reason: str, now: datetime) -> Permit | None:
-    """Return a good, unspent permit for another call of this name: somebody approved other arguments."""
+    """Return a valid, unused permit for another call of this name, if any."""
     good = _good_permits(run, reason=reason, now=now).order_by("id")
     unspent = good.exclude(public_id__in=_spent(run).values("permit_ref"))
     return next((permit for permit in unspent if permit.call["name"] == name), None)
@@ -125,14 +125,14 @@ def approved_otherwise(run: Run, *, name: str, reason: str, now: datetime) -> Pe
 def check_permit(run: Run, permit: Permit, *, key: str, call_digest: str, now: datetime) -> None:
     """Refuse a permit that does not let the effect ``key`` begin with this call now.
 
-    Raises ``CallNotApproved``, ``PermitUsed`` (on another effect), ``PermitExpired`` (past its end, or taken back).
+    Raises ``CallNotApproved``, ``PermitUsed`` (for another effect), ``PermitExpired`` (expired or void).
     """
     if permit.digest != call_digest:
         raise CallNotApproved(permit=permit.public_id, approved=permit.digest, asked=call_digest)
     if _spent(run).filter(permit_ref=permit.public_id).exclude(key=key).exists():
         raise PermitUsed(permit=permit.public_id)
     if permit.void_at is not None:
-        raise PermitExpired(f"This approval was taken back: {permit.void_reason}.", permit=permit.public_id)
+        raise PermitExpired(f"This approval is void: {permit.void_reason}.", permit=permit.public_id)
     if permit.valid_until <= now:
         raise PermitExpired(permit=permit.public_id)
 

@@ -1,7 +1,7 @@
-"""Reviewers' claims: who holds an interrupt for a time, so that two people do not read the same thing.
+"""Reviewer claims: temporary exclusive holds of an interrupt, so that two reviewers do not work on the same one.
 
-A claim raises no ``state_version`` and grants nothing: authority is judged when the answer comes. Called by the gateway
-under the locks of run and interrupt; the caller has checked that the person may decide here.
+A claim does not change ``state_version`` and grants no permission; permissions are checked when the answer is
+submitted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from runs.models import Interrupt
 
 
 def is_claimed_by_other(interrupt: Interrupt, person: AbstractBaseUser, *, now: datetime) -> bool:
-    """Tell whether somebody else's claim is live and keeps this person out: not where several have to decide."""
+    """Tell whether a live claim of another reviewer excludes this person. With a quorum above 1 claims are not
+    exclusive.
+    """
     return (
         interrupt.quorum == 1
         and interrupt.claimed_by_id is not None
@@ -27,14 +29,19 @@ def is_claimed_by_other(interrupt: Interrupt, person: AbstractBaseUser, *, now: 
 
 
 def refuse_claimed(interrupt: Interrupt) -> ClaimedByOther:
-    """Return the refusal that names the holder and the end of the claim."""
-    holder = "Somebody else" if interrupt.claimed_by is None else interrupt.claimed_by.get_username()
+    """Return the refusal that names the reviewer and the end of the claim."""
+    holder = "Another reviewer" if interrupt.claimed_by is None else interrupt.claimed_by.get_username()
     until = interrupt.claimed_until
-    return ClaimedByOther(f"{holder} holds this until {until:%H:%M} UTC.", claimed_by=holder, claimed_until=until)
+    return ClaimedByOther(
+        f"{holder} has claimed this request until {until:%H:%M} UTC.", claimed_by=holder, claimed_until=until
+    )
 
 
 def claim_interrupt(interrupt: Interrupt, person: AbstractBaseUser, *, take_over: bool, now: datetime) -> None:
-    """Claim, or extend one's own claim; ``take_over`` lets a lead end another's. Raises ``ClaimedByOther``."""
+    """Claim the interrupt, or extend the person's own claim. Raises ``ClaimedByOther``.
+
+    ``take_over``: end another reviewer's claim, which leads can do.
+    """
     assert_open()
     if is_claimed_by_other(interrupt, person, now=now) and not take_over:
         raise refuse_claimed(interrupt)
@@ -44,7 +51,6 @@ def claim_interrupt(interrupt: Interrupt, person: AbstractBaseUser, *, take_over
 
 
 def release_claim(interrupt: Interrupt) -> None:
-    """Let the interrupt go."""
     assert_open()
     interrupt.claimed_by = None
     interrupt.claimed_until = None

@@ -1,8 +1,4 @@
-"""What a wait showed before it was amended: kept when it changes, asked for by whoever had opened it then.
-
-Called by ``amending`` and by the votes that change a call, under the run's and the interrupt's lock, and by the pages. A
-revision is written once.
-"""
+"""Revisions: what an interrupt showed before it was amended. A revision is written once."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from runs.models import Fact, Interrupt, Revision
 
 
 def keep_revision(interrupt: Interrupt) -> Revision:
-    """Keep what the locked wait shows, before it is changed."""
+    """Store what the locked interrupt shows, before it changes."""
     assert_open()
     facts = Fact.objects.filter(interrupt=interrupt).order_by("id")
     return Revision.objects.create(
@@ -28,9 +24,9 @@ def keep_revision(interrupt: Interrupt) -> Revision:
 
 
 def revision_seen(interrupt: Interrupt, state_version: int) -> Revision | None:
-    """Return what the wait showed at a version, or ``None`` where it shows the same now.
+    """Return what the interrupt showed at a version, or ``None`` if it shows the same now.
 
-    Versions also rise when a question is asked anew with the same words, so the next one that was kept is what was shown.
+    A new round raises the version without a revision, so the next stored revision is what was shown.
     """
     later = Revision.objects.filter(interrupt=interrupt, state_version__gte=state_version)
     return later.order_by("state_version").first()

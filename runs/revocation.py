@@ -1,47 +1,28 @@
-"""Revocation: an answer and its permit end when a person behind them loses the permission to decide.
+"""Revoked approvals: a permit is valid only while the people behind it still have permission to decide.
 
-``StillMayDecide`` comes from the layer that knows people. The claim judges every answer that the run is about to continue
-on, and the begin of an effect judges every decision behind its permit, both under the run's lock. A lost answer of the
-newest boundary is asked again in a new round. An older one cannot be reopened, because the run is past it: its permit is
-void, its key is free, and the agent asks again.
+``StillMayDecide`` is passed in by the layer that knows people. What follows from a lost approval is in
+``runs.use_cases.revoke_approvals``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 
-from ledger import effect_queries
-from ledger.effect_queries import Consulted
-from ledger.errors import Refusal
-from ledger.states import EffectStatus
-from ledger.transactions import assert_open
-from runs.child_runs import is_queue_allowed
-from runs.decisions import Said, move_decisions, was_acted_on
-from runs.errors import ApprovalLost, ApprovalRequired
-from runs.interrupts import free_keys, reopen_interrupt, siblings_of
-from runs.leases import end_lease
-from runs.models import Decision, Interrupt, Permit, Run
-from runs.permits import void_permits
-from runs.states import InterruptStatus, RunStatus
-from runs.timeline import note
-from runs.use_cases.end_run import end_run
+from runs.errors import ApprovalRequired
+from runs.models import Decision, Interrupt, Permit
 from runs.votes import accepted_votes
 
-#: Why a permit or a continuation was voided; it tells ``acting`` to refuse with ``revoked_approval`` or ``ApprovalLost``.
+#: The reason of a permit or continuation that was voided because a person lost the permission to decide.
 AUTHORITY_LOST = "authority was lost"
-SYSTEM = "system:authority"
-#: States of an effect whose permit is used up.
-DONE = frozenset({EffectStatus.APPLIED, EffectStatus.COMPENSATED})
 
-#: Tells whether the person behind an accepted decision may still give it, at this moment.
+#: Tells whether the person behind an accepted decision has the permission to give it now.
 StillMayDecide = Callable[[Decision], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LostApproval:
-    """A permit that is no longer authorised, with the decisions behind it whose people may no longer decide."""
+    """A permit that is no longer authorised, with the decisions behind it whose people lost the permission."""
 
     permit: Permit
     decisions: list[Decision]
@@ -52,7 +33,7 @@ class LostApproval:
 
 
 def judge_permit(permit: Permit, still_may_decide: StillMayDecide) -> LostApproval | None:
-    """Judge every decision behind the permit, with a quorum each vote; ``None`` where all are still authorised."""
+    """Check every decision behind the permit, with a quorum each vote; ``None`` if all are still authorised."""
     lost = [decision for decision in _decisions_behind(permit) if not still_may_decide(decision)]
     return LostApproval(permit=permit, decisions=lost) if lost else None
 
@@ -68,142 +49,7 @@ def _decisions_behind(permit: Permit) -> list[Decision]:
     return [closing, *others]
 
 
-# --- an effect begins -------------------------------------------------------------------------------------------------
-
-
-def refuse_lost_approval(run: Run, lost: LostApproval, *, now: datetime) -> Refusal:
-    """Void the approval under the run's lock, and return the refusal for the worker whose effect it was to allow.
-
-    ``ApprovalLost``: the request is open again and the lease has ended, as after a changed fact. ``ApprovalRequired``: the
-    lease continues and the agent must ask again, since the run is past the request, or an effect was begun on its answer.
-    """
-    assert_open()
-    [interrupt] = _locked(run, [lost.interrupt.pk])
-    reason = interrupt.reason
-    is_newest = _is_at_the_newest_boundary(run, interrupt)
-    if is_newest and is_queue_allowed(interrupt, interrupt.queue) and not was_acted_on(run, [interrupt]):
-        end_lease(run)
-        run.fence += 1
-        _ask_again(run, interrupt, lost.decisions, now=now)
-        return ApprovalLost(interrupt=interrupt.public_id, reason=reason)
-    _retire(run, interrupt, lost.decisions, now=now)
-    return revoked_approval(reason)
-
-
 def revoked_approval(reason: str) -> ApprovalRequired:
-    """Return the refusal for a call whose approval was revoked, and whose request is not open again."""
+    """Return the refusal for a call whose approval was revoked and whose request is not open again."""
     detail = f"The person who approved this may no longer approve it. Ask again, for the reason {reason}."
     return ApprovalRequired(detail, reason=reason)
-
-
-def _is_at_the_newest_boundary(run: Run, interrupt: Interrupt) -> bool:
-    return (
-        interrupt.status == InterruptStatus.ANSWERED
-        and not interrupt.renewed
-        and interrupt.epoch == run.epoch
-        and interrupt.checkpoint.number == run.checkpoint_number
-    )
-
-
-# --- a worker claims --------------------------------------------------------------------------------------------------
-
-
-def revoke_lost_answers(
-    run: Run,
-    said: Said,
-    *,
-    checkpoint_id: int,
-    consulted: Consulted,
-    still_may_decide: StillMayDecide,
-    now: datetime,
-) -> tuple[bool, Said]:
-    """Judge what a claim continues on: the answers of its boundary, and older ones that may still allow an effect.
-
-    Returns whether a request was reopened, in which case nothing may be leased, and what remains of ``said``. Answers of
-    the boundary on which an effect was begun count as older ones. A request in a queue that the policy no longer allows is
-    not reopened: the agent asks again, in a queue that is allowed.
-    """
-    allowing = _still_allowing(said, consulted, now=now)
-    acted_on = _acted_on(run, said, consulted)
-    lost: dict[int, list[Decision]] = {}
-
-    def may_be_reopened(interrupt: Interrupt) -> bool:
-        return interrupt.pk not in acted_on and _is_answered_at(interrupt, checkpoint_id)
-
-    for decision in [*said.accepted, *said.votes]:
-        interrupt = decision.interrupt
-        judged = interrupt.pk in allowing or (decision.by_id is not None and may_be_reopened(interrupt))
-        if judged and not still_may_decide(decision):
-            lost.setdefault(interrupt.pk, []).append(decision)
-    if not lost:
-        return False, said
-    reopened = False
-    for interrupt in _locked(run, lost):
-        if run.ending:
-            break
-        if may_be_reopened(interrupt) and is_queue_allowed(interrupt, interrupt.queue):
-            _ask_again(run, interrupt, lost[interrupt.pk], now=now)
-            reopened = True
-        else:
-            _retire(run, interrupt, lost[interrupt.pk], now=now)
-    return reopened, said.without(set(lost))
-
-
-def _is_answered_at(interrupt: Interrupt, checkpoint_id: int) -> bool:
-    is_answered = interrupt.status == InterruptStatus.ANSWERED and not interrupt.renewed
-    return is_answered and interrupt.checkpoint_id == checkpoint_id
-
-
-def _acted_on(run: Run, said: Said, consulted: Consulted) -> set[int]:
-    """Return the interrupts with an effect that was begun after their answer was delivered and that did not fail."""
-    given = [*said.accepted, *said.votes]
-    return {
-        decision.interrupt_id
-        for decision in given
-        if decision.delivered_at is not None
-        and effect_queries.begun_since(run.public_id, decision.delivered_at, consulted=consulted)
-    }
-
-
-def _still_allowing(said: Said, consulted: Consulted, *, now: datetime) -> set[int]:
-    """Return the interrupts whose permit can still allow an effect: not void, not expired, not used up."""
-    good = [permit for permit in said.permits if permit.valid_until > now]
-    spent = (
-        effect_queries.spent_permits(consulted, [permit.public_id for permit in good], statuses=DONE) if good else set()
-    )
-    return {permit.decision.interrupt_id for permit in good if permit.public_id not in spent}
-
-
-# --- both -------------------------------------------------------------------------------------------------------------
-
-
-def _locked(run: Run, interrupt_pks: Iterable[int]) -> list[Interrupt]:
-    rows = Interrupt.objects.select_for_update(of=("self",), no_key=True).select_related(
-        "policy", "checkpoint", "queue"
-    )
-    interrupts = list(rows.defer("checkpoint__state").filter(pk__in=list(interrupt_pks)).order_by("id"))
-    for interrupt in interrupts:
-        interrupt.run = run
-    return interrupts
-
-
-def _ask_again(run: Run, interrupt: Interrupt, lost: list[Decision], *, now: datetime) -> None:
-    """Open the same request in a new round; after ``max_rounds`` the run ends."""
-    if interrupt.round >= interrupt.policy.max_rounds:
-        end_run(run, RunStatus.EXPIRED, reason="The review was renewed too often.", actor=SYSTEM, now=now)
-        return
-    reopen_interrupt(run, interrupt, verb="revoke", reason=AUTHORITY_LOST, now=now, only=lost)
-    _note_lost(run, "resume.denied", interrupt, lost, now=now)
-
-
-def _retire(run: Run, interrupt: Interrupt, lost: list[Decision], *, now: datetime) -> None:
-    """Void an approval whose request cannot be reopened, and free its key, so that the agent can ask again."""
-    move_decisions(interrupt, "revoke", only=lost)
-    free_keys([interrupt, *siblings_of(interrupt, InterruptStatus.SUPERSEDED)])
-    void_permits(run, reason=AUTHORITY_LOST, now=now, interrupt=interrupt)
-    _note_lost(run, "approval.revoked", interrupt, lost, now=now)
-
-
-def _note_lost(run: Run, move: str, interrupt: Interrupt, lost: list[Decision], *, now: datetime) -> None:
-    ids = [decision.public_id for decision in lost]
-    note(run, move, actor=SYSTEM, at=now, decision=ids[0], decisions=ids, interrupt=interrupt.public_id)

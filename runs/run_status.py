@@ -1,7 +1,7 @@
-"""Where a run stands: computed from its separate truths, stored by every verb, never chosen.
+"""The status of a run, computed from its other columns and saved at the end of every transition.
 
-Sole writer of ``Run.status``, ``Run.expires_at`` and ``Run.ready_since``. ``standing`` is pure; ``store`` is the last
-line of every move, under the run's lock. Never called with a run that was not locked in the same transaction.
+Writes ``Run.status``, ``Run.expires_at`` and ``Run.ready_since``. ``standing`` is pure; ``store`` must run under the
+run's lock, as the last call of a transition.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from ledger import prepared_queries, row_digests
+from django.db.models import QuerySet
+
+from ledger import row_digests
 from ledger.prepared_queries import CompiledUpdate
 from ledger.transactions import assert_open
 from runs import notify
@@ -19,7 +21,7 @@ from runs.timeline import note
 
 
 class Truths(Protocol):
-    """The columns that decide; a ``Run`` has them, and so has a row of the exhaustive model in the tests."""
+    """The columns that determine the status; the exhaustive model of the tests has them too."""
 
     @property
     def ended_at(self) -> object | None: ...
@@ -38,13 +40,13 @@ class Truths(Protocol):
 
 
 class Impossible(Exception):
-    """A run with none of the truths: nobody holds it, nothing waits, nothing may go on. Some verb forgot its half."""
+    """A run without lease, continuation or open interrupt that has not ended: a transition is incomplete."""
 
 
 def standing(run: Truths) -> RunStatus:
-    """Return the status that follows from the truths; the first line that is true decides (MOVES 3.1).
+    """Return the status; the first condition that is true decides (docs/architecture.md).
 
-    A lapsed lease still counts as one until the sweep, or the next verb on the run, ends it.
+    A lapsed lease counts as a lease until the sweep or the next transition of the run ends it.
     """
     if run.ended_at:
         return RunStatus(run.ending or RunStatus.COMPLETED)
@@ -66,13 +68,13 @@ def standing(run: Truths) -> RunStatus:
 
 
 def is_offered(run: Truths) -> bool:
-    """Tell whether nothing but a worker is missing: to go on, or to take back what an ended run did."""
+    """Tell whether a worker can claim the run, to continue or to compensate it."""
     is_ready = run.open_continuation == ContinuationStatus.READY and not run.open_holds
     return is_ready and standing(run) in {RunStatus.READY, RunStatus.CANCELLING}
 
 
-#: How long a run may stay in a state without a live lease. ``ready`` and ``waiting`` have their own: the run's
-#: ``unclaimed_seconds``, and the last deadline of its waits plus ``SLACK``. ``cancelling`` is its owner's until done.
+#: How long a run can stay in a status without a live lease. ``ready`` has the run's ``unclaimed_seconds``, ``waiting``
+#: the last deadline of its interrupts plus ``SLACK``. ``cancelling`` has no limit: its owner must finish it.
 ENDS = {
     RunStatus.PAUSED: timedelta(days=7),
     RunStatus.BLOCKED: timedelta(days=7),
@@ -82,10 +84,7 @@ SLACK = timedelta(days=1)
 
 
 def store(run: Run, now: datetime, *, waits_end: datetime | None = None) -> None:
-    """Store the status, the run's end, and since when workers are awaited. The last line of every move.
-
-    ``waits_end`` is the latest deadline of the run's open waits, from verbs that opened or moved one.
-    """
+    """Compute the status and save the run. ``waits_end``: the latest deadline, if the transition set a deadline."""
     assert_open()
     before, run.status = run.status, standing(run)
     if run.status == RunStatus.WAITING and waits_end:
@@ -94,18 +93,18 @@ def store(run: Run, now: datetime, *, waits_end: datetime | None = None) -> None
         run.expires_at = _end_of(run, now)
     run.ready_since = (run.ready_since or now) if is_offered(run) else None
     if row_digests.any_written(run.public_id):
-        # Rows that the move wrote after its last event, or without one, are still covered by the chain.
+        # Covers rows that were written after the last event of the transition.
         note(run, "records.written", actor="system:record", at=now)
     if _STORED.write(pk=run.pk, **{name: getattr(run, name) for name in STORED}) != 1:
         raise RuntimeError(f"the run {run.public_id} is gone")
-    # A worker may have something to go on with, or whoever polls a question an answer.
+    # A waiting claim may find a run, or a long poll an answer.
     if run.status != before and (run.status == RunStatus.READY or before == RunStatus.WAITING):
         notify.ring(run.agent_id)
 
 
 def _end_of(run: Run, now: datetime) -> datetime | None:
     if run.status == RunStatus.READY:
-        # The worker that came could not read it: somebody has to be told and to bring another one, as for a hold.
+        # A worker could not read it, so its owner needs as much time as for a hold.
         least = ENDS[RunStatus.BLOCKED] if run.handed_back else timedelta()
         return now + max(timedelta(seconds=run.unclaimed_seconds), least)
     if run.status == RunStatus.WAITING:
@@ -115,7 +114,7 @@ def _end_of(run: Run, now: datetime) -> datetime | None:
     return now + span if span else None
 
 
-#: Everything that moves change; the rest of a run is fixed at its start.
+#: The columns that transitions change; the others are fixed at the start of the run.
 STORED = [
     "status",
     "ended_at",
@@ -144,4 +143,9 @@ STORED = [
     "timeline_head",
 ]
 
-_STORED = CompiledUpdate(lambda: Run.objects.filter(pk=prepared_queries.number("pk")), STORED)
+
+def _run(pk: int) -> QuerySet[Run]:
+    return Run.objects.filter(pk=pk)
+
+
+_STORED = CompiledUpdate(_run, STORED)

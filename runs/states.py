@@ -1,7 +1,7 @@
-"""The words for where a run, an interrupt, a decision and a continuation stand, and the moves between them (MOVES 3).
+"""Statuses and other enumerations of runs, interrupts, decisions, continuations and files, with their transition tables.
 
-A run's status is computed by ``standing.py`` and never chosen. Beside each other enum stands its table; a test walks every
-pair of state and verb, and the documentation's tables are compared with these.
+``Run.status`` is computed by ``run_status``. Each other status has one writing module, named beside its table. Tests
+walk every pair of status and verb, and compare the documentation's tables with these.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from django.db import models
 
 
 class RunStatus(models.TextChoices):
-    """What ``standing.standing`` says of a run; the last four are final."""
+    """The status computed by ``run_status``; the last four are final."""
 
     RUNNING = "running"
     WAITING = "waiting"
@@ -29,9 +29,9 @@ FINAL = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, R
 
 
 class InterruptStatus(models.TextChoices):
-    """ANSWERED is final only once its lease has begun an effect, or reached the next boundary.
+    """ANSWERED is final only after the claiming worker began an effect or reached the next boundary.
 
-    Renewal and lost authority reopen it before that.
+    Before that an undo, a renewed review or a lost permission reopens it.
     """
 
     WAITING = "waiting"
@@ -42,7 +42,7 @@ class InterruptStatus(models.TextChoices):
     SUPERSEDED = "superseded"
 
 
-#: verb -> (from, to); ``opening.py`` writes the first ``Interrupt.status``, ``interrupts.py`` alone every later one.
+#: verb -> (from, to). ``use_cases/create_interrupts.py`` writes the first status, ``interrupts.py`` every later one.
 INTERRUPT_MOVES: dict[str, tuple[frozenset[InterruptStatus], InterruptStatus]] = {
     "answer": (frozenset({InterruptStatus.WAITING}), InterruptStatus.ANSWERED),
     "remind": (frozenset({InterruptStatus.WAITING}), InterruptStatus.WAITING),
@@ -59,7 +59,7 @@ INTERRUPT_MOVES: dict[str, tuple[frozenset[InterruptStatus], InterruptStatus]] =
 
 
 class DecisionStatus(models.TextChoices):
-    """COUNTED and ACCEPTED stand; OVERTAKEN and REVOKED stood once; the other five were refused and are evidence."""
+    """COUNTED and ACCEPTED are valid, OVERTAKEN and REVOKED no longer are; the other five are refused answers."""
 
     COUNTED = "counted"
     ACCEPTED = "accepted"
@@ -74,7 +74,7 @@ class DecisionStatus(models.TextChoices):
 
 STANDING_DECISIONS = frozenset({DecisionStatus.COUNTED, DecisionStatus.ACCEPTED})
 
-#: verb -> (from, to); ``decisions.py`` alone writes ``Decision.status``.
+#: verb -> (from, to). ``decisions.py`` writes the status.
 DECISION_MOVES: dict[str, tuple[frozenset[DecisionStatus], DecisionStatus]] = {
     "accept": (frozenset({DecisionStatus.COUNTED}), DecisionStatus.ACCEPTED),
     "count again": (frozenset({DecisionStatus.ACCEPTED}), DecisionStatus.COUNTED),
@@ -95,7 +95,7 @@ class ContinuationStatus(models.TextChoices):
 
 OPEN_CONTINUATIONS = frozenset({ContinuationStatus.CHECKING, ContinuationStatus.READY, ContinuationStatus.LEASED})
 
-#: verb -> (from, to); ``continuations.py`` alone writes ``Continuation.status``.
+#: verb -> (from, to). ``continuations.py`` writes the status.
 CONTINUATION_MOVES: dict[str, tuple[frozenset[ContinuationStatus], ContinuationStatus]] = {
     "pass": (frozenset({ContinuationStatus.CHECKING}), ContinuationStatus.READY),
     "postpone": (frozenset({ContinuationStatus.CHECKING}), ContinuationStatus.CHECKING),
@@ -108,14 +108,14 @@ CONTINUATION_MOVES: dict[str, tuple[frozenset[ContinuationStatus], ContinuationS
 
 
 class ContinuationKind(models.TextChoices):
-    """RESUME goes on with the run; COMPENSATE takes back what an ended one did, and nothing else."""
+    """RESUME continues the run; COMPENSATE only compensates the effects of an ending run."""
 
     RESUME = "resume"
     COMPENSATE = "compensate"
 
 
 class FileStatus(models.TextChoices):
-    """ARRIVING and UNWANTED bytes may or may not lie in the storage; OFFERED and KEPT ones do; ERASED ones do not."""
+    """OFFERED and KEPT bytes are in the storage, ERASED ones are not, ARRIVING and UNWANTED ones can be or not."""
 
     ARRIVING = "arriving"
     OFFERED = "offered"
@@ -124,8 +124,7 @@ class FileStatus(models.TextChoices):
     ERASED = "erased"
 
 
-#: verb -> (from, to); ``files.py`` alone writes ``CheckpointFile.status``. A row that no checkpoint names goes with its
-#: bytes.
+#: verb -> (from, to). ``checkpoint_files.py`` writes the status. A row without a checkpoint is deleted with its bytes.
 FILE_MOVES: dict[str, tuple[frozenset[FileStatus], FileStatus]] = {
     "offer": (frozenset({FileStatus.ARRIVING}), FileStatus.OFFERED),
     "keep": (frozenset({FileStatus.OFFERED}), FileStatus.KEPT),
@@ -144,7 +143,7 @@ class Kind(models.TextChoices):
 
 
 class Verdict(models.TextChoices):
-    """What a person may say; the first four to an approval, the last two to an input."""
+    """The first four decide an approval, the last two an input."""
 
     APPROVE = "approve"
     EDIT = "edit"
@@ -161,12 +160,12 @@ VERDICTS_OF: dict[str, tuple[str, ...]] = {
     Kind.TIMER: (),
 }
 
-#: Verdicts that allow the proposed (or edited) call, and so leave a permit behind.
+#: Verdicts that allow the proposed or edited call, and so create a permit.
 APPROVING = frozenset({Verdict.APPROVE, Verdict.EDIT})
 
 
 class Risk(models.TextChoices):
-    """How much goes wrong if the decision does. ``RISK_RANK`` is stored beside it, so that the inbox pages by a tuple."""
+    """The damage that a wrong decision can cause. ``RISK_RANK`` is stored too, as the first sort key of the inbox."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -177,7 +176,7 @@ RISK_RANK: dict[str, int] = {Risk.HIGH: 0, Risk.MEDIUM: 1, Risk.LOW: 2}
 
 
 class OnExpiry(models.TextChoices):
-    """What happens at the deadline. CANCEL ends the run ``expired``; RESUME wakes the agent without an answer."""
+    """What happens at the deadline. CANCEL ends the run as ``expired``; RESUME continues it without an answer."""
 
     CANCEL = "cancel"
     FAIL = "fail"
@@ -187,35 +186,35 @@ class OnExpiry(models.TextChoices):
 
 
 class OnReject(models.TextChoices):
-    """What a person's no does: the agent is told and goes on, or the run is cancelled and taken back."""
+    """What a rejection does: the run continues with it as the answer, or is cancelled and compensated."""
 
     RESUME = "resume"
     CANCEL = "cancel"
 
 
 class EffectMode(models.TextChoices):
-    """Which effects an agent may begin: those that its effect rules name, or any (the rules then only ask for approvals)."""
+    """Which effects an agent can begin: those that an effect rule names, or any (rules then only require approvals)."""
 
     LISTED = "listed"
     ANY = "any"
 
 
 class RuleAction(models.TextChoices):
-    """What an effect rule says of the effects that it names: they may begin freely, or need an approval."""
+    """What an effect rule does with a matching effect: allow it, or require an approval."""
 
     ALLOW = "allow"
     APPROVAL = "approval"
 
 
 class ResumeWhen(models.TextChoices):
-    """When a run with several waits goes on: all answered, or the first."""
+    """When a run with several interrupts continues: after all answers, or after the first."""
 
     ALL = "all"
     ANY = "any"
 
 
 class OnChange(models.TextChoices):
-    """What a changed fact does: the agent redoes what is affected, the review is renewed, or it is only noted."""
+    """What a changed fact does: the agent plans again, the review is renewed, or the change is only recorded."""
 
     REPLAN = "replan"
     RENEW = "renew"
@@ -223,7 +222,7 @@ class OnChange(models.TextChoices):
 
 
 class HoldKind(models.TextChoices):
-    """Why a continuation may not go on yet. Each has an owner and its own way out (MOVES 3.1)."""
+    """Why a run is on hold. Each kind has an owner and its own way to lift it (docs/architecture.md)."""
 
     UNKNOWN_EFFECT = "unknown_effect"
     FACT_UNAVAILABLE = "fact_unavailable"
@@ -238,7 +237,7 @@ class HoldKind(models.TextChoices):
 
 
 class Cause(models.TextChoices):
-    """Why a continuation was made: that of its last answer, or what happened to the run."""
+    """Why a continuation was made: the cause of the last answer, or what happened to the run."""
 
     PERSON = "person"
     EXPIRY = "system:expiry"
@@ -258,7 +257,7 @@ class Cause(models.TextChoices):
 
 
 class Control(models.TextChoices):
-    """What a worker is told at a safe point or by a heartbeat."""
+    """The instruction in the response to a checkpoint or a heartbeat."""
 
     CONTINUE = "continue"
     PAUSE = "pause"

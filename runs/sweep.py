@@ -1,8 +1,7 @@
-"""How a sweep takes its rows: each by itself, and one that breaks is put off, so that it cannot stop the others.
+"""Sweeps: process due rows one at a time, each in its own transaction, and defer a row that fails.
 
-Called by every sweep over waits and runs (``expiry``, ``nesting``). What is due, and what is done about it, is theirs; so is
-the lock, and they skip a row whose lock somebody has: it is due again a second later, and a holder that was frozen would
-hold up every other row behind it.
+The callers define what is due and what is done. They skip a row that another transaction has locked: it is due again a
+second later, and a frozen transaction must not stop the sweep.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from ledger.errors import Busy
 
 logger = logging.getLogger(__name__)
 
-PUT_OFF = timedelta(minutes=5)
+DEFERRED_BY = timedelta(minutes=5)
 
 
 def take_each(rows: QuerySet[Any], due: Q, order: str, end_one: Callable[[int], bool], *, limit: int) -> int:
-    """Take up to ``limit`` due rows, each by itself, and return how many were ended; one that breaks is put off and logged.
+    """Process up to ``limit`` due rows, and return the number for which ``end_one`` returned True.
 
-    Its deadline stays what it was: putting off a sweep must not let a late answer in. Of rows that are due together any may
-    be the next one: two sweeps that went by the same order would follow each other from lock to lock. One that finds a row
-    taken looks which are left.
+    A row that raises is logged and deferred by ``sweep_after``; its deadline stays, so that no late answer is accepted.
+    The rows are shuffled, because two sweeps in the same order would follow each other from lock to lock. After a row
+    that was skipped, the due rows are read again.
     """
     ended, seen = 0, set[int]()
     left = _some(rows.filter(due), order, limit)
@@ -37,11 +36,11 @@ def take_each(rows: QuerySet[Any], due: Q, order: str, end_one: Callable[[int], 
         seen.add(pk)
         try:
             was_ended = end_one(pk)
-        except Busy:  # it is due again a second later; nothing is wrong with it
+        except Busy:  # due again a second later; the row itself has not failed
             continue
         except Exception:
-            logger.exception("a due row broke", extra={"pk": pk})
-            rows.filter(pk=pk).update(sweep_after=clock.now() + PUT_OFF)
+            logger.exception("a due row failed", extra={"pk": pk})
+            rows.filter(pk=pk).update(sweep_after=clock.now() + DEFERRED_BY)
             continue
         ended += was_ended
         if not was_ended:
@@ -56,5 +55,5 @@ def _some(due_rows: QuerySet[Any], order: str, limit: int) -> list[int]:
 
 
 def not_put_off(before: datetime) -> Q:
-    """Return the filter for rows that no sweep broke on of late."""
+    """Return the filter for rows that are not deferred."""
     return Q(sweep_after=None) | Q(sweep_after__lte=before)

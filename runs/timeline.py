@@ -1,8 +1,6 @@
-"""The timeline: one append-only row per move, chained by digests, numbered under the run's lock.
+"""The timeline of a run: append-only events, numbered under the run's lock and chained by digests. It is also the outbox.
 
-Events name ids and digests, never bodies: those live in rows that can be erased, while the chain stays whole. Called by
-every verb, just before it stores the run. Nothing is ever changed or deleted here. The rows are the outbox too: ``feed``
-gives them their places in their agent's feed.
+Events contain ids and digests but no content, so that content can be erased while the chain stays verifiable.
 """
 
 from __future__ import annotations
@@ -15,10 +13,10 @@ from ledger.digests import digest
 from runs.models import Event, Run
 
 
-def note(run: Run, type: str, *, actor: str, at: datetime, **refs: Any) -> Event:  # noqa: A002  the event's type is its word
+def note(run: Run, type: str, *, actor: str, at: datetime, **refs: Any) -> Event:  # noqa: A002  the event's member has this name
     """Append one event to the locked run's timeline. ``refs`` are JSON values: ids, keys, numbers, digests.
 
-    The event takes the digests of all rows that were written for the run since the last one.
+    The event records the digests of all rows that were written for the run since its last event.
     """
     run.timeline_seq += 1
     place = {"run": run, "agent_id": run.agent_id, "seq": run.timeline_seq, "prev": run.timeline_head}
@@ -31,9 +29,9 @@ def note(run: Run, type: str, *, actor: str, at: datetime, **refs: Any) -> Event
 
 
 def find_break(run: Run) -> str:
-    """Return where the run's chain is broken, in words; an empty text when it is whole.
+    """Return a sentence on where the chain of events is broken; empty if it is not.
 
-    Finds a changed, missing, reordered or cut record: the row of the run keeps the head and the number.
+    It finds changed, missing, reordered and truncated events, because the run stores the last number and digest.
     """
     prev, seq = "", 0
     for event in run.events.order_by("seq").iterator():

@@ -1,8 +1,7 @@
-"""What may go on and no worker takes: the run, since when, which version of the code it needs, who could not read it.
+"""Claimable runs that no worker has claimed: since when, for which code version, and which versions handed them back.
 
-Read-only. Called by pages, API, doctor and metrics, so that all of them mean the same. A run that is paused or held, whose
-agent is halted, whose answer may still be taken back or whose facts are being checked is awaited by nobody: the time
-counts from when the last of these was over.
+Read-only, and the same for pages, API, doctor and metrics. The time counts from when the run became claimable: not
+while it is paused, on hold or being checked, its agent is halted, or its answer can still be undone.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from runs.kill_switch import open_halts
 from runs.models import Continuation, Halt, HandBack, Run
 from runs.states import ContinuationKind, ContinuationStatus
 
-#: So long nobody wonders: workers look every few seconds, and a deploy takes some minutes.
+#: A run is reported after this time: workers poll every few seconds, and a deploy takes some minutes.
 PATIENCE = timedelta(minutes=10)
-#: An ask, whose worker is a cron job or a person with curl, may wait longer than a day; nobody wonders before that.
+#: For a run of the asks endpoint, whose caller can be a cron job or a person with curl.
 ONE_DAY = 86400
 PATIENCE_WITH_ASKS = timedelta(seconds=ONE_DAY)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unclaimed:
-    """One run that no worker takes. ``is_told``: it has waited longer than it should."""
+    """One claimable run. ``is_told``: it is reported, because it has waited too long. ``takes_back``: for compensation."""
 
     since: datetime
     waited: timedelta
@@ -39,13 +38,13 @@ class Unclaimed:
 
 
 def unclaimed_runs(runs: QuerySet[Run], *, now: datetime, told: bool = True) -> QuerySet[Run]:
-    """Return those of the runs that no worker takes, the oldest first; all that are offered where not only ``told``.
+    """Return the claimable runs that have waited too long, oldest first; without ``told`` all claimable ones.
 
-    Each has ``unclaimed_since`` and ``offered`` (the kind of its continuation).
+    Each is annotated with ``unclaimed_since`` and ``offered`` (the kind of its continuation).
     """
     offered = Continuation.objects.filter(run=OuterRef("pk"), status=ContinuationStatus.READY)
     lifted = Halt.objects.filter(agent=OuterRef("agent"), lifted_at__isnull=False).order_by("-lifted_at")
-    # Greatest is null on SQLite where one of its values is.
+    # On SQLite Greatest is NULL if one of its values is.
     since = Greatest(
         "ready_since",
         Coalesce(Subquery(offered.values("not_before")[:1]), F("ready_since")),
@@ -68,21 +67,21 @@ def _patience_is_over(now: datetime, patience: timedelta | None = None) -> Q:
 
 
 def is_told(run: Run, since: datetime, *, now: datetime) -> bool:
-    """Tell whether a run that was offered to workers since then has waited longer than it should."""
+    """Tell whether a run that is claimable since then has waited too long."""
     return now - since >= (PATIENCE if run.unclaimed_seconds <= ONE_DAY else PATIENCE_WITH_ASKS)
 
 
 def find_unclaimed(runs: Iterable[Run], *, now: datetime) -> dict[int, Unclaimed]:
-    """Return, by their row ids, those of the runs that are offered and that no worker has taken yet."""
+    """Return the claimable ones of these runs, by primary key."""
     asked = [run.pk for run in runs if run.ready_since is not None]
     if not asked:
         return {}
     found = list(unclaimed_runs(Run.objects.filter(pk__in=asked), now=now, told=False))
     unread = handed_back_by(found)
-    return {run.pk: _told_of(run, unread.get(run.pk, []), now=now) for run in found}
+    return {run.pk: _unclaimed(run, unread.get(run.pk, []), now=now) for run in found}
 
 
-def _told_of(run: Run, unread: list[str], *, now: datetime) -> Unclaimed:
+def _unclaimed(run: Run, unread: list[str], *, now: datetime) -> Unclaimed:
     since: datetime = run.unclaimed_since  # type: ignore[attr-defined]  # annotated
     return Unclaimed(
         since=since,
@@ -96,10 +95,10 @@ def _told_of(run: Run, unread: list[str], *, now: datetime) -> Unclaimed:
 
 @dataclass(frozen=True, kw_only=True)
 class OfVersion:
-    """What workers do not take of one agent's runs of one code version.
+    """The claimable runs of one agent and code version.
 
-    ``runs`` wait longer than they should, ``oldest_at`` is since when; ``taking_back`` of them need any worker at all, and
-    no version. ``offered_since`` is that of the oldest which is offered, be it for a second.
+    ``runs`` have waited too long, the oldest since ``oldest_at``; ``taking_back`` of them are for compensation, which
+    any version can do. ``offered_since`` is the time of the oldest claimable run, however short it has waited.
     """
 
     agent: str
@@ -112,7 +111,7 @@ class OfVersion:
 
 
 def unclaimed_by_version(runs: QuerySet[Run], *, now: datetime, patience: timedelta | None = None) -> list[OfVersion]:
-    """Return what is offered to workers, by agent and code version, the oldest first; ``patience`` if not the usual one."""
+    """Return the claimable runs by agent and code version, oldest first. ``patience`` replaces the default time."""
     offered = unclaimed_runs(runs, now=now, told=False)
     told = _patience_is_over(now, patience)
     taking_back = told & Q(offered=ContinuationKind.COMPENSATE)
@@ -144,9 +143,9 @@ def unclaimed_by_version(runs: QuerySet[Run], *, now: datetime, patience: timede
 
 
 def _who_handed_back(offered: QuerySet[Run]) -> dict[tuple[str, str], list[str]]:
-    standing = HandBack.objects.filter(over_at=None, run__in=offered.order_by().values("pk"))
+    current = HandBack.objects.filter(over_at=None, run__in=offered.order_by().values("pk"))
     found: dict[tuple[str, str], list[str]] = {}
-    named = standing.values_list("run__agent__slug", "run__code_version", "code_version").distinct()
+    named = current.values_list("run__agent__slug", "run__code_version", "code_version").distinct()
     for agent, needed, version in named.order_by("code_version"):
         found.setdefault((agent, needed), []).append(version)
     return found

@@ -1,8 +1,7 @@
-"""Compares stored rows with the digests that the events of their run recorded, where an effect, a decision or a claim
-relies on them.
+"""Verification: compare stored rows with the digests that the events of their run recorded, before anything relies on them.
 
-The ``find_...`` functions return the name of what was changed, as ``Event.row_digests`` names it, and an empty text when
-nothing was. Rows from a time in which their run's events recorded no digests are compared with each other only.
+The ``find_...`` functions return the name of a changed row or part, as ``Event.row_digests`` has it, or an empty text.
+Rows from before the run's events recorded digests are only compared with each other.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from runs.votes import accepted_votes
 
 
 def find_changed_permit(run: Run, permit: Permit, *, effect: str, is_new: bool) -> str:
-    """Compare a permit with its call, its decision, each vote of a quorum, its request and the events that recorded them.
+    """Compare a permit with its call, decision, votes and request, and with the events that recorded them.
 
-    ``effect`` is the key of the effect to begin; the permit must not have begun one of another key. ``is_new``: no effect of
-    this key is stored, so no event may say that one began.
+    ``effect`` is the key of the effect to begin; the permit must not have begun one of another key. ``is_new``: no
+    effect of this key is stored, so no event must record that one began.
     """
     decision = permit.decision
     interrupt = decision.interrupt
@@ -73,12 +72,12 @@ def is_what_was_decided(permit: Permit) -> bool:
 
 
 def is_what_was_said(decision: Decision) -> bool:
-    """Tell whether a decision's verdict, input, arguments and message have its digest. NULL is no input, or JSON null."""
+    """Tell whether a decision's content has its digest. A NULL input means no input, or JSON null."""
     arguments = ABSENT if decision.arguments is None else decision.arguments
     inputs = [ABSENT, None] if decision.input is None else [decision.input]
     verdict, message = decision.verdict, decision.message
-    said = [Answer(verdict=verdict, arguments=arguments, message=message, input=given) for given in inputs]
-    return decision.digest in {answer.digest() for answer in said}
+    possible = [Answer(verdict=verdict, arguments=arguments, message=message, input=given) for given in inputs]
+    return decision.digest in {answer.digest() for answer in possible}
 
 
 def is_what_was_shown(interrupt: Interrupt) -> bool:
@@ -94,10 +93,10 @@ def has_its_call_digest(interrupt: Interrupt) -> bool:
 def find_changed(
     run: Run, rows: Iterable[CoveredRow], *, new_effect: str = "", spent_on: tuple[str, str] = ("", "")
 ) -> str:
-    """Compare rows of the locked run with the last event that recorded each part of them.
+    """Compare rows of the locked run with the last event that recorded each of their parts.
 
-    No event may say that ``new_effect`` began, nor that the permit of ``spent_on`` (its id, the key of its effect) began an
-    effect of another key.
+    No event must record that ``new_effect`` began, or that the permit of ``spent_on`` (its id, the key of its effect)
+    began an effect of another key.
     """
     rows = list(rows)
     if not rows:
@@ -128,7 +127,8 @@ def _must_not_have_begun(begun: dict[str, Any], new_effect: str, permit: str, it
 def changed_parts(rows: Iterable[CoveredRow], recorded: dict[str, str], *, since: Any) -> Iterable[str]:
     """Yield the names of the parts that differ from their recorded digest, or have none.
 
-    ``since()`` returns the time up to which the run's events recorded no digests, if any; rows created until then need none.
+    ``since()`` returns the time until which the run's events recorded no digests, if any. Rows created until then need
+    none.
     """
     for row in rows:
         for part in row.covered_parts:

@@ -1,8 +1,7 @@
-"""Votes: several people approve one exact call before it may run.
+"""Votes: the decisions of several people who must approve one exact call (a quorum). Read-only.
 
-Read-only. A vote counts for the content that its person saw (by digest), once a person; a rejection or a question closes the
-wait at once and is no vote. The gateway records and judges, ``interrupts`` moves; here is who has voted and how many are
-still needed, for the gateway, the pages and the API.
+A vote counts for the content that its reviewer saw (by digest), once for each person. A rejection or a response closes
+the interrupt at once and is not a vote.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from runs.states import APPROVING, STANDING_DECISIONS, DecisionStatus
 
 @dataclass(frozen=True, kw_only=True)
 class Tally:
-    """How many people have to approve a wait's call, and who has; ``overtaken`` are votes for what was asked before."""
+    """The quorum of an interrupt and its votes; ``overtaken`` are votes for an earlier content."""
 
     needed: int
     votes: list[Decision]
@@ -28,21 +27,20 @@ class Tally:
 
     @property
     def counted(self) -> int:
-        """How many votes count for what is asked now."""
+        """The number of votes for the current content."""
         return len(self.votes)
 
     @property
     def missing(self) -> int:
-        """How many are still needed."""
+        """The number of votes that are still needed."""
         return max(0, self.needed - self.counted)
 
     def includes(self, person: AbstractBaseUser) -> bool:
-        """Tell whether this person's vote is among them."""
         return any(vote.by_id == person.pk for vote in self.votes)
 
 
 def tally(interrupt: Interrupt) -> Tally:
-    """Return the votes on a wait as they stand."""
+    """Return the current votes on an interrupt."""
     cast = Decision.objects.filter(interrupt=interrupt, by__isnull=False, verdict__in=sorted(APPROVING))
     found = list(cast.select_related("by").order_by("created_at", "id"))
     shown_now = [vote for vote in found if vote.status in STANDING_DECISIONS]
@@ -54,7 +52,7 @@ def tally(interrupt: Interrupt) -> Tally:
 
 
 def tallies(interrupts: Iterable[Interrupt]) -> dict[int, Tally]:
-    """Return the tallies of those waits that need several people, by their primary key, in one statement."""
+    """Return the tallies of those interrupts that have a quorum above 1, by primary key, in one statement."""
     several = {interrupt.pk: interrupt for interrupt in interrupts if interrupt.quorum > 1}
     if not several:
         return {}
@@ -69,27 +67,27 @@ def tallies(interrupts: Iterable[Interrupt]) -> dict[int, Tally]:
 
 
 def counted_votes(interrupt: Interrupt) -> QuerySet[Decision]:
-    """Return the votes that wait for others, oldest first."""
+    """Return the votes that are counted while others are missing, oldest first."""
     counted = Decision.objects.filter(interrupt=interrupt, status=DecisionStatus.COUNTED)
     return counted.select_related("by", "queue").order_by("created_at", "id")
 
 
 def accepted_votes(interrupt: Interrupt) -> QuerySet[Decision]:
-    """Return the votes that were accepted with the closing one, which is not among them, oldest first."""
+    """Return the votes that were accepted with the closing decision, without that one, oldest first."""
     accepted = Decision.objects.filter(interrupt=interrupt, status=DecisionStatus.ACCEPTED, closes=False)
     return accepted.select_related("by", "queue").order_by("created_at", "id")
 
 
 def own_vote(interrupt: Interrupt, person: AbstractBaseUser) -> Decision | None:
-    """Return the vote of this person that waits for others."""
+    """Return the counted vote of this person."""
     return counted_votes(interrupt).filter(by=person.pk).first() if interrupt.quorum > 1 else None
 
 
 def refuse_second(interrupt: Interrupt, vote: Decision) -> AlreadyVoted:
-    """Return the refusal that names the first vote, and how many are still needed."""
+    """Return the refusal of a second vote, which names the first one."""
     so_far = tally(interrupt)
     return AlreadyVoted(
-        f"Your vote counts already: {so_far.counted} of {so_far.needed}. The rest is for others; you may take yours back.",
+        f"Your vote is already counted: {so_far.counted} of {so_far.needed}. Other people must cast the remaining votes.",
         vote={"decision": vote.public_id, "decided_at": vote.created_at},
         approvals={"needed": so_far.needed, "counted": so_far.counted},
     )

@@ -61,14 +61,14 @@ class Migration(migrations.Migration):
                 (
                     "settle_by",
                     models.DateTimeField(
-                        help_text="a wait opened while it was in flight: unknown from then on", null=True
+                        help_text="awaited across a suspend until then, unknown afterwards", null=True
                     ),
                 ),
                 ("permit_ref", models.CharField(max_length=40, null=True)),
                 (
                     "receipt",
                     ledger.exact_json.ExactJSONField(
-                        default=None, help_text="what the receiver answered; JSON null when it said nothing"
+                        default=None, help_text="the receiver's response; JSON null without one"
                     ),
                 ),
                 ("error", models.TextField(blank=True)),
@@ -78,7 +78,7 @@ class Migration(migrations.Migration):
                 (
                     "owner",
                     models.ForeignKey(
-                        help_text="settles it when unknown",
+                        help_text="resolves an unknown outcome",
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="+",
                         to="auth.group",
@@ -95,7 +95,7 @@ class Migration(migrations.Migration):
                 (
                     "by",
                     models.CharField(
-                        help_text="who said it, such as agent:purchasing or person:ana@example.org", max_length=300
+                        help_text="the actor, such as agent:purchasing or person:ana@example.org", max_length=300
                     ),
                 ),
                 ("at", models.DateTimeField()),

@@ -19,31 +19,31 @@ class Migration(migrations.Migration):
             model_name="effect",
             name="begun_at",
             field=models.DateTimeField(
-                help_text="when its last try began; what is undone goes newest first", null=True
+                help_text="when its last attempt began; compensations run newest first", null=True
             ),
         ),
         migrations.AddField(
             model_name="effect",
             name="compensate_on",
-            field=models.JSONField(default=list, help_text="the ends of the run after which it is taken back"),
+            field=models.JSONField(default=list, help_text="the ends of the run after which it is compensated"),
         ),
         migrations.AddField(
             model_name="effect",
             name="compensation",
             field=ledger.exact_json.ExactJSONField(
-                help_text='{"name": ..., "arguments": ...}: the call that takes it back', null=True
+                help_text='{"name": ..., "arguments": ...}: the compensating call', null=True
             ),
         ),
         migrations.AddField(
             model_name="effect",
             name="stable_key",
-            field=models.BooleanField(default=True, help_text="False: done again, the step would use another key"),
+            field=models.BooleanField(default=True, help_text="False: if its step runs again, it uses another key"),
         ),
         migrations.AddField(
             model_name="effect",
             name="undo_waived_by",
             field=models.ForeignKey(
-                help_text="let it stay as it is",
+                help_text="the person who waived the compensation",
                 null=True,
                 on_delete=django.db.models.deletion.PROTECT,
                 related_name="+",
@@ -65,7 +65,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="effect",
             name="undoes_attempt",
-            field=models.PositiveIntegerField(help_text="the try of that effect which it takes back", null=True),
+            field=models.PositiveIntegerField(help_text="the attempt of that effect which it compensates", null=True),
         ),
         migrations.AddConstraint(
             model_name="effect",

@@ -12,6 +12,6 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name="order",
             name="used_by_attempt",
-            field=models.PositiveIntegerField(help_text="0: withdrawn before one used it up", null=True),
+            field=models.PositiveIntegerField(help_text="0: withdrawn before an attempt used it", null=True),
         ),
     ]

@@ -12,7 +12,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="effect",
             name="cancel_asked_at",
-            field=models.DateTimeField(help_text="its run stopped: applied all the same, it is taken back", null=True),
+            field=models.DateTimeField(help_text="if it was applied despite the cancel, it is compensated", null=True),
         ),
         migrations.AddField(
             model_name="effect",

@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
             model_name="effect",
             name="probe",
             field=ledger.exact_json.ExactJSONField(
-                help_text="where an unknown outcome is looked up, and which values mean what", null=True
+                help_text="where an unknown outcome is looked up, and which values mean applied or failed", null=True
             ),
         ),
         migrations.AddField(
@@ -29,7 +29,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="effect",
             name="probe_token",
-            field=models.CharField(blank=True, help_text="names the look that is under way", max_length=40),
+            field=models.CharField(blank=True, help_text="identifies the current probe", max_length=40),
         ),
         migrations.AddField(
             model_name="effect",

@@ -1,8 +1,8 @@
 """Permission sweep: record that claims, assignments and votes ended because their person may no longer decide.
 
-They stop counting at once without it: every act checks them again (``authority``). The sweep makes the end permanent and
-visible: a permission that is given back later restores none of them, and the leads read it in the timeline, the inbox and on
-the request.
+They stop counting at once without it: every act checks them again (``authority``). The sweep makes the end permanent
+and visible: a permission that is given back later restores none of them, and the leads read it in the timeline, the
+inbox and on the request.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ledger.transactions import use_case
 from reviewqueue import permissions
 from runs import reviewer_claims
 from runs.decisions import move_decisions
+from runs.locks import lock_interrupt, lock_run_of_interrupt
 from runs.models import Assignee, Interrupt, Run
 from runs.run_status import store
 from runs.states import InterruptStatus
@@ -46,12 +47,10 @@ def _due(*, before: datetime) -> Q:
 @use_case
 def release_lost(*, interrupt_pk: int) -> bool:
     """Release the lost claim, assignments and votes of one open request; each is one event of its run."""
-    run = Run.objects.locked(skip=True).filter(interrupts=interrupt_pk).first()
+    run = lock_run_of_interrupt(interrupt_pk, skip_locked=True)
     if run is None:
         return False
-    rows = Interrupt.objects.select_for_update(of=("self",), no_key=True).select_related("queue", "policy")
-    interrupt = rows.get(pk=interrupt_pk)
-    interrupt.run = run
+    interrupt = lock_interrupt(run, interrupt_pk)
     if interrupt.status != InterruptStatus.WAITING:
         return False
     now = clock.now()

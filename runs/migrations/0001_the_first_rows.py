@@ -29,7 +29,9 @@ class Migration(migrations.Migration):
                 ("step", models.CharField(max_length=200)),
                 (
                     "replay_from",
-                    models.CharField(blank=True, help_text="the step a replaying worker starts from", max_length=200),
+                    models.CharField(
+                        blank=True, help_text="the step from which a replaying worker starts", max_length=200
+                    ),
                 ),
                 ("state", ledger.exact_json.ExactJSONField()),
                 ("digest", models.CharField(help_text="of the state", max_length=68)),
@@ -37,7 +39,7 @@ class Migration(migrations.Migration):
                 ("code_version", models.CharField(blank=True, max_length=100)),
                 (
                     "request_digest",
-                    models.CharField(blank=True, help_text="the same call again is known by it", max_length=68),
+                    models.CharField(blank=True, help_text="identifies a repeated request", max_length=68),
                 ),
                 ("resume_when", models.CharField(blank=True, max_length=3)),
                 ("created_at", models.DateTimeField()),
@@ -123,7 +125,10 @@ class Migration(migrations.Migration):
                     "risk",
                     models.CharField(choices=[("high", "High"), ("medium", "Medium"), ("low", "Low")], max_length=6),
                 ),
-                ("risk_rank", models.PositiveSmallIntegerField(help_text="0 is the highest: the inbox's first order")),
+                (
+                    "risk_rank",
+                    models.PositiveSmallIntegerField(help_text="0 is the highest: the first sort key of the inbox"),
+                ),
                 ("priority", models.SmallIntegerField(default=50)),
                 (
                     "status",
@@ -141,11 +146,11 @@ class Migration(migrations.Migration):
                 ),
                 ("state_version", models.PositiveIntegerField(default=1)),
                 ("round", models.PositiveSmallIntegerField(default=1)),
-                ("level", models.PositiveSmallIntegerField(default=0, help_text="how often it was escalated")),
+                ("level", models.PositiveSmallIntegerField(default=0, help_text="the escalation level")),
                 ("deadline", models.DateTimeField()),
                 (
                     "sweep_after",
-                    models.DateTimeField(help_text="a sweep broke on this row: not again before", null=True),
+                    models.DateTimeField(help_text="deferred by a failed sweep until then", null=True),
                 ),
                 (
                     "on_expiry",
@@ -153,7 +158,9 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "renewed",
-                    models.BooleanField(default=False, help_text="a later wait took its place, so its key is free"),
+                    models.BooleanField(
+                        default=False, help_text="a later interrupt replaces it, so its key can be used again"
+                    ),
                 ),
                 ("claimed_until", models.DateTimeField(null=True)),
                 ("created_at", models.DateTimeField()),
@@ -219,12 +226,14 @@ class Migration(migrations.Migration):
                 ("path", models.CharField(blank=True, max_length=500)),
                 (
                     "pointer",
-                    models.CharField(blank=True, help_text="a JSON Pointer (RFC 6901) into the reply", max_length=500),
+                    models.CharField(
+                        blank=True, help_text="a JSON Pointer (RFC 6901) into the response", max_length=500
+                    ),
                 ),
                 (
                     "reviewed_value",
                     ledger.exact_json.ExactJSONField(
-                        help_text="what a renewed review was shown: compared with from then on", null=True
+                        help_text="the value that a renewed review was shown, compared from then on", null=True
                     ),
                 ),
                 ("was_reviewed", models.BooleanField(default=False)),
@@ -401,7 +410,7 @@ class Migration(migrations.Migration):
                     "then",
                     models.CharField(default="cancel", help_text="after the last queue: cancel or fail", max_length=8),
                 ),
-                ("self_review", models.BooleanField(default=False, help_text="may the run's initiator decide?")),
+                ("self_review", models.BooleanField(default=False, help_text="whether the run's initiator can decide")),
                 (
                     "risk_floor",
                     models.CharField(
@@ -412,7 +421,7 @@ class Migration(migrations.Migration):
                 (
                     "freshness",
                     models.DurationField(
-                        default=datetime.timedelta(seconds=900), help_text="how long a check of the facts holds"
+                        default=datetime.timedelta(seconds=900), help_text="how long a check of the facts is valid"
                     ),
                 ),
                 ("claim_time", models.DurationField(default=datetime.timedelta(seconds=900))),
@@ -519,7 +528,9 @@ class Migration(migrations.Migration):
                 (
                     "ending",
                     models.CharField(
-                        blank=True, help_text="cancelled, expired or failed: where it is going", max_length=9
+                        blank=True,
+                        help_text="the final status of an ending run: cancelled, expired or failed",
+                        max_length=9,
                     ),
                 ),
                 ("ending_reason", models.CharField(blank=True, max_length=300)),
@@ -553,10 +564,10 @@ class Migration(migrations.Migration):
                 ("max_step_seconds", models.PositiveIntegerField(default=900)),
                 ("attempts", models.PositiveSmallIntegerField(default=0, help_text="claims since the last boundary")),
                 ("unclaimed_seconds", models.PositiveIntegerField(default=86400)),
-                ("expires_at", models.DateTimeField(help_text="its end, while nobody holds a lease", null=True)),
+                ("expires_at", models.DateTimeField(help_text="when the run expires if it has no lease", null=True)),
                 (
                     "sweep_after",
-                    models.DateTimeField(help_text="a sweep broke on this row: not again before", null=True),
+                    models.DateTimeField(help_text="deferred by a failed sweep until then", null=True),
                 ),
                 ("timeline_seq", models.PositiveIntegerField(default=0)),
                 ("timeline_head", models.CharField(blank=True, max_length=68)),
@@ -717,10 +728,10 @@ class Migration(migrations.Migration):
                 ("priority", models.SmallIntegerField(default=50)),
                 ("not_before", models.DateTimeField()),
                 ("check_due_at", models.DateTimeField(null=True)),
-                ("check_token", models.CharField(blank=True, help_text="names the check that runs now", max_length=40)),
+                ("check_token", models.CharField(blank=True, help_text="identifies the current check", max_length=40)),
                 ("check_attempts", models.PositiveSmallIntegerField(default=0)),
                 ("checked_until", models.DateTimeField(null=True)),
-                ("fence", models.PositiveIntegerField(help_text="the lease that holds or held it", null=True)),
+                ("fence", models.PositiveIntegerField(help_text="the lease that has or had it", null=True)),
                 ("request_key", models.CharField(blank=True, help_text="Idempotency-Key of the claim", max_length=200)),
                 ("leased_at", models.DateTimeField(null=True)),
                 ("acknowledged_at", models.DateTimeField(null=True)),
@@ -744,7 +755,7 @@ class Migration(migrations.Migration):
                 (
                     "of",
                     models.ForeignKey(
-                        help_text="what it replaces",
+                        help_text="the continuation that it replaces",
                         null=True,
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="+",

@@ -27,8 +27,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="run",
             name="stop_by",
-            field=models.DateTimeField(
-                help_text="a worker that was asked to stop keeps its lease until then", null=True
-            ),
+            field=models.DateTimeField(help_text="when a worker that must stop loses its lease", null=True),
         ),
     ]

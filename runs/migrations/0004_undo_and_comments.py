@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
             model_name="policy",
             name="undo",
             field=models.DurationField(
-                default=datetime.timedelta(seconds=5), help_text="how long a page's answer may be taken back"
+                default=datetime.timedelta(seconds=5), help_text="how long an answer given on a page can be undone"
             ),
         ),
         migrations.CreateModel(

@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
             name="effects_skipped",
             field=models.PositiveIntegerField(
                 default=0,
-                help_text="intends of its lease that were answered with the outcome an earlier lease had recorded",
+                help_text="intents of its lease that got an outcome recorded by an earlier lease",
             ),
         ),
     ]

@@ -21,8 +21,8 @@ class Migration(migrations.Migration):
                 ("place", models.PositiveIntegerField()),
                 ("name", models.CharField(max_length=200)),
                 ("result", ledger.exact_json.ExactJSONField()),
-                ("fence", models.PositiveIntegerField(help_text="the lease that did it")),
-                ("passed_fence", models.PositiveIntegerField(help_text="the lease that passed it last")),
+                ("fence", models.PositiveIntegerField(help_text="the lease that recorded it")),
+                ("passed_fence", models.PositiveIntegerField(help_text="the last lease that replayed it")),
                 ("recorded_at", models.DateTimeField()),
                 (
                     "run",

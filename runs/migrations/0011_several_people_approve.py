@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
             name="queue",
             field=models.ForeignKey(
                 db_index=False,
-                help_text="where it was given",
+                help_text="the queue in which it was given",
                 null=True,
                 on_delete=django.db.models.deletion.PROTECT,
                 related_name="+",
@@ -28,21 +28,17 @@ class Migration(migrations.Migration):
             model_name="interrupt",
             name="as_proposed",
             field=ledger.exact_json.ExactJSONField(
-                help_text="the agent's own proposal, once a vote has changed it", null=True
+                help_text="the agent's own proposal, if a vote edited it", null=True
             ),
         ),
         migrations.AddField(
             model_name="interrupt",
             name="quorum",
-            field=models.PositiveSmallIntegerField(
-                default=1, help_text="how many people have to approve the same call"
-            ),
+            field=models.PositiveSmallIntegerField(default=1, help_text="how many people must approve the same call"),
         ),
         migrations.AddField(
             model_name="policy",
             name="quorum",
-            field=models.PositiveSmallIntegerField(
-                default=1, help_text="how many people have to approve the same call"
-            ),
+            field=models.PositiveSmallIntegerField(default=1, help_text="how many people must approve the same call"),
         ),
     ]

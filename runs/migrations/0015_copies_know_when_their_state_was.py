@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
             model_name="checkpoint",
             name="taken_at",
             field=models.DateTimeField(
-                help_text="of a copy that a restart goes on from: when its state was", null=True
+                help_text="for a copy made by a restart: when the original was written", null=True
             ),
         ),
     ]

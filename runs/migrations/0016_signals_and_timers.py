@@ -21,9 +21,7 @@ class Migration(migrations.Migration):
                 ("public_id", models.CharField(max_length=40, unique=True)),
                 (
                     "sender_id",
-                    models.CharField(
-                        help_text="the sender's own id: the same one again is the same signal", max_length=200
-                    ),
+                    models.CharField(help_text="the sender's own id; a repeated id is the same signal", max_length=200),
                 ),
                 ("correlation", models.CharField(max_length=200)),
                 ("type", models.CharField(max_length=200)),
@@ -34,7 +32,7 @@ class Migration(migrations.Migration):
                 ("used_at", models.DateTimeField(null=True)),
                 (
                     "misfit",
-                    models.BooleanField(default=False, help_text="its body did not fit what the wait asked for"),
+                    models.BooleanField(default=False, help_text="its body did not match the schema of the interrupt"),
                 ),
             ],
         ),
@@ -56,7 +54,7 @@ class Migration(migrations.Migration):
             name="queue",
             field=models.ForeignKey(
                 db_index=False,
-                help_text="null: nobody is asked, a signal or the time answers",
+                help_text="null: answered by a signal or a timer, not by people",
                 null=True,
                 on_delete=django.db.models.deletion.PROTECT,
                 related_name="interrupts",
@@ -96,7 +94,7 @@ class Migration(migrations.Migration):
             model_name="signal",
             name="used_by",
             field=models.ForeignKey(
-                help_text="the wait that it woke",
+                help_text="the interrupt that it answered",
                 null=True,
                 on_delete=django.db.models.deletion.PROTECT,
                 related_name="signals",
@@ -108,7 +106,7 @@ class Migration(migrations.Migration):
             name="signal",
             field=models.ForeignKey(
                 db_index=False,
-                help_text="what answered",
+                help_text="the signal that answered",
                 null=True,
                 on_delete=django.db.models.deletion.PROTECT,
                 related_name="+",

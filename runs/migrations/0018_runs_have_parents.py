@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
             model_name="interrupt",
             name="call_digest",
             field=models.CharField(
-                blank=True, help_text="of the proposed call: the same one again is told", max_length=68
+                blank=True, help_text="of the proposed call, to find the same call in other interrupts", max_length=68
             ),
         ),
         migrations.AddField(
@@ -39,7 +39,7 @@ class Migration(migrations.Migration):
             model_name="run",
             name="root",
             field=models.ForeignKey(
-                help_text="the topmost one",
+                help_text="the topmost ancestor",
                 null=True,
                 on_delete=django.db.models.deletion.PROTECT,
                 related_name="+",
@@ -49,7 +49,9 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="run",
             name="tells_parent",
-            field=models.BooleanField(default=False, help_text="it has ended, and its parent was not looked after yet"),
+            field=models.BooleanField(
+                default=False, help_text="it has ended, and the sweep has not handled its parent yet"
+            ),
         ),
         migrations.AddIndex(
             model_name="interrupt",

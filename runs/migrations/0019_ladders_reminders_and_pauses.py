@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="interrupt",
             name="remind_at",
-            field=models.DateTimeField(help_text="when its people are reminded next", null=True),
+            field=models.DateTimeField(help_text="the time of the next reminder", null=True),
         ),
         migrations.AddField(
             model_name="policy",
@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="policy",
             name="pause_stops_deadline",
-            field=models.BooleanField(default=False, help_text="does the time stand still in a pause?"),
+            field=models.BooleanField(default=False, help_text="whether a pause of the run stops the deadline"),
         ),
         migrations.AddField(
             model_name="policy",

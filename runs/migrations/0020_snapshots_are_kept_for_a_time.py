@@ -19,7 +19,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="run",
             name="snapshots_erased_at",
-            field=models.DateTimeField(help_text="past their time, the states were erased", null=True),
+            field=models.DateTimeField(help_text="when the retention sweep erased the states", null=True),
         ),
         migrations.AddIndex(
             model_name="run",

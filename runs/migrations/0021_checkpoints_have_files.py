@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="run",
             name="file_offered",
-            field=models.BooleanField(default=False, help_text="a file waits for the next checkpoint of some lease"),
+            field=models.BooleanField(default=False, help_text="a file was uploaded for the next checkpoint"),
         ),
         migrations.CreateModel(
             name="CheckpointFile",
@@ -49,7 +49,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "sweep_after",
-                    models.DateTimeField(help_text="a sweep broke on this row: not again before", null=True),
+                    models.DateTimeField(help_text="deferred by a failed sweep until then", null=True),
                 ),
                 (
                     "run",

@@ -34,7 +34,7 @@ class Migration(migrations.Migration):
                 (
                     "over_at",
                     models.DateTimeField(
-                        help_text="a new checkpoint, a restart, an end or a person made it past", null=True
+                        help_text="ended by a new checkpoint, a restart, the end of the run or a person", null=True
                     ),
                 ),
             ],
@@ -54,7 +54,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="run",
             name="ready_since",
-            field=models.DateTimeField(help_text="since when any worker that fits may claim it", null=True),
+            field=models.DateTimeField(help_text="since when a compatible worker can claim it", null=True),
         ),
         migrations.AddIndex(
             model_name="run",

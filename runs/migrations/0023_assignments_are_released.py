@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
             model_name="assignee",
             name="released_at",
             field=models.DateTimeField(
-                help_text="when it ended because the person may no longer decide; a lead assigns anew", null=True
+                help_text="when it ended because the person lost the permission to decide", null=True
             ),
         ),
     ]

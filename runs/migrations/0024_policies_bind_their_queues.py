@@ -21,14 +21,14 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="policy",
             name="any_queue",
-            field=models.BooleanField(default=False, help_text="an agent may choose any queue that accepts new"),
+            field=models.BooleanField(
+                default=False, help_text="an agent can choose any queue that accepts new requests"
+            ),
         ),
         migrations.AlterField(
             model_name="policy",
             name="queues",
-            field=models.JSONField(
-                default=list, help_text="slugs that an agent may choose beside the policy's own queue"
-            ),
+            field=models.JSONField(default=list, help_text="slugs that an agent can choose besides the default queue"),
         ),
         migrations.AddField(
             model_name="agent",
@@ -36,7 +36,7 @@ class Migration(migrations.Migration):
             field=models.CharField(
                 choices=[("listed", "Listed"), ("any", "Any")],
                 default="listed",
-                help_text="listed: only effects that an effect rule names may begin; any: all, and rules ask for approvals",
+                help_text="listed: only effects that an effect rule names can begin; any: all, and rules only require approvals",
                 max_length=6,
             ),
         ),
@@ -52,7 +52,7 @@ class Migration(migrations.Migration):
             name="reason",
             field=models.CharField(
                 blank=True,
-                help_text="the reason of the approval that it needs; empty where it is allowed",
+                help_text="the reason of the required approval; empty if it is allowed",
                 max_length=60,
             ),
         ),

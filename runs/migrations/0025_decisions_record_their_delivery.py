@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="decision",
             name="delivered_at",
-            field=models.DateTimeField(help_text="when a claim first gave the answer to a worker", null=True),
+            field=models.DateTimeField(help_text="when a claim first returned the answer to a worker", null=True),
         ),
         migrations.RunPython(record_deliveries, migrations.RunPython.noop),
     ]

@@ -64,7 +64,8 @@ class Migration(migrations.Migration):
             model_name="event",
             name="row_digests",
             field=ledger.exact_json.ExactJSONField(
-                help_text="digests of the rows that the move wrote; null: of a version that recorded none", null=True
+                help_text="digests of the rows that the transition wrote; null: written by a version that recorded none",
+                null=True,
             ),
         ),
         migrations.CreateModel(

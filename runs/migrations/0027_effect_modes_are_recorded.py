@@ -54,7 +54,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             "configurationrecord",
             "content",
-            ledger.exact_json.ExactJSONField(help_text="the row's columns; of an agent its mode and effect rules"),
+            ledger.exact_json.ExactJSONField(help_text="the row's columns; for an agent its mode and effect rules"),
         ),
         migrations.RunPython(record_what_agents_may_begin, migrations.RunPython.noop),
     ]

@@ -1,4 +1,4 @@
-"""The rows of runs, by subject: agents, the rules they live under, runs, waits. Models hold no rules of their own."""
+"""The tables of runs, by subject. Models contain no rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents and what their owners set for them: connections, effect rules, the words for their calls."""
+"""Agents and what their owners configure for them: connections, effect rules and call labels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from runs.states import EffectMode, RuleAction
 
 
 class Agent(models.Model):
-    """A registered program that starts runs. Its owner group answers for what it does."""
+    """A registered program that starts runs. Its owner group is responsible for it."""
 
     slug = models.SlugField(max_length=60, unique=True)
     owner = models.ForeignKey(Group, on_delete=models.PROTECT, related_name="+")
@@ -18,7 +18,7 @@ class Agent(models.Model):
         max_length=6,
         choices=EffectMode.choices,
         default=EffectMode.LISTED,
-        help_text="listed: only effects that an effect rule names may begin; any: all, and rules ask for approvals",
+        help_text="listed: only effects that an effect rule names can begin; any: all, and rules only require approvals",
     )
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -27,7 +27,7 @@ class Agent(models.Model):
 
 
 class Halt(models.Model):
-    """One pull of an agent's kill switch, from its reason to the reason it was lifted for; kept for ever."""
+    """One use of an agent's kill switch, from its halt to its lift; append-only."""
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="halts")
     halted_at = models.DateTimeField()
@@ -49,7 +49,7 @@ class Halt(models.Model):
 
 
 class Connection(models.Model):
-    """Where facts are checked again: a base address and a secret kept here, so that no agent names raw addresses."""
+    """A base address and a secret for checks and probes, stored here so that agents never name raw addresses."""
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="connections")
     name = models.CharField(max_length=60)
@@ -64,13 +64,13 @@ class Connection(models.Model):
 
 
 class EffectRule(models.Model):
-    """What the agent may do under names that match: begin freely (``allow``), or with an approval for ``reason``."""
+    """The rule for effects whose name matches: allow them, or require an approval for ``reason``."""
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="effect_rules")
     name_pattern = models.CharField(max_length=200, help_text="a name, or a pattern with * and ?")
     action = models.CharField(max_length=8, choices=RuleAction.choices, default=RuleAction.APPROVAL)
     reason = models.CharField(
-        max_length=60, blank=True, help_text="the reason of the approval that it needs; empty where it is allowed"
+        max_length=60, blank=True, help_text="the reason of the required approval; empty if it is allowed"
     )
 
     class Meta:
@@ -87,7 +87,7 @@ class EffectRule(models.Model):
 
 
 class CallLabel(models.Model):
-    """How a call is put into words: set by the agent's owner, never by the agent."""
+    """The wording of a call, set by the agent's owner and never by the agent."""
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="call_labels")
     name = models.CharField(max_length=200)

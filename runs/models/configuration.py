@@ -1,4 +1,4 @@
-"""What was configured: a chain of digests over the policies, effect rules and agents of the whole installation."""
+"""The history of the configuration: a chain of digests over policies, effect rules and agents."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ledger.exact_json import ExactJSONField
 
 
 class ConfigurationRecord(models.Model):
-    """A policy version, effect rule or agent, created, changed or removed; append-only. The digest covers ``prev`` too."""
+    """One change of a policy version, effect rule or agent; append-only. The digest covers ``prev`` too."""
 
     seq = models.PositiveIntegerField(unique=True)
     kind = models.CharField(max_length=20, help_text="policy, effect_rule or agent")
     subject = models.BigIntegerField(help_text="the id of the row")
     action = models.CharField(max_length=8, help_text="created, changed or removed")
-    content = ExactJSONField(help_text="the row's columns; of an agent its mode and effect rules")
+    content = ExactJSONField(help_text="the row's columns; for an agent its mode and effect rules")
     actor = models.CharField(max_length=300)
     at = models.DateTimeField()
     prev = models.CharField(max_length=68, blank=True)
@@ -43,7 +43,7 @@ class ConfigurationRecord(models.Model):
 
 
 class ConfigurationHead(models.Model):
-    """The end of the chain of configuration records: one row, whose lock orders those who add to it."""
+    """The end of the chain: one row, whose lock orders the transactions that append."""
 
     seq = models.PositiveIntegerField(default=0)
     digest = models.CharField(max_length=68, blank=True)

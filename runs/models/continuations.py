@@ -1,4 +1,4 @@
-"""The right to go on, and the reasons that keep it back: continuations and holds."""
+"""Continuations, hand-backs and holds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runs.states import OPEN_CONTINUATIONS, ContinuationKind, ContinuationStatus
 
 
 class Continuation(models.Model):
-    """The right to go on from a checkpoint; owned only by the worker that leased it, announced by whoever likes."""
+    """The right to continue a run from a checkpoint. Only the worker that leased it owns it."""
 
     public_id = models.CharField(max_length=40, unique=True)
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="continuations")
@@ -23,19 +23,21 @@ class Continuation(models.Model):
     priority = models.SmallIntegerField(default=50)
     not_before = models.DateTimeField()
     check_due_at = models.DateTimeField(null=True)
-    check_token = models.CharField(max_length=40, blank=True, help_text="names the check that runs now")
+    check_token = models.CharField(max_length=40, blank=True, help_text="identifies the current check")
     check_attempts = models.PositiveSmallIntegerField(default=0)
     checked_until = models.DateTimeField(null=True)
-    fence = models.PositiveIntegerField(null=True, help_text="the lease that holds or held it")
+    fence = models.PositiveIntegerField(null=True, help_text="the lease that has or had it")
     request_key = models.CharField(max_length=200, blank=True, help_text="Idempotency-Key of the claim")
     code_version = models.CharField(max_length=100, blank=True, help_text="of the worker that claimed it")
     leased_at = models.DateTimeField(null=True)
     acknowledged_at = models.DateTimeField(null=True)
     effects_skipped = models.PositiveIntegerField(
-        default=0, help_text="intends of its lease that were answered with the outcome an earlier lease had recorded"
+        default=0, help_text="intents of its lease that got an outcome recorded by an earlier lease"
     )
     void_reason = models.CharField(max_length=300, blank=True)
-    of = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="+", help_text="what it replaces")
+    of = models.ForeignKey(
+        "self", on_delete=models.PROTECT, null=True, related_name="+", help_text="the continuation that it replaces"
+    )
     created_at = models.DateTimeField()
 
     class Meta:
@@ -64,14 +66,16 @@ class Continuation(models.Model):
 
 
 class HandBack(models.Model):
-    """A code version that could not read the checkpoint of a run and handed it back; not asked again until that is over."""
+    """A code version that handed the run back because it cannot read the checkpoint. It is not offered the run again."""
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="hand_backs", db_index=False)
     code_version = models.CharField(max_length=100, blank=True, help_text="empty: the worker named none")
     reason = models.CharField(max_length=20)
     detail = models.CharField(max_length=300, blank=True)
     at = models.DateTimeField()
-    over_at = models.DateTimeField(null=True, help_text="a new checkpoint, a restart, an end or a person made it past")
+    over_at = models.DateTimeField(
+        null=True, help_text="ended by a new checkpoint, a restart, the end of the run or a person"
+    )
 
     class Meta:
         constraints = [
@@ -87,7 +91,7 @@ class HandBack(models.Model):
 
 
 class Hold(models.Model):
-    """A named reason why a continuation may not go on yet, with the group that can lift it."""
+    """A named reason why a run cannot be claimed, with the group that can lift it."""
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="holds")
     kind = models.CharField(max_length=20)

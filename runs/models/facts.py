@@ -1,4 +1,4 @@
-"""What a run relies on: facts of a checkpoint or of one interrupt, and how each was found when checked last."""
+"""Facts of a checkpoint or of one interrupt, and the result of their last check."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from runs.states import OnChange
 
 
 class FactKind(models.TextChoices):
-    """Credentials are facts too: their value is who or until when, never the secret."""
+    """The value of a credential states its validity, never the secret."""
 
     VALUE = "value"
     CREDENTIAL = "credential"
 
 
 class FactCheck(models.TextChoices):
-    """Who checks a fact again: this server by a connection, the worker after its claim, or nobody (shown only)."""
+    """Who checks a fact: this server by a connection, the worker after its claim, or none (it is only shown)."""
 
     CONNECTION = "connection"
     WORKER = "worker"
@@ -49,8 +49,10 @@ class Fact(models.Model):
     check_by = models.CharField(max_length=10, choices=FactCheck.choices, default=FactCheck.NONE)
     connection = models.ForeignKey(Connection, on_delete=models.PROTECT, null=True, related_name="+")
     path = models.CharField(max_length=500, blank=True)
-    pointer = models.CharField(max_length=500, blank=True, help_text="a JSON Pointer (RFC 6901) into the reply")
-    reviewed_value = ExactJSONField(null=True, help_text="what a renewed review was shown: compared with from then on")
+    pointer = models.CharField(max_length=500, blank=True, help_text="a JSON Pointer (RFC 6901) into the response")
+    reviewed_value = ExactJSONField(
+        null=True, help_text="the value that a renewed review was shown, compared from then on"
+    )
     was_reviewed = models.BooleanField(default=False)
     last_value = ExactJSONField(null=True)
     last_status = models.CharField(max_length=11, choices=FactStatus.choices, default=FactStatus.UNCHECKED)

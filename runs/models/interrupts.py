@@ -1,4 +1,4 @@
-"""Waits and what people said to them: interrupts, their schemas and assignees, decisions, permits."""
+"""Interrupts with their schemas, assignees, comments and revisions; decisions and permits."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ class Schema(models.Model):
 
 
 class Interrupt(models.Model):
-    """A durable wait: one row, no process, no connection.
+    """A durable request to people, or for a signal or a time: one row, without a process or connection.
 
-    ``state_version`` names what a reviewer saw; ``content_digest`` covers it. The group of one suspend is its checkpoint.
+    ``state_version`` identifies what a reviewer saw; ``content_digest`` covers it. The interrupts of one suspend share
+    a checkpoint.
     """
 
-    row_proposal: Any  # these two only from a query for a list, where a long call is left out
+    row_proposal: Any  # annotations of queries for lists, which leave out a long call
     proposal_length: int | None
 
     public_id = models.CharField(max_length=40, unique=True)
@@ -57,7 +58,7 @@ class Interrupt(models.Model):
         null=True,
         related_name="interrupts",
         db_index=False,
-        help_text="null: nobody is asked, a signal or the time answers",
+        help_text="null: answered by a signal or a timer, not by people",
     )
     correlation = models.CharField(max_length=200, blank=True, help_text="of the signal that answers it")
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="+", db_index=False)
@@ -66,29 +67,31 @@ class Interrupt(models.Model):
     message = models.TextField(blank=True)
     proposal = ExactJSONField(null=True)
     call_digest = models.CharField(
-        max_length=68, blank=True, help_text="of the proposed call: the same one again is told"
+        max_length=68, blank=True, help_text="of the proposed call, to find the same call in other interrupts"
     )
-    as_proposed = ExactJSONField(null=True, help_text="the agent's own proposal, once a vote has changed it")
+    as_proposed = ExactJSONField(null=True, help_text="the agent's own proposal, if a vote edited it")
     evidence = ExactJSONField(default=list)
     schema = models.ForeignKey(Schema, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
     verdicts = models.JSONField(default=list)
     metadata = models.JSONField(default=dict)
     content_digest = models.CharField(max_length=68)
     risk = models.CharField(max_length=6, choices=Risk.choices)
-    risk_rank = models.PositiveSmallIntegerField(help_text="0 is the highest: the inbox's first order")
+    risk_rank = models.PositiveSmallIntegerField(help_text="0 is the highest: the first sort key of the inbox")
     priority = models.SmallIntegerField(default=50)
 
     status = models.CharField(max_length=10, choices=InterruptStatus.choices)
     state_version = models.PositiveIntegerField(default=1)
     round = models.PositiveSmallIntegerField(default=1)
-    quorum = models.PositiveSmallIntegerField(default=1, help_text="how many people have to approve the same call")
-    level = models.PositiveSmallIntegerField(default=0, help_text="how often it was escalated")
+    quorum = models.PositiveSmallIntegerField(default=1, help_text="how many people must approve the same call")
+    level = models.PositiveSmallIntegerField(default=0, help_text="the escalation level")
     deadline = models.DateTimeField()
-    remind_at = models.DateTimeField(null=True, help_text="when its people are reminded next")
-    sweep_after = models.DateTimeField(null=True, help_text="a sweep broke on this row: not again before")
+    remind_at = models.DateTimeField(null=True, help_text="the time of the next reminder")
+    sweep_after = models.DateTimeField(null=True, help_text="deferred by a failed sweep until then")
     on_expiry = ExactJSONField(help_text='{"do": ..., "verdict"?, "input"?, "arguments"?}')
     renews = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="+")
-    renewed = models.BooleanField(default=False, help_text="a later wait took its place, so its key is free")
+    renewed = models.BooleanField(
+        default=False, help_text="a later interrupt replaces it, so its key can be used again"
+    )
     claimed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+", db_index=False
     )
@@ -113,7 +116,7 @@ class Interrupt(models.Model):
             ),
             models.UniqueConstraint(
                 fields=["agent", "correlation"],
-                # A later round is that of a wait which was there before: it was reopened, and is not to fail by this.
+                # A reopened interrupt has a later round, and its reopening must not fail because of this.
                 condition=Q(status=InterruptStatus.WAITING, kind=Kind.EVENT, round=1),
                 name="one_open_wait_per_correlation",
             ),
@@ -182,12 +185,12 @@ class Interrupt(models.Model):
 
 
 class Assignee(models.Model):
-    """One of the people who may decide an interrupt; without any, everybody of its queue may."""
+    """A person who can decide an interrupt. Without assignees, every reviewer of its queue can."""
 
     interrupt = models.ForeignKey(Interrupt, on_delete=models.PROTECT, related_name="assignees", db_index=False)
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     released_at = models.DateTimeField(
-        null=True, help_text="when it ended because the person may no longer decide; a lead assigns anew"
+        null=True, help_text="when it ended because the person lost the permission to decide"
     )
 
     class Meta:
@@ -198,7 +201,7 @@ class Assignee(models.Model):
 
 
 class Comment(models.Model):
-    """What people say to each other about a wait; the agent never sees it, and it changes no version."""
+    """A comment of a person on an interrupt. Agents do not see it, and it changes no version."""
 
     interrupt = models.ForeignKey(Interrupt, on_delete=models.PROTECT, related_name="comments")
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
@@ -210,7 +213,7 @@ class Comment(models.Model):
 
 
 class Revision(models.Model):
-    """What a wait asked before its agent amended it: nobody can say what changed from the new words alone."""
+    """What an interrupt showed before it was amended."""
 
     interrupt = models.ForeignKey(Interrupt, on_delete=models.PROTECT, related_name="revisions", db_index=False)
     state_version = models.PositiveIntegerField(help_text="the last version that showed it")
@@ -231,7 +234,7 @@ class Revision(models.Model):
 
 
 class Decision(models.Model):
-    """One submitted answer, accepted or refused; refused ones are evidence. ``by`` is NULL for the product itself."""
+    """One submitted answer, accepted or refused. ``by`` is NULL if no person decided."""
 
     public_id = models.CharField(max_length=40, unique=True)
     interrupt = models.ForeignKey(Interrupt, on_delete=models.PROTECT, related_name="decisions", db_index=False)
@@ -240,12 +243,22 @@ class Decision(models.Model):
     content_digest = models.CharField(max_length=68)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     queue = models.ForeignKey(
-        Queue, on_delete=models.PROTECT, null=True, related_name="+", help_text="where it was given", db_index=False
+        Queue,
+        on_delete=models.PROTECT,
+        null=True,
+        related_name="+",
+        help_text="the queue in which it was given",
+        db_index=False,
     )
     cause = models.CharField(max_length=20)
     door = models.CharField(max_length=4, help_text="page or api; empty for the product itself", blank=True)
     signal = models.ForeignKey(
-        "runs.Signal", on_delete=models.PROTECT, null=True, related_name="+", help_text="what answered", db_index=False
+        "runs.Signal",
+        on_delete=models.PROTECT,
+        null=True,
+        related_name="+",
+        help_text="the signal that answered",
+        db_index=False,
     )
     verdict = models.CharField(max_length=8, blank=True)
     input = ExactJSONField(null=True)
@@ -257,7 +270,7 @@ class Decision(models.Model):
     closes = models.BooleanField(default=False)
     request_key = models.CharField(max_length=200, blank=True)
     created_at = models.DateTimeField()
-    delivered_at = models.DateTimeField(null=True, help_text="when a claim first gave the answer to a worker")
+    delivered_at = models.DateTimeField(null=True, help_text="when a claim first returned the answer to a worker")
 
     class Meta:
         constraints = [
@@ -310,9 +323,9 @@ class Decision(models.Model):
 
 
 class Permit(models.Model):
-    """What an accepted approval leaves behind: the digest of the exact call, spent once, with an end.
+    """The permission of an accepted approval: the digest of the exact call, used once, with an expiry time.
 
-    That it is spent is told by the ledger (``Effect.permit_ref``), in one place.
+    Whether it is used is recorded in the ledger (``Effect.permit_ref``), in one place.
     """
 
     public_id = models.CharField(max_length=40, unique=True)

@@ -1,4 +1,4 @@
-"""Queues, where interrupts wait for the people who may decide, and policies, the rules of each reason."""
+"""Queues, which hold interrupts for the people who can decide them, and policies, the rules of each reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runs.states import OnExpiry, OnReject, Risk
 
 
 class Queue(models.Model):
-    """A desk: reviewers and leads decide, leads also extend and take over, auditors only read."""
+    """A queue of interrupts. Reviewers and leads decide, leads also extend and take over claims, auditors only read."""
 
     slug = models.SlugField(max_length=60, unique=True)
     owner = models.ForeignKey(Group, on_delete=models.PROTECT, related_name="+")
@@ -26,22 +26,23 @@ class Queue(models.Model):
 
 
 def default_expiries() -> list[str]:
-    """Return what an agent may ask for at the deadline where the policy does not say."""
+    """Return the default of ``on_expiry_allowed``."""
     return [OnExpiry.CANCEL, OnExpiry.FAIL, OnExpiry.RESUME, OnExpiry.DEFAULT, OnExpiry.ESCALATE]
 
 
 class Policy(models.Model):
-    """The rules of one reason, for one agent or for all. Rows are versions: never edited, so an open wait keeps its own.
+    """The rules of one reason, for one agent or for all. Rows are versions and never edited; an open interrupt keeps
+    its own.
 
-    A request may only be stricter than its policy; looser is refused as ``policy_refuses`` with the rule's name.
+    A request can only be stricter than its policy; otherwise it is refused as ``policy_refuses`` with the rule's name.
     """
 
     reason = models.CharField(max_length=60)
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, related_name="policies")
     version = models.PositiveIntegerField(default=1)
     queue = models.ForeignKey(Queue, on_delete=models.PROTECT, null=True, related_name="+", help_text="the default")
-    queues = models.JSONField(default=list, help_text="slugs that an agent may choose beside the policy's own queue")
-    any_queue = models.BooleanField(default=False, help_text="an agent may choose any queue that accepts new")
+    queues = models.JSONField(default=list, help_text="slugs that an agent can choose besides the default queue")
+    any_queue = models.BooleanField(default=False, help_text="an agent can choose any queue that accepts new requests")
     deadline_min = models.DurationField(default=timedelta(seconds=1))
     deadline_default = models.DurationField(default=timedelta(days=2))
     deadline_max = models.DurationField(default=timedelta(days=90))
@@ -54,15 +55,17 @@ class Policy(models.Model):
         default=list, help_text='the queues after that one, in order: [{"queue": slug, "seconds": ...}]'
     )
     remind_before = models.JSONField(default=list, help_text="seconds before the deadline at which people are reminded")
-    pause_stops_deadline = models.BooleanField(default=False, help_text="does the time stand still in a pause?")
+    pause_stops_deadline = models.BooleanField(default=False, help_text="whether a pause of the run stops the deadline")
     then = models.CharField(max_length=8, default=OnExpiry.CANCEL, help_text="after the last queue: cancel or fail")
     on_reject = models.CharField(max_length=6, choices=OnReject.choices, default=OnReject.RESUME)
-    self_review = models.BooleanField(default=False, help_text="may the run's initiator decide?")
-    quorum = models.PositiveSmallIntegerField(default=1, help_text="how many people have to approve the same call")
+    self_review = models.BooleanField(default=False, help_text="whether the run's initiator can decide")
+    quorum = models.PositiveSmallIntegerField(default=1, help_text="how many people must approve the same call")
     risk_floor = models.CharField(max_length=6, choices=Risk.choices, default=Risk.LOW)
     permit_ttl = models.DurationField(default=timedelta(hours=24))
-    freshness = models.DurationField(default=timedelta(minutes=15), help_text="how long a check of the facts holds")
-    undo = models.DurationField(default=timedelta(seconds=5), help_text="how long a page's answer may be taken back")
+    freshness = models.DurationField(default=timedelta(minutes=15), help_text="how long a check of the facts is valid")
+    undo = models.DurationField(
+        default=timedelta(seconds=5), help_text="how long an answer given on a page can be undone"
+    )
     claim_time = models.DurationField(default=timedelta(minutes=15))
     max_rounds = models.PositiveSmallIntegerField(default=5)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -1,37 +1,24 @@
-"""A run and what carries it over its workers: checkpoints, facts, continuations, holds, its last words."""
+"""Runs with their checkpoints, files, progress and outcome."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from django.conf import settings
 from django.db import models
 
 from ledger.exact_json import ExactJSONField
 from ledger.row_digests import FIXED, STATE
-from ledger.transactions import assert_open
 from runs.models.agents import Agent
 from runs.states import ContinuationStatus, FileStatus, RunStatus
 
 
-class RunQuerySet(models.QuerySet["Run"]):
-    """Runs, and the one way to lock them."""
-
-    def locked(self, *, skip: bool = False) -> Self:
-        """Lock the rows: the first lock of every move. NO KEY, since plain FOR UPDATE would block foreign-key inserts.
-
-        ``skip`` leaves out the rows that another transaction holds.
-        """
-        assert_open()
-        return self.select_for_update(of=("self",), no_key=True, skip_locked=skip)
-
-
 class Run(models.Model):
-    """One execution. Narrow on purpose: every move updates this row, and no JSON travels with it.
+    """One execution. The row is narrow, because every transition updates it.
 
-    The separate truths (ended, ending, lease, pause asked, open holds, open continuation, open waits) stand in their own
-    columns; ``status`` is what ``standing.standing`` makes of them.
+    Ended, ending, lease, pause, holds, continuation and open interrupts each have their own columns; ``status`` is
+    computed from them by ``run_status``.
     """
 
     public_id = models.CharField(max_length=40, unique=True)
@@ -41,44 +28,48 @@ class Run(models.Model):
     title = models.CharField(max_length=300)
     initiator = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="children", db_index=False)
-    root = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="+", help_text="the topmost one")
+    root = models.ForeignKey(
+        "self", on_delete=models.PROTECT, null=True, related_name="+", help_text="the topmost ancestor"
+    )
     depth = models.PositiveSmallIntegerField(default=1)
-    tells_parent = models.BooleanField(default=False, help_text="it has ended, and its parent was not looked after yet")
+    tells_parent = models.BooleanField(
+        default=False, help_text="it has ended, and the sweep has not handled its parent yet"
+    )
     code_version = models.CharField(max_length=100, blank=True)
     metadata = models.JSONField(default=dict)
     created_at = models.DateTimeField()
 
     status = models.CharField(max_length=12, choices=RunStatus.choices)
     ended_at = models.DateTimeField(null=True)
-    ending = models.CharField(max_length=9, blank=True, help_text="cancelled, expired or failed: where it is going")
+    ending = models.CharField(
+        max_length=9, blank=True, help_text="the final status of an ending run: cancelled, expired or failed"
+    )
     ending_reason = models.CharField(max_length=300, blank=True)
     ending_on = models.CharField(max_length=7, blank=True, help_text="what ended it: cancel, expire, fail or reject")
     lease_until = models.DateTimeField(null=True)
     pause_asked_at = models.DateTimeField(null=True)
     pause_asked_by = models.CharField(max_length=300, blank=True)
     pause_reason = models.CharField(max_length=300, blank=True)
-    stop_by = models.DateTimeField(null=True, help_text="a worker that was asked to stop keeps its lease until then")
+    stop_by = models.DateTimeField(null=True, help_text="when a worker that must stop loses its lease")
     open_holds = models.PositiveSmallIntegerField(default=0)
     open_continuation = models.CharField(max_length=12, blank=True, choices=ContinuationStatus.choices)
     open_waits = models.PositiveSmallIntegerField(default=0)
-    ready_since = models.DateTimeField(null=True, help_text="since when any worker that fits may claim it")
+    ready_since = models.DateTimeField(null=True, help_text="since when a compatible worker can claim it")
     handed_back = models.PositiveSmallIntegerField(default=0, help_text="code versions that cannot read its checkpoint")
 
     epoch = models.PositiveIntegerField(default=1)
     checkpoint_number = models.PositiveIntegerField(default=0)
-    file_offered = models.BooleanField(default=False, help_text="a file waits for the next checkpoint of some lease")
+    file_offered = models.BooleanField(default=False, help_text="a file was uploaded for the next checkpoint")
     fence = models.PositiveIntegerField(default=0, help_text="raised by every lease and by the end of one")
     lease_seconds = models.PositiveIntegerField(default=60)
     max_step_seconds = models.PositiveIntegerField(default=900)
     attempts = models.PositiveSmallIntegerField(default=0, help_text="claims since the last boundary")
     unclaimed_seconds = models.PositiveIntegerField(default=86400)
-    expires_at = models.DateTimeField(null=True, help_text="its end, while nobody holds a lease")
-    sweep_after = models.DateTimeField(null=True, help_text="a sweep broke on this row: not again before")
-    snapshots_erased_at = models.DateTimeField(null=True, help_text="past their time, the states were erased")
+    expires_at = models.DateTimeField(null=True, help_text="when the run expires if it has no lease")
+    sweep_after = models.DateTimeField(null=True, help_text="deferred by a failed sweep until then")
+    snapshots_erased_at = models.DateTimeField(null=True, help_text="when the retention sweep erased the states")
     timeline_seq = models.PositiveIntegerField(default=0)
     timeline_head = models.CharField(max_length=68, blank=True)
-
-    objects = RunQuerySet.as_manager()
 
     class Meta:
         constraints = [
@@ -120,7 +111,7 @@ class Run(models.Model):
 
 
 class Progress(models.Model):
-    """The last thing a heartbeat said; a row of its own, so that heartbeats leave the run narrow."""
+    """The progress of the last heartbeat, in a row of its own to keep the run narrow."""
 
     run = models.OneToOneField(Run, on_delete=models.PROTECT, related_name="progress")
     text = models.CharField(max_length=300, blank=True)
@@ -134,7 +125,7 @@ class Progress(models.Model):
 
 
 class Outcome(models.Model):
-    """What a run ended with, by ``complete`` or ``fail``; the same call by the same lease is known again by it."""
+    """The result of ``complete`` or ``fail``, which identifies the same request if it is repeated."""
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="outcomes")
     epoch = models.PositiveIntegerField()
@@ -151,9 +142,9 @@ class Outcome(models.Model):
 
 
 class CheckpointFile(models.Model):
-    """Opaque bytes of a worker in Django's storage, under a name of their own; what is known of them stays when they go.
+    """The uploaded file of a checkpoint, in Django's storage. Digest and size stay when the bytes are erased.
 
-    Written before its bytes are, so that none lie in the storage that no row knows of.
+    The row is written before the bytes, so that the storage never has bytes without a row.
     """
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="files", db_index=False)
@@ -165,7 +156,7 @@ class CheckpointFile(models.Model):
     status = models.CharField(max_length=8, choices=FileStatus.choices)
     created_at = models.DateTimeField()
     erased_at = models.DateTimeField(null=True, help_text="its bytes are gone, its digest and size are kept")
-    sweep_after = models.DateTimeField(null=True, help_text="a sweep broke on this row: not again before")
+    sweep_after = models.DateTimeField(null=True, help_text="deferred by a failed sweep until then")
 
     class Meta:
         constraints = [
@@ -196,7 +187,9 @@ class Checkpoint(models.Model):
     epoch = models.PositiveIntegerField()
     fence = models.PositiveIntegerField()
     step = models.CharField(max_length=200)
-    replay_from = models.CharField(max_length=200, blank=True, help_text="the step a replaying worker starts from")
+    replay_from = models.CharField(
+        max_length=200, blank=True, help_text="the step from which a replaying worker starts"
+    )
     state = ExactJSONField()
     digest = models.CharField(max_length=68, help_text="of the state")
     format = models.CharField(max_length=60, default="json")
@@ -204,10 +197,10 @@ class Checkpoint(models.Model):
         CheckpointFile, on_delete=models.PROTECT, null=True, related_name="checkpoints", db_index=False
     )
     code_version = models.CharField(max_length=100, blank=True)
-    request_digest = models.CharField(max_length=68, blank=True, help_text="the same call again is known by it")
+    request_digest = models.CharField(max_length=68, blank=True, help_text="identifies a repeated request")
     resume_when = models.CharField(max_length=3, blank=True)
     erased_at = models.DateTimeField(null=True, help_text="its state is gone, its digest is kept")
-    taken_at = models.DateTimeField(null=True, help_text="of a copy that a restart goes on from: when its state was")
+    taken_at = models.DateTimeField(null=True, help_text="for a copy made by a restart: when the original was written")
     created_at = models.DateTimeField()
 
     class Meta:

@@ -1,4 +1,4 @@
-"""Outside signals: what business systems tell, kept for the wait that it wakes, now or later."""
+"""External signals, stored for the interrupt that they answer."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from runs.models.agents import Agent
 
 
 class Signal(models.Model):
-    """One outside event. It wakes at most one wait; not used by its end it is a dead letter, listed and never dropped.
+    """One external event. It answers at most one interrupt; unused at its end it is a dead letter, listed and never
+    deleted.
 
-    A ``keep_until`` that is null has no end: what the product tells itself, such as the end of a child.
+    ``keep_until`` is NULL for signals of the server itself, such as the end of a child run: they do not expire.
     """
 
     public_id = models.CharField(max_length=40, unique=True)
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="signals", db_index=False)
-    sender_id = models.CharField(max_length=200, help_text="the sender's own id: the same one again is the same signal")
+    sender_id = models.CharField(max_length=200, help_text="the sender's own id; a repeated id is the same signal")
     correlation = models.CharField(max_length=200)
     type = models.CharField(max_length=200)
     body = ExactJSONField()
@@ -25,10 +26,14 @@ class Signal(models.Model):
     received_at = models.DateTimeField()
     keep_until = models.DateTimeField(null=True)
     used_by = models.ForeignKey(
-        "runs.Interrupt", on_delete=models.PROTECT, null=True, related_name="signals", help_text="the wait that it woke"
+        "runs.Interrupt",
+        on_delete=models.PROTECT,
+        null=True,
+        related_name="signals",
+        help_text="the interrupt that it answered",
     )
     used_at = models.DateTimeField(null=True)
-    misfit = models.BooleanField(default=False, help_text="its body did not fit what the wait asked for")
+    misfit = models.BooleanField(default=False, help_text="its body did not match the schema of the interrupt")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["agent", "sender_id"], name="one_signal_per_id_of_an_agent")]

@@ -1,4 +1,4 @@
-"""What a worker recorded between two checkpoints, for a replay after it was lost."""
+"""Step results that a worker recorded between two checkpoints, for a replay."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from runs.models.run import Run
 
 
 class StepResult(models.Model):
-    """One step after checkpoint ``after``, by its name, and its result; ``place`` counts from 1 behind each checkpoint."""
+    """The result of one step after checkpoint ``after``, by its name; ``place`` counts from 1 after each checkpoint."""
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="steps", db_index=False)
     epoch = models.PositiveIntegerField()
@@ -17,8 +17,8 @@ class StepResult(models.Model):
     place = models.PositiveIntegerField()
     name = models.CharField(max_length=200)
     result = ExactJSONField()
-    fence = models.PositiveIntegerField(help_text="the lease that did it")
-    passed_fence = models.PositiveIntegerField(help_text="the lease that passed it last")
+    fence = models.PositiveIntegerField(help_text="the lease that recorded it")
+    passed_fence = models.PositiveIntegerField(help_text="the last lease that replayed it")
     recorded_at = models.DateTimeField()
 
     class Meta:

@@ -1,4 +1,4 @@
-"""What happened: the chained events of a run, and how far an agent's feed of them is numbered."""
+"""Events of a run, chained by digests, and the numbering of an agent's feed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from runs.models.run import Run
 
 
 class Event(models.Model):
-    """One move, append-only; ``digest`` covers the event and ``prev``, so that a changed or missing record is found.
+    """One event, append-only. ``digest`` covers the event and ``prev``, so that a changed or missing event is detected.
 
-    The row is the outbox too: it is written with the move, and ``feed`` gives it its place in the agent's feed later.
+    The row is also the outbox: it is written with the transition, and ``event_feed`` numbers it later.
     """
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="events", db_index=False)
-    # Not checked by the database: the run's own is, and every event would lock the row of its agent once more.
+    # Without a database constraint, which would lock the agent's row for every event; the run's constraint suffices.
     agent = models.ForeignKey(
         Agent, on_delete=models.PROTECT, null=True, related_name="+", db_index=False, db_constraint=False
     )
@@ -28,7 +28,8 @@ class Event(models.Model):
     at = models.DateTimeField()
     refs = ExactJSONField(help_text="ids and digests, never the bodies: those can be erased, this cannot")
     row_digests = ExactJSONField(
-        null=True, help_text="digests of the rows that the move wrote; null: of a version that recorded none"
+        null=True,
+        help_text="digests of the rows that the transition wrote; null: written by a version that recorded none",
     )
     prev = models.CharField(max_length=68, blank=True)
     digest = models.CharField(max_length=68)
@@ -67,7 +68,7 @@ class Event(models.Model):
 
 
 class Feed(models.Model):
-    """How far an agent's feed is numbered. Its lock orders the numberers, so that no reader is ever overtaken."""
+    """The last number of an agent's feed. Its lock orders the transactions that assign numbers."""
 
     agent = models.OneToOneField(Agent, on_delete=models.PROTECT, primary_key=True, related_name="+")
     last_seq = models.BigIntegerField(default=0)

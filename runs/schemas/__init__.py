@@ -1,8 +1,7 @@
-"""The schemas of answers: refused when they cannot be used, and the judge of every answer.
+"""JSON Schemas of answers: ``check_schema`` refuses unusable schemas, ``validate`` checks an answer.
 
-``check_schema`` is called when a wait is opened; ``validate`` by the gateway before any lock, and by the pages' forms.
-Nothing here reaches for the network or runs without a bound: what a schema and an answer can cost is weighed first.
-docs/schemas.md is the agreement with those who write schemas.
+Nothing here uses the network or runs without a bound: the cost of a schema and an answer is computed first.
+docs/schemas.md documents it for authors of schemas.
 """
 
 from __future__ import annotations

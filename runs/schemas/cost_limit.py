@@ -1,8 +1,8 @@
-"""How much work a schema can make: bounded before anything is validated with it.
+"""Cost limit: the work that a schema can cause, bounded before anything is validated with it.
 
-Every value inside an answer is looked at by some number of schemas. Branches multiply it (`anyOf` in `anyOf`, two `$ref`
+Each value of an answer is visited by a number of subschemas. Branches multiply it (``anyOf`` in ``anyOf``, two ``$ref``
 to the same place), and recursion multiplies it again at each level of the answer. The largest number over all levels is
-the schema's *looks*; looks times the size of the answer bounds the time. Called by the check and by the engine.
+the schema's *looks*; looks times the size of the answer bounds the time.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from runs.schemas import keywords
 from runs.schemas.traversal import all_schemas, inner_schemas, join_pointer, target_pointer
 
 _IN_OBJECTS = frozenset({"properties", "patternProperties", "additionalProperties", "propertyNames"})
-# Of these, one at a time judges a given member; all others judge it together.
+# One of these applies to a given member; all others apply together.
 _EXCLUSIVE = frozenset({"properties", "additionalProperties", "prefixItems", "items"})
 _HERE = keywords.HERE_ONE | keywords.HERE_MANY | keywords.HERE_NAMED
 
 
 @dataclass(frozen=True)
 class Weight:
-    """What one value can cost: ``looks`` of schemas, ``patterns`` matched, ``chain`` of schemas in one another."""
+    """The cost of one value: ``looks`` of subschemas, ``patterns`` matched, ``chain`` of subschemas for the same value."""
 
     looks: int
     patterns: int
@@ -31,7 +31,7 @@ class Weight:
 
 
 class Circular(Exception):
-    """A schema that leads back to itself without going down into the answer; it would never end."""
+    """A schema that refers back to itself without descending into the answer, so that validation would never end."""
 
     def __init__(self, pointer: str) -> None:
         super().__init__(pointer)
@@ -60,7 +60,7 @@ def weigh(root: Any) -> Weight:
 def _node(pointer: str, schema: Any) -> _Node:
     if not isinstance(schema, dict):
         return _Node(own_looks=1, own_patterns=0)
-    # Measured: eight looked-up names, or eight compared structures, cost about as much as one schema.
+    # Measured: eight property names, or eight compared structures, cost about as much as one schema.
     names = len(schema.get("properties", ())) + len(schema.get("required", ()))
     structures = sum(isinstance(option, dict | list) for option in schema.get("enum", ()))
     patterns = len(schema.get("patternProperties", ())) + ("pattern" in schema)
@@ -79,7 +79,9 @@ def _node(pointer: str, schema: Any) -> _Node:
 
 
 def _inner_first(nodes: dict[str, _Node]) -> tuple[list[str], int]:
-    """Return the pointers so that what looks at the same value comes after what it uses, and the longest chain."""
+    """Return the pointers in an order in which a schema follows those that it applies to the same value, and the
+    longest chain.
+    """
     order: list[str] = []
     chain: dict[str, int] = {}
     entered: set[str] = set()
@@ -103,7 +105,7 @@ def _inner_first(nodes: dict[str, _Node]) -> tuple[list[str], int]:
 
 
 def _most(nodes: dict[str, _Node], order: list[str], own: Callable[[_Node], int], limit: int) -> int:
-    """Return the largest sum of ``own`` over the schemas that judge one value, at any level of an answer."""
+    """Return the largest sum of ``own`` over the schemas that apply to one value, at any level of an answer."""
     above: dict[str, int] = {}
     most = 0
     for _ in range(MAX_ANSWER_DEPTH + 1):
@@ -127,7 +129,7 @@ def _first_level(nodes: dict[str, _Node], order: list[str], own: Callable[[_Node
 def _level(
     nodes: dict[str, _Node], order: list[str], own: Callable[[_Node], int], above: dict[str, int]
 ) -> dict[str, int]:
-    """Return the sums one level further down: objects and lists apart, since no value is both."""
+    """Return the sums one level deeper, for objects and lists separately, because no value is both."""
     by_kind: dict[str, dict[str, int]] = {"object": {}, "list": {}}
     for kind, sums in by_kind.items():
         for pointer in order:

@@ -1,8 +1,7 @@
-"""What is wrong with an answer, at which place, in plain words.
+"""Error messages for an invalid answer, each with its place, in plain sentences.
 
-Called after the engine said no. Walks the schema beside the answer and stops after so many problems or steps, where the
-engine's own list grows without a bound. It never decides: an answer is valid or not by the engine alone, and a test
-compares the two.
+Walks the schema beside the answer and stops after a number of problems or steps, where the engine's own list has no
+bound. It never decides whether an answer is valid: only the engine does, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -46,13 +45,13 @@ FORMAT_WORDS = {
 
 
 class _Enough(Exception):
-    """So many steps were taken that what was found has to do."""
+    """Raised when the limit of steps is reached."""
 
 
 def explain(schema: Any, value: Any, *, matches: Matches) -> list[Problem]:
-    """Return the problems of ``value``, at most ``MAX_PROBLEMS``; possibly none where the walk was cut short.
+    """Return the problems of ``value``, at most ``MAX_PROBLEMS``; possibly none if the walk was cut short.
 
-    ``matches(keyword, argument, text)`` judges one `pattern` or `format`.
+    ``matches(keyword, argument, text)`` evaluates one `pattern` or `format`.
     """
     found: list[Problem] = []
     try:
@@ -82,7 +81,7 @@ class _Explanation:
             return
         if "type" in schema and not has_type(value, schema["type"]):
             yield Problem(at, f"must be {_types(schema['type'])}")
-            return  # the rest would say the same in other words
+            return  # the other keywords would repeat this
         yield from self.listed(schema, value, at)
         if isinstance(value, str):
             yield from self.text(schema, value, at)
@@ -106,7 +105,7 @@ class _Explanation:
         if "const" in schema and self.mark(value) != self.mark(schema["const"]):
             yield Problem(at, f"must be exactly {_shown(schema['const'])}")
         if "enum" in schema and self.mark(value) not in self.marks_of(schema["enum"]):
-            self.count(50)  # the words cost more than the comparison
+            self.count(50)  # the message costs more than the comparison
             yield Problem(at, f"must be one of {_choices(schema['enum'])}")
 
     def mark(self, value: Any) -> str:
@@ -115,7 +114,9 @@ class _Explanation:
         return digest_of_text(text)
 
     def marks_of(self, options: list[Any]) -> set[str]:
-        """Return the digests of a list in the schema, made once: the list outlives this walk, so its id names it."""
+        """Return the digests of a list in the schema, computed once. The list outlives this walk, so its ``id`` can be
+        the key.
+        """
         if id(options) not in self.marks:
             self.marks[id(options)] = {digest(option) for option in options}
         return self.marks[id(options)]
@@ -155,7 +156,7 @@ class _Explanation:
         for index, item in enumerate(value):
             mark = self.mark(item)
             if mark in seen:
-                yield Problem(join_pointer(at, index), "is in the list twice")
+                yield Problem(join_pointer(at, index), "is in the list more than once")
             seen.add(mark)
 
     def containing(self, schema: dict[str, Any], value: list[Any], at: str) -> Iterator[Problem]:
@@ -175,7 +176,7 @@ class _Explanation:
         for name, needed in schema.get("dependentRequired", {}).items():
             for other in needed if name in value else ():
                 if other not in value:
-                    yield Problem(join_pointer(at, other), f"is missing; it goes with {name}")
+                    yield Problem(join_pointer(at, other), f"is missing; it is required with {name}")
         if len(value) < schema.get("minProperties", 0):
             yield Problem(at, f"must have at least {_many(schema['minProperties'], 'member')}, has {len(value)}")
         if "maxProperties" in schema and len(value) > schema["maxProperties"]:
@@ -195,7 +196,7 @@ class _Explanation:
             yield Problem(at, "has a name that is not allowed")
         for judge in judges:
             if judge is False:
-                yield Problem(at, "was not asked for")
+                yield Problem(at, "is not a known member")
             else:
                 yield from self.problems(judge, inner, at)
 
@@ -210,11 +211,11 @@ class _Explanation:
         if "oneOf" in schema:
             fitting = sum(self.fits(branch, value) for branch in schema["oneOf"])
             if fitting > 1:
-                yield Problem(at, f"fits {fitting} of the allowed forms, where exactly one is meant")
+                yield Problem(at, f"must match exactly one of the allowed forms, matches {fitting}")
             if not fitting:
                 yield from self.nearest(schema["oneOf"], value, at)
         if "not" in schema and self.fits(schema["not"], value):
-            yield Problem(at, "has exactly the form that is not allowed")
+            yield Problem(at, "must not have this form")
         if "if" in schema:
             taken = "then" if self.fits(schema["if"], value) else "else"
             yield from self.problems(schema.get(taken, True), value, at)
@@ -223,7 +224,7 @@ class _Explanation:
                 yield from self.problems(branch, value, at)
 
     def nearest(self, branches: list[Any], value: Any, at: str) -> Iterator[Problem]:
-        """Yield the problems of the one branch that was plainly meant, or that none fits."""
+        """Yield the problems of the one branch that was evidently meant, or that none matches."""
         told = [list(self.problems(branch, value, at)) for branch in branches]
         inside = [problems for problems in told if all(problem.pointer != at for problem in problems)]
         of_type = [problems for branch, problems in zip(branches, told, strict=True) if _same_type(branch, value)]
@@ -232,7 +233,7 @@ class _Explanation:
         elif len(of_type) == 1 and all(isinstance(branch, dict) and "type" in branch for branch in branches):
             yield from of_type[0]
         else:
-            yield Problem(at, "fits none of the allowed forms")
+            yield Problem(at, "must match one of the allowed forms")
 
 
 def _same_type(branch: Any, value: Any) -> bool:
@@ -273,7 +274,7 @@ def _choices(options: list[Any]) -> str:
     return ", ".join(shown) + (f" and {len(options) - 10} more" if len(options) > 10 else "")
 
 
-def _many(count: int, word: str) -> str:
+def _many(count: int, noun: str) -> str:
     if count == 1:
-        return f"1 {word}"
-    return f"{count} {word[:-1]}ies" if word.endswith("y") else f"{count} {word}s"
+        return f"1 {noun}"
+    return f"{count} {noun[:-1]}ies" if noun.endswith("y") else f"{count} {noun}s"

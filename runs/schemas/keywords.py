@@ -1,18 +1,18 @@
-"""What a schema of answers may say: the known keywords and formats, and how large it may be.
+"""The supported keywords and formats of JSON Schema, and the limits of a schema and an answer.
 
-Read by the check at creation, by the engine, and by docs/schemas.md, which a test compares with these lists. JSON Schema
-2020-12 lets unknown keywords pass, so that a misspelt `minimun` asks for nothing; here it is refused.
+A test compares docs/schemas.md with these lists. JSON Schema 2020-12 ignores unknown keywords, so that a misspelt
+``minimun`` has no effect; here it is refused.
 """
 
 from __future__ import annotations
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-# Said about a schema, asked of nobody. `$id` at the top only: deeper it would move the base of every `$ref`.
+# Annotations have no effect. `$id` only at the top: deeper it would change the base of every `$ref`.
 ANNOTATIONS = frozenset(
     {"$schema", "$id", "$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
 )
-# Where further schemas are found. "Here" looks at the same value again, "below" at a member of it.
+# Keywords with subschemas. "Here" applies them to the same value, "below" to a member of it.
 HERE_ONE = frozenset({"not", "if", "then", "else"})
 HERE_MANY = frozenset({"allOf", "anyOf", "oneOf"})
 HERE_NAMED = frozenset({"dependentSchemas"})
@@ -35,7 +35,7 @@ FORMATS = frozenset(
     {"date", "date-time", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uri", "uuid"}
 )  # fmt: skip
 
-# What people commonly mean by a keyword we do not know.
+# Suggestions for common unsupported keywords.
 MEANT = {
     "definitions": "use `$defs`",
     "dependencies": "use `dependentRequired` or `dependentSchemas`",
@@ -51,8 +51,8 @@ MEANT = {
 MAX_TEXT = 64 * 1024  # bytes
 MAX_DEPTH = 32  # objects and lists inside one another
 MAX_SCHEMAS = 1_000
-MAX_CHAIN = 64  # schemas that look at one value one after the other, through `$ref` and `allOf`
-MAX_LOOKS = 2_000  # how often one value may be looked at: the product of nested branches
+MAX_CHAIN = 64  # schemas that apply to one value, one after the other, through `$ref` and `allOf`
+MAX_LOOKS = 2_000  # how many schemas can apply to one value: the product of nested branches
 MAX_PATTERNS = 100
 MAX_PATTERN_LENGTH = 500  # characters
 MAX_PATTERN_MEMORY = 100_000  # bytes of the compiled automaton

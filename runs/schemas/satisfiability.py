@@ -1,6 +1,6 @@
-"""Whether a schema has an answer at all, as far as a look can tell (the question in full has no bounded reply).
+"""Satisfiability: whether a schema has a valid answer, as far as a bounded check can tell.
 
-Called by the check. A wait that nobody can answer would end only by its deadline, after people have tried.
+An interrupt that no answer can satisfy would end only at its deadline.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def contradiction(schema: Any) -> str:
             return f"`{low}` is above `{high}`"
     for low, high in _STRICT_RANGES:
         if low in schema and high in schema and schema[low] >= schema[high]:
-            return f"`{low}` leaves nothing below `{high}`"
+            return f"no value is between `{low}` and `{high}`"
     return _listed_values(schema)
 
 
@@ -54,7 +54,7 @@ def _listed_values(schema: dict[str, Any]) -> str:
 
 
 def has_type(value: Any, types: str | list[str]) -> bool:
-    """Return whether a JSON value is of one of the types, as JSON Schema means it: 1.0 is an integer, true is not."""
+    """Tell whether a JSON value has one of the types as JSON Schema defines them: 1.0 is an integer, true is not."""
     names = [types] if isinstance(types, str) else types
     if isinstance(value, bool):
         return "boolean" in names
@@ -72,12 +72,12 @@ def _whole(value: int | Decimal) -> int | Decimal:
 
 
 def unanswerable(root: Any) -> bool:
-    """Return whether no value can satisfy the schema, judging `false` where it stands for the whole answer."""
+    """Tell whether no value can satisfy the schema; ``false`` counts where it applies to the whole answer."""
     return _Look(root).impossible(root)
 
 
 class _Look:
-    """One look at a schema; each reference is followed once, and one still being followed counts as possible."""
+    """One check of a schema. Each reference is followed once; one that is being followed counts as satisfiable."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
@@ -105,7 +105,7 @@ class _Look:
         return self.followed[reference]
 
     def needs_the_impossible(self, schema: dict[str, Any]) -> bool:
-        """Return whether an object is asked for, with a member that can never be given."""
+        """Tell whether an object is required with a member that no value can satisfy."""
         if schema.get("type") not in ("object", ["object"]):
             return False
         properties = schema.get("properties", {})

@@ -1,8 +1,7 @@
-"""Whether a schema can be used for answers; asked once, when a wait is opened.
+"""Checks of a schema when an interrupt is created: can it be used for answers?
 
-In order: small enough to look at, JSON Schema 2020-12 by its meta-schema, known words only, no reference that leaves it or
-goes round, not too much work, accepted by the engine, and answerable as far as a look can tell. Each fault is told with
-its place, so that the agent's author can mend it.
+In order: size, the meta-schema of JSON Schema 2020-12, known keywords only, local references without cycles, cost,
+satisfiable as far as a bounded check can tell, and accepted by the engine. Each problem has its place in the schema.
 """
 
 from __future__ import annotations
@@ -24,14 +23,11 @@ from runs.schemas.validator import build_engine, pattern_compiles
 
 
 def check_schema(schema: Any) -> None:
-    """Return if ``schema`` can be used for answers.
-
-    Raises ``SchemaUnsupported`` whose problems have pointers into the schema.
-    """
+    """Raise ``SchemaUnsupported`` if ``schema`` cannot be used for answers; its problems have pointers into the schema."""
     for step in (
         _too_large,
         _not_a_schema,
-        _unknown_words,
+        _unknown_keywords,
         _bad_references,
         _too_much_work,
         _no_answer,
@@ -55,17 +51,17 @@ def _too_large(schema: Any) -> list[Problem]:
     try:
         size = len(exact_json.dumps(schema).encode())
     except (TypeError, ValueError):
-        return [Problem("", "holds something that is not JSON")]
+        return [Problem("", "contains something that is not JSON")]
     if size > keywords.MAX_TEXT:
         return [Problem("", f"is longer than {keywords.MAX_TEXT // 1024} KiB")]
     if len(all_schemas(schema)) > keywords.MAX_SCHEMAS:
-        return [Problem("", f"holds more than {keywords.MAX_SCHEMAS} schemas")]
+        return [Problem("", f"must contain at most {keywords.MAX_SCHEMAS} schemas")]
     return []
 
 
 def _not_a_schema(schema: Any) -> list[Problem]:
     if isinstance(schema, dict) and str(schema.get("$schema", keywords.DIALECT)).rstrip("#") != keywords.DIALECT:
-        return [Problem("/$schema", f"must be {keywords.DIALECT}; other versions of JSON Schema are not read")]
+        return [Problem("/$schema", f"must be {keywords.DIALECT}; other versions of JSON Schema are not supported")]
     try:
         jsonschema_rs.meta.validate(schema)
     except jsonschema_rs.ValidationError as error:
@@ -77,7 +73,7 @@ def _not_a_schema(schema: Any) -> list[Problem]:
     return []
 
 
-def _unknown_words(root: Any) -> list[Problem]:
+def _unknown_keywords(root: Any) -> list[Problem]:
     problems: list[Problem] = []
     patterns = 0
     for pointer, schema in all_schemas(root).items():
@@ -86,14 +82,14 @@ def _unknown_words(root: Any) -> list[Problem]:
         problems += [Problem(join_pointer(pointer, word), _unknown(word)) for word in schema.keys() - keywords.KEYWORDS]
         if pointer and ("$id" in schema or "$schema" in schema):
             word = "$id" if "$id" in schema else "$schema"
-            problems.append(Problem(join_pointer(pointer, word), "is allowed at the top of the schema only"))
+            problems.append(Problem(join_pointer(pointer, word), "is only allowed at the top of the schema"))
         if schema.get("format", "date") not in keywords.FORMATS:
             problems.append(Problem(join_pointer(pointer, "format"), _unknown_format(schema["format"])))
         for place, pattern in _patterns(pointer, schema):
             patterns += 1
             problems += [Problem(place, fault) for fault in _pattern_faults(pattern)]
     if patterns > keywords.MAX_PATTERNS:
-        problems.append(Problem("", f"holds more than {keywords.MAX_PATTERNS} patterns"))
+        problems.append(Problem("", f"must contain at most {keywords.MAX_PATTERNS} patterns"))
     return sorted(problems, key=lambda problem: problem.pointer)
 
 
@@ -136,7 +132,7 @@ def _bad_references(root: Any) -> list[Problem]:
         target = target_pointer(schema["$ref"])
         place = join_pointer(pointer, "$ref")
         if target is None:
-            problems.append(Problem(place, "leaves this schema; only references such as `#/$defs/name` are followed"))
+            problems.append(Problem(place, "must stay inside this schema, such as `#/$defs/name`"))
         elif target not in schemas:
             problems.append(Problem(place, _no_target(root, target)))
     return problems
@@ -146,19 +142,19 @@ def _no_target(root: Any, target: str) -> str:
     try:
         schema_at(root, target)
     except (LookupError, ValueError, TypeError):
-        return "points at nothing"
-    return "points at something that is not used as a schema"
+        return "points to nothing"
+    return "points to something that is not used as a schema"
 
 
 def _too_much_work(root: Any) -> list[Problem]:
     try:
         weight = weigh(root)
     except Circular as circle:
-        return [Problem(circle.pointer, "leads back to itself without going down into the answer")]
+        return [Problem(circle.pointer, "refers back to itself without descending into the answer")]
     if weight.looks > keywords.MAX_LOOKS or weight.patterns > keywords.MAX_LOOKS:
-        return [Problem("", "has too many branches in one another; an answer would take too long to check")]
+        return [Problem("", "has too many nested branches; an answer would take too long to validate")]
     if weight.chain > keywords.MAX_CHAIN:
-        return [Problem("", f"leads through more than {keywords.MAX_CHAIN} schemas for one value")]
+        return [Problem("", f"applies more than {keywords.MAX_CHAIN} schemas to one value")]
     return []
 
 
@@ -167,15 +163,15 @@ def _no_answer(root: Any) -> list[Problem]:
     for pointer, schema in all_schemas(root).items():
         fault = contradiction(schema)
         if fault:
-            problems.append(Problem(pointer, f"can never be met: {fault}"))
+            problems.append(Problem(pointer, f"can never be satisfied: {fault}"))
     if not problems and unanswerable(root):
-        problems.append(Problem("", "has no possible answer"))
+        problems.append(Problem("", "has no valid answer"))
     return problems
 
 
 def _engine_refuses(schema: Any) -> list[Problem]:
     try:
         build_engine(schema)
-    except Exception as error:  # noqa: BLE001  whatever stops the engine here would stop every answer later
+    except Exception as error:  # noqa: BLE001  an error here would also stop every answer later
         return [Problem("", f"cannot be used: {str(error)[:200]}")]
     return []

@@ -1,7 +1,7 @@
-"""Finding the schemas inside a schema, and what a `$ref` points at.
+"""Traversal of the subschemas of a schema, and resolution of ``$ref``.
 
-Called by the check, the weighing and the explanation. Assumes nothing about the schema except that its depth is bounded:
-what is not a schema where one belongs is left out here and refused by the meta-schema.
+Assumes only that the depth of the schema is bounded. What is not a schema where one belongs is skipped here and refused
+by the meta-schema.
 """
 
 from __future__ import annotations

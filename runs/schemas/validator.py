@@ -1,8 +1,8 @@
-"""The judge of answers: jsonschema-rs, bounded, without a network.
+"""Validation of answers by jsonschema-rs, with bounded cost and without network access.
 
-``validate`` is the only way an answer is judged. Patterns run in an engine without backtracking (its time grows with the
-text, never exponentially); what remains is weighed before it is begun. Errors are put into words by ``explaining``, since
-the engine's own list of them costs memory without a bound.
+``validate`` is the only way to check an answer. Patterns run in an engine without backtracking, so their time grows
+linearly with the text; the remaining cost is computed before validation begins. Messages come from ``error_messages``,
+because the engine's own list of errors needs unbounded memory.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from runs.schemas import keywords
 from runs.schemas.cost_limit import Weight, weigh
 from runs.schemas.error_messages import explain
 
-_KEPT_ENGINES = 128
+_MAX_ENGINES = 128
 
 
 @dataclass(frozen=True)
 class Engine:
-    """A compiled schema and what one value can cost it."""
+    """A compiled schema and its cost."""
 
     judge: jsonschema_rs.Validator
     weight: Weight
 
 
 def retriever(uri: str) -> Any:
-    """Refuse to fetch anything: the engine asks here for references that leave the schema."""
-    raise LookupError(f"{uri} is not fetched; a schema stands alone")
+    """Refuse to fetch a reference that leaves the schema."""
+    raise LookupError(f"{uri} is not fetched; a schema must be self-contained")
 
 
 def build_engine(schema: Any) -> Engine:
@@ -66,18 +66,18 @@ def _engine_for(schema: Any) -> Engine:
         if key in _engines:
             _engines.move_to_end(key)
             return _engines[key]
-    engine = build_engine(schema)  # outside the lock: two threads may both compile, neither waits
+    engine = build_engine(schema)  # outside the lock: two threads can both compile, and neither waits
     with _engines_lock:
         _engines[key] = engine
-        while len(_engines) > _KEPT_ENGINES:
+        while len(_engines) > _MAX_ENGINES:
             _engines.popitem(last=False)
     return engine
 
 
 def validate(schema: Any, value: Any) -> list[Problem]:
-    """Return what is wrong with an answer, at most 50 problems; empty when it is valid. Never raises.
+    """Return the problems of an answer, at most 50; empty if it is valid. Never raises.
 
-    ``value`` is made of the types ``exact.parse`` returns. An answer that cannot be judged is not valid.
+    ``value`` has the types that ``exact_json.parse`` returns. An answer that cannot be validated is not valid.
     """
     if schema is True or schema == {}:
         return []
@@ -86,12 +86,12 @@ def validate(schema: Any, value: Any) -> list[Problem]:
             return [Problem("", f"is nested deeper than {exact_json.MAX_DEPTH} levels")]
         engine = _engine_for(schema)
         if _takes_too_long(engine.weight, value):
-            return [Problem("", "is too large to be checked against this schema")]
+            return [Problem("", "is too large to validate against this schema")]
         if engine.judge.is_valid(value):
             return []
-        return explain(schema, value, matches=_matches) or [Problem("", "does not fit what was asked for")]
-    except Exception:  # noqa: BLE001  fail closed: what cannot be judged was not asked for
-        return [Problem("", "cannot be checked against this schema")]
+        return explain(schema, value, matches=_matches) or [Problem("", "does not match the schema")]
+    except Exception:  # noqa: BLE001  fail closed: an answer that cannot be validated is refused
+        return [Problem("", "cannot be validated against this schema")]
 
 
 def _takes_too_long(weight: Weight, value: Any) -> bool:
@@ -101,7 +101,7 @@ def _takes_too_long(weight: Weight, value: Any) -> bool:
 
 
 def _size(value: Any) -> tuple[int, int]:
-    """Return how many values and how many characters lie in ``value``, names of members included."""
+    """Return the number of values and of characters in ``value``, with member names."""
     values = characters = 0
     waiting = [value]
     while waiting:
@@ -123,12 +123,12 @@ def _leaf(keyword: str, argument: str) -> jsonschema_rs.Validator:
 
 
 def _matches(keyword: str, argument: str, text: str) -> bool:
-    """Return whether a text meets one `pattern` or `format`, by the same judge."""
+    """Evaluate one `pattern` or `format` by the same engine."""
     return _leaf(keyword, argument).is_valid(text)
 
 
 def pattern_compiles(pattern: str) -> bool:
-    """Return whether a pattern can be matched without backtracking and within its memory."""
+    """Tell whether a pattern can be matched without backtracking and within its memory."""
     try:
         _leaf("pattern", pattern)
     except ValueError:

@@ -24,6 +24,7 @@ from runs.decisions import closed_refusal, winner_of
 from runs.errors import Expired, StaleVersion
 from runs.facts import AskedFact, record_facts
 from runs.interrupt_requests import BY_ITSELF, check_proposal
+from runs.locks import lock_interrupts, locked_runs
 from runs.models import Agent, Continuation, Fact, Interrupt, Run
 from runs.policies import refuse_too_soon
 from runs.revisions import keep_revision
@@ -78,7 +79,7 @@ def amend_wait(*, agent: Agent, interrupt_id: str, amendment: Amendment, state_v
         record_facts(amendment.facts, agent=agent, checkpoint=interrupt.checkpoint, interrupt=interrupt, at="/facts")
     if "proposal" in changed:
         changed["as_proposed"] = None  # the agent's proposal again, also where a vote had edited the call
-    overtaken = interrupts.amend_interrupt(interrupt, **changed)
+    overtaken = interrupts.amend_interrupt(interrupt, changed)
     note(
         run,
         "interrupt.amended",
@@ -140,8 +141,9 @@ def _earlier_deadline(interrupt: Interrupt, deadline: datetime | Absent, *, now:
 
 
 def _lock(agent: Agent, interrupt_id: str) -> tuple[Run, Interrupt]:
-    run = Run.objects.locked().filter(agent=agent, interrupts__public_id=interrupt_id).first()
+    run = locked_runs().filter(agent=agent, interrupts__public_id=interrupt_id).first()
     if run is None:
         raise NotFound
-    locked = Interrupt.objects.select_for_update(of=("self",), no_key=True)
-    return run, locked.select_related("checkpoint", "policy", "schema").get(public_id=interrupt_id)
+    interrupts_of_id = Interrupt.objects.select_related("checkpoint", "policy", "schema").filter(public_id=interrupt_id)
+    [interrupt] = lock_interrupts(run, interrupts_of_id)
+    return run, interrupt

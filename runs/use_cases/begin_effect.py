@@ -13,12 +13,12 @@ from typing import Any
 
 from django.db.models import F
 
-from ledger import attempt_tokens, clock, compensation, effects, tokens
+from ledger import attempt_tokens, clock, compensation, effects, in_flight, tokens
 from ledger.actors import by_agent
 from ledger.digests import digest
 from ledger.effect_names import refuse_disguised
 from ledger.effects import UNDECLARED, Declared, Next
-from ledger.errors import InDoubt, KeyReused, NameDisguised, NotFound, PayloadInvalid, Refusal
+from ledger.errors import InDoubt, KeyReused, NameDisguised, PayloadInvalid, Refusal
 from ledger.exact_json import ABSENT
 from ledger.models import Effect
 from ledger.states import EffectStatus, Repeat
@@ -43,15 +43,17 @@ from runs.facts import guards_effects, holds
 from runs.holds import open_hold
 from runs.kill_switch import refuse_halted
 from runs.leases import check_lease
+from runs.locks import lock_own_run
 from runs.models import Agent, Fact, FactCheck, Run
 from runs.permits import find_permit, replace_permit
-from runs.revocation import AUTHORITY_LOST, LostApproval, StillMayDecide, refuse_lost_approval
+from runs.revocation import AUTHORITY_LOST, LostApproval, StillMayDecide
 from runs.run_status import store
 from runs.states import FINAL, HoldKind
 from runs.timeline import note
 from runs.use_cases.end_run import finish_ending, hold_for_effect
 from runs.use_cases.reconcile_outcomes import go_on_after
 from runs.use_cases.reconcile_renewals import FACT_CHANGED
+from runs.use_cases.revoke_approvals import refuse_lost_approval
 from runs.verification import find_changed, find_changed_permit
 
 
@@ -88,7 +90,7 @@ def begin_effect(
     Raises the refusals of a run that cannot act (finished, cancelled, paused, lease lost), ``FactsUnchecked``,
     ``ApprovalLost``, and the refusals of permits and of the ledger.
     """
-    run = _own_run(agent, run_id)
+    run = lock_own_run(agent, run_id)
     undone = compensation.find_undone(run.public_id, key)
     if undone is None:
         _check_flags(run)
@@ -182,7 +184,7 @@ def report_effect(
     settles an unknown outcome lifts the run's hold. A report that contradicts the recorded outcome opens a hold
     ``contradiction``.
     """
-    run = _own_run(agent, run_id)
+    run = lock_own_run(agent, run_id)
     now = clock.now()
     attempt = attempt_tokens.attempt_of(attempt_token, run.public_id, key)
     if attempt is None:
@@ -191,10 +193,7 @@ def report_effect(
         scope=run.public_id,
         key=key,
         attempt=attempt,
-        status=status,
-        receipt=receipt,
-        error=error,
-        retryable=retryable,
+        outcome=effects.EffectOutcome(status=status, receipt=receipt, error=error, retryable=retryable),
         by=by_agent(agent.slug),
         now=now,
     )
@@ -214,13 +213,6 @@ def report_effect(
         finish_ending(run, actor=actor, now=now)
     store(run, now)
     return reported
-
-
-def _own_run(agent: Agent, run_id: str) -> Run:
-    run = Run.objects.locked().select_related("agent__owner").filter(agent=agent, public_id=run_id).first()
-    if run is None:
-        raise NotFound
-    return run
 
 
 def _check_flags(run: Run) -> None:
@@ -387,5 +379,5 @@ def _check_facts(run: Run, *, now: datetime) -> None:
 def _hold_unknown(run: Run, effect: Effect, *, actor: str, now: datetime) -> None:
     """Record the unknown outcome, and hold the run for the owner unless the receiver accepts the call twice."""
     note(run, "effect.unknown", actor=actor, at=now, effect=effect.key, attempt=effect.attempt)
-    if effects.holds_when_unknown(effect):
+    if in_flight.holds_when_unknown(effect):
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)

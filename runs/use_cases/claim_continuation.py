@@ -29,11 +29,13 @@ from runs.hand_backs import was_handed_back_by
 from runs.holds import is_held_by_others, lift_holds, open_hold
 from runs.kill_switch import is_halted, refuse_halted
 from runs.leases import Lease, grant_lease, lease_of
+from runs.locks import locked_runs
 from runs.models import Agent, Checkpoint, Continuation, Decision, Fact, HandBack, Hold, Permit, Run
-from runs.revocation import StillMayDecide, judge_permit, revoke_lost_answers
+from runs.revocation import StillMayDecide, judge_permit
 from runs.run_status import store
 from runs.states import ContinuationKind, ContinuationStatus, HoldKind, RunStatus
 from runs.timeline import note
+from runs.use_cases.revoke_approvals import revoke_lost_answers
 from runs.verification import find_changed, is_what_was_said
 
 SYSTEM = "system:leases"
@@ -109,7 +111,7 @@ MAX_MISSES = 100
 @use_case
 def claim_one(request: ClaimRequest, *, continuation_id: str) -> Claimed | NotReady:
     """Claim a named continuation. Raises ``AlreadyClaimed``, ``NotReady``, ``IncompatibleVersion``, ``NotFound``."""
-    run = Run.objects.locked().filter(agent=request.agent, continuations__public_id=continuation_id).first()
+    run = locked_runs().filter(agent=request.agent, continuations__public_id=continuation_id).first()
     if run is None:
         raise NotFound
     now = clock.now()
@@ -196,7 +198,7 @@ def _any_ready(count: int) -> Compiled[tuple[int]]:
 @functools.cache
 def _next_to_lock(count: int) -> Compiled[Run]:
     in_order = ("-continuations__priority", "continuations__not_before", "continuations__id")
-    return Compiled(lambda: Run.objects.locked(skip=True).filter(_ready(count)).order_by(*in_order)[:1])
+    return Compiled(lambda: locked_runs(skip_locked=True).filter(_ready(count)).order_by(*in_order)[:1])
 
 
 def _claim(run: Run, continuation: Continuation, request: ClaimRequest, *, now: datetime) -> Claimed | None:

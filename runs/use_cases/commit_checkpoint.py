@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from ledger import clock, effect_queries, effects
+from ledger import clock, effect_queries, in_flight
 from ledger.actors import by_agent
-from ledger.errors import NotFound
 from ledger.transactions import use_case
 from runs.checkpoints import Snapshot, digests_of, find_repeated, write_checkpoint
 from runs.continuations import acknowledge
 from runs.facts import AskedFact, record_facts
 from runs.leases import Lease, Told, check_lease, control_of, end_lease, extend_lease
+from runs.locks import lock_own_run
 from runs.models import Agent, Checkpoint, Progress, Run
 from runs.run_status import store
 from runs.states import Control
@@ -52,7 +52,7 @@ def commit_checkpoint(
 
     A repeated call returns the same checkpoint. Raises ``StaleVersion`` if another checkpoint followed ``after``.
     """
-    run = _own_run(agent, run_id)
+    run = lock_own_run(agent, run_id)
     now = clock.now()
     if _is_repeated_after_stop(run, after, snapshot):
         return Reached(checkpoint=run.checkpoints.get(number=after + 1), told=control_of(run), created=False)
@@ -88,7 +88,7 @@ def _mark_unreported_unknown(run: Run, *, actor: str, now: datetime) -> None:
 
     This happens at every end of a lease. Otherwise the next worker would wait for these outcomes without end.
     """
-    for effect in effects.doubt_effects(scope=run.public_id, fence=run.fence, now=now, by=actor):
+    for effect in in_flight.mark_lost_unknown(scope=run.public_id, fence=run.fence, now=now, by=actor):
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
 
 
@@ -103,7 +103,7 @@ def _is_repeated_after_stop(run: Run, after: int, snapshot: Snapshot) -> bool:
 @use_case
 def beat(*, agent: Agent, run_id: str, token: str, progress: SaidProgress | None) -> tuple[Lease, Told]:
     """Extend the lease by its own length, and return it with what to do next. A late heartbeat does not revive a lease."""
-    run = _own_run(agent, run_id)
+    run = lock_own_run(agent, run_id)
     now = clock.now()
     check_lease(run, token, now=now)
     lease = extend_lease(run, now=now)
@@ -115,10 +115,3 @@ def beat(*, agent: Agent, run_id: str, token: str, progress: SaidProgress | None
     if told.control != Control.CONTINUE:
         told = replace(told, cancel_effects=tuple(effect_queries.effects_to_cancel(run.public_id)))
     return lease, told
-
-
-def _own_run(agent: Agent, run_id: str) -> Run:
-    run = Run.objects.locked().select_related("agent").filter(agent=agent, public_id=run_id).first()
-    if run is None:
-        raise NotFound
-    return run

@@ -14,6 +14,7 @@ from ledger import clock
 from ledger.transactions import use_case
 from runs.errors import NotReady
 from runs.external_signals import OWN, match_signals
+from runs.locks import lock_run
 from runs.models import Run
 from runs.run_status import store
 from runs.states import FINAL, RunStatus
@@ -99,7 +100,7 @@ def end_orphans(*, limit: int) -> int:
 
 @use_case
 def _cancel_orphan(*, run_pk: int) -> bool:
-    run = Run.objects.locked(skip=True).select_related("agent").filter(pk=run_pk).first()
+    run = lock_run(run_pk, skip_locked=True)
     now = clock.now()
     if run is None or run.status in FINAL or run.ending:
         return False
@@ -135,8 +136,8 @@ def look_after_parent(child: Run) -> bool:
 
 @use_case
 def _finish_parent(*, run_pk: int) -> None:
-    run = Run.objects.locked().select_related("agent").get(pk=run_pk)
-    if run.ending and not run.ended_at:
+    run = lock_run(run_pk)
+    if run is not None and run.ending and not run.ended_at:
         now = clock.now()
         finish_ending(run, actor=SYSTEM, now=now)
         store(run, now)

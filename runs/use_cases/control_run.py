@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from django.contrib.auth.models import AbstractUser
 
-from ledger import clock, effect_queries, effects, reconciliation
+from ledger import clock, effect_queries, in_flight, reconciliation
 from ledger.actors import by_person, in_words
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.transactions import use_case
@@ -25,6 +25,7 @@ from runs.hand_backs import forget_hand_backs
 from runs.holds import lift_holds
 from runs.interrupts import add_pause
 from runs.kill_switch import refuse_halted
+from runs.locks import lock_run_by_id
 from runs.models import Interrupt, Run
 from runs.run_status import store
 from runs.states import FINAL, Cause, ContinuationStatus, HoldKind, Kind, RunStatus
@@ -202,7 +203,7 @@ def _order_redone(
 
 
 def _lock(run_id: str, check: Check) -> tuple[Run, datetime]:
-    run = Run.objects.locked().select_related("agent").filter(public_id=run_id).first()
+    run = lock_run_by_id(run_id)
     if run is None:
         raise NotFound
     check(run)
@@ -219,4 +220,4 @@ def _refuse_ending(run: Run) -> None:
 def _ask_to_stop(run: Run, *, now: datetime) -> None:
     if run.lease_until:
         run.stop_by = now + timedelta(seconds=run.max_step_seconds)
-        effects.ask_to_cancel(scope=run.public_id, now=now)
+        in_flight.request_cancels(scope=run.public_id, now=now)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ledger import compensation, effect_queries, effects
+from ledger import compensation, effect_queries, in_flight
 from ledger.states import On
 from ledger.transactions import assert_open
 from runs import notify
@@ -147,7 +147,7 @@ def _mark_open_effects_unknown(run: Run, *, actor: str, now: datetime) -> bool:
     """Mark effects under way as unknown, hold the run for every unsettled effect, and tell whether there is one."""
     if not effect_queries.any_open(run.public_id):
         return False
-    effects.doubt_all(scope=run.public_id, now=now, by=actor)
+    in_flight.mark_all_unknown(scope=run.public_id, now=now, by=actor)
     unsettled = effect_queries.unsettled_effects(run.public_id)
     for effect in unsettled:
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)

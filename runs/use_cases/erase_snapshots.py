@@ -14,6 +14,7 @@ from ledger import clock, row_digests
 from ledger.row_digests import STATE
 from ledger.transactions import use_case
 from runs.checkpoint_files import give_up_files
+from runs.locks import locked_runs
 from runs.models import Checkpoint, Run, StepResult
 from runs.timeline import note
 
@@ -39,7 +40,7 @@ def _due(ended_before: datetime) -> Q:
 
 @use_case
 def _erase(*, run_pk: int, ended_before: datetime) -> bool:
-    run = Run.objects.locked().filter(_due(ended_before), pk=run_pk).first()
+    run = locked_runs().filter(_due(ended_before), pk=run_pk).first()
     if run is None:  # restarted meanwhile, or erased by another sweep
         return False
     now = clock.now()

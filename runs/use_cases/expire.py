@@ -14,9 +14,8 @@ from datetime import datetime
 
 from django.db.models import Q
 
-from ledger import clock, effect_queries, effects, prepared_queries
+from ledger import clock, effect_queries, in_flight
 from ledger.exact_json import ABSENT
-from ledger.prepared_queries import Compiled
 from ledger.transactions import assert_open, use_case
 from runs.continuations import due_checks, told_of
 from runs.deadlines import due_reminders, due_waits, is_over, rule_at_end, steps_left
@@ -30,6 +29,7 @@ from runs.interrupts import (
     remind_interrupt,
     siblings_of,
 )
+from runs.locks import lock_interrupt, lock_run, lock_run_by_id, lock_run_of_interrupt
 from runs.models import Continuation, Interrupt, Queue, Run
 from runs.run_status import store
 from runs.states import FINAL, Cause, InterruptStatus, Kind, OnExpiry, ResumeWhen, RunStatus
@@ -127,12 +127,10 @@ def _escalate(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
 @use_case
 def remind_if_due(*, interrupt_pk: int) -> bool:
     """Remind the reviewers of one interrupt, once per time that its policy names; missed reminders are sent once."""
-    run = _RUN_TO_LOCK.first(interrupt=interrupt_pk)
+    run = lock_run_of_interrupt(interrupt_pk, skip_locked=True)
     if run is None:
         return False
-    locked = Interrupt.objects.select_for_update(of=("self",), no_key=True).select_related("policy", "queue")
-    interrupt = locked.get(pk=interrupt_pk)
-    interrupt.run = run
+    interrupt = lock_interrupt(run, interrupt_pk)
     now = clock.now()
     is_due = interrupt.remind_at is not None and interrupt.remind_at <= now
     if interrupt.status != InterruptStatus.WAITING or not is_due or is_over(interrupt, now=now):
@@ -155,11 +153,10 @@ def remind_if_due(*, interrupt_pk: int) -> bool:
 @use_case
 def expire_if_due(*, interrupt_pk: int) -> bool:
     """Expire one interrupt if it is still due under the locks: a decision or another sweep may have been first."""
-    run = _RUN_TO_LOCK.first(interrupt=interrupt_pk)
+    run = lock_run_of_interrupt(interrupt_pk, skip_locked=True)
     if run is None:
         return False
-    [interrupt] = _INTERRUPT_TO_LOCK.all(pk=interrupt_pk)
-    interrupt.run = run
+    interrupt = lock_interrupt(run, interrupt_pk)
     now = clock.now()
     if interrupt.status != InterruptStatus.WAITING or not is_over(interrupt, now=now):
         return False
@@ -167,22 +164,10 @@ def expire_if_due(*, interrupt_pk: int) -> bool:
     return True
 
 
-_RUN_TO_LOCK = Compiled(lambda: Run.objects.locked(skip=True).filter(interrupts=prepared_queries.number("interrupt")))
-#: Without the checkpoint's state, which may be large and is not read at a deadline.
-_INTERRUPT_TO_LOCK = Compiled(
-    lambda: (
-        Interrupt.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("policy", "checkpoint")
-        .defer("checkpoint__state")
-        .filter(pk=prepared_queries.number("pk"))
-    )
-)
-
-
 @use_case
 def end_lease_if_lapsed(*, run_pk: int) -> bool:
     """End one lease that lapsed, or whose holder did not stop by ``stop_by``."""
-    run = Run.objects.locked(skip=True).select_related("agent").filter(pk=run_pk).first()
+    run = lock_run(run_pk, skip_locked=True)
     now = clock.now()
     if run is None or run.lease_until is None:
         return False
@@ -196,7 +181,7 @@ def end_lease_if_lapsed(*, run_pk: int) -> bool:
 @use_case
 def expire_run_if_due(*, run_pk: int) -> bool:
     """End one run that stayed without a worker past its expiry time."""
-    run = Run.objects.locked(skip=True).filter(pk=run_pk).first()
+    run = lock_run(run_pk, skip_locked=True)
     now = clock.now()
     if run is None or run.status in FINAL or run.ending or run.lease_until:
         return False
@@ -239,11 +224,11 @@ def doubt_overdue_effects(*, limit: int) -> int:
 
 @use_case
 def _mark_overdue_unknown(*, run_id: str) -> int:
-    run = Run.objects.locked(skip=True).filter(public_id=run_id).first()
+    run = lock_run_by_id(run_id, skip_locked=True)
     if run is None:
         return 0
     now = clock.now()
-    overdue = effects.doubt_overdue(scope=run_id, now=now, by=SYSTEM)
+    overdue = in_flight.mark_overdue_unknown(scope=run_id, now=now, by=SYSTEM)
     for effect in overdue:
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
         note(run, "effect.unknown", actor=SYSTEM, at=now, effect=effect.key, attempt=effect.attempt)

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from django.db.models import F
 
-from ledger import clock, effect_queries, effects
+from ledger import clock, effect_queries, in_flight
 from ledger.transactions import use_case
 from runs.continuations import open_continuation, recheck
 from runs.holds import open_hold
+from runs.locks import locked_runs
 from runs.models import Feed, Run
 from runs.run_status import store
 from runs.states import FINAL, ContinuationStatus, HoldKind
@@ -52,14 +53,14 @@ def hold_after_restore() -> Restored:
 
 @use_case
 def _hold_run(*, run_pk: int) -> Restored:
-    run = Run.objects.locked().select_related("agent").get(pk=run_pk)
+    run = locked_runs().select_related("agent").get(pk=run_pk)
     now = clock.now()
     leased = run.lease_until is not None
     under_way = [effect.key for effect in effect_queries.intended_effects(run.public_id)]  # marked unknown below
     if leased:
         lose_lease(run, now=now)
     run.fence += LEAP
-    for effect in effects.doubt_all(scope=run.public_id, now=now, by=SYSTEM):
+    for effect in in_flight.mark_all_unknown(scope=run.public_id, now=now, by=SYSTEM):
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
     if not run.ended_at:
         open_hold(run, HoldKind.RESTORED, owner_id=run.agent.owner_id, reason=REASON, now=now)

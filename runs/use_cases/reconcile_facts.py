@@ -17,7 +17,7 @@ from typing import Any
 from django.contrib.auth.models import AbstractUser
 from django.db.models import QuerySet
 
-from ledger import clock, effect_queries, effects
+from ledger import clock, effect_queries, in_flight
 from ledger.actors import by_agent, by_person
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.transactions import use_case
@@ -28,6 +28,7 @@ from runs.errors import NotPermitted
 from runs.facts import guards_effects, holds, must_be_refreshed
 from runs.holds import is_held_by_others, lift_holds, open_hold
 from runs.leases import check_lease, end_lease
+from runs.locks import lock_own_run, lock_run_by_id, lock_run_of_continuation
 from runs.models import Agent, Checkpoint, Connection, Continuation, Fact, FactCheck, FactKind, FactStatus, Run
 from runs.run_status import store
 from runs.states import FINAL, ContinuationStatus, HoldKind
@@ -88,7 +89,7 @@ def begin_check(*, continuation_id: str) -> Check | None:
     The attempt is counted before the work and the next one is scheduled with backoff. So a check that kills its process
     does not block others, and reaches the owner like one that fails.
     """
-    run = Run.objects.locked().select_related("agent").filter(continuations__public_id=continuation_id).first()
+    run = lock_run_of_continuation(continuation_id)
     if run is None:
         return None
     now = clock.now()
@@ -124,7 +125,7 @@ def _facts_to_fetch(continuation: Continuation) -> QuerySet[Fact]:
 @use_case
 def finish_check(*, check: Check, found: dict[int, Found]) -> None:
     """Compare the fetched values and decide, unless another check overtook this one."""
-    run = Run.objects.locked().select_related("agent").filter(continuations__public_id=check.continuation_id).first()
+    run = lock_run_of_continuation(check.continuation_id)
     if run is None:
         return
     now = clock.now()
@@ -135,7 +136,7 @@ def finish_check(*, check: Check, found: dict[int, Found]) -> None:
     facts = list(_facts_to_fetch(continuation).filter(pk__in=found))
     for fact in facts:
         record_value(fact, found[fact.pk], now=now)
-    for effect in effects.doubt_overdue(scope=run.public_id, now=now, by=SYSTEM):
+    for effect in in_flight.mark_overdue_unknown(scope=run.public_id, now=now, by=SYSTEM):
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
     unknown_facts = [fact for fact in facts if fact.last_status == FactStatus.UNAVAILABLE or must_be_refreshed(fact)]
     for name in sorted({fact.name for fact in facts} - {fact.name for fact in unknown_facts}):
@@ -266,9 +267,7 @@ def report_facts(*, agent: Agent, run_id: str, token: str, values: dict[str, Any
     An invalid credential leaves lease and decision unchanged (``refresh``), and no effect begins until the worker has
     renewed and reported it. With ``on_change`` ``renew`` the review is renewed instead.
     """
-    run = Run.objects.locked().select_related("agent").filter(agent=agent, public_id=run_id).first()
-    if run is None:
-        raise NotFound
+    run = lock_own_run(agent, run_id)
     now = clock.now()
     check_lease(run, token, now=now)
     checkpoint = Checkpoint.objects.get(run=run, number=run.checkpoint_number)
@@ -314,7 +313,7 @@ def waive_fact(
     The last known value stays, and the fact is not fetched again at this checkpoint. Raises ``NotPermitted``,
     ``NotFound``.
     """
-    run = Run.objects.locked().select_related("agent").filter(public_id=run_id).first()
+    run = lock_run_by_id(run_id)
     if run is None:
         raise NotFound
     if not may_waive(person, run):

@@ -21,6 +21,7 @@ from runs.continuations import offered_again, open_continuation, postpone_check
 from runs.errors import NotPermitted, RunCancelled, RunFinished, StaleVersion
 from runs.hand_backs import forget_hand_backs
 from runs.holds import lift_holds
+from runs.locks import lock_run, lock_run_by_id
 from runs.models import Hold, Run
 from runs.run_status import store
 from runs.states import FINAL, ContinuationStatus, HoldKind
@@ -122,7 +123,7 @@ def retry_held_run(*, hold_id: int, person: User, reason: str) -> Run:
     The count of claims starts again at 0. Raises ``NotPermitted``; ``NotFound`` if no such hold is open.
     """
     hold = Hold.objects.filter(pk=hold_id, kind__in=RETRIED).first()
-    run = Run.objects.locked().select_related("agent").filter(pk=hold.run_id).first() if hold else None
+    run = lock_run(hold.run_id) if hold else None
     if hold is None or run is None:
         raise NotFound
     if not may_settle(person, owner_id=hold.owner_id):
@@ -161,7 +162,7 @@ def leave_as_it_is(*, hold_id: int, person: User, reason: str) -> Run:
     run.
     """
     hold = Hold.objects.filter(pk=hold_id, kind=HoldKind.UNDO_FAILED).first()
-    run = Run.objects.locked().select_related("agent").filter(pk=hold.run_id).first() if hold else None
+    run = lock_run(hold.run_id) if hold else None
     if hold is None or run is None:
         raise NotFound
     if not may_settle(person, owner_id=hold.owner_id):
@@ -183,7 +184,7 @@ def leave_as_it_is(*, hold_id: int, person: User, reason: str) -> Run:
 def _lock_run_of_effect(effect_id: int, *, person: User, attempt: int | None = None) -> Run:
     """Lock the run of an effect before the effect itself, and check the owner and the attempt."""
     effect = Effect.objects.filter(pk=effect_id).first()
-    run = Run.objects.locked().select_related("agent").filter(public_id=effect.scope).first() if effect else None
+    run = lock_run_by_id(effect.scope) if effect else None
     if run is None or effect is None:
         raise NotFound
     if not may_settle(person, owner_id=effect.owner_id):

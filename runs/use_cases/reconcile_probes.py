@@ -13,10 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ledger import clock, probes
+from ledger.effects import locked_effects
 from ledger.models import Effect
 from ledger.probes import Looked
 from ledger.states import EffectStatus
 from ledger.transactions import use_case
+from runs.locks import lock_run_by_id
 from runs.models import Connection, Run
 from runs.run_status import store
 from runs.timeline import note
@@ -118,7 +120,7 @@ def finish_probe(*, probe: Probe, looked: Looked) -> bool:
 def _lock(effect_pk: int) -> tuple[Run | None, Effect | None]:
     """Lock the run of an effect, then the effect."""
     scope = Effect.objects.filter(pk=effect_pk, status=EffectStatus.UNKNOWN).values_list("scope", flat=True).first()
-    run = Run.objects.locked().select_related("agent").filter(public_id=scope).first() if scope else None
+    run = lock_run_by_id(scope) if scope else None
     if run is None:
         return None, None
-    return run, Effect.objects.select_for_update(of=("self",), no_key=True).get(pk=effect_pk)
+    return run, locked_effects().get(pk=effect_pk)

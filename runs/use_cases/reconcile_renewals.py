@@ -15,6 +15,7 @@ from runs.continuations import make_continuation, told_of, void_continuation
 from runs.decisions import accepted_decisions
 from runs.external_signals import give_back_signals
 from runs.interrupts import free_keys, reopen_interrupt, siblings_of
+from runs.locks import lock_interrupts
 from runs.models import Checkpoint, Continuation, Fact, Interrupt, Run
 from runs.permits import void_permits
 from runs.states import Cause, InterruptStatus, Kind, OnChange, RunStatus
@@ -83,8 +84,7 @@ def answered_at(run: Run, checkpoint: Checkpoint) -> list[Interrupt]:
         and not decision.interrupt.renewed
         and decision.interrupt.status in {InterruptStatus.ANSWERED, InterruptStatus.EXPIRED}
     ]
-    waits = Interrupt.objects.select_for_update(of=("self",), no_key=True).select_related("policy")
-    return list(waits.filter(pk__in=answered).order_by("id"))
+    return lock_interrupts(run, Interrupt.objects.select_related("policy").filter(pk__in=answered))
 
 
 def _affected(answered: list[Interrupt], facts: list[Fact]) -> list[Interrupt]:

@@ -14,10 +14,11 @@ from typing import Any
 from django.db.models import QuerySet
 
 from ledger import clock
-from ledger.errors import NotFound, PayloadInvalid
+from ledger.errors import PayloadInvalid
 from ledger.transactions import use_case
 from runs.errors import StepMismatch
-from runs.leases import Told, check_lease, control_of, lock_own_run
+from runs.leases import Told, check_lease, control_of
+from runs.locks import lock_own_run
 from runs.models import Agent, Run, StepResult
 
 #: Limit of steps after one checkpoint, because a replay reads them all.
@@ -41,8 +42,6 @@ def record_step(*, agent: Agent, run_id: str, token: str, name: str, result: Any
     ``LeaseLost``, and ``PayloadInvalid`` after ``MOST_STEPS`` steps.
     """
     run = lock_own_run(agent, run_id)
-    if run is None:
-        raise NotFound
     now = clock.now()
     check_lease(run, token, now=now)
     named = steps_since(run).filter(name=name).first()

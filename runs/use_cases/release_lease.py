@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ledger import clock, effect_queries, effects
+from ledger import clock, effect_queries, in_flight
 from ledger.actors import by_agent
-from ledger.errors import NotFound
 from ledger.transactions import assert_open, use_case
 from runs.checkpoints import last_checkpoint
 from runs.compensation import hold_for_unstable
@@ -19,6 +18,7 @@ from runs.facts import has_something_to_check
 from runs.hand_backs import keep_hand_back
 from runs.holds import open_hold
 from runs.leases import check_lease, end_lease
+from runs.locks import lock_own_run
 from runs.models import Agent, Continuation, Run
 from runs.run_status import store
 from runs.states import Cause, HoldKind
@@ -37,7 +37,7 @@ def lose_lease(run: Run, *, now: datetime) -> None:
     lost_fence = run.fence
     end_lease(run)
     run.fence += 1
-    unknown = effects.doubt_effects(scope=run.public_id, fence=lost_fence, now=now, by=SYSTEM)
+    unknown = in_flight.mark_lost_unknown(scope=run.public_id, fence=lost_fence, now=now, by=SYSTEM)
     for effect in unknown:
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
     before = void_continuation(run, reason="its lease was lost")
@@ -67,15 +67,13 @@ def hand_back(*, agent: Agent, run_id: str, token: str, reason: str, detail: str
     is not offered again to a version that cannot read its checkpoint, while others can try. After several such versions
     the owner is asked (hold ``stranded``); a claim by a version that can read it lifts the hold.
     """
-    run = Run.objects.locked().select_related("agent").filter(agent=agent, public_id=run_id).first()
-    if run is None:
-        raise NotFound
+    run = lock_own_run(agent, run_id)
     now = clock.now()
     check_lease(run, token, now=now)
     fence, actor, version = run.fence, by_agent(agent.slug), _version_of_holder(run)
     end_lease(run)
     run.fence += 1
-    unknown = effects.doubt_effects(scope=run.public_id, fence=fence, now=now, by=actor)
+    unknown = in_flight.mark_lost_unknown(scope=run.public_id, fence=fence, now=now, by=actor)
     for effect in unknown:
         hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
     offered = None if run.ending else _return_to_queue(run, in_doubt=bool(unknown), now=now)

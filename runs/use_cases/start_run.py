@@ -15,7 +15,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from ledger import clock, compensation, effect_queries, tokens
 from ledger.actors import by_agent
 from ledger.digests import digest
-from ledger.errors import InDoubt, KeyReused, NotFound
+from ledger.errors import InDoubt, KeyReused
 from ledger.public_ids import new_id
 from ledger.transactions import use_case
 from runs.checkpoints import Snapshot, write_checkpoint
@@ -26,7 +26,8 @@ from runs.external_signals import wake_by_kept_signals
 from runs.hand_backs import forget_hand_backs
 from runs.interrupt_requests import AskedWait, CheckAssignees
 from runs.kill_switch import refuse_halted
-from runs.leases import Lease, check_lease, end_lease, grant_lease, lease_of, lock_own_run
+from runs.leases import Lease, check_lease, end_lease, grant_lease, lease_of
+from runs.locks import lock_own_run, locked_runs
 from runs.models import Agent, Interrupt, Outcome, Run
 from runs.permits import void_permits
 from runs.run_status import store
@@ -154,7 +155,7 @@ def _insert_run(agent: Agent, request: RunRequest, *, unclaimed_seconds: int, le
         created_at=now,
     )
     Run.objects.bulk_create([row], ignore_conflicts=True)
-    run = Run.objects.locked().get(agent=agent, key=request.key)
+    run = locked_runs().get(agent=agent, key=request.key)
     if run.public_id == row.public_id:
         run.parent, run.initiator = parent, row.initiator
         return run, True
@@ -190,7 +191,7 @@ def _complete_run(*, agent: Agent, run_id: str, token: str, result: Any) -> Run:
     Raises ``OpenInterrupts``, ``InDoubt`` (an effect's outcome is open), ``RunCancelled``, ``RunFinished``,
     ``LeaseLost``.
     """
-    run = _lock_run(agent, run_id)
+    run = lock_own_run(agent, run_id)
     if _is_repeated_outcome(run, RunStatus.COMPLETED, result, token):
         return run
     now = clock.now()
@@ -222,7 +223,7 @@ def _complete_run(*, agent: Agent, run_id: str, token: str, result: Any) -> Run:
 @use_case
 def _fail_run(*, agent: Agent, run_id: str, token: str, error: Any) -> Run:
     """End the run as failed, reported by its worker; effects whose outcome is open go to their owner first."""
-    run = _lock_run(agent, run_id)
+    run = lock_own_run(agent, run_id)
     if _is_repeated_outcome(run, RunStatus.FAILED, error, token):
         return run
     now = clock.now()
@@ -231,13 +232,6 @@ def _fail_run(*, agent: Agent, run_id: str, token: str, error: Any) -> Run:
     acknowledge(run, now=now)
     end_run(run, RunStatus.FAILED, reason="its worker reported a failure", actor=by_agent(agent.slug), now=now)
     store(run, now)
-    return run
-
-
-def _lock_run(agent: Agent, run_id: str) -> Run:
-    run = lock_own_run(agent, run_id)
-    if run is None:
-        raise NotFound
     return run
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ledger import clock, effect_queries, effects, prepared_queries
+from ledger import clock, effect_queries, in_flight, prepared_queries
 from ledger.actors import by_agent
-from ledger.errors import InDoubt, KeyReused, NotFound, PayloadInvalid, Refusal
+from ledger.errors import InDoubt, KeyReused, PayloadInvalid, Refusal
 from ledger.prepared_queries import Compiled
 from ledger.states import InFlight
 from ledger.transactions import use_case
@@ -21,7 +21,8 @@ from runs.errors import RunCancelled, StaleVersion
 from runs.external_signals import wake_by_kept_signals
 from runs.facts import AskedFact, record_facts
 from runs.interrupt_requests import AskedWait, CheckAssignees
-from runs.leases import check_lease, end_lease, lock_own_run
+from runs.leases import check_lease, end_lease
+from runs.locks import lock_own_run
 from runs.models import Agent, Checkpoint, Decision, Interrupt, Run
 from runs.run_status import store
 from runs.states import DecisionStatus, ResumeWhen
@@ -99,8 +100,6 @@ def _suspend(
     3. Write checkpoint, facts and interrupts; acknowledge the claimed continuation; end the lease.
     """
     run = lock_own_run(agent, run_id)
-    if run is None:
-        raise NotFound
     now = clock.now()
     after, waits, resume_when = suspension.after, suspension.interrupts, suspension.resume_when
     _refuse_doubled_keys(waits)
@@ -198,9 +197,9 @@ def _declare_pending(run: Run, pending: list[PendingEffect], *, actor: str, now:
         effect.key: effect.settle_by for effect in pending if effect.settle_by and effect.key not in _abandoned(pending)
     }
     if deadlines:
-        effects.await_effects(scope=run.public_id, settle_by=deadlines)
+        in_flight.await_effects(scope=run.public_id, settle_by=deadlines)
     for key in sorted(_abandoned(pending)):
-        abandoned = effects.abandon_effect(scope=run.public_id, key=key, now=now, by=actor)
+        abandoned = in_flight.abandon_effect(scope=run.public_id, key=key, now=now, by=actor)
         note(
             run,
             "effect.unknown",
@@ -211,7 +210,7 @@ def _declare_pending(run: Run, pending: list[PendingEffect], *, actor: str, now:
             in_flight=InFlight.ABANDON,
         )
     cancelled = {effect.key for effect in pending if effect.in_flight == InFlight.CANCEL}
-    return effects.ask_to_cancel(scope=run.public_id, now=now, keys=cancelled) if cancelled else []
+    return in_flight.request_cancels(scope=run.public_id, now=now, keys=cancelled) if cancelled else []
 
 
 def _abandoned(pending: list[PendingEffect]) -> set[str]:

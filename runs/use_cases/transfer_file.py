@@ -17,7 +17,8 @@ from runs.checkpoint_files import find_sent, give_up_file, offer, write_ahead
 from runs.errors import FileSpoilt, SnapshotErased, StaleVersion
 from runs.file_storage import NotStored, Spooled, pieces_in_storage, put_in_storage, spool
 from runs.holds import open_hold
-from runs.leases import check_lease, lock_own_run
+from runs.leases import check_lease
+from runs.locks import lock_own_run
 from runs.models import Agent, Checkpoint, CheckpointFile, Run
 from runs.run_status import store
 from runs.states import FileStatus, HoldKind
@@ -110,8 +111,6 @@ def _refuse_slow_upload() -> Busy:
 
 def _lock_leased_run(agent: Agent, run_id: str, token: str) -> Run:
     run = lock_own_run(agent, run_id)
-    if run is None:
-        raise NotFound
     check_lease(run, token, now=clock.now())
     return run
 
@@ -162,8 +161,6 @@ def fetch_file(*, agent: Agent, run_id: str, number: int) -> Fetched:
 def _refuse_spoilt(*, agent: Agent, run_id: str, file_pk: int, detail: str) -> Fetched | Refusal:
     """Refuse a damaged file, and hold a run that would continue from it, as the claim does for a damaged state."""
     run = lock_own_run(agent, run_id)
-    if run is None:
-        raise NotFound
     file, now = CheckpointFile.objects.get(pk=file_pk), clock.now()
     if file.status != FileStatus.KEPT:  # erased while it was read
         return _erased(file)

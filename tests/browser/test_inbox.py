@@ -228,7 +228,7 @@ def test_row_5_two_browsers_claim_and_the_second_sees_who_and_when(lenas: Page, 
     expect(row(lenas, interrupt)).to_contain_text(re.compile(r"1[45] min left"))
     row(bens, interrupt).get_by_role("button", name="Claim").click()
     expect(bens.get_by_role("alert")).to_contain_text(
-        re.compile(r"lena@company\.example holds this until \d\d:\d\d UTC")
+        re.compile(r"lena@company\.example has claimed this request until \d\d:\d\d UTC")
     )
     hide(bens, hidden=False)
     expect(row(bens, interrupt)).to_contain_text("Lena Brandt", timeout=TWO_SECONDS)

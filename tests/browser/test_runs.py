@@ -64,7 +64,7 @@ def test_row_11_why_am_i_asked_and_why_can_i_not_decide(lenas: Page, live_server
     lenas.context.clear_cookies()
     sign_in(lenas, tomas, live_server.url)
     open_wait(lenas, interrupt)
-    expect(lenas.locator("main")).to_contain_text("You started this run, so somebody else decides about it.")
+    expect(lenas.locator("main")).to_contain_text("You started this run, so another person must decide.")
     expect(lenas.locator("main")).to_contain_text("Lena")
     expect(lenas.get_by_role("radio")).to_have_count(0)
 

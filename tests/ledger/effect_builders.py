@@ -1,4 +1,4 @@
-"""Effects to test with: plain functions with overrides, through the ledger's own verbs."""
+"""Builders of effects: plain functions with overrides that call the ledger."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib.auth.models import Group, User
 
-from ledger import effects, reconciliation
+from ledger import effects, in_flight, reconciliation
 from ledger.models import Effect
 from ledger.states import EffectStatus
 
@@ -28,7 +28,7 @@ def a_person(address: str = "ana@example.org", *groups: str) -> User:
 
 
 def intend(**overrides: Any) -> Any:
-    words: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "scope": RUN,
         "epoch": 1,
         "key": KEY,
@@ -40,42 +40,39 @@ def intend(**overrides: Any) -> Any:
         "request_key": "",
         "now": NOON,
     }
-    return effects.intend(**{"owner": a_group(), **words, **overrides})
+    return effects.intend(**{"owner": a_group(), **fields, **overrides})
 
 
 def report(status: str = "applied", **overrides: Any) -> effects.Reported:
-    words: dict[str, Any] = {
-        "scope": RUN,
-        "key": KEY,
-        "attempt": 1,
+    stated: dict[str, Any] = {
         "status": status,
         "receipt": {"order": "PO-2231"} if status == "applied" else None,
-        "error": "" if status == "applied" else "the receiver said nothing",
+        "error": "" if status == "applied" else "the receiver did not answer",
         "retryable": False,
-        "by": "agent:purchasing",
-        "now": LATER,
     }
-    return effects.report(**{**words, **overrides})
+    stated |= {name: overrides.pop(name) for name in list(overrides) if name in stated}
+    fields: dict[str, Any] = {"scope": RUN, "key": KEY, "attempt": 1, "by": "agent:purchasing", "now": LATER}
+    return effects.report(**{**fields, **overrides}, outcome=effects.EffectOutcome(**stated))
 
 
 def settle(effect: Effect, outcome: str = "applied", **overrides: Any) -> Effect:
-    words: dict[str, Any] = {"reason": "asked the supplier", "evidence": "mail of 1 December", "now": LATER}
+    fields: dict[str, Any] = {"reason": "asked the supplier", "evidence": "mail of 1 December", "now": LATER}
     return reconciliation.settle(
-        **{"effect_id": effect.pk, "outcome": outcome, "person": a_person(), **words, **overrides}
+        **{"effect_id": effect.pk, "outcome": outcome, "person": a_person(), **fields, **overrides}
     )
 
 
 def order(effect: Effect, **overrides: Any) -> Any:
-    words: dict[str, Any] = {"reason": "the supplier lost it", "now": LATER}
-    return reconciliation.order_again(**{"effect_id": effect.pk, "person": a_person(), **words, **overrides})
+    fields: dict[str, Any] = {"reason": "the supplier lost it", "now": LATER}
+    return reconciliation.order_again(**{"effect_id": effect.pk, "person": a_person(), **fields, **overrides})
 
 
 def an_effect(status: str = "intended", *, retryable: bool = False, repeat: str = "never", **overrides: Any) -> Effect:
-    """An effect that got where it is by the verbs. ``compensated`` has no verb yet, so it is written as a row."""
+    """Return an effect that reached its status by calls of the ledger, or by an UPDATE for ``compensated``."""
     effect: Effect = intend(repeat=repeat, **overrides).effect
     scope = {"scope": effect.scope, "key": effect.key}
     if status == "unknown":
-        effects.doubt_effects(scope=effect.scope, fence=effect.fence, now=NOON, by="system:lease_end")
+        in_flight.mark_lost_unknown(scope=effect.scope, fence=effect.fence, now=NOON, by="system:lease_end")
     elif status in {"applied", "failed"}:
         report(status, retryable=retryable, now=NOON, **scope)
     elif status == "compensated":

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from ledger import effects
+from ledger import in_flight
 from ledger.errors import AlreadySettled, InDoubt, Refusal
 from ledger.models import Effect, EffectReport, Order
 from tests.ledger.effect_builders import KEY, LATER, RUN, a_group, a_person, an_effect, intend, order, report, settle
@@ -86,7 +86,7 @@ def test_one_request_sent_twice_at_once_is_one_attempt():
 
 
 @pytest.mark.proves(6)
-def test_two_owners_settle_at_once_and_one_is_told():
+def test_of_two_owners_who_resolve_at_once_one_is_refused():
     ana, ben = a_person("ana@example.org"), a_person("ben@example.org")
     for _ in range(ROUNDS):
         effect = fresh("unknown")
@@ -121,7 +121,7 @@ def test_one_order_lets_one_of_two_workers_perform():
         assert Effect.objects.get().attempt == 2
 
 
-def test_a_report_and_a_settlement_at_once_both_stay_and_one_stands():
+def test_a_concurrent_report_and_resolution_are_both_recorded_and_one_counts():
     ana = a_person("ana@example.org")
     for _ in range(ROUNDS):
         effect = fresh("unknown")
@@ -140,7 +140,7 @@ def test_a_report_and_the_end_of_the_lease_at_once_leave_the_truth():
         fresh("intended")
         reported, held = at_once(
             partial(report, "applied"),
-            lambda: effects.doubt_effects(scope=RUN, fence=1, now=LATER, by="system:lease_end"),
+            lambda: in_flight.mark_lost_unknown(scope=RUN, fence=1, now=LATER, by="system:lease_end"),
         )
         assert reported.settled, reported
         assert Effect.objects.get().status == "applied"
@@ -155,7 +155,7 @@ def test_a_begin_and_the_end_of_the_lease_at_once_never_leave_a_forgotten_effect
         Effect.objects.update(retryable=True)
         begun, _ = at_once(
             lambda: intend(request_key="a"),
-            lambda: effects.doubt_effects(scope=RUN, fence=1, now=LATER, by="system:lease_end"),
+            lambda: in_flight.mark_lost_unknown(scope=RUN, fence=1, now=LATER, by="system:lease_end"),
         )
         assert begun.perform
         assert Effect.objects.get().status in {"intended", "unknown"}

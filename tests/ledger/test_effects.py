@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.db import IntegrityError, transaction
 
-from ledger import attempt_tokens, effect_queries, effects
+from ledger import attempt_tokens, effect_queries, effects, in_flight
 from ledger.effects import Intended
 from ledger.errors import AlreadySettled, InDoubt, KeyReused, NotFound, Refusal, WasCompensated
 from ledger.exact_json import parse
@@ -29,7 +29,8 @@ from tests.ledger.effect_builders import (
 
 pytestmark = pytest.mark.django_db
 
-#: state and verb -> (what comes back, the state after). ``lost`` is a lease's end; ``again`` an intend by its successor.
+#: state and verb -> (what comes back, the state after). ``lost`` is a lease's end; ``again`` an intend by its
+#: successor.
 INTENDED, UNKNOWN, APPLIED, FAILED, COMPENSATED = EffectStatus.values
 MATRIX = {
     (INTENDED, "same request"): ("perform", INTENDED),
@@ -81,13 +82,13 @@ MATRIX = {
 VERBS = ["same request", "again", "other call", "applied", "failed", "unknown", "lost", "settle", "order"]
 
 
-def told(outcome: Intended | Refusal) -> str:
+def reply_to_intent(outcome: Intended | Refusal) -> str:
     if isinstance(outcome, Refusal):
         return outcome.code
     return "perform" if outcome.perform else "recorded"
 
 
-def heard(reported: effects.Reported) -> str:
+def result_of(reported: effects.Reported) -> str:
     if reported.repeated:
         return "repeated"
     if reported.contradiction:
@@ -97,20 +98,22 @@ def heard(reported: effects.Reported) -> str:
 
 def use(verb: str, effect: Effect) -> str:
     if verb == "same request":
-        return told(intend(request_key="the first"))
+        return reply_to_intent(intend(request_key="the first"))
     if verb == "again":
-        return told(intend(fence=2, request_key="another"))
+        return reply_to_intent(intend(fence=2, request_key="another"))
     if verb == "other call":
-        return told(intend(arguments={"supplier": "S-18"}, request_key="the first"))
+        return reply_to_intent(intend(arguments={"supplier": "S-18"}, request_key="the first"))
     if verb == "lost":
-        return "held" if effects.doubt_effects(scope=RUN, fence=1, now=LATER, by="system:lease_end") else "nothing"
+        return (
+            "held" if in_flight.mark_lost_unknown(scope=RUN, fence=1, now=LATER, by="system:lease_end") else "nothing"
+        )
     if verb == "settle":
         settle(effect)
         return "settled"
     if verb == "order":
         order(effect)
         return "ordered"
-    return heard(report(verb))
+    return result_of(report(verb))
 
 
 def test_the_matrix_names_every_state_with_every_verb():
@@ -133,7 +136,7 @@ def test_every_state_meets_every_verb(state, verb):
 def test_every_move_of_the_matrix_is_in_the_table():
     for (state, verb), (answer, after) in MATRIX.items():
         if state != after:
-            words = {"again": "doubt", "lost": "doubt", "settle": "settle"}
+            words = {"again": "mark unknown", "lost": "mark unknown", "settle": "resolve"}
             allowed, outcomes = MOVES[words.get(verb, "report")]
             assert state in allowed, (verb, answer)
             assert after in outcomes, (verb, answer)
@@ -142,7 +145,7 @@ def test_every_move_of_the_matrix_is_in_the_table():
 # --- beginning --------------------------------------------------------------------------------------------------------
 
 
-def test_a_new_effect_is_to_be_performed():
+def test_a_new_effect_must_be_performed():
     begun = intend()
     assert (begun.perform, begun.new, begun.begun, begun.effect.attempt) == (True, True, True, 1)
 
@@ -166,7 +169,7 @@ def test_without_a_request_key_a_second_ask_may_be_a_restarted_worker():
     assert Effect.objects.get().status == UNKNOWN
 
 
-def test_the_refusal_that_leaves_a_doubt_names_the_owner():
+def test_the_refusal_of_an_unknown_outcome_names_the_owner():
     intend(owner=a_group("erp-owners"))
     refused = intend(fence=2)
     assert refused.extra == {"effect": KEY, "owner": "erp-owners"}
@@ -215,14 +218,14 @@ def test_a_retryable_failure_is_tried_again_with_a_number_and_a_final_one_is_not
 
 
 @pytest.mark.parametrize("repeat", ["by_key", "harmless"])
-def test_what_the_receiver_may_get_twice_is_begun_again_without_a_doubt(repeat):
+def test_an_effect_that_the_receiver_can_get_twice_is_begun_again(repeat):
     an_effect("unknown", repeat=repeat)
     again = intend(fence=2, repeat=repeat)
     assert (again.perform, again.effect.attempt, again.effect.fence) == (True, 2, 2)
     assert intend(fence=3, repeat=repeat).effect.attempt == 3
 
 
-def test_a_later_call_cannot_loosen_what_the_first_said_about_repeats():
+def test_a_later_call_cannot_loosen_what_the_first_declared_about_repeats():
     an_effect("unknown", repeat="never")
     assert isinstance(intend(fence=2, repeat="harmless"), InDoubt)
 
@@ -267,7 +270,7 @@ def test_a_time_out_is_unknown_and_never_failed():
     assert isinstance(intend(request_key="next"), InDoubt)
 
 
-def test_a_report_after_the_lease_was_lost_settles_the_doubt():
+def test_a_report_after_the_lease_was_lost_resolves_the_unknown_outcome():
     an_effect("unknown")
     reported = report("applied")
     assert (reported.settled, reported.before) == (True, UNKNOWN)
@@ -296,7 +299,7 @@ def test_two_receipts_of_one_effect_contradict_each_other():
     assert report("applied", receipt={"order": "PO-9999"}).contradiction
 
 
-def test_a_receipt_that_comes_after_the_settlement_is_added():
+def test_a_receipt_that_comes_after_the_resolution_is_added():
     effect = settle(an_effect("unknown"))
     reported = report("applied")
     assert (reported.contradiction, reported.repeated) == (False, False)
@@ -319,7 +322,7 @@ def test_an_old_attempt_of_what_may_come_twice_is_only_kept():
     assert (reported.contradiction, reported.settled) == (False, False)
 
 
-def test_nobody_reports_what_was_never_begun():
+def test_a_report_of_an_effect_that_never_began_is_refused():
     with pytest.raises(NotFound):
         report()
     an_effect()
@@ -328,7 +331,7 @@ def test_nobody_reports_what_was_never_begun():
 
 
 @pytest.mark.parametrize("receipt", [None, False, 0, "", [], {}])
-def test_empty_receipts_come_back_as_they_were_said(receipt):
+def test_empty_receipts_are_returned_as_they_were_sent(receipt):
     an_effect()
     report(receipt=receipt)
     kept = Effect.objects.get().receipt
@@ -336,15 +339,16 @@ def test_empty_receipts_come_back_as_they_were_said(receipt):
     assert type(kept) is type(receipt)
 
 
-# --- doubts -----------------------------------------------------------------------------------------------------------
+# --- unknown outcomes
+# -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_end_of_a_lease_doubts_all_it_left_and_holds_for_what_may_not_repeat():
+def test_the_end_of_a_lease_marks_its_effects_unknown_and_holds_for_those_that_cannot_repeat():
     """C037."""
     never = an_effect(key="a")
     by_key = an_effect(key="b", repeat="by_key")
     done = an_effect("applied", key="c")
-    held = effects.doubt_effects(scope=RUN, fence=1, now=LATER, by="system:lease_end")
+    held = in_flight.mark_lost_unknown(scope=RUN, fence=1, now=LATER, by="system:lease_end")
     assert [effect.key for effect in held] == [never.key]
     by_status = dict(Effect.objects.values_list("key", "status"))
     assert by_status == {never.key: UNKNOWN, by_key.key: UNKNOWN, done.key: APPLIED}
@@ -354,7 +358,7 @@ def test_the_end_of_a_lease_doubts_all_it_left_and_holds_for_what_may_not_repeat
 def test_another_run_and_a_newer_lease_are_left_alone():
     other = an_effect(scope="run_other")
     newer = an_effect(fence=2)
-    assert effects.doubt_effects(scope=RUN, fence=1, now=LATER, by="system:lease_end") == []
+    assert in_flight.mark_lost_unknown(scope=RUN, fence=1, now=LATER, by="system:lease_end") == []
     other.refresh_from_db()
     newer.refresh_from_db()
     assert (other.status, newer.status) == (INTENDED, INTENDED)
@@ -362,23 +366,22 @@ def test_another_run_and_a_newer_lease_are_left_alone():
 
 def test_an_awaited_effect_has_its_own_time():
     an_effect()
-    effects.await_effects(scope=RUN, settle_by={KEY: LATER})
-    assert effects.doubt_effects(scope=RUN, fence=1, now=NOON, by="system:lease_end") == []
+    in_flight.await_effects(scope=RUN, settle_by={KEY: LATER})
+    assert in_flight.mark_lost_unknown(scope=RUN, fence=1, now=NOON, by="system:lease_end") == []
     just_before = LATER - timedelta(microseconds=1)
     assert effect_queries.overdue_scopes(before=just_before, limit=20) == []
-    assert effects.doubt_overdue(scope=RUN, now=just_before, by="system:sweep") == []
+    assert in_flight.mark_overdue_unknown(scope=RUN, now=just_before, by="system:sweep") == []
     assert effect_queries.overdue_scopes(before=LATER, limit=20) == [RUN]
-    assert [effect.key for effect in effects.doubt_overdue(scope=RUN, now=LATER, by="system:sweep")] == [KEY]
+    assert [effect.key for effect in in_flight.mark_overdue_unknown(scope=RUN, now=LATER, by="system:sweep")] == [KEY]
     assert effect_queries.overdue_scopes(before=LATER, limit=20) == []
 
 
-def test_the_questions_are_what_is_unknown_and_not_ordered_again():
-    asked = an_effect("unknown", key="a")
+def test_open_effects_are_those_in_flight_or_unknown():
+    an_effect("unknown", key="a")
     ordered = an_effect("unknown", key="b")
     an_effect("unknown", key="c", repeat="harmless")
     an_effect("applied", key="d")
     order(ordered)
-    assert [effect.pk for effect in effect_queries.effects_in_question(RUN)] == [asked.pk]
     assert [effect.key for effect in effect_queries.open_effects(RUN)] == ["a", "b", "c"]
     assert [effect.key for effect in effect_queries.consult(RUN).effects] == ["a", "b", "c", "d"]
 
@@ -410,7 +413,7 @@ def test_what_ended_can_be_ordered_again(status):
     assert intend(fence=2).perform
 
 
-def test_a_report_that_comes_after_the_order_makes_it_needless():
+def test_a_report_that_comes_after_the_order_makes_it_unnecessary():
     effect = an_effect("unknown")
     order(effect)
     report("applied")
@@ -421,7 +424,7 @@ def test_a_report_that_comes_after_the_order_makes_it_needless():
 def test_an_effect_is_ordered_once_at_a_time():
     effect = an_effect("unknown")
     order(effect)
-    with pytest.raises(AlreadySettled, match=r"ana@example\.org ordered it again already"):
+    with pytest.raises(AlreadySettled, match=r"ana@example\.org already ordered this effect again"):
         order(effect, person=a_person("ben@example.org"))
 
 
@@ -433,7 +436,7 @@ def test_an_open_order_for_one_effect_does_not_block_another():
     assert intend(fence=2, key="order:PR-4712").perform
 
 
-def test_the_second_owner_learns_who_settled_it_and_how():
+def test_the_second_owner_learns_who_resolved_it_and_how():
     effect = an_effect("unknown")
     settle(effect, "failed")
     with pytest.raises(AlreadySettled) as refused:
@@ -443,22 +446,22 @@ def test_the_second_owner_learns_who_settled_it_and_how():
     assert effect.status == FAILED
 
 
-def test_a_settlement_is_kept_with_person_reason_and_evidence():
+def test_a_resolution_is_recorded_with_person_reason_and_evidence():
     effect = settle(an_effect("unknown"))
     kept = EffectReport.objects.filter(effect=effect).latest("id")
     assert (kept.by, kept.status, kept.at) == ("person:ana@example.org", APPLIED, LATER)
     assert kept.body == {"reason": "asked the supplier", "evidence": "mail of 1 December", "receipt": None}
 
 
-def test_a_settlement_and_an_order_need_a_reason():
+def test_a_resolution_and_an_order_need_a_reason():
     effect = an_effect("unknown")
-    with pytest.raises(Refusal, match="say how you know"):
+    with pytest.raises(Refusal, match="say how you know the outcome"):
         settle(effect, reason="  ")
-    with pytest.raises(Refusal, match="say how you know"):
+    with pytest.raises(Refusal, match="say how you know the outcome"):
         order(effect, reason="")
 
 
-def test_what_a_person_called_not_done_is_told_to_the_agent_and_not_tried_again():
+def test_an_effect_resolved_as_not_applied_is_reported_to_the_agent_and_not_tried_again():
     settle(an_effect("unknown"), "failed")
     again = intend(fence=2)
     assert (again.perform, again.effect.status) == (False, FAILED)
@@ -485,7 +488,7 @@ def test_an_unknown_effect_always_has_an_owner():
         Effect.objects.update(owner=None)
 
 
-def test_the_ledger_remembers_when_things_changed():
+def test_the_ledger_records_when_an_effect_changed():
     effect = an_effect()
     report("applied")
     effect.refresh_from_db()

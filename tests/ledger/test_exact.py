@@ -1,4 +1,4 @@
-"""Exact JSON: what was sent is what comes back, and what could mean two things is refused at the door."""
+"""Exact JSON: a value is returned as it was sent, and an ambiguous one is refused when it is parsed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VALUES = st.recursive(
 )
 
 
-def told(text: str | bytes) -> str:
+def problem_of(text: str | bytes) -> str:
     with pytest.raises(PayloadInvalid) as refused:
         exact_json.parse(text)
     assert refused.value.code == "payload_invalid"
@@ -54,7 +54,7 @@ def test_what_was_sent_comes_back_as_sent(text):
 @pytest.mark.parametrize(
     ("sent", "back"), [("1e2", "1E+2"), ("1E+2", "1E+2"), ("1.5e3", "1.5E+3"), ("1e-7", "0.0000001"), ("-0", "0")]
 )
-def test_only_an_exponent_is_spelt_anew(sent, back):
+def test_only_an_exponent_can_be_written_differently(sent, back):
     assert exact_json.dumps(exact_json.parse(sent)) == back
     assert digest(exact_json.parse(sent)) == digest(exact_json.parse(back))
 
@@ -109,24 +109,24 @@ def test_no_number_gets_through_but_as_json_or_as_a_problem(lexeme):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("NaN", "holds NaN, which is not a JSON number"),
-        ('{"a": [-Infinity]}', "holds -Infinity, which is not a JSON number"),
-        ("1e999", "holds a number beyond 1e308"),
-        ("-1e309", "holds a number beyond 1e308"),
-        ("1e-999", "holds a number beyond 1e308"),
-        ("0e999999999", "holds a number beyond 1e308"),
-        ("1e99999999999999999999", "holds a number beyond 1e308"),
-        ("1e-99999999999999999999", "holds a number beyond 1e308"),
-        ("1" * 401, "holds a number that is too long"),
-        ("0." + "1" * 399, "holds a number that is too long"),
-        ("1" * 310, "holds a number that is too long"),
-        ('{"a": 1, "a": 1}', "names a member twice in one object"),
-        ('{"a": 1, "\\u0061": 2}', "names a member twice in one object"),
-        ('"\\u0000"', "holds the character NUL"),
-        ('{"\\u0000": 1}', "holds the character NUL"),
-        ('"\\ud800"', "holds half of a surrogate pair"),
-        ('{"a": ["\\udfff\\ud800"]}', "holds half of a surrogate pair"),
-        ('"\ud800"', "holds half of a surrogate pair"),
+        ("NaN", "contains NaN, which is not a JSON number"),
+        ('{"a": [-Infinity]}', "contains -Infinity, which is not a JSON number"),
+        ("1e999", "contains a number beyond 1e308"),
+        ("-1e309", "contains a number beyond 1e308"),
+        ("1e-999", "contains a number beyond 1e308"),
+        ("0e999999999", "contains a number beyond 1e308"),
+        ("1e99999999999999999999", "contains a number beyond 1e308"),
+        ("1e-99999999999999999999", "contains a number beyond 1e308"),
+        ("1" * 401, "contains a number that is too long"),
+        ("0." + "1" * 399, "contains a number that is too long"),
+        ("1" * 310, "contains a number that is too long"),
+        ('{"a": 1, "a": 1}', "has a member twice in one object"),
+        ('{"a": 1, "\\u0061": 2}', "has a member twice in one object"),
+        ('"\\u0000"', "contains the character NUL"),
+        ('{"\\u0000": 1}', "contains the character NUL"),
+        ('"\\ud800"', "contains half of a surrogate pair"),
+        ('{"a": ["\\udfff\\ud800"]}', "contains half of a surrogate pair"),
+        ('"\ud800"', "contains half of a surrogate pair"),
         ("[" * 65 + "]" * 65, "is nested deeper than 64 levels"),
         ('{"a":' * 65 + "1" + "}" * 65, "is nested deeper than 64 levels"),
         ("[" * 100_000 + "]" * 100_000, "is nested deeper than 64 levels"),
@@ -137,14 +137,14 @@ def test_no_number_gets_through_but_as_json_or_as_a_problem(lexeme):
     ids=lambda case: repr(case[:30]),
 )
 def test_what_could_mean_two_things_is_refused(text, message):
-    assert told(text) == message
+    assert problem_of(text) == message
 
 
 @pytest.mark.parametrize(
     "text", ["", " ", "{", '{"a": 1,}', "01", "1.", ".5", "+1", "'a'", "nul", '"\n"', "[1] 2", "\ufeff1"]
 )
 def test_what_is_no_json_is_refused_with_its_place(text):
-    assert told(text).startswith("is not JSON: ")
+    assert problem_of(text).startswith("is not JSON: ")
 
 
 def test_a_whole_pair_of_surrogates_is_one_character():

@@ -28,7 +28,7 @@ def test_a_token_is_good_for_one_kind_and_subject_only(kind, subject):
     "token",
     ["", "att", "att_1", "att_1_", "att__" + "0" * 64, "att_1_" + "0" * 64, "att_-1_" + "0" * 64, "att_1_é", "\x00"],
 )
-def test_a_malformed_token_is_nobodys(token):
+def test_a_malformed_token_is_not_valid(token):
     assert read("att", token, "run_1") is None
 
 

@@ -386,9 +386,9 @@ def test_an_integer_takes_what_json_schema_calls_one() -> None:
     ("typed", "message"),
     [
         ("{", "is not JSON: expecting property name enclosed in double quotes at line 1, column 2"),
-        ('{"a":1,"a":2}', "names a member twice in one object"),
-        ("[1e999]", "holds a number beyond 1e308"),
-        ('["\\u0000"]', "holds the character NUL"),
+        ('{"a":1,"a":2}', "has a member twice in one object"),
+        ("[1e999]", "contains a number beyond 1e308"),
+        ('["\\u0000"]', "contains the character NUL"),
         ("[" * 70 + "]" * 70, "is nested deeper than 64 levels"),
     ],
 )

@@ -156,7 +156,8 @@ def test_a_restart_while_its_agent_is_halted_says_that_nothing_was_restarted_and
     halt_agents(slugs=[run.agent.slug], actor="person:olga@example.org", reason="try")
     other = browser_of(builders.a_person("ops@example.org", "operators"))
     page = other.post(f"/runs/{run.public_id}/restart", {"reason": "again"}, follow=True).content.decode()
-    assert "Nothing was restarted. Agent purchase-requests was halted by olga@example.org" in page
+    assert "Nothing was restarted. The agent purchase-requests is halted until an operator lifts it." in page
+    assert "olga@example.org halted it" in page
     assert "nothing runs until it is lifted. Why: <q>" in page
     assert "person:" not in page
 

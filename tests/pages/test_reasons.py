@@ -21,9 +21,9 @@ from tests.pages import desk
 pytestmark = pytest.mark.django_db
 
 REFUSALS = [
-    errors.AlreadyDecided, errors.AlreadyVoted, errors.Expired, errors.Withdrawn, errors.Superseded, errors.WaitCancelled,
-    errors.NotPermitted, errors.SelfReview, errors.ClaimedByOther, errors.StaleVersion, errors.InputInvalid,
-    errors.RateLimited, KeyReused, PayloadInvalid, Busy,
+    errors.AlreadyDecided, errors.AlreadyVoted, errors.Expired, errors.Withdrawn, errors.Superseded,
+    errors.WaitCancelled, errors.NotPermitted, errors.SelfReview, errors.ClaimedByOther, errors.StaleVersion,
+    errors.InputInvalid, errors.RateLimited, KeyReused, PayloadInvalid, Busy,
 ]  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def test_the_starter_is_told_why_and_who_can():
     interrupt = desk.an_order()
     tomas = builders.a_person("tomas@company.example", "engineering-reviewers")
     words = told(page(interrupt, tomas))
-    assert "You started this run, so somebody else decides about it." in words
+    assert "You started this run, so another person must decide." in words
     assert "Who can: Ines" in words
 
 

@@ -45,7 +45,7 @@ def test_a_vote_leads_to_its_receipt_and_may_be_taken_back(wait):
     assert (response.status_code, response.url, vote.status) == (302, f"/decisions/{vote.public_id}", "counted")
     receipt = client.get(response.url).content.decode()
     assert "Your vote counts: 1 of 2." in receipt
-    assert "Your vote counts already: 1 of 2" in page(client, wait)
+    assert "Your vote is already counted: 1 of 2" in page(client, wait)
     client.post(f"/interrupts/{wait.public_id}/undo")
     vote.refresh_from_db()
     assert vote.status == "revoked"

@@ -1,5 +1,7 @@
 """Named faults of the product, each with the test that must detect it.
 
+A fault is planted in a process of its own, by a patch of what is looked up when it is called: the product's sources
+stay as they are. A name that is gone fails ``test_planted``, and so does a fault that its test doesn't see. Faults that
 A fault is planted in a separate process by patching a name that is looked up when it is called; the product's sources
 stay unchanged. A missing name fails ``test_planted``, and so does a fault that its test does not detect. Faults that
 only a race or a kill shows are the ``test_without_...`` in ``tests.races`` and ``tests.crashes``.
@@ -20,7 +22,7 @@ from allauth.account.adapter import DefaultAccountAdapter
 from django.db import transaction
 from django.views.debug import SafeExceptionReporterFilter
 
-from ledger import compensation, effect_names, effect_queries, effects
+from ledger import compensation, effect_names, effect_queries, effects, in_flight
 from ledger.digests import digest
 from ledger.effects import Next
 from ledger.errors import PayloadInvalid
@@ -52,7 +54,14 @@ from runs import (
     verification,
 )
 from runs.models import Event, FactStatus, Permit, Queue
-from runs.use_cases import begin_effect, claim_continuation, expire, reconcile_facts, reconcile_renewals
+from runs.use_cases import (
+    begin_effect,
+    claim_continuation,
+    expire,
+    reconcile_facts,
+    reconcile_renewals,
+    revoke_approvals,
+)
 from tests.api import test_bounded_responses
 from tests.attack import test_activity_of_others
 from tests.pages import test_csrf_failure, test_disguised_calls, test_large_values
@@ -153,6 +162,8 @@ def a_child_takes_any_policy_of_its_parent() -> None:
 
 @fault(seen_by=test_policies.test_a_person_who_may_not_decide_and_one_who_is_not_known_get_the_same_answer, costs=(13,))
 def a_refusal_reveals_known_addresses() -> None:
+@fault(seen_by=test_policies.test_a_person_without_permission_and_an_unknown_person_get_the_same_answer, costs=(13,))
+def a_refusal_tells_who_is_known() -> None:
     sound = interrupt_requests.people_named
 
     def telling(addresses: list[str]) -> list[Any]:
@@ -249,7 +260,7 @@ def a_reminder_does_not_record_that_it_was_sent() -> None:
     expire.remind_interrupt = nothing
 
 
-@fault(seen_by=test_signals.test_one_signal_wakes_one_wait_and_the_next_is_kept_for_the_next, costs=(3,))
+@fault(seen_by=test_signals.test_one_signal_answers_one_interrupt_and_the_next_is_stored_for_the_next, costs=(3,))
 def a_signal_is_not_used_up() -> None:
     sound = external_signals.answer_by_itself
 
@@ -278,7 +289,7 @@ def a_checkpoint_is_not_compared_with_its_digest() -> None:
 
 
 @fault(
-    seen_by=test_permits_taken_back.test_an_answer_of_somebody_who_lost_the_right_permits_nothing,
+    seen_by=test_permits_taken_back.test_an_answer_of_a_person_who_lost_the_permission_permits_nothing,
     costs=(13,),
 )
 def permissions_are_not_checked_again_in_the_claim() -> None:
@@ -301,7 +312,7 @@ def only_the_vote_that_closed_is_judged_when_an_effect_begins() -> None:
     seen_by=test_permits_taken_back.test_a_claim_hands_out_no_permit_of_an_earlier_boundary_that_was_lost, costs=(13,)
 )
 def a_claim_judges_its_own_boundary_only() -> None:
-    revocation._still_allowing = lambda *_, **__: set()
+    revoke_approvals._still_allowing = lambda *_, **__: set()
 
 
 @fault(seen_by=test_permits_taken_back.test_an_approval_by_default_ends_when_the_policy_forbids_it, costs=(13,))
@@ -393,13 +404,13 @@ def the_call_is_not_compared_with_the_approved_one() -> None:
     effect_rules.standing_permits = lambda run, **_: list(Permit.objects.filter(run=run))
 
 
-@fault(seen_by=test_permits.test_a_permit_begins_one_effect_only, costs=(5, 12))
+@fault(seen_by=test_permits.test_a_permit_begins_only_one_effect, costs=(5, 12))
 def a_spent_permit_begins_another_effect() -> None:
     permits._spent = lambda run: effects.Effect.objects.none()
 
 
 @fault(
-    seen_by=test_permits_taken_back.test_an_answer_that_was_taken_back_permits_nothing_whoever_answers_next,
+    seen_by=test_permits_taken_back.test_an_undone_answer_permits_nothing_after_the_next_answer,
     costs=(12,),
 )
 def an_undone_answer_leaves_its_permit() -> None:
@@ -518,6 +529,8 @@ def an_unknown_effect_is_retried() -> None:
 @fault(seen_by=test_probes.test_a_probe_that_finds_the_declared_value_settles_it_and_the_run_continues, costs=(5, 6))
 def a_lost_lease_marks_no_effect_unknown() -> None:
     effects.doubt_effects = lambda **_: []
+def a_lost_lease_leaves_no_doubt() -> None:
+    in_flight.mark_lost_unknown = lambda **_: []
 
 
 @fault(seen_by=test_begin_effect.test_a_contradiction_holds_the_run_until_its_owner_has_looked, costs=(6,))

@@ -20,6 +20,7 @@ from ledger import attempt_tokens, clock
 from ledger.models import Effect
 from reviewqueue import gateway, permissions, reviewer_actions
 from runs.checkpoints import Snapshot
+from runs.locks import locked_runs
 from runs.models import Continuation, Interrupt, Run
 from runs.use_cases import (
     begin_effect,
@@ -202,7 +203,7 @@ SWEEPS: dict[str, Callable[[], Ready]] = {
 def a_locked(run: Run) -> Iterator[None]:
     """Hold the run's lock in this session until the block ends."""
     with transaction.atomic():
-        Run.objects.locked().get(pk=run.pk)
+        locked_runs().get(pk=run.pk)
         yield
 
 
@@ -287,7 +288,7 @@ def test_an_answer_that_waits_for_the_lock_past_the_deadline_is_late():
 
 def read_the_clock_before_the_lock() -> None:
     """What the product must not do: read the clock, and then wait for the lock."""
-    lock, moments = gateway.lock_interrupt, []
+    lock, moments = gateway.lock_run_and_interrupt, []
 
     def late_lock(interrupt_pk: int) -> tuple[Run, Interrupt]:
         moments.append(clock.now())
@@ -298,7 +299,7 @@ def read_the_clock_before_the_lock() -> None:
         def now() -> datetime:
             return moments[-1]
 
-    gateway.lock_interrupt, gateway.clock = late_lock, EarlyClock
+    gateway.lock_run_and_interrupt, gateway.clock = late_lock, EarlyClock
 
 
 @pytest.mark.proves(7)

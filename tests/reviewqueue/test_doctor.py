@@ -26,6 +26,7 @@ from runs import file_storage
 from runs.event_feed import number_events
 from runs.holds import open_hold
 from runs.kill_switch import halt_agents
+from runs.locks import locked_runs
 from runs.models import CheckpointFile, Continuation, EffectRule, Event, HandBack, Interrupt, Permit, Run
 from runs.run_status import store
 from runs.states import HoldKind
@@ -403,7 +404,7 @@ def test_what_may_not_go_on_is_awaited_by_nobody(held: str):
 def ask_pause_of(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(pause_asked_at=clock.now())
     with transaction.atomic():
-        store(Run.objects.locked().get(pk=run.pk), clock.now())
+        store(locked_runs().get(pk=run.pk), clock.now())
 
 
 # --- set-up -----------------------------------------------------------------------------------------------------------
@@ -465,7 +466,7 @@ def test_a_doubt_that_nobody_owns_is_found():
     run = builders.a_running_run().run
     owner = builders.a_group("left-the-company")
     with transaction.atomic():
-        locked = Run.objects.locked().get(pk=run.pk)
+        locked = locked_runs().get(pk=run.pk)
         open_hold(locked, HoldKind.GAVE_UP, owner_id=owner.pk, reason="x", now=clock.now())
         store(locked, clock.now())
     one("left-the-company owns 0 unknown effects and 1 holds, and has no member")

@@ -105,7 +105,7 @@ def test_after_a_downtime_everything_due_ends_once_beside_a_row_that_breaks(addr
         seconds = time.monotonic() - began
         eventually(lambda: query(address, PUT_OFF) == [("int_copy7", "waiting")], within=30, log=log)
     assert query(address, NOT_ONCE) == []
-    assert "a due row broke" in log.read_text()
+    assert "a due row failed" in log.read_text()
     words = "waits due at once while no worker ran, two workers started then, one row that breaks"
     figures.count(
         words, f"each ended once within {math.ceil(seconds)} s of the start, the failing one deferred", n=DUE_AT_ONCE

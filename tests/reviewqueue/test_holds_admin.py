@@ -10,6 +10,7 @@ from django.test import Client
 from ledger import clock
 from reviewqueue import tasks
 from runs.holds import open_hold
+from runs.locks import locked_runs
 from runs.models import Continuation, Fact, Hold, Run
 from runs.run_status import store
 from runs.states import HoldKind
@@ -103,7 +104,7 @@ def test_a_run_that_workers_gave_up_on_is_tried_again():
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, builders.a_reviewer())
     with transaction.atomic():
-        run, now = Run.objects.locked().get(), clock.now()
+        run, now = locked_runs().get(), clock.now()
         open_hold(run, HoldKind.GAVE_UP, owner_id=run.agent.owner_id, reason="5 workers claimed it.", now=now)
         store(run, now)
     hold = Hold.objects.get()

@@ -200,7 +200,7 @@ def test_the_second_owner_sees_who_was_first():
     ana, ben = admin_client(staff("ana@example.org", OWNERS)), admin_client(staff("ben@example.org", OWNERS))
     ana.post(page_of(effect), {**RESOLUTION, "word": "failed"})
     told = ben.post(page_of(effect), RESOLUTION, follow=True).text
-    assert "This was settled first by ana@example.org: failed." in told
+    assert "ana@example.org resolved this effect first: failed." in told
     effect.refresh_from_db()
     assert effect.status == "failed"
 

@@ -18,6 +18,7 @@ from ledger.states import EffectStatus
 from reviewqueue import permissions
 from runs import continuations, interrupt_requests, leases, permits, run_status
 from runs.decisions import Answer
+from runs.locks import locked_runs
 from runs.models import Agent, Checkpoint, Decision, EffectRule, Fact, FactCheck, Interrupt, Permit, Policy, Queue, Run
 from runs.states import DecisionStatus, InterruptStatus, RunStatus
 from runs.timeline import note
@@ -88,7 +89,7 @@ def a_worker_fact(run: Run, name: str = "stock", **columns: Any) -> Fact:
 @transaction.atomic
 def change(run: Run, **columns: Any) -> None:
     """Set columns of the run as a use case would, and store the computed status."""
-    locked = Run.objects.locked().get(pk=run.pk)
+    locked = locked_runs().get(pk=run.pk)
     for name, value in columns.items():
         setattr(locked, name, value)
     run_status.store(locked, clock.now())
@@ -97,7 +98,7 @@ def change(run: Run, **columns: Any) -> None:
 @transaction.atomic
 def let_go(run: Run, *, to_check: bool = True) -> None:
     """End the run's lease and leave a continuation, as a lost lease does."""
-    locked = Run.objects.locked().get(pk=run.pk)
+    locked = locked_runs().get(pk=run.pk)
     leases.end_lease(locked)
     locked.fence += 1
     now = clock.now()
@@ -160,7 +161,7 @@ def a_permit(
         closes=True,
         created_at=now,
     )
-    locked = Run.objects.locked().get(pk=run.pk)
+    locked = locked_runs().get(pk=run.pk)
     permit = permits.make_permit(decision, run=locked, call=call, valid_until=now + ttl)
     for row in (interrupt, decision):
         row_digests.collect(locked.public_id, row)

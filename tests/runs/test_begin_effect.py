@@ -23,6 +23,7 @@ from runs.errors import (
     StaleVersion,
 )
 from runs.holds import open_hold
+from runs.locks import locked_runs
 from runs.models import Continuation, Event, Hold, Run
 from runs.run_status import store
 from runs.states import HoldKind
@@ -466,7 +467,7 @@ def test_an_effect_that_is_being_done_is_not_settled_under_its_worker():
     run = a_leased_run()
     effect = begin(run).effect
     owner = a_person("ana@example.org", OWNERS)
-    with pytest.raises(InDoubt, match="still at it"):
+    with pytest.raises(InDoubt, match="in flight"):
         reconcile_outcomes.settle_unknown(effect_id=effect.pk, outcome="applied", person=owner, reason="so")
 
 
@@ -505,7 +506,7 @@ def test_another_hold_stays_when_an_effect_is_settled():
     run = a_leased_run()
     effect = an_unknown_effect(run)
     with transaction.atomic():
-        locked = Run.objects.locked().get(pk=run.pk)
+        locked = locked_runs().get(pk=run.pk)
         open_hold(locked, HoldKind.GAVE_UP, owner_id=effect.owner_id, reason="five claims", now=clock.now())
         store(locked, clock.now())
     report(run)

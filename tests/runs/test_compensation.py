@@ -139,7 +139,7 @@ def test_a_cancelled_run_compensates_its_effects_newest_first():
     assert (claimed.continuation.kind, claimed.continuation.cause) == ("compensate", "cancel")
     assert [effect.key for effect in claimed.undone] == ["second", "first"]
     assert claimed.answers == []
-    with pytest.raises(NotReady, match="second is taken back first"):
+    with pytest.raises(NotReady, match="second must be compensated first"):
         begin_undo(claimed, "first")
     begun = begin_undo(claimed, "second")
     assert begun.perform

@@ -170,7 +170,7 @@ def test_a_row_that_breaks_does_not_stop_the_others_nor_let_a_late_answer_in(mon
     poisoned.refresh_from_db()
     assert (good.status, poisoned.status, poisoned.deadline) == ("expired", "waiting", deadline)
     assert poisoned.sweep_after > clock.now()
-    assert "a due row broke" in caplog.text
+    assert "a due row failed" in caplog.text
 
 
 def test_a_row_that_the_database_was_too_busy_for_is_due_again_at_once(monkeypatch):

@@ -1,4 +1,4 @@
-"""The feed: every event gets one number, without gaps, and a reader that goes by numbers misses none."""
+"""The event feed: every event gets one number, without gaps, and a reader that follows the numbers misses none."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_each_agent_has_numbers_of_its_own(agent):
     assert read(agent) == read(other) == [(1, "run.started")]
 
 
-def test_a_reader_goes_on_after_the_number_it_knows(agent):
+def test_a_reader_continues_after_the_number_it_knows(agent):
     builders.a_waiting_interrupt()
     number_all(agent)
     before = read(agent)

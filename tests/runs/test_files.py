@@ -1,4 +1,4 @@
-"""Files of checkpoints: offered first, kept by the checkpoint of the same lease, verified on the way out, erased in time."""
+"""Checkpoint files: uploaded first, kept by the checkpoint of the same lease, verified when read, erased in time."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def stored() -> list[Path]:
 
 
 def next_lease(started: Started) -> str:
-    """Let the lease go, and the next worker claim the run."""
+    """Release the lease, and let the next worker claim the run."""
     hand_back(
         agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, reason="retry", detail=""
     )
@@ -68,12 +68,13 @@ def next_lease(started: Started) -> str:
 
 
 def by_lease(started: Started, token: str) -> Started:
-    """Return the run as whoever holds the lease of ``token`` has it."""
+    """Return the run as the worker with the lease of ``token`` has it."""
     run = Run.objects.get(pk=started.run.pk)
     return Started(run=run, lease=Lease(token=token, expires_at=clock.now(), fence=run.fence), created=True)
 
 
-# --- in -------------------------------------------------------------------------------------------------------------------
+# --- in
+# -------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_file_goes_with_the_checkpoint_that_follows_it():
@@ -91,7 +92,7 @@ def test_a_file_goes_with_the_checkpoint_that_follows_it():
     assert event.refs["file"] == file.digest
 
 
-def test_the_story_of_the_run_tells_people_that_there_is_one():
+def test_the_timeline_of_the_run_shows_that_there_is_one():
     started = a_run_with_a_file()
     builders.commit(started, after=1)
     olga = builders.a_person("olga@example.org", "operators")
@@ -108,7 +109,7 @@ def test_a_suspend_takes_it_along_too():
     assert Event.objects.get(run=started.run, type="run.suspended").refs["file"]
 
 
-def test_it_lies_in_the_storage_by_its_digest_for_nobody_else():
+def test_it_is_stored_by_its_digest_under_a_name_of_its_own():
     started = a_run_with_a_file()
     [path] = stored()
     assert path.name.startswith(hashlib.sha256(BYTES).hexdigest())
@@ -166,7 +167,7 @@ def test_a_lease_that_is_over_keeps_nothing():
     token = next_lease(started)
     with pytest.raises(LeaseLost):
         offer(started, b"late")
-    tasks.sweep()  # what the first worker offered is nobody's
+    tasks.sweep()  # the upload of the first worker belongs to no checkpoint
     assert stored() == []
     assert not CheckpointFile.objects.exists()
     offer(started, b"of the second", token=token)
@@ -269,7 +270,8 @@ def test_an_ended_run_and_a_stranger_get_nothing():
     assert fetch(started.run) == BYTES
 
 
-# --- out ------------------------------------------------------------------------------------------------------------------
+# --- out
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def spoil(run: Run, sent: bytes | None) -> None:
@@ -280,7 +282,7 @@ def spoil(run: Run, sent: bytes | None) -> None:
 
 
 @pytest.mark.parametrize("sent", [None, b"", BYTES[:-1], BYTES + b"x", b"x" + BYTES[1:]])
-def test_bytes_that_are_gone_or_changed_reach_nobody_and_the_run_is_held(sent):
+def test_missing_or_changed_bytes_are_not_returned_and_the_run_is_on_hold(sent):
     started = a_run_with_a_file()
     spoil(started.run, sent)
     for _ in range(2):
@@ -297,7 +299,7 @@ def test_bytes_that_are_gone_or_changed_reach_nobody_and_the_run_is_held(sent):
     assert builders.claim(run.agent) == []
 
 
-def test_a_held_run_goes_on_when_its_owner_has_mended_the_file():
+def test_a_run_on_hold_continues_when_its_owner_has_repaired_the_file():
     started = a_run_with_a_file()
     spoil(started.run, None)
     with pytest.raises(FileSpoilt):
@@ -313,7 +315,7 @@ def test_a_held_run_goes_on_when_its_owner_has_mended_the_file():
     assert fetch(run) == BYTES
 
 
-def test_a_spoilt_file_of_an_older_checkpoint_holds_nobody():
+def test_a_spoilt_file_of_an_older_checkpoint_opens_no_hold():
     started = a_run_with_a_file()
     builders.commit(started, after=1)
     spoil(started.run, b"else")
@@ -322,7 +324,7 @@ def test_a_spoilt_file_of_an_older_checkpoint_holds_nobody():
     assert not started.run.holds.exists()
 
 
-def test_a_storage_that_does_not_answer_is_busy_and_holds_nobody(monkeypatch):
+def test_an_unavailable_storage_is_busy_and_opens_no_hold(monkeypatch):
     started = a_run_with_a_file()
 
     def broken(name, mode):
@@ -349,7 +351,8 @@ def test_an_endless_file_is_not_read_to_its_end(monkeypatch):
     assert len(reads) == 1
 
 
-# --- restarts, and what is forgotten -----------------------------------------------------------------------------------
+# --- restarts, and what is forgotten
+# -----------------------------------------------------------------------------------
 
 
 def restart(run: Run, number: int) -> Run:
@@ -389,7 +392,7 @@ def test_the_files_of_runs_that_ended_long_ago_are_erased_and_what_is_known_of_t
     assert not checkpoint_files.anything_to_delete()
 
 
-def test_a_file_that_cannot_be_deleted_is_put_off_and_stops_nothing(monkeypatch):
+def test_a_file_that_cannot_be_deleted_is_deferred_and_stops_nothing(monkeypatch):
     first, second = builders.a_running_run(), builders.a_running_run()
     for started in (first, second):
         offer(started)

@@ -1,4 +1,4 @@
-"""Nested runs: a parent waits for its child, a child inherits, a parent's end is its children's, and what is refused."""
+"""Child runs: a parent waits for its child, a child inherits policy and initiator, a parent's end reaches its children."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def wait_for(parent, child):
     return builders.suspend_run(parent, an_event("child", correlation=f"run:{child.run.public_id}")).interrupts[0]
 
 
-def test_a_parent_waits_for_its_child_and_is_told_how_it_ended():
+def test_a_parent_waits_for_its_child_and_learns_how_it_ended():
     parent = builders.a_running_run()
     child = a_child(parent)
     wait_for(parent, child)
@@ -87,7 +87,7 @@ def test_the_answer_to_a_childs_question_resumes_the_child_alone():
     assert (status(parent), status(child)) == ("waiting", "ready")
 
 
-def test_the_chain_above_a_wait_is_told_from_the_top_with_the_right_agent():
+def test_the_ancestors_of_an_interrupts_run_are_listed_from_the_top_with_their_agents():
     """CASES C196."""
     top = builders.a_running_run(builders.an_agent("planner"))
     middle = a_child(top, builders.an_agent("buyer"))
@@ -111,7 +111,7 @@ def test_a_child_inherits_the_policy_of_the_agent_above():
     assert builders.a_waiting_interrupt(started=a_child(parent, buyer)).policy == own
 
 
-def test_a_child_is_started_for_whom_its_parent_was_so_nobody_reviews_their_own():
+def test_a_child_inherits_the_initiator_so_that_no_person_reviews_their_own_run():
     ana = builders.a_reviewer()
     parent = builders.a_running_run(initiator=ana)
     child = a_child(parent)
@@ -152,7 +152,7 @@ def test_a_child_with_a_live_worker_is_asked_to_stop_and_its_parent_waits():
     assert (status(child), status(parent)) == ("cancelled", "cancelled")
 
 
-def test_children_are_paused_with_their_parent_and_go_on_with_it():
+def test_children_are_paused_and_resumed_with_their_parent():
     parent = builders.a_running_run(lease_seconds=0)
     child = a_child(parent, lease_seconds=0)
     grandchild = a_child(child, lease_seconds=0)
@@ -223,13 +223,13 @@ def test_a_run_of_strangers_is_no_parent_and_looks_like_a_missing_one():
         assert refused.value.errors[0].pointer == "/parent"
 
 
-def test_the_same_call_asked_twice_in_a_family_is_told_on_both():
+def test_the_same_call_in_parent_and_child_is_shown_on_both():
     builders.a_reviewer()
     parent = builders.a_running_run()
     child = a_child(parent)
     first = builders.a_waiting_interrupt(started=child)
     second = builders.suspend_run(parent, builders.a_wait("again", title="Order it, please")).interrupts[0]
-    builders.a_waiting_interrupt()  # the same call in another family is another matter
+    builders.a_waiting_interrupt()  # the same call in an unrelated run does not count
     assert list(child_runs.asked_elsewhere(first)) == [second]
     assert list(child_runs.asked_elsewhere(second)) == [first]
     builders.decide(second, permissions.deciders_of(first.queue)[0])

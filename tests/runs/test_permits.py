@@ -1,4 +1,4 @@
-"""Permits: one approval, one exact call, one effect, until its end; and the rules that ask for them."""
+"""Permits: one approval, one exact call, one effect, until it expires; and the effect rules that require them."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_permit_for_another_name_does_not_fit():
 
 
 @pytest.mark.proves(5, 12)
-def test_a_permit_begins_one_effect_only():
+def test_a_permit_begins_only_one_effect():
     run = a_leased_run()
     a_rule()
     permit = a_permit(run)
@@ -198,12 +198,12 @@ def test_a_permit_of_another_run_names_nothing():
         begin(run)
 
 
-@pytest.mark.parametrize("how", ["past its end", "taken back"])
+@pytest.mark.parametrize("how", ["expired", "void"])
 def test_a_permit_that_ended_begins_nothing(how):
     run = a_leased_run()
     a_rule()
     permit = a_permit(run)
-    if how == "past its end":
+    if how == "expired":
         end_now(permit)
     else:
         take_back(run)
@@ -263,7 +263,7 @@ def test_a_retry_with_an_ended_permit_needs_a_new_approval():
     new = a_permit(run)
     assert begin(run).effect.permit_ref == new.public_id
     old.refresh_from_db()
-    assert old.void_reason == f"spent; the effect was approved again by {new.public_id}"
+    assert old.void_reason == f"replaced by the permit {new.public_id}"
 
 
 def test_a_replaced_permit_begins_nothing_else():
@@ -278,7 +278,7 @@ def test_a_replaced_permit_begins_nothing_else():
         begin(run, key="other", permit=old.public_id)
 
 
-def test_a_recorded_outcome_is_told_though_its_permit_has_ended():
+def test_a_recorded_outcome_is_returned_although_its_permit_has_expired():
     run = a_leased_run()
     a_rule()
     permit = a_permit(run)
@@ -299,7 +299,7 @@ def test_a_lost_reply_is_repeated_though_the_permit_has_ended_since():
     assert begin(run, request_key="r").attempt_token == first.attempt_token
 
 
-def test_permits_of_one_interrupt_are_taken_back_alone():
+def test_permits_of_one_interrupt_are_voided_alone():
     run = a_leased_run()
     one, other = a_permit(run), a_permit(run)
     with transaction.atomic():

@@ -1,4 +1,4 @@
-"""Which queue decides: the policy binds its queues, and no choice of the agent leads past it."""
+"""Policies: which queues can decide, and that no choice of the agent evades the policy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_queue_that_the_policy_does_not_name_is_refused_and_so_is_one_that_doe
     with pytest.raises(PolicyRefuses) as refused:
         builders.a_waiting_interrupt(asked_in(queue))
     assert refused.value.extra == {"rule": "queues"}
-    assert refused.value.detail == "The policy of this reason refuses the request: queue may be purchasing."
+    assert refused.value.detail == "The policy of this reason refuses the request: queue must be one of: purchasing."
     assert not Interrupt.objects.exists()
 
 
@@ -70,7 +70,7 @@ def test_an_amended_request_stays_in_its_queue():
 
 
 @pytest.mark.parametrize("address", ["sam@example.org", "unknown@example.org"])
-def test_a_person_who_may_not_decide_and_one_who_is_not_known_get_the_same_answer(address):
+def test_a_person_without_permission_and_an_unknown_person_get_the_same_answer(address):
     builders.a_reviewer("sam@example.org", queue="support")
     builders.a_reviewer()
     with pytest.raises(PayloadInvalid) as refused:

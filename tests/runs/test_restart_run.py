@@ -134,7 +134,7 @@ def test_permits_are_void_after_a_restart():
     restart(run)
     check_all(run)
     token = claim(run).lease.token
-    with pytest.raises(PermitExpired, match="taken back"):
+    with pytest.raises(PermitExpired, match="is void"):
         begin(fresh(run), token=token, permit=permit.public_id)
     with pytest.raises(ApprovalRequired):
         begin(fresh(run), token=token)

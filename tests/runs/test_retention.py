@@ -1,4 +1,4 @@
-"""How long snapshots are kept: the states go, the record of them stays, and nothing that goes on is touched."""
+"""Retention of snapshots: states are erased, their record stays, and open runs are not touched."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_nothing_is_erased_where_snapshots_are_kept_for_ever(settings):
     assert run.checkpoints.get().erased_at is None
 
 
-def test_erasing_twice_is_told_once():
+def test_erasing_twice_records_one_event():
     run = an_ended_run(days_ago=91)
     for _ in range(2):
         erase_snapshots.erase_old_snapshots(ended_before=clock.now(), limit=10)

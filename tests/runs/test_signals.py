@@ -1,4 +1,4 @@
-"""Outside signals and timers: early or late, once, by correlation, beside a person, ended, fired, caught up."""
+"""External signals and timers: early or late, once, by correlation, beside a person, expired, fired, after a downtime."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def a_timer(key="morning", *, seconds=3600.0, **asked):
     return AskedWait(key=key, wish=Wish(deadline_in=timedelta(seconds=seconds)), **wanted)
 
 
-def told(sender_id="evt-1", *, correlation="PO-2231", body=LANDED, type="delivered"):  # noqa: A002  its word
+def told(sender_id="evt-1", *, correlation="PO-2231", body=LANDED, type="delivered"):  # noqa: A002  the member has this name
     return external_signals.Told(sender_id=sender_id, correlation=correlation, type=type, body=body)
 
 
@@ -47,7 +47,7 @@ def no_checks(run):
     return None
 
 
-def test_a_signal_wakes_the_run_that_waits_for_it():
+def test_a_signal_continues_the_run_that_waits_for_it():
     wait = builders.a_waiting_interrupt(an_event())
     assert (wait.queue, wait.verdicts) == (None, [])
     received = receive()
@@ -58,8 +58,8 @@ def test_a_signal_wakes_the_run_that_waits_for_it():
     assert claimed.continuation.cause == "signal"
 
 
-def test_a_signal_that_comes_first_is_kept_for_its_wait():
-    """CASES C025: it called back before the wait was stored."""
+def test_a_signal_that_comes_first_is_stored_for_its_interrupt():
+    """CASES C025: the signal came before the interrupt was stored."""
     received = receive()
     assert external_signals.signal_status(received.signal, now=clock.now()) == "kept"
     suspended = builders.suspend_run(builders.a_running_run(), an_event())
@@ -80,7 +80,7 @@ def test_numbers_of_a_body_come_back_as_they_were_sent():
     assert Decision.objects.get().input == {"amount": "184000.00", "n": 9007199254740993, "none": None}
 
 
-def test_one_signal_wakes_one_wait_and_the_next_is_kept_for_the_next():
+def test_one_signal_answers_one_interrupt_and_the_next_is_stored_for_the_next():
     """A loop that waits for the same correlation again; CASES C029."""
     for number in (1, 2, 3):
         receive(sender_id=f"evt-{number}", body=number)
@@ -105,7 +105,7 @@ def test_a_run_waits_for_many_signals_each_by_its_own_correlation():
     assert {it.correlation for it in suspended.interrupts} == {"A", "B"}
 
 
-def test_two_open_waits_for_one_correlation_are_refused():
+def test_two_open_interrupts_of_one_correlation_are_refused():
     builders.a_waiting_interrupt(an_event())
     with pytest.raises(CorrelationTaken):
         builders.a_waiting_interrupt(an_event())
@@ -122,7 +122,7 @@ def test_another_agent_has_correlations_of_its_own():
     assert wait.status == "waiting"
 
 
-def test_a_signal_that_was_kept_for_another_agent_wakes_no_wait():
+def test_a_signal_of_another_agent_answers_no_interrupt():
     other = builders.an_agent("another")
     kept = external_signals.receive_signal(agent=other, told=told()).signal
     wait = builders.a_waiting_interrupt(an_event())
@@ -141,7 +141,7 @@ def test_the_sweep_matches_what_a_process_left_unmatched_between_its_two_transac
     assert wait.status == "answered"
 
 
-def test_a_signal_that_nobody_takes_is_a_dead_letter_and_wakes_nobody_later():
+def test_an_unused_signal_is_a_dead_letter_and_answers_nothing_later():
     received = receive()
     Signal.objects.update(keep_until=clock.now())
     received.signal.refresh_from_db()
@@ -151,7 +151,7 @@ def test_a_signal_that_nobody_takes_is_a_dead_letter_and_wakes_nobody_later():
     assert Signal.objects.filter(external_signals.standing_so("dead", now=clock.now())).count() == 1
 
 
-def test_a_body_of_the_wrong_form_is_refused_and_leaves_the_wait_open():
+def test_a_body_that_does_not_match_the_schema_is_refused_and_leaves_the_interrupt_open():
     wait = builders.a_waiting_interrupt(an_event(input_schema={"type": "object", "required": ["flight"]}))
     for _ in range(2):
         with pytest.raises(InputInvalid):
@@ -162,12 +162,12 @@ def test_a_body_of_the_wrong_form_is_refused_and_leaves_the_wait_open():
     assert receive(sender_id="evt-2").signal.used_by == wait
 
 
-def test_nobody_else_says_that_a_run_has_ended():
+def test_a_sender_cannot_report_that_a_run_has_ended():
     with pytest.raises(PayloadInvalid):
         receive(correlation="run:run_1234")
 
 
-def test_nobody_else_takes_the_id_under_which_the_end_of_a_run_is_told():
+def test_a_sender_cannot_use_the_id_of_the_signal_of_a_runs_end():
     """The true signal would look like a repeated one, and the parent would wait for ever."""
     with pytest.raises(PayloadInvalid) as refused:
         receive(sender_id="run.ended:run_1234:1")
@@ -175,7 +175,7 @@ def test_nobody_else_takes_the_id_under_which_the_end_of_a_run_is_told():
     assert not Signal.objects.exists()
 
 
-def test_a_signal_for_a_paused_run_is_taken_and_held():
+def test_a_signal_for_a_paused_run_is_accepted_and_the_continuation_stays_paused():
     wait = builders.a_waiting_interrupt(an_event())
     pause_run(run_id=wait.run.public_id, actor="person:olga", reason="", check=no_checks)
     receive()
@@ -184,13 +184,13 @@ def test_a_signal_for_a_paused_run_is_taken_and_held():
     resume_run(run_id=wait.run.public_id, actor="person:olga", reason="", check=no_checks)
 
 
-def test_a_signal_for_a_cancelled_wait_is_kept():
+def test_a_signal_for_a_cancelled_interrupt_is_stored():
     wait = builders.a_waiting_interrupt(an_event())
     withdraw_wait(agent=wait.agent, interrupt_id=wait.public_id, reason="")
     assert receive().signal.used_by is None
 
 
-def test_a_wait_with_a_queue_is_answered_by_its_signal_or_by_a_person():
+def test_an_event_with_a_queue_is_answered_by_its_signal_or_by_a_person():
     ana = builders.a_reviewer()
     wait = builders.a_waiting_interrupt(an_event(wish={"queue": "engineering"}))
     assert wait.verdicts == ["answer", "decline"]
@@ -203,7 +203,7 @@ def test_a_wait_with_a_queue_is_answered_by_its_signal_or_by_a_person():
         builders.decide(other, ana, "decline")
 
 
-def test_nobody_decides_where_nobody_is_asked():
+def test_no_person_decides_an_interrupt_without_a_queue():
     ana = builders.a_reviewer()
     for wait in (builders.a_waiting_interrupt(an_event()), builders.a_waiting_interrupt(a_timer())):
         Run.objects.filter(pk=wait.run_id).update(initiator=ana)
@@ -233,14 +233,14 @@ def test_an_approval_is_answered_by_no_signal():
         (lambda: AskedWait(key="t", kind="timer", reason="timer", title="T", request_digest="rq1:t"), "deadline"),
     ],
 )
-def test_what_makes_no_sense_is_refused_where_it_stands(wait, pointer):
+def test_a_misplaced_member_is_refused_at_its_pointer(wait, pointer):
     builders.a_reviewer()
     with pytest.raises(PayloadInvalid) as refused:
         builders.a_waiting_interrupt(wait())
     assert refused.value.errors[0].pointer.endswith(f"/{pointer}")
 
 
-def test_a_wait_that_asks_nobody_has_nobody_to_escalate_to():
+def test_an_interrupt_without_a_queue_cannot_be_escalated():
     builders.a_policy("event", queue=None, on_expiry="escalate", escalate_to=builders.a_queue("leads"))
     with pytest.raises(PolicyRefuses):
         builders.a_waiting_interrupt(an_event())
@@ -252,7 +252,7 @@ def test_a_reason_that_several_people_decide_is_no_reason_for_a_signal():
         builders.a_waiting_interrupt(an_event())
 
 
-def test_a_wait_for_a_signal_ends_by_its_policy():
+def test_an_interrupt_for_a_signal_ends_by_its_policy():
     wait = builders.a_waiting_interrupt(
         an_event(wish={"on_expiry": {"do": "default", "verdict": "answer", "input": 0}})
     )
@@ -289,7 +289,7 @@ def test_timers_missed_during_a_downtime_fire_once_each():
     assert len(builders.claim(waits[0].agent, limit=9)) == 5
 
 
-def test_a_timer_beside_a_question_is_its_time_limit():
+def test_a_timer_beside_a_request_is_its_time_limit():
     ana = builders.a_reviewer()
     suspended = builders.suspend_run(builders.a_running_run(), builders.a_wait(), a_timer(), resume_when="any")
     question, timer = suspended.interrupts
@@ -311,7 +311,7 @@ def test_a_timer_of_a_paused_run_fires_and_is_held():
     assert Run.objects.get().status == "paused"
 
 
-def test_a_timer_may_be_brought_forward_and_taken_back():
+def test_a_timer_can_be_brought_forward_and_withdrawn():
     wait = builders.a_waiting_interrupt(a_timer())
     sooner = clock.now() + timedelta(minutes=5)
     amend_wait(agent=wait.agent, interrupt_id=wait.public_id, amendment=Amendment(deadline=sooner))
@@ -321,7 +321,7 @@ def test_a_timer_may_be_brought_forward_and_taken_back():
     assert Run.objects.get().status == "ready"
 
 
-def test_no_row_of_a_wait_that_asks_people_is_without_a_queue():
+def test_no_row_of_an_interrupt_for_people_is_without_a_queue():
     builders.a_reviewer()
     wait = builders.a_waiting_interrupt()
     with pytest.raises(Exception, match="people_are_asked_in_a_queue"), connection.cursor() as cursor:

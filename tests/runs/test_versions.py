@@ -11,6 +11,7 @@ from ledger import clock
 from ledger.errors import NotFound
 from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady, RunCancelled, RunFinished
 from runs.holds import open_hold
+from runs.locks import locked_runs
 from runs.models import Continuation, Event, HandBack, Hold, Run
 from runs.run_status import store
 from runs.states import HoldKind
@@ -111,7 +112,7 @@ def test_the_third_version_leaves_it_to_its_owner_and_the_decision_stays():
 
 
 def test_the_same_version_twice_is_one():
-    """It comes twice where an owner let all try again, or its lease was taken before the first word of it came."""
+    """A version hands back twice if an owner let all try again, or if it claimed before its first hand-back."""
     run = unread_by(an_answered_run(), "1", "2")
     HandBack.objects.filter(code_version="1").update(code_version="not asked")
     assert unread_by(run, "1").handed_back == 3
@@ -144,8 +145,8 @@ def test_a_claim_does_not_lift_it_beside_another_hold():
 
 def hold_too(run: Run) -> None:
     with transaction.atomic():
-        locked, now = Run.objects.locked().get(pk=run.pk), clock.now()
-        open_hold(locked, HoldKind.CONTRADICTION, "x", owner_id=run.agent.owner_id, reason="two words", now=now)
+        locked, now = locked_runs().get(pk=run.pk), clock.now()
+        open_hold(locked, HoldKind.CONTRADICTION, "x", owner_id=run.agent.owner_id, reason="a reason", now=now)
         store(locked, now)
 
 
@@ -161,7 +162,7 @@ def test_a_stranded_run_whose_check_is_too_old_is_checked_and_then_claimed():
     assert len(claim_as(run, "4")) == 1
 
 
-def test_what_it_had_begun_is_in_doubt_and_the_version_is_noted_all_the_same():
+def test_effects_begun_before_a_hand_back_are_unknown_and_the_version_is_recorded():
     run = builders.a_running_run(lease_seconds=0, code_version="1").run
     [claimed] = claim_as(run, "2")
     run.refresh_from_db()
@@ -264,7 +265,7 @@ def test_a_lease_that_lapsed_is_none_though_no_sweep_ran():
     assert (run.status, run.code_version) == ("ready", "2")
 
 
-def test_what_ends_or_has_ended_is_retagged_by_nobody():
+def test_an_ending_or_ended_run_cannot_be_retagged():
     started = builders.a_running_run(code_version="1")
     run = started.run
     control = {"run_id": run.public_id, "actor": PERSON, "reason": "", "check": lambda _: None}

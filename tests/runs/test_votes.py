@@ -1,4 +1,4 @@
-"""Several people approve one exact call: votes, vetoes, changed calls, lost rights, votes taken back."""
+"""Quorums: several people approve one exact call. Votes, rejections, edited calls, lost permissions and undone votes."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_an_amended_call_voids_the_votes_and_says_so():
     assert builders.decide(wait, ana, version=2).permit.digest == digest(changed)
 
 
-def test_a_voter_who_changes_the_call_asks_the_others_anew():
+def test_a_voter_who_edits_the_call_asks_the_others_again():
     ana, ben, _ = three_people()
     wait = a_payment()
     builders.decide(wait, ana)
@@ -158,7 +158,7 @@ def test_a_voter_who_changes_the_call_asks_the_others_anew():
     assert statuses()[0] == ("overtaken", False)
 
 
-def test_a_vote_may_be_taken_back_while_it_waits_for_others():
+def test_a_vote_can_be_undone_while_others_are_missing():
     ana, ben, _ = three_people()
     wait = a_payment()
     first = builders.decide(wait, ana)
@@ -171,7 +171,7 @@ def test_a_vote_may_be_taken_back_while_it_waits_for_others():
         reviewer_actions.undo(responder=ana, interrupt_id=wait.public_id)
 
 
-def test_nobody_takes_the_vote_of_another_back():
+def test_a_person_cannot_undo_the_vote_of_another():
     ana, ben, _ = three_people()
     wait = a_payment()
     builders.decide(wait, ana)
@@ -179,7 +179,7 @@ def test_nobody_takes_the_vote_of_another_back():
         reviewer_actions.undo(responder=ben, interrupt_id=wait.public_id)
 
 
-def test_a_change_taken_back_is_asked_as_the_agent_proposed_it():
+def test_an_undone_edit_restores_the_agents_proposal():
     ana, ben, cem = three_people()
     wait = a_payment(3)
     builders.decide(wait, ana, "edit", arguments=EDITED)
@@ -193,7 +193,7 @@ def test_a_change_taken_back_is_asked_as_the_agent_proposed_it():
     assert receipt.permit.digest == digest(builders.CALL)
 
 
-def test_the_last_vote_taken_back_leaves_the_others_counted():
+def test_the_last_vote_undone_leaves_the_others_counted():
     ana, ben, cem = three_people()
     wait = a_payment()
     builders.decide(wait, ana)
@@ -246,7 +246,7 @@ def test_a_vote_whose_person_lost_the_right_does_not_help_to_decide():
     assert [status for status, _ in statuses()] == ["revoked", "accepted", "accepted"]
 
 
-def test_votes_stand_when_the_wait_is_escalated():
+def test_votes_remain_counted_when_the_interrupt_is_escalated():
     ana, *_ = three_people()
     lead = builders.a_reviewer("lea@example.org", "leads")
     builders.a_policy(on_expiry="escalate", escalate_to=builders.a_queue("leads"), quorum=2)
@@ -258,7 +258,7 @@ def test_votes_stand_when_the_wait_is_escalated():
     assert len(builders.claim(wait.agent)) == 1
 
 
-def test_an_open_wait_keeps_its_quorum_whatever_the_policy_says_later():
+def test_an_open_interrupt_keeps_its_quorum_when_the_policy_changes():
     """CASES C011."""
     ana, *_ = three_people()
     wait = a_payment()
@@ -276,7 +276,7 @@ def test_a_request_may_ask_for_more_people_never_for_fewer():
     assert refused.value.extra["rule"] == "quorum"
 
 
-def test_a_quorum_nobody_could_reach_is_refused():
+def test_a_quorum_that_cannot_be_reached_is_refused():
     three_people()
     with pytest.raises(NoDecider):
         a_payment(4)
@@ -301,7 +301,7 @@ def test_a_default_answer_stands_for_one_person_only():
         builders.a_waiting_interrupt(builders.a_wait("pay", wish={"quorum": 2, "on_expiry": approving}))
 
 
-def test_a_claim_keeps_nobody_out_where_several_decide():
+def test_a_reviewer_claim_excludes_no_one_with_a_quorum():
     ana, ben, _ = three_people()
     wait = a_payment()
     reviewer_actions.claim(responder=ana, interrupt_id=wait.public_id)
@@ -332,7 +332,7 @@ def test_votes_of_many_waits_are_read_at_once(django_assert_num_queries):
     }
 
 
-def test_a_tally_counts_the_votes_of_its_own_wait_that_were_not_taken_back():
+def test_a_tally_counts_the_votes_of_its_own_interrupt_that_were_not_undone():
     ana, ben, _ = three_people()
     one, other = a_payment(3), a_payment(3)
     builders.decide(one, ana)
@@ -346,7 +346,7 @@ def test_a_tally_counts_the_votes_of_its_own_wait_that_were_not_taken_back():
     assert [vote.by for vote in tally(one).votes] == [ana]
 
 
-def test_where_no_wait_needs_several_people_there_are_no_tallies():
+def test_without_a_quorum_there_are_no_tallies():
     three_people()
     assert tallies([a_payment(1)]) == {}
 

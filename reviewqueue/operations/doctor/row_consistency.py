@@ -1,7 +1,7 @@
 """Do the rows bear each other out? Chains, statuses, counters, and rows that point nowhere.
 
-Nothing is repaired here. A run that looks wrong is looked at again under its lock before a word is said: a verb may have
-been at work between two of our statements.
+Nothing is repaired here. A run that looks wrong is looked at again under its lock before a word is said: a verb may
+have been at work between two of our statements.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from django.db.models.functions import Coalesce
 from ledger.models import Effect
 from reviewqueue.operations.doctor.findings import Finding
 from reviewqueue.operations.doctor.records import find_changed_records
+from runs.locks import locked_runs
 from runs.models import Continuation, HandBack, Hold, Interrupt, Permit, Run
 from runs.run_status import Impossible, is_offered, standing
 from runs.states import OPEN_CONTINUATIONS, ContinuationStatus, DecisionStatus, InterruptStatus
@@ -39,7 +40,7 @@ def wrong_runs(*, newest: int | None) -> Iterator[Finding]:
 
 def _look_again(pk: int) -> list[tuple[str, str]]:
     with transaction.atomic():
-        run = Run.objects.locked().get(pk=pk)
+        run = locked_runs().get(pk=pk)
         found = [("status", _misstands(run)), ("counters", _miscounts(run)), ("timeline", find_break(run))]
         found.append(("records", find_changed_records(run)))
     return [(check, f"{run.public_id}: {words}") for check, words in found if words]

@@ -302,7 +302,7 @@ def _typed_value(kind: str, text: str) -> Any:
     try:
         number = _parsed(lexeme)
     except _Unreadable as fault:
-        raise _Unreadable(str(fault).replace("holds a number", "is a number")) from None
+        raise _Unreadable(str(fault).replace("contains a number", "is a number")) from None
     if kind == INTEGER and not has_type(number, "integer"):
         raise _Unreadable("must be a whole number")
     return number

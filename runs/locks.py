@@ -1,0 +1,112 @@
+"""Row locks, taken by every transaction in one order: run, interrupts by ascending id, continuation, effect, signal.
+
+Transactions that lock the same rows in different orders deadlock, so runs and interrupts are locked only by these
+functions, and no transaction locks two runs. Read the clock (``ledger.clock``) after the last lock. Effects are locked
+by ``ledger.effects``, after their run.
+
+A lock is NO KEY UPDATE: a plain FOR UPDATE would block every insert of a row that has a foreign key to the locked one.
+Requests wait for a lock. Sweeps pass ``skip_locked``: the row is due again a second later, and one frozen transaction
+cannot stop the sweep.
+"""
+
+from __future__ import annotations
+
+from django.db.models import OuterRef, QuerySet
+
+from ledger.errors import NotFound
+from ledger.prepared_queries import prepared
+from ledger.transactions import assert_open
+from runs.configuration import recorded_policy
+from runs.models import Agent, Interrupt, Run
+
+
+def locked_runs(*, skip_locked: bool = False) -> QuerySet[Run]:
+    """Return a queryset that locks the runs it reads, for lookups that the functions below do not have."""
+    assert_open()
+    return Run.objects.select_for_update(of=("self",), no_key=True, skip_locked=skip_locked)
+
+
+def lock_run(pk: int, *, skip_locked: bool = False) -> Run | None:
+    """Lock and return a run, with its agent; ``None`` if another transaction has it locked and ``skip_locked`` is set."""
+    return locked_runs(skip_locked=skip_locked).select_related("agent").filter(pk=pk).first()
+
+
+def lock_run_by_id(run_id: str, *, skip_locked: bool = False) -> Run | None:
+    """Lock and return the run with a public id, with its agent."""
+    return locked_runs(skip_locked=skip_locked).select_related("agent").filter(public_id=run_id).first()
+
+
+def lock_own_run(agent: Agent, run_id: str) -> Run:
+    """Lock and return the agent's run with a public id: the first statement of a worker's use case. Raises ``NotFound``."""
+    assert_open()
+    run = _own_run.first(agent=agent.pk, run_id=run_id)
+    if run is None:
+        raise NotFound
+    run.agent = agent
+    return run
+
+
+@prepared
+def _own_run(agent: int, run_id: str) -> QuerySet[Run]:
+    return locked_runs().filter(agent=agent, public_id=run_id)
+
+
+def lock_run_of_continuation(continuation_id: str) -> Run | None:
+    """Lock and return the run of a continuation, with its agent."""
+    return locked_runs().select_related("agent").filter(continuations__public_id=continuation_id).first()
+
+
+def lock_run_of_interrupt(interrupt_pk: int, *, skip_locked: bool = False) -> Run | None:
+    """Lock and return the run of an interrupt: the first lock of every transaction that changes the interrupt."""
+    assert_open()
+    query = _run_of_interrupt_if_free if skip_locked else _run_of_interrupt
+    return query.first(interrupt=interrupt_pk)
+
+
+@prepared
+def _run_of_interrupt(interrupt: int) -> QuerySet[Run]:
+    return locked_runs().filter(interrupts=interrupt)
+
+
+@prepared
+def _run_of_interrupt_if_free(interrupt: int) -> QuerySet[Run]:
+    return locked_runs(skip_locked=True).filter(interrupts=interrupt)
+
+
+def lock_interrupt(run: Run, pk: int) -> Interrupt:
+    """Lock and return an interrupt of the locked run, with queue, policy, schema and checkpoint.
+
+    ``recorded_policy`` is its policy's configuration record. The checkpoint's state is deferred, because it can be
+    large.
+    """
+    assert_open()
+    [interrupt] = _interrupt.all(pk=pk)
+    interrupt.run = run
+    return interrupt
+
+
+@prepared
+def _interrupt(pk: int) -> QuerySet[Interrupt]:
+    related = _for_update(Interrupt.objects.filter(pk=pk)).select_related("queue", "policy", "schema", "checkpoint")
+    return related.defer("checkpoint__state").annotate(recorded_policy=recorded_policy(OuterRef("policy_id")))
+
+
+def lock_run_and_interrupt(interrupt_pk: int) -> tuple[Run, Interrupt]:
+    """Lock and return the run of an interrupt, then the interrupt."""
+    run = lock_run_of_interrupt(interrupt_pk)
+    if run is None:
+        raise NotFound
+    return run, lock_interrupt(run, interrupt_pk)
+
+
+def lock_interrupts(run: Run, interrupts: QuerySet[Interrupt]) -> list[Interrupt]:
+    """Lock and return interrupts of the locked run by ascending id."""
+    assert_open()
+    locked = list(_for_update(interrupts).order_by("id"))
+    for interrupt in locked:
+        interrupt.run = run
+    return locked
+
+
+def _for_update(interrupts: QuerySet[Interrupt]) -> QuerySet[Interrupt]:
+    return interrupts.select_for_update(of=("self",), no_key=True)
