@@ -1,7 +1,5 @@
 """Named faults of the product, each with the test that must detect it.
 
-A fault is planted in a process of its own, by a patch of what is looked up when it is called: the product's sources
-stay as they are. A name that is gone fails ``test_planted``, and so does a fault that its test doesn't see. Faults that
 A fault is planted in a separate process by patching a name that is looked up when it is called; the product's sources
 stay unchanged. A missing name fails ``test_planted``, and so does a fault that its test does not detect. Faults that
 only a race or a kill shows are the ``test_without_...`` in ``tests.races`` and ``tests.crashes``.
@@ -160,10 +158,8 @@ def a_child_takes_any_policy_of_its_parent() -> None:
     everywhere(policies.is_as_strict, lambda policy, other: policy.agent_id is not None)
 
 
-@fault(seen_by=test_policies.test_a_person_who_may_not_decide_and_one_who_is_not_known_get_the_same_answer, costs=(13,))
-def a_refusal_reveals_known_addresses() -> None:
 @fault(seen_by=test_policies.test_a_person_without_permission_and_an_unknown_person_get_the_same_answer, costs=(13,))
-def a_refusal_tells_who_is_known() -> None:
+def a_refusal_reveals_known_addresses() -> None:
     sound = interrupt_requests.people_named
 
     def telling(addresses: list[str]) -> list[Any]:
@@ -528,8 +524,6 @@ def an_unknown_effect_is_retried() -> None:
 
 @fault(seen_by=test_probes.test_a_probe_that_finds_the_declared_value_settles_it_and_the_run_continues, costs=(5, 6))
 def a_lost_lease_marks_no_effect_unknown() -> None:
-    effects.doubt_effects = lambda **_: []
-def a_lost_lease_leaves_no_doubt() -> None:
     in_flight.mark_lost_unknown = lambda **_: []
 
 
