@@ -41,7 +41,7 @@ def after(module: str, function: str) -> Point:
 POINTS = {
     # the answer
     "answer recorded, wait still open": before("reviewqueue.gateway", "answer_interrupt"),
-    "wait closed, nothing follows yet": before("runs.interrupts", "_go_on"),
+    "wait closed, nothing follows yet": before("runs.interrupts", "_make_continuation_if_answered"),
     "continuation made, timeline without it": before("reviewqueue.gateway", "note"),
     "run stored, no task row yet": before("reviewqueue.tasks", "enqueue_check"),
     "task row written, not committed": after("reviewqueue.tasks", "enqueue_check"),
