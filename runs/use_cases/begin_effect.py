@@ -1,8 +1,8 @@
-"""A worker begins an effect and reports its outcome.
+"""A worker begins an effect: it performs the call now, or gets the recorded outcome.
 
-Both use cases lock the run, then the effect. ``begin_effect`` checks the run's flags (ended, ending, paused, halted),
-then the lease. Facts and permits are checked only for a new attempt: a recorded outcome is returned to any holder of
-the lease. Nothing outside the database is called here.
+Locks the run, then the effect. The run's flags (ended, ending, paused, halted) are checked first, then the lease. Facts
+and permits are checked only for a new attempt: a recorded outcome is returned to any holder of the lease. Nothing
+outside the database is called here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from django.db.models import F
 
-from ledger import attempt_tokens, clock, compensation, effects, in_flight, tokens
+from ledger import attempt_tokens, clock, compensation, effects, tokens
 from ledger.actors import by_agent
 from ledger.digests import digest
 from ledger.effect_names import refuse_disguised
@@ -40,7 +40,6 @@ from runs.errors import (
     RunPaused,
 )
 from runs.facts import guards_effects, holds
-from runs.holds import open_hold
 from runs.kill_switch import refuse_halted
 from runs.leases import check_lease
 from runs.locks import lock_own_run
@@ -48,11 +47,11 @@ from runs.models import Agent, Fact, FactCheck, Run
 from runs.permits import find_permit, replace_permit
 from runs.revocation import AUTHORITY_LOST, LostApproval, StillMayDecide
 from runs.run_status import store
-from runs.states import FINAL, HoldKind
+from runs.states import FINAL
 from runs.timeline import note
-from runs.use_cases.end_run import finish_ending, hold_for_effect
-from runs.use_cases.reconcile_outcomes import go_on_after
+from runs.use_cases.end_run import finish_ending
 from runs.use_cases.reconcile_renewals import FACT_CHANGED
+from runs.use_cases.report_effect import record_unknown_outcome
 from runs.use_cases.revoke_approvals import refuse_lost_approval
 from runs.verification import find_changed, find_changed_permit
 
@@ -141,7 +140,7 @@ def begin_effect(
     )
     if isinstance(outcome, InDoubt):
         if status_before == EffectStatus.INTENDED and known is not None:
-            _hold_unknown(run, known, actor=by_agent(agent.slug), now=now)
+            record_unknown_outcome(run, known, actor=by_agent(agent.slug), now=now)
             finish_ending(run, actor=by_agent(agent.slug), now=now)
             store(run, now)
         return outcome  # committed, then raised, as above
@@ -164,55 +163,6 @@ def begin_effect(
         attempt_tokens.attempt_token(run.public_id, key, outcome.effect.attempt) if outcome.perform else None
     )
     return Begun(effect=outcome.effect, perform=outcome.perform, new=outcome.new, attempt_token=token_of_attempt)
-
-
-@use_case
-def report_effect(
-    *,
-    agent: Agent,
-    run_id: str,
-    key: str,
-    attempt_token: str,
-    status: str,
-    receipt: Any = None,
-    error: str = "",
-    retryable: bool = False,
-) -> effects.Reported:
-    """Record the outcome of an attempt, identified by its attempt token instead of the lease.
-
-    So a true outcome is accepted also after the lease was lost, the run was cancelled, or the run ended. A report that
-    settles an unknown outcome lifts the run's hold. A report that contradicts the recorded outcome opens a hold
-    ``contradiction``.
-    """
-    run = lock_own_run(agent, run_id)
-    now = clock.now()
-    attempt = attempt_tokens.attempt_of(attempt_token, run.public_id, key)
-    if attempt is None:
-        raise PayloadInvalid.at("/attempt_token", "is not a token of this effect")
-    reported = effects.report(
-        scope=run.public_id,
-        key=key,
-        attempt=attempt,
-        outcome=effects.EffectOutcome(status=status, receipt=receipt, error=error, retryable=retryable),
-        by=by_agent(agent.slug),
-        now=now,
-    )
-    if reported.repeated:
-        return reported
-    effect, actor = reported.effect, by_agent(agent.slug)
-    if reported.contradiction:
-        reason = f"The worker reported {status}, but the recorded outcome is {effect.status}."
-        open_hold(run, HoldKind.CONTRADICTION, key, owner_id=effect.owner_id, reason=reason, now=now)
-        note(run, "effect.contradicted", actor=actor, at=now, effect=key, attempt=attempt, status=status)
-        finish_ending(run, actor=actor, now=now)
-    elif reported.settled:
-        note(run, f"effect.{status}", actor=actor, at=now, effect=key, attempt=attempt)
-        go_on_after(run, effect, by=actor, now=now)
-    elif effect.status == EffectStatus.UNKNOWN != reported.before:
-        _hold_unknown(run, effect, actor=actor, now=now)
-        finish_ending(run, actor=actor, now=now)
-    store(run, now)
-    return reported
 
 
 def _check_flags(run: Run) -> None:
@@ -374,10 +324,3 @@ def _check_facts(run: Run, *, now: datetime) -> None:
         )
     if names:
         raise FactsUnchecked(facts=names)
-
-
-def _hold_unknown(run: Run, effect: Effect, *, actor: str, now: datetime) -> None:
-    """Record the unknown outcome, and hold the run for the owner unless the receiver accepts the call twice."""
-    note(run, "effect.unknown", actor=actor, at=now, effect=effect.key, attempt=effect.attempt)
-    if in_flight.holds_when_unknown(effect):
-        hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)

@@ -61,12 +61,12 @@ POINTS = {
     "effect about to be sent": before("tests.crashes.sample_run", "send"),
     "effect done, response lost": after("tests.crashes.sample_run", "send"),
     "outcome recorded, not committed": after("ledger.effects", "report"),
-    "outcome committed, response lost": after("runs.use_cases.begin_effect", "report_effect"),
+    "outcome committed, response lost": after("runs.use_cases.report_effect", "report_effect"),
     # the boundary and the end
     "checkpoint written, not committed": before("runs.use_cases.commit_checkpoint", "acknowledge"),
     "checkpoint committed, response lost": after("runs.use_cases.commit_checkpoint", "commit_checkpoint"),
-    "end written, not committed": after("runs.use_cases.start_run", "end_lease"),
-    "end committed, response lost": after("runs.use_cases.start_run", "complete_run"),
+    "end written, not committed": after("runs.use_cases.complete_run", "end_lease"),
+    "end committed, response lost": after("runs.use_cases.complete_run", "complete_run"),
 }
 
 

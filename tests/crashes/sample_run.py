@@ -20,7 +20,14 @@ from runs.checkpoints import Snapshot
 from runs.decisions import Answer
 from runs.facts import AskedFact
 from runs.models import Agent, Connection, Interrupt, Run
-from runs.use_cases import begin_effect, claim_continuation, commit_checkpoint, reconcile_outcomes, start_run
+from runs.use_cases import (
+    begin_effect,
+    claim_continuation,
+    commit_checkpoint,
+    complete_run,
+    reconcile_outcomes,
+    report_effect,
+)
 from tests import builders
 from tests.crashes.receiver import SPECIFICATION, Receiver
 
@@ -111,7 +118,7 @@ def go_on(story: SampleRun) -> bool:
         commit_checkpoint.commit_checkpoint(
             agent=story.agent, run_id=story.run.public_id, token=lease, after=1, snapshot=snapshot, facts=[]
         )
-    start_run.complete_run(agent=story.agent, run_id=story.run.public_id, token=lease, result={"ordered": True})
+    complete_run.complete_run(agent=story.agent, run_id=story.run.public_id, token=lease, result={"ordered": True})
     return True
 
 
@@ -128,7 +135,7 @@ def order_once(story: SampleRun, lease: str) -> None:
     if begun.perform:
         receipt = send(story)
         assert begun.attempt_token is not None
-        begin_effect.report_effect(
+        report_effect.report_effect(
             agent=story.agent,
             run_id=story.run.public_id,
             key=story.key,

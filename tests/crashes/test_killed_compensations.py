@@ -14,7 +14,14 @@ from ledger.models import Effect
 from ledger.states import On
 from reviewqueue import permissions, tasks
 from runs.models import Hold, Run
-from runs.use_cases import begin_effect, claim_continuation, control_run, reconcile_outcomes, release_lease
+from runs.use_cases import (
+    begin_effect,
+    claim_continuation,
+    control_run,
+    reconcile_outcomes,
+    release_lease,
+    report_effect,
+)
 from tests import builders, figures
 from tests.crashes.kill_points import Point, after, before, kill
 from tests.crashes.receiver import Receiver, a_receiver
@@ -35,7 +42,7 @@ POINTS: dict[str, Point] = {
     "undo done, not reported": after(__name__, "send"),
     "undo reported, effect not compensated": before("ledger.compensation", "mark_compensated"),
     "effect compensated, not committed": after("ledger.compensation", "record_undo"),
-    "undo committed, response lost": after("runs.use_cases.begin_effect", "report_effect"),
+    "undo committed, response lost": after("runs.use_cases.report_effect", "report_effect"),
 }
 OUTCOME_UNKNOWN = {"undo intended, response lost", "undo about to be sent", "undo done, not reported"}
 ROLLED_BACK = {"undo reported, effect not compensated", "effect compensated, not committed"}
@@ -100,7 +107,7 @@ def a_run_that_acted(receiver: Receiver) -> Undone:
             declared=declared,
         )
         assert begun.attempt_token is not None
-        begin_effect.report_effect(**words, attempt_token=begun.attempt_token, status="applied")
+        report_effect.report_effect(**words, attempt_token=begun.attempt_token, status="applied")
     words = {"agent": run.agent, "run_id": run.public_id, "token": lease.token}
     release_lease.hand_back(**words, reason="retry", detail="")
     return Undone(run_pk=run.pk, receiver=receiver)
@@ -132,7 +139,7 @@ def take_all_back(told: Undone) -> None:
         if begun.perform:
             send(told, undone.key)
             assert begun.attempt_token is not None
-            begin_effect.report_effect(**words, attempt_token=begun.attempt_token, status="applied")
+            report_effect.report_effect(**words, attempt_token=begun.attempt_token, status="applied")
 
 
 def send(told: Undone, key: str) -> str:

@@ -16,7 +16,8 @@ from runs import file_storage
 from runs.checkpoints import Snapshot
 from runs.models import Checkpoint, CheckpointFile, Run
 from runs.use_cases import commit_checkpoint, transfer_file
-from runs.use_cases.start_run import Started, fail_run
+from runs.use_cases.complete_run import fail_run
+from runs.use_cases.start_run import Started
 from tests import builders, figures
 from tests.crashes.kill_points import after, before, kill
 

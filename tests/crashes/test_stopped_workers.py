@@ -27,7 +27,7 @@ STOPS = {
     "before it begins its effect": before("runs.use_cases.begin_effect", "begin_effect"),
     "with its order sent": after("tests.crashes.sample_run", "send"),
     "before its checkpoint": before("runs.use_cases.commit_checkpoint", "commit_checkpoint"),
-    "before its end": before("runs.use_cases.start_run", "complete_run"),
+    "before its end": before("runs.use_cases.complete_run", "complete_run"),
 }
 
 

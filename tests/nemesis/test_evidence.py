@@ -9,7 +9,7 @@ from django.db import connection
 
 from ledger.models import Effect
 from reviewqueue import permissions
-from runs.use_cases import begin_effect, start_run
+from runs.use_cases import begin_effect, complete_run, report_effect
 from tests import builders
 from tests.nemesis import checker
 from tests.nemesis.evidence import Database, Truth, gather
@@ -33,8 +33,8 @@ def a_history() -> Database:
     begun = begin_effect.begin_effect(
         still_may_decide=permissions.still_may_decide, **words, token=claimed.lease.token, key="order", **call
     )
-    begin_effect.report_effect(**words, key="order", attempt_token=begun.attempt_token, status="applied")
-    start_run.complete_run(**words, token=claimed.lease.token, result=None)
+    report_effect.report_effect(**words, key="order", attempt_token=begun.attempt_token, status="applied")
+    complete_run.complete_run(**words, token=claimed.lease.token, result=None)
     return gather(rows)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from reviewqueue import permissions
 from runs.models import Interrupt, Run
-from runs.use_cases import control_run, start_run
+from runs.use_cases import complete_run, control_run
 from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
 from tests import builders, figures
 from tests.races import guards
@@ -45,7 +45,7 @@ def a_reviewer(address: str) -> Move:
 def the_worker(run: dict[str, Any]) -> str:
     time.sleep(random.uniform(0, SPREAD))
     words = {"agent": builders.an_agent(), "run_id": run["run"], "token": run["token"]}
-    return str(start_run.complete_run(**words, result=None).status)
+    return str(complete_run.complete_run(**words, result=None).status)
 
 
 # --- a cancel ---------------------------------------------------------------------------------------------------------

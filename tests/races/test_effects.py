@@ -13,7 +13,7 @@ from ledger import clock
 from ledger.models import Effect
 from reviewqueue import permissions
 from runs.models import Agent, Run
-from runs.use_cases import begin_effect, expire
+from runs.use_cases import begin_effect, expire, report_effect
 from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
 from tests import builders, figures
 from tests.races import guards
@@ -49,7 +49,7 @@ def a_worker(agent: Agent) -> Move:
         reports = random.random() < 0.5
         if reports and begun.attempt_token:
             time.sleep(random.uniform(0, TENSION))
-            begin_effect.report_effect(
+            report_effect.report_effect(
                 agent=agent, run_id=run["id"], key=KEY, attempt_token=begun.attempt_token, status="applied"
             )
         return {"performs": begun.perform, "reported": reports}

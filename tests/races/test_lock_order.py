@@ -26,12 +26,14 @@ from runs.use_cases import (
     begin_effect,
     claim_continuation,
     commit_checkpoint,
+    complete_run,
     control_run,
     expire,
+    extend_lease,
     reconcile_facts,
     reconcile_outcomes,
     release_lease,
-    start_run,
+    report_effect,
 )
 from tests import builders
 from tests.races import guards
@@ -135,7 +137,7 @@ def an_effect_begun() -> Ready:
 def an_effect_reported() -> Ready:
     run, _ = a_run_with_an_effect()
     told = {"key": KEY, "attempt_token": attempt_tokens.attempt_token(run.public_id, KEY, 1), "status": "applied"}
-    move = lambda: bool(begin_effect.report_effect(agent=run.agent, run_id=run.public_id, **told))  # noqa: E731
+    move = lambda: bool(report_effect.report_effect(agent=run.agent, run_id=run.public_id, **told))  # noqa: E731
     return Ready(run=run, move=move)
 
 
@@ -183,9 +185,9 @@ VERBS: dict[str, Callable[[], Ready]] = {
     "settle an effect": an_effect_settled,
     "suspend": a_suspend,
     "commit a checkpoint": a_worker_s(commit_checkpoint.commit_checkpoint, **STEP),
-    "beat": a_worker_s(commit_checkpoint.beat, progress=None),
-    "complete": a_worker_s(start_run.complete_run, result=None),
-    "fail": a_worker_s(start_run.fail_run, error="no stock"),
+    "beat": a_worker_s(extend_lease.beat, progress=None),
+    "complete": a_worker_s(complete_run.complete_run, result=None),
+    "fail": a_worker_s(complete_run.fail_run, error="no stock"),
     "pause": a_person_s(control_run.pause_run),
     "resume": a_person_s(control_run.resume_run),
     "cancel": a_person_s(control_run.cancel_run),

@@ -12,7 +12,14 @@ from reviewqueue import reviewer_actions
 from runs.checkpoints import Snapshot
 from runs.errors import AlreadyDecided, NotPermitted, UndoTooLate
 from runs.models import Comment, Continuation, Decision, Permit, Run
-from runs.use_cases import amend_interrupt, commit_checkpoint, control_run, expire, release_lease, start_run
+from runs.use_cases import (
+    amend_interrupt,
+    commit_checkpoint,
+    complete_run,
+    control_run,
+    expire,
+    release_lease,
+)
 from tests import builders
 
 pytestmark = pytest.mark.django_db
@@ -81,7 +88,7 @@ def lost(worker):
 
 
 def completed(worker):
-    start_run.complete_run(**worker, result=None)
+    complete_run.complete_run(**worker, result=None)
 
 
 @pytest.mark.parametrize("then", [handed_back, committed_and_handed_back, lost, completed])

@@ -38,7 +38,7 @@ from runs.models import (
     Run,
     Schema,
 )
-from runs.use_cases import begin_effect
+from runs.use_cases import begin_effect, report_effect
 from runs.use_cases.claim_continuation import Claimed
 from tests import builders
 from tests.unguarded import without_guards
@@ -67,7 +67,7 @@ def a_story() -> Story:
     builders.a_policy()
     done, permitted = claimed("approve"), claimed("approve")
     begin(done)
-    begin_effect.report_effect(
+    report_effect.report_effect(
         agent=done.run.agent,
         run_id=done.run.public_id,
         key="order",

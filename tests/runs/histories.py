@@ -30,11 +30,13 @@ from runs.use_cases import (
     amend_interrupt,
     begin_effect,
     commit_checkpoint,
+    complete_run,
     expire,
+    extend_lease,
     reconcile_facts,
     reconcile_outcomes,
     release_lease,
-    start_run,
+    report_effect,
 )
 from runs.use_cases import control_run as control
 from runs.use_cases.amend_interrupt import Amendment
@@ -126,7 +128,7 @@ class RunHistory:
 
     def heartbeat(self, lease: int) -> None:
         before = self.run
-        commit_checkpoint.beat(**self._by(lease), progress=None)
+        extend_lease.beat(**self._by(lease), progress=None)
         self._refuse_stale(lease, before)
 
     def hand_back(self, lease: int, reason: str) -> None:
@@ -136,13 +138,13 @@ class RunHistory:
 
     def complete(self, lease: int) -> None:
         before = self.run
-        start_run.complete_run(**self._by(lease), result={"number": lease})
+        complete_run.complete_run(**self._by(lease), result={"number": lease})
         if not before.ending and not before.ended_at:  # a repeated request gets the first response
             self._refuse_stale(lease, before)
 
     def fail(self, lease: int) -> None:
         before = self.run
-        start_run.fail_run(**self._by(lease), error={"why": "it broke"})
+        complete_run.fail_run(**self._by(lease), error={"why": "it broke"})
         if not before.ending and not before.ended_at:  # a repeated request gets the first response
             self._refuse_stale(lease, before)
 
@@ -239,7 +241,7 @@ class RunHistory:
         one, lands = list(self.performed.items())[which % len(self.performed)]
         status = ("applied" if lands else "failed") if knows else "unknown"
         fields = {"agent": self.agent, "run_id": self.started.run.public_id, "key": one.key}
-        begin_effect.report_effect(
+        report_effect.report_effect(
             **fields, attempt_token=one.token, status=status, retryable=retryable and status == "failed"
         )
 

@@ -22,7 +22,7 @@ from runs.locks import locked_runs
 from runs.models import Agent, Checkpoint, Decision, EffectRule, Fact, FactCheck, Interrupt, Permit, Policy, Queue, Run
 from runs.states import DecisionStatus, InterruptStatus, RunStatus
 from runs.timeline import note
-from runs.use_cases import begin_effect
+from runs.use_cases import begin_effect, report_effect
 from tests.builders import recorded
 
 KEY = "order:PR-4711"
@@ -187,4 +187,4 @@ def report(run: Run, status: str = "applied", **overrides: Any) -> Any:
         words["receipt"] = {"order": "PO-2231"}
     key = overrides.get("key", KEY)
     words["attempt_token"] = attempt_token(run.public_id, key, 1)
-    return begin_effect.report_effect(**{"agent": run.agent, "run_id": run.public_id, **words, **overrides})
+    return report_effect.report_effect(**{"agent": run.agent, "run_id": run.public_id, **words, **overrides})

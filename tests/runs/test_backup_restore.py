@@ -12,10 +12,10 @@ from reviewqueue.models import Heartbeat
 from runs.errors import LeaseLost
 from runs.models import Continuation, Event, Feed, Hold, Run
 from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
-from runs.use_cases.commit_checkpoint import beat
+from runs.use_cases.complete_run import fail_run
+from runs.use_cases.extend_lease import beat
 from runs.use_cases.hold_after_restore import LEAP, hold_after_restore
 from runs.use_cases.reconcile_facts import Found, check_continuation
-from runs.use_cases.start_run import fail_run
 from tests import builders
 from tests.runs import leased_run_builders, test_compensation
 

@@ -21,9 +21,10 @@ from runs.leases import Lease
 from runs.models import Checkpoint, CheckpointFile, Event, Run
 from runs.states import FILE_MOVES, FileStatus
 from runs.use_cases import control_run, transfer_file
+from runs.use_cases.complete_run import fail_run
 from runs.use_cases.reconcile_outcomes import retry_held_run
 from runs.use_cases.release_lease import hand_back
-from runs.use_cases.start_run import Started, fail_run
+from runs.use_cases.start_run import Started
 from tests import builders
 from tests.runs import leased_run_builders
 

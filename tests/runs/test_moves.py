@@ -24,13 +24,14 @@ from runs.models import Continuation, HandBack, Hold, Interrupt, Run
 from runs.run_status import is_offered, standing
 from runs.timeline import find_break
 from runs.use_cases import expire
-from runs.use_cases.begin_effect import begin_effect, report_effect
+from runs.use_cases.begin_effect import begin_effect
 from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
 from runs.use_cases.commit_checkpoint import commit_checkpoint
+from runs.use_cases.complete_run import complete_run, fail_run
 from runs.use_cases.control_run import cancel_run, pause_run, restart_run, resume_run, retag_run
 from runs.use_cases.reconcile_outcomes import leave_as_it_is, retry_held_run, settle_unknown
 from runs.use_cases.release_lease import hand_back
-from runs.use_cases.start_run import complete_run, fail_run
+from runs.use_cases.report_effect import report_effect
 from tests import builders
 from tests.runs.model import COMPENSATING, WORKER, State, explore
 

@@ -9,9 +9,10 @@ from reviewqueue import permissions, tasks
 from runs import child_runs
 from runs.errors import RunCancelled, RunFinished, SelfReview, TooDeep
 from runs.models import Event, Interrupt, Run, Signal
-from runs.use_cases import control_child_runs, expire, start_run
+from runs.use_cases import complete_run as complete_run_module
+from runs.use_cases import control_child_runs, expire
+from runs.use_cases.complete_run import complete_run, fail_run
 from runs.use_cases.control_run import cancel_run, pause_run, resume_run
-from runs.use_cases.start_run import complete_run, fail_run
 from tests import builders
 from tests.runs.test_signals import an_event
 
@@ -59,7 +60,7 @@ def test_the_sweep_tells_a_parent_what_a_process_had_no_time_to_tell(monkeypatch
     parent = builders.a_running_run()
     child = a_child(parent)
     wait_for(parent, child)
-    monkeypatch.setattr(start_run, "look_after_parent", lambda run: False)
+    monkeypatch.setattr(complete_run_module, "look_after_parent", lambda run: False)
     complete(child)
     assert (status(parent), expire.anything_due()) == ("waiting", True)
     tasks.sweep()

@@ -21,7 +21,8 @@ from runs.errors import FactsChanged, FactsUnchecked, LeaseLost, NotPermitted
 from runs.facts import AskedFact
 from runs.models import Connection, Continuation, Fact, Hold, Interrupt, Permit, Run, Signal
 from runs.timeline import find_break
-from runs.use_cases import begin_effect, expire, reconcile_facts
+from runs.use_cases import begin_effect, expire, reconcile_facts, report_effect
+from runs.use_cases.complete_run import complete_run
 from runs.use_cases.control_run import cancel_run
 from runs.use_cases.reconcile_facts import (
     Found,
@@ -31,7 +32,7 @@ from runs.use_cases.reconcile_facts import (
     report_facts,
     waive_fact,
 )
-from runs.use_cases.start_run import Started, complete_run
+from runs.use_cases.start_run import Started
 from runs.use_cases.suspend import PendingEffect
 from tests import builders
 from tests.runs.test_signals import LANDED, a_timer, an_event, receive
@@ -774,7 +775,7 @@ def acted_and_lost(claimed, *, status="applied"):
     """Begin an effect and report it, then let the worker's lease lapse."""
     token = begin(claimed).attempt_token
     words = {"agent": claimed.run.agent, "run_id": claimed.run.public_id, "key": "order:1"}
-    begin_effect.report_effect(**words, attempt_token=token, status=status, retryable=status == "failed")
+    report_effect.report_effect(**words, attempt_token=token, status=status, retryable=status == "failed")
     builders.end_lease_now(claimed.run, clock.now())
     assert expire.release_lapsed_leases(limit=9) == 1
 

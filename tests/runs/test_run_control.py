@@ -22,9 +22,11 @@ from runs.errors import (
 )
 from runs.models import Continuation, Halt, Hold, Interrupt, Run
 from runs.use_cases import control_run, expire
-from runs.use_cases.begin_effect import begin_effect, report_effect
-from runs.use_cases.commit_checkpoint import beat, commit_checkpoint
-from runs.use_cases.start_run import complete_run, fail_run
+from runs.use_cases.begin_effect import begin_effect
+from runs.use_cases.commit_checkpoint import commit_checkpoint
+from runs.use_cases.complete_run import complete_run, fail_run
+from runs.use_cases.extend_lease import beat
+from runs.use_cases.report_effect import report_effect
 from tests import builders
 
 pytestmark = pytest.mark.django_db

@@ -16,10 +16,10 @@ from runs.models import Continuation, Event, HandBack, Hold, Run
 from runs.run_status import store
 from runs.states import HoldKind
 from runs.use_cases.claim_continuation import any_ready
+from runs.use_cases.complete_run import complete_run
 from runs.use_cases.control_run import cancel_run, pause_run, restart_run, resume_run, retag_run
 from runs.use_cases.reconcile_outcomes import retry_held_run
 from runs.use_cases.release_lease import hand_back
-from runs.use_cases.start_run import complete_run
 from tests import builders
 from tests.runs.leased_run_builders import begin
 

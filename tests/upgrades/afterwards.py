@@ -20,9 +20,9 @@ from ledger.models import Effect  # noqa: E402
 from reviewqueue import permissions, tasks  # noqa: E402
 from reviewqueue.operations.doctor import row_consistency  # noqa: E402
 from runs.models import Interrupt, Run  # noqa: E402
-from runs.use_cases import begin_effect, reconcile_outcomes  # noqa: E402
+from runs.use_cases import begin_effect, reconcile_outcomes, report_effect  # noqa: E402
 from runs.use_cases.claim_continuation import Claimed  # noqa: E402
-from runs.use_cases.start_run import complete_run  # noqa: E402
+from runs.use_cases.complete_run import complete_run  # noqa: E402
 from tests import builders  # noqa: E402
 from tests.runs import test_compensation as undoing  # noqa: E402
 
@@ -63,7 +63,7 @@ def act(claimed: Claimed, permit: str) -> None:
         **builders.CALL,
         **words,
     )
-    begin_effect.report_effect(attempt_token=begun.attempt_token, status="applied", **words)
+    report_effect.report_effect(attempt_token=begun.attempt_token, status="applied", **words)
 
 
 def go_on_taking_back(key: str) -> dict[str, str]:

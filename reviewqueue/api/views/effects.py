@@ -12,7 +12,7 @@ from reviewqueue.api.authentication import worker_of
 from reviewqueue.api.serializers import run_serializers
 from reviewqueue.api.serializers.fields import read
 from reviewqueue.api.views.base import ApiView, body_of, check_key, lease_token, request_key
-from runs.use_cases import begin_effect
+from runs.use_cases import begin_effect, report_effect
 
 
 class OneEffect(ApiView):
@@ -53,7 +53,7 @@ class EffectOutcome(ApiView):
         agent = worker_of(request)
         check_key(key)
         sent = read(run_serializers.OutcomeShape, body_of(request))
-        reported = begin_effect.report_effect(
+        reported = report_effect.report_effect(
             agent=agent,
             run_id=run_id,
             key=key,

@@ -23,7 +23,15 @@ from runs.errors import SnapshotErased
 from runs.interrupt_requests import AskedWait
 from runs.models import Progress
 from runs.unclaimed_continuations import find_unclaimed
-from runs.use_cases import commit_checkpoint, reconcile_facts, release_lease, start_run, suspend
+from runs.use_cases import (
+    commit_checkpoint,
+    complete_run,
+    extend_lease,
+    reconcile_facts,
+    release_lease,
+    start_run,
+    suspend,
+)
 
 
 class Asks(ApiView):
@@ -217,8 +225,8 @@ class Lease(ApiView):
         said = read(run_serializers.BeatShape, body_of(request))["progress"]
         progress = None
         if said is not None:
-            progress = commit_checkpoint.SaidProgress(**said | {"spent": said["spent"] or ""})
-        lease, told = commit_checkpoint.beat(agent=agent, run_id=run_id, token=token, progress=progress)
+            progress = extend_lease.SaidProgress(**said | {"spent": said["spent"] or ""})
+        lease, told = extend_lease.beat(agent=agent, run_id=run_id, token=token, progress=progress)
         return Response({"expires_at": responses.moment(lease.expires_at)} | responses.told(told))
 
 
@@ -243,7 +251,7 @@ class Complete(ApiView):
         result = read(run_serializers.CompleteShape, body_of(request))["result"]
         result = None if result is ABSENT else result
         return Response(
-            responses.run_standing(start_run.complete_run(agent=agent, run_id=run_id, token=token, result=result))
+            responses.run_standing(complete_run.complete_run(agent=agent, run_id=run_id, token=token, result=result))
         )
 
 
@@ -255,5 +263,5 @@ class Fail(ApiView):
         agent, token = worker_of(request), lease_token(request)
         error = read(run_serializers.FailShape, body_of(request))["error"]
         return Response(
-            responses.run_standing(start_run.fail_run(agent=agent, run_id=run_id, token=token, error=error))
+            responses.run_standing(complete_run.fail_run(agent=agent, run_id=run_id, token=token, error=error))
         )

@@ -76,20 +76,20 @@ def a_failed_effect_is_tried_again() -> Act:
     return lambda: begin(run, key="order", name="order_it", request_key="the-second-try")
 
 
-@verb("runs.use_cases.begin_effect.report_effect")
+@verb("runs.use_cases.report_effect.report_effect")
 def an_effect_is_reported_as_applied() -> Act:
     run = a_leased_run()
     begin(run, key="order", name="order_it")
     return lambda: report(run, key="order")
 
 
-@verb("runs.use_cases.begin_effect.report_effect")
+@verb("runs.use_cases.report_effect.report_effect")
 def the_outcome_of_a_lost_worker_arrives() -> Act:
     run = lost_with_an_effect()
     return lambda: report(run, key="order")
 
 
-@verb("runs.use_cases.begin_effect.report_effect")
+@verb("runs.use_cases.report_effect.report_effect")
 def a_report_contradicts_the_recorded_outcome() -> Act:
     run = a_leased_run()
     begin(run, key="order", name="order_it")
@@ -161,7 +161,7 @@ def a_compensation_is_begun() -> Act:
     return lambda: begin_undo(claimed, "second", request_key="the-undo")
 
 
-@verb("runs.use_cases.begin_effect.report_effect")
+@verb("runs.use_cases.report_effect.report_effect")
 def the_last_compensation_is_reported_and_ends_the_run() -> Act:
     run = a_cancelled_run("first")
     begin_undo(claim(run), "first")

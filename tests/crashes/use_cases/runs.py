@@ -10,6 +10,7 @@ from reviewqueue import permissions
 from runs import kill_switch
 from runs.models import Run
 from runs.use_cases import (
+    complete_run,
     control_child_runs,
     control_run,
     erase_snapshots,
@@ -66,24 +67,24 @@ def a_run_consists_of_one_interrupt() -> Act:
     return lambda: start_run.ask(**words, check_assignees=permissions.check_assignees)
 
 
-@verb("runs.use_cases.start_run._complete_run")
+@verb("runs.use_cases.complete_run._complete_run")
 def a_run_completes() -> Act:
     started = builders.a_running_run()
-    return lambda: start_run.complete_run(**held_by(started), result={"ordered": True})
+    return lambda: complete_run.complete_run(**held_by(started), result={"ordered": True})
 
 
-@verb("runs.use_cases.start_run._complete_run")
+@verb("runs.use_cases.complete_run._complete_run")
 def a_child_completes_and_wakes_its_parent() -> Act:
     parent = builders.a_running_run()
     child = builders.a_running_run(parent=parent.run.public_id)
     builders.suspend_run(parent, an_event("child", correlation=f"run:{child.run.public_id}"))
-    return lambda: start_run.complete_run(**held_by(child), result=None)
+    return lambda: complete_run.complete_run(**held_by(child), result=None)
 
 
-@verb("runs.use_cases.start_run._fail_run")
+@verb("runs.use_cases.complete_run._fail_run")
 def a_run_fails() -> Act:
     started = builders.a_running_run()
-    return lambda: start_run.fail_run(**held_by(started), error={"why": "it broke"})
+    return lambda: complete_run.fail_run(**held_by(started), error={"why": "it broke"})
 
 
 # --- pause and resume -------------------------------------------------------------------------------------------------
@@ -225,7 +226,7 @@ def every_open_run_is_held_after_a_restore() -> Act:
 @verb("runs.use_cases.hold_after_restore._increase_fences_and_feeds", another=True)
 def the_fences_of_ended_runs_increase_after_a_restore() -> Act:
     started = builders.a_running_run()
-    start_run.complete_run(**held_by(started), result=None)
+    complete_run.complete_run(**held_by(started), result=None)
     return hold_after_restore.hold_after_restore
 
 
@@ -233,6 +234,6 @@ def the_fences_of_ended_runs_increase_after_a_restore() -> Act:
 def the_states_of_an_old_run_are_erased() -> Act:
     started = builders.a_running_run()
     builders.commit(started)
-    start_run.complete_run(**held_by(started), result=None)
+    complete_run.complete_run(**held_by(started), result=None)
     after = clock.now() + timedelta(days=1)
     return lambda: erase_snapshots.erase_old_snapshots(ended_before=after, limit=10)

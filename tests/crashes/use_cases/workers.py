@@ -9,7 +9,7 @@ from reviewqueue import permissions
 from runs.checkpoints import Snapshot
 from runs.facts import AskedFact
 from runs.models import Continuation, Interrupt, Run
-from runs.use_cases import commit_checkpoint, expire, reconcile_facts, record_step, release_lease, suspend
+from runs.use_cases import commit_checkpoint, expire, extend_lease, reconcile_facts, record_step, release_lease, suspend
 from runs.use_cases.reconcile_facts import Found
 from tests import builders
 from tests.crashes.use_cases import Act, verb
@@ -54,11 +54,11 @@ def a_claim_reopens_the_request_after_a_lost_permission() -> Act:
 # --- at work ----------------------------------------------------------------------------------------------------------
 
 
-@verb("runs.use_cases.commit_checkpoint.beat")
+@verb("runs.use_cases.extend_lease.beat")
 def a_worker_sends_a_heartbeat_with_progress() -> Act:
     words = held_by(builders.a_running_run())
-    progress = commit_checkpoint.SaidProgress(text="comparing", done=1, of=3)
-    return lambda: commit_checkpoint.beat(**words, progress=progress)
+    progress = extend_lease.SaidProgress(text="comparing", done=1, of=3)
+    return lambda: extend_lease.beat(**words, progress=progress)
 
 
 @verb("runs.use_cases.commit_checkpoint.commit_checkpoint")
