@@ -100,7 +100,7 @@ def _queues_of(groups: Any) -> QuerySet[Queue]:
 
 
 def why_not_decide(person: AbstractUser, interrupt: Interrupt) -> Refusal | None:
-    """Return why this person may not decide this interrupt, apart from claims; or ``None``.
+    """Return why this person cannot decide this interrupt, apart from claims; or ``None``.
 
     The interrupt's own policy and the current one must both allow it: a stricter policy applies at once, a looser one
     does not weaken an open request. If no assignee has the permission any more, the leads of the queue may decide.
@@ -216,7 +216,7 @@ def deciders_of(queue: Queue | None) -> QuerySet[AbstractUser]:
 
 
 def why_not_control(person: AbstractUser, run: Run) -> Refusal | None:
-    """Return why this person may not pause, resume or cancel the run. Its initiator, owners of its agent and operators
+    """Return why this person cannot pause, resume or cancel the run. Its initiator, owners of its agent and operators
     may.
     """
     if person.is_active and (run.initiator_id == person.pk or answers_for(person, run.agent)):
@@ -225,7 +225,7 @@ def why_not_control(person: AbstractUser, run: Run) -> Refusal | None:
 
 
 def why_not_restart(person: AbstractUser, run: Run) -> Refusal | None:
-    """Return why this person may not restart the run. Owners who did not start it and operators may."""
+    """Return why this person cannot restart the run. Owners who did not start it and operators may."""
     operates = is_operator(person)
     answers = operates or answers_for(person, run.agent)
     return _why_not_restart(person, run, operates=operates, answers=answers)
@@ -258,14 +258,14 @@ def who_can_restart(runs: Iterable[Run]) -> dict[int, list[str]]:
 
 
 def why_not_retag(person: AbstractUser, run: Run) -> Refusal | None:
-    """Return why this person may not assign the run to another code version. Owners of its agent and operators may."""
+    """Return why this person cannot assign the run to another code version. Owners of its agent and operators may."""
     if answers_for(person, run.agent):
         return None
     return NotPermitted("Only owners of the agent and operators can assign a run to another code version.")
 
 
 def control_check(person: AbstractUser) -> Callable[[Run], None]:
-    """Return the check for pause, resume and cancel under the run's lock. A run that the person may not see is not
+    """Return the check for pause, resume and cancel under the run's lock. A run that the person cannot see is not
     found.
     """
     return _check_of(person, why_not_control)
@@ -295,7 +295,7 @@ def _check_of(person: AbstractUser, why_not: Callable[[AbstractUser, Run], Refus
 
 
 def why_not_halt(person: AbstractUser, agent: Agent | None) -> Refusal | None:
-    """Return why this person may not halt the agent (``None``: every agent). Its owners and operators may."""
+    """Return why this person cannot halt the agent (``None``: every agent). Its owners and operators may."""
     if is_operator(person) or (agent is not None and answers_for(person, agent)):
         return None
     return NotPermitted(
@@ -306,7 +306,7 @@ def why_not_halt(person: AbstractUser, agent: Agent | None) -> Refusal | None:
 
 
 def why_not_lift(person: AbstractUser, agent: Agent | None) -> Refusal | None:
-    """Return why this person may not lift a halt. Only operators may."""
+    """Return why this person cannot lift a halt. Only operators may."""
     return None if is_operator(person) else NotPermitted("Only operators can lift a halt.")
 
 
@@ -394,7 +394,7 @@ def check_assignees(
     at: str,
     quorum: int = 1,
 ) -> None:
-    """Refuse assignees of a new interrupt who may not decide it, and a quorum that the assignees cannot reach.
+    """Refuse assignees of a new interrupt who cannot decide it, and a quorum that the assignees cannot reach.
 
     ``at`` is the JSON Pointer of the assignees in the request. ``None`` is an unknown address: it gets the same answer
     as a person without permission, so that no refusal reveals known addresses.

@@ -84,7 +84,7 @@ def begin_effect(
     """Decide whether the worker performs the effect ``key`` now, and record that it began.
 
     ``arguments`` can be left out if a permit or the effect itself has them. ``still_may_decide`` checks every decision
-    behind the permit at this moment.
+    behind the permit now.
 
     Raises the refusals of a run that cannot act (finished, cancelled, paused, lease lost), ``FactsUnchecked``,
     ``ApprovalLost``, and the refusals of permits and of the ledger.

@@ -1,7 +1,7 @@
 """A worker claims a continuation.
 
 Under the run's lock the claim checks again whether the people behind the answers may still decide (``revocation``). If
-one of them may not, the request is reopened and no lease is granted.
+one of them cannot, the request is reopened and no lease is granted.
 """
 
 from __future__ import annotations
