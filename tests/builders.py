@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from runs.facts import AskedFact
 from runs.interrupt_requests import AskedWait
 from runs.models import Agent, Connection, EffectRule, Interrupt, Policy, Queue, Run
 from runs.policies import Wish
+from runs.use_cases import begin_effect as begin_effect_module
 from runs.use_cases.claim_continuation import Claimed, ClaimRequest, claim_continuations, claim_one
 from runs.use_cases.commit_checkpoint import Reached, commit_checkpoint
 from runs.use_cases.reconcile_facts import Found, check_continuation
@@ -188,6 +190,13 @@ def commit(started: Started, *, step: str = "compare-offers", **request: Any) ->
 def a_waiting_interrupt(wait: AskedWait | None = None, *, started: Started | None = None, **request: Any) -> Interrupt:
     """Return an interrupt of a suspended run."""
     return suspend_run(started or a_running_run(), wait or a_wait(), **request).interrupts[0]
+
+
+def begin_effect(**words: Any) -> begin_effect_module.Begun:
+    """Begin an effect; the words that describe the effect become its request."""
+    members = {field.name for field in dataclasses.fields(begin_effect_module.EffectRequest)} & words.keys()
+    request = begin_effect_module.EffectRequest(**{name: words.pop(name) for name in members})
+    return begin_effect_module.begin_effect(request=request, **words)
 
 
 def move_deadline(interrupt: Interrupt, deadline: datetime) -> None:

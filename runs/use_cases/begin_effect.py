@@ -57,6 +57,22 @@ from runs.verification import find_changed, find_changed_permit
 
 
 @dataclass(frozen=True, kw_only=True)
+class EffectRequest:
+    """The effect that a worker wants to begin.
+
+    ``arguments`` can be left out if a permit or the effect itself has them.
+    """
+
+    key: str
+    name: str
+    arguments: Any = ABSENT
+    permit: str | None = None
+    repeat: str = Repeat.NEVER
+    request_key: str = ""
+    declared: Declared = UNDECLARED
+
+
+@dataclass(frozen=True, kw_only=True)
 class Begun:
     """The instruction to the worker: make the call now and report with this token, or use the recorded outcome."""
 
@@ -72,24 +88,17 @@ def begin_effect(
     agent: Agent,
     run_id: str,
     token: str,
-    key: str,
-    name: str,
-    arguments: Any = ABSENT,
-    permit: str | None = None,
-    repeat: str = Repeat.NEVER,
-    request_key: str = "",
-    declared: Declared = UNDECLARED,
+    request: EffectRequest,
     still_may_decide: StillMayDecide,
 ) -> Begun | Refusal:
-    """Decide whether the worker performs the effect ``key`` now, and record that it began.
+    """Decide whether the worker performs the effect now, and record that it began.
 
-    ``arguments`` can be left out if a permit or the effect itself has them. ``still_may_decide`` checks every decision
-    behind the permit now.
+    ``still_may_decide`` checks every decision behind the permit now.
 
     Raises the refusals of a run that cannot act (finished, cancelled, paused, lease lost), ``FactsUnchecked``,
     ``ApprovalLost``, and the refusals of permits and of the ledger.
     """
-    run = lock_own_run(agent, run_id)
+    run, key = lock_own_run(agent, run_id), request.key
     undone = compensation.find_undone(run.public_id, key)
     if undone is None:
         _check_flags(run)
@@ -103,16 +112,16 @@ def begin_effect(
         changed = find_changed(run, [known])
         if changed:
             return _refuse_changed(run, key, changed, now=now)
-    asked = _fill_in_arguments(run, key=key, name=name, arguments=arguments, permit=permit, known=known, undone=undone)
-    if known is None or effects.foresee(known, fence=run.fence, request_key=request_key) == Next.NEXT_ATTEMPT:
+    asked = _fill_in_arguments(run, request, known=known, undone=undone)
+    if known is None or effects.foresee(known, fence=run.fence, request_key=request.request_key) == Next.NEXT_ATTEMPT:
         if known is None:
-            refuse_disguised(name)
+            refuse_disguised(request.name)
             if undone is None and key.startswith(compensation.UNDO):
                 raise PayloadInvalid.at(
                     "/key", f"must not begin with {compensation.UNDO}, except for a compensation that is due"
                 )
             try:
-                _check_declared(run, declared, undone=undone)
+                _check_declared(run, request.declared, undone=undone)
             except RecordChanged as refused:
                 return _refuse_changed(run, key, refused.extra["record"], now=now)
         if undone is None:
@@ -128,14 +137,14 @@ def begin_effect(
         epoch=run.epoch,
         key=key,
         fence=run.fence,
-        name=name,
+        name=request.name,
         arguments=asked.call["arguments"],
-        repeat=repeat,
+        repeat=request.repeat,
         owner=run.agent.owner,
         permit_ref=asked.permit.public_id if asked.permit else None,
-        request_key=request_key,
+        request_key=request.request_key,
         now=now,
-        declared=declared,
+        declared=request.declared,
         undoes=undone,
     )
     if isinstance(outcome, InDoubt):
@@ -151,7 +160,7 @@ def begin_effect(
             actor=by_agent(agent.slug),
             at=now,
             effect=key,
-            name=name,
+            name=request.name,
             digest=asked.digest,
             attempt=outcome.effect.attempt,
             permit=outcome.effect.permit_ref,
@@ -188,30 +197,22 @@ def _check_lease(run: Run, token: str, *, now: datetime) -> None:
         raise
 
 
-def _fill_in_arguments(
-    run: Run,
-    *,
-    key: str,
-    name: str,
-    arguments: Any,
-    permit: str | None,
-    known: Effect | None,
-    undone: Effect | None,
-) -> Asked:
+def _fill_in_arguments(run: Run, request: EffectRequest, *, known: Effect | None, undone: Effect | None) -> Asked:
     """Fill in omitted arguments: those of the permit, else those with which the effect was begun or declared."""
     declared = undone.compensation if undone else None
-    found = find_permit(run, permit) if permit is not None else None
-    if permit is not None and found is None:
+    arguments = request.arguments
+    found = find_permit(run, request.permit) if request.permit is not None else None
+    if request.permit is not None and found is None:
         raise PayloadInvalid.at("/permit", "is not a permit of this run")
     if arguments is ABSENT:
         source = found.call if found else known.call if known else declared
         if source is None:
             raise PayloadInvalid.at("/arguments", "are required, because no permit supplies them")
         arguments = source["arguments"]
-    call = {"name": name, "arguments": arguments}
+    call = {"name": request.name, "arguments": arguments}
     if declared is not None and digest(call) != digest(declared):
         raise KeyReused("A compensation must be exactly the call that was declared when its effect began.")
-    return Asked(key=key, call=call, digest=digest(call), permit=found)
+    return Asked(key=request.key, call=call, digest=digest(call), permit=found)
 
 
 def _check_declared(run: Run, declared: Declared, *, undone: Effect | None) -> None:

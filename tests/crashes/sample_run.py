@@ -21,7 +21,6 @@ from runs.decisions import Answer
 from runs.facts import AskedFact
 from runs.models import Agent, Connection, Interrupt, Run
 from runs.use_cases import (
-    begin_effect,
     claim_continuation,
     commit_checkpoint,
     complete_run,
@@ -123,7 +122,7 @@ def go_on(story: SampleRun) -> bool:
 
 
 def order_once(story: SampleRun, lease: str) -> None:
-    begun = begin_effect.begin_effect(
+    begun = builders.begin_effect(
         still_may_decide=permissions.still_may_decide,
         agent=story.agent,
         run_id=story.run.public_id,

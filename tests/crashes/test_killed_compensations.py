@@ -15,7 +15,6 @@ from ledger.states import On
 from reviewqueue import permissions, tasks
 from runs.models import Hold, Run
 from runs.use_cases import (
-    begin_effect,
     claim_continuation,
     control_run,
     reconcile_outcomes,
@@ -98,7 +97,7 @@ def a_run_that_acted(receiver: Receiver) -> Undone:
     for key in KEYS:
         words = {"agent": run.agent, "run_id": run.public_id, "key": key}
         declared = Declared(compensation={"name": "undo_it", "arguments": key}, compensate_on=tuple(On.values))
-        begun = begin_effect.begin_effect(
+        begun = builders.begin_effect(
             still_may_decide=permissions.still_may_decide,
             **words,
             token=lease.token,
@@ -133,7 +132,7 @@ def take_all_back(told: Undone) -> None:
     )
     for undone in claimed[0].undone if claimed else []:
         words = {"agent": told.run.agent, "run_id": told.run.public_id, "key": compensation.undo_key(undone)}
-        begun = begin_effect.begin_effect(
+        begun = builders.begin_effect(
             still_may_decide=permissions.still_may_decide, **words, token=claimed[0].lease.token, name="undo_it"
         )
         if begun.perform:

@@ -9,7 +9,7 @@ from django.db import connection
 
 from ledger.models import Effect
 from reviewqueue import permissions
-from runs.use_cases import begin_effect, complete_run, report_effect
+from runs.use_cases import complete_run, report_effect
 from tests import builders
 from tests.nemesis import checker
 from tests.nemesis.evidence import Database, Truth, gather
@@ -30,7 +30,7 @@ def a_history() -> Database:
     [claimed] = builders.claim(interrupt.agent)
     words = {"agent": interrupt.agent, "run_id": claimed.run.public_id}
     call = {"name": builders.CALL["name"], "arguments": builders.CALL["arguments"]}
-    begun = begin_effect.begin_effect(
+    begun = builders.begin_effect(
         still_may_decide=permissions.still_may_decide, **words, token=claimed.lease.token, key="order", **call
     )
     report_effect.report_effect(**words, key="order", attempt_token=begun.attempt_token, status="applied")

@@ -215,7 +215,7 @@ EFFECTS = 6
 
 def begin(agent: Agent, run_id: str, token: str, key: str) -> begin_effect.Begun:
     call = builders.CALL
-    return begin_effect.begin_effect(
+    return builders.begin_effect(
         still_may_decide=permissions.still_may_decide,
         agent=agent,
         run_id=run_id,

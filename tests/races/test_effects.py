@@ -29,7 +29,7 @@ TENSION = 0.04
 
 def begin(agent: Agent, run_id: str, token: str) -> begin_effect.Begun:
     call = builders.CALL
-    return begin_effect.begin_effect(
+    return builders.begin_effect(
         still_may_decide=permissions.still_may_decide,
         agent=agent,
         run_id=run_id,

@@ -23,7 +23,6 @@ from runs.checkpoints import Snapshot
 from runs.locks import locked_runs
 from runs.models import Continuation, Interrupt, Run
 from runs.use_cases import (
-    begin_effect,
     claim_continuation,
     commit_checkpoint,
     complete_run,
@@ -117,7 +116,7 @@ def a_run_with_an_effect() -> tuple[Run, str]:
 
 def begin(run: Run, token: str, key: str = KEY) -> bool:
     call = builders.CALL
-    begun = begin_effect.begin_effect(
+    begun = builders.begin_effect(
         still_may_decide=permissions.still_may_decide,
         agent=run.agent,
         run_id=run.public_id,

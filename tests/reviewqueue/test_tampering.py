@@ -102,9 +102,7 @@ def begin(by: Claimed, arguments: Any = None, permit: str | None = None, key: st
 
 def begin_call(by: Claimed, **words: Any) -> begin_effect.Begun:
     judged = {"still_may_decide": permissions.still_may_decide}
-    return begin_effect.begin_effect(
-        agent=by.run.agent, run_id=by.run.public_id, token=by.lease.token, **words, **judged
-    )
+    return builders.begin_effect(agent=by.run.agent, run_id=by.run.public_id, token=by.lease.token, **words, **judged)
 
 
 # --- the ways to tamper -----------------------------------------------------------------------------------------------

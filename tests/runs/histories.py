@@ -192,7 +192,7 @@ class RunHistory:
         permit = before.permits.filter(void_at=None).order_by("-id").first() if key == "order" else None
         fields |= {"arguments": {"about": key}} if permit is None else {"permit": permit.public_id}
         declared = Declared(compensation={"name": "undo_it", "arguments": key}, compensate_on=tuple(On.values))
-        begun = begin_effect.begin_effect(
+        begun = builders.begin_effect(
             still_may_decide=permissions.still_may_decide, **self._by(lease), **fields, declared=declared
         )
         if not begun.perform:
@@ -210,7 +210,7 @@ class RunHistory:
         if due:
             self.requests += 1
             key, request_key = compensation.undo_key(due[0]), f"r-{self.requests}"
-            begun = begin_effect.begin_effect(
+            begun = builders.begin_effect(
                 still_may_decide=permissions.still_may_decide,
                 **self._by(lease),
                 key=key,

@@ -23,6 +23,7 @@ from runs.models import Agent, Checkpoint, Decision, EffectRule, Fact, FactCheck
 from runs.states import DecisionStatus, InterruptStatus, RunStatus
 from runs.timeline import note
 from runs.use_cases import begin_effect, report_effect
+from tests import builders
 from tests.builders import recorded
 
 KEY = "order:PR-4711"
@@ -177,7 +178,7 @@ def lease_token(run: Run, fence: int | None = None) -> str:
 def begin(run: Run, **overrides: Any) -> begin_effect.Begun:
     words: dict[str, Any] = {"key": KEY, "name": ORDER, "arguments": ARGUMENTS, "token": lease_token(run)}
     words |= {"agent": run.agent, "run_id": run.public_id, "still_may_decide": permissions.still_may_decide}
-    return begin_effect.begin_effect(**{**words, **overrides})
+    return builders.begin_effect(**{**words, **overrides})
 
 
 def report(run: Run, status: str = "applied", **overrides: Any) -> Any:

@@ -90,7 +90,7 @@ def undo_key(run: Run, key: str, attempt: int = 1) -> str:
 def begin_undo(claimed: Claimed, key: str, **overrides: Any) -> begin_effect.Begun:
     run = claimed.run
     words = {"agent": run.agent, "run_id": run.public_id, "token": claimed.lease.token, "name": "cancel_purchase_order"}
-    return begin_effect.begin_effect(
+    return builders.begin_effect(
         still_may_decide=permissions.still_may_decide,
         key=overrides.pop("undo", None) or undo_key(run, key),
         **{**words, **overrides},

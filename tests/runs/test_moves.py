@@ -24,7 +24,6 @@ from runs.models import Continuation, HandBack, Hold, Interrupt, Run
 from runs.run_status import is_offered, standing
 from runs.timeline import find_break
 from runs.use_cases import expire
-from runs.use_cases.begin_effect import begin_effect
 from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
 from runs.use_cases.commit_checkpoint import commit_checkpoint
 from runs.use_cases.complete_run import complete_run, fail_run
@@ -154,7 +153,7 @@ class Walk:
         run, key = self.run(), f"act-{self.acts}"
         declared = Declared(compensation={"name": "undo_it", "arguments": key}, compensate_on=tuple(On.values))
         fields = {"agent": self.agent, "run_id": run.public_id, "key": key}
-        begun = begin_effect(
+        begun = builders.begin_effect(
             still_may_decide=permissions.still_may_decide,
             **fields,
             token=self.token,
@@ -173,7 +172,7 @@ class Walk:
         due = compensation.due_undos(run.public_id, on=run.ending_on)
         if due:
             fields = {"agent": self.agent, "run_id": run.public_id, "key": compensation.undo_key(due[0])}
-            begun = begin_effect(
+            begun = builders.begin_effect(
                 still_may_decide=permissions.still_may_decide, **fields, token=self.token, name="undo_it"
             )
             if begun.perform:

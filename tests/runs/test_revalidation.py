@@ -21,7 +21,7 @@ from runs.errors import FactsChanged, FactsUnchecked, LeaseLost, NotPermitted
 from runs.facts import AskedFact
 from runs.models import Connection, Continuation, Fact, Hold, Interrupt, Permit, Run, Signal
 from runs.timeline import find_break
-from runs.use_cases import begin_effect, expire, reconcile_facts, report_effect
+from runs.use_cases import expire, reconcile_facts, report_effect
 from runs.use_cases.complete_run import complete_run
 from runs.use_cases.control_run import cancel_run
 from runs.use_cases.reconcile_facts import (
@@ -709,7 +709,7 @@ def report(claimed, **values):
 
 
 def begin(claimed):
-    return begin_effect.begin_effect(
+    return builders.begin_effect(
         still_may_decide=permissions.still_may_decide,
         agent=claimed.run.agent,
         run_id=claimed.run.public_id,
@@ -866,7 +866,7 @@ def test_two_waits_may_have_a_fact_of_the_same_name_each():
 
 def with_an_effect_under_way(**facts):
     started = builders.a_running_run()
-    begin_effect.begin_effect(
+    builders.begin_effect(
         still_may_decide=permissions.still_may_decide,
         agent=started.run.agent,
         run_id=started.run.public_id,

@@ -22,7 +22,6 @@ from runs.errors import (
 )
 from runs.models import Continuation, Halt, Hold, Interrupt, Run
 from runs.use_cases import control_run, expire
-from runs.use_cases.begin_effect import begin_effect
 from runs.use_cases.commit_checkpoint import commit_checkpoint
 from runs.use_cases.complete_run import complete_run, fail_run
 from runs.use_cases.extend_lease import beat
@@ -70,7 +69,7 @@ def commit(started, after=0, token=""):
 
 
 def begin(started, key="order", **wanted):
-    return begin_effect(
+    return builders.begin_effect(
         still_may_decide=permissions.still_may_decide,
         agent=started.run.agent,
         run_id=started.run.public_id,
@@ -277,7 +276,7 @@ def test_a_restart_names_every_failed_effect():
     for continuation_id in expire.due_continuations(limit=5):
         builders.check(continuation_id)
     [claimed] = builders.claim(started.run.agent)
-    again = begin_effect(
+    again = builders.begin_effect(
         still_may_decide=permissions.still_may_decide,
         agent=started.run.agent,
         run_id=started.run.public_id,

@@ -27,13 +27,15 @@ class OneEffect(ApiView):
             agent=agent,
             run_id=run_id,
             token=token,
-            key=key,
-            name=asked["name"],
-            arguments=asked["arguments"],
-            permit=asked["permit"],
-            repeat=asked["repeat"],
-            request_key=request_key(request),
-            declared=run_serializers.declared(asked),
+            request=begin_effect.EffectRequest(
+                key=key,
+                name=asked["name"],
+                arguments=asked["arguments"],
+                permit=asked["permit"],
+                repeat=asked["repeat"],
+                request_key=request_key(request),
+                declared=run_serializers.declared(asked),
+            ),
             still_may_decide=permissions.still_may_decide,
         )
         return Response(responses.begun(outcome), status=201 if outcome.new else 200)
