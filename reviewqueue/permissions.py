@@ -16,9 +16,8 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractUser, Group
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from ledger import prepared_queries
 from ledger.errors import NotFound, PayloadInvalid, Refusal
-from ledger.prepared_queries import Compiled
+from ledger.prepared_queries import prepared
 from runs.child_runs import applying_policies, is_queue_allowed
 from runs.errors import NoDecider, NotPermitted, SelfReview
 from runs.models import Agent, Assignee, Decision, Event, Interrupt, Policy, Queue, Run
@@ -46,7 +45,7 @@ def visible_interrupts(person: AbstractUser) -> QuerySet[Interrupt]:
 
 def visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt | None:
     """Return one visible interrupt with its schema, in one statement."""
-    return _VISIBLE.first(person=person.pk, id=interrupt_id) if person.is_active else None
+    return _visible_interrupt.first(person=person.pk, public_id=interrupt_id) if person.is_active else None
 
 
 def climbed_away_from(person: AbstractUser, interrupt_id: str) -> Interrupt | None:
@@ -72,15 +71,11 @@ def _visible_to(groups: Any, person_id: Any) -> Q:
     return Q(queue__in=_queues_of(groups)) | Q(agent__in=agents) | Q(run__in=started)
 
 
-def _visible_to_given() -> QuerySet[Interrupt]:
-    groups = Group.objects.filter(user=prepared_queries.number("person"))
-    may_see = Exists(groups.filter(name=OPERATORS)) | _visible_to(
-        groups.values("pk"), prepared_queries.number("person")
-    )
-    return Interrupt.objects.filter(may_see, public_id=prepared_queries.text("id")).select_related("schema")
-
-
-_VISIBLE = Compiled(_visible_to_given)
+@prepared
+def _visible_interrupt(person: int, public_id: str) -> QuerySet[Interrupt]:
+    groups = Group.objects.filter(user=person)
+    may_see = Exists(groups.filter(name=OPERATORS)) | _visible_to(groups.values("pk"), person)
+    return Interrupt.objects.filter(may_see, public_id=public_id).select_related("schema")
 
 
 def visible_runs(person: AbstractUser) -> QuerySet[Run]:
@@ -116,7 +111,7 @@ def _why_not(person: AbstractUser, interrupt: Interrupt, *, has_decided: bool) -
     if queue is None:
         return NotPermitted("No person decides this request: it waits for a timer or a signal.")
     groups = {"reviewers": queue.reviewers_id, "leads": queue.leads_id}
-    is_member, is_assigned, is_theirs, has_newer_policy = _DECISION_RIGHTS.all(
+    is_member, is_assigned, is_theirs, has_newer_policy = _decision_rights.all(
         interrupt=interrupt.pk, person=person.pk, **groups
     )[0]
     if not is_member:
@@ -132,25 +127,29 @@ def _why_not(person: AbstractUser, interrupt: Interrupt, *, has_decided: bool) -
     return None
 
 
-def _membership() -> QuerySet[Group]:
-    of_queue = Q(pk=prepared_queries.number("reviewers")) | Q(pk=prepared_queries.number("leads"))
+def _groups_in_queue(person: int, reviewers: int, leads: int) -> QuerySet[Group]:
+    of_queue = Q(pk=reviewers) | Q(pk=leads)
     # Read again, because the person may have been deactivated since this HTTP request loaded them.
-    return Group.objects.filter(of_queue, user=prepared_queries.number("person"), user__is_active=True)
+    return Group.objects.filter(of_queue, user=person, user__is_active=True)
 
 
-def _decision_rights() -> QuerySet[Any, tuple[Any, ...]]:
+@prepared
+def _decision_rights(person: int, reviewers: int, leads: int, interrupt: int) -> QuerySet[Any, tuple[Any, ...]]:
     """Return, in one statement: is the person in the queue, is the request assigned, to them, and is there a newer
     policy?
     """
     assigned = Assignee.objects.filter(interrupt=OuterRef("pk"))
-    theirs = assigned.filter(person=prepared_queries.number("person"), released_at=None)
-    wait = Interrupt.objects.filter(pk=prepared_queries.number("interrupt"))
+    theirs = assigned.filter(person=person, released_at=None)
+    request = Interrupt.objects.filter(pk=interrupt)
     newer = Policy.objects.filter(reason=OuterRef("reason"), pk__gt=OuterRef("policy"))
-    return wait.values_list(Exists(_membership()), Exists(assigned), Exists(theirs), Exists(newer))
+    return request.values_list(
+        Exists(_groups_in_queue(person, reviewers, leads)), Exists(assigned), Exists(theirs), Exists(newer)
+    )
 
 
-_MEMBERSHIP = Compiled(lambda: _membership().values_list("pk"))
-_DECISION_RIGHTS = Compiled(_decision_rights)
+@prepared
+def _membership(person: int, reviewers: int, leads: int) -> QuerySet[Group, tuple[int]]:
+    return _groups_in_queue(person, reviewers, leads).values_list("pk")
 
 
 def still_may_decide(decision: Decision) -> bool:
@@ -183,7 +182,7 @@ def vote_stands(vote: Decision) -> bool:
 
 
 def _is_member(person: AbstractUser, queue: Queue) -> bool:
-    return bool(_MEMBERSHIP.all(person=person.pk, reviewers=queue.reviewers_id, leads=queue.leads_id))
+    return bool(_membership.all(person=person.pk, reviewers=queue.reviewers_id, leads=queue.leads_id))
 
 
 def who_can_decide(interrupt: Interrupt) -> list[str]:
