@@ -106,9 +106,9 @@ def decide_in_pieces() -> None:
     guards.without_row_locks()
     inner = gateway._decide.__wrapped__
 
-    def in_pieces(**words: object) -> object:
-        transaction.get_connection().in_atomic_block = True  # for the verbs that assert one; the database knows of none
-        return inner(**words)
+    def in_pieces(*arguments: object) -> object:
+        transaction.get_connection().in_atomic_block = True  # for functions that assert one; the database has none
+        return inner(*arguments)
 
     gateway._decide = in_pieces
 
