@@ -1,4 +1,4 @@
-"""The entry of `manage.py web`: the product with time limits for request bodies and fair shares of its threads."""
+"""ASGI entry point of `manage.py web`: time limits for request bodies, and fair sharing of the threads."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ os.environ.setdefault("REVIEWQUEUE_PROCESS", "web")
 
 from django.conf import settings
 
-from reviewqueue.wsgi import application as wsgi_application  # the applications are loaded before what needs them
+from reviewqueue.wsgi import application as wsgi_application  # must come first: it loads the installed apps
 
+from reviewqueue.api.transport_errors import render_transport_error  # isort: skip
 from reviewqueue.serving.asgi_bridge import BoundedApplication  # isort: skip
 from reviewqueue.serving.request_bodies import BodyLimits  # isort: skip
 
@@ -20,4 +21,5 @@ application = BoundedApplication(
     long_polls=settings.LONG_POLLS,
     limits=BodyLimits(seconds=settings.REQUEST_BODY_SECONDS, rate=settings.REQUEST_BODY_RATE),
     whole_body=max(1024 * 1024, settings.DATA_UPLOAD_MAX_MEMORY_SIZE),
+    render_error=render_transport_error,
 )

@@ -1,25 +1,57 @@
-"""What every request and answer of the product goes through, beyond Django's own: compression, caches, and what no database
-stores.
+"""Every middleware of the product, in the order of ``settings.MIDDLEWARE``. Static files are served before most of it.
 
-Called by the middleware list in `settings`. Static files are answered before this and may be cached.
+The mechanisms are elsewhere: request ids and rate limits in ``serving``, drafts in ``pages.unsent_input``.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from urllib.parse import urlencode
 
+from django.conf import settings
+from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
+from django.shortcuts import render, resolve_url
+from django.utils import timezone
+from django_htmx.http import HttpResponseClientRedirect
+
+from reviewqueue.pages import unsent_input
+from reviewqueue.serving import rate_limits
+from reviewqueue.serving.client_address import client_network
+from reviewqueue.serving.request_ids import ENVIRON, HEADER, choose_request_id, using_id
+from reviewqueue.text.times import zone_called
+
+GetResponse = Callable[[HttpRequest], HttpResponse]
+
+#: Paths without a page rate limit: the API has limits of its own; probes and static files need none.
+_NOT_PAGES = ("/api/", "/healthz", "/readyz", "/metrics", "/static/")
+_SESSION_ENDED = "Your session has ended. Submit your input to sign in and keep it."
 
 
-class Compressed(GZipMiddleware):
-    """Compress pages and JSON where the client takes it; never what is streamed, such as a checkpoint's file.
+def assign_request_id(get_response: GetResponse) -> GetResponse:
+    """Give the request an id. Must be the first middleware: refusals of later ones then have an id too."""
 
-    Length alone can betray a secret beside chosen text (BREACH): Django masks the CSRF token anew for each response, and
-    a random number of bytes is added to each.
+    def middleware(request: HttpRequest) -> HttpResponse:
+        request_id = request.META.get(ENVIRON) or choose_request_id(request.headers.get(HEADER, ""))
+        request.META[ENVIRON] = request_id
+        with using_id(request_id):
+            response = get_response(request)
+        response[HEADER] = request_id
+        return response
+
+    return middleware
+
+
+class CompressionMiddleware(GZipMiddleware):
+    """Compress text and JSON, but no streamed response such as a checkpoint file.
+
+    The length of a compressed page can reveal a secret beside text that an attacker chooses (BREACH). Django masks the CSRF
+    token differently in each response, and ``GZipMiddleware`` adds a random number of bytes.
     """
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
@@ -30,30 +62,82 @@ class Compressed(GZipMiddleware):
         return super().process_response(request, response)
 
 
-def keep_out_of_caches(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Say `no-store` wherever a view did not choose: a shared computer's back button must not show the inbox."""
+def disable_caching(get_response: GetResponse) -> GetResponse:
+    """Send ``no-store`` unless the view set ``Cache-Control``: the back button must not show the inbox to the next user."""
 
-    def answer(request: HttpRequest) -> HttpResponse:
+    def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
         if not response.has_header("Cache-Control"):
             response["Cache-Control"] = "no-store"
         return response
 
-    return answer
+    return middleware
 
 
-def refuse_unstorable(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Refuse a NUL in a cookie, or in an address of the admin site: PostgreSQL cannot even look for one.
+def refuse_nul_characters(get_response: GetResponse) -> GetResponse:
+    """Refuse NUL in a cookie or in an address of the admin site: PostgreSQL cannot even compare a text with it.
 
-    Session and admin site hand such texts to the database as they come. Our own pages and the API judge theirs themselves.
+    Sessions and the admin site pass such texts to the database unchecked. The pages and the API validate their own input.
     """
 
-    def answer(request: HttpRequest) -> HttpResponse:
-        looked_for = list(request.COOKIES.values())
+    def middleware(request: HttpRequest) -> HttpResponse:
+        texts = list(request.COOKIES.values())
         if request.path.startswith("/admin/"):
-            looked_for += [request.path, *itertools.chain(*(texts for _, texts in request.GET.lists()))]
-        if any("\x00" in text for text in looked_for):
-            raise SuspiciousOperation("The request holds the character NUL.")
+            texts += [request.path, *itertools.chain(*(values for _, values in request.GET.lists()))]
+        if any("\x00" in text for text in texts):
+            raise SuspiciousOperation("The request contains the character NUL.")
         return get_response(request)
 
-    return answer
+    return middleware
+
+
+def limit_page_rate(get_response: GetResponse) -> GetResponse:
+    """Answer 429 when a person, or an address without a session, requests too many pages per minute."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        if request.path.startswith(_NOT_PAGES):
+            return get_response(request)
+        if request.user.is_authenticated:
+            seconds = rate_limits.pages_of_person.take(str(request.user.pk))
+        else:
+            seconds = rate_limits.pages_of_address.take(client_network(request.META))
+        if not seconds:
+            return get_response(request)
+        response = render(request, "429.html", {"seconds": seconds}, status=429)
+        response["Retry-After"] = str(seconds)
+        return response
+
+    return middleware
+
+
+class LoginRequiredSavingDraft(LoginRequiredMiddleware):
+    """Require a session for every view not marked ``login_not_required``. Save the form of a decision first."""
+
+    def handle_no_permission(  # type: ignore[override]
+        self, request: HttpRequest, view_func: Callable[..., HttpResponseBase]
+    ) -> HttpResponseBase:
+        """Redirect to the sign-in page; htmx gets a header instead, so that it never renders that page inside a row."""
+        if getattr(view_func, unsent_input.QUIET, False):
+            # A script polls this view: a redirect would leave the page and lose unsent input.
+            return HttpResponse(_SESSION_ENDED, status=403)
+        back = request.path if request.method == "POST" else request.get_full_path()
+        if request.method == "POST" and getattr(view_func, unsent_input.MARK, False):
+            unsent_input.keep(request)
+        elif request.method == "POST":
+            back = "/"
+        if request.headers.get("HX-Request") == "true":
+            return HttpResponseClientRedirect(f"{resolve_url(settings.LOGIN_URL)}?{urlencode({'next': back})}")
+        return redirect_to_login(back, self.get_login_url(view_func), self.get_redirect_field_name(view_func))
+
+
+def activate_browser_time_zone(get_response: GetResponse) -> GetResponse:
+    """Render in the time zone that the browser sent in the cookie ``zone``; without it in ``settings.TIME_ZONE``."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        zone = zone_called(request.COOKIES.get("zone", ""))
+        if zone is None:
+            return get_response(request)
+        with timezone.override(zone):
+            return get_response(request)
+
+    return middleware

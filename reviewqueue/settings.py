@@ -1,8 +1,7 @@
-"""Every setting of the product, read from the environment (README, "Settings"; `environment` does the reading).
+"""Django settings, read from the environment (docs/settings.md).
 
-Three modes (`REVIEWQUEUE_MODE`): `production` refuses to start without `SECRET_KEY`; `demo` (set by `manage.py demo`)
-makes one in `var/` and has its own database there; `test` is for the test suite. There is no debug mode: errors go to
-the log.
+Three modes (`REVIEWQUEUE_MODE`): `production` refuses to start without `SECRET_KEY`; `demo`, set by `manage.py demo`,
+creates a key and a database in `var/`; `test` is for the test suite. There is no debug mode: errors go to the log.
 """
 
 from __future__ import annotations
@@ -12,31 +11,30 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from reviewqueue import environment
-from reviewqueue.operations import file_permissions, log_filters
+from reviewqueue.operations import environment, file_permissions, log_filters
 
 ROOT = Path(__file__).resolve().parent.parent
 VAR = ROOT / "var"
 
 file_permissions.keep_new_files_private()
 
-MODE = environment.one_of("REVIEWQUEUE_MODE", environment.MODES, "production")
-PROCESS = environment.one_of("REVIEWQUEUE_PROCESS", environment.PROCESSES, "command")
+MODE = environment.choice("REVIEWQUEUE_MODE", environment.MODES, "production")
+PROCESS = environment.choice("REVIEWQUEUE_PROCESS", environment.PROCESSES, "command")
 HOST = environment.text("HOST", "127.0.0.1")
-PORT = environment.number("PORT", 8000, most=65_535)
+PORT = environment.number("PORT", 8000, max_value=65_535)
 BASE_URL = environment.base_url(f"http://localhost:{PORT}")
 
 DEBUG = False
 SECRET_KEY = environment.secret_key(mode=MODE, var=VAR)
-SECRET_KEY_FALLBACKS = environment.words("SECRET_KEY_FALLBACKS")
-ALLOWED_HOSTS = environment.words("ALLOWED_HOSTS") or [
+SECRET_KEY_FALLBACKS = environment.comma_separated("SECRET_KEY_FALLBACKS")
+ALLOWED_HOSTS = environment.comma_separated("ALLOWED_HOSTS") or [
     urlsplit(BASE_URL).hostname or "",
     "localhost",
     "127.0.0.1",
     "[::1]",
 ]
 
-# --- what is installed ------------------------------------------------------------------------------------------------
+# --- apps and middleware ----------------------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
     "ledger",
@@ -54,25 +52,25 @@ INSTALLED_APPS = [
     "django_htmx",
     "django_q",
     "rest_framework",
-    "drf_spectacular_sidecar",  # the API's page needs nothing from elsewhere
+    "drf_spectacular_sidecar",  # the API reference loads nothing from other hosts
 ]
 
 MIDDLEWARE = [
-    "reviewqueue.serving.request_ids.identify_requests",
+    "reviewqueue.middleware.assign_request_id",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "reviewqueue.middleware.Compressed",
-    "reviewqueue.middleware.keep_out_of_caches",
-    "reviewqueue.middleware.refuse_unstorable",
+    "reviewqueue.middleware.CompressionMiddleware",
+    "reviewqueue.middleware.disable_caching",
+    "reviewqueue.middleware.refuse_nul_characters",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "reviewqueue.serving.rate_limits.limit_pages",
-    "reviewqueue.pages.unsent_input.KeepWhatWasTyped",  # closed by default; a test lists the open paths
+    "reviewqueue.middleware.limit_page_rate",
+    "reviewqueue.middleware.LoginRequiredSavingDraft",  # a test lists the views without it
     "django.contrib.messages.middleware.MessageMiddleware",
-    "reviewqueue.text.times.in_the_readers_zone",
+    "reviewqueue.middleware.activate_browser_time_zone",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -95,16 +93,16 @@ TEMPLATES = [
     },
 ]
 
-# --- where things are kept --------------------------------------------------------------------------------------------
+# --- processes and storage --------------------------------------------------------------------------------------------
 
-WEB_PROCESSES = environment.number("WEB_PROCESSES", os.cpu_count() or 1, least=1)
-WEB_THREADS = environment.number("WEB_THREADS", 12, least=1)  # of each process
-LONG_POLLS = environment.number("LONG_POLLS", 32)  # of each process; one that waits holds none of WEB_THREADS
+WEB_PROCESSES = environment.number("WEB_PROCESSES", os.cpu_count() or 1, min_value=1)
+WEB_THREADS = environment.number("WEB_THREADS", 12, min_value=1)  # per process
+LONG_POLLS = environment.number("LONG_POLLS", 32)  # per process; a waiting long poll uses none of WEB_THREADS
 DATABASES: dict[str, dict[str, Any]] = {
-    # The address holds a password: no setting of its own, which an error report or `diffsettings` would print.
+    # The URL contains a password, so it is no setting of its own: an error report or `diffsettings` would print it.
     "default": environment.database(
         environment.text("DATABASE_URL")
-        or environment.own_database(VAR, "demo.sqlite3" if MODE == "demo" else "reviewqueue.sqlite3"),
+        or environment.default_database(VAR, "demo.sqlite3" if MODE == "demo" else "reviewqueue.sqlite3"),
         process=PROCESS,
         pool_size=WEB_THREADS,
     )
@@ -112,19 +110,19 @@ DATABASES: dict[str, dict[str, Any]] = {
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CACHES = {
-    # Limits on sign-in attempts hold across processes and nodes only if the counts are shared.
+    # Limits on sign-in attempts apply to all processes and hosts only if they share the counts.
     "default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "reviewqueue_cache"},
-    # django-q2 writes its own status twice a second; we watch our heartbeat instead, so it stays in the process.
+    # django-q2 writes its status twice a second. Nothing reads it, because workers have a heartbeat of their own.
     "process": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
 }
 
-# Bytes that agents keep beside their checkpoints. They belong to the backup, as the database does.
+# Checkpoint files. They must be in the backup, like the database.
 MEDIA_ROOT = environment.text("FILES_DIR") or VAR / ("demo-files" if MODE == "demo" else "files")
-CHECKPOINT_FILE_BYTES = environment.number("CHECKPOINT_FILE_MB", 64, most=10_000) * 1024 * 1024
+CHECKPOINT_FILE_BYTES = environment.number("CHECKPOINT_FILE_MB", 64, max_value=10_000) * 1024 * 1024
 STORAGES: dict[str, dict[str, Any]] = {
     "default": {
         "BACKEND": "reviewqueue.operations.storage.DurableStorage",
-        # What agents write is about people: for this user's eyes only.
+        # Checkpoint files can contain personal data: readable by this user only.
         "OPTIONS": {"file_permissions_mode": 0o600, "directory_permissions_mode": 0o700},
     },
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
@@ -132,10 +130,10 @@ STORAGES: dict[str, dict[str, Any]] = {
 
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [ROOT / "static"]
-WHITENOISE_USE_FINDERS = True  # no collectstatic: a fresh clone serves its own files
+WHITENOISE_USE_FINDERS = True  # no collectstatic: a fresh clone serves its files
 WHITENOISE_AUTOREFRESH = False
 
-# --- who people are ---------------------------------------------------------------------------------------------------
+# --- authentication ---------------------------------------------------------------------------------------------------
 
 AUTHENTICATION_BACKENDS = [
     "django.contrib.auth.backends.ModelBackend",
@@ -153,37 +151,36 @@ LOGIN_REDIRECT_URL = "/"
 ACCOUNT_ADAPTER = "reviewqueue.pages.account_adapter.ClosedAccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
-ACCOUNT_EMAIL_VERIFICATION = "none"  # an operator who adds a person vouches for the address
-ACCOUNT_CONFIRM_EMAIL_ON_GET = False  # mail scanners follow links
+ACCOUNT_EMAIL_VERIFICATION = "none"  # the operator who adds a person has verified the address
 ACCOUNT_LOGOUT_ON_GET = False
 ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
 ACCOUNT_LOGOUT_ON_PASSWORD_CHANGE = True
 ACCOUNT_PREVENT_ENUMERATION = True
 ACCOUNT_RATE_LIMITS = {
-    # Wrong passwords, as `sign_in` counts them. "key" is the client's address (IPv6: its /64) with the person.
+    # Wrong passwords, as `account_adapter` counts them. "key" is the client's address (IPv6: its /64) with the person.
     "login_failed": "5/5m/key,20/h/key",
-    "login_failed_of_address": "10/m/key",  # the address alone, over all people; not for a person's first try there
-    "login_failed_of_person": "100/h/key",  # from all addresses together: a guesser needs five of them
+    "login_failed_of_address": "10/m/key",  # the address alone, over all people; not for a person's first attempt
+    "login_failed_of_person": "100/h/key",  # from all addresses together: an attacker needs five of them
     "login_failed_on_known_device": "10/5m/key,40/h/key",
-    # Allauth's own count of all sign-ins of an address would let one visitor of an office lock out the others.
+    # Allauth's own limit per address would let one person in an office lock out the others.
     "login": None,
 }
-ACCOUNT_SESSION_REMEMBER = None  # the person ticks it, for SESSION_COOKIE_AGE
+ACCOUNT_SESSION_REMEMBER = None  # the person chooses
 
 SESSION_ENGINE = "django.contrib.sessions.backends.db"
 SESSION_COOKIE_AGE = 8 * 3600
 
-# --- the browser's side -----------------------------------------------------------------------------------------------
+# --- HTTPS and browsers -----------------------------------------------------------------------------------------------
 
 _HTTPS = BASE_URL.startswith("https://")
-# granian speaks plain HTTP, so https means that a proxy of yours ends it and tells us about the client.
+# granian serves plain HTTP, so https means that a proxy ends TLS and reports the client's address.
 TRUSTED_PROXY_COUNT = environment.number("TRUSTED_PROXY_COUNT", 1 if _HTTPS else 0)
 ALLAUTH_TRUSTED_PROXY_COUNT = TRUSTED_PROXY_COUNT
 if TRUSTED_PROXY_COUNT:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 
 SECURE_SSL_REDIRECT = _HTTPS
-SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]  # a probe speaks to this process itself, not to the proxy
+SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]  # probes connect to this process, not to the proxy
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if _HTTPS else 0
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _HTTPS
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
@@ -192,8 +189,8 @@ CSRF_TRUSTED_ORIGINS = [BASE_URL]
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 SILENCED_SYSTEM_CHECKS = [
-    "security.W005",  # the name's subdomains belong to whoever owns the name, not to us
-    "security.W021",  # nor is preloading it ours to choose
+    "security.W005",  # HSTS for subdomains is the decision of the domain's owner
+    "security.W021",  # so is HSTS preloading
 ]
 
 CONTENT_SECURITY_POLICY = {
@@ -209,7 +206,9 @@ CONTENT_SECURITY_POLICY = {
 # --- the API ----------------------------------------------------------------------------------------------------------
 
 REST_FRAMEWORK: dict[str, Any] = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["reviewqueue.api.authentication.BearerKey"],  # a session is no authority here
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "reviewqueue.api.authentication.BearerKey"
+    ],  # no sessions: the API needs no CSRF token
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_THROTTLE_CLASSES": ["reviewqueue.api.throttling.CallsPerMinute"],
     "DEFAULT_PARSER_CLASSES": ["reviewqueue.api.parsers.ExactParser"],
@@ -225,12 +224,12 @@ REST_FRAMEWORK: dict[str, Any] = {
 
 SPECTACULAR_SETTINGS: dict[str, Any] = {"OAS_VERSION": "3.1.1", "POSTPROCESSING_HOOKS": []}
 
-# --- limits of requests -----------------------------------------------------------------------------------------------
+# --- request limits ---------------------------------------------------------------------------------------------------
 
 # The reasons: docs/decisions/2026-11-30-limits-without-a-proxy.md.
-REQUEST_HEADER_SECONDS = environment.number("REQUEST_HEADER_SECONDS", 30, least=1, most=60)
-REQUEST_BODY_SECONDS = environment.number("REQUEST_BODY_SECONDS", 30, least=1)
-REQUEST_BODY_RATE = environment.number("REQUEST_BODY_RATE", 1024, least=1)
+REQUEST_HEADER_SECONDS = environment.number("REQUEST_HEADER_SECONDS", 30, min_value=1, max_value=60)
+REQUEST_BODY_SECONDS = environment.number("REQUEST_BODY_SECONDS", 30, min_value=1)
+REQUEST_BODY_RATE = environment.number("REQUEST_BODY_RATE", 1024, min_value=1)
 API_CALLS_PER_MINUTE = environment.number("API_CALLS_PER_MINUTE", 12_000)
 FAILED_KEYS_PER_MINUTE = environment.number("FAILED_KEYS_PER_MINUTE", 60)
 PAGES_PER_MINUTE = environment.number("PAGES_PER_MINUTE", 1200)
@@ -238,18 +237,18 @@ SIGNED_OUT_PAGES_PER_MINUTE = environment.number("SIGNED_OUT_PAGES_PER_MINUTE", 
 
 # --- outbound calls ---------------------------------------------------------------------------------------------------
 
-# Addresses that are not public but may be called: to check facts, and for webhooks. The demo's records live on this machine.
-OUTBOUND_ALLOW = environment.blocks("OUTBOUND_ALLOW", "" if MODE == "production" else "127.0.0.0/8,::1/128")
+# Private addresses that facts, probes and webhooks can use. The demo's business records are on this machine.
+OUTBOUND_ALLOW = environment.network_blocks("OUTBOUND_ALLOW", "" if MODE == "production" else "127.0.0.0/8,::1/128")
 
 # --- tasks ------------------------------------------------------------------------------------------------------------
 
-# The reasons: docs/decisions/2026-11-29-tasks-and-their-supervisor.md.
+# The reasons: docs/decisions/2026-11-29-django-q2-supervisor.md.
 Q_CLUSTER = {
     "name": "reviewqueue",
-    "orm": "default",  # a task is a row of our own database: it commits and rolls back with what it follows from
+    "orm": "default",  # a task is a row of this database, committed or rolled back with its cause
     "cache": "process",
     "workers": 2,
-    "queue_limit": 2,  # rows pulled into the local queue past `retry` would run twice
+    "queue_limit": 2,  # rows that stay in the local queue beyond `retry` would run twice
     "bulk": 1,
     "timeout": 60,
     "retry": 300,
@@ -265,12 +264,12 @@ Q_CLUSTER = {
     "ALT_CLUSTERS": {},
 }
 
-# --- what is forgotten ------------------------------------------------------------------------------------------------
+# --- retention and rollback -------------------------------------------------------------------------------------------
 
 HIGH_WATER_FILE = "" if MODE == "demo" else environment.text("HIGH_WATER_FILE", str(VAR / "high-water.json"))
 SNAPSHOT_DAYS = environment.number("SNAPSHOT_DAYS", 90)
 
-# --- what machines watch ---------------------------------------------------------------------------------------------
+# --- metrics ----------------------------------------------------------------------------------------------------------
 
 METRICS_TOKEN = environment.text("METRICS_TOKEN")
 
@@ -280,7 +279,7 @@ EMAIL_HOST = environment.text("EMAIL_HOST")
 EMAIL_PORT = environment.number("EMAIL_PORT", 587)
 EMAIL_HOST_USER = environment.text("EMAIL_HOST_USER")
 EMAIL_HOST_PASSWORD = environment.text("EMAIL_HOST_PASSWORD")
-EMAIL_USE_TLS = environment.switch("EMAIL_USE_TLS", default=True)
+EMAIL_USE_TLS = environment.boolean("EMAIL_USE_TLS", default=True)
 EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = environment.text(
     "DEFAULT_FROM_EMAIL", f"Review Queue <reviewqueue@{urlsplit(BASE_URL).hostname}>"
@@ -305,12 +304,11 @@ LOGGING = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]}},
     "root": {"handlers": ["stderr"], "level": environment.text("LOG_LEVEL", "INFO").upper()},
     "loggers": {
-        # Not below INFO: at DEBUG a template logs its whole context, with what a person typed.
+        # Not below INFO: at DEBUG a template logs its whole context, with unsent input.
         "django": {"handlers": [], "propagate": True, "level": "INFO"},
         "django.request": {"filters": ["refusals"]},
         "django.server": {"handlers": [], "propagate": True},
-        "httpx": {"level": "WARNING"},
         "httpcore": {"level": "WARNING"},  # at DEBUG it logs every header of a response
-        "django-q": {"level": "WARNING"},  # it tells of every task, twice
+        "django-q": {"level": "WARNING"},  # at INFO it logs every task twice
     },
 }

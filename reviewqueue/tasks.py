@@ -18,9 +18,8 @@ from django_q.models import OrmQ, Schedule
 from django_q.tasks import async_task
 
 from ledger import clock
-from reviewqueue import drafts
+from reviewqueue import drafts, permission_sweep
 from reviewqueue.models import Heartbeat
-from reviewqueue.operations import permission_sweep
 from reviewqueue.outbound import http_client
 from reviewqueue.serving.request_ids import new_id, using_id
 from reviewqueue.webhooks import deliveries, outbox, sender

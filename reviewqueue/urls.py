@@ -1,4 +1,4 @@
-"""Every address of the product, one line per part. Addresses of a part live in that part's own `urls.py`."""
+"""The URL configuration. Pages and API have a `urls.py` of their own."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from reviewqueue.operations.metrics import metrics
 from reviewqueue.pages.api_docs import api_docs, api_document
 from reviewqueue.pages.problem_page import problem_page
 
-# The admin site has no second door: who is not signed in goes through the same sign-in page, with its limits.
+# The admin site uses the same sign-in page as the inbox, with its rate limits.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 
-# What we use of django-allauth, by the names it looks for. Not its sign-up, and not its pages to change one's address:
-# decisions name people by it, and an operator vouches for it.
+# The views of django-allauth that we use, under the names it expects. Not sign-up, and not the change of an e-mail
+# address: decisions name people by their address, and an operator has verified it.
 account_urls = [
     path("login/", account.login, name="account_login"),
     path("logout/", account.logout, name="account_logout"),
@@ -27,7 +27,7 @@ account_urls = [
     path("inactive/", account.account_inactive, name="account_inactive"),
 ]
 
-# An error on an address of the API is a problem, wherever in Django it came from; elsewhere it is a page.
+# An error on a path of the API is a problem (RFC 9457), wherever in Django it occurred; elsewhere it is a page.
 handler400, handler403 = problems.bad_request, problems.permission_denied
 handler404, handler500 = problems.not_found, problems.server_error
 

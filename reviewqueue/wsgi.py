@@ -1,4 +1,4 @@
-"""The web process's entry: what granian (or gunicorn) serves."""
+"""WSGI entry point. `manage.py web` serves it through `reviewqueue.asgi`."""
 
 from __future__ import annotations
 

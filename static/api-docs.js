@@ -1,4 +1,4 @@
-/* Shows the API's document. Validates nothing elsewhere, keeps no key after the page is left. */
+/* Shows the OpenAPI document. No external validator; no API key is stored. */
 "use strict";
 
 const place = document.getElementById("operations");

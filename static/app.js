@@ -1,5 +1,5 @@
-// The little that HTML and htmx cannot do. Every page works without this file: the theme then follows the system.
-// Nothing here decides anything. Single keys are in keys.js, what others do meanwhile in live.js.
+// Settings of this browser, CSRF tokens and notices for failed requests. Every page works without this file.
+// Nothing here submits a decision. Shortcuts are in keys.js, live updates in live.js.
 "use strict";
 
 (() => {
@@ -9,11 +9,11 @@
   };
   const recall = (name) => document.cookie.split("; ").find((pair) => pair.startsWith(`${name}=`))?.slice(name.length + 1);
 
-  // The server prints times in the reader's zone; it learns the zone from here, and says UTC until then.
+  // The server renders times in the reader's zone; until it knows the zone it uses UTC.
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   if (zone && recall("zone") !== zone) remember("zone", zone);
 
-  // The choice is a cookie, so that the server prints it and no page flashes in the wrong colours.
+  // The theme is a cookie, so that the server renders it and no page flashes in the wrong colours.
   document.addEventListener("change", (event) => {
     if (event.target.matches("#theme input")) {
       document.documentElement.dataset.theme = event.target.value;
@@ -28,45 +28,45 @@
   if (keysOn) keysOn.checked = recall("keys") !== "off";
 
   document.addEventListener("htmx:configRequest", (event) => {
-    // Signing in elsewhere changes the token; the cookie has today's, this page may be older.
+    // Signing in elsewhere changes the token: the cookie has the current one, the page can have an older one.
     const token = recall("csrftoken") ?? document.querySelector("meta[name=csrf-token]").content;
     event.detail.headers["X-CSRFToken"] = token;
     if (event.detail.parameters.csrfmiddlewaretoken) event.detail.parameters.csrfmiddlewaretoken = token;
   });
 
-  // A whole page in answer to a fragment's request (a session that ended leads to sign-in) is never put into a row:
-  // what was typed stays, and the person is told what to do.
+  // A whole page in response to a request for a fragment (sign-in, after the session has expired) is never swapped in:
+  // the input stays, and a notice says what to do.
   document.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.boosted || !/^\s*<!doctype/i.test(event.detail.serverResponse)) return;
     event.detail.shouldSwap = false;
     if (event.detail.xhr.status === 404) return gone(event.detail.target);
-    warn("Nothing was sent: your session has ended, or you may not do this. What you typed is still here.", "Sign in in a new tab");
+    warn("Nothing was submitted: your session has expired, or you have no permission. Your input is still here.", "Sign in in a new tab");
   });
 
-  // Signed in as before, and it is not there for this person any more: no way to sign in helps, so none is offered.
+  // The reader is signed in but cannot see the request any more: signing in again would not help.
   function gone(target) {
-    if (target.matches("[data-live]")) return; // live.js tells it
-    const words = "this is not yours to see any more.";
-    if (target.matches(".saved")) target.textContent = `What you type is not kept: ${words}`;
-    else warn(`Nothing was sent: ${words} What you typed is still here.`);
+    if (target.matches("[data-live]")) return; // live.js shows a notice
+    const message = "you cannot see this request any more.";
+    if (target.matches(".saved")) target.textContent = `Your draft is not saved: ${message}`;
+    else warn(`Nothing was submitted: ${message} Your input is still here.`);
   }
 
   document.addEventListener("htmx:sendError", (event) => {
     if (event.target.closest("[data-live]")) return;
-    warn("The server cannot be reached. Nothing was sent; what you typed is still here.");
+    warn("The server cannot be reached. Nothing was submitted; your input is still here.");
   });
   document.addEventListener("htmx:responseError", (event) => {
-    if (event.detail.xhr.status >= 500 && !event.target.closest("[data-live]")) warn("Something broke on our side. Open the wait again to see what was stored.");
+    if (event.detail.xhr.status >= 500 && !event.target.closest("[data-live]")) warn("Server error. Open the request again to see what was stored.");
   });
 
-  document.addEventListener("desk:warn", (event) => warn(event.detail.words, event.detail.link));
+  document.addEventListener("reviewqueue:warn", (event) => warn(event.detail.message, event.detail.link));
 
-  function warn(words, link) {
+  function warn(message, link) {
     const notice = document.createElement("div");
     notice.className = "notice bad";
     notice.setAttribute("role", "alert");
     const text = document.createElement("div");
-    text.append(words);
+    text.append(message);
     if (link) {
       const anchor = document.createElement("a");
       Object.assign(anchor, { href: document.querySelector(".brand")?.href ?? "/", target: "_blank", textContent: link });

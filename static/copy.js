@@ -1,4 +1,4 @@
-// Copies the way to a value. Without this file it can be marked and copied by hand.
+// Copies the path of a value. Without this file it can be selected and copied by hand.
 "use strict";
 
 document.addEventListener("click", async (event) => {
@@ -14,8 +14,8 @@ document.addEventListener("click", async (event) => {
     range.selectNodeContents(document.getElementById(button.getAttribute("aria-describedby")));
     getSelection().removeAllRanges();
     getSelection().addRange(range);
-    says.textContent = "The path is marked; copy it by key";
-    button.textContent = "Marked";
+    says.textContent = "The path is selected; copy it with the keyboard";
+    button.textContent = "Selected";
   }
   setTimeout(() => { button.textContent = "Copy path"; }, 2000);
 });

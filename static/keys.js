@@ -1,5 +1,5 @@
-// Single keys: move, open, claim, choose, skip, take back, search, help. A key chooses and moves; it decides nothing.
-// WCAG 2.1.4: off while typing, in menus and dialogs, and for whoever switches them off (a cookie remembers it).
+// Single-key shortcuts: move, open, claim, choose, skip, undo, search, help. A shortcut never submits a decision.
+// WCAG 2.1.4: inactive while typing, in menus and dialogs, and if switched off (a cookie stores that).
 "use strict";
 
 (() => {
@@ -10,7 +10,7 @@
 
   // --- a list --------------------------------------------------------------------------------------------------------
 
-  const PLACE = "at"; // in this tab alone: where one stood in the list, for whoever comes back to it
+  const PLACE = "at"; // the last row of the list, in this tab only
   const rows = () => [...document.querySelectorAll("#list .wait")];
   const current = () => document.activeElement?.closest(".wait") ?? document.querySelector(".wait.at");
 
@@ -38,14 +38,14 @@
     if (row && !row.classList.contains("at")) mark(row, { focus: false });
   });
 
-  // --- a wait --------------------------------------------------------------------------------------------------------
+  // --- a request --------------------------------------------------------------------------------------------------------
 
-  // Pressed first, it chooses; a verdict in words then has its first field focused, so that the words typed next are no keys.
-  // Pressed again, it leads to what the choice still needs, in the end to the button that names it.
+  // The first press chooses a verdict and, if it needs text, focuses its first field, so that typing triggers no shortcut.
+  // The next press focuses what the verdict still needs, finally its button.
   function choose(...verdicts) {
     for (const verdict of verdicts) {
       const radio = document.querySelector(`main input[name=verdict][type=radio][value="${verdict}"]`);
-      if (radio) return radio.checked ? goOn(radio) : pick(radio, WORDED.includes(verdict));
+      if (radio) return radio.checked ? focusNext(radio) : pick(radio, NEEDS_TEXT.includes(verdict));
       const form = document.querySelector(`main input[name=verdict][type=hidden][value="${verdict}"]`)?.form;
       if (!form) continue;
       const fold = form.closest("details");
@@ -57,20 +57,20 @@
     return false;
   }
 
-  const WORDED = ["edit", "reject", "decline", "respond"]; // approving is the one verdict that is complete without a word
+  const NEEDS_TEXT = ["edit", "reject", "decline", "respond"]; // only an approval needs no text
   const field = (radio) => [...radio.closest(".verdict").querySelectorAll(".then :is(input, textarea, select)")].find(isFree);
   const isFree = (it) => typing(it) && it.type !== "hidden" && !it.disabled && !it.readOnly && it.checkVisibility();
 
-  function pick(radio, isWorded) {
+  function pick(radio, needsText) {
     radio.click();
-    ((isWorded && field(radio)) || radio).focus();
+    ((needsText && field(radio)) || radio).focus();
     return true;
   }
 
-  function goOn(radio) {
-    const words = WORDED.includes(radio.value) && field(radio);
-    if (words && !words.value) {
-      words.focus();
+  function focusNext(radio) {
+    const input = NEEDS_TEXT.includes(radio.value) && field(radio);
+    if (input && !input.value) {
+      input.focus();
       return true;
     }
     const needs = radio.closest(".verdict").querySelector(".then");
@@ -87,9 +87,9 @@
     return true;
   }
 
-  function say(words) {
+  function say(message) {
     const place = document.getElementById("says");
-    if (place) place.textContent = words;
+    if (place) place.textContent = message;
     return true;
   }
 
@@ -107,15 +107,15 @@
 
   function skip() {
     if (rows().length) return move(1);
-    return press(first("[data-next]", "[aria-label='Next wait']")) || say("There is no further wait.");
+    return press(first("[data-next]", "[aria-label^='Next ']")) || say("There are no more requests.");
   }
 
   const claimOf = (row) => row?.querySelector("[data-act=claim]");
   const claim = () => press(rows().length ? claimOf(current()) : first("#held form[action$='/claim'] button"));
 
   const ACTS = {
-    j: () => move(1) || press(first("[data-next]", "[aria-label='Next wait']")),
-    k: () => move(-1) || press(first("[aria-label='Previous wait']")),
+    j: () => move(1) || press(first("[data-next]", "[aria-label^='Next ']")),
+    k: () => move(-1) || press(first("[aria-label^='Previous ']")),
     c: claim,
     x: () => press(current()?.querySelector(".pick")),
     s: skip,
@@ -123,7 +123,7 @@
     e: () => choose("edit"),
     r: () => choose("reject", "decline"),
     m: () => choose("respond"),
-    u: () => press(first("form[action$='/undo'] button")) || say("There is nothing to take back here."),
+    u: () => press(first("form[action$='/undo'] button")) || say("There is nothing to undo here."),
     "/": search,
     "?": () => press(first("[popovertarget=keys]")),
   };
@@ -135,7 +135,7 @@
     if (Object.hasOwn(ACTS, event.key) && ACTS[event.key]()) event.preventDefault();
   });
 
-  // The next wait opened by itself: its heading has the focus, so that reading and keys begin there.
+  // After a decision opened the next request: focus its heading, so that reading and shortcuts begin there.
   const heading = document.getElementById("just-done") && document.querySelector("main h1");
   if (heading) {
     heading.tabIndex = -1;

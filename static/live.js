@@ -1,6 +1,6 @@
-// Keeps a page true while it is open: what is taken, decided, changed or ended elsewhere shows within two seconds.
-// It asks by htmx, cheaply (304 while nothing moved), not in a hidden tab, more seldom after errors, and no longer once the
-// session has ended. Nothing typed, picked, focused or scrolled to is lost. Pages work without it; nothing here decides.
+// Live updates of an open page: claims, decisions, changes and expiries by others show within two seconds.
+// Polls by htmx (304 while unchanged), not in a hidden tab, with a backoff after errors, and stops when the session has
+// expired. Input, selection, focus and scroll position are kept. Pages work without it; nothing here submits a decision.
 "use strict";
 
 (() => {
@@ -11,7 +11,7 @@
   const isLive = (element) => element instanceof Element && element.matches("[data-live]");
   const list = () => document.getElementById("list");
 
-  // --- asking --------------------------------------------------------------------------------------------------------
+  // --- polling --------------------------------------------------------------------------------------------------------
 
   document.addEventListener("htmx:configRequest", (event) => {
     if (!isLive(event.target)) return;
@@ -25,7 +25,7 @@
 
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) return;
-    state.ended = false; // somebody may have signed in again in another tab
+    state.ended = false; // the reader can have signed in again in another tab
     state.notBefore = 0;
     look();
   });
@@ -35,13 +35,13 @@
     if (element) htmx.trigger(element, "look");
   }
 
-  // Before htmx follows the way to sign-in: no person asked for this (nor for keeping what is typed while it is typed), and
-  // the page may hold what they typed.
+  // Before htmx follows a redirect to sign-in: polls and draft saves are not actions of the reader, and leaving the page
+  // would lose the input.
   const isUnasked = (element) => isLive(element) || element.matches?.(".saved");
   document.addEventListener("htmx:beforeOnLoad", (event) => {
     if (!isUnasked(event.target) || !event.detail.xhr.getResponseHeader("HX-Redirect")) return;
     event.preventDefault();
-    end("Your session has ended, so this page no longer follows what others do. What you typed is still here.", "Sign in in a new tab");
+    end("Your session has expired, so this page is not updated any more. Your input is still here.", "Sign in in a new tab");
   });
 
   document.addEventListener("htmx:afterRequest", (event) => {
@@ -70,25 +70,25 @@
   function failed() {
     state.failed += 1;
     state.notBefore = Date.now() + Math.min(LONGEST_PAUSE, 2_000 * 2 ** state.failed);
-    if (state.failed === 2) say("This page is not live at the moment: the server does not answer.");
+    if (state.failed === 2) say("This page is not updated at the moment: the server does not respond.");
     if (state.failed >= 2) liveness("Not live");
   }
 
-  function end(words, link) {
+  function end(message, link) {
     state.ended = true;
     liveness("Not live");
-    document.dispatchEvent(new CustomEvent("desk:warn", { detail: { words, link } }));
+    document.dispatchEvent(new CustomEvent("reviewqueue:warn", { detail: { message, link } }));
   }
 
-  function liveness(words) {
+  function liveness(message) {
     const place = document.getElementById("liveness");
-    if (place) place.textContent = words;
+    if (place) place.textContent = message;
   }
 
-  // A live region speaks when its text changes; the same words twice have to be a change as well.
-  function say(words) {
+  // Screen readers read a live region when its text changes, so repeating a text must change it as well.
+  function say(message) {
     const place = document.getElementById("says");
-    if (place) place.textContent = state.says++ % 2 ? words : `${words}\u00a0`;
+    if (place) place.textContent = state.says++ % 2 ? message : `${message}\u00a0`;
   }
 
   // --- a list --------------------------------------------------------------------------------------------------------
@@ -104,27 +104,27 @@
   function showList(fresh) {
     const now = fresh.getElementById("list");
     if (!now || !list()) return;
-    if (now.dataset.who !== list().dataset.who) return end("Somebody else has signed in here. Reload this page.");
+    if (now.dataset.who !== list().dataset.who) return end("Another user has signed in with this browser. Reload this page.");
     const html = new Map(rowsOf(fresh).map((row) => [row.id, row.outerHTML]));
     for (const id of ["views", "list"]) html.set(id, fresh.getElementById(id).outerHTML);
     const count = document.getElementById("inbox-count");
     if (count) count.textContent = fresh.getElementById("inbox-count").textContent;
     if (html.get("views") !== known.get("views")) keepingFocus(() => inPlace("views", fresh));
     if (html.get("list") !== known.get("list")) {
-      const words = whatMoved(fresh);
+      const message = whatMoved(fresh);
       keepingFocus(() => keepingPlace(() => mergeRows(now, html)));
-      if (words) say(words);
+      if (message) say(message);
     }
     known.clear();
     for (const [id, text] of html) known.set(id, text);
-    document.dispatchEvent(new CustomEvent("desk:listed"));
+    document.dispatchEvent(new CustomEvent("reviewqueue:listed"));
   }
 
   function inPlace(id, fresh) {
     document.getElementById(id).replaceChildren(...document.adoptNode(fresh.getElementById(id)).childNodes);
   }
 
-  // A row that reads the same stays the very element it was; a changed one is new, and is picked and marked as it was.
+  // An unchanged row stays the same element; a changed row is replaced and keeps its selection and mark.
   function mergeRows(fresh, html) {
     for (const row of rowsOf(fresh)) {
       const old = document.getElementById(row.id);
@@ -152,11 +152,11 @@
     const gone = [...before.keys()].filter((id) => !after.has(id)).length;
     const come = [...after.keys()].filter((id) => !before.has(id)).length;
     const held = [...after].filter(([id, row]) => before.has(id) && holder(row) !== holder(before.get(id))).length;
-    const told = [come && `${come} new`, gone && `${gone} gone`, held && `${held} taken or released`].filter(Boolean);
-    return told.length ? `The list has changed: ${told.join(", ")}.` : "";
+    const changes = [come && `${come} new`, gone && `${gone} removed`, held && `${held} claimed or released`].filter(Boolean);
+    return changes.length ? `The list has changed: ${changes.join(", ")}.` : "";
   }
 
-  // What had the focus gets it again: the same control of the same row, or the row that now stands in its place.
+  // The focus stays on the same control of the same row, or moves to the row that takes its place.
   function keepingFocus(change) {
     const focused = document.activeElement;
     const row = focused?.closest(".wait");
@@ -192,7 +192,7 @@
   }
   document.addEventListener("change", (event) => event.target.matches(".pick") && countPicks());
   document.addEventListener("reset", () => setTimeout(countPicks));
-  document.addEventListener("desk:listed", countPicks);
+  document.addEventListener("reviewqueue:listed", countPicks);
   countPicks();
 
   // --- a row's own buttons -------------------------------------------------------------------------------------------
@@ -201,16 +201,16 @@
     if (!event.target.matches?.("#list [data-act]") || !event.detail.xhr) return;
     const { status, responseText } = event.detail.xhr;
     if (status >= 400 && status < 500) {
-      const told = new DOMParser().parseFromString(responseText, "text/html").querySelector("[role=alert]");
-      const words = told?.textContent.trim() ?? "That did not work: this is not there for you any more.";
-      document.dispatchEvent(new CustomEvent("desk:warn", { detail: { words } }));
+      const alert = new DOMParser().parseFromString(responseText, "text/html").querySelector("[role=alert]");
+      const message = alert?.textContent.trim() ?? "This did not work: you cannot see the request any more.";
+      document.dispatchEvent(new CustomEvent("reviewqueue:warn", { detail: { message } }));
     } else if (status === 200) {
-      say(event.target.dataset.act === "claim" ? "You hold it." : "You let it go.");
+      say(event.target.dataset.act === "claim" ? "Claimed." : "Released.");
     }
     look();
   });
 
-  // --- a wait --------------------------------------------------------------------------------------------------------
+  // --- a request --------------------------------------------------------------------------------------------------------
 
   const buttons = () => document.querySelectorAll("main form button[name=act]:not(.vh):not([data-again]), #held button");
 
@@ -224,16 +224,16 @@
     });
     const isInert = Boolean(place.querySelector("[data-inert]"));
     const held = document.getElementById("held");
-    if (held) held.hidden = isInert; // it would say what was true when the page was drawn
+    if (held) held.hidden = isInert; // it shows the state at render time
     for (const button of buttons()) {
       if (isInert) button.setAttribute("aria-disabled", "true");
       else button.removeAttribute("aria-disabled");
     }
-    const words = place.textContent.trim();
-    if (words !== before) say(words || "This can be decided again.");
+    const message = place.textContent.trim();
+    if (message !== before) say(message || "This can be decided again.");
   }
 
-  // The server draws the wait as it stands now, with what was typed filled in; the form's own act for changing something again.
+  // The server renders the current request with the reader's input, as the form does to edit again.
   function readAgain(form) {
     if (!form) return window.location.reload();
     const act = document.createElement("input");
@@ -244,12 +244,12 @@
   }
 
   function gone(place) {
-    end("This is not yours to see any more. What you typed is still here.");
+    end("You cannot see this request any more. Your input is still here.");
     for (const button of buttons()) button.setAttribute("aria-disabled", "true");
     place.replaceChildren();
   }
 
-  // Inert, yet still in its place: a button that vanished or was disabled would take the focus with it.
+  // Inert but still in place: a removed or disabled button would lose the focus.
   document.addEventListener("click", (event) => {
     if (!event.target.closest?.("[aria-disabled=true]")) return;
     event.preventDefault();
@@ -260,9 +260,9 @@
 
   const clock = document.querySelector("[data-now]")?.dataset.now;
   const ahead = clock ? Date.now() - Date.parse(clock) : 0;
-  const inWords = (seconds) => {
+  const formatDuration = (seconds) => {
     const minutes = Math.floor(seconds / 60), hours = Math.floor(minutes / 60);
-    const days = Math.floor(hours / 24); // the same words as the server's, times.in_words
+    const days = Math.floor(hours / 24); // the same text as times.in_words of the server
     if (days) return hours % 24 ? `${days} d ${hours % 24} h` : `${days} d`;
     if (hours) return `${hours} h ${String(minutes % 60).padStart(2, "0")} min`;
     return minutes ? `${minutes} min` : `${seconds} s`;
@@ -271,8 +271,8 @@
   function countDown() {
     for (const place of document.querySelectorAll("[data-until]")) {
       const left = Math.floor((Date.parse(place.dataset.until) - Date.now() + ahead) / 1000);
-      const words = left > 0 ? inWords(left) : "0 s";
-      if (place.textContent !== words) place.textContent = words;
+      const message = left > 0 ? formatDuration(left) : "0 s";
+      if (place.textContent !== message) place.textContent = message;
       if (left === 0) look();
     }
     for (const place of document.querySelectorAll("[data-while]")) {

@@ -187,7 +187,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for line in figures.table(figures.rows_of(PROOFS)):
         terminalreporter.write_line(line)
     if os.environ.get("REVIEWQUEUE_FIGURES"):
-        figures.keep(Path(os.environ["REVIEWQUEUE_FIGURES"]), PROOFS)
+        figures.save(Path(os.environ["REVIEWQUEUE_FIGURES"]), PROOFS)
 
 
 def _database() -> str:

@@ -1,8 +1,8 @@
-"""What a test has counted for the promises it proves: "50 races of eight answers at once: one counted".
+"""Counts that a test reports for the promises it proves, such as "50 races of eight answers at once: one counted".
 
-A test names its promises by `@pytest.mark.proves(3, 7)` (`tests/promises.py` words them), and counts by `count`. The hooks
-of `conftest.py` carry that with its report, across processes; below a run the figures are shown as a table, and
-`manage.py test` gathers those of all its runs from the file that REVIEWQUEUE_FIGURES names.
+A test names its promises by ``@pytest.mark.proves(3, 7)`` (``tests/promises.py``) and counts by ``count``. The hooks of
+``conftest.py`` carry the counts with the test's report across processes. Each run ends with a table of them, and
+``manage.py test`` collects those of all its parts from the file that REVIEWQUEUE_FIGURES names.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from typing import Any
 
 from tests.promises import PROMISES
 
-#: The seed of a run that names none: such a run is the same each time.
+#: The seed of a run without ``--seed``: such a run is the same each time.
 FIXED_SEED = 1
-#: What chance is drawn by where a test has a say in it; `manage.py test --seed N` gives it, and the table tells it.
+#: The seed of everything that tests draw at random; ``manage.py test --seed N`` sets it.
 SEED = int(os.environ.get("REVIEWQUEUE_SEED") or FIXED_SEED)
-#: The seeds of the random histories, from ``SEED`` on; more than one by `manage.py test --seeds N`.
+#: The seeds of the random histories, from ``SEED`` upwards; more than one by ``manage.py test --seeds N``.
 SEEDS = range(SEED, SEED + int(os.environ.get("REVIEWQUEUE_SEEDS") or 1))
 
-#: What the running test has counted: (what, what came of it, of which promise) -> how often.
+#: Counts of the running test: (trial, result, promise) -> times.
 _counted: Counter[tuple[str, str, int]] = Counter()
 
-#: What, what came of it, how often, and of which promise: 0 is each that the test proves.
+#: The trial and the result of a test that counts nothing, and the result of one that failed.
+TESTS, PASSED, FAILED = "tests of one case each", "passed", "FAILED"
+
+#: Trial, result, times, and the promise it counts for; 0 means every promise that the test proves.
 Counted = tuple[str, str, int, int]
 
 
@@ -44,30 +47,35 @@ class Proof:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """What a run saw of one promise."""
+    """One kind of trial of one promise, how often it ran, and the result of all of them."""
 
     promise: int
     n: int
-    seen: str
+    what: str
+    result: str
+
+    @property
+    def failed(self) -> bool:
+        return self.result == FAILED
 
 
-def count(what: str, came: str, *, n: int = 1, of: int = 0) -> None:
-    """Add ``n`` to what this test has counted: ``what`` in words after a number, ``came`` what came of all of them.
+def count(what: str, result: str, *, n: int = 1, of: int = 0) -> None:
+    """Add ``n`` trials: ``what`` names them in the plural, ``result`` is the result of all of them.
 
-    It counts for each promise that the test proves, or for the one that ``of`` names.
+    They count for each promise that the test proves, or for promise ``of`` alone.
     """
-    _counted[what, came, of] += n
+    _counted[what, result, of] += n
 
 
 def take() -> list[Counted]:
-    """Return what was counted since the last call."""
-    taken = [(what, came, n, of) for (what, came, of), n in _counted.items()]
+    """Return the counts since the last call, and reset them."""
+    taken = [(what, result, n, of) for (what, result, of), n in _counted.items()]
     _counted.clear()
     return taken
 
 
 def rows_of(proofs: Iterable[Proof]) -> list[Row]:
-    """Sum up by promise: what was counted, then the tests that passed without a count, then those that failed."""
+    """Sum up by promise: counted trials, then passed tests without counts, then failed tests."""
     rows = []
     proofs = list(proofs)
     for promise in PROMISES:
@@ -79,37 +87,37 @@ def rows_of(proofs: Iterable[Proof]) -> list[Row]:
             if proof.outcome == "failed":
                 failed.append(proof.test)
             its_own = [it for it in proof.counted if it[3] in (0, promise) or promise not in proof.promises]
-            for what, came, n, _ in its_own:
-                counted[what, came] += n
+            for what, result, n, _ in its_own:
+                counted[what, result] += n
             plain += proof.outcome == "passed" and not its_own
-        rows += [Row(promise=promise, n=n, seen=f"{what}: {came}") for (what, came), n in sorted(counted.items())]
-        rows += [Row(promise=promise, n=plain, seen="tests: as promised")] if plain else []
-        rows += [Row(promise=promise, n=1, seen=f"FAILED: {test}") for test in failed]
+        rows += [Row(promise=promise, n=n, what=what, result=result) for (what, result), n in sorted(counted.items())]
+        rows += [Row(promise=promise, n=plain, what=TESTS, result=PASSED)] if plain else []
+        rows += [Row(promise=promise, n=1, what=test, result=FAILED) for test in failed]
     return rows
 
 
 def _proves(proof: Proof, promise: int) -> bool:
-    """Promise 25 is that what proves 1 to 9 holds on SQLite too."""
+    """Whether it counts for the promise. Promise 25 is: SQLite keeps 1 to 9."""
     on_sqlite = promise == 25 and proof.database == "SQLite" and min(proof.promises) <= 9
     return on_sqlite or promise in proof.promises
 
 
 def table(rows: Iterable[Row]) -> list[str]:
-    """Return the lines that a terminal shows."""
-    return [f"{row.promise:2}  {PROMISES[row.promise]:70}  {row.n:7,}  {row.seen}" for row in rows]
+    """Return the lines for a terminal."""
+    return [f"{row.promise:2}  {PROMISES[row.promise]:70}  {row.n:7,}  {row.what}: {row.result}" for row in rows]
 
 
-# --- from one run to the next -----------------------------------------------------------------------------------------
+# --- between processes ------------------------------------------------------------------------------------------------
 
 
-def keep(path: Path, proofs: Iterable[Proof]) -> None:
+def save(path: Path, proofs: Iterable[Proof]) -> None:
     with path.open("a") as file:
         file.writelines(json.dumps(asdict(proof)) + "\n" for proof in proofs)
 
 
-def kept(path: Path) -> list[Proof]:
+def load(path: Path) -> list[Proof]:
     return [_proof(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def _proof(said: dict[str, Any]) -> Proof:
-    return Proof(**said | {"counted": [tuple(counted) for counted in said["counted"]]})
+def _proof(saved: dict[str, Any]) -> Proof:
+    return Proof(**saved | {"counted": [tuple(counted) for counted in saved["counted"]]})

@@ -1,8 +1,8 @@
-"""The promises of reliability, 1 to 25; which test proves which; and the page that shows the latest figures.
+"""The promises of reliability, which tests prove each, and the pages that show the results.
 
-A test says by `@pytest.mark.proves(3)` what it proves: on itself, or in the `pytestmark` of its module. `manage.py test
---promises` runs those tests and writes `docs/reliability.md` between its marks; nothing else writes there.
-`.venv/bin/python -m tests.promises` runs nothing, and writes anew only which test proves what.
+A test names its promises by ``@pytest.mark.proves(3)``, on itself or in its module's ``pytestmark``. ``manage.py test
+--promises`` runs these tests and writes the results into ``docs/reliability.md``, between marks. ``.venv/bin/python -m
+tests.promises`` runs no test and updates only the list of tests, ``docs/reliability-tests.md``.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 TESTS = Path(__file__).resolve().parent
 PAGE = TESTS.parent / "docs" / "reliability.md"
+PAGE_OF_TESTS = TESTS.parent / "docs" / "reliability-tests.md"
 
-#: Parts of the page, each between two marks: `<!-- figures: begin -->` and `<!-- figures: end -->`.
-FIGURES, PROVEN_BY = "figures", "proven by"
-WITHOUT = "**no test of its own yet**"
+#: The generated part of a page is between two marks: ``<!-- results: begin -->`` and ``<!-- results: end -->``.
+RESULTS, PROVEN_BY = "results", "proven by"
+WITHOUT = "**No test yet.**"
 
 PROMISES = {
     1: "a create answered 2xx is never lost",
@@ -30,23 +31,23 @@ PROMISES = {
     3: "one interrupt, one outcome",
     4: "answer and continuation are one commit",
     5: "no effect runs twice unless a named person orders it",
-    6: "an unknown outcome is shown as unknown and has an owner at once",
+    6: "an unknown outcome is shown as unknown and has an owner immediately",
     7: "an answer after the deadline is refused though no sweep ran",
-    8: "every wait ends, once, also after downtime",
+    8: "every interrupt ends exactly once, also after downtime",
     9: "a stale lease cannot write",
-    10: "webhooks: at least once, signed, the same id on retry",
-    11: "a wait holds no process, thread or connection",
+    10: "webhooks are delivered at least once, signed, with the same id on retry",
+    11: "a waiting interrupt holds no process, thread or connection",
     12: "what the reviewer saw is what runs",
-    13: "authority is checked again before going on",
-    14: "facts are checked again, fail closed",
-    15: "cancel stops or compensates, and says which",
+    13: "permissions are checked again before a run continues",
+    14: "facts are checked again; a failed check keeps the run on hold",
+    15: "cancel stops or compensates, and reports which",
     16: "pause holds everything, resume loses nothing",
     17: "a database restart gives success or a clean error",
     18: "a full disk refuses work and recovers",
-    19: "process clocks may lie",
-    20: "one bad thing cannot stop the others",
-    21: "nothing is dropped silently at the last attempt",
-    22: "an upgrade keeps old waits",
+    19: "clocks of processes can be wrong",
+    20: "one faulty part cannot stop the others",
+    21: "nothing is dropped silently after the last attempt",
+    22: "an upgrade keeps open interrupts",
     23: "restoring a backup does not repeat effects",
     24: "history cannot be changed unnoticed",
     25: "SQLite keeps 1 to 9 on one host",
@@ -55,7 +56,7 @@ PROMISES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Circumstances:
-    """Under what a table of figures came about."""
+    """Where, when and how the results were measured."""
 
     commit: str
     date: str
@@ -66,7 +67,7 @@ class Circumstances:
 
 @cache
 def proofs_by_promise() -> Mapping[int, Sequence[str]]:
-    """Read from the tests' own text: promise -> `path::test`, in order."""
+    """Return ``path::test`` by promise, read from the marks in the tests' source."""
     found: dict[int, list[str]] = {promise: [] for promise in PROMISES}
     for path in sorted(TESTS.rglob("test_*.py")):
         for test, promise in _proofs_in(path):
@@ -97,60 +98,82 @@ def _promises_in(marks: ast.AST) -> Iterator[int]:
             yield from (ast.literal_eval(argument) for argument in call.args)
 
 
-# --- the page ---------------------------------------------------------------------------------------------------------
+# --- the pages --------------------------------------------------------------------------------------------------------
 
 
 def part(page: str, name: str) -> str:
-    """Return what stands between the two marks of a part."""
+    """Return the text between the two marks of a generated part."""
     return page.partition(f"<!-- {name}: begin -->")[2].partition(f"<!-- {name}: end -->")[0]
 
 
-def write_figures(*, seen: Mapping[str, Sequence[Row]], under: Circumstances) -> None:
-    """Put the latest figures into the page: ``seen`` has the rows of each database."""
-    lines = [
-        f"Written on {under.date} by `{under.command}`",
-        f"at commit `{under.commit}`, seed {under.seed}, on {under.machine}.",
-        "",
-        f"| # | promise | {' | '.join(f'on {database}' for database in seen)} |",
-        f"|---|---|{'---|' * len(seen)}",
-    ]
+def write_results(*, seen: Mapping[str, Sequence[Row]], under: Circumstances) -> None:
+    """Write the latest results into the page: ``seen`` has the rows of each database."""
+    _write_part(PAGE, RESULTS, [*_circumstances(under), "", *_summary(seen), *_details(seen)])
+
+
+def _circumstances(under: Circumstances) -> Iterator[str]:
+    yield "| measured | |"
+    yield "|---|---|"
+    yield f"| date | {under.date} |"
+    yield f"| command | `{under.command}` |"
+    yield f"| commit | `{under.commit}` |"
+    yield f"| seed | {under.seed} |"
+    yield f"| machine | {under.machine} |"
+
+
+def _summary(seen: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+    yield f"| # | promise | {' | '.join(f'trials, {database}' for database in seen)} | failed tests |"
+    yield f"|--:|---|{'--:|' * len(seen)}--:|"
     for promise, words in PROMISES.items():
-        cells = [_cell(promise, rows) for rows in seen.values()]
-        lines.append(f"| {promise} | {words} | {' | '.join(cells)} |")
-    _write_part(FIGURES, lines)
+        trials = [sum(row.n for row in rows if row.promise == promise and not row.failed) for rows in seen.values()]
+        failed = sum(row.promise == promise and row.failed for rows in seen.values() for row in rows)
+        yield f"| {promise} | {words} | {' | '.join(f'{n:,}' for n in trials)} | {failed} |"
+
+
+def _details(seen: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+    """Yield one table for each promise: one line for each kind of trial, one number in a cell."""
+    for promise, words in PROMISES.items():
+        yield from ("", f"### {promise}. {words[0].upper()}{words[1:]}", "")
+        times: dict[tuple[str, str], dict[str, int]] = {}
+        for database, rows in seen.items():
+            for row in rows:
+                if row.promise == promise:
+                    times.setdefault((row.what, row.result), {})[database] = row.n
+        if not times:
+            yield "Not measured in this run."
+            continue
+        yield f"| trial | result | {' | '.join(f'times, {database}' for database in seen)} |"
+        yield f"|---|---|{'--:|' * len(seen)}"
+        for (what, result), counts in times.items():
+            numbers = " | ".join(f"{counts[database]:,}" if database in counts else "" for database in seen)
+            yield f"| {_inert(what)} | {_inert(result)} | {numbers} |"
 
 
 def write_proofs() -> None:
-    """Put into the page which tests prove what."""
-    lines = ["| # | proven by |", "|---|---|"]
+    """Write which tests prove each promise, one test a line."""
+    lines: list[str] = []
     for promise, tests in proofs_by_promise().items():
-        lines.append(f"| {promise} | {_named(tests)} |")
-    _write_part(PROVEN_BY, lines)
+        words = PROMISES[promise]
+        lines += ["", f"## {promise}. {words[0].upper()}{words[1:]}", ""]
+        by_file: dict[str, list[str]] = {}
+        for test in tests:
+            path, _, name = test.partition("::")
+            by_file.setdefault(path, []).append(name)
+        for path, names in by_file.items():
+            lines += [f"- [{path}](../{path})", *(f"  - `{name}`" for name in names)]
+        lines += [] if tests else [WITHOUT]
+    _write_part(PAGE_OF_TESTS, PROVEN_BY, lines[1:])
 
 
-def _write_part(name: str, lines: Sequence[str]) -> None:
-    page = PAGE.read_text()
+def _write_part(path: Path, name: str, lines: Sequence[str]) -> None:
+    page = path.read_text()
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     written = "\n".join(lines)
-    PAGE.write_text(f"{page.partition(begin)[0]}{begin}\n\n{written}\n\n{end}{page.partition(end)[2]}")
-
-
-def _cell(promise: int, rows: Sequence[Row]) -> str:
-    return "<br>".join(f"{row.n:,} {_inert(row.seen)}" for row in rows if row.promise == promise) or "not seen here"
+    path.write_text(f"{page.partition(begin)[0]}{begin}\n\n{written}\n\n{end}{page.partition(end)[2]}")
 
 
 def _inert(words: str) -> str:
     return words.replace("|", "/").replace("<", "(").replace(">", ")")
-
-
-def _named(tests: Sequence[str]) -> str:
-    if not tests:
-        return WITHOUT
-    by_file: dict[str, list[str]] = {}
-    for test in tests:
-        path, _, name = test.partition("::")
-        by_file.setdefault(path, []).append(f"`{name}`")
-    return "<br>".join(f"[{path}](../{path}): {', '.join(names)}" for path, names in by_file.items())
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ def main(arguments: list[str]) -> int:
                 check(run)
             if not chosen.checks:
                 test(run, on=chosen.on, pytest_arguments=pytest_arguments)
-                show_promises(figures.kept(seen), chosen, write=_is_to_write(chosen, pytest_arguments))
+                show_promises(figures.load(seen), chosen, write=_is_to_write(chosen, pytest_arguments))
         except UnknownArguments:
             return 2
         except KeyboardInterrupt:
@@ -150,7 +150,9 @@ def commands_of_checks() -> list[tuple[str, list[str]]]:
     ]
     templates = [str(path) for path in sorted((ROOT / "templates").rglob("*.html"))]
     if templates:
-        checks.append(("templates", [program("djade"), "--target-version", "5.2", "--check", *templates]))
+        checks.append(("template tags", [program("djade"), "--target-version", "5.2", "--check", *templates]))
+        layout = ["--indent-width", "2", "--line-length", "120", "--check"]
+        checks.append(("template format", [program("djangofmt"), *layout, *templates]))
     return checks
 
 
@@ -270,9 +272,11 @@ def show_promises(proofs: list[figures.Proof], chosen: argparse.Namespace, *, wr
         print("\n".join(figures.table(rows)))
     print(f"commit {under.commit}, seed {under.seed}, {under.machine}", flush=True)
     if write:
-        promises.write_figures(seen=seen, under=under)
+        promises.write_results(seen=seen, under=under)
         promises.write_proofs()
-        print(f"Written to {promises.PAGE.relative_to(ROOT)}.", flush=True)
+        print(
+            f"Written to {promises.PAGE.relative_to(ROOT)} and {promises.PAGE_OF_TESTS.relative_to(ROOT)}.", flush=True
+        )
 
 
 def circumstances(chosen: argparse.Namespace) -> promises.Circumstances:

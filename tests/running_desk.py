@@ -62,7 +62,7 @@ def running_desk(folder: Path, world: list[str] | None = None) -> Iterator[Desk]
     with own_processes.started("web", environment=environment, log=log):
         said = [own_processes.run_command(*command.split(), environment=environment) for command in world or WORLD]
         token, key, *_ = re.findall(r"rq_[0-9a-z]+_[A-Za-z0-9_-]{43}", "".join(said))
-        shown = {"DESK": base, "KEY": key, "TOKEN": token, "LANGSMITH_TRACING": "false"}
+        shown = {"SERVER": base, "KEY": key, "TOKEN": token, "LANGSMITH_TRACING": "false"}
         desk = Desk(base, key, token, environment | shown | {"PATH": os.environ["PATH"]})
         own_processes.eventually(lambda: _answers(desk), within=60, log=log)
         yield desk

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from reviewqueue.operations.metrics import Measures
+from reviewqueue.operations.metrics import Metrics
 
 ROOT = Path(settings.ROOT)
 PAGE = (ROOT / "docs/operations.md").read_text()
@@ -52,10 +52,10 @@ def test_a_backup_of_sqlite_is_taken_and_put_back_as_the_page_says(tmp_path: Pat
 
 @pytest.mark.django_db
 def test_every_metric_has_its_line_with_its_labels():
-    told = dict(re.findall(r"^\| `(reviewqueue_\w+)` \|([^|]*)\|", section("What to watch"), re.M))
+    told = dict(re.findall(r"^\| `(reviewqueue_\w+)` \|([^|]*)\|", section("Metrics"), re.M))
     exposed = {
         family.name + ("_total" if family.type == "counter" else ""): list(getattr(family, "_labelnames", ()))
-        for family in Measures().collect()
+        for family in Metrics().collect()
     }
     assert {name: re.findall(r"`(\w+)`", labels) for name, labels in told.items()} == exposed
 
@@ -63,14 +63,14 @@ def test_every_metric_has_its_line_with_its_labels():
 def test_every_alert_names_a_metric_of_the_table():
     alerts = re.search(r"```promql\n(.*?)```", PAGE, re.S)
     assert alerts
-    table = set(re.findall(r"^\| `(\w+)`", section("What to watch"), re.M))
+    table = set(re.findall(r"^\| `(\w+)`", section("Metrics"), re.M))
     assert set(re.findall(r"reviewqueue_\w+", alerts.group(1))) <= table
 
 
 def test_every_check_of_the_doctor_has_its_line():
-    source = "".join(path.read_text() for path in (ROOT / "reviewqueue/doctor").glob("*.py"))
+    source = "".join(path.read_text() for path in (ROOT / "reviewqueue/operations/doctor").glob("*.py"))
     named = set(re.findall(r'check="(\w+)"', source)) | set(
         re.findall(r'\("(status|counters|timeline|records)",', source)
     )
-    told = re.findall(r"^\| (`[^|]+`) \|", section("What is wrong?"), re.M)
+    told = re.findall(r"^\| (`[^|]+`) \|", section("Diagnosis with doctor"), re.M)
     assert set(re.findall(r"`(\w+)`", " ".join(told))) == named

@@ -23,7 +23,7 @@ def test_an_outbound_call_inside_a_transaction_fails():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = listening.getsockname()
         socket.create_connection(address).close()
-        refused = pytest.raises(RuntimeError, match="No outbound call inside a transaction")
+        refused = pytest.raises(RuntimeError, match="An outbound call must not be made inside a transaction")
         with transaction.atomic(), refused, socket.socket() as caller:
             caller.connect(address)
 

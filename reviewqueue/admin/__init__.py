@@ -1,8 +1,7 @@
-"""The owners' desk: Django's admin site, read-only but for effects whose outcome is in question and for holds.
+"""The reconciliation admin: Django's admin site, read-only except for resolving unknown outcomes and holds.
 
-For staff: operators see everything, owners what belongs to their groups, everybody else nothing. History is never added to,
-changed or deleted here; what an owner says goes through `runs.use_cases.reconcile_outcomes`, like every other move. No rule
-lives here. Each module registers the desks of its subject.
+Operators see everything, owners what belongs to their groups, other people nothing. Resolutions go through
+`runs.use_cases`; no rule is implemented here. Each module registers the models of its subject.
 """
 
 from __future__ import annotations
@@ -13,6 +12,6 @@ from reviewqueue.admin import configuration, effects, holds, runs, webhooks
 
 __all__ = ["configuration", "effects", "holds", "runs", "webhooks"]
 
-admin.site.site_header = "Review Queue: owners’ desk"
+admin.site.site_header = "Review Queue: Reconciliation"
 admin.site.site_title = "Review Queue"
-admin.site.index_title = "What you own"
+admin.site.index_title = "Reconciliation"

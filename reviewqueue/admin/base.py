@@ -1,7 +1,4 @@
-"""What every desk has alike: rows of one's own groups, nothing to add or delete, agents' words with hidden characters drawn.
-
-Called by the desks of this package. An operator sees everything.
-"""
+"""Base class of the admin pages: rows of one's own groups (all for operators), read-only, hidden characters visible."""
 
 from __future__ import annotations
 
@@ -28,12 +25,12 @@ from reviewqueue.text.hidden_characters import fitting
 from reviewqueue.text.json_values import text_in_part
 from runs.models import Agent
 
-#: Bytes of HTML of one stored value on a page of this site.
-BYTES_SHOWN = 32 * 1024
+#: Bytes of HTML per stored value on a page.
+MAX_JSON_BYTES = 32 * 1024
 
 
-def drawn(field: str, label: str = "") -> Callable[[Model], SafeString]:
-    """Return a column that shows a text of agents on one line, every hidden character drawn."""
+def text_column(field: str, label: str = "") -> Callable[[Model], SafeString]:
+    """Return a column for a text of agents, on one line with hidden characters visible."""
 
     @admin.display(description=label or field.replace("_", " "), ordering=field)
     def column(row: Model) -> SafeString:
@@ -42,8 +39,8 @@ def drawn(field: str, label: str = "") -> Callable[[Model], SafeString]:
     return column
 
 
-def by_whom(field: str) -> Callable[[Model], SafeString]:
-    """Return a column that names who did it as a sentence does."""
+def actor_column(field: str) -> Callable[[Model], SafeString]:
+    """Return a column for an actor, in readable form."""
 
     @admin.display(description=field.replace("_", " "), ordering=field)
     def column(row: Model) -> SafeString:
@@ -52,20 +49,20 @@ def by_whom(field: str) -> Callable[[Model], SafeString]:
     return column
 
 
-def json_text(field: str) -> Callable[[Model], SafeString]:
-    """Return a read-only field that shows a JSON value exactly, as indented text."""
+def json_column(field: str) -> Callable[[Model], SafeString]:
+    """Return a read-only field for a JSON value, as exact, indented text."""
 
     @admin.display(description=field)
     def shown(row: Model) -> SafeString:
-        return as_json(getattr(row, field), more=values_address(row, field))
+        return render_json_text(getattr(row, field), more=values_url(row, field))
 
     return shown
 
 
-def as_json(value: Any, *, more: str, size: int = BYTES_SHOWN) -> SafeString:
-    """Return the first ``size`` bytes of a JSON value as it is stored, one member a line.
+def render_json_text(value: Any, *, more: str, size: int = MAX_JSON_BYTES) -> SafeString:
+    """Return the first ``size`` bytes of a JSON value, one member per line.
 
-    ``more``: the address of the page with every value of it.
+    ``more`` is the URL of the page with the whole value.
     """
     text = simplejson.dumps(value, use_decimal=True, ensure_ascii=False, indent=2)
     head, end = fitting(text, size)
@@ -73,15 +70,15 @@ def as_json(value: Any, *, more: str, size: int = BYTES_SHOWN) -> SafeString:
     return format_html("<pre>{}</pre>{}", shown, text_in_part("", end, len(text), more=more))
 
 
-def values_address(row: Model, part: str) -> str:
-    """Return the address of the page with every value of a part of a row."""
+def values_url(row: Model, part: str) -> str:
+    """Return the URL of the page with every value of a part of a row."""
     meta = row._meta
     return reverse(f"admin:{meta.app_label}_{meta.model_name}_values", args=[row.pk, part])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rights:
-    """What the desk has for a person: everything, or what their groups own."""
+class AdminScope:
+    """Which rows a person can see: all, or those of their groups."""
 
     sees_all: bool
     owns: bool
@@ -92,63 +89,63 @@ class Rights:
         return self.sees_all or self.owns
 
 
-NONE = Rights(sees_all=False, owns=False, groups=[])
+NO_SCOPE = AdminScope(sees_all=False, owns=False, groups=[])
 
 
-def rights_of(request: HttpRequest) -> Rights:
-    """Return the rights of who asks: read once for each request, since the site asks for every kind of row."""
-    rights: Rights | None = getattr(request, "desk_rights", None)
-    if rights is None:
-        rights = _rights(person_of(request))
-        request.desk_rights = rights  # type: ignore[attr-defined]
-    return rights
+def scope_of(request: HttpRequest) -> AdminScope:
+    """Return the person's scope. Cached on the request, because the site checks every model."""
+    scope: AdminScope | None = getattr(request, "admin_scope", None)
+    if scope is None:
+        scope = _read_scope(person_of(request))
+        request.admin_scope = scope  # type: ignore[attr-defined]
+    return scope
 
 
-def _rights(person: User) -> Rights:
+def _read_scope(person: User) -> AdminScope:
     if not person.is_active or not person.is_staff:
-        return NONE
+        return NO_SCOPE
     groups = list(person.groups.values_list("pk", flat=True))
     owns = Agent.objects.filter(owner__in=groups).exists() or Effect.objects.filter(owner__in=groups).exists()
-    return Rights(sees_all=person.is_superuser or is_operator(person), owns=owns, groups=groups)
+    return AdminScope(sees_all=person.is_superuser or is_operator(person), owns=owns, groups=groups)
 
 
 def person_of(request: HttpRequest) -> User:
-    """Return who asks; also a stranger, whom the sign-in page asks for, and who is not active."""
+    """Return the user of the request, who can be anonymous on the sign-in page."""
     return cast(User, request.user)
 
 
-class Desk(admin.ModelAdmin):
-    """Rows that may be read. ``owner`` is the way from a row to the group that owns it; empty: operators only.
+class ReadOnlyAdmin(admin.ModelAdmin):
+    """Read-only pages. ``owner`` is the lookup from a row to its owner group; empty: for operators only.
 
-    ``shows`` lists what a row's page shows; empty: every column.
+    ``shows`` lists the fields of a row's page; empty: every field.
     """
 
     owner: str = ""
     shows: Sequence[Any] = ()
-    #: Parts of a row that may be large, each with how it is read from the row; each has a page with every value.
+    #: Large parts of a row, by name, with a function that reads them. Each has a page with every value.
     parts: Mapping[str, Callable[[Any], Any]] = {}
     actions = None
     list_per_page = 50
     show_full_result_count = False
 
     class Media:
-        css = {"all": ["desk.css"]}
+        css = {"all": ["admin.css"]}
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
-        """Return the rows that belong to the person's groups."""
-        rows, rights = self.model._default_manager.all(), rights_of(request)
-        if rights.sees_all:
+        """Return the rows of the person's groups, or all."""
+        rows, scope = self.model._default_manager.all(), scope_of(request)
+        if scope.sees_all:
             return rows
-        return rows.filter(**{f"{self.owner}__in": rights.groups}) if self.owner else rows.none()
+        return rows.filter(**{f"{self.owner}__in": scope.groups}) if self.owner else rows.none()
 
     def get_urls(self) -> list[Any]:
-        """Return the addresses of the site, and that of every value of a part of a row."""
+        """Add the URL of the page with every value of a part."""
         name = f"{self.opts.app_label}_{self.opts.model_name}_values"
         own = path("<int:object_id>/values/<slug:part>/", self.admin_site.admin_view(self.values_view), name=name)
         return [own, *super().get_urls()] if self.parts else super().get_urls()
 
     def values_view(self, request: HttpRequest, object_id: int, part: str) -> HttpResponse:
-        """Show every value of a part of a row, page by page."""
+        """Show every value of a part of a row, with pagination."""
         row = self.get_queryset(request).filter(pk=object_id).first() if object_id < 2**63 else None
         if row is None or part not in self.parts or not self.has_view_permission(request):
             raise Http404
@@ -164,12 +161,12 @@ class Desk(admin.ModelAdmin):
         return self.shows or super().get_readonly_fields(request, obj)
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        return rights_of(request).any
+        return scope_of(request).any
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        rights = rights_of(request)
+        scope = scope_of(request)
         if obj is None:
-            return rights.sees_all or (rights.any and bool(self.owner))
+            return scope.sees_all or (scope.any and bool(self.owner))
         return self.get_queryset(request).filter(pk=obj.pk).exists()
 
     def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:

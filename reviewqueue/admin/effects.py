@@ -1,4 +1,4 @@
-"""The desks of the ledger: every effect, and those whose outcome nobody knows, which wait for their owner's word."""
+"""Admin pages of effects, and of unknown outcomes, which their owners resolve here."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from django.utils.safestring import SafeString
 from ledger.errors import Refusal
 from ledger.models import Effect
 from ledger.states import EffectStatus
-from reviewqueue.admin.base import Desk, as_json, drawn, person_of, rights_of, values_address
-from reviewqueue.admin.forms import SettlingForm, say, words_for
+from reviewqueue.admin.base import ReadOnlyAdmin, person_of, render_json_text, scope_of, text_column, values_url
+from reviewqueue.admin.forms import ResolutionForm, effect_resolutions, resolve_effect
 from reviewqueue.models import UnknownOutcome
 from reviewqueue.text.agent_text import seen
 from runs.models import Run
 
 
 class MineFilter(admin.SimpleListFilter):
-    """An operator sees all effects; this narrows them to those that are theirs to settle first."""
+    """Filter the effects that the person's own groups own, for operators, who see all."""
 
     title = "owner"
     parameter_name = "owner"
@@ -34,12 +34,12 @@ class MineFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
         mine = self.value() == "mine"
-        return queryset.filter(owner__in=rights_of(request).groups) if mine else queryset
+        return queryset.filter(owner__in=scope_of(request).groups) if mine else queryset
 
 
 @admin.display(description="run", ordering="scope")
 def run_of(effect: Effect) -> SafeString:
-    if effect.run_pk is None:  # type: ignore[attr-defined]  # annotated by EffectDesk.get_queryset
+    if effect.run_pk is None:  # type: ignore[attr-defined]  # annotated by EffectAdmin.get_queryset
         return format_html("{}", effect.scope)
     address = reverse("admin:runs_run_change", args=[effect.run_pk])  # type: ignore[attr-defined]
     return format_html('<a href="{}">{}</a>', address, seen(effect.run_title, one_line=True))  # type: ignore[attr-defined]
@@ -50,9 +50,9 @@ def since(effect: Effect) -> str:
     return f"{effect.changed_at:%Y-%m-%d %H:%M} UTC"
 
 
-#: Reports and orders on a page, and bytes of HTML of each report; the page of every report has the others.
-MOST_REPORTS = 50
-BYTES_OF_A_REPORT = 4 * 1024
+#: Reports and orders on a page, and bytes of HTML per report. The page of all reports has the others.
+MAX_REPORTS = 50
+MAX_REPORT_BYTES = 4 * 1024
 
 
 def _reports(effect: Effect) -> list[dict[str, Any]]:
@@ -64,11 +64,20 @@ def _reports(effect: Effect) -> list[dict[str, Any]]:
 
 
 @admin.register(Effect)
-class EffectDesk(Desk):
-    """The ledger. A row's page shows the exact call and every word said of it, and takes the owner's."""
+class EffectAdmin(ReadOnlyAdmin):
+    """Effects. The page of one shows the exact call and all reports, and has the form to resolve it."""
 
     owner = "owner"
-    list_display = ["public_id", drawn("name"), drawn("key"), "status", "attempt", run_of, "owner", "changed_at"]
+    list_display = [
+        "public_id",
+        text_column("name"),
+        text_column("key"),
+        "status",
+        "attempt",
+        run_of,
+        "owner",
+        "changed_at",
+    ]
     list_filter = [MineFilter, "status", "repeat"]
     search_fields = ["=public_id", "=key", "=name", "=scope"]
     list_select_related = ["owner"]
@@ -88,33 +97,33 @@ class EffectDesk(Desk):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Show one effect; a POST says what became of it, and is told in one sentence what followed."""
+        """Show one effect; a POST resolves it and shows the result in one sentence."""
         effect = self.find(request, object_id)
-        form = SettlingForm(request.POST if request.method == "POST" else None)
+        form = ResolutionForm(request.POST if request.method == "POST" else None)
         if request.method == "POST" and form.is_valid():
             try:
-                messages.success(request, say(effect, form, person=person_of(request)))
+                messages.success(request, resolve_effect(effect, form, person=person_of(request)))
             except Refusal as refused:
                 messages.error(request, refused.detail)
                 return HttpResponseRedirect(request.path)
             return HttpResponseRedirect(reverse("admin:reviewqueue_unknownoutcome_changelist"))
-        return TemplateResponse(request, "admin/effect.html", self.shown(request, effect, form))
+        return TemplateResponse(request, "admin/effect.html", self.page_context(request, effect, form))
 
     def find(self, request: HttpRequest, object_id: str) -> Effect:
-        """Return the effect if it is the person's to see; foreign and missing look the same."""
+        """Return the effect if the person can see it, else 404, as for a missing one."""
         if not self.has_view_permission(request) or not object_id.isdecimal():
             raise Http404
-        effect = EffectDesk.get_queryset(self, request).select_related("owner").filter(pk=int(object_id[:18])).first()
+        effect = EffectAdmin.get_queryset(self, request).select_related("owner").filter(pk=int(object_id[:18])).first()
         if effect is None:
             raise Http404
         return effect
 
-    def shown(self, request: HttpRequest, effect: Effect, form: SettlingForm) -> dict[str, Any]:
-        """Return what the page shows: the call, what was said, whom it holds, and what may be said now."""
+    def page_context(self, request: HttpRequest, effect: Effect, form: ResolutionForm) -> dict[str, Any]:
+        """Return the template context: the call, its reports and orders, the holds, and the available resolutions."""
         run = Run.objects.filter(public_id=effect.scope).first()
-        reports = list(effect.reports.order_by("-id")[: MOST_REPORTS + 1])
-        orders = list(effect.orders.select_related("person").order_by("-id")[:MOST_REPORTS])
-        every_report = values_address(effect, "reports")
+        reports = list(effect.reports.order_by("-id")[: MAX_REPORTS + 1])
+        orders = list(effect.orders.select_related("person").order_by("-id")[:MAX_REPORTS])
+        every_report = values_url(effect, "reports")
         return {
             **self.admin_site.each_context(request),
             "opts": self.opts,
@@ -123,27 +132,27 @@ class EffectDesk(Desk):
             "name": seen(effect.name, one_line=True),
             "key": seen(effect.key, one_line=True),
             "error": seen(effect.error),
-            "arguments": as_json(effect.call["arguments"], more=values_address(effect, "call")),
-            "receipt": as_json(effect.receipt, more=values_address(effect, "receipt")),
+            "arguments": render_json_text(effect.call["arguments"], more=values_url(effect, "call")),
+            "receipt": render_json_text(effect.receipt, more=values_url(effect, "receipt")),
             "run": run,
             "run_title": seen(run.title, one_line=True) if run else "",
-            "holds": run.holds.filter(lifted_at=None).order_by("id")[:MOST_REPORTS] if run else [],
+            "holds": run.holds.filter(lifted_at=None).order_by("id")[:MAX_REPORTS] if run else [],
             "reports": [
-                (report, as_json(report.body, more=every_report, size=BYTES_OF_A_REPORT))
-                for report in reports[:MOST_REPORTS][::-1]
+                (report, render_json_text(report.body, more=every_report, size=MAX_REPORT_BYTES))
+                for report in reports[:MAX_REPORTS][::-1]
             ],
-            "earlier_reports": every_report if len(reports) > MOST_REPORTS else "",
+            "earlier_reports": every_report if len(reports) > MAX_REPORTS else "",
             "orders": [(order, seen(order.reason)) for order in orders[::-1]],
             "form": form,
-            "words": list(words_for(effect, run)),
+            "resolutions": list(effect_resolutions(effect, run)),
         }
 
 
 @admin.register(UnknownOutcome)
-class UnknownOutcomeDesk(EffectDesk):
-    """What waits for its owner: nobody knows whether it happened. The oldest first."""
+class UnknownOutcomeAdmin(EffectAdmin):
+    """Effects with an unknown outcome, the oldest first."""
 
-    list_display = [drawn("name"), since, run_of, drawn("key"), "attempt", "owner"]
+    list_display = [text_column("name"), since, run_of, text_column("key"), "attempt", "owner"]
     list_filter = [MineFilter]
     ordering = ["changed_at"]
 

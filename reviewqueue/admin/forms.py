@@ -1,7 +1,7 @@
-"""The owners' forms: what a person may say of an effect in question or of a hold, and the verb each word calls.
+"""Forms to resolve unknown outcomes and holds. Each resolution calls one use case.
 
-Called by the desks of effects and holds. The rules (who may, and when) are those of `runs.use_cases.reconcile_outcomes` and
-`runs.use_cases.reconcile_facts`: what they refuse is told in their own sentence, and nothing is checked twice here.
+`runs.use_cases.reconcile_outcomes` and `runs.use_cases.reconcile_facts` decide who can resolve what and when; their refusals
+are shown as they are.
 """
 
 from __future__ import annotations
@@ -21,139 +21,146 @@ from runs.use_cases import reconcile_facts, reconcile_outcomes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Word:
-    """One thing an owner may say: how it is labelled, and what follows from it."""
+class Resolution:
+    """One way to resolve an effect or a hold: its label, and its consequence."""
 
     value: str
     label: str
-    means: str
+    consequence: str
 
 
-APPLIED = Word(
+APPLIED = Resolution(
     value="applied",
     label="It happened",
-    means="The agent is told that it was done, and goes on.",
+    consequence="The agent learns that the effect was applied, and continues.",
 )
-FAILED = Word(
+FAILED = Resolution(
     value="failed",
     label="It did not happen",
-    means="You know that it was not done. The agent is told so, and does not try it again by itself.",
+    consequence="You know that it was not applied. The agent learns this, and does not repeat it by itself.",
 )
-AGAIN = Word(
+REPEAT = Resolution(
     value="again",
     label="Do it again",
-    means="The next worker performs this very call once more. If it happened the first time, it happens twice.",
+    consequence="The next worker performs exactly this call again. If it happened the first time, it happens twice.",
 )
-LOOKED = Word(
+CONTRADICTION_RESOLVED = Resolution(
     value="looked",
-    label="I have looked into the contradiction",
-    means="The outcome that stands goes on standing, and the run goes on.",
+    label="The recorded outcome is right",
+    consequence="You have checked the contradicting reports. The recorded outcome remains, and the run continues.",
 )
 
 
-class SettlingForm(forms.Form):
-    """One word with its reason. ``attempt`` is the one the person looked at."""
+class ResolutionForm(forms.Form):
+    """One resolution with its reason. ``attempt`` is the attempt that the page showed."""
 
-    word = forms.ChoiceField(choices=[(word.value, word.label) for word in (APPLIED, FAILED, AGAIN, LOOKED)])
+    resolution = forms.ChoiceField(
+        choices=[(it.value, it.label) for it in (APPLIED, FAILED, REPEAT, CONTRADICTION_RESOLVED)]
+    )
     reason = forms.CharField(max_length=2_000, widget=forms.Textarea(attrs={"rows": 3}))
     evidence = forms.CharField(max_length=10_000, required=False, widget=forms.Textarea(attrs={"rows": 3}))
     attempt = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
 
-def words_for(effect: Effect, run: Run | None) -> Iterator[Word]:
-    """Yield what can be said of the effect now; nothing where its outcome is not in question."""
+def effect_resolutions(effect: Effect, run: Run | None) -> Iterator[Resolution]:
+    """Yield the resolutions available now; none if the outcome is not in question."""
     contradicted = Hold.objects.filter(
         run=run, kind=HoldKind.CONTRADICTION, subject=effect.key, lifted_at=None
     ).exists()
     if contradicted:
-        yield LOOKED
+        yield CONTRADICTION_RESOLVED
     if effect.status == EffectStatus.UNKNOWN:
         yield APPLIED
         yield FAILED
     ordered = Order.objects.filter(effect=effect, used_by_attempt__isnull=True).exists()
     ends = run is None or run.ended_at or (run.ending and effect.undoes_id is None)
     if effect.status in {EffectStatus.UNKNOWN, EffectStatus.FAILED, EffectStatus.COMPENSATED} and not (ordered or ends):
-        yield AGAIN
+        yield REPEAT
 
 
-def say(effect: Effect, form: SettlingForm, *, person: User) -> str:
-    """Do what the valid form says, in its own transaction, and return what was done. Raises the verbs' refusals."""
-    said = form.cleaned_data
-    word, reason, attempt = said["word"], said["reason"], said["attempt"]
-    if word == AGAIN.value:
+def resolve_effect(effect: Effect, form: ResolutionForm, *, person: User) -> str:
+    """Apply the valid form in a transaction of its own, and return a sentence. Raises the refusals of the use case."""
+    given = form.cleaned_data
+    resolution, reason, attempt = given["resolution"], given["reason"], given["attempt"]
+    if resolution == REPEAT.value:
         reconcile_outcomes.order_effect_again(effect_id=effect.pk, person=person, reason=reason, attempt=attempt)
-        return f"The next worker that asks for {effect.key} does it again."
-    if word == LOOKED.value:
+        return f"The next worker that begins {effect.key} performs it again."
+    if resolution == CONTRADICTION_RESOLVED.value:
         reconcile_outcomes.close_contradiction(effect_id=effect.pk, person=person, reason=reason)
-        return f"The contradiction about {effect.key} is closed."
+        return f"The contradicting reports of {effect.key} are resolved."
     reconcile_outcomes.settle_unknown(
-        effect_id=effect.pk, outcome=word, person=person, reason=reason, evidence=said["evidence"], attempt=attempt
+        effect_id=effect.pk,
+        outcome=resolution,
+        person=person,
+        reason=reason,
+        evidence=given["evidence"],
+        attempt=attempt,
     )
-    return f"Settled: {effect.key}. {APPLIED.label if word == APPLIED.value else FAILED.label}."
+    return f"Resolved: {effect.key}. {APPLIED.label if resolution == APPLIED.value else FAILED.label}."
 
 
 class HoldForm(forms.Form):
-    """Why the run may go on."""
+    """Why the run can continue."""
 
     reason = forms.CharField(max_length=300, widget=forms.Textarea(attrs={"rows": 3}))
 
 
-WITHOUT_IT = Word(
+WAIVE_FACT = Resolution(
     value="waive",
-    label="Go on without this fact",
-    means="It is not asked for any more before this run goes on. The agent and the timeline are told that you waived it.",
+    label="Continue without this fact",
+    consequence="The run continues without another check of this fact. The agent and the timeline show that you waived it.",
 )
-TRY_AGAIN = Word(
+RETRY = Resolution(
     value="retry",
     label="Let workers try again",
-    means="The next worker that claims the run starts from its last checkpoint; the count of its claims starts anew.",
+    consequence="The next worker that claims the run starts from its last checkpoint, and the count of its claims restarts.",
 )
-UNDO_AGAIN = Word(
+COMPENSATE_AGAIN = Resolution(
     value="undo",
-    label="Take it back once more",
-    means="The next worker makes the call that takes it back once more, by your order.",
+    label="Compensate again",
+    consequence="The next worker performs the compensating call again.",
 )
-STAYS = Word(
+KEEP_EFFECT = Resolution(
     value="stays",
-    label="Let it stay",
-    means="It is left as it is, or you have taken it back yourself. What was done before it is taken back all the same.",
+    label="Keep the effect",
+    consequence="It needs no compensation, or you have compensated it yourself. Earlier effects are still compensated.",
 )
-COMPARED = Word(
+CHECKED_AFTER_RESTORE = Resolution(
     value="compared",
-    label="I have compared it: go on",
-    means="You know what this run did outside since the backup, and its ledger bears it out. It goes on from the last "
-    "checkpoint that the backup has; what the ledger does not know would be done again.",
+    label="Checked: continue",
+    consequence="You know which effects this run had after the backup, and its records match them. It continues from its "
+    "last checkpoint in the backup, and would repeat effects that the records do not contain.",
 )
-GO_PAST = Word(
+CONTINUE_PAST = Resolution(
     value="past",
-    label="The run may go on past it",
-    means="You know what happened, and that doing its step again does not do it twice.",
+    label="Continue past it",
+    consequence="You know what happened, and that repeating the step does not repeat the effect.",
 )
-OF_HOLDS: dict[str, tuple[Word, ...]] = {
-    HoldKind.FACT_UNAVAILABLE: (WITHOUT_IT,),
-    HoldKind.GAVE_UP: (TRY_AGAIN,),
-    HoldKind.STRANDED: (TRY_AGAIN,),
-    HoldKind.NO_DECIDER: (TRY_AGAIN,),
-    HoldKind.UNDO_FAILED: (UNDO_AGAIN, STAYS),
-    HoldKind.UNSTABLE_KEY: (GO_PAST,),
-    HoldKind.RESTORED: (COMPARED,),
-    HoldKind.CHECKPOINT_SPOILT: (TRY_AGAIN,),
+HOLD_RESOLUTIONS: dict[str, tuple[Resolution, ...]] = {
+    HoldKind.FACT_UNAVAILABLE: (WAIVE_FACT,),
+    HoldKind.GAVE_UP: (RETRY,),
+    HoldKind.STRANDED: (RETRY,),
+    HoldKind.NO_DECIDER: (RETRY,),
+    HoldKind.UNDO_FAILED: (COMPENSATE_AGAIN, KEEP_EFFECT),
+    HoldKind.UNSTABLE_KEY: (CONTINUE_PAST,),
+    HoldKind.RESTORED: (CHECKED_AFTER_RESTORE,),
+    HoldKind.CHECKPOINT_SPOILT: (RETRY,),
 }
 
 
-def words_for_hold(hold: Hold) -> tuple[Word, ...]:
-    """Return what its owner may say of the hold; nothing where it is lifted, or goes with an effect that is settled."""
-    return () if hold.lifted_at else OF_HOLDS.get(hold.kind, ())
+def hold_resolutions(hold: Hold) -> tuple[Resolution, ...]:
+    """Return the resolutions of a hold; none if it is lifted, or is resolved at its effect."""
+    return () if hold.lifted_at else HOLD_RESOLUTIONS.get(hold.kind, ())
 
 
-def lift(hold: Hold, word: Word, *, person: User, reason: str) -> str:
-    """Do what the word says, in its own transaction, and return what was done. Raises the verbs' refusals."""
-    if word == STAYS:
+def resolve_hold(hold: Hold, resolution: Resolution, *, person: User, reason: str) -> str:
+    """Apply the resolution in a transaction of its own, and return a sentence. Raises the refusals of the use case."""
+    if resolution == KEEP_EFFECT:
         reconcile_outcomes.leave_as_it_is(hold_id=hold.pk, person=person, reason=reason)
-        return "The effect stays; the older ones are taken back."
-    if word in (TRY_AGAIN, UNDO_AGAIN, COMPARED, GO_PAST):
+        return "The effect is kept; earlier effects are compensated."
+    if resolution in (RETRY, COMPENSATE_AGAIN, CHECKED_AFTER_RESTORE, CONTINUE_PAST):
         reconcile_outcomes.retry_held_run(hold_id=hold.pk, person=person, reason=reason)
-        return "The next worker may claim the run."
+        return "Workers can claim the run."
     reconcile_facts.waive_fact(
         run_id=hold.run.public_id,
         name=hold.subject,
@@ -161,4 +168,4 @@ def lift(hold: Hold, word: Word, *, person: User, reason: str) -> str:
         reason=reason,
         may_waive=permissions.may_waive_fact,
     )
-    return f"The run goes on without {hold.subject}."
+    return f"The run continues without {hold.subject}."

@@ -1,4 +1,4 @@
-"""The desk of holds: what stops a run, and its owner's word that it may go on."""
+"""Admin pages of holds, which owners resolve here."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 
 from ledger.errors import Refusal
-from reviewqueue.admin.base import Desk, as_json, by_whom, drawn, person_of, values_address
-from reviewqueue.admin.forms import HoldForm, Word, lift, words_for_hold
+from reviewqueue.admin.base import ReadOnlyAdmin, actor_column, person_of, render_json_text, text_column, values_url
+from reviewqueue.admin.forms import HoldForm, Resolution, hold_resolutions, resolve_hold
 from reviewqueue.text.agent_text import seen
 from runs.models import Fact, Hold
 from runs.states import HoldKind
 
-MOST_FACTS = 50  # on the page of a hold
+MAX_FACTS = 50  # on the page of a hold
 
 
 def _facts_of(hold: Hold) -> QuerySet[Fact]:
@@ -31,40 +31,52 @@ def _values_of(facts: Iterable[Fact]) -> list[dict[str, Any]]:
 
 
 @admin.register(Hold)
-class HoldDesk(Desk):
+class HoldAdmin(ReadOnlyAdmin):
     owner = "owner"
-    list_display = ["run", "kind", drawn("subject"), "owner", "opened_at", "lifted_at", by_whom("lifted_by")]
+    list_display = ["run", "kind", text_column("subject"), "owner", "opened_at", "lifted_at", actor_column("lifted_by")]
     list_filter = ["kind", ("lifted_at", admin.EmptyFieldListFilter)]
     list_select_related = ["run", "owner"]
     ordering = ["-opened_at"]
     parts = MappingProxyType({"facts": lambda hold: _values_of(_facts_of(hold))})
-    shows = ["run", "kind", drawn("subject"), drawn("reason"), "owner", "opened_at", "lifted_at", by_whom("lifted_by")]
+    shows = [
+        "run",
+        "kind",
+        text_column("subject"),
+        text_column("reason"),
+        "owner",
+        "opened_at",
+        "lifted_at",
+        actor_column("lifted_by"),
+    ]
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Show one hold; a POST is its owner's word that the run may go on."""
+        """Show one hold; a POST resolves it."""
         found = self.get_queryset(request).select_related("run__agent", "owner")
         hold = found.filter(pk=int(object_id[:18])).first() if object_id.isdecimal() else None
         if hold is None or not self.has_view_permission(request):
             raise Http404
-        words = words_for_hold(hold)
-        said = request.POST.get("word", words[0].value if words else "")
-        word = next((word for word in words if word.value == said), None)
+        resolutions = hold_resolutions(hold)
+        chosen = request.POST.get("resolution", resolutions[0].value if resolutions else "")
+        resolution = next((it for it in resolutions if it.value == chosen), None)
         form = HoldForm(request.POST if request.method == "POST" else None)
-        if request.method == "POST" and word is not None and form.is_valid():
+        if request.method == "POST" and resolution is not None and form.is_valid():
             try:
                 messages.success(
-                    request, lift(hold, word, person=person_of(request), reason=form.cleaned_data["reason"])
+                    request,
+                    resolve_hold(hold, resolution, person=person_of(request), reason=form.cleaned_data["reason"]),
                 )
             except Refusal as refused:
                 messages.error(request, refused.detail)
             return HttpResponseRedirect(request.path)
-        return TemplateResponse(request, "admin/hold.html", self.shown(request, hold, words, form))
+        return TemplateResponse(request, "admin/hold.html", self.page_context(request, hold, resolutions, form))
 
-    def shown(self, request: HttpRequest, hold: Hold, words: tuple[Word, ...], form: HoldForm) -> dict[str, Any]:
-        """Return what the page shows: what is held and why, the fact if it is one, and what may be said."""
-        every_value = values_address(hold, "facts")
+    def page_context(
+        self, request: HttpRequest, hold: Hold, resolutions: tuple[Resolution, ...], form: HoldForm
+    ) -> dict[str, Any]:
+        """Return the template context: the hold and its reason, the fact if there is one, and the resolutions."""
+        every_value = values_url(hold, "facts")
         return {
             **self.admin_site.each_context(request),
             "opts": self.opts,
@@ -74,9 +86,13 @@ class HoldDesk(Desk):
             "reason": seen(hold.reason),
             "run_title": seen(hold.run.title, one_line=True),
             "facts": [
-                (fact, as_json(fact.value, more=every_value), as_json(fact.last_value, more=every_value))
-                for fact in (_facts_of(hold)[:MOST_FACTS] if hold.kind == HoldKind.FACT_UNAVAILABLE else [])
+                (
+                    fact,
+                    render_json_text(fact.value, more=every_value),
+                    render_json_text(fact.last_value, more=every_value),
+                )
+                for fact in (_facts_of(hold)[:MAX_FACTS] if hold.kind == HoldKind.FACT_UNAVAILABLE else [])
             ],
             "form": form,
-            "words": words,
+            "resolutions": resolutions,
         }

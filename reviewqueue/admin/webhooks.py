@@ -1,7 +1,7 @@
-"""The owners' desk of webhooks: endpoints and the log, read-only; a dead letter may be sent once more, by POST alone.
+"""Admin pages of webhook endpoints and deliveries, read-only; messages can be sent again.
 
-Owners see what belongs to their agents, operators everything. What a receiver answered is for operators: an owner chooses
-the address, and would read by it what lies behind our network. No rule lives here.
+Owners see the rows of their agents, operators all. Replies of receivers are for operators only: an owner chooses the URL,
+and could otherwise read internal servers (SSRF).
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from django.utils.safestring import SafeString
 
 from ledger.actors import by_person
 from ledger.errors import Refusal
-from reviewqueue.admin.base import Desk, drawn, person_of, rights_of
+from reviewqueue.admin.base import ReadOnlyAdmin, person_of, scope_of, text_column
 from reviewqueue.text.agent_text import seen
 from reviewqueue.webhooks.deliveries import order_again
 from reviewqueue.webhooks.models import Delivery, DeliveryAttempt, WebhookEndpoint
 
 
 @admin.register(WebhookEndpoint)
-class WebhookEndpointDesk(Desk):
-    """Where agents are told. Secrets are on no page."""
+class WebhookEndpointAdmin(ReadOnlyAdmin):
+    """Endpoints. Their secrets are on no page."""
 
     owner = "agent__owner"
-    list_display = ["public_id", "agent", drawn("url"), "created_at", "disabled_at", "deleted_at", "rest_until"]
-    list_filter = [("agent", admin.RelatedOnlyFieldListFilter)]  # not the names of others' agents
+    list_display = ["public_id", "agent", text_column("url"), "created_at", "disabled_at", "deleted_at", "rest_until"]
+    list_filter = [("agent", admin.RelatedOnlyFieldListFilter)]  # not the names of other owners' agents
     list_select_related = ["agent"]
     ordering = ["-pk"]
     shows = [
-        *("public_id", "agent", drawn("url"), drawn("description"), "events", "created_at"),
+        *("public_id", "agent", text_column("url"), text_column("description"), "events", "created_at"),
         *("disabled_at", "deleted_at", "failures", "rest_until", "called_at"),
     ]
 
@@ -44,13 +44,13 @@ def agent_of(delivery: Delivery) -> str:
 
 @admin.display(description="attempts")
 def attempts_made(delivery: Delivery) -> SafeString:
-    """Return each attempt on a line; one without an end is that of a worker that died in it."""
+    """Return one line per attempt. An attempt without an end belongs to a worker that died during it."""
     return _listed(delivery, excerpts=False)
 
 
 @admin.display(description="attempts")
 def attempts_with_excerpts(delivery: Delivery) -> SafeString:
-    """Return each attempt with the beginning of the reply, drawn inert."""
+    """Return one line per attempt, with the beginning of the reply as inert text."""
     return _listed(delivery, excerpts=True)
 
 
@@ -60,16 +60,16 @@ def _listed(delivery: Delivery, *, excerpts: bool) -> SafeString:
 
 
 def _line(attempt: DeliveryAttempt, *, excerpt: bool) -> SafeString:
-    began, said = f"{attempt.began_at:%Y-%m-%d %H:%M:%S} UTC", attempt.trouble
-    if not said:
-        said = f"Delivered ({attempt.reply_status})." if attempt.ended_at else "Its end is not known."
+    began, result = f"{attempt.began_at:%Y-%m-%d %H:%M:%S} UTC", attempt.trouble
+    if not result:
+        result = f"Delivered ({attempt.reply_status})." if attempt.ended_at else "Outcome unknown."
     shown = seen(attempt.excerpt, one_line=True) if excerpt and attempt.excerpt else ""
-    return format_html("{}: {} {}", began, said, shown)
+    return format_html("{}: {} {}", began, result, shown)
 
 
 @admin.register(Delivery)
-class DeliveryDesk(Desk):
-    """Every message, dead letters too. The one thing that can be done is to send some of them once more."""
+class DeliveryAdmin(ReadOnlyAdmin):
+    """Every message, dead letters included. The only action sends messages again."""
 
     owner = "endpoint__agent__owner"
     list_display = ["public_id", agent_of, "type", "status", "attempt", "next_at", "trouble", "created_at"]
@@ -77,19 +77,19 @@ class DeliveryDesk(Desk):
     search_fields = ["=public_id", "=event__run__public_id", "=endpoint__public_id"]
     list_select_related = ["endpoint__agent"]
     ordering = ["-pk"]
-    actions = ["send_once_more"]  # type: ignore[assignment]  # the base offers none
+    actions = ["send_again"]  # type: ignore[assignment]  # the base class has none
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        """Return what the page shows; the words of receivers only to operators."""
-        attempts = attempts_with_excerpts if rights_of(request).sees_all else attempts_made
-        told = ["public_id", agent_of, "endpoint", "type", "status", "trouble", "attempt", "next_at", "give_up_at"]
-        return [*told, "created_at", "ended_at", "body", attempts]
+        """Return the fields of the page; replies of receivers only for operators."""
+        attempts = attempts_with_excerpts if scope_of(request).sees_all else attempts_made
+        fields = ["public_id", agent_of, "endpoint", "type", "status", "trouble", "attempt", "next_at", "give_up_at"]
+        return [*fields, "created_at", "ended_at", "body", attempts]
 
     get_readonly_fields = get_fields
 
-    @admin.action(description="Send once more, now")
-    def send_once_more(self, request: HttpRequest, chosen: QuerySet[Delivery]) -> None:
-        """Order the chosen messages again; each that cannot be sent is told with its reason."""
+    @admin.action(description="Send again now")
+    def send_again(self, request: HttpRequest, chosen: QuerySet[Delivery]) -> None:
+        """Send the chosen messages again, and list those that cannot be sent with the reason."""
         by, sent = by_person(person_of(request)), 0
         for delivery_id in chosen.values_list("public_id", flat=True):
             try:
@@ -98,4 +98,4 @@ class DeliveryDesk(Desk):
             except Refusal as refusal:
                 messages.warning(request, f"{delivery_id}: {refusal.detail}")
         if sent:
-            messages.success(request, f"{sent} sent once more: due now.")
+            messages.success(request, f"Messages due now: {sent}.")

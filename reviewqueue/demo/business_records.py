@@ -2,16 +2,16 @@
 
     python3 business_records.py [--port 8001] [--file records.json]
 
-    GET  /purchase-requests/PR-4711                  what is to be bought, and the version of its specification
-    PUT  /purchase-requests/PR-4711/specification    {"version": 8}: somebody changes the specification
-    GET  /suppliers                                  who sells it
-    POST /offers   {"supplier", "specification"}     asks a supplier for an offer
-    POST /orders   {"supplier", "amount", ...}       issues a purchase order; likewise /refunds, /mails, /payments
-    GET  /orders                                     what was ordered, and how often that was asked for; likewise the others
+    GET  /purchase-requests/PR-4711                  what to buy, and the version of its specification
+    PUT  /purchase-requests/PR-4711/specification    {"version": 8}: change the specification
+    GET  /suppliers                                  suppliers of the item
+    POST /offers   {"supplier", "specification"}     ask a supplier for an offer
+    POST /orders   {"supplier", "amount", ...}       issue a purchase order; also /refunds, /mails, /payments
+    GET  /orders                                     orders, and how often each was requested; also for the others
 
-The POSTs are what the outside world is like: they do something that cannot be taken back by asking again. All take an
-`Idempotency-Key` and do one thing per key, however often it arrives. With RECORDS_TOKEN in the environment every call has
-to bring it as `Authorization: Bearer ...`. With `--file` the records outlive the process.
+Each POST has an effect that another call cannot undo. It needs an `Idempotency-Key` and acts once per key, however often the
+key arrives. With RECORDS_TOKEN in the environment every call must send it as `Authorization: Bearer ...`. With `--file` the
+records are stored.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ DONE = {"offers": "OF", "orders": "PO", "refunds": "RF", "mails": "ML", "payment
 
 
 class Records:
-    """Everything that is kept. ``done`` maps each Idempotency-Key to what it did, and counts how often it came."""
+    """All stored data. ``done`` maps each Idempotency-Key to its receipt and counts how often the key arrived."""
 
     def __init__(self, file: Path | None = None) -> None:
         self.file, self.lock = file, threading.Lock()
-        self.kept: dict[str, Any] = {"request": PURCHASE_REQUEST, "done": {}, "next_number": 2231}
+        self.content: dict[str, Any] = {"request": PURCHASE_REQUEST, "done": {}, "next_number": 2231}
         if file is not None and file.exists():
-            self.kept = json.loads(file.read_text())
+            self.content = json.loads(file.read_text())
 
     def do_once(self, kind: str, key: str, wanted: dict[str, Any]) -> dict[str, Any]:
-        """Do what is wanted, once per key, and return its receipt."""
+        """Act once per key, and return the receipt."""
         with self.lock:
-            known = self.kept["done"].setdefault(f"{kind} {key}", {"times": 0, "kind": kind, "receipt": None})
+            known = self.content["done"].setdefault(f"{kind} {key}", {"times": 0, "kind": kind, "receipt": None})
             known["times"] += 1
             if known["receipt"] is None:
                 known["receipt"] = self._receipt(kind, wanted)
@@ -59,39 +59,39 @@ class Records:
             return receipt
 
     def change_specification(self, version: int) -> dict[str, Any]:
-        """Change the specification; a heavier load with each version, so that offers have to be asked for again."""
+        """Change the specification. Each version has a heavier load, so that old offers no longer fit."""
         with self.lock:
             specification = {"version": version, "load_kg": 2000 + 500 * (version - 7)}
-            self.kept["request"] = self.kept["request"] | {"specification": specification}
+            self.content["request"] = self.content["request"] | {"specification": specification}
             self._save()
             return specification
 
     def done(self, kind: str) -> list[dict[str, Any]]:
-        """Return what was done of a kind, each with the number of times it was asked for."""
-        return [it["receipt"] | {"asked": it["times"]} for it in self.kept["done"].values() if it["kind"] == kind]
+        """Return the receipts of one kind, each with the number of times its key arrived."""
+        return [it["receipt"] | {"asked": it["times"]} for it in self.content["done"].values() if it["kind"] == kind]
 
     def _receipt(self, kind: str, wanted: dict[str, Any]) -> dict[str, Any]:
         if kind == "offers":
             supplier = next(it for it in SUPPLIERS if it["id"] == wanted["supplier"])
             return {"supplier": supplier["id"], "amount": supplier["price"], "specification": wanted["specification"]}
-        number = self.kept["next_number"]
-        self.kept["next_number"] = number + 1
+        number = self.content["next_number"]
+        self.content["next_number"] = number + 1
         return {"number": f"{DONE[kind]}-{number}", "amount": wanted.get("amount")}
 
     def _save(self) -> None:
         if self.file is not None:
-            beside = self.file.with_suffix(".new")
-            beside.write_text(json.dumps(self.kept))
-            beside.replace(self.file)
+            temporary = self.file.with_suffix(".new")
+            temporary.write_text(json.dumps(self.content))
+            temporary.replace(self.file)
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request. ``records`` is set by ``serve``."""
+    """Handles one request. ``serve`` sets ``records``."""
 
     records: Records
 
     def do_GET(self) -> None:
-        request = self.records.kept["request"]
+        request = self.records.content["request"]
         if self._is_allowed():
             if self.path == f"/purchase-requests/{request['id']}":
                 self._reply(200, request)
@@ -100,14 +100,14 @@ class Handler(BaseHTTPRequestHandler):
             elif self.path[1:] in DONE:
                 self._reply(200, {self.path[1:]: self.records.done(self.path[1:])})
             else:
-                self._reply(404, {"error": "there is no such record"})
+                self._reply(404, {"error": "no such record"})
 
     def do_PUT(self) -> None:
         if self._is_allowed():
-            if self.path == f"/purchase-requests/{self.records.kept['request']['id']}/specification":
+            if self.path == f"/purchase-requests/{self.records.content['request']['id']}/specification":
                 self._reply(200, self.records.change_specification(self._body()["version"]))
             else:
-                self._reply(404, {"error": "there is no such record"})
+                self._reply(404, {"error": "no such record"})
 
     def do_POST(self) -> None:
         if self._is_allowed():
@@ -121,7 +121,7 @@ class Handler(BaseHTTPRequestHandler):
         token = os.environ.get("RECORDS_TOKEN")
         allowed = not token or self.headers.get("Authorization") == f"Bearer {token}"
         if not allowed:
-            self._reply(401, {"error": "the token is missing"})
+            self._reply(401, {"error": "the token is missing or wrong"})
         return allowed
 
     def _body(self) -> Any:
@@ -136,11 +136,11 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing of each request."""
+        """Log no requests."""
 
 
 def serve(port: int, file: Path | None) -> ThreadingHTTPServer:
-    """Return a server of the records, listening on this machine only."""
+    """Return a server of the records, on this machine only."""
     handler = type("OwnHandler", (Handler,), {"records": Records(file)})
     return ThreadingHTTPServer(("127.0.0.1", port), handler)
 
@@ -151,5 +151,5 @@ if __name__ == "__main__":
     options.add_argument("--file", type=Path)
     chosen = options.parse_args()
     server = serve(chosen.port, chosen.file)
-    print(f"Business records on http://127.0.0.1:{server.server_address[1]}", flush=True)  # noqa: T201  a process speaks
+    print(f"Business records on http://127.0.0.1:{server.server_address[1]}", flush=True)  # noqa: T201  output of a process
     server.serve_forever()

@@ -1,15 +1,15 @@
-"""The sample agent: buys a hoist, and stops twice for a person. Plain standard-library Python.
+"""The sample agent: buys a hoist and asks people twice. Standard-library Python.
 
-    python3 purchase_agent.py start PR-4711     begins, asks an engineer for a certificate, lets go and exits
-    python3 purchase_agent.py go-on             claims what was answered meanwhile, goes on to the next stop, exits
+    python3 purchase_agent.py start PR-4711     starts a run, asks an engineer for a certificate, exits
+    python3 purchase_agent.py continue          claims a decided run, continues to the next request, exits
 
-It keeps nothing: while a person thinks, no process of it exists. Everything it needs to go on comes with the claim: the
-checkpoint it stored, the answers, what changed in the world meanwhile, and what it has done outside already. Each stretch of
-work ends by asking (`ask_certificate`, `ask_order`) or by finishing. The environment names the two servers:
+It stores nothing: while a person decides, no process of it exists. The claim returns everything it needs to continue: its
+checkpoint, the decisions, changed facts, and the effects it has applied. Each process ends with a request
+(`ask_certificate`, `ask_order`) or with the end of the run. The environment names the two servers:
 
     REVIEW_QUEUE   http://localhost:8000      REVIEW_QUEUE_KEY   the agent's key, from `manage.py add_agent`
-    RECORDS        http://127.0.0.1:8001      RECORDS_TOKEN      if the records ask for one
-    WAIT           how many seconds a claim waits for something to do (20)
+    RECORDS        http://127.0.0.1:8001      RECORDS_TOKEN      if the records need one
+    WAIT           how many seconds a claim waits for a run (20)
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import sys
 import urllib.error
 import urllib.request
 
-CODE_VERSION = "purchase-agent-1"  # a claim names what it can read; an answer never meets code that does not know it
+CODE_VERSION = "purchase-agent-1"  # a claim returns only runs that this version can continue
 
-CERTIFICATE = {  # JSON Schema: the page makes its form from this, and no answer gets through that does not fit
+CERTIFICATE = {  # JSON Schema: the page renders a form from it, and every answer is validated
     "type": "object",
     "required": ["number", "issuer", "valid_until"],
     "additionalProperties": False,
@@ -38,7 +38,7 @@ CERTIFICATE = {  # JSON Schema: the page makes its form from this, and no answer
 
 
 class Work:
-    """A run that this process holds: its lease, its last checkpoint, and the state that the next process will get."""
+    """A run leased by this process: its lease, its last checkpoint, and the state for the next process."""
 
     def __init__(self, run, lease, checkpoint, state):
         self.run, self.lease, self.checkpoint, self.state = run, lease, checkpoint, state
@@ -47,46 +47,46 @@ class Work:
         return ask_queue(method, f"/runs/{self.run['id']}{path}", body, {"Run-Lease": self.lease["token"]})
 
     def do_once(self, key, name, call, permit=None):
-        """Do something outside, once. The ledger is told before and after, so that nobody ever does it again blindly.
+        """Perform an effect once. The queue records it before and after the call, so that no process repeats it blindly.
 
-        The same key goes to the receiver, which drops repeats by it. That is what `by_key` says: should this process die
-        between the call and the report, the next one may simply ask again.
+        The receiver gets the same idempotency key and ignores repeats (`by_key`). If this process dies between the call and
+        the report, the next one can repeat the call.
         """
         wanted = {"name": name, "repeat": "by_key"} | ({"permit": permit} if permit else {"arguments": call})
         effect = self.call("PUT", f"/effects/{key}", wanted)
         if not effect["perform"]:
-            return effect["receipt"]  # a process before us did it: this is what came back then
+            return effect["receipt"]  # an earlier process performed it; this is its receipt
         receipt = ask_records("POST", {"ask_offer": "/offers"}.get(name, "/orders"), effect["arguments"], key)
         report = {"attempt_token": effect["attempt_token"], "status": "applied", "receipt": receipt}
         self.call("POST", f"/effects/{key}/outcome", report)
         return receipt
 
-    def stop_and_ask(self, step, wait):
-        """Store the state and the question, and let go, in one call. From here on the run needs no process."""
+    def suspend(self, step, interrupt):
+        """Store the state, create the request, and release the lease, in one call. The run then needs no process."""
         specification = {
             "name": "specification",
             "value": self.state["specification"],
-            "on_change": "replan",  # tell me what changed, and I shall redo what depends on it
+            "on_change": "replan",  # report the change, and this agent repeats what depends on it
             "check": {"connection": "erp", "path": f"/purchase-requests/{self.state['request']}",
                       "pointer": "/specification/version"},
         }  # fmt: skip
-        self.state["asked"] = wait["key"]
+        self.state["asked"] = interrupt["key"]
         checkpoint = {"step": step, "state": self.state, "code_version": CODE_VERSION}
-        wait = wait | {"facts": [specification], "metadata": {"purchase_request": self.state["request"]}}
-        body = {"after": self.checkpoint, "checkpoint": checkpoint, "interrupts": [wait]}
+        interrupt |= {"facts": [specification], "metadata": {"purchase_request": self.state["request"]}}
+        body = {"after": self.checkpoint, "checkpoint": checkpoint, "interrupts": [interrupt]}
         [asked] = self.call("POST", "/interrupts", body)["interrupts"]
-        say(f"asked for {asked['key']}, and let go: {asked['url']}")
+        say(f"asked for {asked['key']} and released the lease: {asked['url']}")
 
     def finish(self, **result):
         self.call("POST", "/complete", {"result": result})
         say(f"finished: {result}")
 
 
-# --- the work, from stop to stop --------------------------------------------------------------------------------------
+# --- the work, from request to request ---------------------------------------------------------------------------------
 
 
 def start(request):
-    """Begin. The key makes a second start of the same purchase request the same run."""
+    """Start a run. Its key makes a second start of the same purchase request return the same run."""
     body = {"key": request, "title": f"Purchase request {request}", "code_version": CODE_VERSION}
     run = ask_queue("POST", "/runs", body | {"metadata": {"purchase_request": request}})
     if run["lease"] is None or run["checkpoint"]:
@@ -97,7 +97,7 @@ def start(request):
 
 
 def compare_offers(work):
-    """Look the request up and ask every supplier in the register for an offer; all of it rests on the specification."""
+    """Read the purchase request and ask every registered supplier for an offer. Both depend on the specification."""
     record = ask_records("GET", f"/purchase-requests/{work.state['request']}")
     version = record["specification"]["version"]
     known = [supplier for supplier in ask_records("GET", "/suppliers")["suppliers"] if supplier["in_register"]]
@@ -110,12 +110,12 @@ def compare_offers(work):
 
 
 def ask_certificate(work, key, why=""):
-    """Ask an engineer for evidence: an input, with the shape of its answer."""
+    """Ask an engineer for an input that fits a JSON Schema."""
     best = work.state["best"]
-    work.stop_and_ask("ask-certificate", {
+    work.suspend("ask-certificate", {
         "key": key, "kind": "input", "reason": "evidence.missing", "queue": "engineering", "risk": "high",
         "title": f"Load test certificate: {work.state['item']}",
-        "message": f"{why}Supplier **{best['supplier']}** offers it for {best['amount']} EUR. Please give the load test "
+        "message": f"{why}Supplier **{best['supplier']}** offers it for {best['amount']} EUR. Please enter the load test "
                    f"certificate that fits version {work.state['specification']} of the specification.",
         "input_schema": CERTIFICATE,
         "evidence": [{"label": f"Supplier check {offer['supplier']}", "value": "in the register",
@@ -124,39 +124,39 @@ def ask_certificate(work, key, why=""):
 
 
 def ask_order(work, key="order"):
-    """Ask for the approval of one exact call: what is approved, or edited by the reviewer, is what will be done."""
+    """Ask for the approval of one exact call. The agent performs exactly what the reviewer approved or edited."""
     best, certificate = work.state["best"], work.state["certificate"]
     arguments = {"supplier": best["supplier"], "item": work.state["item"], "amount": best["amount"],
                  "certificate": certificate["number"]}  # fmt: skip
     amount = {"type": "string", "pattern": "^[0-9]+[.][0-9]{2}$"}
     bounds = {"type": "object", "required": list(arguments), "properties": {"amount": amount}}
-    work.stop_and_ask("ask-order", {
+    work.suspend("ask-order", {
         "key": key, "kind": "approval", "reason": "approval.action", "queue": "purchasing", "risk": "high",
         "title": f"Order {work.state['item']} from {best['supplier']}",
-        "message": f"All {len(work.state['offers'])} offers are compared, and the certificate is there.",
+        "message": f"All {len(work.state['offers'])} offers are compared, and the certificate is available.",
         "proposal": {"name": "issue_purchase_order", "arguments": arguments, "schema": bounds},
         "evidence": [{"label": "Certificate", "value": certificate["number"], "source": work.state["answered_by"]}],
     })  # fmt: skip
 
 
-def go_on(claimed):
-    """Go on with what was claimed, by the step of its checkpoint. `overtaken` are answers that a changed fact has undone."""
+def continue_run(claimed):
+    """Continue from the step of the checkpoint. `overtaken` has the answers that a changed fact made obsolete."""
     work = Work(claimed["run"], claimed["lease"], claimed["checkpoint"]["number"], claimed["checkpoint"]["state"])
     if claimed["checkpoint"]["step"] == "start":
         work.state = {"request": claimed["run"]["key"]}
         compare_offers(work)
         return ask_certificate(work, key="certificate")
     if claimed["overtaken"]:
-        return plan_again(work, claimed)
+        return replan(work, claimed)
     answer = claimed["answers"].get(work.state["asked"])
     if answer is None:
-        return ask_anew(work, claimed["checkpoint"]["step"])
+        return ask_again(work, claimed["checkpoint"]["step"])
     if claimed["checkpoint"]["step"] == "ask-certificate":
         if answer["verdict"] != "answer":
             return work.finish(ordered=False, why="no certificate", by=answer["decided_by"])
         work.state |= {"certificate": answer["input"], "answered_by": answer["decided_by"]}
         return ask_order(work)
-    if answer["verdict"] == "respond":  # a question back: answer it, and ask anew under another key
+    if answer["verdict"] == "respond":  # the reviewer requested changes: ask again under another key
         return ask_order(work, key=f"order-{len(claimed['answers'])}")
     if answer["verdict"] == "reject":
         return work.finish(ordered=False, why=answer["message"], by=answer["decided_by"])
@@ -165,11 +165,11 @@ def go_on(claimed):
     return work.finish(ordered=True, receipt=receipt)
 
 
-def plan_again(work, claimed):
-    """The specification changed while we waited: run the affected checks again, and ask for a renewed review.
+def replan(work, claimed):
+    """The specification changed meanwhile: compare offers again, and ask for a renewed review.
 
-    A certificate that was overtaken is asked for under its own key, in the next round; the first answer stays as evidence.
-    When it was the order, the certificate that stands no longer fits either: another one is asked for.
+    An overtaken certificate is requested again under its own key, in the next round; the first answer remains as evidence.
+    If the order was overtaken, its certificate no longer fits either, so the agent asks for another one.
     """
     [change] = [fact for fact in claimed["changed"] if fact["name"] == "specification"]
     say(f"the specification changed from {change['value']} to {change['now']}: comparing offers again")
@@ -181,8 +181,8 @@ def plan_again(work, claimed):
     return ask_certificate(work, key=key, why=why)
 
 
-def ask_anew(work, step):
-    """A restart: nothing that was said since this checkpoint counts. Look at the world again, and ask the same question."""
+def ask_again(work, step):
+    """After a restart no decision since this checkpoint counts. Compare offers again, and ask the same question."""
     before = work.state["specification"]
     compare_offers(work)
     if step == "ask-order" and work.state["specification"] == before:
@@ -196,7 +196,7 @@ def ask_anew(work, step):
 
 
 class Refused(Exception):
-    """The server said no; `code` is part of the review queue's contract, the sentence is for people."""
+    """The server refused the request. `code` is part of the API's contract; the sentence is for people."""
 
     def __init__(self, problem):
         super().__init__(problem.get("detail") or problem.get("error"))
@@ -217,7 +217,7 @@ def ask_records(method, path, body=None, key=None):
 def send(method, url, body, headers):
     body = None if body is None else json.dumps(body).encode()
     headers = headers | ({"Content-Type": "application/json"} if body else {})
-    request = urllib.request.Request(url, body, headers, method=method)  # noqa: S310  both addresses are our own setting
+    request = urllib.request.Request(url, body, headers, method=method)  # noqa: S310  both addresses are from our own settings
     try:
         with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
             return json.load(reply)
@@ -225,18 +225,18 @@ def send(method, url, body, headers):
         raise Refused(json.load(error)) from None
 
 
-def say(words):
-    print(f"agent {os.getpid()}: {words}", flush=True)  # noqa: T201  a process speaks
+def say(text):
+    print(f"agent {os.getpid()}: {text}", flush=True)  # noqa: T201  output of a process
 
 
 def main(arguments):
     if arguments[:1] == ["start"] and len(arguments) == 2:
         return start(arguments[1])
-    if arguments == ["go-on"]:
+    if arguments == ["continue"]:
         wanted = {"code_version": CODE_VERSION, "wait": int(os.environ.get("WAIT", "20"))}
         for claimed in ask_queue("POST", "/continuations/claim", wanted):
             say(f"claimed {claimed['run']['title']} at {claimed['checkpoint']['step']} ({claimed['cause']})")
-            go_on(claimed)
+            continue_run(claimed)
         return None
     return sys.exit(__doc__)
 

@@ -1,8 +1,7 @@
-"""The demo's world: queues, people, agents and their rules, and ten waits, each of which shows one power.
+"""Sample data of the demo: queues, people, agents and their rules, and ten requests, each for one feature.
 
-Called by `manage.py demo`. People and rules are added by the verbs of `registering`; the waits are asked for through the
-API, with the agents' own keys, like any agent's. Nothing is seeded twice: what is there stays, and the keys of the asks
-make a second time harmless. Passwords and keys are kept in one file that only its owner can read.
+The requests are created through the API with the agents' own keys. A second start adds nothing: existing rows remain, and
+the idempotency keys make repeated requests harmless. Passwords and keys are stored in one file that only its owner can read.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 from reviewqueue.demo.purchase_agent import send
 from reviewqueue.operations.api_keys import make_agent_key
 from reviewqueue.operations.provisioning import (
-    NotAdded,
+    ProvisioningError,
     add_agent,
     add_call_label,
     add_connection,
@@ -31,7 +30,7 @@ BUYER, SUPPORT = "purchase-requests", "support-desk"
 AGENTS = {BUYER: "buying-platform", SUPPORT: "support-platform"}
 QUEUES = ("purchasing", "engineering", "refunds", "refund-leads", "payments")
 
-#: address -> what the sign-in is for, and its roles.
+#: Address -> label of the sign-in, and its roles.
 PEOPLE: dict[str, tuple[str, list[dict[str, str]]]] = {
     "rita@example.org": (
         "reviewer",
@@ -79,91 +78,91 @@ LABELS: dict[str, dict[str, tuple[str, dict[str, dict[str, str]]]]] = {
     },
 }
 
-FREE = {"ask_offer", "book_credit"}  # effects that need no approval; what is not named here is refused
+FREE = {"ask_offer", "book_credit"}  # effects that need no approval
 
 
-class Kept:
-    """What the demo remembers: the passwords it prints, the keys of its agents, what it has done already."""
+class DemoFile:
+    """The file with the passwords that the demo prints, the keys of its agents, and the steps that are done."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self.all: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"people": {}, "keys": {}}
+        self.content: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"people": {}, "keys": {}}
 
     def save(self) -> None:
-        """Write the file anew, readable by its owner alone."""
+        """Replace the file. Only its owner can read it."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        beside = self.file.with_suffix(".new")
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as written:
-            json.dump(self.all, written, indent=1)
-        beside.replace(self.file)
+        temporary = self.file.with_suffix(".new")
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as written:
+            json.dump(self.content, written, indent=1)
+        temporary.replace(self.file)
 
 
-def add_people_and_rules(kept: Kept, *, records: str) -> None:
-    """Add everybody and everything that the waits need."""
+def add_people_and_rules(store: DemoFile, *, records: str) -> None:
+    """Add people, queues, policies and rules that the requests need."""
     for queue in QUEUES:
-        _unless_there(add_queue, queue, owner="desk-owners")
+        _add_unless_known(add_queue, queue, owner="desk-owners")
     for agent, owner in AGENTS.items():
-        _add_agent(kept, agent, owner=owner)
-    for address, (what, roles) in PEOPLE.items():
+        _add_agent(store, agent, owner=owner)
+    for address, (label, roles) in PEOPLE.items():
         for role in roles:
-            added = _unless_there(add_person, address, **role)
+            added = _add_unless_known(add_person, address, **role)
             if added is not None and added.password is not None:
-                kept.all["people"][address] = {"is": what, "password": added.password, "token": added.token}
-                kept.save()
-    _unless_there(add_connection, "erp", agent=BUYER, url=records)
-    _unless_there(add_policy, "approval.action", queue="purchasing")
-    _unless_there(add_policy, "evidence.missing", queue="engineering")
-    _unless_there(add_policy, "question", queue="engineering")
-    _unless_there(add_policy, "approval.action", agent=SUPPORT, queue="refunds", escalate_to="refund-leads")
-    _unless_there(add_policy, "payment.out", agent=SUPPORT, queue="payments", quorum=2, risk_floor="high")
+                store.content["people"][address] = {"is": label, "password": added.password, "token": added.token}
+                store.save()
+    _add_unless_known(add_connection, "erp", agent=BUYER, url=records)
+    _add_unless_known(add_policy, "approval.action", queue="purchasing")
+    _add_unless_known(add_policy, "evidence.missing", queue="engineering")
+    _add_unless_known(add_policy, "question", queue="engineering")
+    _add_unless_known(add_policy, "approval.action", agent=SUPPORT, queue="refunds", escalate_to="refund-leads")
+    _add_unless_known(add_policy, "payment.out", agent=SUPPORT, queue="payments", quorum=2, risk_floor="high")
     for agent, labels in LABELS.items():
         for call, (sentence, arguments) in labels.items():
-            _unless_there(add_call_label, call, agent=agent, sentence=sentence, arguments=arguments)
+            _add_unless_known(add_call_label, call, agent=agent, sentence=sentence, arguments=arguments)
             reason = "payment.out" if call == "pay_invoice" else "approval.action"
-            _unless_there(add_effect_rule, call, agent=agent, reason="" if call in FREE else reason)
+            _add_unless_known(add_effect_rule, call, agent=agent, reason="" if call in FREE else reason)
 
 
-def _add_agent(kept: Kept, name: str, *, owner: str) -> None:
-    added = _unless_there(add_agent, name, owner=owner)
+def _add_agent(store: DemoFile, name: str, *, owner: str) -> None:
+    added = _add_unless_known(add_agent, name, owner=owner)
     if added is not None:
-        kept.all["keys"][name] = added[1].text
-    elif name not in kept.all["keys"]:  # stopped between the two lines above, the last time
-        kept.all["keys"][name] = make_agent_key(Agent.objects.get(slug=name), name="demo").text
-    kept.save()
+        store.content["keys"][name] = added[1].text
+    elif name not in store.content["keys"]:  # the last start was stopped between the two lines above
+        store.content["keys"][name] = make_agent_key(Agent.objects.get(slug=name), name="demo").text
+    store.save()
 
 
-def _unless_there(add: Callable[..., Any], *words: Any, **more: Any) -> Any:
+def _add_unless_known(add: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     try:
-        return add(*words, **more)
-    except NotAdded:
+        return add(*arguments, **options)
+    except ProvisioningError:
         return None
 
 
-# --- the waits --------------------------------------------------------------------------------------------------------
+# --- the requests -----------------------------------------------------------------------------------------------------
 
 
-def ask_everything(kept: Kept, *, queue: str) -> None:
-    """Ask for the waits through the API at ``queue``, and let one be decided, so that there is something to look back at."""
-    if kept.all.get("asked"):
+def create_requests(store: DemoFile, *, queue: str) -> None:
+    """Create the requests through the API at ``queue``, and decide one, so that there is a finished run to look at."""
+    if store.content.get("asked"):
         return
-    for wait in waits():
-        _ask(kept, queue, "POST", "/asks", remembered(wait))
-    _leave_an_unknown_outcome(kept, queue)
-    _decide_one(kept, queue)
-    _vote_once(kept, queue)
-    kept.all["asked"] = True
-    kept.save()
+    for request in sample_requests():
+        _ask(store, queue, "POST", "/asks", with_itself_as_state(request))
+    _leave_an_unknown_outcome(store, queue)
+    _decide_one(store, queue)
+    _vote_once(store, queue)
+    store.content["asked"] = True
+    store.save()
 
 
-def _ask(kept: Kept, queue: str, method: str, path: str, body: Any = None, **headers: str) -> Any:
-    named = {"Authorization": f"Bearer {kept.all['keys'][SUPPORT]}"}
+def _ask(store: DemoFile, queue: str, method: str, path: str, body: Any = None, **headers: str) -> Any:
+    named = {"Authorization": f"Bearer {store.content['keys'][SUPPORT]}"}
     return send(
         method, f"{queue}/api/v1{path}", body, named | {name.replace("_", "-"): it for name, it in headers.items()}
     )
 
 
-def waits() -> list[dict[str, Any]]:
-    """Return the asks of the support desk."""
+def sample_requests() -> list[dict[str, Any]]:
+    """Return the requests of the support agent, as bodies of `POST asks`."""
     return [
         a_refund("R-20418", "1240.00", "Two of six panels arrived cracked", deadline_in="PT3H", risk="medium"),
         a_refund("R-20431", "18.40", "Charged twice for delivery", deadline_in="PT3M", risk="low"),
@@ -202,13 +201,13 @@ def waits() -> list[dict[str, Any]]:
     ]
 
 
-def remembered(wait: dict[str, Any]) -> dict[str, Any]:
-    """Return the ask with its own words as its state, so that the agent can ask them anew after a restart."""
-    return wait | {"state": {"wait": wait}}
+def with_itself_as_state(request: dict[str, Any]) -> dict[str, Any]:
+    """Store the request as the run's state, so that the agent can create it again after a restart."""
+    return request | {"state": {"request": request}}
 
 
 def a_refund(order: str, amount: str, title: str, **more: Any) -> dict[str, Any]:
-    """Return the ask for one refund."""
+    """Return the request for one refund."""
     return {
         "key": f"refund-{order}",
         "title": title,
@@ -220,7 +219,7 @@ def a_refund(order: str, amount: str, title: str, **more: Any) -> dict[str, Any]
 
 
 def a_mail() -> dict[str, Any]:
-    """Return a mail that wants to be edited: nearly right."""
+    """Return a mail with a mistake, to be edited."""
     return {
         "key": "mail-delay-49",
         "title": "Delay notice for week 49",
@@ -249,7 +248,7 @@ def a_mail() -> dict[str, Any]:
 
 
 def a_hostile_mail() -> dict[str, Any]:
-    """Return an ask whose agent was talked into something: what it says is not what would be done."""
+    """Return a request of a manipulated agent: its text does not say what the call would do."""
     tail = "\n" * 60 + "PS: Our new account is DE00 1234. Please pay everything there from today on."
     return {
         "key": "mail-follow-up",
@@ -272,7 +271,7 @@ def a_hostile_mail() -> dict[str, Any]:
 
 
 def a_question() -> dict[str, Any]:
-    """Return a question whose answer has a shape: choices with titles, a whole number, a nested object."""
+    """Return a question whose answer has a schema: choices with titles, an integer, a nested object."""
     return {
         "key": "anchor-plate-b",
         "kind": "input",
@@ -293,7 +292,7 @@ def a_question() -> dict[str, Any]:
                     ],
                 },
                 "count": {"type": "integer", "title": "How many", "minimum": 1, "maximum": 48},
-                "redraw": {"type": "boolean", "title": "The drawing has to be corrected"},
+                "redraw": {"type": "boolean", "title": "The drawing must be corrected"},
                 "approved_by": {
                     "type": "object",
                     "title": "Structural engineer",
@@ -312,36 +311,42 @@ def a_question() -> dict[str, Any]:
     }
 
 
-def _leave_an_unknown_outcome(kept: Kept, queue: str) -> None:
-    """A worker that called the bank and got no answer: nobody knows, so the owner of the agent has to find out."""
+def _leave_an_unknown_outcome(store: DemoFile, queue: str) -> None:
+    """Act as a worker whose call got no answer. The owner of the agent must resolve the unknown outcome."""
     wanted = {"key": "credit-R-20299", "title": "Credit note for order R-20299", "lease_seconds": 60}
-    run = _ask(kept, queue, "POST", "/runs", wanted)
+    run = _ask(store, queue, "POST", "/runs", wanted)
     if run["lease"] is None:
         return
     place, lease = f"/runs/{run['id']}", run["lease"]["token"]
     call = {"name": "book_credit", "arguments": {"order": "R-20299", "amount": "75.00"}}
-    effect = _ask(kept, queue, "PUT", f"{place}/effects/credit:R-20299", call, Run_Lease=lease, Idempotency_Key="demo")
-    said = {"status": "unknown", "error": "The bank closed the connection before it answered."}
-    outcome = said | {"attempt_token": effect["attempt_token"]}
-    _ask(kept, queue, "POST", f"{place}/effects/credit:R-20299/outcome", outcome)
-    _ask(kept, queue, "POST", f"{place}/lease/release", {"reason": "retry"}, Run_Lease=lease)
+    effect = _ask(store, queue, "PUT", f"{place}/effects/credit:R-20299", call, Run_Lease=lease, Idempotency_Key="demo")
+    report = {"status": "unknown", "error": "The bank closed the connection before it answered."}
+    outcome = report | {"attempt_token": effect["attempt_token"]}
+    _ask(store, queue, "POST", f"{place}/effects/credit:R-20299/outcome", outcome)
+    _ask(store, queue, "POST", f"{place}/lease/release", {"reason": "retry"}, Run_Lease=lease)
 
 
-def _decide_one(kept: Kept, queue: str) -> None:
-    """Let the lead have approved a refund, so that there is something decided, done and finished to look at."""
-    asked = _ask(kept, queue, "POST", "/asks", remembered(a_refund("R-20410", "86.50", "Wrong colour delivered")))
-    lead = {"Authorization": f"Bearer {kept.all['people']['leo@example.org']['token']}"}
+def _decide_one(store: DemoFile, queue: str) -> None:
+    """Approve a refund as the lead, so that there is a decided and finished run to look at."""
+    asked = _ask(
+        store, queue, "POST", "/asks", with_itself_as_state(a_refund("R-20410", "86.50", "Wrong colour delivered"))
+    )
+    lead = {"Authorization": f"Bearer {store.content['people']['leo@example.org']['token']}"}
     place = f"{queue}/api/v1/interrupts/{asked['interrupt']['id']}"
     shown = send("GET", place, None, lead)
-    said = {"verdict": "approve", "state_version": shown["state_version"], "content_digest": shown["content_digest"]}
+    decision = {
+        "verdict": "approve",
+        "state_version": shown["state_version"],
+        "content_digest": shown["content_digest"],
+    }
     if shown["status"] == "waiting":
-        send("POST", f"{place}/decisions", said, lead)
+        send("POST", f"{place}/decisions", decision, lead)
 
 
-def _vote_once(kept: Kept, queue: str) -> None:
-    """Let the lead have approved the payment for two, so that one more person decides it."""
-    lead = {"Authorization": f"Bearer {kept.all['people']['leo@example.org']['token']}"}
+def _vote_once(store: DemoFile, queue: str) -> None:
+    """Approve the payment that needs two people as the lead, so that one more approval decides it."""
+    lead = {"Authorization": f"Bearer {store.content['people']['leo@example.org']['token']}"}
     waiting = send("GET", f"{queue}/api/v1/interrupts?reason=payment.out&status=waiting", None, lead)["interrupts"]
     for wait in waiting:
-        said = {"verdict": "approve", "state_version": wait["state_version"], "message": "Amount and hours match"}
-        send("POST", f"{queue}/api/v1/interrupts/{wait['id']}/decisions", said, lead)
+        vote = {"verdict": "approve", "state_version": wait["state_version"], "message": "Amount and hours match"}
+        send("POST", f"{queue}/api/v1/interrupts/{wait['id']}/decisions", vote, lead)

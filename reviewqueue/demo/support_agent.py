@@ -1,11 +1,11 @@
-"""A second sample agent, the short way: whoever asked is long gone, and this only does what was decided.
+"""A second, short sample agent: it performs approved calls of requests that another program created.
 
-    python3 support_agent.py     claims what was answered, does it, exits
+    python3 support_agent.py     claims decided requests, performs their calls, exits
 
-Its questions came by `POST asks` (a run with one wait and no worker): from a cron job, a ticket system, or curl. The
-environment is that of `purchase_agent`. An approval leaves a permit behind: the exact call, to be done once. The arguments
-come back from there, so nothing has to be written down anywhere else. The state that came with the ask is the question
-itself: after a restart nothing that was said before counts, and it is asked anew.
+Its requests come by `POST asks` (a run with one interrupt and no worker): from a cron job, a ticket system, or curl. The
+environment is that of `purchase_agent`. An approval creates a permit for the exact call, to be used once; its arguments come
+from there, so the agent stores nothing. The state of each run is the request itself: after a restart, earlier decisions do
+not count, and the agent asks again.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import urllib.request
 PLACES = {"refund_order": "/refunds", "send_mail": "/mails", "pay_invoice": "/payments"}
 
 
-def go_on(claimed):
-    """Do the approved call once, or nothing, and end the run; ask anew where nobody has answered yet."""
+def continue_run(claimed):
+    """Perform the approved call once, if there is one, and end the run. Ask again if there is no decision."""
     run, lease = claimed["run"], {"Run-Lease": claimed["lease"]["token"]}
     if not claimed["answers"]:
-        return ask_anew(claimed, lease)
+        return ask_again(claimed, lease)
     for permit in claimed["permits"]:
         key = f"{permit['name']}:{run['key']}"
         wanted = {"name": permit["name"], "permit": permit["id"], "repeat": "by_key"}
@@ -30,32 +30,37 @@ def go_on(claimed):
             receipt = ask_records(PLACES[permit["name"]], effect["arguments"], key)
             report = {"attempt_token": effect["attempt_token"], "status": "applied", "receipt": receipt}
             ask_queue("POST", f"/runs/{run['id']}/effects/{key}/outcome", report)
-    said = {key: answer["verdict"] for key, answer in claimed["answers"].items()}
-    if "respond" in said.values():  # a question back, and whoever could answer it is long gone
-        end(run, lease, "/fail", {"error": "Somebody asked back, and this agent has no more to say."})
-    else:  # the call was done, or a person (or the end of their time) said no: the result tells which
-        end(run, lease, "/complete", {"result": {"answers": said, "done": [it["name"] for it in claimed["permits"]]}})
-    return say(run, ", ".join(map(str, said.values())))
+    verdicts = {key: answer["verdict"] for key, answer in claimed["answers"].items()}
+    if "respond" in verdicts.values():  # the reviewer has a question, but the program that asked has exited
+        end(run, lease, "/fail", {"error": "The reviewer requested changes, which this agent cannot make."})
+    else:  # performed, or rejected by a person or at the deadline: the result has the verdict
+        end(
+            run,
+            lease,
+            "/complete",
+            {"result": {"answers": verdicts, "done": [it["name"] for it in claimed["permits"]]}},
+        )
+    return say(run, ", ".join(map(str, verdicts.values())))
 
 
-def ask_anew(claimed, lease):
-    """Ask what was asked, with its whole time again: the run was restarted, and there is no answer that counts."""
+def ask_again(claimed, lease):
+    """Create the same request with a new deadline: the run was restarted, and no decision counts."""
     run, state = claimed["run"], claimed["checkpoint"]["state"]
     if not state:
-        end(run, lease, "/fail", {"error": "It was started again, and its question was not kept."})
+        end(run, lease, "/fail", {"error": "The run was restarted, but its state does not contain the request."})
         return say(run, "failed")
     checkpoint = {"step": "ask", "state": state}
-    body = {"after": claimed["checkpoint"]["number"], "checkpoint": checkpoint, "interrupts": [state["wait"]]}
+    body = {"after": claimed["checkpoint"]["number"], "checkpoint": checkpoint, "interrupts": [state["request"]]}
     ask_queue("POST", f"/runs/{run['id']}/interrupts", body, lease)
-    return say(run, "asked anew")
+    return say(run, "asked again")
 
 
 def end(run, lease, how, body):
     ask_queue("POST", f"/runs/{run['id']}{how}", body, lease)
 
 
-def say(run, words):
-    print(f"agent {os.getpid()}: {run['title']}: {words}", flush=True)  # noqa: T201  a process speaks
+def say(run, text):
+    print(f"agent {os.getpid()}: {run['title']}: {text}", flush=True)  # noqa: T201  output of a process
 
 
 def ask_queue(method, path, body, headers=None):
@@ -69,11 +74,11 @@ def ask_records(path, body, key):
 
 def send(method, url, body, headers):
     headers = headers | {"Content-Type": "application/json"}
-    request = urllib.request.Request(url, json.dumps(body).encode(), headers, method=method)  # noqa: S310  our own setting
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers, method=method)  # noqa: S310  from our own settings
     with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
         return json.load(reply)
 
 
 if __name__ == "__main__":
     for claimed in ask_queue("POST", "/continuations/claim", {"max": 5, "wait": int(os.environ.get("WAIT", "20"))}):
-        go_on(claimed)
+        continue_run(claimed)

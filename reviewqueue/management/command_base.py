@@ -1,4 +1,4 @@
-"""What the commands that add something share: `--json`, and a sentence instead of a traceback."""
+"""Base class of commands that change the set-up: `--json` output, and one sentence instead of a traceback."""
 
 from __future__ import annotations
 
@@ -10,56 +10,58 @@ import simplejson
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
-from reviewqueue.datetimes import NotATime, parse_duration
+from ledger.datetimes import NotATime
+from reviewqueue.datetimes import parse_duration
 from reviewqueue.operations import health
-from reviewqueue.operations.provisioning import NotAdded
+from reviewqueue.operations.provisioning import ProvisioningError
 from runs.policies import rules_with_open_policies
 
 
-class AddingCommand(BaseCommand):
-    """Adds one thing and says what; `add` returns the members of the JSON object and the lines for people."""
+class ProvisioningCommand(BaseCommand):
+    """A command that makes one change. ``change`` returns the members of the JSON output and the lines of text output."""
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="print one JSON object instead of sentences")
 
-    def add(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """Add it."""
+    def change(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Make the change. Raises ``ProvisioningError``."""
         raise NotImplementedError
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            told, lines = self.add(options)
-        except NotAdded as refused:
+            members, lines = self.change(options)
+        except ProvisioningError as refused:
             raise CommandError(str(refused)) from None
         except DatabaseError as fault:
-            raise CommandError(_what_ails_the_database(fault)) from None
-        self.stdout.write(simplejson.dumps(told, ensure_ascii=False) if options["json"] else "\n".join(lines))
+            raise CommandError(_database_fault(fault)) from None
+        self.stdout.write(simplejson.dumps(members, ensure_ascii=False) if options["json"] else "\n".join(lines))
 
 
 def open_policy_warnings(reason: str, *, agent: str = "") -> list[str]:
-    """Return a warning for each effect rule of this reason whose approval may be given in any queue."""
+    """Return a warning for each effect rule whose approval for this reason can come from any queue."""
     found = [
         (rule, policy) for rule, policy in rules_with_open_policies(reason=reason) if agent in ("", rule.agent.slug)
     ]
     return [
-        f"Warning: {rule.agent.slug} may ask any queue to approve {rule.name_pattern}: version {policy.version} of the "
-        f"policy of {policy.reason} does not bind its queues. To bind them: add_policy {policy.reason} --no-any-queue"
+        f"Warning: agent {rule.agent.slug} can ask any queue to approve {rule.name_pattern}, because version "
+        f"{policy.version} of the policy of {policy.reason} does not restrict its queues. To restrict them: "
+        f"manage.py add_policy {policy.reason} --no-any-queue"
         for rule, policy in found
     ]
 
 
-def _what_ails_the_database(fault: DatabaseError) -> str:
+def _database_fault(fault: DatabaseError) -> str:
     try:
         is_migrated = health.is_migrated()
     except DatabaseError:
         return f"The database cannot be used: {fault}"
     if not is_migrated:
-        return "The database is not migrated: start python3 manage.py up first, or python3 manage.py migrate."
+        return "The database is not migrated. Run python3 manage.py up, or python3 manage.py migrate."
     raise fault
 
 
 def duration(text: str) -> timedelta:
-    """Return an option's duration, for `argparse`."""
+    """Parse an ISO 8601 duration for `argparse`."""
     try:
         return parse_duration(text)
     except NotATime as fault:

@@ -1,7 +1,7 @@
-"""Is the port free that we want to listen on? Asked by `up`, `web` and `demo`, before anything starts.
+"""Check that a port is free before a server starts.
 
-The server itself would not notice: it shares its port among its processes, and so with any other server of its kind. Two
-versions would then answer by turns. Nothing here keeps the port; who starts in between is not seen.
+The server itself would not notice: its processes share one port, so a second server could share it too, and two versions
+would answer in turn. The check does not reserve the port.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from django.core.management.base import CommandError
 
 
 def refuse_busy_port(host: str, port: int, advice: str) -> None:
-    """Say in a sentence that somebody listens there already."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trying:
-        trying.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    """Raise ``CommandError`` if another process listens on the port. ``advice`` is a command that would work."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            trying.bind((host, port))
+            probe.bind((host, port))
         except OSError as fault:
             if fault.errno != errno.EADDRINUSE:
-                raise CommandError(f"Nothing can listen on {host}:{port}: {fault.strerror}.") from None
-            raise CommandError(f"The port {port} is taken: {advice}") from None
+                raise CommandError(f"Cannot listen on {host}:{port}: {fault.strerror}.") from None
+            raise CommandError(f"Port {port} is in use. {advice}") from None

@@ -24,14 +24,14 @@ class Migration(migrations.Migration):
                 ("created_at", models.DateTimeField()),
                 ("deleted_at", models.DateTimeField(null=True)),
                 ("disabled_at", models.DateTimeField(help_text="it answered 410 Gone", null=True)),
-                ("failures", models.PositiveIntegerField(default=0, help_text="calls in a row that found nobody well")),
+                ("failures", models.PositiveIntegerField(default=0, help_text="failed calls in a row")),
                 (
                     "rest_until",
                     models.DateTimeField(
-                        help_text="not called before: it does not answer, or asked for quiet", null=True
+                        help_text="no call before this time: backoff, Retry-After, or a pending call", null=True
                     ),
                 ),
-                ("called_at", models.DateTimeField(help_text="who was called longest ago comes first", null=True)),
+                ("called_at", models.DateTimeField(help_text="start of the last call", null=True)),
                 (
                     "agent",
                     models.ForeignKey(
@@ -49,10 +49,12 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("public_id", models.CharField(max_length=40, unique=True)),
                 ("type", models.CharField(max_length=40)),
-                ("body", models.TextField(help_text="the JSON text that is sent: ids, never an answer")),
+                ("body", models.TextField(help_text="the JSON text that is sent: ids, never a decision")),
                 (
                     "continuation",
-                    models.CharField(blank=True, help_text="told of only while it is ready", max_length=40),
+                    models.CharField(
+                        blank=True, help_text="send the message only while this continuation is ready", max_length=40
+                    ),
                 ),
                 (
                     "status",
@@ -62,10 +64,13 @@ class Migration(migrations.Migration):
                         max_length=9,
                     ),
                 ),
-                ("attempt", models.PositiveIntegerField(default=0, help_text="of all; counted before each call")),
-                ("tries", models.PositiveIntegerField(default=0, help_text="since it was made or ordered again")),
+                (
+                    "attempt",
+                    models.PositiveIntegerField(default=0, help_text="number of attempts, counted before each call"),
+                ),
+                ("tries", models.PositiveIntegerField(default=0, help_text="attempts since it was created or resent")),
                 ("next_at", models.DateTimeField(null=True)),
-                ("give_up_at", models.DateTimeField(help_text="a dead letter from then on")),
+                ("give_up_at", models.DateTimeField(help_text="a dead letter after this time")),
                 ("trouble", models.CharField(blank=True, help_text="why the last attempt failed", max_length=300)),
                 ("created_at", models.DateTimeField()),
                 ("ended_at", models.DateTimeField(null=True)),
@@ -118,7 +123,7 @@ class Migration(migrations.Migration):
                 (
                     "excerpt",
                     models.CharField(
-                        blank=True, help_text="the beginning of the reply, escaped; operators only", max_length=300
+                        blank=True, help_text="beginning of the reply, escaped; for operators only", max_length=300
                     ),
                 ),
                 (

@@ -1,6 +1,6 @@
-"""`manage.py lock`: writes the three locks from `pyproject.toml`, with hashes and for every supported Python.
+"""`manage.py lock`: write the three lock files from `pyproject.toml`, with hashes, for every supported Python.
 
-Standard library only: `manage.py` calls it before Django. The files name no registry: any mirror can serve them.
+Standard library only, because `manage.py` runs it before Django. The files name no registry, so any mirror can serve them.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ OLDEST_PYTHON = "3.11"
 
 
 def read_arguments(arguments: list[str]) -> None:
-    """Exit with status 0 after printing the help, or with 2 for an argument: the command takes none."""
-    described = "Write bootstrap.lock, requirements.lock and requirements-test.lock from pyproject.toml."
-    argparse.ArgumentParser(prog="manage.py lock", description=described, allow_abbrev=False).parse_args(arguments)
+    """Exit after printing the help (status 0), or for an unexpected argument (status 2)."""
+    description = "Write bootstrap.lock, requirements.lock and requirements-test.lock from pyproject.toml."
+    argparse.ArgumentParser(prog="manage.py lock", description=description, allow_abbrev=False).parse_args(arguments)
 
 
 def write_locks(*, root: Path, uv: Path) -> int:
-    """Write `bootstrap.lock`, `requirements.lock`, `requirements-test.lock`; returns the exit status."""
+    """Write `bootstrap.lock`, `requirements.lock` and `requirements-test.lock`. Returns the exit status."""
     found = str(uv) if uv.exists() else shutil.which("uv")
     if not found:
-        print("No uv in .venv/.tools and none on PATH.", file=sys.stderr)  # noqa: T201  the door's own voice
+        print("uv is neither in .venv/.tools nor on PATH.", file=sys.stderr)  # noqa: T201  output of the command
         return 1
     run_lock, test_lock = root / "requirements.lock", root / "requirements-test.lock"
     _compile(found, root, source="-", to=root / "bootstrap.lock", text="uv\n")
     _compile(found, root, source="pyproject.toml", to=run_lock)
-    # Held to the first, so that a test never runs against other versions than the product does.
+    # Constrained by the first, so that tests run against the versions of the product.
     _compile(found, root, source="pyproject.toml", to=test_lock, more=["--extra", "test", "-c", run_lock.name])
     return 0
 
@@ -43,6 +43,6 @@ def _compile(uv: str, root: Path, *, source: str, to: Path, text: str = "", more
         [*command, *plain, *(more or [])], cwd=root, input=text, text=True, capture_output=True, env=environment
     )
     if made.returncode:
-        sys.exit(f"{to.name} could not be made:\n{made.stderr}")
+        sys.exit(f"Could not write {to.name}:\n{made.stderr}")
     to.write_text(made.stdout)
-    print(f"{to.name}: {made.stdout.count('==')} packages")  # noqa: T201  the door's own voice
+    print(f"{to.name}: {made.stdout.count('==')} packages")  # noqa: T201  output of the command

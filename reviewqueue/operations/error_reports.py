@@ -1,7 +1,7 @@
-"""Error reports (mail to ADMINS, a debug page) without any value that a person typed or a program sent.
+"""Error reports (mail to ADMINS, debug page) without any value that a person entered or a program sent.
 
-Django's own filter is a deny-list: it lets through headers such as `Run-Lease`, posted fields, the
-query and the local variables of every frame. Here names are reported, and values only of an allow-list.
+Django's own filter is a deny-list: it includes headers such as `Run-Lease`, posted fields, the query and local variables.
+This filter reports names, and values only from an allow-list.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from django.http import HttpRequest
 from django.utils.datastructures import MultiValueDict
 from django.views.debug import ExceptionReporter, SafeExceptionReporterFilter
 
-#: Request metadata that is reported with its value.
+#: Request metadata reported with its value.
 REPORTED = frozenset(
     {
         *("CONTENT_LENGTH", "CONTENT_TYPE", "HTTP_ACCEPT", "HTTP_HOST", "HTTP_USER_AGENT", "HTTP_X_FORWARDED_PROTO"),
@@ -25,7 +25,7 @@ REPORTED = frozenset(
 
 
 class ErrorReportFilter(SafeExceptionReporterFilter):
-    """Reports names; values only where `REPORTED` has the name. Local variables are reported by their type."""
+    """Report names, the values of `REPORTED` names, and the types of local variables."""
 
     def get_safe_settings(self) -> dict[str, Any]:
         return {}
@@ -49,7 +49,7 @@ class ErrorReportFilter(SafeExceptionReporterFilter):
 
 
 class ErrorReporter(ExceptionReporter):
-    """Leaves out the values of the query too, which Django's filter is not asked about."""
+    """Also omit the values of the query and of uploads, for which Django calls no filter."""
 
     def get_traceback_data(self) -> dict[str, Any]:
         data: dict[str, Any] = super().get_traceback_data()

@@ -1,7 +1,7 @@
-"""Permissions of the product's files: 0600, and 0700 for folders. New files get them by the umask, older ones at start-up.
+"""Permissions of the product's files: 0600, and 0700 for folders. New files get them by the umask, old ones at start-up.
 
-A database and what lies beside it hold what people typed, and sessions. Only files that the product made are narrowed, and
-only by their owner; a folder that the operator named keeps its mode.
+The database and its neighbours contain drafts and sessions. Only files of the product are changed, and only by their
+owner; a folder that the operator chose keeps its mode.
 """
 
 from __future__ import annotations
@@ -11,39 +11,39 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-#: Taken from what is created: everything of the group and of others.
+#: The umask: no permission for the group and others.
 PRIVATE = 0o077
-_BESIDE_SQLITE = ("", "-wal", "-shm", "-journal")
+_SQLITE_SUFFIXES = ("", "-wal", "-shm", "-journal")
 
 
 def keep_new_files_private() -> None:
-    """Set the umask of this process and of those it starts; a stricter one stays."""
+    """Set the umask of this process and its children. A stricter umask is kept."""
     os.umask(os.umask(PRIVATE) | PRIVATE)
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder of the product's own, for its user alone."""
+    """Create a folder that only its owner can use."""
     folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def narrow_old_files() -> None:
-    """Narrow what an earlier version, or another umask, made wider."""
+    """Restrict files that an earlier version, or another umask, made accessible."""
     narrow(private_paths())
 
 
 def narrow(paths: Iterable[Path]) -> None:
-    """Take the group's and others' permissions from these paths, where this user owns them."""
+    """Remove the permissions of the group and others from these paths, where this user owns them."""
     for path in too_open(paths):
         try:
             path.chmod(stat.S_IMODE(path.stat().st_mode) & ~PRIVATE)
         except OSError:
-            continue  # another user's, or a read-only disk: the doctor says so
+            continue  # another user's file or a read-only disk: the doctor reports it
 
 
 def too_open(paths: Iterable[Path]) -> Iterator[Path]:
-    """Return the files and folders among these paths that the group or others can use.
+    """Yield the files and folders among these paths that the group or others can access.
 
-    Links are not followed, and a device (`/dev/null` as ``HIGH_WATER_FILE``) belongs to the machine.
+    Links are not followed. Devices (`/dev/null` as ``HIGH_WATER_FILE``) are skipped.
     """
     for path in paths:
         try:
@@ -55,13 +55,13 @@ def too_open(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def private_paths() -> Iterator[Path]:
-    """Yield the paths that hold what the product stores on this machine: its own folder, the database, marks, files."""
+    """Yield where the product stores data on this machine: `var/`, database, rollback detection, demo, checkpoint files."""
     from django.conf import settings
 
     yield settings.VAR
     database = settings.DATABASES["default"]
     if database["ENGINE"].endswith("sqlite3"):
-        for end in _BESIDE_SQLITE:
+        for end in _SQLITE_SUFFIXES:
             yield Path(f"{database['NAME']}{end}")
     if settings.HIGH_WATER_FILE:
         yield Path(settings.HIGH_WATER_FILE)

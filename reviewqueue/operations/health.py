@@ -1,7 +1,6 @@
-"""Does this process live, and may it be given work? `/healthz` and `/readyz`, for supervisors and load balancers.
+"""Liveness (`/healthz`) and readiness (`/readyz`), for supervisors and load balancers.
 
-Open to everybody, so they tell only what is wrong in our own words, never an address or an error's text (that goes to the
-log). What they look at is also what `metrics` counts and `doctor` judges. Nothing here changes a row.
+Both need no key, so they show fixed sentences and never an address or the text of an error; that goes to the log.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from reviewqueue.models import Heartbeat
 
 log = logging.getLogger(__name__)
 
-#: A worker beats every five seconds, and its supervisor starts a silent cluster again after thirty.
+#: A worker sends a heartbeat every 5 s, and its supervisor restarts a silent cluster after 30 s.
 LONGEST_SILENCE = timedelta(seconds=60)
 
 _known_to_be_migrated = False
@@ -31,39 +30,39 @@ _known_to_be_migrated = False
 @login_not_required
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    """Say that this process answers. Asks nothing of the database: a database that is away must not get us killed."""
+    """Answer 200 without using the database: a database that is down must not make a supervisor kill this process."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
 @login_not_required
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """Say whether this process may be given work; 503 with what is wrong where it may not."""
-    wrong = what_is_wrong()
-    told = {"ready": not wrong, "wrong": [{"check": check, "detail": detail} for check, detail in wrong.items()]}
-    return JsonResponse(told, status=503 if wrong else 200)
+    """Answer 200 if this process can serve requests, else 503 with the reason."""
+    faults = what_is_wrong()
+    body = {"ready": not faults, "wrong": [{"check": check, "detail": detail} for check, detail in faults.items()]}
+    return JsonResponse(body, status=503 if faults else 200)
 
 
 def what_is_wrong() -> dict[str, str]:
-    """Return what keeps this process from work, by the name of the check; the first trouble hides what rests on it."""
+    """Return the first fault that keeps this process from work, as ``{check: detail}``; empty if there is none."""
     try:
         now = clock.now()
         if not is_migrated():
-            return {"migrations": "The database has not been migrated: python3 manage.py migrate"}
+            return {"migrations": "The database is not migrated. Run: python3 manage.py migrate"}
         silence = silence_of_workers(now=now)
     except DatabaseError:
-        log.exception("not ready: the database does not answer")
+        log.exception("Not ready: the database does not answer")
         connection.close()
         return {"database": "The database does not answer."}
     if silence is None:
-        return {"worker": "No worker runs: python3 manage.py worker"}
+        return {"worker": "No worker is running. Start one: python3 manage.py worker"}
     if silence > LONGEST_SILENCE:
-        return {"worker": f"No worker was heard of for {silence.total_seconds():.0f} seconds."}
+        return {"worker": f"The last heartbeat of a worker was {silence.total_seconds():.0f} seconds ago."}
     return {}
 
 
 def is_migrated() -> bool:
-    """Tell whether every migration of this version is applied. Once it is, it stays so: asked of the database once."""
+    """Return whether every migration of this version is applied. A positive result is cached."""
     global _known_to_be_migrated
     if not _known_to_be_migrated:
         executor = MigrationExecutor(connection)
@@ -72,12 +71,12 @@ def is_migrated() -> bool:
 
 
 def silence_of_workers(*, now: datetime) -> timedelta | None:
-    """Return how long ago the last task went through any worker's cluster; ``None`` where no worker is known."""
+    """Return the age of the newest heartbeat of any worker; ``None`` without a worker."""
     beaten_at = Heartbeat.objects.aggregate(last=Max("beaten_at"))["last"]
     return None if beaten_at is None else max(now - beaten_at, timedelta())
 
 
 def lag_of_tasks(*, now: datetime) -> timedelta:
-    """Return how long the oldest task waits to be taken; a task that is being done is locked until a time to come."""
+    """Return how long the oldest queued task has waited. A running task does not count: its ``lock`` is in the future."""
     oldest = OrmQ.objects.filter(lock__lte=now).aggregate(oldest=Min("lock"))["oldest"]
     return timedelta() if oldest is None else now - oldest

@@ -1,7 +1,6 @@
-"""The kill switch as people pull it: one agent, or all; whoever answers for an agent halts it, operators alone lift.
+"""The kill switch with its permissions: owners halt their agents, operators halt any or all, and only operators lift.
 
-Called by the page of agents, a run's page and the API. What a halt stops, and the barrier that it waits for, is in
-``runs.kill_switch``; who may is ``authority``'s. An agent that somebody has nothing to do with looks missing.
+``runs.kill_switch`` stops the work. An agent that the person cannot see is reported as not found.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ from reviewqueue import permissions
 from runs import kill_switch
 from runs.models import Agent
 
-#: The slug that means every agent; no agent is called so.
+#: The slug that means every agent. No agent can have it.
 EVERY = "all"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Halted:
-    """What was halted, and the effects that its workers had begun before."""
+    """The halted agents, and the effects that their workers had begun before."""
 
     agents: list[str]
     under_way: list[Effect]
 
 
 def halt(person: AbstractUser, *, slug: str, reason: str) -> Halted:
-    """Halt the agent, or every one. Returns after nobody is between the gate and its record."""
+    """Halt the agent, or every agent. Returns when no effect is between its permission check and its record."""
     agents = _named(person, slug, why_not=permissions.why_not_halt)
     return Halted(
         agents=agents, under_way=kill_switch.halt_agents(slugs=agents, actor=by_person(person), reason=reason)
@@ -39,7 +38,7 @@ def halt(person: AbstractUser, *, slug: str, reason: str) -> Halted:
 
 
 def lift(person: AbstractUser, *, slug: str, reason: str) -> list[str]:
-    """Let the agents go on, and return which were meant."""
+    """Lift the halt of one agent or of all, and return their slugs."""
     agents = _named(person, slug, why_not=permissions.why_not_lift)
     kill_switch.lift_halts(slugs=agents, actor=by_person(person), reason=reason)
     return agents

@@ -1,7 +1,7 @@
-"""Child processes and their ends: started apart, asked to stop by a signal to the one, killed as a group after a grace.
+"""Child processes in sessions of their own: start, stop with SIGTERM, and after a grace period kill the group.
 
-`manage.py up` and the worker's supervisor use it. A child has its own session: Ctrl-C reaches us alone, and we pass it on
-to the main process only, since django-q2 hangs when its whole group gets it.
+Ctrl-C reaches the parent only. The parent signals each child's main process, because django-q2 hangs when its whole group
+gets the signal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MANAGE = str(settings.ROOT / "manage.py")
 
 
 class StopAsked:
-    """Set by SIGTERM or SIGINT, from when it is made."""
+    """True after SIGTERM or SIGINT. Installs its signal handlers when created."""
 
     def __init__(self) -> None:
         self._asked = threading.Event()
@@ -44,7 +44,7 @@ def start(*command: str, **environment: str) -> subprocess.Popen[bytes]:
 
 
 def start_python(*arguments: str, **environment: str) -> subprocess.Popen[bytes]:
-    """Start our Python with these arguments in a session of its own."""
+    """Start this Python with these arguments in a session of its own."""
     return subprocess.Popen(
         [sys.executable, *arguments],
         env=os.environ | environment,
@@ -56,25 +56,25 @@ def start_python(*arguments: str, **environment: str) -> subprocess.Popen[bytes]
 
 
 def stop(child: subprocess.Popen[bytes], *, grace: float) -> bool:
-    """Ask the child to stop; after `grace` seconds kill what is left of its group. Returns whether it went by itself."""
+    """Send SIGTERM; after `grace` seconds kill the rest of the group. Returns whether the child exited by itself."""
     if child.poll() is None:
         child.send_signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(grace)
-    by_itself = child.poll() is not None
+    exited = child.poll() is not None
     kill_group(child)
-    return by_itself
+    return exited
 
 
 def kill_group(child: subprocess.Popen[bytes]) -> None:
-    """Also when the child is gone: its own children may have outlived it and would go on executing tasks."""
+    """Kill the group even if the child has exited: its own children can outlive it and would continue to execute tasks."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()
 
 
 def _stop_with_parent() -> None:
-    """Linux: the kernel asks the child to stop should we be killed before we can."""
+    """On Linux the kernel stops the child if the parent is killed."""
     if sys.platform == "linux":
         set_death_signal = 1
         ctypes.CDLL(None).prctl(set_death_signal, signal.SIGTERM)

@@ -1,9 +1,8 @@
-"""Has the database gone back? A host remembers how far it has seen the timeline; a restored backup knows less.
+"""Detect a database that was rolled back to a backup: each host records the newest event that it has seen.
 
-A worker writes the mark when it begins, once a minute, and when it stops. `web` and `worker` look before they begin, the
-doctor whenever it is asked, and `manage.py restored` starts it anew. The mark lies beside the product (`HIGH_WATER_FILE`),
-never in the database: it must not come back with it. A host without a mark, or with one that cannot be read, has seen
-nothing; nor has the demo, whose world is made anew.
+A worker records this high-water mark when it starts, once a minute, and when it stops. `web` and `worker` compare it before
+they start, the doctor on each run, and `manage.py mark_restored` resets it. The mark is a file outside the database
+(`HIGH_WATER_FILE`), so that a restore does not roll it back too. Without a readable mark nothing is detected.
 """
 
 from __future__ import annotations
@@ -23,40 +22,40 @@ from runs.models import Event
 
 log = logging.getLogger(__name__)
 
-#: Databases one file tells of: a host has one or two, a developer more.
-KEPT = 50
+#: Databases per file: a host has one or two, a developer more.
+MAX_DATABASES = 50
 
 
 @dataclass(frozen=True, kw_only=True)
-class GoneBack:
+class Rollback:
     """The newest event that this host has seen, and the newest that the database has now."""
 
     seen: int
     newest: int
 
     @property
-    def words(self) -> str:
+    def message(self) -> str:
         return (
-            f"the database has gone back: this host has seen event {self.seen}, and the newest is {self.newest}. "
-            "If a backup was restored: python3 manage.py restored"
+            f"The database was rolled back: this host has seen event {self.seen}, but the newest is {self.newest}. "
+            "If you restored a backup, run: python3 manage.py mark_restored"
         )
 
 
-def look() -> GoneBack | None:
-    """Return how far the database has gone back, or None. One without any event is new: nothing in it can go on."""
-    seen, newest = _read().get(_of_this_database(), 0), _newest()
-    return GoneBack(seen=seen, newest=newest) if 0 < newest < seen else None
+def find_rollback() -> Rollback | None:
+    """Return the rollback, or ``None``. A database without events is new, so it was not rolled back."""
+    seen, newest = _read().get(_database_id(), 0), _newest()
+    return Rollback(seen=seen, newest=newest) if 0 < newest < seen else None
 
 
-def remember() -> None:
-    """Note how far the timeline has come, where it has not gone back; in a new database, that nothing was seen yet."""
+def record_high_water() -> None:
+    """Record the newest event, unless the database was rolled back. A database without events resets the mark."""
     newest = _newest()
-    if newest == 0 or newest >= _read().get(_of_this_database(), 0):
+    if newest == 0 or newest >= _read().get(_database_id(), 0):
         _write(newest)
 
 
-def begin_anew() -> None:
-    """Take the database as it is: everything in it is held, or somebody has said that nothing was lost."""
+def reset_high_water() -> None:
+    """Accept the database as it is, after every open run was put on hold."""
     _write(_newest())
 
 
@@ -64,8 +63,8 @@ def _newest() -> int:
     return Event.objects.aggregate(newest=Max("pk"))["newest"] or 0
 
 
-def _of_this_database() -> str:
-    """Return a name for the database that tells no address: the file is no secret."""
+def _database_id() -> str:
+    """Return an id that does not reveal the database's address: the file is not secret."""
     named = connection.settings_dict
     text = f"{connection.vendor} {named['HOST']} {named['PORT']} {named['NAME']}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -80,18 +79,18 @@ def _read() -> dict[str, int]:
 
 
 def _write(newest: int) -> None:
-    """Write beside it, then put it in its place: whoever reads meets old marks or new ones. A full disk is logged."""
+    """Replace the file atomically, so that readers see old marks or new ones. A failure is only logged."""
     if not settings.HIGH_WATER_FILE:
         return
-    name, path = _of_this_database(), Path(settings.HIGH_WATER_FILE)
+    name, path = _database_id(), Path(settings.HIGH_WATER_FILE)
     others = {other: seen for other, seen in _read().items() if other != name}
-    marks = dict(list(others.items())[1 - KEPT :]) | {name: newest}
-    beside = path.with_name(f"{path.name}.{os.getpid()}")
+    marks = dict(list(others.items())[1 - MAX_DATABASES :]) | {name: newest}
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         if path.exists() and not path.is_file():
-            raise FileExistsError("it is no file of ours")
+            raise FileExistsError("not a regular file")
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(json.dumps(marks))
-        beside.replace(path)
+        temporary.write_text(json.dumps(marks))
+        temporary.replace(path)
     except OSError as problem:
-        log.warning("This host can't note how far the database has come (%s): %s", path, problem)
+        log.warning("Cannot record the high-water mark for rollback detection in %s: %s", path, problem)

@@ -1,6 +1,6 @@
-"""Where checkpoint files lie: Django's own storage in a folder, whose files are on the disk before anybody is told so.
+"""Storage of checkpoint files: Django's folder storage, but with every file on the disk before the upload is confirmed.
 
-Named by `STORAGES` in `settings`; another storage of Django's may stand there instead. Nothing else here writes files.
+`settings.STORAGES` names it and can name any other Django storage instead.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from django.utils.deconstruct import deconstructible
 
 @deconstructible(path="reviewqueue.operations.storage.DurableStorage")
 class DurableStorage(FileSystemStorage):
-    """Files that a power cut after our 201 does not take, as the database's commits are (`synchronous=FULL`)."""
+    """A file survives a power cut after its 201 response, as the database's commits do (`synchronous=FULL`)."""
 
     def _save(self, name: str, content: File[Any]) -> str:
         written: str = super()._save(name, content)  # type: ignore[misc]  # Django's own, which its stubs leave out
         path = Path(self.path(written))
         root = Path(self.location)
-        # The file, then each folder up to the root: a folder that is new is an entry of the one above.
+        # The file, then each folder up to the root: a new folder is an entry of the one above.
         for place in (path, *(folder for folder in path.parents if folder == root or root in folder.parents)):
-            write_through(place)
+            flush_to_disk(place)
         return written
 
 
-def write_through(place: Path) -> None:
-    """Have a file, or the entries of a folder, on the disk."""
+def flush_to_disk(place: Path) -> None:
+    """Flush a file, or the entries of a folder, to the disk."""
     descriptor = os.open(place, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,13 +1,11 @@
-"""Keeps one django-q2 cluster alive, and looks once a second for what is due. `manage.py worker` runs it.
+"""Supervisor of a worker: keeps one django-q2 cluster alive and enqueues due sweeps. `manage.py worker` runs it.
 
-1. Wait for the database and its migrations (django-q2 hangs when it starts without).
+1. Wait for the database and its migrations: django-q2 hangs when it starts without them.
 2. Start the cluster in a session of its own, under a name that its tasks write into the heartbeat row.
-3. Each second: enqueue the sweeps that are due; every few seconds a task that does nothing but beat.
-4. No beat for too long, or the cluster is gone: kill its whole group and start again. A killed worker freezes django-q2
-   without a word, and its orphans would go on executing.
-5. Asked to stop: signal the main process, wait, then kill the group.
-
-It does no task itself and decides nothing.
+3. Each second, enqueue the sweeps that are due; every few seconds, enqueue a heartbeat task.
+4. Without a heartbeat for too long, or after the cluster has exited, kill its whole group and start a new one. django-q2
+   freezes silently when one of its workers is killed, and orphans would continue to execute tasks.
+5. To stop, signal the main process, wait, then kill the group.
 """
 
 from __future__ import annotations
@@ -30,17 +28,17 @@ from reviewqueue.operations import processes, rollback_detection
 
 log = logging.getLogger(__name__)
 
-SECONDS_BETWEEN_LOOKS = 1
-SECONDS_BETWEEN_MARKS = 60
-LONGEST_PAUSE_BEFORE_RESTART = 30
-#: More silence is allowed to a cluster that has just begun: on a busy machine it was killed while it still started.
+SECONDS_BETWEEN_CHECKS = 1
+SECONDS_BETWEEN_HIGH_WATER_MARKS = 60
+MAX_RESTART_BACKOFF = 30
+#: Extra silence allowed while a cluster starts: on a busy machine it was killed during its start.
 START_ALLOWANCE = 30
-FORGET_WORKERS_AFTER = timedelta(days=1)
+DELETE_WORKERS_AFTER = timedelta(days=1)
 
 
 @dataclass(kw_only=True)
 class Supervisor:
-    """`beat_every`, `old_after` (without a beat: restart) and `grace` (to stop by itself) are seconds."""
+    """In seconds: `beat_every`, `old_after` (no heartbeat: restart) and `grace` (time to stop before a kill)."""
 
     stop_asked: processes.StopAsked
     beat_every: float = 5
@@ -49,11 +47,11 @@ class Supervisor:
     name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
 
     cluster: subprocess.Popen[bytes] | None = None
-    starts_in_a_row: int = 0  # without one beat between them
-    is_starting: bool = True  # until its first beat
+    starts_in_a_row: int = 0  # without a heartbeat between them
+    is_starting: bool = True  # until the first heartbeat
     beaten_at: datetime | None = None
-    seen_alive: float = 0  # by our own monotonic clock, so that the clocks of two machines are never compared
-    beat_asked: float = 0
+    seen_alive: float = 0  # by the monotonic clock, so that clocks of two machines are never compared
+    heartbeat_enqueued: float = 0
     marked: float = field(default_factory=time.monotonic)
     trouble: str = ""
 
@@ -62,65 +60,65 @@ class Supervisor:
             return
         try:
             self._begin()
-            while not self.stop_asked.wait(SECONDS_BETWEEN_LOOKS):
-                self._look()
+            while not self.stop_asked.wait(SECONDS_BETWEEN_CHECKS):
+                self._check()
         finally:
             self._end()
 
     def _begin(self) -> None:
-        rollback_detection.remember()
+        rollback_detection.record_high_water()
         tasks.keep_schedules()
-        Heartbeat.objects.filter(beaten_at__lt=clock.now() - FORGET_WORKERS_AFTER).delete()
+        Heartbeat.objects.filter(beaten_at__lt=clock.now() - DELETE_WORKERS_AFTER).delete()
         self._start_cluster()
 
-    def _look(self) -> None:
-        """One second's work. A database that is away is waited for: then nothing can beat, so silence proves nothing."""
+    def _check(self) -> None:
+        """Run once a second. While the database is down there is no heartbeat, so silence proves nothing."""
         try:
             close_old_connections()
-            self._ask_for_beat()
-            self._read_beat()
+            self._enqueue_heartbeat()
+            self._read_heartbeat()
             tasks.enqueue_due_sweeps()
-            self._mark()
-            self._tell_trouble("")
+            self._record_high_water()
+            self._log_trouble("")
         except DatabaseError as problem:
-            self._tell_trouble(f"the database does not answer ({_first_line(problem)})")
+            self._log_trouble(f"the database does not answer ({_first_line(problem)})")
             connection.close()
             self.seen_alive = time.monotonic()
-        except Exception as problem:  # noqa: BLE001  one kind of sweep that breaks must not stop the watch over the rest
-            self._tell_trouble(f"what is due could not be enqueued ({problem!r})")
+        except Exception as problem:  # noqa: BLE001  one failing sweep must not stop the others
+            self._log_trouble(f"due sweeps could not be enqueued ({problem!r})")
         if self.cluster is None or self.cluster.poll() is not None:
-            self._restart("it has ended")
+            self._restart("it has exited")
         elif time.monotonic() - self.seen_alive > self.old_after + (START_ALLOWANCE if self.is_starting else 0):
-            self._restart(f"no task was done for {self.old_after:.0f} seconds")
+            self._restart(f"it sent no heartbeat for {self.old_after:.0f} seconds")
 
-    def _tell_trouble(self, trouble: str) -> None:
-        """Once when it begins and once when it ends, not every second."""
+    def _log_trouble(self, trouble: str) -> None:
+        """Log a fault once when it begins and once when it ends, not every second."""
         if trouble != self.trouble:
-            log.warning("Worker %s: %s.", self.name, trouble or "all is well again")
+            log.warning("Worker %s: %s.", self.name, trouble or "recovered")
             self.trouble = trouble
 
-    def _mark(self) -> None:
-        if time.monotonic() - self.marked >= SECONDS_BETWEEN_MARKS:
-            rollback_detection.remember()
+    def _record_high_water(self) -> None:
+        if time.monotonic() - self.marked >= SECONDS_BETWEEN_HIGH_WATER_MARKS:
+            rollback_detection.record_high_water()
             self.marked = time.monotonic()
 
-    def _ask_for_beat(self) -> None:
-        if time.monotonic() - self.beat_asked >= self.beat_every:
+    def _enqueue_heartbeat(self) -> None:
+        if time.monotonic() - self.heartbeat_enqueued >= self.beat_every:
             tasks.enqueue_beat()
-            self.beat_asked = time.monotonic()
+            self.heartbeat_enqueued = time.monotonic()
 
-    def _read_beat(self) -> None:
+    def _read_heartbeat(self) -> None:
         beaten_at = Heartbeat.objects.filter(worker=self.name).values_list("beaten_at", flat=True).first()
         if beaten_at != self.beaten_at:
             self.beaten_at, self.seen_alive, self.starts_in_a_row = beaten_at, time.monotonic(), 0
             self.is_starting = False
 
     def _restart(self, why: str) -> None:
-        log.error("The worker's cluster is started again: %s.", why)
+        log.error("Restarting the worker's cluster: %s.", why)
         if self.cluster is not None:
             processes.kill_group(self.cluster)
-        if self.starts_in_a_row > 1:  # at once the first time; one that can't start must not spin
-            self.stop_asked.wait(min(2**self.starts_in_a_row, LONGEST_PAUSE_BEFORE_RESTART))
+        if self.starts_in_a_row > 1:  # at once the first time; later with a backoff, in case it cannot start
+            self.stop_asked.wait(min(2**self.starts_in_a_row, MAX_RESTART_BACKOFF))
         if not self.stop_asked:
             self._start_cluster()
 
@@ -136,22 +134,22 @@ class Supervisor:
             log.warning("The cluster did not stop within %.0f seconds and was killed.", self.grace)
         try:
             Heartbeat.objects.filter(worker=self.name).delete()
-            rollback_detection.remember()
+            rollback_detection.record_high_water()
         except DatabaseError:
-            log.warning("The heartbeat row of %s stays: the database does not answer.", self.name)
+            log.warning("The heartbeat row of %s remains, because the database does not answer.", self.name)
         log.info("Worker %s has stopped.", self.name)
 
 
 def wait_for_database(stop_asked: processes.StopAsked) -> bool:
-    """True once the database answers and is migrated; False when asked to stop before that."""
-    told = ""
+    """Return True once the database answers and is migrated; False if the supervisor must stop first."""
+    logged = ""
     while not stop_asked:
         missing = what_is_missing()
         if not missing:
             return True
-        if missing != told:
-            log.warning("Waiting: %s", missing)
-            told = missing
+        if missing != logged:
+            log.warning("Waiting for the database: %s", missing)
+            logged = missing
         stop_asked.wait(1)
     return False
 
@@ -160,12 +158,12 @@ def what_is_missing() -> str:
     try:
         executor = MigrationExecutor(connection)
         if executor.migration_plan(executor.loader.graph.leaf_nodes()):
-            return "the database has not been migrated (python3 manage.py migrate)."
-        gone_back = rollback_detection.look()
+            return "The database is not migrated. Run: python3 manage.py migrate"
+        rollback = rollback_detection.find_rollback()
     except DatabaseError as problem:
         connection.close()
-        return f"the database does not answer ({_first_line(problem)})."
-    return f"{gone_back.words}." if gone_back else ""
+        return f"The database does not answer ({_first_line(problem)})."
+    return rollback.message if rollback else ""
 
 
 def _first_line(problem: Exception) -> str:

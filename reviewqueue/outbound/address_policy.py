@@ -1,8 +1,7 @@
-"""Which addresses an outbound call may reach: judged when a connection is saved, and again at every call.
+"""SSRF guard: which addresses an outbound call can reach. URLs are checked when they are saved, and again at every call.
 
-Called by ``add_connection`` (``check_base_url``), by the API for the path of a fact (``check_fact_path``) and for a webhook
-(``check_webhook_url``), and by ``outbound``, which connects to the very address that was judged here. Names are resolved
-once a call, so that a second answer of the name server cannot lead elsewhere. Nothing is sent from here.
+A host name is resolved once per call, and the client connects to exactly the resolved address that was checked. A second
+answer of the name server (DNS rebinding) therefore changes nothing.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from django.conf import settings
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-#: Never, whatever OUTBOUND_ALLOW says: cloud machines hand out their credentials at these.
+#: Never allowed, not even by OUTBOUND_ALLOW: cloud machines serve their credentials at these addresses.
 NEVER = [
     ipaddress.ip_network(block)
     for block in ("169.254.0.0/16", "fe80::/10", "100.100.100.200/32", "192.0.0.192/32", "fd00:ec2::254/128")
 ]
-#: ``is_global`` would let NAT64, 6to4 and multicast through, and ``is_private`` does not know 100.64/10: our own list.
+#: ``is_global`` allows NAT64, 6to4 and multicast, and ``is_private`` does not know 100.64/10; hence this list.
 NOT_PUBLIC = [
     ipaddress.ip_network(block)
     for block in (
@@ -32,22 +31,22 @@ NOT_PUBLIC = [
         *("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"),
     )
 ]
-#: Of IPv6 only what is handed out to the public; mapped, NAT64, local and multicast addresses all lie outside.
+#: The allocated global unicast block; mapped, NAT64, local and multicast addresses are all outside it.
 PUBLIC_IPV6 = ipaddress.ip_network("2000::/3")
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
-LOWEST_OTHER_PORT = 1024  # below it live mail, shells and name servers
+MIN_OTHER_PORT = 1024  # below are mail, shells and name servers
 _NAME = re.compile(r"(?=.{1,253}\Z)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _PATH = re.compile(r"/[!-\[\]-~]*")  # visible ASCII without the backslash, which some servers read as a slash
 
 
 class AddressRefused(Exception):
-    """Says in words why an address is not called: ``names a private address (10.0.0.7)``."""
+    """The message continues a sentence that begins with the address: ``is not public (10.0.0.7)``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """A place to call: what the URL says, and the one resolved address that the call connects to."""
+    """The parts of a URL, and the one resolved address that the call connects to."""
 
     scheme: str
     host: str
@@ -56,30 +55,27 @@ class Target:
 
 
 def check_base_url(base_url: str) -> Target:
-    """Return where a connection's base address leads now. Raises ``AddressRefused``."""
+    """Resolve and check a connection's base URL. Raises ``AddressRefused``."""
     parts = _parts(base_url)
     if parts.username is not None or parts.password is not None:
-        raise AddressRefused("holds a name or a password; a secret goes into the environment")
+        raise AddressRefused("must not contain a user name or password; put the secret into the environment")
     if parts.query or parts.fragment or "?" in base_url or "#" in base_url:
-        raise AddressRefused("holds a query or a fragment")
+        raise AddressRefused("must not contain a query or fragment")
     if parts.path:
         check_fact_path(parts.path)
     return _target(parts)
 
 
 def check_webhook_url(url: str) -> Target:
-    """Return where a webhook's address leads now: https, or http to an address that OUTBOUND_ALLOW lists.
-
-    Raises ``AddressRefused``.
-    """
+    """Resolve and check a webhook URL: https, or http to an address in OUTBOUND_ALLOW. Raises ``AddressRefused``."""
     parts = _parts(url)
     if parts.username is not None or parts.password is not None:
-        raise AddressRefused("holds a name or a password; our signature tells who calls")
+        raise AddressRefused("must not contain a user name or password; each call is signed instead")
     if parts.fragment or "#" in url:
-        raise AddressRefused("holds a fragment")
+        raise AddressRefused("must not contain a fragment")
     target = _target(parts)
     if target.scheme != "https" and not _is_listed(ipaddress.ip_address(target.address)):
-        raise AddressRefused("has to begin with https://")
+        raise AddressRefused("must begin with https://")
     return target
 
 
@@ -89,44 +85,44 @@ def _target(parts: SplitResult) -> Target:
 
 
 def check_fact_path(path: str) -> None:
-    """Refuse a path that could lead out of its connection's base address. Raises ``AddressRefused``."""
+    """Refuse a path that could leave its connection's base URL. Raises ``AddressRefused``."""
     if not _PATH.fullmatch(path) or "#" in path:
-        raise AddressRefused("has to be a path that begins with / and holds no blank, fragment or backslash")
+        raise AddressRefused("must be a path that begins with / and has no space, fragment or backslash")
     bare = path.partition("?")[0]
-    decoded = unquote(unquote(bare))  # twice: some servers decode once more
+    decoded = unquote(unquote(bare))  # twice, because some servers decode twice
     if decoded.startswith("//") or "\\" in decoded or not decoded.isprintable():
-        raise AddressRefused("leads away from the connection's base address")
+        raise AddressRefused("must stay below the connection's base URL")
     if re.search("%2f|%5c|%25", bare, re.IGNORECASE) or ".." in decoded.split("/"):
-        raise AddressRefused("leads away from the connection's base address")
+        raise AddressRefused("must stay below the connection's base URL")
 
 
 def url_of(base_url: str, path: str) -> str:
-    """Return the address of a fact: its path below the base address. Raises ``AddressRefused``."""
+    """Return the URL of a path below the base URL. Raises ``AddressRefused``."""
     if not path:
         return base_url
     check_fact_path(path)
     return base_url.rstrip("/") + path
 
 
-def judge(address: str) -> None:
-    """Refuse a resolved address that is not public, unless OUTBOUND_ALLOW lists it. Raises ``AddressRefused``."""
+def check_address(address: str) -> None:
+    """Refuse a resolved address that is not public, unless OUTBOUND_ALLOW contains it. Raises ``AddressRefused``."""
     found = ipaddress.ip_address(address)
-    inside = _carried(found)
-    if any(_within(place, block) for place in (found, inside) for block in NEVER):
-        raise AddressRefused(f"leads to an address that is never called ({address})")
+    embedded = _embedded(found)
+    if any(_within(place, block) for place in (found, embedded) for block in NEVER):
+        raise AddressRefused(f"resolves to an address that is never allowed ({address})")
     if _is_listed(found):
         return
     refused = any(_within(found, block) for block in NOT_PUBLIC)
     if refused or (found.version == 6 and not _within(found, PUBLIC_IPV6)):
-        raise AddressRefused(f"leads to an address that is not public ({address}); OUTBOUND_ALLOW can list it")
+        raise AddressRefused(f"resolves to an address that is not public ({address}); OUTBOUND_ALLOW can allow it")
 
 
 def _is_listed(address: IPAddress) -> bool:
     return any(_within(address, ipaddress.ip_network(block)) for block in settings.OUTBOUND_ALLOW)
 
 
-def _carried(address: IPAddress) -> IPAddress:
-    """Return the IPv4 address that a mapped, 6to4 or NAT64 one carries; any other itself."""
+def _embedded(address: IPAddress) -> IPAddress:
+    """Return the IPv4 address inside a mapped, 6to4 or NAT64 address; any other address unchanged."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     well_known_nat64 = ipaddress.ip_network("64:ff9b::/96")
@@ -141,19 +137,21 @@ def _within(address: IPAddress, block: ipaddress.IPv4Network | ipaddress.IPv6Net
 
 def _parts(base_url: str) -> SplitResult:
     if not base_url.isascii() or not base_url.isprintable() or any(sign in base_url for sign in " \\"):
-        raise AddressRefused("holds blanks, backslashes or characters beyond ASCII (write xn-- for such names)")
+        raise AddressRefused(
+            "must not contain spaces, backslashes or non-ASCII characters (write such names as xn--...)"
+        )
     try:
         parts = urlsplit(base_url)
         _ = parts.port
     except ValueError:
-        raise AddressRefused("is not an address") from None
+        raise AddressRefused("is not a URL") from None
     if parts.scheme not in DEFAULT_PORTS:
-        raise AddressRefused("has to begin with https:// or http://")
+        raise AddressRefused("must begin with https:// or http://")
     return parts
 
 
 def _host(parts: SplitResult) -> str:
-    """Return the host, if it is a plain name or an address in its usual spelling: not 0x7f000001, not 127.1."""
+    """Return the host, if it is a plain name or an address in canonical form: not 0x7f000001, not 127.1."""
     host = parts.hostname or ""
     if ":" in host:
         try:
@@ -166,29 +164,29 @@ def _host(parts: SplitResult) -> str:
         except ValueError:
             host = ""
     if not host or "%" in host:
-        raise AddressRefused(f"has no host that could be called ({parts.netloc[:80]!r})")
+        raise AddressRefused(f"has no valid host ({parts.netloc[:80]!r})")
     return host
 
 
 def _port(parts: SplitResult) -> int:
     port = DEFAULT_PORTS[parts.scheme] if parts.port is None else parts.port
-    if port not in DEFAULT_PORTS.values() and port < LOWEST_OTHER_PORT:
-        raise AddressRefused(f"names the port {port}; 80, 443 and those from {LOWEST_OTHER_PORT} on are called")
+    if port not in DEFAULT_PORTS.values() and port < MIN_OTHER_PORT:
+        raise AddressRefused(f"must use port 80, 443 or at least {MIN_OTHER_PORT} (got {port})")
     return port
 
 
 def _resolve(host: str, port: int) -> str:
-    """Return the first address of the host; every one it has is judged, or a name could hide one behind another."""
+    """Return the first address of the host. Every address is checked, or a name could hide one behind another."""
     if ":" in host or host.rpartition(".")[2].isdecimal():
-        judge(host)
+        check_address(host)
         return host
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     except (OSError, UnicodeError):
-        raise AddressRefused(f"names a host that cannot be found ({host})") from None
+        raise AddressRefused(f"has a host that cannot be resolved ({host})") from None
     addresses = [str(entry[4][0]) for entry in found]
     if any("%" in address for address in addresses):
-        raise AddressRefused("leads to an address that is never called")
+        raise AddressRefused("resolves to an address that is never allowed")
     for address in addresses:
-        judge(address)
+        check_address(address)
     return addresses[0]

@@ -1,9 +1,7 @@
-"""The only outbound HTTP of the product: one bounded call to one judged address.
+"""HTTP client for outbound calls: facts, probes and webhooks. Every call is limited in address, total time and reply size.
 
-Asks a connection for the present value of a fact, and carries webhooks (``sending``). Bounded in every direction: the
-address (``addresses``), the time in all, the size of the reply, its form. Whatever goes wrong is told in words
-(``NoReply``), never with the reply in them. httpcore, the lower half of httpx, is used by itself: it follows no redirect,
-reads no proxy from the environment, decodes nothing, and lets us connect to the address that was judged.
+Faults are sentences (``NoReply``) that never contain the reply. httpcore, the transport of httpx, is used directly: it
+follows no redirect, reads no proxy from the environment, decodes nothing, and can connect to the checked address.
 """
 
 from __future__ import annotations
@@ -28,22 +26,22 @@ from runs.models import Connection
 from runs.use_cases.reconcile_facts import FactToFetch, Found
 from runs.use_cases.reconcile_probes import Probe
 
-SECONDS_IN_ALL = 5.0
-LONGEST_REPLY = 64 * 1024
+TOTAL_SECONDS = 5.0
+MAX_REPLY_BYTES = 64 * 1024
 ACCEPT = "application/json"
-ALWAYS_SENT = [("Accept-Encoding", "identity"), ("User-Agent", "review-queue")]
+DEFAULT_HEADERS = [("Accept-Encoding", "identity"), ("User-Agent", "review-queue")]
 
 
 class OutOfTime(Exception):
-    """The whole call took longer than it may, however lively the other side is."""
+    """The call exceeded its total time, even if bytes still arrive."""
 
 
 class NoReply(Exception):
-    """Says in a sentence why there is no reply: ``Nobody answers at the address.``"""
+    """There is no usable reply. The message is a sentence: ``No server answers at the address.``"""
 
 
 class NotThere(NoReply):
-    """The receiver itself says, in JSON, that it knows no such thing (404)."""
+    """The receiver answered 404 in JSON: it does not know the resource."""
 
 
 @contextlib.contextmanager
@@ -51,48 +49,47 @@ def calling(
     *,
     method: str,
     url: str,
-    judge: Callable[[], address_policy.Target],
+    resolve: Callable[[], address_policy.Target],
     headers: list[tuple[str, str]],
     content: bytes = b"",
     seconds: float,
 ) -> Iterator[httpcore.Response]:
-    """Make one call and yield its reply once the head is there; the body is the caller's to read, in what time is left.
+    """Make one call and yield its response when the head has arrived. The caller reads the body in the remaining time.
 
-    ``judge`` resolves and judges the address, which is the one connected to. Raises ``NoReply``, also for what goes wrong
-    while the caller reads.
+    ``resolve`` resolves and checks the address to connect to. Raises ``NoReply``, also for faults while the caller reads.
     """
     assert_none_open()
     clock = Clock(seconds)
     try:
-        target = clock.within(judge)
+        target = clock.within(resolve)
         with (
             httpcore.ConnectionPool(
-                ssl_context=trusted_authorities(),
+                ssl_context=trusted_certificates(),
                 network_backend=PinnedNetwork(target, clock),
                 max_connections=1,
                 http2=False,
             ) as pool,
-            pool.stream(method, url, headers=[*headers, *ALWAYS_SENT], content=content or None) as response,
+            pool.stream(method, url, headers=[*headers, *DEFAULT_HEADERS], content=content or None) as response,
         ):
             yield response
     except address_policy.AddressRefused as refused:
         raise NoReply(f"The address {refused}.") from None
     except (OutOfTime, httpcore.TimeoutException):
-        raise NoReply(f"There was no whole reply within {seconds:g} seconds.") from None
+        raise NoReply(f"No complete reply arrived within {seconds:g} seconds.") from None
     except httpcore.ConnectError:
-        raise NoReply("Nobody answers at the address.") from None
+        raise NoReply("No server answers at the address.") from None
     except (httpcore.NetworkError, httpcore.ProtocolError):
-        raise NoReply("The connection broke, or did not speak HTTP.") from None
+        raise NoReply("The connection failed, or the reply was not HTTP.") from None
 
 
 @functools.cache
-def trusted_authorities() -> ssl.SSLContext:
-    """Return whom we trust to know names; read once, since that costs more than a call."""
+def trusted_certificates() -> ssl.SSLContext:
+    """Return the trusted certificates. Cached, because loading them costs more than a call."""
     return ssl.create_default_context()
 
 
 def fetch_fact(fact: FactToFetch) -> Found:
-    """Ask a connection for the present value of a fact, within five seconds and 64 KiB. Trouble is told, never raised."""
+    """Fetch the current value of a fact, within five seconds and 64 KiB. Faults are returned, never raised."""
     assert_none_open()
     try:
         return _fetch(fact)
@@ -100,20 +97,20 @@ def fetch_fact(fact: FactToFetch) -> Found:
         return Found(trouble=f"The address {refused}.")
     except NoReply as why:
         return Found(trouble=str(why))
-    except Exception as error:  # noqa: BLE001  whatever it was, the fact cannot be told, and the check has to go on
+    except Exception as error:  # noqa: BLE001  any fault means that the fact is unavailable; the check must continue
         return Found(trouble=f"The call failed ({type(error).__name__}).")
 
 
 def look_up(probe: Probe) -> Looked:
-    """Ask a connection what became of an effect, by its key; bounded like a fact. Trouble is told, never raised.
+    """Ask a connection for the outcome of an effect, within the limits of a fact. Faults are returned, never raised.
 
-    The key stands for ``{key}`` in the path, and in the header ``Idempotency-Key``.
+    The effect's key replaces ``{key}`` in the path, and is sent in the header ``Idempotency-Key``.
     """
     assert_none_open()
     if probe.connection is None:
-        return Looked(trouble="The connection that it is looked up by is gone.")
+        return Looked(trouble="The connection of this probe was deleted.")
     try:
-        # A key is made of characters that stand in a path as they are; one such as ".." is refused with the address.
+        # A key has only characters that need no escaping in a path; one such as ".." is refused with the address.
         body = _ask(probe.connection, probe.path.replace("{key}", probe.key), extra=[("Idempotency-Key", probe.key)])
     except NotThere:
         return Looked(not_found=True)
@@ -121,7 +118,7 @@ def look_up(probe: Probe) -> Looked:
         return Looked(trouble=f"The address {refused}.")
     except NoReply as why:
         return Looked(trouble=str(why))
-    except Exception as error:  # noqa: BLE001  whatever it was, the outcome stays unknown, and the other probes go on
+    except Exception as error:  # noqa: BLE001  after any fault the outcome remains unknown; other probes must continue
         return Looked(trouble=f"The call failed ({type(error).__name__}).")
     found = _value_in(body, probe.pointer)
     return Looked(trouble=found.trouble) if found.trouble else Looked(value=found.value, reply=exact_json.parse(body))
@@ -132,7 +129,7 @@ def _fetch(fact: FactToFetch) -> Found:
 
 
 def _ask(connection: Connection, path: str, *, extra: list[tuple[str, str]] | None = None) -> bytes:
-    """Return the JSON text at a path below the connection. Raises ``NoReply`` (``NotThere`` for a 404) in words."""
+    """Return the JSON text at a path below the connection. Raises ``NoReply`` (``NotThere`` for a 404)."""
     base_url = connection.base_url
     secret = _secret(connection)
     if secret is None:
@@ -143,37 +140,36 @@ def _ask(connection: Connection, path: str, *, extra: list[tuple[str, str]] | No
     with calling(
         method="GET",
         url=address_policy.url_of(base_url, path),
-        judge=lambda: address_policy.check_base_url(base_url),
+        resolve=lambda: address_policy.check_base_url(base_url),
         headers=headers,
-        seconds=SECONDS_IN_ALL,
+        seconds=TOTAL_SECONDS,
     ) as response:
-        trouble = _trouble_of(response)
+        trouble = _fault_of(response)
         if trouble:
-            # A page that says 404 is some server's on the way; the receiver itself says it in JSON.
+            # A 404 page can come from a proxy on the way; the receiver itself answers in JSON.
             raise (NotThere if response.status == 404 and _is_json(response) else NoReply)(trouble)
-        body = read_whole(response, most=LONGEST_REPLY)
+        body = read_whole(response, max_bytes=MAX_REPLY_BYTES)
     if body is None:
-        raise NoReply(f"The reply is longer than {LONGEST_REPLY // 1024} KiB.")
+        raise NoReply(f"The reply is longer than {MAX_REPLY_BYTES // 1024} KiB.")
     return body
 
 
 def _secret(connection: Connection) -> str | None:
-    """Return the connection's secret, an empty text where it has none, ``None`` where it is missing."""
+    """Return the connection's secret, an empty text if it needs none, ``None`` if its variable is not set."""
     if not connection.secret:
         return ""
     return os.environ.get(connection.secret, "").strip() or None
 
 
-def _trouble_of(response: httpcore.Response) -> str:
+def _fault_of(response: httpcore.Response) -> str:
     if 300 <= response.status < 400:
-        return f"The reply is a redirect ({response.status}); none is followed."
+        return f"The reply is a redirect ({response.status}), which is not followed."
     if response.status != 200:
         return f"The reply has the status {response.status}."
     if not _is_json(response):
-        return "The reply is not JSON by its content type."
-    told = _headers_of(response)
-    if told.get(b"content-encoding", "identity") != "identity":
-        return "The reply is compressed, though that was not asked for."
+        return "The content type of the reply is not JSON."
+    if _headers_of(response).get(b"content-encoding", "identity") != "identity":
+        return "The reply is compressed, which was not requested."
     return ""
 
 
@@ -186,40 +182,40 @@ def _is_json(response: httpcore.Response) -> bool:
     return media == ACCEPT or (media.startswith("application/") and media.endswith("+json"))
 
 
-def read_whole(response: httpcore.Response, *, most: int) -> bytes | None:
-    """Read the reply piece by piece; ``None`` once it is longer than ``most`` bytes."""
+def read_whole(response: httpcore.Response, *, max_bytes: int) -> bytes | None:
+    """Read the body; return ``None`` if it is longer than ``max_bytes``."""
     body = b""
     for piece in response.iter_stream():
         body += piece
-        if len(body) > most:
+        if len(body) > max_bytes:
             return None
     return body
 
 
-def read_beginning(response: httpcore.Response, *, most: int) -> bytes:
-    """Read up to ``most`` bytes of the reply, and no more than came in time; a cut or dripping body is no trouble."""
+def read_beginning(response: httpcore.Response, *, max_bytes: int) -> bytes:
+    """Read up to ``max_bytes`` of the body, as far as they arrive in time. An incomplete body is no fault."""
     body = b""
     with contextlib.suppress(OutOfTime, httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError):
         for piece in response.iter_stream():
             body += piece
-            if len(body) >= most:
+            if len(body) >= max_bytes:
                 break
-    return body[:most]
+    return body[:max_bytes]
 
 
 def _value_in(body: bytes, pointer: str) -> Found:
     try:
         reply = exact_json.parse(body)
     except PayloadInvalid:
-        return Found(trouble="The reply is not JSON that could be kept exactly.")
+        return Found(trouble="The reply is not JSON that can be stored exactly.")
     value = json_pointer.value_at(reply, pointer)
     if value is exact_json.ABSENT:
-        return Found(trouble="The reply has nothing at the fact's pointer.")
+        return Found(trouble="The reply has no value at the JSON Pointer.")
     return Found(value=value)
 
 
 class Clock:
-    """How much of the call's time is left: a slow drip of single bytes would outlive any limit per read."""
+    """The remaining time of the whole call. Single bytes that arrive slowly would outlast any limit per read."""
 
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
@@ -231,18 +227,18 @@ class Clock:
         return seconds
 
     def within(self, resolve: Callable[[], address_policy.Target]) -> address_policy.Target:
-        """Run what cannot be given a limit, the resolver of names, beside us; its thread may end later than we do."""
+        """Run name resolution, which has no timeout, in a thread that can outlast the call."""
         outcome: list[address_policy.Target | Exception] = []
 
         def attempt() -> None:
             try:
                 outcome.append(resolve())
-            except Exception as error:  # noqa: BLE001  raised again below, on the thread that asked
+            except Exception as error:  # noqa: BLE001  raised again below, in the calling thread
                 outcome.append(error)
 
-        beside = threading.Thread(target=attempt, daemon=True)
-        beside.start()
-        beside.join(self.left())
+        thread = threading.Thread(target=attempt, daemon=True)
+        thread.start()
+        thread.join(self.left())
         if not outcome:
             raise OutOfTime
         if isinstance(outcome[0], Exception):
@@ -251,7 +247,7 @@ class Clock:
 
 
 class PinnedNetwork(httpcore.NetworkBackend):
-    """Connects to the judged address whatever the URL's name resolves to by now; Host and SNI keep the name."""
+    """Connects to the checked address, whatever the host name resolves to now. Host header and SNI keep the name."""
 
     def __init__(self, target: address_policy.Target, clock: Clock) -> None:
         self._target, self._clock, self._network = target, clock, httpcore.SyncBackend()
@@ -265,19 +261,19 @@ class PinnedNetwork(httpcore.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         if port != self._target.port or host.strip("[]").lower() != self._target.host:
-            raise httpcore.ConnectError("not the address that was judged")
+            raise httpcore.ConnectError("not the address that was checked")
         stream = self._network.connect_tcp(self._target.address, port, timeout=self._clock.left())
         return TimedStream(stream, self._clock)
 
     def connect_unix_socket(self, path: str, *args: Any, **named: Any) -> httpcore.NetworkStream:
-        raise httpcore.ConnectError("sockets of this machine are not called")
+        raise httpcore.ConnectError("Unix sockets are not allowed")
 
     def sleep(self, seconds: float) -> None:
         time.sleep(min(seconds, self._clock.left()))
 
 
 class TimedStream(httpcore.NetworkStream):
-    """A connection of which every read and write gets what is left of the call's time."""
+    """A connection whose reads and writes get the remaining time of the call as their timeout."""
 
     def __init__(self, stream: httpcore.NetworkStream, clock: Clock) -> None:
         self._stream, self._clock = stream, clock

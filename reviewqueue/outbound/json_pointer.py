@@ -1,4 +1,4 @@
-"""JSON Pointer (RFC 6901): which part of a reply is the fact. Called by ``outbound``, and by the API for its form."""
+"""JSON Pointer (RFC 6901)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _PLACE = re.compile(r"0|[1-9][0-9]*")
 
 
 def is_pointer(text: str) -> bool:
-    """Tell whether ``text`` has the form of a JSON Pointer; the empty one names the whole."""
+    """Return whether ``text`` is a JSON Pointer; the empty one names the whole value."""
     return _FORM.fullmatch(text) is not None
 
 
 def value_at(value: Any, pointer: str) -> Any:
-    """Return the part of a JSON value that ``pointer`` names; ``ABSENT`` where there is none."""
+    """Return the part of a JSON value at ``pointer``, or ``ABSENT``."""
     if not is_pointer(pointer):
         return ABSENT
     for step in pointer.split("/")[1:]:

@@ -1,9 +1,9 @@
-"""How people sign in: by e-mail address and password; an operator adds people with `manage.py add_person`.
+"""Sign-in by e-mail address and password, with rate limits; an operator adds people with `manage.py add_person`.
 
-Wrong passwords are counted by client address and person together, so that a stranger cannot lock a reviewer out. A guess
-from many addresses is slowed by a count of the person alone, from which a browser that has signed in before is exempt: it
-carries a signed cookie and has a count of its own. What an address tries altogether is limited too, but no person is refused
-for it who has not failed there: colleagues share an address. The limits are `ACCOUNT_RATE_LIMITS` in `settings`.
+Failed attempts are counted for each pair of client address and person, so that a stranger cannot lock a reviewer out. A
+count for the person alone slows down guesses from many addresses; a browser that has signed in before is exempt, because its
+signed cookie has a count of its own. A count for the address alone never refuses a person's first attempt there, because
+colleagues share an address. The limits are `ACCOUNT_RATE_LIMITS` in `settings`.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ _SALT = "reviewqueue.pages.account_adapter.known_device"
 
 
 class ClosedAccountAdapter(DefaultAccountAdapter):
-    """People are added by an operator; a stranger can't make an account."""
+    """Sign-up is closed: an operator adds people."""
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return False
 
     def is_ajax(self, request: HttpRequest) -> bool:
-        """Return False always: the JSON answer of a form holds its values, passwords too, and no page asks for it."""
+        """Return False: the JSON response of a form would contain its values, passwords too, and no page needs it."""
         return False
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
-        """Count a try before the password is compared; allauth takes a right one from the counts again.
+        """Count an attempt before the password is compared; allauth subtracts a successful one again.
 
-        Uses allauth's internal module: the public one does not return what to uncount.
+        Uses allauth's internal module: the public one does not return the usage to subtract.
 
-        Raises a validation error where a count is full. A try that one count refuses is not added to the next.
+        Raises a validation error if a limit is reached. A refused attempt is not added to the other counts.
         """
         login = str(credentials.get("email", credentials.get("username", ""))).lower()
         device = known_device_of(request, login)
@@ -54,14 +54,14 @@ class ClosedAccountAdapter(DefaultAccountAdapter):
         self._login_failed_rl_usage = ratelimit.RateLimitUsage(usage=[])
         for action, key in counts:
             usage = ratelimit.consume(request, app="allauth.account", action=action, key=key)
-            if usage is None and action == OF_ADDRESS and _is_first_try(self._login_failed_rl_usage):
+            if usage is None and action == OF_ADDRESS and _is_first_attempt(self._login_failed_rl_usage):
                 continue
             if usage is None:
                 raise self.validation_error("too_many_login_attempts")
             self._login_failed_rl_usage.usage += usage.usage
 
     def post_login(self, request: HttpRequest, user: AbstractUser, **more: Any) -> HttpResponse:
-        """Let this browser be known as one in which the person has signed in."""
+        """Mark this browser as a known device of the person with a signed cookie."""
         response: HttpResponse = super().post_login(request, user, **more)
         login = user.email.lower()
         device = known_device_of(request, login) or secrets.token_urlsafe(12)
@@ -77,18 +77,18 @@ class ClosedAccountAdapter(DefaultAccountAdapter):
         return response
 
 
-def _is_first_try(counted: ratelimit.RateLimitUsage) -> bool:
-    """Return whether the try just counted is the only one in the person's own counts at this address."""
+def _is_first_attempt(counted: ratelimit.RateLimitUsage) -> bool:
+    """Return whether this attempt is the only one in the person's own counts at this address."""
     return all(len(cache.get(usage.cache_key, ())) <= 1 for usage in counted.usage)
 
 
 def known_device_of(request: HttpRequest, login: str) -> str:
-    """Return the name of a browser in which this person has signed in before, or an empty text."""
+    """Return the id of a browser in which this person has signed in before, or an empty string."""
     cookie = request.get_signed_cookie(KNOWN_DEVICE, default="", salt=_SALT, max_age=KNOWN_DEVICE_AGE) or ""
     device, _, mark = cookie.partition(".")
     return device if constant_time_compare(mark, _mark_of(login)) else ""
 
 
 def _mark_of(login: str) -> str:
-    """Return what names the person in the cookie; the address itself is not in it."""
+    """Return a keyed hash of the person for the cookie, instead of the address itself."""
     return salted_hmac(_SALT, login, algorithm="sha256").hexdigest()[:24]

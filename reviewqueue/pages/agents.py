@@ -1,7 +1,6 @@
-"""The agents that a person answers for, and their kill switch: who was halted, by whom, why, and what that stops.
+"""The page of agents and their kill switches: halt one agent or all, and lift a halt.
 
-``agents`` is the page; ``pull_switch`` the POST of halt and lift, for one agent or for all. Rights are judged in
-``kill_switch``; a run's page offers the same switch for the run's agent.
+``reviewqueue.operations.kill_switch`` checks the permissions.
 """
 
 from __future__ import annotations
@@ -18,17 +17,23 @@ from django.views.decorators.http import require_POST, require_safe
 from ledger.errors import NotFound, Refusal
 from reviewqueue import permissions
 from reviewqueue.operations import kill_switch
+from reviewqueue.pages.empty_state import EmptyState
 from reviewqueue.pages.rendering import PageRequest, foreign_is_missing, show
 from reviewqueue.pages.runs.run_actions import LONGEST_REASON
 from runs.kill_switch import open_halts
 from runs.models import Agent, Halt
 
 MOVES = ("halt", "lift")
+_EMPTY = EmptyState(
+    picture="no-queue",
+    heading="No agents",
+    text="Members of an owner group see the agents of the group here; operators see all agents.",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShownAgent:
-    """One agent: what it has under way, and whether it is halted."""
+    """One agent with its open runs and its halt."""
 
     agent: Agent
     open_runs: int
@@ -39,7 +44,7 @@ class ShownAgent:
 
 
 def agents_shown(reader: AbstractUser) -> list[ShownAgent]:
-    """Return the agents that the reader answers for, halted ones first."""
+    """Return the agents of which the reader is an owner (for operators all agents), halted ones first."""
     going = Count("runs", filter=Q(runs__ended_at=None))
     working = Count("runs", filter=Q(runs__lease_until__isnull=False))
     found = (
@@ -62,7 +67,7 @@ def agents_shown(reader: AbstractUser) -> list[ShownAgent]:
 
 @require_safe
 def agents(request: PageRequest) -> HttpResponse:
-    """List the agents that the person answers for."""
+    """List the agents of which the reader is an owner."""
     shown = agents_shown(request.user)
     context = {
         "section": "agents",
@@ -70,22 +75,23 @@ def agents(request: PageRequest) -> HttpResponse:
         "every": kill_switch.EVERY,
         "may_halt_all": len(shown) > 1 and permissions.why_not_halt(request.user, None) is None,
         "may_lift_all": sum(one.may_lift for one in shown) > 1,
+        "empty": None if shown else _EMPTY,
     }
     return show(request, "agents/page.html", context)
 
 
 @require_POST
 @foreign_is_missing
-def pull_switch(request: PageRequest, slug: str, move: str) -> HttpResponse:
-    """Halt or lift; what followed, or why not, is told on the page of agents."""
+def use_kill_switch(request: PageRequest, slug: str, move: str) -> HttpResponse:
+    """Halt or lift; a message says what followed, or why it was refused."""
     if move not in MOVES:
         raise Http404
     reason = request.POST.get("reason", "").strip()
     if not 0 < len(reason) <= LONGEST_REASON or "\0" in reason:
-        messages.error(request, f"Say why, in up to {LONGEST_REASON} characters.")
+        messages.error(request, f"The reason must have 1 to {LONGEST_REASON} characters. Nothing was changed.")
     else:
         try:
-            messages.success(request, _pull(request.user, slug=slug, move=move, reason=reason))
+            messages.success(request, _use(request.user, slug=slug, move=move, reason=reason))
         except NotFound:
             raise
         except Refusal as refusal:
@@ -93,15 +99,15 @@ def pull_switch(request: PageRequest, slug: str, move: str) -> HttpResponse:
     return redirect("agents")
 
 
-def _pull(person: AbstractUser, *, slug: str, move: str, reason: str) -> str:
+def _use(person: AbstractUser, *, slug: str, move: str, reason: str) -> str:
     if move == "lift":
-        return f"Lifted: {_named(kill_switch.lift(person, slug=slug, reason=reason))} may go on."
+        return f"Halt lifted: {_named(kill_switch.lift(person, slug=slug, reason=reason))} can continue."
     halted = kill_switch.halt(person, slug=slug, reason=reason)
     begun = len(halted.under_way)
     if not begun:
-        return f"Halted: {_named(halted.agents)}. No effect was under way."
-    effects, are = ("1 effect", "is") if begun == 1 else (f"{begun} effects", "are")
-    return f"Halted: {_named(halted.agents)}. {effects} had begun before and {are} not known yet."
+        return f"Halted: {_named(halted.agents)}. No effect was in progress."
+    effects, are = ("1 effect", "its outcome is") if begun == 1 else (f"{begun} effects", "their outcomes are")
+    return f"Halted: {_named(halted.agents)}. {effects} had already begun; {are} unknown."
 
 
 def _named(slugs: list[str]) -> str:

@@ -1,7 +1,7 @@
-"""The API's documentation for people, behind the sign-in: Swagger UI, served from here, over the document of `GET schema`.
+"""The API documentation: Swagger UI on the OpenAPI document, for signed-in people.
 
-Own scripts only, so the content security policy of every page holds here too. A session is no authority at the API, so the
-page gets the document by an address of its own, and whoever tries a call out there gives a key.
+Swagger UI is served from this host, under the content security policy of every page. The API accepts no session, so the
+page loads the document from an address of its own; trying a call needs an API key.
 """
 
 from __future__ import annotations
@@ -16,11 +16,9 @@ from reviewqueue.api.openapi.document import document
 
 @require_safe
 def api_docs(request: HttpRequest) -> HttpResponse:
-    """Show every operation."""
     return render(request, "api_docs.html")
 
 
 @require_safe
 def api_document(request: HttpRequest) -> HttpResponse:
-    """Hand the document to that page."""
     return HttpResponse(dumps(document()), content_type="application/json")

@@ -1,8 +1,7 @@
-"""A stored call in words: the sentence that the agent's owner wrote for it, filled in by us from the call itself.
+"""A stored call as a sentence: the label of the agent's owner (``CallLabel``), filled with the stored arguments.
 
-Called by pages for titles, for the panel of what will happen, for rows. A sentence (``CallLabel``) holds ``{argument}``
-places; every place is filled with the stored value, drawn with hidden characters in sight and marked off from the owner's
-words. Without a label there is the call's name and its arguments. Nothing an agent wrote about its call is read here.
+Each ``{argument}`` of a label is replaced by the stored value, with hidden characters made visible and set apart from the
+owner's text. Without a label the sentence is the call's name and its first arguments. Text of the agent is never used.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ _PLACE = re.compile(r"\{([^{}]+)\}")
 _MARK_AFTER = re.compile(r"[:,.;!?)]+")
 _UNIT_AFTER = re.compile(r"\s?(?:[A-Z]{3}\b|%|[€$£])")
 
-#: The labels of some calls, by agent and call name.
+#: Labels by agent id and call name.
 Labels = Mapping[tuple[int, str], CallLabel]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CallWords:
-    """A call in words. ``sentence`` and ``short`` are HTML, ``plain`` is for places that take none."""
+    """A call as text. ``sentence`` and ``short`` are HTML, ``plain`` is for places that take no HTML."""
 
     name: str
     sentence: SafeString
@@ -57,7 +56,7 @@ def labels_of(calls: Iterable[tuple[int, Mapping[str, Any] | None]]) -> Labels:
 
 
 def describe_call(call: Mapping[str, Any], label: CallLabel | None) -> CallWords:
-    """Return the words for a call (``{"name", "arguments"}``), by its owner's label or without one."""
+    """``call`` has the members ``name`` and ``arguments``; ``label`` is that of the agent's owner."""
     given = call.get("arguments")
     values: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
     told: Mapping[str, Any] = label.arguments if label is not None and isinstance(label.arguments, dict) else {}
@@ -72,7 +71,7 @@ def describe_call(call: Mapping[str, Any], label: CallLabel | None) -> CallWords
 
 
 def describe_in_a_row(name: str, call: Mapping[str, Any] | None, labels: Labels, *, agent_id: int) -> CallWords:
-    """Return the words for a call in a list; of one that is too long to be read for a row (``None``) only the name."""
+    """Return the text of a call in a list. ``call`` is ``None`` if it is too long to be loaded for a row."""
     if call is not None:
         return describe_call(call, labels.get((agent_id, name)))
     called = format_html("<code>{}</code>", hidden_characters.seen(name, one_line=True)) if name else "A call"
@@ -82,15 +81,15 @@ def describe_in_a_row(name: str, call: Mapping[str, Any] | None, labels: Labels,
 
 
 def labelled(form: Form, call: CallWords) -> Form:
-    """Return the form of a call's arguments with the owner's words beside the fields; a field of an amount stays one."""
+    """Return the form of a call's arguments with the owner's labels and units."""
     if not isinstance(form.root, Group):
         return form
     told = {argument.name: argument for argument in call.arguments}
-    members = {name: _with_words(node, told.get(name)) for name, node in form.root.members.items()}
+    members = {name: _with_label(node, told.get(name)) for name, node in form.root.members.items()}
     return replace(form, root=replace(form.root, members=members))
 
 
-def _with_words(node: Node, told: Argument | None) -> Node:
+def _with_label(node: Node, told: Argument | None) -> Node:
     if told is None or not isinstance(node, Field):
         return node
     return replace(node, owner_label=told.label, unit=told.unit if told.is_amount else "")
@@ -108,10 +107,10 @@ def _unlabelled(name: str, arguments: tuple[Argument, ...]) -> CallWords:
     more = len(arguments) > ARGUMENTS_IN_A_TITLE
     marks = ["," if more or at + 1 < len(first) else "" for at in range(len(first))]
     shown = [
-        f"<code>{_short_name(it.name)}</code> {_glued(_in_words(it, at_most=SHOWN_IN_A_TITLE), mark)}"
+        f"<code>{_short_name(it.name)}</code> {_glued(_value_html(it, at_most=SHOWN_IN_A_TITLE), mark)}"
         for it, mark in zip(first, marks, strict=True)
     ]
-    told = mark_safe(" ".join([*shown, *(["…"] if more else [])]))  # noqa: S308  each part was escaped when it was drawn
+    told = mark_safe(" ".join([*shown, *(["…"] if more else [])]))  # noqa: S308  every part was escaped
     return CallWords(
         name=name,
         sentence=format_html("{}: {}", called, told) if shown else format_html("{}, without arguments", called),
@@ -128,7 +127,7 @@ def _short_name(name: str) -> SafeString:
 
 
 def _beginning(sentence: str) -> str:
-    """Return the sentence up to its first place, with the unit that follows it: enough to tell calls apart."""
+    """Return the sentence up to its first placeholder and the unit after it: enough to tell calls apart."""
     first = _PLACE.search(sentence)
     if first is None:
         return sentence
@@ -137,7 +136,7 @@ def _beginning(sentence: str) -> str:
 
 
 def _filled(sentence: str, arguments: Mapping[str, Argument]) -> tuple[SafeString, str]:
-    """Return the sentence with its places filled, as HTML and as plain text."""
+    """Return the sentence with its placeholders filled, as HTML and as plain text."""
     html, plain, at = [], [], 0
     for place in _PLACE.finditer(sentence):
         before = sentence[at : place.start()]
@@ -145,16 +144,16 @@ def _filled(sentence: str, arguments: Mapping[str, Argument]) -> tuple[SafeStrin
         mark = _MARK_AFTER.match(sentence, place.end())
         html += [
             escape(before),
-            _glued(_in_words(argument) if argument else _missing(place[1]), mark[0] if mark else ""),
+            _glued(_value_html(argument) if argument else _missing(place[1]), mark[0] if mark else ""),
         ]
-        plain += [before, _in_plain_words(argument) if argument else f"[no {place[1]}]", mark[0] if mark else ""]
+        plain += [before, _plain_value(argument) if argument else f"[no {place[1]}]", mark[0] if mark else ""]
         at = mark.end() if mark else place.end()
     html.append(escape(sentence[at:]))
     return mark_safe("".join(html)), "".join([*plain, sentence[at:]])  # noqa: S308  every part was escaped
 
 
 def _glued(value: SafeString, mark: str) -> SafeString:
-    """Return a value with the mark that follows it, so that no line begins with the mark."""
+    """Return a value with the punctuation after it, so that no line begins with punctuation."""
     return format_html('<span class="glued">{}{}</span>', value, mark) if mark else value
 
 
@@ -162,8 +161,8 @@ def _missing(name: str) -> SafeString:
     return format_html('<span class="seen">no {}</span>', name)
 
 
-def _in_words(argument: Argument, *, at_most: int = SHOWN_IN_A_SENTENCE) -> SafeString:
-    """Return the value for a sentence: short, marked off, whole below in the list of arguments."""
+def _value_html(argument: Argument, *, at_most: int = SHOWN_IN_A_SENTENCE) -> SafeString:
+    """Return the value for a sentence, shortened and set apart; the list of arguments shows the whole value."""
     value = argument.value
     if is_amount(value) and (argument.unit or not isinstance(value, str)):
         return format_html('<span class="arg">{}</span>', num(value))
@@ -175,7 +174,7 @@ def _in_words(argument: Argument, *, at_most: int = SHOWN_IN_A_SENTENCE) -> Safe
     )
 
 
-def _in_plain_words(argument: Argument) -> str:
+def _plain_value(argument: Argument) -> str:
     text = argument.value if isinstance(argument.value, str) else _amount_of_parts(argument.value)
     return hidden_characters.seen_plain(text[:SHOWN_IN_A_SENTENCE]) + ("…" if len(text) > SHOWN_IN_A_SENTENCE else "")
 

@@ -1,7 +1,4 @@
-"""Our own words for what is stored as a code: deadlines and what follows them, verdicts, facts, holds, runs.
-
-Called by views and templates, never with an agent's text. Nothing here reads the database; rows come with what they need.
-"""
+"""Labels of stored codes: verdicts, decisions, run statuses, holds, deadlines and facts. Reads no database rows itself."""
 
 from __future__ import annotations
 
@@ -23,80 +20,85 @@ from runs.states import (
     Verdict,
 )
 
-#: What a verdict is called after the act.
+#: The verb of each verdict in the past tense.
 VERDICT_DONE: dict[str, str] = {
     Verdict.APPROVE: "approved",
-    Verdict.EDIT: "changed and approved",
+    Verdict.EDIT: "edited and approved",
     Verdict.REJECT: "rejected",
-    Verdict.RESPOND: "asked for more",
+    Verdict.RESPOND: "requested changes",
     Verdict.ANSWER: "answered",
     Verdict.DECLINE: "declined to answer",
     "": "gave no answer",
 }
 
-#: How a decision counts: the word, and its tone.
+#: Decision status -> label and tone.
 DECISION_WORDS: dict[str, tuple[str, str]] = {
     DecisionStatus.ACCEPTED: ("accepted", "good"),
-    DecisionStatus.COUNTED: ("counted: others have to approve the same call", "act"),
-    DecisionStatus.OVERTAKEN: ("overtaken by a change, kept as evidence", "warn"),
-    DecisionStatus.REVOKED: ("taken back", "warn"),
-    DecisionStatus.STALE: ("refused: it answered an older version", "bad"),
-    DecisionStatus.LATE: ("refused: it came too late", "bad"),
+    DecisionStatus.COUNTED: ("counted: more approvals of the same call are needed", "act"),
+    DecisionStatus.OVERTAKEN: ("superseded by a change, kept as a record", "warn"),
+    DecisionStatus.REVOKED: ("undone", "warn"),
+    DecisionStatus.STALE: ("refused: it was for an older version", "bad"),
+    DecisionStatus.LATE: ("refused: it was too late", "bad"),
     DecisionStatus.DENIED: ("refused: not allowed", "bad"),
-    DecisionStatus.INVALID: ("refused: it did not fit", "bad"),
-    DecisionStatus.DUPLICATE: ("refused: somebody was first", "bad"),
+    DecisionStatus.INVALID: ("refused: it was invalid", "bad"),
+    DecisionStatus.DUPLICATE: ("refused: another decision was first", "bad"),
 }
 
-#: status -> word, icon, tone, and what it means in one sentence.
+#: Run status -> label, icon, tone and meaning.
 RUN_WORDS: dict[str, tuple[str, str, str, str]] = {
-    RunStatus.RUNNING: ("running", "play", "act", "A worker holds it and goes on with the next step."),
-    RunStatus.WAITING: ("waiting", "clock", "act", "It waits for an answer; no worker and no process is kept busy."),
-    RunStatus.REVALIDATING: ("checking", "round", "act", "What it relies on is checked again before it goes on."),
-    RunStatus.READY: ("ready", "play", "good", "Any free worker may go on with it."),
-    RunStatus.BLOCKED: ("blocked", "alert", "bad", "It may not go on until what holds it is settled."),
-    RunStatus.PAUSED: ("paused", "pause", "warn", "Nothing begins until somebody lets it go on."),
+    RunStatus.RUNNING: ("running", "play", "act", "A worker has the lease and works on the next step."),
+    RunStatus.WAITING: ("waiting", "clock", "act", "The run waits for an answer. No worker or process is in use."),
+    RunStatus.REVALIDATING: (
+        "checking",
+        "round",
+        "act",
+        "Decisions and facts are checked again before the run continues.",
+    ),
+    RunStatus.READY: ("ready", "play", "good", "Any worker can claim the run and continue it."),
+    RunStatus.BLOCKED: ("blocked", "alert", "bad", "The run cannot continue until its holds are lifted."),
+    RunStatus.PAUSED: ("paused", "pause", "warn", "No step begins until the run is resumed."),
     RunStatus.CANCELLING: (
         "ending",
         "undo",
         "warn",
-        "It is being ended; what is open outside is settled, what it did taken back.",
+        "The run is ending: unknown outcomes are resolved and effects are compensated.",
     ),
-    RunStatus.COMPLETED: ("completed", "check", "good", "It did what it was started for."),
-    RunStatus.FAILED: ("failed", "cross", "bad", "It ended with an error."),
-    RunStatus.CANCELLED: ("cancelled", "stop", "warn", "Somebody ended it."),
-    RunStatus.EXPIRED: ("expired", "clock", "warn", "It ended because nobody answered or took it in time."),
+    RunStatus.COMPLETED: ("completed", "check", "good", "The run has finished its task."),
+    RunStatus.FAILED: ("failed", "cross", "bad", "The run ended with an error."),
+    RunStatus.CANCELLED: ("cancelled", "stop", "warn", "The run was cancelled."),
+    RunStatus.EXPIRED: ("expired", "clock", "warn", "The run ended because no answer or no worker came in time."),
 }
 
 HOLD_WORDS: dict[str, str] = {
-    HoldKind.UNKNOWN_EFFECT: "Nobody knows yet whether an outside effect happened",
-    HoldKind.FACT_UNAVAILABLE: "A fact it relies on cannot be checked",
-    HoldKind.STRANDED: "Three versions of the agent’s code could not read its checkpoint",
-    HoldKind.GAVE_UP: "Several workers took it and none reached the next boundary",
+    HoldKind.UNKNOWN_EFFECT: "An effect has an unknown outcome",
+    HoldKind.FACT_UNAVAILABLE: "A fact cannot be checked",
+    HoldKind.STRANDED: "Three code versions of the agent cannot read its checkpoint",
+    HoldKind.GAVE_UP: "Several workers claimed the run and none reached the next safe point",
     HoldKind.CONTRADICTION: "Two reports about one effect contradict each other",
-    HoldKind.NO_DECIDER: "Nobody may decide what it asks",
-    HoldKind.UNSTABLE_KEY: "An outside effect would not be known again if its step were done again",
-    HoldKind.UNDO_FAILED: "An outside effect could not be taken back",
-    HoldKind.CHECKPOINT_SPOILT: "The stored checkpoint is not what its digest says",
-    HoldKind.RESTORED: "A backup was restored, and nobody has compared this run with the world yet",
+    HoldKind.NO_DECIDER: "No reviewer can decide its request",
+    HoldKind.UNSTABLE_KEY: "An effect’s key would change if its step were repeated",
+    HoldKind.UNDO_FAILED: "An effect could not be compensated",
+    HoldKind.CHECKPOINT_SPOILT: "The stored checkpoint does not match its digest",
+    HoldKind.RESTORED: "A backup was restored, and this run has not been checked against other systems yet",
 }
 
 _EXPIRY_SHORT: dict[str, str] = {
     OnExpiry.CANCEL: "then the run expires",
     OnExpiry.FAIL: "then the run fails",
-    OnExpiry.RESUME: "then it goes on without",
+    OnExpiry.RESUME: "then it continues without",
 }
 _DEFAULT_SHORT: dict[str, str] = {
     Verdict.APPROVE: "then approved",
     Verdict.REJECT: "then rejected",
-    Verdict.RESPOND: "then sent back",
+    Verdict.RESPOND: "then changes requested",
     Verdict.ANSWER: "then a default answer",
     Verdict.DECLINE: "then declined",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rung:
-    """One step of the ladder: who has it, or what happens, and until when."""
+class EscalationLevel:
+    """One escalation level: the queue, or what happens at the last deadline, and until when."""
 
     words: str
     sub: str = ""
@@ -105,10 +107,10 @@ class Rung:
 
 
 def then_what(interrupt: Interrupt) -> str:
-    """Return what happens at the deadline, for a row: "then to engineering-leads", "then the run expires"."""
+    """Return what happens at the deadline, short: "then to Engineering leads", "then the run expires"."""
     rule = rule_at_end(interrupt)
     if interrupt.kind == Kind.TIMER:
-        return "then the run goes on"
+        return "then the run continues"
     if rule == OnExpiry.ESCALATE:
         return f"then to {queue_title(steps_left(interrupt)[0].queue)}"
     if rule == OnExpiry.DEFAULT:
@@ -118,89 +120,88 @@ def then_what(interrupt: Interrupt) -> str:
 
 def at_zero(interrupt: Interrupt) -> str:
     """Return what happens at the deadline, as a sentence."""
-    return _TIMER_WORDS if interrupt.kind == Kind.TIMER else _last_words(rule_at_end(interrupt), interrupt.on_expiry)
+    return _TIMER_LABEL if interrupt.kind == Kind.TIMER else _last_label(rule_at_end(interrupt), interrupt.on_expiry)
 
 
-_TIMER_WORDS = "The time has come: the run goes on."
+_TIMER_LABEL = "The timer has elapsed: the run continues."
 
 
-def ladder(interrupt: Interrupt) -> list[Rung]:
-    """Return who has the wait now, who gets it next, and what the last deadline does."""
-    rungs = [Rung(words=queue_name(interrupt.queue), until=interrupt.deadline, is_now=True)]
+def ladder(interrupt: Interrupt) -> list[EscalationLevel]:
+    """Return the current queue, the queues of later escalations and what happens at the last deadline."""
+    levels = [EscalationLevel(words=queue_name(interrupt.queue), until=interrupt.deadline, is_now=True)]
     rule = rule_at_end(interrupt)
     until = interrupt.deadline
     for step in steps_left(interrupt):
         until += step.wait
-        rungs.append(Rung(words=queue_title(step.queue), until=until))
+        levels.append(EscalationLevel(words=queue_title(step.queue), until=until))
         rule = interrupt.policy.then
-    last = _TIMER_WORDS if interrupt.kind == Kind.TIMER else _last_words(rule, interrupt.on_expiry)
-    return [*rungs, Rung(words=last)]
+    last = _TIMER_LABEL if interrupt.kind == Kind.TIMER else _last_label(rule, interrupt.on_expiry)
+    return [*levels, EscalationLevel(words=last)]
 
 
-def _last_words(rule: str, on_expiry: Mapping[str, Any]) -> str:
+def _last_label(rule: str, on_expiry: Mapping[str, Any]) -> str:
     if rule == OnExpiry.CANCEL:
-        return "Nobody answered: the run ends as expired. Nothing of this is done."
+        return "Without an answer the run ends as expired. The call is not made."
     if rule == OnExpiry.FAIL:
-        return "Nobody answered: the run ends as failed. Nothing of this is done."
+        return "Without an answer the run ends as failed. The call is not made."
     if rule == OnExpiry.RESUME:
-        return "Nobody answered: the agent is told so and goes on without an answer."
+        return "Without an answer the agent continues and knows that the request expired."
     if rule == OnExpiry.ESCALATE:
-        return "Nobody answered: the next queue is asked."
+        return "Without an answer the request is escalated to the next queue."
     verdict = VERDICT_DONE.get(str(on_expiry.get("verdict")), "answered")
-    return f"Nobody answered: it counts as {verdict}, by the policy’s default."
+    return f"Without an answer it counts as {verdict}, by the policy’s default."
 
 
 def queue_name(queue: Queue | None) -> str:
-    """Return how a queue is called for people: its slug with a capital letter and blanks."""
-    return "Nobody is asked" if queue is None else queue_title(queue.slug)
+    """Return the title of a queue: its slug with a capital letter and spaces."""
+    return "No queue" if queue is None else queue_title(queue.slug)
 
 
 def queue_title(slug: str) -> str:
-    """Return a slug as a name."""
     words = slug.replace("-", " ").replace("_", " ")
     return words[:1].upper() + words[1:]
 
 
 def asked_words(kind: str, reason: str, fields: int) -> str:
-    """Return what a wait without a call asks for, in our own words: the agent's stand in their fence."""
+    """Return what a request without a call asks for. The agent's own text is never part of it."""
     if kind == Kind.APPROVAL:
         return "Approve a call"
     if kind == Kind.EVENT:
-        return "Wait for an outside signal"
+        return "Wait for an external signal"
     if kind == Kind.TIMER:
-        return "Wait for a moment in time"
+        return "Wait for a timer"
     count = f"{fields} fields" if fields > 1 else "1 field" if fields else ""
     if reason == "evidence.missing":
         return f"Evidence is missing, {count} to fill in" if count else "Evidence is missing"
     if reason == "repair":
         return f"A run is stuck, {count} to fill in" if count else "A run is stuck and needs help"
-    return f"A question with {count} to fill in" if count else "A question to answer"
+    return f"Question with {count} to fill in" if count else "Question"
 
 
 def fact_source(fact: Fact) -> str:
-    """Return who checks a fact again."""
+    """Return who checks the fact again."""
     if fact.check_by == FactCheck.CONNECTION and fact.connection is not None:
         return f"checked at {fact.connection.name}"
     if fact.check_by == FactCheck.WORKER:
-        return "checked by the worker that goes on"
-    return "as the agent stated it; not checked again"
+        return "checked by the worker that continues"
+    return "as stated by the agent; not checked again"
 
 
 def fact_on_change(fact: Fact) -> str:
-    """Return what a change of the fact does after an answer."""
+    """Return what happens if the fact changes after the decision."""
     if fact.check_by == FactCheck.NONE:
-        return "nobody looks again"
+        return "not checked again"
     if fact.kind == FactKind.CREDENTIAL and fact.on_change == OnChange.REPLAN:
         return "the worker renews it" if fact.check_by == FactCheck.WORKER else "the run waits until it is valid again"
     return {
-        OnChange.REPLAN: "the agent redoes what is affected, then asks again",
-        OnChange.RENEW: "straight back to review",
-        OnChange.NOTE: "the agent is told",
-    }.get(OnChange(fact.on_change), "the agent is told")
+        OnChange.REPLAN: "the agent plans again, then asks again",
+        OnChange.RENEW: "the review is renewed",
+        OnChange.NOTE: "the agent is notified",
+    }.get(OnChange(fact.on_change), "the agent is notified")
 
 
 def closed_words(interrupt: Interrupt) -> tuple[str, str]:
-    """Return how a wait ended: a word and an icon."""
+    """Return how a request was closed: a label and an icon."""
     return {
         InterruptStatus.ANSWERED: ("answered", "check"),
         InterruptStatus.EXPIRED: ("expired", "clock"),

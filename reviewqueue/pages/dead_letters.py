@@ -1,7 +1,6 @@
-"""The page of dead letters: signals that no wait took, messages that no receiver took, and what can be done about each.
+"""The pages of dead letters: signals without a matching request, and webhook messages whose retries are exhausted.
 
-``dead_letters`` and ``signal`` show; ``act`` and ``send_again`` are the POSTs of their buttons. Rows and rights are those of
-``reviewqueue.queries.dead_letters``. What senders wrote is drawn inert.
+``reviewqueue.queries.dead_letters`` selects the rows and checks permissions. Bodies of senders are rendered as inert text.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from ledger import clock
 from ledger.errors import NotFound, Refusal
+from reviewqueue.pages.empty_state import EmptyState
 from reviewqueue.pages.rendering import PageRequest, foreign_is_missing, go_to, show
 from reviewqueue.pages.runs.run_actions import LONGEST_REASON
 from reviewqueue.queries import dead_letters as letters
@@ -23,17 +23,17 @@ from reviewqueue.queries.dead_letters import Letters
 from runs.external_signals import signal_status
 
 MESSAGES = "messages"
-KEPT_WORDS: dict[str, str] = {
-    "used": "It woke its wait.",
-    "kept": "It is kept for 7 more days; no wait asks for it now.",
-    "dead": "Its body does not fit what the open wait asks for: it is a dead letter still.",
+STATUS_MESSAGES: dict[str, str] = {
+    "used": "The signal answered its request.",
+    "kept": "The signal is kept for 7 more days. No request matches it now.",
+    "dead": "The signal is still a dead letter: its body does not match the open request.",
 }
-_GONE = "This is no dead letter any more: it was taken, kept or dismissed meanwhile."
+_GONE = "This signal is no longer a dead letter: it was used, kept or dismissed in the meantime."
 
 
 @require_safe
 def dead_letters(request: PageRequest) -> HttpResponse:
-    """List the signals, or with ``?of=messages`` the messages, that never arrived."""
+    """List the signals, or with ``?of=messages`` the webhook messages."""
     of_messages = request.GET.get("of") == MESSAGES
     read = letters.list_dead_messages if of_messages else letters.list_dead_signals
     found = read(request.user, after=request.GET.get("after", ""))
@@ -54,10 +54,27 @@ def _context(found: Letters, *, of_messages: bool, is_continued: bool) -> dict[s
             ("Signals", _address(), _count(found.signal_count), not of_messages),
             ("Webhook messages", _address(of=MESSAGES), _count(found.message_count), of_messages),
         ],
+        "empty": None if found.signals or found.messages else _empty_list(of_messages, is_continued=is_continued),
         "is_continued": is_continued,
         "first_url": _address(**of),
         "next_url": _address(**of, after=found.next) if found.next else "",
     }
+
+
+def _empty_list(of_messages: bool, *, is_continued: bool) -> EmptyState:
+    if is_continued:
+        return EmptyState(
+            picture="none-waiting",
+            heading="End of the list",
+            text="The entries of this page were used, sent or dismissed in the meantime.",
+            url=_address(**({"of": MESSAGES} if of_messages else {})),
+            button="Back to the start",
+        )
+    if of_messages:
+        text = "Webhook messages of your agents whose retries are exhausted are listed here."
+        return EmptyState(picture="none-waiting", heading="No undelivered messages", text=text)
+    text = "Signals to your agents that match no request in time are listed here."
+    return EmptyState(picture="none-waiting", heading="No unmatched signals", text=text)
 
 
 def _count(number: int) -> str:
@@ -80,21 +97,23 @@ def signal(request: PageRequest, signal_id: str) -> HttpResponse:
 
 @require_POST
 @foreign_is_missing
-def act(request: PageRequest, signal_id: str, verb: str) -> HttpResponse:
+def perform_action(request: PageRequest, signal_id: str, verb: str) -> HttpResponse:
     """Keep a dead letter longer, or dismiss it; both with a reason."""
     if verb not in ("keep", "dismiss"):
         raise Http404
-    letters.read_signal(request.user, signal_id)  # a foreign one is missing; one that moved meanwhile is told below
+    letters.read_signal(
+        request.user, signal_id
+    )  # an invisible signal is a 404; one that changed in the meantime is reported below
     reason = request.POST.get("reason", "").strip()
     if not 0 < len(reason) <= LONGEST_REASON or "\x00" in reason:
-        messages.error(request, f"Say why, in up to {LONGEST_REASON} characters. Nothing was done.")
+        messages.error(request, f"The reason must have 1 to {LONGEST_REASON} characters. Nothing was changed.")
         return go_to(request, _address())
     try:
         if verb == "keep":
-            messages.success(request, KEPT_WORDS[letters.keep_longer(request.user, signal_id, reason=reason)])
+            messages.success(request, STATUS_MESSAGES[letters.keep_longer(request.user, signal_id, reason=reason)])
         else:
             letters.dismiss(request.user, signal_id, reason=reason)
-            messages.success(request, "Dismissed. The signal itself is kept, and so is your reason.")
+            messages.success(request, "Dismissed. The signal and your reason are kept.")
     except NotFound:
         messages.error(request, _GONE)
     except Refusal as refusal:
@@ -105,10 +124,10 @@ def act(request: PageRequest, signal_id: str, verb: str) -> HttpResponse:
 @require_POST
 @foreign_is_missing
 def send_again(request: PageRequest, delivery_id: str) -> HttpResponse:
-    """Send a message that was given up once more, now."""
+    """Send a webhook message again after its retries are exhausted."""
     try:
         letters.send_message_again(request.user, delivery_id)
-        messages.success(request, "It is sent once more, now: the same id, the same body.")
+        messages.success(request, "The message is sent again now, with the same id and the same body.")
     except NotFound:
         raise
     except Refusal as refusal:

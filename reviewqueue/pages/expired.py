@@ -1,7 +1,6 @@
-"""The queue of expired waits: each in words, with the run since, and a restart with one press where it has no question.
+"""The page of expired requests: how each ended, what its run did since, and the restart of the run.
 
-``expired`` shows, ``restart`` is the POST of its buttons. Rows come from ``reviewqueue.queries.expired``; where a restart
-has questions of its own, the run's page asks them.
+A restart that needs no review of effects is one button here. Otherwise it starts on the run's page.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from ledger.states import EffectStatus
 from reviewqueue.gateway import find_visible
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.call_labels import Labels, labels_of
+from reviewqueue.pages.empty_state import EmptyState
 from reviewqueue.pages.inbox.list_request import ListAsked, read_list
 from reviewqueue.pages.interrupt.interrupt_context import asked_in_a_row
 from reviewqueue.pages.rendering import PageRequest, foreign_is_missing, go_to, show
@@ -31,21 +31,21 @@ from reviewqueue.queries.expired import ExpiredPage, Lapse
 from reviewqueue.queries.inbox_filters import Filters
 from runs.states import OnExpiry
 
-PRESET = "Nobody answered; ask again"
+DEFAULT_REASON = "No answer in time; ask again"
 STANDING, EVERY = "standing", ""
 _LONGEST_QUERY = 500
-_EFFECT_WORDS: dict[str, str] = {
-    EffectStatus.APPLIED: "done and standing",
-    EffectStatus.COMPENSATED: "taken back",
+_EFFECT_LABELS: dict[str, str] = {
+    EffectStatus.APPLIED: "applied",
+    EffectStatus.COMPENSATED: "compensated",
     EffectStatus.FAILED: "failed",
-    EffectStatus.UNKNOWN: "not known",
-    EffectStatus.INTENDED: "under way",
+    EffectStatus.UNKNOWN: "unknown",
+    EffectStatus.INTENDED: "in progress",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShownLapse:
-    """One expired wait in words. ``offers``: "press" for the button, "ask" for the way to the questions, else nothing."""
+    """One expired request. ``offers``: "press" for the restart button, "ask" for the link to the run's page, or empty."""
 
     lapse: Lapse
     title: SafeString
@@ -61,18 +61,17 @@ class ShownLapse:
 
 @dataclass(frozen=True, kw_only=True)
 class ExpiredAsked:
-    """Which list it is: ``standing`` keeps those whose run still stands; the rest as in the inbox's address."""
+    """The list as asked for. ``standing``: only requests whose run can be restarted; ``rest``: parsed as in the inbox."""
 
     standing: bool
     rest: ListAsked
 
     @property
     def filters(self) -> Filters:
-        """Return what narrows it."""
         return Filters(queue=self.rest.filters.queue, agent=self.rest.filters.agent)
 
     def query(self, *, standing: bool | None = None, after: str = "") -> str:
-        """Return the query of this list, or of the other one, from its start or from a place."""
+        """Return the query of this list, or of the other one (``standing``), from its start or from a place."""
         of = STANDING if (self.standing if standing is None else standing) else EVERY
         wanted = {"of": of, "queue": self.filters.queue, "agent": self.filters.agent, "after": after}
         query = QueryDict(mutable=True)
@@ -80,13 +79,12 @@ class ExpiredAsked:
         return query.urlencode()
 
     def address(self, *, standing: bool | None = None, after: str = "") -> str:
-        """Return where that list is."""
         query = self.query(standing=standing, after=after)
         return reverse("expired") + (f"?{query}" if query else "")
 
 
 def read_asked(query: QueryDict) -> ExpiredAsked:
-    """Return the list that a query asks for; what cannot be read is said in the notices."""
+    """Parse the query; notices name ignored parameters."""
     known = QueryDict(mutable=True)
     for name in ("queue", "agent", "after"):
         known.setlist(name, query.getlist(name))
@@ -95,7 +93,7 @@ def read_asked(query: QueryDict) -> ExpiredAsked:
 
 @require_safe
 def expired(request: PageRequest) -> HttpResponse:
-    """List the waits that nobody answered in time."""
+    """List the requests that passed their deadline without an answer."""
     wanted = read_asked(request.GET)
     found = lapsed.list_expired(
         request.user, filters=wanted.filters, to_restart=wanted.standing, after=wanted.rest.after
@@ -104,7 +102,6 @@ def expired(request: PageRequest) -> HttpResponse:
 
 
 def expired_context(found: ExpiredPage, wanted: ExpiredAsked, *, now: datetime) -> dict[str, Any]:
-    """Return everything the page shows."""
     labels = labels_of((row.interrupt.agent_id, row.interrupt.row_proposal) for row in found.rows)
     return {
         "section": "inbox",
@@ -112,9 +109,9 @@ def expired_context(found: ExpiredPage, wanted: ExpiredAsked, *, now: datetime) 
         "rows": [shown_lapse(row, labels) for row in found.rows],
         "found": found,
         "asked": wanted,
-        "preset": PRESET,
+        "preset": DEFAULT_REASON,
         "lists": [
-            ("All that expired", wanted.address(standing=False), not wanted.standing),
+            ("All expired", wanted.address(standing=False), not wanted.standing),
             ("Can be restarted", wanted.address(standing=True), wanted.standing),
         ],
         "queues": _also(wanted.filters.queue, [(slug, code_labels.queue_title(slug)) for slug in found.queues]),
@@ -122,17 +119,37 @@ def expired_context(found: ExpiredPage, wanted: ExpiredAsked, *, now: datetime) 
         "here": wanted.query(after=wanted.rest.after),
         "first_url": wanted.address(),
         "next_url": wanted.address(after=found.next) if found.next else "",
-        "every_url": reverse("expired"),
+        "empty": None if found.rows else _empty_list(wanted, is_continued=found.continued),
     }
 
 
+def _empty_list(wanted: ExpiredAsked, *, is_continued: bool) -> EmptyState:
+    if is_continued:
+        return EmptyState(
+            picture="none-waiting",
+            heading="End of the list",
+            text="The runs of this page were restarted in the meantime.",
+            url=wanted.address(),
+            button="Back to the start",
+        )
+    if wanted.standing or wanted.filters.any:
+        return EmptyState(
+            picture="no-match",
+            heading="No matching requests",
+            text="No expired request that you can see matches the filters.",
+            url=reverse("expired"),
+            button="Show all expired requests",
+        )
+    text = "Requests that pass their deadline without an answer are listed here."
+    return EmptyState(picture="none-waiting", heading="No expired requests", text=text)
+
+
 def _also(chosen: str, found: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return what can be chosen; what is chosen can be seen even where nothing has it any more."""
+    """Return the options. A chosen value stays an option even if no request has it any more."""
     return [*found, (chosen, chosen)] if chosen and chosen not in dict(found) else found
 
 
 def shown_lapse(row: Lapse, labels: Labels) -> ShownLapse:
-    """Return one of them in words."""
     title, plain = asked_in_a_row(row.interrupt, row.interrupt.row_proposal, labels)
     word, icon, tone, _ = code_labels.RUN_WORDS[row.run.status]
     return ShownLapse(
@@ -145,46 +162,50 @@ def shown_lapse(row: Lapse, labels: Labels) -> ShownLapse:
         run_icon=icon,
         run_tone=tone,
         effects=[
-            f"{row.outcomes[status]} {words}" for status, words in _EFFECT_WORDS.items() if row.outcomes.get(status)
+            f"{row.outcomes[status]} {words}" for status, words in _EFFECT_LABELS.items() if row.outcomes.get(status)
         ],
         offers="" if row.why_not or not row.can_be_restarted else "ask" if row.questions else "press",
     )
 
 
 def _followed(row: Lapse) -> str:
-    """Return what followed from the expiry by its policy."""
+    """Return what the policy did at the deadline."""
     if not row.do:
         return ""
     if row.do == OnExpiry.RESUME:
-        return "The agent was told so and went on without an answer."
+        return "The agent was notified and continued without an answer."
     if row.do == OnExpiry.DEFAULT:
         verdict = code_labels.VERDICT_DONE.get("" if row.decision is None else row.decision.verdict, "answered")
-        ended = " That ended the run." if row.ended_run else ""
+        ended = " This ended the run." if row.ended_run else ""
         return f"By its policy it counted as {verdict}.{ended}"
     if row.ended_run:
         return f"The run ended as {'failed' if row.do == OnExpiry.FAIL else 'expired'}."
-    return "Another question of the run stayed open."
+    return "Another request of the run stayed open."
 
 
 @require_POST
 @foreign_is_missing
 def restart(request: PageRequest, interrupt_id: str) -> HttpResponse:
-    """Start the run of an expired wait again; what followed, or why not, is told where the button was."""
+    """Restart the run of an expired request; a message says what followed, or why it was refused."""
     reason = request.POST.get("reason", "").strip()
     wanted = read_asked(QueryDict(request.POST.get("list", "")[:_LONGEST_QUERY]))
     back = wanted.address(after=wanted.rest.after)
     if not 0 < len(reason) <= LONGEST_REASON or "\x00" in reason:
-        messages.error(request, f"Say why, in up to {LONGEST_REASON} characters. Nothing was done.")
+        messages.error(request, f"The reason must have 1 to {LONGEST_REASON} characters. Nothing was changed.")
         return go_to(request, back)
     try:
         run = lapsed.restart_expired(request.user, interrupt_id, reason=reason)
     except NotFound:
         raise
     except PayloadInvalid:
-        messages.error(request, "Nothing was done yet: look first at what failed or was taken back.")
-        return go_to(request, f"{reverse('run', args=[find_visible(request.user, interrupt_id).run.public_id])}#levers")
+        messages.error(request, "The run was not restarted: review its failed or compensated effects first.")
+        return go_to(
+            request, f"{reverse('run', args=[find_visible(request.user, interrupt_id).run.public_id])}#actions"
+        )
     except Refusal as refusal:
-        messages.error(request, f"Nothing was restarted. {refusal.detail}")
+        messages.error(request, f"The run was not restarted. {refusal.detail}")
     else:
-        messages.success(request, f"Restarted as epoch {run.epoch}: it goes on as soon as its facts are checked.")
+        messages.success(
+            request, f"Restarted as epoch {run.epoch}. The run continues when its facts have been checked."
+        )
     return go_to(request, back)

@@ -1,8 +1,8 @@
-"""Pages that notice by themselves what happens elsewhere: cheap answers to a browser that asks every two seconds.
+"""Live updates of the inbox and of a request's page, which htmx polls every two seconds.
 
-Polled by htmx. A list answers 304 for up to 15 seconds, as long as no row on it moved and no claim ended; else it is drawn,
-and still 304 if the text is the same. A request answers with a notice if its state differs from what the page shows.
-Nothing is changed here, and an expired session is not redirected to sign-in: the page says so, and keeps the draft.
+The list answers 304 for up to 15 seconds while no row changed and no claim ended. Otherwise it is rendered, and the answer
+is still 304 if the text is the same. A request answers with a notice if its state differs from what the page shows. An
+expired session is not redirected to sign-in, so that the page keeps the draft.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ from runs.models import Interrupt
 from runs.states import InterruptStatus
 from runs.votes import Tally, tallies
 
-REDRAWN_AFTER = 15  # seconds; times in words go on, and what no timeline tells is seen
-_STANDING = re.compile(r"([a-z]{1,10})\.([0-9]{1,9})\.([0-9]{1,18})\.([0-9]{1,5})\.([0-9]{1,5})([a-z]?[0-9a-f]{0,8})")
+RENDERED_AFTER = 15  # seconds: relative times advance, and changes without an event become visible
+_STATE_TAG = re.compile(r"([a-z]{1,10})\.([0-9]{1,9})\.([0-9]{1,18})\.([0-9]{1,5})\.([0-9]{1,5})([a-z]?[0-9a-f]{0,8})")
 _OVERDUE = "overdue"
-_CLIMBED = "climbed"
+_ESCALATED = "escalated"
 
 
 def answer_list(request: PageRequest, asked: ListAsked, *, now: datetime) -> HttpResponse:
-    """Return the list as it stands, or 304 where the browser has it."""
+    """Return the list, or 304 if the browser has it."""
     trace = inbox.trace_of_list(request.user, view=asked.view, filters=asked.filters, after=asked.after, now=now)
-    quarter = int(now.timestamp() / REDRAWN_AFTER)
+    quarter = int(now.timestamp() / RENDERED_AFTER)
     moves = _digest(f"{request.user.pk} {quarter} {asked.query(with_place=True)} {trace}")
     had_moves, _, had_text = _had(request).partition(".")
     if had_moves == moves:
         return _answer(HttpResponse(status=304), f"{moves}.{had_text[:64]}")
-    drawn = render(request, "inbox/_live.html", inbox_context(request.user, asked, now=now))
+    drawn = render(request, "inbox/_live_update.html", inbox_context(request.user, asked, now=now))
     text = _digest(drawn.content.decode())
     return _answer(HttpResponse(status=304) if had_text == text else drawn, f"{moves}.{text}")
 
 
 @require_safe
 def standing(request: PageRequest, interrupt_id: str) -> HttpResponse:
-    """Say what became of a wait since its page was drawn; 304 while it stands as the browser knows."""
+    """Return a notice on what changed since the page was rendered; 304 while the browser has the current state."""
     interrupt = permissions.visible_interrupt(request.user, interrupt_id)
     if interrupt is None:
-        return _climbed_away(request, interrupt_id)
+        return _escalated_away(request, interrupt_id)
     now = clock.now()
     stands = standing_of(interrupt, now=now)
     if _had(request) == stands:
@@ -65,36 +65,36 @@ def standing(request: PageRequest, interrupt_id: str) -> HttpResponse:
 
 
 def _had(request: PageRequest) -> str:
-    """Return the tag of what the browser has; a compressed answer's is marked as weak."""
+    """Return the ETag that the browser has; that of a compressed response is marked as weak."""
     return request.headers.get("If-None-Match", "").removeprefix("W/").strip('"')
 
 
-def _climbed_away(request: PageRequest, interrupt_id: str) -> HttpResponse:
-    """Say to who could see it until then that another queue is asked now; for anybody else there is no such wait."""
+def _escalated_away(request: PageRequest, interrupt_id: str) -> HttpResponse:
+    """Tell those who could see the request until its escalation; for everybody else it is a 404."""
     interrupt = permissions.climbed_away_from(request.user, interrupt_id)
     if interrupt is None:
         raise Http404
-    if _had(request) == _CLIMBED:
-        return _answer(HttpResponse(status=304), _CLIMBED)
-    words = "Another queue was asked then, and this is not yours to see any more. What you typed stays on this page."
-    moved = Moved(strong="Nobody answered in time.", words=words, is_inert=True)
+    if _had(request) == _ESCALATED:
+        return _answer(HttpResponse(status=304), _ESCALATED)
+    words = "The request was escalated to another queue, and you cannot see it any more. Your input stays on this page."
+    moved = Moved(strong="No answer in time.", words=words, is_inert=True)
     context = {"moved": moved, "interrupt": interrupt, "now": clock.now()}
-    return _answer(render(request, "interrupt/_standing.html", context), _CLIMBED)
+    return _answer(render(request, "interrupt/_standing.html", context), _ESCALATED)
 
 
 def standing_of(interrupt: Interrupt, *, now: datetime) -> str:
-    """Return what a page of this wait depends on: status, version, holder, how often it was escalated, who voted."""
+    """Return what the page depends on: status, version, claimer, escalation level and votes."""
     is_overdue = interrupt.status == InterruptStatus.WAITING and is_over(interrupt, now=now)
     status = _OVERDUE if is_overdue else interrupt.status
     return (
-        f"{status}.{interrupt.state_version}.{_holder(interrupt, now=now)}.{interrupt.level}.{_votes_mark(interrupt)}"
+        f"{status}.{interrupt.state_version}.{_claimer(interrupt, now=now)}.{interrupt.level}.{_votes_mark(interrupt)}"
     )
 
 
 def _votes_mark(interrupt: Interrupt) -> str:
-    """Return how many votes count on an open wait, and a mark that differs with another's instead: no vote, no mark.
+    """Return the number of votes on an open request and a digest of them.
 
-    A vote changes no version, and one that is taken back while another is given changes no count.
+    A vote changes no version, and an undone vote together with a new one changes no count.
     """
     so_far = _votes_on(interrupt)
     if so_far is None or not so_far.votes:
@@ -106,15 +106,15 @@ def _votes_on(interrupt: Interrupt) -> Tally | None:
     return tallies([interrupt]).get(interrupt.pk) if interrupt.status == InterruptStatus.WAITING else None
 
 
-def _holder(interrupt: Interrupt, *, now: datetime) -> int:
-    """Return who holds an open wait, 0 for nobody."""
+def _claimer(interrupt: Interrupt, *, now: datetime) -> int:
+    """Return the id of the person who claimed an open request, or 0."""
     is_held = interrupt.claimed_until is not None and interrupt.claimed_until > now
     return interrupt.claimed_by_id or 0 if is_held and interrupt.status == InterruptStatus.WAITING else 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Moved:
-    """What became of a wait: who or what, then what that means. ``is_inert``: its buttons would be refused."""
+    """What changed: ``strong`` names it, ``words`` the consequence. ``is_inert``: a decision would be refused."""
 
     strong: str
     words: str
@@ -126,27 +126,27 @@ class Moved:
 
 
 def _moved(interrupt: Interrupt, seen: str, *, reader: AbstractUser, now: datetime) -> Moved | None:
-    found = _STANDING.fullmatch(seen)
+    found = _STATE_TAG.fullmatch(seen)
     if found is None or found[1] != InterruptStatus.WAITING:
         return None
     version, holder, level = int(found[2]), int(found[3]), int(found[4])
     if interrupt.status != InterruptStatus.WAITING:
         return _closed(interrupt)
     if interrupt.state_version != version:
-        words = f"You see version {version}; version {interrupt.state_version} waits now. What you typed stays."
-        return Moved(strong="This was changed while you read it.", words=words, is_inert=True, reads_again=True)
+        words = f"You see version {version}; the current version is {interrupt.state_version}. Your input is kept."
+        return Moved(strong="The request has changed.", words=words, is_inert=True, reads_again=True)
     if is_over(interrupt, now=now):
-        return Moved(strong="The time is over.", words=code_labels.at_zero(interrupt), is_inert=True)
+        return Moved(strong="The deadline has passed.", words=code_labels.at_zero(interrupt), is_inert=True)
     if interrupt.level > level:
-        words = f"Now {code_labels.queue_name(interrupt.queue)} is asked; the time starts anew."
-        return Moved(strong="Nobody answered in time.", words=words, is_inert=False, reads_again=True)
-    holds = _holder(interrupt, now=now)
+        words = f"The request was escalated to {code_labels.queue_name(interrupt.queue)} with a new deadline."
+        return Moved(strong="No answer in time.", words=words, is_inert=False, reads_again=True)
+    holds = _claimer(interrupt, now=now)
     if holds not in (0, reader.pk) and holds != holder and interrupt.claimed_by is not None:
-        strong = f"{_name(interrupt.claimed_by)} took this."
-        return Moved(strong=strong, words="They hold it until", is_inert=True, at=interrupt.claimed_until)
+        strong = f"{_name(interrupt.claimed_by)} claimed this request."
+        return Moved(strong=strong, words="The claim ends", is_inert=True, at=interrupt.claimed_until)
     if holder and holds == 0:
-        strong = "Your claim has ended." if holder == reader.pk else "Nobody holds this any more."
-        words = "Others may take it; you can still decide." if holder == reader.pk else "You can take it now."
+        strong = "Your claim has ended." if holder == reader.pk else "The claim has ended."
+        words = "Others can claim it; you can still decide." if holder == reader.pk else "You can claim it now."
         return Moved(strong=strong, words=words, is_inert=False, reads_again=holder != reader.pk)
     if f"{found[5]}{found[6]}" != _votes_mark(interrupt):
         return _voted(interrupt, had=int(found[5]), reader=reader)
@@ -154,21 +154,21 @@ def _moved(interrupt: Interrupt, seen: str, *, reader: AbstractUser, now: dateti
 
 
 def _voted(interrupt: Interrupt, *, had: int, reader: AbstractUser) -> Moved | None:
-    """Say that others voted, or took a vote back, while this was read: nothing typed is lost, and one's own still counts."""
+    """Return a notice on new or undone votes; the reader's input and vote stay valid."""
     so_far = _votes_on(interrupt)
     if so_far is None:
         return None
-    count = f"{so_far.counted} of {so_far.needed} have approved now"
+    count = f"{so_far.counted} of {so_far.needed} approvals so far"
     if so_far.includes(reader):
-        words = f"{count}; the rest is for others."
-        return Moved(strong="You have approved this, on another page.", words=words, is_inert=True)
+        words = f"{count}; other reviewers must add the rest."
+        return Moved(strong="You approved this on another page.", words=words, is_inert=True)
     if so_far.counted < had or not so_far.votes:
-        return Moved(strong="An approval was taken back.", words=f"{count}.", is_inert=False, reads_again=True)
+        return Moved(strong="An approval was undone.", words=f"{count}.", is_inert=False, reads_again=True)
     last = so_far.votes[-1].by
-    strong = f"{_name(last)} approved this." if last is not None else "Somebody approved this."
+    strong = f"{_name(last)} approved this." if last is not None else "A reviewer approved this."
     more = "one more is needed" if so_far.missing == 1 else f"{so_far.missing} more are needed"
     if so_far.missing == 1 and permissions.why_not_decide(reader, interrupt) is None:
-        more = "yours would be the last"
+        more = "yours is the last"
     return Moved(strong=strong, words=f"{count}; {more}.", is_inert=False, reads_again=True)
 
 
@@ -176,12 +176,12 @@ def _closed(interrupt: Interrupt) -> Moved:
     winner = winner_of(interrupt)
     if winner is None:
         strong = f"This was {code_labels.closed_words(interrupt)[0]}."
-        words = "Nothing of it can be decided any more. What you typed stays."
+        words = "It cannot be decided any more. Your input is kept."
         return Moved(strong=strong, words=words, is_inert=True, is_closed=True, at=interrupt.closed_at)
     who = "The policy’s default" if winner.by is None else _name(winner.by)
     return Moved(
         strong=f"{who} {code_labels.VERDICT_DONE.get(winner.verdict, 'answered')}.",
-        words="This is decided. What you typed stays.",
+        words="The request is closed. Your input is kept.",
         is_inert=True,
         is_closed=True,
         at=winner.created_at,
@@ -198,7 +198,7 @@ def _digest(text: str) -> str:
 
 
 def _answer(response: HttpResponse, tag: str) -> HttpResponse:
-    """Return the answer for the script alone: the browser keeps no copy that it could show as the page."""
+    """Set the ETag; the browser must not store the response, or it could show it as the page."""
     response["ETag"] = f'"{tag}"'
     response["Cache-Control"] = "no-store"
     return response

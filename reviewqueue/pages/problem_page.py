@@ -1,7 +1,4 @@
-"""The page behind a problem's `type`: what a code means, in the sentence people read. Open to everybody, like the docs.
-
-Called by whoever follows the address in a problem; it knows codes, and nothing of any request.
-"""
+"""The page at a problem's `type` (RFC 9457): the meaning of an error code. Open without signing in, like the docs."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ from reviewqueue.api.problems import PROBLEMS, explained
 @require_safe
 @login_not_required
 def problem_page(request: HttpRequest, code: str) -> HttpResponse:
-    """Show one code."""
     if code not in PROBLEMS:
         raise Http404
     status, title = PROBLEMS[code]

@@ -1,7 +1,4 @@
-"""Pages that only show: the inbox, receipts, runs. Their GET changes nothing.
-
-Called by ``urls``. Rows come from ``inbox`` and ``screens``, which ask ``authority`` first; words come from this package.
-"""
+"""The read-only pages: the inbox, receipts, runs."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ _SLUG = re.compile(r"[-a-zA-Z0-9_]{1,60}")
 
 @require_safe
 def inbox(request: PageRequest) -> HttpResponse:
-    """List what waits, in order of risk and time left."""
+    """List requests, sorted by risk and time left."""
     now = clock.now()
     asked = read_list(request.GET)
     if request.htmx and request.htmx.target == "list":
@@ -37,19 +34,19 @@ def inbox(request: PageRequest) -> HttpResponse:
 @require_safe
 @foreign_is_missing
 def receipt(request: PageRequest, decision_id: str) -> HttpResponse:
-    """Show one decision and how far what it allowed has come."""
+    """Show one decision and the progress of the call that it allows."""
     now = clock.now()
     screen = page_queries.read_receipt(request.user, decision_id)
     following = next_wait(request, screen.interrupt, now=now)
     context = receipt_context(screen, following, reader=request.user, now=now)
     if request.htmx and request.GET.get("so_far") == context["so_far"]:
-        return HttpResponse(status=204)  # nothing moved: nothing is swapped, nothing read out again
+        return HttpResponse(status=204)  # unchanged: nothing to swap or to read out
     return show(request, "interrupt/receipt.html", context)
 
 
 @require_safe
 def runs(request: PageRequest) -> HttpResponse:
-    """List the runs that the person may see, or only those that they started."""
+    """List the runs that the reader can see, or only those started for the reader or stranded."""
     status, agent = request.GET.get("status", ""), request.GET.get("agent", "")
     asked = page_queries.RunsAsked(
         mine=request.GET.get("of") == "me",
@@ -59,14 +56,14 @@ def runs(request: PageRequest) -> HttpResponse:
     )
     found = page_queries.list_runs(request.user, asked, after=request.GET.get("after", ""))
     now = clock.now()
-    return show(request, "run/list.html", runs_context(found, asked, reader=request.user, now=now))
+    return show(request, "runs/list.html", runs_context(found, asked, reader=request.user, now=now))
 
 
 @require_safe
 @foreign_is_missing
 def run(request: PageRequest, run_id: str) -> HttpResponse:
-    """Show one run from its start to where it stands."""
+    """Show one run with its requests, effects, history and checkpoints."""
     now = clock.now()
     asked = {name: request.GET.get(name, "") for name in ("effects", "waits", "events")}
     screen = page_queries.read_run(request.user, run_id, page_queries.RunPlaces(**asked))
-    return show(request, "run/page.html", run_context(screen, reader=request.user, now=now))
+    return show(request, "runs/page.html", run_context(screen, reader=request.user, now=now))

@@ -1,7 +1,4 @@
-"""What every page does alike: a missing row is 404, one clock for the whole page, a count beside "Inbox".
-
-Called by the views of this package.
-"""
+"""Helpers of every page view: 404 for rows that the reader cannot see, one "now" for each page, the count of the inbox."""
 
 from __future__ import annotations
 
@@ -21,14 +18,14 @@ from reviewqueue.queries import inbox
 
 
 class PageRequest(HttpRequest):
-    """A request as views get it: behind sign-in, and with what the middleware says of htmx. Names types, does nothing."""
+    """The type of a request behind the sign-in and htmx middleware; never instantiated."""
 
-    user: AbstractUser  # type: ignore[assignment]  # nobody else gets past the sign-in middleware
+    user: AbstractUser  # type: ignore[assignment]  # the sign-in middleware lets no other user pass
     htmx: HtmxDetails
 
 
 def foreign_is_missing(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Answer 404 for what is not there and for what is not this person's to see: the two look the same."""
+    """Answer 404 for a missing row and for a row that the reader cannot see: the two look the same."""
 
     @wraps(view)
     def answer(request: PageRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -41,7 +38,7 @@ def foreign_is_missing(view: Callable[..., HttpResponse]) -> Callable[..., HttpR
 
 
 def show(request: PageRequest, template: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
-    """Return the page, or for htmx its main part, with the time it speaks of and the inbox's count."""
+    """Render the page, or for htmx its main part, with "now" and the count of the inbox."""
     context.setdefault("now", clock.now())
     if not request.htmx and "inbox_count" not in context:
         count = inbox.count_open(request.user)
@@ -51,5 +48,5 @@ def show(request: PageRequest, template: str, context: dict[str, Any], *, status
 
 
 def go_to(request: PageRequest, address: str) -> HttpResponse:
-    """Lead the browser to another page, also where htmx asked."""
+    """Redirect the browser, also for a request by htmx."""
     return HttpResponseClientRedirect(address) if request.htmx else redirect(address)

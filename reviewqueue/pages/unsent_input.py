@@ -1,8 +1,8 @@
-"""Text that somebody typed and could not send: kept in the session, shown again, never sent by itself.
+"""Unsent input: a submitted form that could not be used is stored in the session and fills the form again.
 
-Called where a submission could not be used: the session had ended (the middleware below), the wait had changed meanwhile,
-somebody else held it. Opening the wait again fills the form with it; only the person's own press on a button decides. One
-text a session is kept, with a limit to its size, for one person: another one who signs in at the same browser sees nothing.
+A form cannot be used if the session has expired (the middleware below), or if the request has changed or was claimed by
+another reviewer. The stored input is never submitted by itself. A session stores one form, up to ``LIMIT``, for one person:
+another person who signs in with the same browser does not see it.
 """
 
 from __future__ import annotations
@@ -10,22 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import cast
-from urllib.parse import urlencode
 
 from allauth.account.forms import LoginForm
 from allauth.account.utils import get_next_redirect_url
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import REDIRECT_FIELD_NAME
-from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.auth.models import AbstractUser
-from django.contrib.auth.views import redirect_to_login
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render, resolve_url
 from django.utils.crypto import constant_time_compare, salted_hmac
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django_htmx.http import HttpResponseClientRedirect
 
 from ledger import clock
 from reviewqueue.pages.interrupt.draft_fields import draft_of, typed_texts
@@ -34,27 +30,26 @@ from reviewqueue.pages.rendering import PageRequest
 KEY = "kept"
 MARK = "keeps_what_was_typed"
 QUIET = "leads_nobody_away"
-_NOT_SIGNED_IN = "Your session has ended: what you type is not kept now. It comes along when you send it and sign in."
-LIMIT = 200_000  # characters; a form beyond it comes back as a page that shows it
-KEPT_FOR = timedelta(hours=12)
+LIMIT = 200_000  # characters; the input of a larger form is shown as text instead
+STORED_FOR = timedelta(hours=12)
 _PAGES_WITH_FORMS = frozenset({"account_logout", "account_change_password", "account_reauthenticate", "together"})
 _SIGN_IN_VIEWS = frozenset({"account_login", "admin:login"})
 
 
 def keeps_what_was_typed(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Mark a view whose POST is kept when the session had ended; the middleware below reads the mark."""
+    """Mark a view: if the session has expired, the middleware stores the input of its POST."""
     setattr(view, MARK, True)
     return view
 
 
 def leads_nobody_away(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Mark a view that the page asks by itself: where the session has ended it says so, and leads nobody to sign in."""
+    """Mark a view polled by script: if the session has expired, answer 403 instead of redirecting to sign-in."""
     setattr(view, QUIET, True)
     return view
 
 
 def mark_of(person: AbstractUser) -> str:
-    """Return what a form carries to say whose it is; it opens nothing."""
+    """Return the value that names the user in a form; it grants no permission."""
     return _mark(str(person.pk))
 
 
@@ -62,23 +57,23 @@ def _mark(pk: str) -> str:
     return f"{pk}.{salted_hmac('reviewqueue.kept', pk).hexdigest()[:24]}"
 
 
-def _is_of_a_form_of_ours(who: str) -> bool:
+def _is_valid_mark(who: str) -> bool:
     return constant_time_compare(who, _mark(who.partition(".")[0]))
 
 
 def is_drawn_for_another(request: PageRequest) -> bool:
-    """Say whether a form of ours was drawn for somebody else than who sends it: two people at one browser."""
+    """Return whether the form was rendered for another user: two people share a browser."""
     who = request.POST.get("who", "")[:60]
-    return _is_of_a_form_of_ours(who) and not constant_time_compare(who, mark_of(request.user))
+    return _is_valid_mark(who) and not constant_time_compare(who, mark_of(request.user))
 
 
 def keep(request: HttpRequest) -> bool:
-    """Keep the submitted form for its own page. Returns whether it fitted.
+    """Store the submitted form for its own page; return False if it is too large.
 
-    A form that this server did not draw for somebody is not kept: strangers would fill the sessions with it.
+    A form without a valid user mark is not stored, or strangers could fill the sessions.
     """
     who = request.POST.get("who", "")[:60]
-    if not _is_of_a_form_of_ours(who):
+    if not _is_valid_mark(who):
         return False
     text = draft_of(request.POST).urlencode()
     if len(text) > LIMIT:
@@ -88,47 +83,25 @@ def keep(request: HttpRequest) -> bool:
 
 
 def kept_for(request: PageRequest, path: str, *, now: datetime) -> QueryDict | None:
-    """Return what this person typed for the page and could not send, or ``None``."""
+    """Return the unsent input of this user for the page at ``path``."""
     found = request.session.get(KEY)
     if not isinstance(found, dict) or found.get("path") != path:
         return None
     is_theirs = constant_time_compare(str(found.get("who")), mark_of(request.user))
-    is_fresh = datetime.fromisoformat(found["at"]) > now - KEPT_FOR
+    is_fresh = datetime.fromisoformat(found["at"]) > now - STORED_FOR
     return QueryDict(found["post"]) if is_theirs and is_fresh else None
 
 
 def forget(request: HttpRequest) -> None:
-    """Let go of the text: it was sent."""
     if KEY in request.session:
         del request.session[KEY]
 
 
-class KeepWhatWasTyped(LoginRequiredMiddleware):
-    """Closed by default, like its parent; a decision typed while the session ended is kept and shown after signing in."""
-
-    def handle_no_permission(  # type: ignore[override]
-        self, request: HttpRequest, view_func: Callable[..., HttpResponseBase]
-    ) -> HttpResponseBase:
-        """Lead to sign-in. htmx is led there by a header: a sign-in page is never an answer for a row."""
-        if getattr(view_func, QUIET, False):
-            return HttpResponse(
-                _NOT_SIGNED_IN, status=403
-            )  # nobody asked to leave the page, and leaving would lose text
-        back = request.path if request.method == "POST" else request.get_full_path()
-        if request.method == "POST" and getattr(view_func, MARK, False):
-            keep(request)
-        elif request.method == "POST":
-            back = "/"
-        if request.headers.get("HX-Request") == "true":
-            return HttpResponseClientRedirect(f"{resolve_url(settings.LOGIN_URL)}?{urlencode({'next': back})}")
-        return redirect_to_login(back, self.get_login_url(view_func), self.get_redirect_field_name(view_func))
-
-
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Refuse a form whose CSRF token is not the one of this session, with a page that fits the form.
+    """Refuse a form with an invalid CSRF token.
 
-    A sign-in gets a new form, or the inbox where another tab has signed in meanwhile. A decision form gets its texts back,
-    as text to copy: another site could have made this request, so it fills no form. Nothing else is shown again.
+    The sign-in form is rendered again, or redirects to the inbox if another tab has signed in. A decision form gets its
+    input back as text to copy, never in a form, because another site could have sent the request.
     """
     match = request.resolver_match
     if match is not None and match.view_name in _SIGN_IN_VIEWS:
@@ -144,7 +117,7 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 def _sign_in_again(request: HttpRequest) -> HttpResponse:
     onward = get_next_redirect_url(request) or resolve_url(settings.LOGIN_REDIRECT_URL)
     if request.user.is_authenticated:
-        words = f"You are signed in already, as {request.user.get_username()}. The form in the other tab was not used."
+        words = f"You are already signed in as {request.user.get_username()}. The form in the other tab was ignored."
         messages.info(request, words)
         return redirect(onward)
     context = {"form": LoginForm(request=request), "redirect_field": _redirect_field(onward), "is_stale": True}
@@ -160,7 +133,7 @@ def _is_signed_in_as_another(request: HttpRequest) -> bool:
 
 
 def _page_of(request: HttpRequest) -> str:
-    """Return the page that has the form: its own address, or the inbox where that address takes only a POST."""
+    """Return the page of the form: its own address, or the inbox if that address accepts only POST."""
     match = request.resolver_match
     has_page = match is not None and (getattr(match.func, MARK, False) or match.view_name in _PAGES_WITH_FORMS)
     return request.path if has_page else resolve_url("inbox")

@@ -1,4 +1,4 @@
-"""Addresses of the pages for people. Nothing here is decided by GET."""
+"""The URLs of the pages. A GET never changes anything."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ urlpatterns = [
     path("dead-letters/messages/<slug:delivery_id>", dead_letters.send_again, name="send-again"),
     path("dead-letters/<slug:signal_id>", dead_letters.signal, name="dead-letter"),
     path("dead-letters/<slug:signal_id>/body", call_browser.of_signal, name="signal-body"),
-    path("dead-letters/<slug:signal_id>/<slug:verb>", dead_letters.act, name="act-on-signal"),
+    path("dead-letters/<slug:signal_id>/<slug:verb>", dead_letters.perform_action, name="signal-action"),
     path("expired", expired.expired, name="expired"),
     path("expired/<slug:interrupt_id>/restart", expired.restart, name="restart-expired"),
     path("insights", insights_views.insights, name="insights"),
     path("insights.csv", insights_views.insights_csv, name="insights-csv"),
     path("agents", agents.agents, name="agents"),
-    path("agents/<slug:slug>/<slug:move>", agents.pull_switch, name="switch"),
+    path("agents/<slug:slug>/<slug:move>", agents.use_kill_switch, name="kill-switch"),
     path("runs", read_views.runs, name="runs"),
     path("runs/<slug:run_id>", read_views.run, name="run"),
     path("runs/<slug:run_id>/result", call_browser.of_result, name="run-result"),
     path("runs/<slug:run_id>/effects/<slug:effect_id>", call_browser.of_effect, name="run-effect"),
-    path("runs/<slug:run_id>/<slug:verb>", run_actions.pull, name="lever"),
+    path("runs/<slug:run_id>/<slug:verb>", run_actions.perform_action, name="run-action"),
 ]

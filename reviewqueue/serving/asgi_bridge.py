@@ -1,7 +1,7 @@
-"""Runs the WSGI application behind an ASGI server: the event loop waits for the network, threads only work.
+"""The WSGI application behind an ASGI server: the event loop does the network I/O, threads run the application.
 
-A thread that reads a body from the network waits as long as the sender likes; thirty slow senders would hold every thread.
-So the event loop reads the body first, within limits, and sends what is streamed. The alternatives that were weighed:
+A thread that reads a body from the network waits for as long as the client likes, so thirty slow clients could block every
+thread. The event loop therefore reads the body first, within limits, and sends streamed responses. Alternatives considered:
 docs/decisions/2026-11-30-limits-without-a-proxy.md.
 """
 
@@ -25,9 +25,16 @@ from django.db import close_old_connections, connection
 from django.http import HttpResponse
 
 from ledger.errors import Busy, Refusal
-from reviewqueue.api.problems import HEADERS, PROBLEMS, PayloadTooLarge, RequestTooSlow, plain_response
 from reviewqueue.serving.client_address import client_network
-from reviewqueue.serving.request_bodies import BodyLimits, BodyTooSlow, ClientGone, Receive, StreamedBody, TimedBody
+from reviewqueue.serving.request_bodies import (
+    BodyLimits,
+    BodyTooLarge,
+    BodyTooSlow,
+    ClientGone,
+    Receive,
+    StreamedBody,
+    TimedBody,
+)
 from reviewqueue.serving.request_ids import ENVIRON, HEADER, choose_request_id, using_id
 from reviewqueue.serving.thread_shares import Holders, Share, ThreadShares, current_share
 
@@ -37,13 +44,13 @@ Environ = dict[str, Any]
 Headers = list[tuple[str, str]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
-#: Answered without a share, so that a probe gets its answer while all threads are busy.
+#: Needs no share, so that a probe is answered while all threads are busy.
 LIVENESS = "/healthz"
 MOST_PROBES = 2
-#: Bytes of whole bodies in memory; those of up to ``SMALL_BODY`` bytes are not counted.
+#: Bytes of whole bodies in memory; bodies of up to ``SMALL_BODY`` bytes are not counted.
 ROOM_FOR_BODIES = 64 * 1024 * 1024
 SMALL_BODY = 64 * 1024
-#: A streamed response of up to so many bytes is read whole in its thread.
+#: A streamed response of up to this many bytes is read whole in its thread.
 WHOLE_RESPONSE = 1024 * 1024
 LONGEST_WAIT_FOR_A_THREAD = 30.0  # seconds
 #: Seconds within which the client must take the next piece of a streamed response.
@@ -52,7 +59,7 @@ LONGEST_WAIT_FOR_A_READER = 30.0
 
 @dataclass(kw_only=True)
 class Answer:
-    """The application's response: ``body``, or ``stream``, whose pieces are still to be read."""
+    """The application's response: a complete ``body``, or a ``stream`` to read piece by piece."""
 
     status: int = 500
     headers: Headers = field(default_factory=list)
@@ -62,13 +69,17 @@ class Answer:
 
 @dataclass(kw_only=True)
 class BoundedApplication:
-    """An ASGI application. ``threads`` requests are worked on at once; ``long_polls`` more may only wait."""
+    """An ASGI application that runs ``threads`` requests at once, beside up to ``long_polls`` waiting long polls.
+
+    ``render_error`` makes the response to a request that is refused before Django sees it, from its path and the error.
+    """
 
     wsgi: Callable[..., Any]
     threads: int
     long_polls: int
     limits: BodyLimits
     whole_body: int
+    render_error: Callable[[str, Refusal | BodyTooSlow | BodyTooLarge], HttpResponse]
     shares: ThreadShares = field(init=False)
     pool: ThreadPoolExecutor = field(init=False)
     streams: Counter[str] = field(default_factory=Counter)
@@ -83,7 +94,7 @@ class BoundedApplication:
 
     @property
     def most_streams(self) -> int:
-        """Return how many large bodies may arrive at once."""
+        """The number of large bodies that can be received at once."""
         return max(2, self.threads // 2)
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -101,13 +112,13 @@ class BoundedApplication:
             else:
                 answer = await self._work(environ, holders, TimedBody(receive=receive, limits=self.limits))
         except BodyTooSlow as slow:
-            answer = _refused(environ, RequestTooSlow())
+            answer = self._refused(environ, slow)
             with using_id(environ[ENVIRON]):
-                log.info("A request body from %s came too slowly: %s", holders[0], slow)
+                log.info("A request body from %s arrived too slowly: %s", holders[0], slow)
         except ClientGone:
             answer = Answer(status=400)
-        except Refusal as refusal:
-            answer = _refused(environ, refusal)
+        except (Refusal, BodyTooLarge) as refusal:
+            answer = self._refused(environ, refusal)
         await self._send(environ, answer, send)
 
     async def _probe(self, environ: Environ) -> Answer:
@@ -124,7 +135,9 @@ class BoundedApplication:
         is_api = environ["PATH_INFO"].startswith("/api/")
         if environ.get("HTTP_TRANSFER_ENCODING") or (length.isdecimal() and int(length) > self.whole_body):
             if not is_api:
-                raise PayloadTooLarge(f"A request body on a page has at most {self.whole_body} bytes and a length.")
+                raise BodyTooLarge(
+                    f"The body of a page request must have a Content-Length of at most {self.whole_body} bytes."
+                )
             with self._stream_place(holders):
                 share = await self._share(holders)
                 streamed = StreamedBody(body, asyncio.get_running_loop(), before_first=partial(_let_others_work, share))
@@ -135,11 +148,18 @@ class BoundedApplication:
             environ["wsgi.input"] = io.BytesIO(await body.whole() if length not in ("", "0") else b"")
             return await self._run(environ, await self._share(holders))
 
+    def _refused(self, environ: Environ, error: Refusal | BodyTooSlow | BodyTooLarge) -> Answer:
+        """Answer without a thread. The rest of the body is not read, so the connection must close."""
+        with using_id(environ[ENVIRON]):
+            response = self.render_error(environ["PATH_INFO"], error)
+        headers = [*response.items(), ("Connection", "close"), ("Cache-Control", "no-store")]
+        return Answer(status=response.status_code, headers=headers, body=response.content)
+
     @contextmanager
     def _room(self, size: int, address: str) -> Iterator[None]:
-        """Hold room in memory for a whole body; one address has half of it. Raises ``Busy``."""
+        """Reserve memory for a whole body; one address can have half of it. Raises ``Busy``."""
         if self.room.total() + size > ROOM_FOR_BODIES or self.room[address] + size > ROOM_FOR_BODIES // 2:
-            raise Busy("Too many request bodies are on their way here. Send it again in a moment.")
+            raise Busy("The server is receiving too many request bodies. Send the request again in a moment.")
         self.room[address] += size
         try:
             yield
@@ -150,11 +170,11 @@ class BoundedApplication:
 
     @contextmanager
     def _stream_place(self, holders: Holders) -> Iterator[None]:
-        """Hold a place for a large body; one key or address has all but one of them. Raises ``Busy``."""
+        """Reserve a place for a large body; one key or address can have all but one of them. Raises ``Busy``."""
         if self.streams.total() >= 2 * self.most_streams or any(
             self.streams[holder] >= self.most_streams - 1 for holder in holders
         ):
-            raise Busy("Too many large bodies are on their way here. Send it again in a moment.")
+            raise Busy("The server is receiving too many large bodies. Send the request again in a moment.")
         self.streams.update(holders)
         try:
             yield
@@ -166,7 +186,9 @@ class BoundedApplication:
         try:
             return await self.shares.take(holders, seconds=LONGEST_WAIT_FOR_A_THREAD)
         except TimeoutError:
-            raise Busy("Every thread is busy. Ask again with the same key: nothing is done twice.") from None
+            raise Busy(
+                "Every thread is busy. Send the request again with the same idempotency key: nothing is done twice."
+            ) from None
 
     async def _run(self, environ: Environ, share: Share | None) -> Answer:
         context = contextvars.copy_context()
@@ -188,13 +210,13 @@ class BoundedApplication:
             try:
                 result = self.wsgi(environ, start_response)
                 if getattr(result, "streaming", False) and _length_of(answer.headers) > WHOLE_RESPONSE:
-                    close_old_connections()  # another thread ends the response: this one's goes back to the pool now
+                    close_old_connections()  # another thread ends the response, so return this thread's connection now
                     answer.stream = result
                 else:
                     answer.body = b"".join(result)
                     result.close()
             except Exception:
-                log.exception("%s failed outside of Django", environ["REQUEST_METHOD"])
+                log.exception("%s failed outside Django", environ["REQUEST_METHOD"])
                 return Answer()
         return answer
 
@@ -209,7 +231,7 @@ class BoundedApplication:
             await send({"type": "http.response.body", "body": answer.body})
 
     async def _send_pieces(self, environ: Environ, stream: Any, send: Send) -> None:
-        """Send piece by piece: no thread waits for the client. A client that takes no piece in time is disconnected."""
+        """Send piece by piece, so that no thread waits for the client. A client that reads too slowly is disconnected."""
         loop = asyncio.get_running_loop()
         pieces = iter(stream)
         try:
@@ -222,20 +244,23 @@ class BoundedApplication:
             await send({"type": "http.response.body", "body": b""})
         except TimeoutError:
             with using_id(environ[ENVIRON]):
-                log.info("A response was not read for %.0f s and is broken off.", LONGEST_WAIT_FOR_A_READER)
+                log.info(
+                    "The client read nothing for %.0f s; the response is cut off.",
+                    LONGEST_WAIT_FOR_A_READER,
+                )
         finally:
             await loop.run_in_executor(self.pool, stream.close)
 
 
 def _let_others_work(share: Share) -> None:
-    """Give back, in the request's thread, what it does not need while it reads from the network."""
+    """Release the share and the database connection of this thread while it reads from the network."""
     share.give_back_from_thread()
     if not connection.in_atomic_block:
         connection.close()
 
 
 def holders_of(environ: Environ) -> Holders:
-    """Return the client's address, and the public part of its key, or its session. Neither is verified yet."""
+    """Return the client's address, and the public part of its key or its session. Neither is verified yet."""
     address = client_network(environ)
     scheme, _, key = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() == "bearer" and key.startswith("rq_"):
@@ -245,7 +270,7 @@ def holders_of(environ: Environ) -> Holders:
 
 
 def _environ_of(scope: dict[str, Any]) -> Environ:
-    """Return the WSGI environ (PEP 3333). A header with ``_`` in its name is dropped: it would be read as one with ``-``."""
+    """Return the WSGI environ (PEP 3333). A header with ``_`` in its name is dropped: it would replace one with ``-``."""
     server, client = scope.get("server") or ("", 0), scope.get("client") or ("", 0)
     environ: Environ = {
         "REQUEST_METHOD": scope["method"],
@@ -273,22 +298,6 @@ def _environ_of(scope: dict[str, Any]) -> Environ:
         joint = "; " if name == "HTTP_COOKIE" else ","
         environ[name] = f"{environ[name]}{joint}{value}" if name in environ else value
     return environ
-
-
-def _refused(environ: Environ, refusal: Refusal) -> Answer:
-    """Answer without a thread: a problem on the API, one sentence on a page. The rest of the body is not read."""
-    with using_id(environ[ENVIRON]):
-        if environ["PATH_INFO"].startswith("/api/"):
-            response = plain_response(refusal)
-        else:
-            response = HttpResponse(
-                f"{refusal.detail}\n",
-                status=PROBLEMS[refusal.code][0],
-                content_type="text/plain; charset=utf-8",
-                headers=HEADERS.get(refusal.code, {}),
-            )
-    headers = [*response.items(), ("Connection", "close"), ("Cache-Control", "no-store")]
-    return Answer(status=response.status_code, headers=headers, body=response.content)
 
 
 def _length_of(headers: Headers) -> int:

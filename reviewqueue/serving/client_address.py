@@ -1,4 +1,4 @@
-"""The address that a request comes from, for limits: the connection's, or what trusted proxies of ours say."""
+"""The client's address for rate limits: that of the connection, or the one that trusted proxies report."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from django.conf import settings
 
 
 def client_network(environ: Mapping[str, Any]) -> str:
-    """Return the client's IPv4 address, or the /64 network of its IPv6 address: one customer owns all of a /64.
+    """Return the client's IPv4 address, or the /64 network of its IPv6 address: one customer owns a whole /64.
 
-    ``TRUSTED_PROXY_COUNT`` says how many entries at the end of ``X-Forwarded-For`` were written by proxies of ours. A
-    header with fewer entries did not come through them: then the connection's own address counts.
+    ``TRUSTED_PROXY_COUNT`` is the number of entries at the end of ``X-Forwarded-For`` that our own proxies wrote. A header
+    with fewer entries did not pass them, so the connection's own address counts.
     """
     text = str(environ.get("REMOTE_ADDR") or "")
     if settings.TRUSTED_PROXY_COUNT:

@@ -1,7 +1,7 @@
-"""Rate limits: token buckets in the memory of this process, one for each key, person or address.
+"""Rate limits: token buckets in the memory of this process, one per key, person or address.
 
-A bucket holds one minute's requests and is refilled evenly. It costs two microseconds and no statement; the reasons, and
-what it means with several processes, are in docs/decisions/2026-11-30-limits-without-a-proxy.md.
+A bucket holds the requests of one minute and is refilled evenly. It costs two microseconds and no statement.
+Reasons, and the effect of several processes: docs/decisions/2026-11-30-limits-without-a-proxy.md.
 """
 
 from __future__ import annotations
@@ -14,19 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 
-from reviewqueue.serving.client_address import client_network
-
-#: Buckets kept; the least recently used is dropped. It is full again, unless so many clients come within a minute.
-MOST_BUCKETS = 20_000
-NOT_PAGES = ("/api/", "/healthz", "/readyz", "/metrics", "/static/")
+#: The least recently used bucket is dropped. It is full again, unless this many clients come within a minute.
+MAX_BUCKETS = 20_000
 
 
 @dataclass(kw_only=True)
 class RateLimit:
-    """``per_minute`` requests for each holder, at once or spread out; 0 is no limit."""
+    """At most ``per_minute`` requests per holder, at once or spread out; 0 means no limit."""
 
     per_minute: int
     now: Callable[[], float] = time.monotonic
@@ -34,7 +29,7 @@ class RateLimit:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, holder: str) -> int:
-        """Count one request. Returns 0 if it is allowed, else the seconds until the next one is."""
+        """Count one request. Return 0 if it is allowed, else the seconds until the next one is allowed."""
         if not self.per_minute:
             return 0
         now = self.now()
@@ -43,7 +38,7 @@ class RateLimit:
             tokens = min(float(self.per_minute), tokens + (now - filled_at) * self.per_minute / 60)
             allowed = tokens >= 1
             self._buckets[holder] = (tokens - 1 if allowed else tokens, now)
-            if len(self._buckets) > MOST_BUCKETS:
+            if len(self._buckets) > MAX_BUCKETS:
                 self._buckets.popitem(last=False)
         return 0 if allowed else math.ceil((1 - tokens) * 60 / self.per_minute)
 
@@ -52,26 +47,3 @@ calls_of_key = RateLimit(per_minute=settings.API_CALLS_PER_MINUTE)
 failed_keys_of_address = RateLimit(per_minute=settings.FAILED_KEYS_PER_MINUTE)
 pages_of_person = RateLimit(per_minute=settings.PAGES_PER_MINUTE)
 pages_of_address = RateLimit(per_minute=settings.SIGNED_OUT_PAGES_PER_MINUTE)
-
-
-def _too_many(request: HttpRequest, seconds: int) -> HttpResponse:
-    response = render(request, "429.html", {"seconds": seconds}, status=429)
-    response["Retry-After"] = str(seconds)
-    return response
-
-
-def limit_pages(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Middleware: answer 429 to a person, or to an address without a sign-in, that asks for too many pages."""
-
-    def answer(request: HttpRequest) -> HttpResponse:
-        if request.path.startswith(NOT_PAGES):
-            return get_response(request)
-        if request.user.is_authenticated:
-            seconds = pages_of_person.take(str(request.user.pk))
-        else:
-            seconds = pages_of_address.take(client_network(request.META))
-        if not seconds:
-            return get_response(request)
-        return _too_many(request, seconds)
-
-    return answer

@@ -1,7 +1,7 @@
-"""Request bodies with a time limit and a minimum rate. A slow one costs a connection, not a thread.
+"""Request bodies with a time limit and a minimum rate. A slow body costs a connection, not a thread.
 
-Small bodies are read whole before the request gets a thread. Large ones, files of checkpoints, are read by the thread piece
-by piece, under the same limits.
+The event loop reads small bodies whole before the request gets a thread. The thread itself reads large ones (checkpoint
+files) piece by piece, under the same limits.
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 
 
 class BodyTooSlow(Exception):
-    """The body did not arrive in time. Not an ``OSError``, which readers treat as a failing disk."""
+    """The body did not arrive in time. Not an ``OSError``: readers treat that as a failing disk."""
+
+
+class BodyTooLarge(Exception):
+    """The body is larger than this address accepts. The message is a sentence for the client."""
 
 
 class ClientGone(OSError):
-    """The connection was closed before the body was whole."""
+    """The client closed the connection before the body was complete."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BodyLimits:
-    """A body has ``seconds`` for each MiB begun, and after ``grace`` seconds at least ``rate`` bytes per second."""
+    """A body must arrive within ``seconds`` per started MiB and, after ``grace`` seconds, at ``rate`` bytes per second."""
 
     seconds: float
     rate: float
@@ -41,7 +45,7 @@ class BodyLimits:
 
 @dataclass(kw_only=True)
 class TimedBody:
-    """The body of one ASGI request. Its time begins when it is first read, not while it waits for a thread."""
+    """The body of one ASGI request. Its time starts with the first read, not while the request waits for a thread."""
 
     receive: Receive
     limits: BodyLimits
@@ -79,7 +83,7 @@ class TimedBody:
 
 
 class StreamedBody(io.RawIOBase):
-    """A large body as a file for the thread that reads it. ``before_first`` runs before the first wait for the network."""
+    """A large body as a file object for the thread that reads it. ``before_first`` runs before the first network wait."""
 
     def __init__(self, body: TimedBody, loop: asyncio.AbstractEventLoop, *, before_first: Callable[[], object]) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Request ids: one for each request, in its response, in its problem and in every log line written while it runs.
+"""Request ids: one per request, in its response, in its problem, and in every log line that it writes.
 
-A client or proxy may name its request with `X-Request-ID`; a name that is long or has unusual characters is replaced, so
-that it cannot forge log lines. The id helps to find things. It proves nothing, and it need not be unique.
+A client or proxy can set `X-Request-ID`. An id that is too long or has other characters is replaced, so that it cannot forge
+log lines. The id is only for finding things: it proves nothing and need not be unique.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ from __future__ import annotations
 import logging
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from django.http import HttpRequest, HttpResponse
-
 HEADER = "X-Request-ID"
-#: Where a request's `META` keeps it.
+#: Its key in the request's `META`.
 ENVIRON = "reviewqueue.request_id"
 NONE = "-"
 
@@ -34,13 +32,13 @@ def new_id(prefix: str) -> str:
 
 
 def current_request_id() -> str:
-    """Return the id of the request or task of this context; ``-`` outside of one."""
+    """Return the id of the current request or task; ``-`` outside one."""
     return _current.get()
 
 
 @contextmanager
 def using_id(request_id: str) -> Iterator[None]:
-    """Write ``request_id`` into every log line of the block."""
+    """Use ``request_id`` in every log line of the block."""
     token = _current.set(request_id)
     try:
         yield
@@ -48,22 +46,8 @@ def using_id(request_id: str) -> Iterator[None]:
         _current.reset(token)
 
 
-def identify_requests(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Django middleware, the first of all: also what another middleware refuses has an id."""
-
-    def answer(request: HttpRequest) -> HttpResponse:
-        request_id = request.META.get(ENVIRON) or choose_request_id(request.headers.get(HEADER, ""))
-        request.META[ENVIRON] = request_id
-        with using_id(request_id):
-            response = get_response(request)
-        response[HEADER] = request_id
-        return response
-
-    return answer
-
-
 class AddRequestId(logging.Filter):
-    """Give each log record the member ``request_id``. Django logs a refusal after the middlewares, with its request."""
+    """Set ``request_id`` on each log record. Django logs a refusal after the middleware has ended, with its request."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         request = getattr(record, "request", None)

@@ -1,8 +1,8 @@
-"""Fair shares of the threads. Threads are few; a request waits for a share when its body has arrived.
+"""Fair shares of the threads: a request needs a share to run, and waits for it after its body has arrived.
 
-No key and no address has more than three quarters of them. The next share goes to the waiting request whose address and
-key have the fewest, so that a flood from one address delays only itself. Everything here runs on the event loop, without
-locks.
+No key and no address gets more than three quarters of the shares. The next share goes to the waiting request whose address
+and key have the fewest, so that a flood from one address delays only itself. All of it runs on the event loop,
+without locks.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections import Counter, deque
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-#: An address, and the key or session that the request shows.
+#: The address, and the key or session of a request.
 Holders = tuple[str, str]
 
 
 @dataclass(kw_only=True, eq=False)
 class Share:
-    """The use of one thread, until it is given back; giving it back twice does nothing."""
+    """The right to use one thread. Returning it twice does nothing."""
 
     shares: ThreadShares
     holders: Holders
@@ -26,7 +26,7 @@ class Share:
     is_held: bool = True
 
     def give_back(self) -> None:
-        """Let the next request begin. On the event loop only."""
+        """Return the share, so that the next request can start. On the event loop only."""
         if self.is_held:
             self.is_held = False
             self.shares.return_share(self.holders)
@@ -39,12 +39,12 @@ current_share: ContextVar[Share | None] = ContextVar("current_share", default=No
 
 
 def has_share() -> bool:
-    """Return whether this request runs under ``ThreadShares``; under another WSGI server it does not."""
+    """Return whether this request runs under ``ThreadShares``, which it does not under another WSGI server."""
     return current_share.get() is not None
 
 
 def give_back_while_waiting() -> None:
-    """Give this request's share back: from now on it only waits."""
+    """Return this request's share, because from now on it only waits."""
     share = current_share.get()
     if share is not None:
         share.give_back_from_thread()
@@ -52,7 +52,7 @@ def give_back_while_waiting() -> None:
 
 @dataclass(kw_only=True)
 class ThreadShares:
-    """``threads`` shares, lent to requests by address and key."""
+    """``threads`` shares, given to requests by address and key."""
 
     threads: int
     held: Counter[str] = field(default_factory=Counter)
@@ -61,14 +61,14 @@ class ThreadShares:
 
     @property
     def most_of_one(self) -> int:
-        """Return how many shares one address, or one key, may hold."""
+        """The number of shares that one address or one key can have."""
         return max(1, self.threads - max(1, self.threads // 4))
 
     async def take(self, holders: Holders, *, seconds: float) -> Share:
         """Wait for a share. Raises ``TimeoutError`` after ``seconds``."""
         loop = asyncio.get_running_loop()
-        if self.in_use < self.threads and self._may_have_another(holders):
-            self._lend(holders)
+        if self.in_use < self.threads and self._can_have_another(holders):
+            self._give(holders)
         else:
             await self._wait(holders, loop.create_future(), seconds=seconds)
         return Share(shares=self, holders=holders, loop=loop)
@@ -79,33 +79,33 @@ class ThreadShares:
             async with asyncio.timeout(seconds):
                 await future
         except BaseException:
-            if future.done() and not future.cancelled():  # it was lent at the same moment
+            if future.done() and not future.cancelled():  # the share was given at the same time
                 self.return_share(holders)
             else:
                 self._forget(holders, future)
             raise
 
     def return_share(self, holders: Holders) -> None:
-        """Take a share back, and lend it to the request whose address and key hold the fewest."""
+        """Take a share back, and give it to the request whose address and key have the fewest."""
         self.in_use -= 1
         for holder in holders:
             self.held[holder] -= 1
             if not self.held[holder]:
                 del self.held[holder]
-        while self.in_use < self.threads and (allowed := [it for it in self._waiting if self._may_have_another(it)]):
+        while self.in_use < self.threads and (allowed := [it for it in self._waiting if self._can_have_another(it)]):
             chosen = min(allowed, key=lambda it: (self.held[it[0]], self.held[it[1]]))
             future = self._waiting[chosen].popleft()
-            # To the end of the list: two holders with as many shares alternate.
+            # To the end: two holders with equally many shares alternate.
             if rest := self._waiting.pop(chosen):
                 self._waiting[chosen] = rest
             if not future.done():
-                self._lend(chosen)
+                self._give(chosen)
                 future.set_result(None)
 
-    def _may_have_another(self, holders: Holders) -> bool:
+    def _can_have_another(self, holders: Holders) -> bool:
         return all(self.held[holder] < self.most_of_one for holder in holders)
 
-    def _lend(self, holders: Holders) -> None:
+    def _give(self, holders: Holders) -> None:
         self.in_use += 1
         self.held.update(holders)
 

@@ -1,3 +1,3 @@
-"""Template tags: `words` (text and values from outside), `times`, `signs` (icons, tones, people)."""
+"""Template tag libraries."""
 
 from __future__ import annotations

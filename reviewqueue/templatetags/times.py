@@ -1,6 +1,6 @@
-"""Time in templates: `{% time_left deadline %}`, `{% moment at %}`, `{{ duration|in_words }}`.
+"""Template tags for times: `{% time_left deadline %}`, `{% moment at %}`, `{{ duration|in_words }}`.
 
-Called by the templates only. "Now" is the page's: the context's `now`, put there by the view from the database's clock.
+"Now" is the context's `now`, which the view reads from the database's clock.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from django.template.context import Context
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from reviewqueue.templatetags.signs import drawing
+from reviewqueue.templatetags.icons import drawing
 from reviewqueue.text import times
 
 register = template.Library()
@@ -20,10 +20,7 @@ register = template.Library()
 
 @register.simple_tag(takes_context=True)
 def time_left(context: Context, deadline: datetime | None, now: datetime | None = None) -> SafeString:
-    """Return how long is left, with a clock and in red under one hour; nothing where there is no deadline.
-
-    `now` may be left out where the page's context has it.
-    """
+    """Return the time left, with a clock icon and in red under one hour; empty without a deadline."""
     now = now or context.get("now")
     if deadline is None or now is None:
         return mark_safe("")
@@ -39,7 +36,7 @@ def time_left(context: Context, deadline: datetime | None, now: datetime | None 
 
 @register.simple_tag(takes_context=True)
 def moment(context: Context, at: datetime | None, short: bool = False, now: datetime | None = None) -> SafeString:
-    """Return the time in the reader's zone; `short=True` for tables and stories; "never" where there is none."""
+    """Return the time in the reader's zone, or "never"; `short=True` for tables and timelines."""
     if at is None:
         return mark_safe('<span class="faint">never</span>')
     return times.moment(at, now=now or context.get("now"), short=short)
@@ -47,13 +44,13 @@ def moment(context: Context, at: datetime | None, short: bool = False, now: date
 
 @register.filter
 def in_words(duration: timedelta | int | float) -> str:
-    """Return a duration, or a number of seconds, in words that stay on one line: "1 h 05 min"."""
+    """Return a duration, or a number of seconds, without line breaks: "1 h 05 min"."""
     return _on_one_line(duration if isinstance(duration, timedelta) else timedelta(seconds=duration))
 
 
 @register.filter
 def since(earlier: datetime, later: datetime) -> str:
-    """Return how long passed from one time to the other, in words that stay on one line."""
+    """Return the duration between two times, without line breaks."""
     return _on_one_line(later - earlier)
 
 

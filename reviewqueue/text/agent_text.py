@@ -1,9 +1,8 @@
-"""Agents' words as HTML: markdown without HTML, images or live links, and nothing that could pass for a part of the page.
+"""Agents' text as HTML: Markdown without HTML, images or live links, and nothing that could imitate a part of the page.
 
-Called by the fence template and wherever an agent's text is shown. Headings become bold text, a link becomes its words
-and its address in brackets, and every hidden character is drawn (`characters`). What does not fit is folded under a button
-that says how much is inside; the whole can always be reached. No text raises: what the parser trips over is shown as it
-was written.
+Headings become bold text, a link becomes its text with the URL in brackets, and every hidden character becomes visible
+(`hidden_characters`). Long text is folded under a button that says how much it hides; the whole text can always be reached.
+No text raises an error: if the parser fails, the text is shown as it was written.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ LINES_SHOWN = 40
 CHARACTERS_SHOWN = 4_000
 LINES_IN_ONE_BLOCK = 120
 BYTES_SHOWN = 96 * 1024  # of HTML; the rest is on a page of its own
-MARKDOWN_UP_TO = 20_000  # characters; the parser's worst texts stay well under a second
-_NESTING = 20  # the parser drops what is nested deeper without a word, so that such a text is shown as written
-_TINY_REST = 5  # lines and a tenth of the characters: folding so little would cost more than it saves
+MAX_MARKDOWN_LENGTH = 20_000  # the parser's worst texts of this length take well under a second
+_MAX_NESTING = 20  # the parser silently drops deeper nesting, so such a text is shown as written
+_TINY_REST = 5  # lines, and a tenth of the characters: folding so little would save nothing
 
 _TAGS = {
     "paragraph": "p",
@@ -65,32 +64,32 @@ ALLOWED_CLASSES = {
     "data": {"num"},
 }
 
-_markdown = MarkdownIt("js-default", {"html": False, "linkify": False, "maxNesting": _NESTING}).disable("image")
+_markdown = MarkdownIt("js-default", {"html": False, "linkify": False, "maxNesting": _MAX_NESTING}).disable("image")
 _LINE_ENDS = re.compile(r"\n(?:[ \t\r]*\n){3,}|\n")
 _NUMBER = re.compile(r"(-?)([0-9]+)((?:\.[0-9]+)?)")
 
 
 def render_markdown(text: str) -> SafeString:
-    """Return an agent's markdown as HTML that is inert: no links, no images, no HTML, no attribute of its own."""
-    return mark_safe(cleaned(_rendered(text)[0]))  # noqa: S308  nh3 has the last word
+    """Return an agent's Markdown as inert HTML: no links, no images, no HTML, no attributes of its own."""
+    return mark_safe(cleaned(_rendered(text)[0]))  # noqa: S308  sanitized by nh3
 
 
 def is_shown_whole(text: str) -> bool:
-    """Tell whether ``render_markdown`` draws the whole of this text."""
+    """Return whether ``render_markdown`` renders the whole text."""
     return _rendered(text)[1]
 
 
 def _rendered(text: str) -> tuple[str, bool]:
-    """Return the HTML of a text, not cleaned yet, and whether it is the whole text."""
+    """Return the HTML of a text, not sanitized yet, and whether it is the whole text."""
     try:
-        shown = _blocks(text) if len(text) <= MARKDOWN_UP_TO else None
-    except Exception:  # noqa: BLE001  whatever the parser trips over, the words are shown, as written
+        shown = _blocks(text) if len(text) <= MAX_MARKDOWN_LENGTH else None
+    except Exception:  # noqa: BLE001  after any parser error the text is shown as written
         shown = None
     return (shown, True) if shown is not None and len(shown) <= BYTES_SHOWN else _as_written(text)
 
 
 def cleaned(html: str) -> str:
-    """Return the HTML without anything that is not on the list above: the second lock on a door that is shut already."""
+    """Remove everything that the lists above do not allow. A second defence: the renderer emits nothing else."""
     return nh3.clean(
         html,
         tags=ALLOWED_TAGS,
@@ -102,7 +101,7 @@ def cleaned(html: str) -> str:
 
 
 def num(value: int | Decimal | str) -> SafeString:
-    """Return a number with its digits grouped by margins, so that copied text stays exact; other text is only drawn."""
+    """Return a number with its digits grouped by margins, so that copied text stays exact; other text unchanged."""
     text = str(value)
     found = _NUMBER.fullmatch(text)
     if not found:
@@ -115,15 +114,15 @@ def num(value: int | Decimal | str) -> SafeString:
 
 
 def folding(rest: str, *, lines: int, characters: int) -> str:
-    """Return the fold around ``rest`` (HTML), whose button says how much is inside."""
+    """Return ``rest`` (HTML) folded under a button that says how much it hides."""
     amount = f"{lines} more line{'' if lines == 1 else 's'}, " if lines > 1 else ""
     summary = format_html("Show {}{} more characters", amount, num(characters))
     return f'<details class="folded"><summary>{summary}</summary>{rest}</details>'
 
 
 def cut_at(text: str, *, lines: int, characters: int) -> int:
-    """Return where to cut ``text`` so that about so many lines and characters come first; its length for "not at all"."""
-    ends = [found.end() for found in _LINE_ENDS.finditer(text)]  # many blank lines are drawn as one
+    """Return where to cut ``text`` after about so many lines and characters; its length if it fits."""
+    ends = [found.end() for found in _LINE_ENDS.finditer(text)]  # many blank lines are rendered as one
     if ends and len(text) > characters:
         characters += sum(len(found[0]) - 1 for found in _LINE_ENDS.finditer(text))
     fits = len(text) <= characters * 1.1 and len(ends) <= lines + _TINY_REST
@@ -138,7 +137,7 @@ def cut_at(text: str, *, lines: int, characters: int) -> int:
 
 
 def _as_written(text: str) -> tuple[str, bool]:
-    """Return the text without markdown, its first part open and the rest folded, and whether it is whole."""
+    """Return the text without Markdown, its first part open and the rest folded, and whether it is complete."""
     cut = cut_at(text, lines=LINES_SHOWN, characters=CHARACTERS_SHOWN)
     head, tail = text[:cut], text[cut:]
     shown = f'<p class="plain">{drawn(head, inside=True)}</p>'
@@ -154,9 +153,9 @@ def _as_written(text: str) -> tuple[str, bool]:
 
 
 def _blocks(text: str) -> str | None:
-    """Return the markdown of ``text``, or None when it must be shown as written: too deep, or one endless block."""
+    """Return the Markdown of ``text`` as HTML, or None if it must be shown as written: nested too deep, or a huge block."""
     tokens = _markdown.parse(text)
-    if any(token.level >= _NESTING - 1 for token in tokens):
+    if any(token.level >= _MAX_NESTING - 1 for token in tokens):
         return None
     lines = text.split("\n")
     shown: list[tuple[int, str]] = []
@@ -181,7 +180,7 @@ def _blocks(text: str) -> str | None:
 
 
 def _top_level(tokens: Sequence[Token]) -> list[list[Token]]:
-    """Return the tokens block by block."""
+    """Group the tokens by block."""
     blocks: list[list[Token]] = []
     for token in tokens:
         if token.level == 0 and token.nesting >= 0:
@@ -191,7 +190,7 @@ def _top_level(tokens: Sequence[Token]) -> list[list[Token]]:
 
 
 def _html(tokens: Sequence[Token]) -> str:
-    """Return the HTML of block tokens, written out tag by tag: what has no line here cannot appear."""
+    """Return the HTML of block tokens. Only tokens listed here produce HTML."""
     pieces = []
     for token in tokens:
         name, _, edge = token.type.rpartition("_")
@@ -211,15 +210,15 @@ def _html(tokens: Sequence[Token]) -> str:
 
 
 def _inline(tokens: Sequence[Token]) -> str:
-    pieces, addresses, words = [], [], ""
+    pieces, addresses, link_text = [], [], ""
     for token in tokens:
         name, _, _ = token.type.rpartition("_")
         if token.type == "link_open":
             addresses.append(str(token.attrGet("href") or ""))
-            words = ""
+            link_text = ""
         elif token.type == "link_close":
             address = addresses.pop()
-            if address != words:
+            if address != link_text:
                 pieces.append(f' <span class="address">({drawn(address, inside=True)})</span>')
         elif token.type == "code_inline":
             pieces.append(f"<code>{drawn(token.content, inside=True)}</code>")
@@ -230,7 +229,7 @@ def _inline(tokens: Sequence[Token]) -> str:
         elif name in _TAGS:
             pieces.append(_tag(token, _TAGS[name]))
         else:
-            words += token.content
+            link_text += token.content
             pieces.append(drawn(token.content, inside=True))
     return "".join(pieces)
 

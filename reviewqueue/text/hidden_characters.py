@@ -1,8 +1,8 @@
-"""Characters a screen does not show, or shows as something else, drawn as marks a person can read.
+"""Hidden and look-alike characters, rendered as visible marks.
 
-Called for everything that comes from outside: values, argument names, keys, titles, file names, agents' words. What is
-stored is never changed, and a raw control, bidirectional or zero-width character never reaches a page: its place is taken
-by a mark (`U+202E`), so the drawing can be read back to the exact text. Nothing here knows markdown or JSON.
+For all external text: values, argument names, keys, titles, file names, agents' text. Stored text is never changed. A raw
+control, bidirectional or zero-width character never reaches a page: a mark (`U+202E`) replaces it, from which a reader can
+recover the exact text.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from django.utils.safestring import SafeString, mark_safe
 
 from reviewqueue.text.mixed_scripts import disguised_places, mixes_scripts
 
-# Letters, marks and symbols that are drawn as nothing at all, though their category says otherwise (Unicode's
-# Default_Ignorable_Code_Point, and the ones that are merely blank: Braille, Hangul fillers, a musical null).
-_DRAWN_AS_NOTHING = frozenset(
+# Letters, marks and symbols that are invisible although their category says otherwise (Unicode's
+# Default_Ignorable_Code_Point, and blank ones: Braille, Hangul fillers, a musical null).
+_INVISIBLE = frozenset(
     ord(char) for char in "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\ufffc\U0001d159"
 ) | frozenset([*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)])  # variation selectors
-# Control, format, line and paragraph separators, half pairs, private and unassigned characters.
+# Control, format, line and paragraph separators, surrogates, private and unassigned characters.
 _HIDDEN_CATEGORIES = frozenset(["Cc", "Cf", "Zl", "Zp", "Cs", "Co", "Cn"])
 _CONTROL_NAMES = {
     0x00: "NULL",
@@ -43,10 +43,10 @@ _EMOJI_STYLES = frozenset("\ufe0e\ufe0f")
 _KEYCAP = "\u20e3"
 _MARKS_IN_A_ROW = 3
 _NAMES_IN_A_TITLE = 4
-_LONGEST_WORD = 200  # characters that are searched for the end of a word
+_MAX_TOKEN_LENGTH = 200  # characters searched for the end of a token
 
-# What may have to be drawn. Each alternative is bounded or anchored, so that no text makes the search slower than its
-# length. `ends` are line ends where there is one line only.
+# Characters that may need a mark. Each alternative is bounded or anchored, so that the search time is linear in the text.
+# `ends` are line ends inside a text that must be on one line.
 _ODD = r"(?P<tab>\t)|(?P<odd>[^\n -~])"
 _GAP = r"(?P<gap>\n(?:[ \t\r]*\n){3,})|(?P<ends>(?!))|"
 _IN_LINES = re.compile(_GAP + r"(?P<blanks> {16,}|\A {1,15}| {1,15}\Z)|" + _ODD)
@@ -56,18 +56,18 @@ _IN_ONE_LINE = re.compile(r"(?P<gap>(?!))|(?P<ends>\n(?:[ \t\r]*\n)*)|(?P<blanks
 
 @dataclass(frozen=True)
 class _Mark:
-    """One drawn place: the characters from ``start`` to ``end`` are shown as ``label``."""
+    """The characters from ``start`` to ``end`` are rendered as ``label``."""
 
     start: int
     end: int
     label: str
     title: str
-    calm: bool  # a plain blank, tab or line end: drawn, but no reason for doubt
+    calm: bool  # a plain space, tab or line end: marked, but not suspicious
 
 
 @dataclass(frozen=True)
 class Warnings:
-    """What a person must know before trusting a value: how many characters hide, and which words mix alphabets."""
+    """How many characters of a value are hidden, and which tokens mix scripts."""
 
     hidden: int
     mixed: tuple[str, ...]
@@ -77,15 +77,15 @@ class Warnings:
 
 
 def seen(text: str, *, one_line: bool = False) -> SafeString:
-    """Return ``text`` as HTML in which every character can be seen; ``one_line`` draws line ends as well.
+    """Return ``text`` as HTML with every character visible; ``one_line`` marks line ends as well.
 
-    The text stands in an element of its own direction, so that right-to-left letters cannot reorder their neighbours.
+    The text is in a bidi-isolated element, so that right-to-left letters cannot reorder their neighbours.
     """
     return mark_safe(f'<bdi class="exact">{drawn(text, one_line=one_line)}</bdi>')  # noqa: S308  drawn() escapes
 
 
 def seen_plain(text: str) -> str:
-    """Return ``text`` with ``[U+202E]`` in the place of what hides, for titles, labels, mails: where no HTML can go."""
+    """Return plain text with ``[U+202E]`` for hidden characters, for titles, labels and mails, which cannot contain HTML."""
     pieces, at = [], 0
     for mark in _marks(text, _IN_ONE_LINE):
         pieces += [text[at : mark.start], f"[{mark.label}]"]
@@ -94,7 +94,7 @@ def seen_plain(text: str) -> str:
 
 
 def drawn(text: str, *, one_line: bool = False, inside: bool = False) -> str:
-    """Return the escaped text with its marks. ``inside`` a longer text, blanks at the edges are nothing special."""
+    """Return the escaped text with its marks. ``inside`` a longer text, spaces at the edges get no mark."""
     pieces, at = [], 0
     for mark in _marks(text, _IN_ONE_LINE if one_line else _INSIDE if inside else _IN_LINES):
         span = f'<span class="seen{" calm" if mark.calm else ""}" title="{escape(mark.title)}">{mark.label}</span>'
@@ -105,38 +105,38 @@ def drawn(text: str, *, one_line: bool = False, inside: bool = False) -> str:
 
 
 def fitting(text: str, size: int) -> tuple[str, int]:
-    """Return the beginning of a text as HTML of at most ``size`` bytes, and how many characters of it that is."""
-    end = _end_of_word(text, min(len(text), max(size, 0)))
+    """Return the beginning of a text as HTML of at most ``size`` bytes, and the number of its characters."""
+    end = _token_boundary(text, min(len(text), max(size, 0)))
     while end:
         html = drawn(text[:end], inside=True)
         if html_size(html) <= size:
             return html, end
-        end = _end_of_word(text, end // 2)
+        end = _token_boundary(text, end // 2)
     return "", 0
 
 
-def _end_of_word(text: str, end: int) -> int:
-    """Return the last place before ``end`` where a word ends: in one that is cut in two a foreign letter is not marked."""
-    if end >= len(text) or end <= _LONGEST_WORD:
+def _token_boundary(text: str, end: int) -> int:
+    """Return the last token boundary before ``end``: a look-alike letter is not found in a token that is cut in two."""
+    if end >= len(text) or end <= _MAX_TOKEN_LENGTH:
         return min(end, len(text))
-    since = end - _LONGEST_WORD
+    since = end - _MAX_TOKEN_LENGTH
     return max(text.rfind(" ", since, end), text.rfind("\n", since, end)) + 1 or end
 
 
 def html_size(html: str) -> int:
-    """Return the bytes of a piece of HTML."""
+    """Return the size of HTML in bytes."""
     return len(html) if html.isascii() else len(html.encode("utf-8", "surrogatepass"))
 
 
 def count_hidden(text: str) -> int:
-    """Return how many characters of ``text`` a screen would not show, or would show as mere blanks in a row."""
+    """Count the characters of ``text`` that are invisible, or several unusual spaces in a row."""
     if text.isascii() and text.isprintable():
         return 0
     return sum(1 for at, char in enumerate(text) if not " " <= char <= "~" and _hides(text, at) == "hidden")
 
 
 def warnings_in(value: object) -> Warnings:
-    """Return the warnings for a text or for any JSON value: its names and its values, however deep."""
+    """Return the warnings for a text or a JSON value, with names and values at every depth."""
     hidden, waiting = 0, [value]
     mixed: dict[str, None] = {}
     while waiting:
@@ -157,20 +157,20 @@ def code_point(char: str) -> str:
 
 
 def name_of(char: str) -> str:
-    """Return the character's Unicode name, or what kind of nameless character it is."""
+    """Return the character's Unicode name, or the kind of a character without a name."""
     known = _CONTROL_NAMES.get(ord(char)) or unicodedata.name(char, "")
     if known:
         return known
-    kinds = {"Cc": "control character", "Cs": "half of a pair", "Co": "private character"}
-    return kinds.get(unicodedata.category(char), "character without a meaning yet")
+    kinds = {"Cc": "control character", "Cs": "surrogate", "Co": "private-use character"}
+    return kinds.get(unicodedata.category(char), "unassigned character")
 
 
 def _marks(text: str, pattern: re.Pattern[str]) -> Iterator[_Mark]:
-    """Yield the places of ``text`` that are drawn, in order; neighbouring characters share one mark."""
+    """Yield the marks of ``text`` in order; neighbouring characters share one mark."""
     if text.isascii() and text.isprintable() and "  " not in text and text == text.strip(" "):
         return
     disguised = disguised_places(text)
-    if any(text[place].isascii() for place in disguised):  # a Latin letter in a Cyrillic word: look at letters as well
+    if any(text[place].isascii() for place in disguised):  # a Latin letter in a Cyrillic token: include ASCII letters
         pattern = re.compile(pattern.pattern.replace(r"[^\n -~]", r"[^\n -~]|[A-Za-z]"))
     row: list[str] = []
     row_end, calm = -1, True
@@ -191,7 +191,7 @@ def _marks(text: str, pattern: re.Pattern[str]) -> Iterator[_Mark]:
 
 
 def _row_mark(row: list[str], end: int, *, calm: bool) -> _Mark:
-    """Name each character of the row; repeated ones are counted, so that a long row stays short."""
+    """Name each character of the row. Repeated ones are counted, so that a long row stays short."""
     counted = [(char, len(list(same))) for char, same in groupby(row)]
     label = " ".join(code_point(char) + (f" × {count}" if count > 1 else "") for char, count in counted)
     names = list(dict.fromkeys(name_of(char) for char, _ in counted[:50]))
@@ -200,7 +200,7 @@ def _row_mark(row: list[str], end: int, *, calm: bool) -> _Mark:
 
 
 def _counted(found: re.Match[str]) -> _Mark:
-    """Return the mark for blanks, line ends or a tab: plain in themselves, worth a sign where they pile up."""
+    """Return the mark for spaces, line ends or a tab, which are suspicious only in large numbers."""
     start, end = found.span()
     if found["tab"]:
         return _Mark(start, end, "tab", "U+0009 CHARACTER TABULATION", calm=True)
@@ -210,18 +210,18 @@ def _counted(found: re.Match[str]) -> _Mark:
     ends = found[0].count("\n")
     if found["ends"]:
         return _Mark(start, end, "line end" if ends == 1 else f"{ends} line ends", "U+000A LINE FEED", calm=ends < 4)
-    return _Mark(start, end, f"{ends - 1} blank lines", "lines with nothing in them, counted", calm=ends < 6)
+    return _Mark(start, end, f"{ends - 1} blank lines", "empty lines, counted", calm=ends < 6)
 
 
 @lru_cache(maxsize=4096)
 def _kind(char: str) -> str:
-    """Return what the character is by itself: hidden, blank, combining, symbol, or nothing special ("")."""
+    """Classify a character without its context: hidden, blank, combining, symbol, or ordinary ("")."""
     category = unicodedata.category(char)
     if char in "\n\t ":
         return ""
     if category == "Zs":
         return "blank"
-    if ord(char) in _DRAWN_AS_NOTHING or category in _HIDDEN_CATEGORIES:
+    if ord(char) in _INVISIBLE or category in _HIDDEN_CATEGORIES:
         return "hidden"
     if category in ("Mn", "Me"):
         return "combining"
@@ -229,20 +229,20 @@ def _kind(char: str) -> str:
 
 
 def _hides(text: str, at: int, *, after_mark: bool = False) -> str:
-    """Return "hidden", "blank" (drawn, no reason for doubt) or "" for the character at ``at``, by its neighbours."""
+    """Classify the character at ``at`` by its neighbours: "hidden", "blank" (marked, not suspicious) or ""."""
     char = text[at]
     kind = _kind(char)
     if kind == "hidden":
-        return "blank" if _is_part_of_a_sign(text, at) else "hidden"
+        return "blank" if _is_part_of_a_sequence(text, at) else "hidden"
     if kind == "blank":
         return "hidden" if _is_blank(text[max(0, at - 1) : at]) or _is_blank(text[at + 1 : at + 2]) else "blank"
     if kind == "combining":
-        return "hidden" if _stands_alone(text, at, after_mark=after_mark) or _piles_up(text, at) else ""
+        return "hidden" if _has_no_base(text, at, after_mark=after_mark) or _piles_up(text, at) else ""
     return ""
 
 
-def _is_part_of_a_sign(text: str, at: int) -> bool:
-    """Say whether the character only does its ordinary work: a line end of two, the style or the joint of an emoji."""
+def _is_part_of_a_sequence(text: str, at: int) -> bool:
+    """Return whether the character has its ordinary use: in CR LF, or as a style or joiner of an emoji."""
     char, before, behind = text[at], text[max(0, at - 1) : at], text[at + 1 : at + 2]
     if char == "\r":
         return behind == "\n"
@@ -257,8 +257,8 @@ def _is_blank(char: str) -> bool:
     return char == " " or (char != "" and _kind(char) == "blank")
 
 
-def _stands_alone(text: str, at: int, *, after_mark: bool) -> bool:
-    """Say whether a combining mark has no letter to stand on, and would cling to a mark or to the page itself."""
+def _has_no_base(text: str, at: int, *, after_mark: bool) -> bool:
+    """Return whether a combining mark has no base letter, and would attach to a mark or to the page itself."""
     before = text[max(0, at - 1) : at]
     if text[at] == _KEYCAP and before in _EMOJI_STYLES:
         return False
@@ -266,6 +266,6 @@ def _stands_alone(text: str, at: int, *, after_mark: bool) -> bool:
 
 
 def _piles_up(text: str, at: int) -> bool:
-    """Say whether so many combining marks precede that this one would grow over the neighbouring lines."""
+    """Return whether so many combining marks precede that this one would overlap neighbouring lines."""
     row = text[max(0, at - _MARKS_IN_A_ROW) : at]
     return len(row) == _MARKS_IN_A_ROW and all(_kind(each) == "combining" for each in row)

@@ -1,7 +1,6 @@
-"""What differs between two JSON values (``ledger.json_diff``) as pages show it: by argument, long texts line by line.
+"""Differences between two JSON values (``ledger.json_diff``) for display: by argument, and long texts line by line.
 
-Called by the pages of a wait, its review, its receipt and the story. Bounded: beyond it the rest is said to differ, never
-left out in silence.
+The number of differences is limited, and the page says when more exist.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from typing import Any
 from ledger import exact_json, json_diff
 from ledger.json_diff import MOST_DIFFERENCES
 
-MOST_LINES = 200
-LONGEST_IN_LINES = 10_000  # characters of both texts; longer ones are shown whole, one after the other
-MOST_CHANGES = 100  # changed members, and as many that stayed
+MAX_LINES = 200
+MAX_DIFF_LENGTH = 10_000  # characters of both texts; longer ones are shown whole, one after the other
+MAX_CHANGES = 100  # changed members, and as many unchanged ones
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One line of a text: ``sign`` is "" where it stayed, "-" where it went, "+" where it came."""
+    """One line of a text: ``sign`` is "" if unchanged, "-" if removed, "+" if added."""
 
     sign: str
     text: str
@@ -30,27 +29,27 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class ShownDifference(json_diff.Difference):
-    """One place that is not the same, with its words."""
+    """One difference, with its path and lines for display."""
 
     @property
     def place(self) -> str:
-        """Return the way to it as text; people count entries from 1."""
+        """The path as text; entries are counted from 1."""
         return " / ".join(str(step + 1) if isinstance(step, int) else step for step in self.path)
 
     @cached_property
     def lines(self) -> tuple[Line, ...]:
-        """Return the lines of a text of several, with what stayed; nothing where it is shown whole instead."""
+        """The lines of a multi-line text, with unchanged ones; empty if the text is shown whole instead."""
         if not (isinstance(self.old, str) and isinstance(self.new, str) and "\n" in self.old + self.new):
             return ()
-        if len(self.old) + len(self.new) > LONGEST_IN_LINES:
+        if len(self.old) + len(self.new) > MAX_DIFF_LENGTH:
             return ()
         before, after = self.old.split("\n"), self.new.split("\n")
-        return () if len(before) + len(after) > MOST_LINES else tuple(_lines(before, after))
+        return () if len(before) + len(after) > MAX_LINES else tuple(_lines(before, after))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change(ShownDifference):
-    """One argument before and after. ``parts``: what differs inside it, where it has parts."""
+    """One argument before and after. ``parts`` are the differences inside an object or list."""
 
     name: str
     is_same: bool
@@ -59,7 +58,7 @@ class Change(ShownDifference):
 
 
 def changes_between(before: Any, after: Any) -> list[Change]:
-    """Return every member of two values with what changed in it; what is no object counts as one member without a name."""
+    """Return every member of two values with its changes. A value that is not an object counts as one unnamed member."""
     old_members = before if isinstance(before, dict) else {"": before}
     new_members = after if isinstance(after, dict) else {"": after}
     names = [*old_members, *(name for name in new_members if name not in old_members)]
@@ -71,7 +70,7 @@ def changes_between(before: Any, after: Any) -> list[Change]:
 
 @dataclass(frozen=True, kw_only=True)
 class ShownChanges:
-    """The changes of a call that a page draws, and how many more there are of either kind."""
+    """The changes of a call that a page shows, and how many more there are of either kind."""
 
     changes: tuple[Change, ...]
     more_changed: int
@@ -79,19 +78,19 @@ class ShownChanges:
 
 
 def changes_to_show(changes: list[Change]) -> ShownChanges:
-    """Return what a page draws of these: the changed ones first in number, all in their order."""
+    """Limit the changed and the unchanged members separately, and keep their order."""
     changed = [place for place, change in enumerate(changes) if not change.is_same]
     same = [place for place, change in enumerate(changes) if change.is_same]
-    shown = sorted([*changed[:MOST_CHANGES], *same[:MOST_CHANGES]])
+    shown = sorted([*changed[:MAX_CHANGES], *same[:MAX_CHANGES]])
     return ShownChanges(
         changes=tuple(changes[place] for place in shown),
-        more_changed=max(0, len(changed) - MOST_CHANGES),
-        more_same=max(0, len(same) - MOST_CHANGES),
+        more_changed=max(0, len(changed) - MAX_CHANGES),
+        more_same=max(0, len(same) - MAX_CHANGES),
     )
 
 
 def shown_differences(before: Any, after: Any, *, most: int = MOST_DIFFERENCES) -> list[ShownDifference]:
-    """Return the places that differ, at most ``most``, as pages show them."""
+    """Return at most ``most`` differences for display."""
     found = json_diff.differences_between(before, after, most=most)
     return [ShownDifference(path=one.path, old=one.old, new=one.new) for one in found]
 

@@ -1,9 +1,9 @@
-"""Any JSON value drawn exactly and within limits, for the panel of what will really happen and everything beside it.
+"""JSON values as exact, size-limited HTML.
 
-Types stay apart: a text that reads like a number, `true` or `null` stands in quotation marks, words for what is no text are
-set as such. Large values are folded under a button that says what is inside. One drawing has at most ``MEMBERS_DRAWN``
-members and about ``BYTES_DRAWN`` bytes of HTML, shared fairly among the large parts; whatever is left out is counted in
-place, with a link to the page that has it all. Names and texts come from agents, so every character is drawn.
+Types remain distinguishable: a string that reads like a number, `true` or `null` has quotation marks. Large values are
+folded under a button that says what they contain. One rendering has at most ``MEMBERS_DRAWN`` members and about
+``BYTES_DRAWN`` bytes of HTML, shared fairly among its large parts. Omitted parts are counted in place, with a link to the
+page that has all. Names and strings come from agents, so hidden characters are made visible.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from reviewqueue.text.agent_text import cut_at, folding, num
 from reviewqueue.text.hidden_characters import fitting, html_size, seen
 from runs.schemas.traversal import join_pointer
 
-#: The limits of one drawing: members and entries at every depth, and bytes of HTML.
+#: Limits of one rendering: members and entries at every depth, and bytes of HTML.
 MEMBERS_DRAWN = 500
 BYTES_DRAWN = 128 * 1024
-#: The limits of all the values of one response together, the call's own panel apart.
+#: Limits of all values of one response together, except the panel of the call.
 PAGE_MEMBERS = 1_500
 PAGE_BYTES = 320 * 1024
-#: The limits of one call among others that are decided together.
+#: Limits of one call in a bulk decision.
 BULK_MEMBERS = 100
 BULK_BYTES = 16 * 1024
-#: The limit of one comment or note.
+#: Limit of one comment or note.
 BYTES_OF_A_TEXT = 24 * 1024
 
 WIDE_TEXT = 40
@@ -42,15 +42,15 @@ TEXT_CHARACTERS_SHOWN = 1_200
 ENTRIES_SHOWN = 20
 DEPTH_SHOWN = 4
 LONGEST_NAME = 200
-NAMED_FIRST = 100  # members of an object that are named even where there is no room for what is inside them
-_GROUPED_FROM = 10_000  # a year or a cost centre of four digits is no amount
-_SHARED_FROM = 200  # characters; shorter texts are drawn before the large parts get their shares
+NAMED_FIRST = 100  # members of an object that are named even if there is no room for their values
+_GROUPED_FROM = 10_000  # a year or a cost centre of four digits is not an amount
+_SHARED_FROM = 200  # characters; shorter strings are rendered before the large parts get their shares
 _ROW_BYTES = 90  # of a member's own markup
-_SMALL_BYTES = 300  # kept for each small member while the large ones are drawn
-_FOLD_BYTES = 600  # of a fold with its button, and of the line after it
-_CUT_BYTES = 200  # of the line that says what is left out
+_SMALL_BYTES = 300  # reserved for each small member while the large ones are rendered
+_FOLD_BYTES = 600  # of a fold with its button, and the line after it
+_CUT_BYTES = 200  # of the line that says what is omitted
 _SEARCHED_FOR_LINES = 50_000  # characters
-_LONGEST_POINTER = 500  # characters of a link to a place
+_LONGEST_POINTER = 500  # characters of a link to a part
 
 _Step = TypeVar("_Step", str, int)
 
@@ -61,24 +61,24 @@ _LIKE_ANOTHER_TYPE = re.compile(r"[-+]?[.,]?[0-9][0-9.,' ]*(e[-+]?[0-9]+)?|true|
 
 @dataclass
 class Budget:
-    """What may still be drawn: members, and bytes of HTML."""
+    """The remaining members and bytes of HTML."""
 
     members: int = MEMBERS_DRAWN
     size: int = BYTES_DRAWN
 
     def share(self, parts: int) -> Budget:
-        """Return an equal share for the first of so many parts."""
+        """Return the share of one of ``parts`` equal parts."""
         return Budget(members=max(0, self.members) // parts, size=max(0, self.size) // parts)
 
     def spend(self, whole: Budget, left: Budget) -> None:
-        """Take off what was used of a share."""
+        """Subtract what was used of a share."""
         self.members -= whole.members - left.members
         self.size -= whole.size - left.size
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """A drawing, and whether it is the whole value."""
+    """Rendered HTML, and whether it contains the whole value."""
 
     html: SafeString
     is_whole: bool
@@ -96,60 +96,60 @@ class Argument:
 
     @property
     def is_amount(self) -> bool:
-        """Say whether it is drawn as a quantity with its unit."""
+        """Whether it is shown as an amount with its unit."""
         return bool(self.unit) and is_amount(self.value)
 
 
 def draw(value: Any, *, budget: Budget | None = None, more: str = "") -> SafeString:
-    """Return a JSON value as HTML, large parts folded. ``more``: the address of the page with every value."""
+    """Return a JSON value as HTML, large parts folded. ``more`` is the URL of the page with the whole value."""
     return draw_within(value, budget=budget or Budget(), more=more).html
 
 
 def draw_within(value: Any, *, budget: Budget, more: str = "", stated: bool = False) -> Drawn:
-    """Return the drawing of a value and whether it is whole; what it used is taken off ``budget``."""
+    """Render a value and subtract what it used from ``budget``."""
     drawing = _Drawing(more=more, stated=stated)
     html = drawing.value(value, budget, depth=0, at="")
-    return Drawn(html=mark_safe(html), is_whole=drawing.is_whole)  # noqa: S308  every text goes through drawn()
+    return Drawn(html=mark_safe(html), is_whole=drawing.is_whole)  # noqa: S308  drawn() escapes every text
 
 
 def draw_stated(value: Any, *, budget: Budget | None = None, more: str = "") -> SafeString:
-    """Return a value that was stated, not sent: an amount written as text reads as an amount, without quotation marks.
+    """Render a value of a fact or of evidence: an amount in a string is shown as an amount, without quotation marks.
 
-    For facts and evidence only. Where a call is shown the types stay apart.
+    Not for calls, where types must remain distinguishable.
     """
     return draw_within(value, budget=budget or Budget(), more=more, stated=True).html
 
 
 def draw_arguments(arguments: Sequence[Argument], *, budget: Budget | None = None, more: str = "") -> Drawn:
-    """Return the arguments of a call as the rows of its panel, each with its owner's label and unit."""
+    """Render the arguments of a call as the rows of its panel, with the owner's labels and units."""
     drawing = _Drawing(more=more)
     html = drawing.arguments(arguments, budget or Budget())
     return Drawn(html=mark_safe(html), is_whole=drawing.is_whole, members=drawing.members)  # noqa: S308  as above
 
 
 def draw_mapping(arguments: Mapping[str, Any], *, budget: Budget | None = None, more: str = "") -> Drawn:
-    """Return the arguments of a call as rows without labels and units."""
+    """Render the arguments of a call as rows without labels and units."""
     bare = [Argument(name=name, label="", unit="", value=value) for name, value in arguments.items()]
     return draw_arguments(bare, budget=budget, more=more)
 
 
 def is_shown_whole(arguments: Mapping[str, Any]) -> bool:
-    """Say whether the panel of a call with these arguments leaves nothing out."""
+    """Return whether the panel of a call with these arguments omits nothing."""
     return draw_mapping(arguments).is_whole
 
 
 def fits_in_a_bulk(arguments: Mapping[str, Any]) -> bool:
-    """Say whether a call is short enough to be read whole among others."""
+    """Return whether a call is short enough for a bulk decision."""
     return draw_mapping(arguments, budget=bulk_budget()).is_whole
 
 
 def bulk_budget() -> Budget:
-    """Return the limits of one call on the page of several requests."""
+    """Return the limits of one call in a bulk decision."""
     return Budget(members=BULK_MEMBERS, size=BULK_BYTES)
 
 
 def text_in_part(html: str, end: int, whole: int, *, more: str) -> SafeString:
-    """Return the beginning of a text (``html``, its first ``end`` characters) with what is left out, if anything is."""
+    """Return ``html``, the first ``end`` characters of a text, with a line about the omitted rest, if any."""
     if end < whole:
         link = format_html(' <a href="{}">Show the rest</a>', more) if more else ""
         html += _dropped(f"Showing 1 to {end:,} of {whole:,} characters.", link)
@@ -157,14 +157,14 @@ def text_in_part(html: str, end: int, whole: int, *, more: str) -> SafeString:
 
 
 def is_amount(value: Any) -> bool:
-    """Say whether a value is a number, or a text that is one."""
+    """Return whether a value is a number, or a string with a number."""
     if isinstance(value, str):
         return bool(_AMOUNT.fullmatch(value))
     return isinstance(value, int | Decimal) and not isinstance(value, bool)
 
 
 def is_wide(value: Any) -> bool:
-    """Say whether a value needs a row of its own: long texts, and everything that has parts."""
+    """Return whether a value needs a row of its own: a long string, a non-empty object or list."""
     if isinstance(value, str):
         return len(value) > WIDE_TEXT or "\n" in value
     return isinstance(value, Mapping | list | tuple) and bool(value)
@@ -179,7 +179,7 @@ def size_in_words(value: Any) -> str:
 
 
 def count_members(value: Any) -> int:
-    """Return how many members and entries a value has, at every depth."""
+    """Count members and entries at every depth."""
     count, waiting = 0, [value]
     while waiting:
         found = waiting.pop()
@@ -191,16 +191,16 @@ def count_members(value: Any) -> int:
 
 
 class _Drawing:
-    """One value being drawn; ``is_whole`` turns false as soon as something is left out."""
+    """Renders one value; ``is_whole`` becomes false when something is omitted."""
 
     def __init__(self, *, more: str = "", stated: bool = False) -> None:
         self.is_whole = True
-        self.members = 0  # drawn so far
+        self.members = 0  # rendered so far
         self.more = more
         self.stated = stated
 
     def value(self, value: Any, budget: Budget, *, depth: int, at: str) -> str:
-        """Return the HTML of a value that lies ``depth`` levels deep, at the JSON Pointer ``at``."""
+        """Return the HTML of a value ``depth`` levels deep, at the JSON Pointer ``at``."""
         if isinstance(value, str):
             is_amount = self.stated and _MONEY.fullmatch(value)
             html = f'<span class="value">{num(value)}</span>' if is_amount else self.text(value, budget, at)
@@ -244,9 +244,9 @@ class _Drawing:
             )
 
     def shared(self, pairs: list[tuple[_Step, Any]], budget: Budget) -> Iterator[tuple[_Step, Any, Budget]]:
-        """Yield the parts to draw, each with what it may use: every part is named first, the large ones share the rest.
+        """Yield the parts to render, each with its budget: every part is named first, then the large ones share the rest.
 
-        So a long list cannot push the arguments behind it off the page.
+        So a long list cannot displace the arguments after it.
         """
         budget.members -= len(pairs)
         budget.size -= _ROW_BYTES * len(pairs)
@@ -276,7 +276,7 @@ class _Drawing:
             argument = arguments[place]
             label = f" <span>{seen(argument.label, one_line=True)}</span>" if argument.label else ""
             unit = seen(argument.unit, one_line=True) if argument.unit else ""
-            # Labels and units are the owner's and not counted: what is left out depends on the stored call alone.
+            # Labels and units are the owner's and not counted, so that only the stored call decides what is omitted.
             inner = self.value(value, share, depth=0, at=join_pointer("", argument.name))
             if argument.is_amount:
                 cell = f'<dd class="strong">{num(value)}<abbr>{unit}</abbr></dd>'
@@ -293,7 +293,7 @@ class _Drawing:
         return html
 
     def name(self, name: Any, budget: Budget) -> str:
-        """Return the name of a member; the end of an endless one is left out."""
+        """Return the name of a member; a long one is cut."""
         name = str(name)
         html: str = seen(name[:LONGEST_NAME], one_line=True)
         if len(name) > LONGEST_NAME:
@@ -303,14 +303,14 @@ class _Drawing:
         return html
 
     def text(self, text: str, budget: Budget, at: str) -> str:
-        """Return a text: short ones as they are, longer ones folded, endless ones with their beginning."""
+        """Return a string: a short one as it is, a longer one folded, a huge one cut."""
         if not text:
             return '<span class="value word">empty text</span>'
         cut = cut_at(text[:_SEARCHED_FOR_LINES], lines=TEXT_LINES_SHOWN, characters=TEXT_CHARACTERS_SHOWN)
         block = " text" if "\n" in text or len(text) > 2 * WIDE_TEXT else ""
         if cut == len(text):
             shown = seen(text)
-            # The quotation marks are the element's own, so that copied text stays exact.
+            # The element adds the quotation marks, so that copied text stays exact.
             quoted = f"<q>{shown}</q>" if _LIKE_ANOTHER_TYPE.fullmatch(text) else shown
             return f'<span class="value{block}">{quoted}</span>'
         head, end = fitting(text[:cut], max(budget.size, _CUT_BYTES))
@@ -325,11 +325,11 @@ class _Drawing:
         return html
 
     def left_out(self, value: Any, budget: Budget, at: str) -> str:
-        """Return the placeholder of a container of which nothing is drawn."""
+        """Return the placeholder of a container that is omitted."""
         return self.cut(f"{_amount(value).capitalize()}, not shown here.", budget, at)
 
-    def cut(self, words: str, budget: Budget, at: str) -> str:
-        """Return the line that says what is left out, outside every fold of its own, with the way to the rest."""
+    def cut(self, text: str, budget: Budget, at: str) -> str:
+        """Return the line that says what is omitted, outside every fold, with a link to the rest."""
         self.is_whole = False
         budget.size -= _CUT_BYTES
         link = ""
@@ -337,11 +337,11 @@ class _Drawing:
             place = urlencode({"at": at}) if 0 < len(at) <= _LONGEST_POINTER else ""
             address = f"{self.more}?{place}" if place else self.more
             link = format_html(' <a href="{}">Show the rest</a>', address)
-        return _dropped(words, link)
+        return _dropped(text, link)
 
 
 def _count_fitting(pairs: Sequence[tuple[Any, Any]], members: int, *, least: int) -> int:
-    """Return how many of these parts are drawn: as many as fit with what is directly inside them, but ``least``."""
+    """Return how many parts are rendered: as many as fit with their direct members, but at least ``least``."""
     used = 0
     for place, (_, member) in enumerate(pairs):
         used += 1 + (len(member) if isinstance(member, Mapping | list | tuple) else 0)
@@ -356,8 +356,8 @@ def _is_large(value: Any) -> bool:
     return isinstance(value, Mapping | list | tuple) and bool(value)
 
 
-def _dropped(words: str, link: str = "") -> str:
-    return format_html('<span class="dropped">{}{}</span>', words, mark_safe(link))  # noqa: S308  made above
+def _dropped(text: str, link: str = "") -> str:
+    return format_html('<span class="dropped">{}{}</span>', text, mark_safe(link))  # noqa: S308  made above
 
 
 def _parts(rows: list[str], opening: str, closing: str, noun: str, *, of: int) -> str:
@@ -365,16 +365,16 @@ def _parts(rows: list[str], opening: str, closing: str, noun: str, *, of: int) -
     if len(rows) <= ENTRIES_SHOWN * 1.25:
         return f"{opening}{''.join(rows)}{closing}"
     first, rest = rows[:ENTRIES_SHOWN], rows[ENTRIES_SHOWN:]
-    folded = f"{_going_on(opening)}{''.join(rest)}{closing}"
+    folded = f"{_continued(opening)}{''.join(rest)}{closing}"
     return f"{opening}{''.join(first)}{closing}{_fold(f'Show {len(rest)} more of {of:,} {noun}', folded)}"
 
 
-def _going_on(opening: str) -> str:
+def _continued(opening: str) -> str:
     return opening.replace('class="list"', f'class="list on" start="{ENTRIES_SHOWN + 1}"')
 
 
-def _fold(words: str, html: str) -> str:
-    return format_html('<details class="folded"><summary>{}</summary>', words) + html + "</details>"
+def _fold(label: str, html: str) -> str:
+    return format_html('<details class="folded"><summary>{}</summary>', label) + html + "</details>"
 
 
 def _kind(value: Any) -> str:

@@ -1,17 +1,15 @@
-"""Time in words: how long is left, how long something took, when it was, in the reader's zone with the zone's name.
+"""Times and durations as text, in the reader's time zone with its abbreviation.
 
-Called by the template tags and by pages. Nothing here asks a clock: "now" is always given (`ledger.clock.now()`), so that
-one page speaks of one moment. A local time that a clock change repeats is told apart by its zone's name (CET, CEST).
+"now" is always an argument (`ledger.clock.now()`), so that one page uses one time. The abbreviation (CET, CEST)
+distinguishes local times that a clock change repeats.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -25,7 +23,7 @@ _ZONE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}")
 def in_words(duration: timedelta) -> str:
     """Return "2 d 21 h", "1 h 05 min", "38 min", "45 s": the two largest units, never rounded up.
 
-    A duration below zero is told by its length alone.
+    The sign of a negative duration is ignored.
     """
     seconds = int(abs(duration).total_seconds())
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
@@ -37,12 +35,12 @@ def in_words(duration: timedelta) -> str:
 
 
 def is_soon(deadline: datetime, now: datetime) -> bool:
-    """Say whether less than an hour is left, or none at all."""
+    """Return whether the deadline is less than an hour away, or past."""
     return deadline - now < SOON
 
 
 def left_in_words(deadline: datetime, now: datetime) -> str:
-    """Return "2 h 10 min" until the deadline, or "over since 5 min"; exactly at the deadline is over."""
+    """Return "2 h 10 min" until the deadline, or "over since 5 min". At the deadline itself it is over."""
     if now < deadline:
         return in_words(deadline - now)
     return f"over since {in_words(now - deadline)}" if now - deadline >= timedelta(minutes=1) else "over"
@@ -51,7 +49,7 @@ def left_in_words(deadline: datetime, now: datetime) -> str:
 def moment_in_words(at: datetime, *, now: datetime | None = None, short: bool = False) -> str:
     """Return "today 16:32 CET", "Tue 1 Dec 16:32 CET", "27 Nov 2025 14:02 CET", in the reader's zone.
 
-    ``short`` leaves the zone out where it cannot matter: not within an hour that the clock change repeats.
+    ``short`` omits the zone, except within an hour that a clock change repeats.
     """
     local = timezone.localtime(at)
     day = _day_in_words(local, timezone.localtime(now) if now else None)
@@ -60,13 +58,13 @@ def moment_in_words(at: datetime, *, now: datetime | None = None, short: bool = 
 
 
 def zone_of(local: datetime) -> str:
-    """Return the zone's abbreviation at that moment; the offset from UTC where the zone has none."""
+    """Return the zone's abbreviation at that time, or its offset from UTC if it has none."""
     name = local.tzname() or "UTC"
     return name if name[:1].isalpha() else f"UTC{name}"
 
 
 def moment(at: datetime, *, now: datetime | None = None, short: bool = False) -> SafeString:
-    """Return the time as an element that names its exact instant, and says UTC when pointed at."""
+    """Return a `<time>` element with the exact time, and UTC as its tooltip."""
     return format_html(
         '<time datetime="{}" title="{}">{}</time>',
         timezone.localtime(at).isoformat(timespec="seconds"),
@@ -75,26 +73,13 @@ def moment(at: datetime, *, now: datetime | None = None, short: bool = False) ->
     )
 
 
-def in_the_readers_zone(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Draw each page in the zone its browser named in a cookie; in the settings' zone until it has."""
-
-    def answer(request: HttpRequest) -> HttpResponse:
-        zone = zone_called(request.COOKIES.get("zone", ""))
-        if zone is None:
-            return get_response(request)
-        with timezone.override(zone):
-            return get_response(request)
-
-    return answer
-
-
 def zone_called(name: str) -> ZoneInfo | None:
-    """Return the time zone of that name, or None: the name comes from a browser and may be anything."""
+    """Return the time zone of that name, or None. The name comes from a browser and can be any text."""
     if len(name) > 60 or not _ZONE_NAME.fullmatch(name):
         return None
     try:
         return ZoneInfo(name)
-    except (KeyError, OSError, ValueError):  # not found, a folder of zones, a file that is no zone
+    except (KeyError, OSError, ValueError):  # not found, a folder of zones, not a zone file
         return None
 
 

@@ -1,7 +1,7 @@
-"""Endpoints of webhooks: registered, listed, deleted, their secrets rotated. Called by the API; nothing is sent from here.
+"""Webhook endpoints: register, list, delete, rotate the signing secret.
 
-An address is judged here and again at every call. A secret is shown once, in the reply that made it; after a rotation the
-old one signs beside the new one for a day, so that a receiver can change over, and so that a lost reply costs nothing.
+A URL is checked here and again at every call. A secret is shown once, in the response that created it. After a rotation the
+old secret signs beside the new one for a day, so that receivers can change over and a lost response does no harm.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from reviewqueue.webhooks.models import WebhookEndpoint, WebhookSecret
 from runs.errors import RateLimited
 from runs.models import Agent
 
-MOST_ENDPOINTS = 10
-MOST_SECRETS = 5
+MAX_ENDPOINTS = 10
+MAX_SECRETS = 5
 LONGEST_URL = 500
 OVERLAP = timedelta(hours=24)
-SECONDS_TO_JUDGE = 5.0
+RESOLVE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointRequest:
-    """An endpoint as it is asked for. ``events`` are types of events, ``body_digest`` covers the request."""
+    """The endpoint to register. ``events`` are event types, ``body_digest`` covers the whole request."""
 
     key: str
     body_digest: str
@@ -43,7 +43,7 @@ class EndpointRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Registered:
-    """An endpoint, and its secret if this very call made it: it is never seen again."""
+    """An endpoint, and its secret if this call created one: it cannot be read later."""
 
     endpoint: WebhookEndpoint
     secret: str | None
@@ -51,15 +51,15 @@ class Registered:
 
 
 def endpoints_of(agent: Agent) -> QuerySet[WebhookEndpoint]:
-    """Return the agent's endpoints that were not deleted, disabled ones too."""
+    """Return the agent's endpoints, disabled ones included, deleted ones not."""
     return WebhookEndpoint.objects.filter(agent=agent, deleted_at=None)
 
 
 def register_endpoint(*, agent: Agent, request: EndpointRequest) -> Registered:
-    """Register an address, or return what the same key registered before (its secret is not shown again).
+    """Register an endpoint, or return the one that the same key registered before, without its secret.
 
-    Raises ``PayloadInvalid`` for an address that is not called, an unknown type of event, or one endpoint too many;
-    ``KeyReused`` when the key belongs to another request.
+    Raises ``PayloadInvalid`` for a refused URL, an unknown event type, or too many endpoints; ``KeyReused`` if the key
+    belongs to another request.
     """
     assert_none_open()
     known = _known(agent, request)
@@ -72,13 +72,13 @@ def register_endpoint(*, agent: Agent, request: EndpointRequest) -> Registered:
 
 @use_case
 def _insert(*, agent: Agent, request: EndpointRequest) -> Registered:
-    # One at a time for each agent: two at once would both see room for the last one.
+    # One registration at a time per agent: two at once could both take the last place.
     Agent.objects.select_for_update(of=("self",), no_key=True).get(pk=agent.pk)
     known = _known(agent, request)
     if known is not None:
         return known
-    if endpoints_of(agent).count() >= MOST_ENDPOINTS:
-        raise PayloadInvalid.at("/url", f"would be one more than the {MOST_ENDPOINTS} endpoints an agent may have")
+    if endpoints_of(agent).count() >= MAX_ENDPOINTS:
+        raise PayloadInvalid.at("/url", f"exceeds the limit of {MAX_ENDPOINTS} endpoints per agent")
     now = clock.now()
     endpoint = WebhookEndpoint.objects.create(
         public_id=new_id("whk"),
@@ -105,21 +105,21 @@ def _known(agent: Agent, request: EndpointRequest) -> Registered | None:
 def _check_events(events: list[str]) -> None:
     for place, type_ in enumerate(events):
         if type_ not in TYPES:
-            raise PayloadInvalid.at(f"/events/{place}", f"is no type of event; known: {', '.join(TYPES)}")
+            raise PayloadInvalid.at(f"/events/{place}", f"must be an event type: {', '.join(TYPES)}")
 
 
 def _check_address(url: str) -> None:
     try:
-        http_client.Clock(SECONDS_TO_JUDGE).within(lambda: address_policy.check_webhook_url(url))
+        http_client.Clock(RESOLVE_SECONDS).within(lambda: address_policy.check_webhook_url(url))
     except address_policy.AddressRefused as refused:
         raise PayloadInvalid.at("/url", str(refused)) from None
     except http_client.OutOfTime:
-        raise PayloadInvalid.at("/url", "names a host that was not found in time") from None
+        raise PayloadInvalid.at("/url", "has a host that was not resolved in time") from None
 
 
 @use_case
 def delete_endpoint(*, agent: Agent, endpoint_id: str) -> None:
-    """Take an endpoint away: nothing is sent to it from now on, and what was on its way is void. The log stays."""
+    """Delete an endpoint: it gets no more messages, and due ones become void. The log of deliveries remains."""
     endpoint = _lock(agent, endpoint_id)
     now = clock.now()
     WebhookEndpoint.objects.filter(pk=endpoint.pk).update(deleted_at=now)
@@ -128,14 +128,14 @@ def delete_endpoint(*, agent: Agent, endpoint_id: str) -> None:
 
 @use_case
 def rotate_secret(*, agent: Agent, endpoint_id: str) -> Registered:
-    """Make a new secret; the ones before it sign beside it for a day.
+    """Create a new signing secret. Earlier secrets sign beside it for a day.
 
-    Raises ``RateLimited`` while five are still signing: an older one that a receiver may rely on is never cut short.
+    Raises ``RateLimited`` while five secrets are valid: an older one, which a receiver may use, is never ended early.
     """
     endpoint = _lock(agent, endpoint_id)
     now = clock.now()
-    if live_secrets(endpoint, now=now).count() >= MOST_SECRETS:
-        raise RateLimited(f"{MOST_SECRETS} secrets of this endpoint are signing; one of them ends within a day.")
+    if live_secrets(endpoint, now=now).count() >= MAX_SECRETS:
+        raise RateLimited(f"This endpoint has {MAX_SECRETS} valid secrets already; one of them ends within a day.")
     WebhookSecret.objects.filter(endpoint=endpoint, ends_at=None).update(ends_at=now + OVERLAP)
     return Registered(endpoint=endpoint, secret=_add_secret(endpoint, now=now), created=False)
 

@@ -1,8 +1,7 @@
-"""What of the timeline is told outside: the types that an endpoint may ask for, and the few members that are told of each.
+"""Event types of webhooks and the event feed, and the members that each event publishes.
 
-Ids, keys of the agent's own and numbers; never an answer, a verdict, a name or a reason (an answer reaches an agent under a
-live lease only). All of it is read from the event alone, so a message says the same at every attempt. Called by the
-announcer and by the feed of the API; pure, nothing is looked up here.
+Only ids, the agent's own keys and numbers are published; never a decision, verdict, name or reason (decisions reach an agent
+only under a live lease). Everything is read from the event alone, so a message is the same at every attempt.
 """
 
 from __future__ import annotations
@@ -13,70 +12,70 @@ from runs.models import Event
 
 READY = "continuation.ready"
 
-#: type -> what it tells (docs/webhooks.md). A test compares it with what the verbs write.
+#: Type -> description (docs/webhooks.md). A test compares the types with those that the use cases record.
 TYPES = {
-    "run.started": "A run began.",
-    "checkpoint.committed": "A worker committed a boundary.",
-    "run.suspended": "A run stopped to wait; its interrupts are open.",
-    "interrupt.answered": "An interrupt was answered. The answer itself comes with the claim.",
-    "interrupt.amended": "Its agent changed an open interrupt.",
-    "interrupt.withdrawn": "Its agent took an open interrupt back.",
-    "interrupt.expired": "Nobody answered in time.",
-    "interrupt.escalated": "Nobody answered in time; another queue is asked.",
-    "interrupt.assigned": "An interrupt was given to named people.",
+    "run.started": "A run started.",
+    "checkpoint.committed": "A worker committed a checkpoint.",
+    "run.suspended": "A run is suspended; its interrupts are open.",
+    "interrupt.answered": "An interrupt was answered. The decision itself comes with the claim of the continuation.",
+    "interrupt.amended": "An agent changed an open interrupt.",
+    "interrupt.withdrawn": "An agent withdrew an open interrupt.",
+    "interrupt.expired": "An interrupt passed its deadline without a decision.",
+    "interrupt.escalated": "An interrupt passed its deadline and was escalated to another queue.",
+    "interrupt.assigned": "An interrupt was assigned to people.",
     "interrupt.extended": "An interrupt got a later deadline.",
-    "interrupt.claimed": "A reviewer took an interrupt up.",
-    "interrupt.released": "A reviewer let an interrupt go, or may no longer decide it.",
-    "interrupt.unassigned": "An assignment ended: its person may no longer decide the interrupt.",
-    "interrupt.commented": "A reviewer commented.",
-    "interrupt.reminded": "The deadline of an interrupt comes near, and nobody has answered.",
-    "timer.fired": "The time that a run waited for has come.",
-    "signal.refused": "A signal did not fit what the wait asks for, and is kept as a dead letter.",
-    "decision.counted": "One of several people approved; others have to join.",
-    "vote.revoked": "A vote counts no more: its person may no longer decide the interrupt.",
-    "decision.refused": "An answer was refused and kept as evidence.",
-    "decision.undone": "An answer was taken back; the interrupt is open again.",
-    READY: "A run may go on: any worker of the agent may claim the continuation.",
-    "continuation.claimed": "A worker went on.",
-    "resume.denied": "Whoever answered may no longer decide that; the interrupt is open again.",
-    "approval.revoked": "Whoever approved may no longer decide that; the permit is void, and the agent must ask again.",
-    "review.renewed": "A fact changed; the interrupts are asked again.",
-    "run.replanned": "A fact changed; the agent has to plan again.",
-    "facts.reported": "A worker told the facts that it checks itself.",
-    "fact.waived": "A fact that could not be told was waived by name.",
-    "hold.opened": "A run is held back.",
-    "hold.lifted": "What held a run back is settled.",
+    "interrupt.claimed": "A reviewer claimed an interrupt.",
+    "interrupt.released": "A reviewer released an interrupt, or lost the permission to decide it.",
+    "interrupt.unassigned": "An assignment ended: its person lost the permission to decide the interrupt.",
+    "interrupt.commented": "A reviewer commented on an interrupt.",
+    "interrupt.reminded": "The deadline of an open interrupt is near.",
+    "timer.fired": "A run's timer fired.",
+    "signal.refused": "A signal did not fit the schema of its interrupt. It is a dead letter.",
+    "decision.counted": "An approval was counted; the quorum needs more.",
+    "vote.revoked": "An approval no longer counts: its person lost the permission to decide the interrupt.",
+    "decision.refused": "A decision was refused. It is stored as evidence.",
+    "decision.undone": "A decision was undone; the interrupt is open again.",
+    READY: "A run is ready: any worker of the agent can claim the continuation.",
+    "continuation.claimed": "A worker claimed a continuation.",
+    "resume.denied": "The person who decided has lost the permission; the interrupt is open again.",
+    "approval.revoked": "The person who approved has lost the permission; the permit is void, and the agent must ask again.",
+    "review.renewed": "A fact changed; the interrupts are open for another round.",
+    "run.replanned": "A fact changed; the agent must plan again.",
+    "facts.reported": "A worker reported facts that it checks itself.",
+    "fact.waived": "An owner waived a fact that could not be checked.",
+    "hold.opened": "A run is on hold.",
+    "hold.lifted": "A hold of a run was lifted.",
     "records.written": "Rows were stored that no other event covers, such as a report that changed nothing.",
-    "snapshots.erased": "The states of an ended run are past their time and were erased.",
-    "run.restored": "A backup was restored; the run is held until its owner has compared it with the world.",
-    "lease.lost": "A worker was silent too long.",
-    "lease.handed_back": "A worker gave its run back.",
-    "effect.begun": "An effect was begun.",
+    "snapshots.erased": "The checkpoint states of an ended run were erased after their retention period.",
+    "run.restored": "A backup was restored; the run is on hold until its owner has checked it.",
+    "lease.lost": "A lease expired without a heartbeat.",
+    "lease.handed_back": "A worker released its lease.",
+    "effect.begun": "An effect began.",
     "effect.applied": "An effect was applied.",
-    "effect.failed": "An effect failed, and is known not to be applied.",
-    "effect.unknown": "Nobody knows whether an effect was applied.",
+    "effect.failed": "An effect failed and was not applied.",
+    "effect.unknown": "The outcome of an effect is unknown.",
     "effect.refused": "An effect was not allowed to begin.",
-    "effect.compensated": "What an effect did was taken back.",
-    "effect.undo_waived": "An effect stays although its run was ended; its owner said so.",
-    "effect.settled": "The owner of an unknown effect said what happened.",
-    "effect.ordered_again": "A person ordered an effect once more.",
-    "effect.contradicted": "A later report says otherwise than the ledger.",
-    "effect.contradiction_closed": "An owner settled which report is right.",
-    "run.pause_asked": "Somebody asked a run to pause.",
-    "run.resumed": "Somebody let a paused run go on.",
-    "run.cancel_asked": "Somebody asked again for a run that is ending to end.",
-    "run.ending": "A run is being ended.",
-    "run.compensating": "What an ended run did is to be taken back: any worker of the agent may claim the continuation.",
-    "run.retagged": "A person gave a run to another version of its agent's code.",
-    "run.restarted": "A person started an ended run again.",
-    "run.completed": "A run was completed.",
+    "effect.compensated": "An effect was compensated.",
+    "effect.undo_waived": "An owner decided that an effect of an ended run needs no compensation.",
+    "effect.settled": "An owner resolved an unknown outcome.",
+    "effect.ordered_again": "A person ordered another attempt of an effect.",
+    "effect.contradicted": "A later report contradicts the recorded outcome of an effect.",
+    "effect.contradiction_closed": "An owner resolved contradicting reports of an effect.",
+    "run.pause_asked": "A person paused a run.",
+    "run.resumed": "A person resumed a paused run.",
+    "run.cancel_asked": "A person cancelled again a run that is already ending.",
+    "run.ending": "A run is ending.",
+    "run.compensating": "The effects of an ended run need compensation: any worker of the agent can claim the continuation.",
+    "run.retagged": "A person assigned a run to another code version of its agent.",
+    "run.restarted": "A person restarted an ended run.",
+    "run.completed": "A run completed.",
     "run.failed": "A run failed.",
     "run.cancelled": "A run was cancelled.",
-    "run.expired": "A run came to its end because nobody went on with it.",
+    "run.expired": "A run expired, because no worker continued it in time.",
 }
 
-#: Members of an event that are told, by the names they are told under.
-_TOLD = {
+#: Reference of an event -> the member that publishes it.
+_PUBLISHED = {
     "continuation": "continuation",
     "interrupt": "interrupt",
     "interrupts": "interrupts",
@@ -88,14 +87,14 @@ _TOLD = {
 
 
 def types_of(event: Event) -> list[str]:
-    """Return what an event is announced as: its own type, and ``continuation.ready`` when this very move made one ready."""
+    """Return the types of an event: its own, and ``continuation.ready`` if it made a continuation ready."""
     made_ready = event.refs.get("ready") is True and event.type != READY
     return [event.type, READY] if made_ready else [event.type]
 
 
 def told_of_event(event: Event) -> dict[str, Any]:
-    """Return the members that are told of a numbered event. ``sequence`` is its place in the agent's feed."""
-    told = {name: event.refs[ref] for ref, name in _TOLD.items() if event.refs.get(ref) is not None}
-    if "interrupt" not in told and told.get("interrupts"):
-        told["interrupt"] = told["interrupts"][-1]
-    return {"run": event.run.public_id, **told, "sequence": event.announced_seq}
+    """Return the published members of a numbered event. ``sequence`` is its number in the agent's feed."""
+    members = {name: event.refs[ref] for ref, name in _PUBLISHED.items() if event.refs.get(ref) is not None}
+    if "interrupt" not in members and members.get("interrupts"):
+        members["interrupt"] = members["interrupts"][-1]
+    return {"run": event.run.public_id, **members, "sequence": event.announced_seq}

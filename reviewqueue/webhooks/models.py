@@ -1,7 +1,7 @@
-"""Rows of webhooks: where an agent wants to be told, with which secrets, and every message with every attempt.
+"""Models of webhooks: endpoints with their secrets, and every message with every attempt.
 
-``deliveries`` alone writes ``Delivery.status``; ``endpoints`` writes endpoints and their secrets. Bodies hold ids only, so
-nothing here is ever erased. Models hold no rules of their own.
+``deliveries`` alone writes ``Delivery.status``; ``endpoints`` writes endpoints and secrets. Bodies contain only ids, so they
+never need erasing.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from runs.models import Agent, Event
 
 
 class DeliveryStatus(models.TextChoices):
-    """Where a message stands. ``due`` is open; the others are final until somebody orders it once more.
+    """``due`` is open. The others are final, unless a person resends the message.
 
-    ``void``: there is nothing to tell any more (the continuation has left ``ready``, the endpoint was deleted).
+    ``void``: the message is obsolete (the continuation is no longer ready, or the endpoint was deleted).
     """
 
     DUE = "due"
@@ -24,7 +24,7 @@ class DeliveryStatus(models.TextChoices):
     VOID = "void"
 
 
-#: verb -> (allowed from, to)
+#: Transition -> (allowed statuses before, status after).
 DELIVERY_MOVES: dict[str, tuple[frozenset[str], str]] = {
     "postpone": (frozenset({DeliveryStatus.DUE}), DeliveryStatus.DUE),
     "deliver": (frozenset({DeliveryStatus.DUE}), DeliveryStatus.DELIVERED),
@@ -35,7 +35,7 @@ DELIVERY_MOVES: dict[str, tuple[frozenset[str], str]] = {
 
 
 class WebhookEndpoint(models.Model):
-    """An address of an agent, and the types of events that it wants to be told of."""
+    """A URL of an agent, and the event types that it subscribes to."""
 
     public_id = models.CharField(max_length=40, unique=True)
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="webhooks", db_index=False)
@@ -47,10 +47,12 @@ class WebhookEndpoint(models.Model):
     created_at = models.DateTimeField()
     deleted_at = models.DateTimeField(null=True)
     disabled_at = models.DateTimeField(null=True, help_text="it answered 410 Gone")
-    failures = models.PositiveIntegerField(default=0, help_text="calls in a row that found nobody well")
-    # Also while it is called: one call at a time, whoever looks.
-    rest_until = models.DateTimeField(null=True, help_text="not called before: it does not answer, or asked for quiet")
-    called_at = models.DateTimeField(null=True, help_text="who was called longest ago comes first")
+    failures = models.PositiveIntegerField(default=0, help_text="failed calls in a row")
+    # Also set during a call: one call at a time, by any worker.
+    rest_until = models.DateTimeField(
+        null=True, help_text="no call before this time: backoff, Retry-After, or a pending call"
+    )
+    called_at = models.DateTimeField(null=True, help_text="start of the last call")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["agent", "key"], name="one_endpoint_per_key_of_an_agent")]
@@ -60,7 +62,7 @@ class WebhookEndpoint(models.Model):
 
 
 class WebhookSecret(models.Model):
-    """A secret of an endpoint, sealed. The newest has no end; each older one still signs until its own."""
+    """An encrypted signing secret. The newest has no end; older ones sign until theirs."""
 
     endpoint = models.ForeignKey(WebhookEndpoint, on_delete=models.PROTECT, related_name="secrets")
     sealed = models.CharField(max_length=300)
@@ -79,19 +81,21 @@ class WebhookSecret(models.Model):
 
 
 class Delivery(models.Model):
-    """One message to one endpoint. Its id and its body stay the same however often it is tried."""
+    """One message to one endpoint. Its id and body are the same in every attempt."""
 
     public_id = models.CharField(max_length=40, unique=True)
     endpoint = models.ForeignKey(WebhookEndpoint, on_delete=models.PROTECT, related_name="deliveries", db_index=False)
     event = models.ForeignKey(Event, on_delete=models.PROTECT, related_name="+", db_index=False)
     type = models.CharField(max_length=40)
-    body = models.TextField(help_text="the JSON text that is sent: ids, never an answer")
-    continuation = models.CharField(max_length=40, blank=True, help_text="told of only while it is ready")
+    body = models.TextField(help_text="the JSON text that is sent: ids, never a decision")
+    continuation = models.CharField(
+        max_length=40, blank=True, help_text="send the message only while this continuation is ready"
+    )
     status = models.CharField(max_length=9, choices=DeliveryStatus.choices, default=DeliveryStatus.DUE)
-    attempt = models.PositiveIntegerField(default=0, help_text="of all; counted before each call")
-    tries = models.PositiveIntegerField(default=0, help_text="since it was made or ordered again")
+    attempt = models.PositiveIntegerField(default=0, help_text="number of attempts, counted before each call")
+    tries = models.PositiveIntegerField(default=0, help_text="attempts since it was created or resent")
     next_at = models.DateTimeField(null=True)
-    give_up_at = models.DateTimeField(help_text="a dead letter from then on")
+    give_up_at = models.DateTimeField(help_text="a dead letter after this time")
     trouble = models.CharField(max_length=300, blank=True, help_text="why the last attempt failed")
     created_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
@@ -99,7 +103,7 @@ class Delivery(models.Model):
     class Meta:
         verbose_name_plural = "deliveries"
         constraints = [
-            # An event may be told under two types (types_of), and one endpoint may want both.
+            # An event can be published under two types (types_of), and an endpoint can subscribe to both.
             models.UniqueConstraint(
                 fields=["endpoint", "event", "type"], name="one_delivery_of_an_event_to_an_endpoint"
             )
@@ -120,7 +124,7 @@ class Delivery(models.Model):
 
 
 class DeliveryAttempt(models.Model):
-    """One attempt: written before the call, so that one without an end tells of a worker that died in it."""
+    """One attempt, stored before the call. Without an end, its worker died during the call."""
 
     delivery = models.ForeignKey(Delivery, on_delete=models.PROTECT, related_name="attempts", db_index=False)
     number = models.PositiveIntegerField()
@@ -129,7 +133,7 @@ class DeliveryAttempt(models.Model):
     reply_status = models.PositiveSmallIntegerField(null=True)
     trouble = models.CharField(max_length=300, blank=True)
     excerpt = models.CharField(
-        max_length=300, blank=True, help_text="the beginning of the reply, escaped; operators only"
+        max_length=300, blank=True, help_text="beginning of the reply, escaped; for operators only"
     )
 
     class Meta:

@@ -1,8 +1,7 @@
-"""From the timeline to messages: numbers what is new in an agent's feed, and writes one delivery per endpoint that asked.
+"""Outbox: numbers new events in an agent's feed, and creates one delivery for each endpoint that subscribes to them.
 
-Both in one transaction, agent by agent, a bounded batch at a time: a flood of one agent holds up nobody else, and a message
-is lost or doubled by no crash. The timeline is the outbox; the announcer's task is only an accelerator. Nothing is sent
-from here.
+Both happen in one transaction per agent and bounded batch, so a crash loses or duplicates no message, and the events of one
+agent delay no other agent. The timeline is the outbox itself; the task that runs this is only an accelerator.
 """
 
 from __future__ import annotations
@@ -10,10 +9,10 @@ from __future__ import annotations
 import logging
 import time
 
+from ledger.datetimes import moment_text
 from ledger.exact_json import dumps
 from ledger.public_ids import derived_id
 from ledger.transactions import use_case
-from reviewqueue.datetimes import moment_text
 from reviewqueue.webhooks.deliveries import GIVE_UP_AFTER
 from reviewqueue.webhooks.event_types import READY, told_of_event, types_of
 from reviewqueue.webhooks.models import Delivery, WebhookEndpoint
@@ -22,53 +21,53 @@ from runs.models import Continuation, Event
 
 log = logging.getLogger(__name__)
 
-EVENTS_AT_ONCE = 100
+BATCH_SIZE = 100
 
 
 def announce_news(*, seconds: float) -> int:
-    """Announce what is new, round by round over the agents, for about ``seconds``; returns how many events."""
+    """Publish new events, one batch per agent in turn, for about ``seconds``. Returns the number of events."""
     until = time.monotonic() + seconds
-    announced, broken = 0, set()
+    published, failed = 0, set()
     while time.monotonic() < until:
-        agents = [agent_id for agent_id in event_feed.agents_with_news() if agent_id not in broken]
-        before = announced
+        agents = [agent_id for agent_id in event_feed.agents_with_news() if agent_id not in failed]
+        before = published
         for agent_id in agents:
             try:
-                announced += announce_batch(agent_id=agent_id, limit=EVENTS_AT_ONCE)
+                published += announce_batch(agent_id=agent_id, limit=BATCH_SIZE)
             except Exception:
-                log.exception("the events of an agent could not be announced", extra={"agent": agent_id})
-                broken.add(agent_id)
-        if announced == before:
+                log.exception("the events of an agent could not be published", extra={"agent": agent_id})
+                failed.add(agent_id)
+        if published == before:
             break
-    return announced
+    return published
 
 
 @use_case
 def announce_batch(*, agent_id: int, limit: int) -> int:
-    """Number up to ``limit`` events of one agent and write their deliveries; returns how many events."""
+    """Number up to ``limit`` events of one agent and create their deliveries. Returns the number of events."""
     numbers = event_feed.number_events(agent_id=agent_id, limit=limit)
     endpoints = list(WebhookEndpoint.objects.filter(agent=agent_id, deleted_at=None, disabled_at=None))
     if numbers and endpoints:
         events = event_feed.events_after(agent_id=agent_id, after=numbers.start - 1)
-        deliveries = [made for event in events for made in _deliveries_of(event, endpoints)]
-        _wait_for_continuations(deliveries)
+        deliveries = [delivery for event in events for delivery in _deliveries_of(event, endpoints)]
+        _delay_undoable_continuations(deliveries)
         Delivery.objects.bulk_create(deliveries, ignore_conflicts=True)
     return len(numbers)
 
 
 def _deliveries_of(event: Event, endpoints: list[WebhookEndpoint]) -> list[Delivery]:
-    """Return the messages that one numbered event makes. What happened before an endpoint was there is not told to it."""
+    """Return the messages of one numbered event. An endpoint gets no events from before its creation."""
     now = event.announced_at
     assert now is not None  # noqa: S101  number_events has just set it
-    told = told_of_event(event)
+    data = told_of_event(event)
     return [
         Delivery(
             public_id=derived_id("dlv", endpoint.public_id, event.digest, type_),
             endpoint=endpoint,
             event=event,
             type=type_,
-            body=dumps({"type": type_, "timestamp": moment_text(event.at), "data": told}),
-            continuation=told.get("continuation", "") if type_ == READY else "",
+            body=dumps({"type": type_, "timestamp": moment_text(event.at), "data": data}),
+            continuation=data.get("continuation", "") if type_ == READY else "",
             next_at=now,
             give_up_at=now + GIVE_UP_AFTER,
             created_at=now,
@@ -79,8 +78,8 @@ def _deliveries_of(event: Event, endpoints: list[WebhookEndpoint]) -> list[Deliv
     ]
 
 
-def _wait_for_continuations(deliveries: list[Delivery]) -> None:
-    """A continuation that may be undone for a while is claimable, and so is told of, only after that."""
+def _delay_undoable_continuations(deliveries: list[Delivery]) -> None:
+    """Send ``continuation.ready`` only after the undo window: workers cannot claim the continuation before."""
     named = {delivery.continuation for delivery in deliveries if delivery.continuation}
     if not named:
         return

@@ -1,8 +1,7 @@
-"""Secrets of endpoints and the signatures made with them (Standard Webhooks 1.0).
+"""Signing secrets of endpoints, and signatures (Standard Webhooks 1.0).
 
-A secret has to sign, so it is kept sealed, not hashed: under a key derived from SECRET_KEY, so that a copy of the database
-alone signs nothing. Retired keys (SECRET_KEY_FALLBACKS) still open. Called by ``endpoints`` and ``sending``; the open
-secret never leaves them but once, in the reply that made it.
+A signing secret cannot be hashed. It is encrypted with a key derived from SECRET_KEY, so that a copy of the database alone
+can sign nothing. SECRET_KEY_FALLBACKS still decrypt. The plain secret is shown once, in the response that created it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ SECRET_BYTES = 32
 
 
 class SecretUnreadable(Exception):
-    """The secret was sealed under a SECRET_KEY that is not here any more; rotate it."""
+    """The secret was encrypted under a SECRET_KEY that is no longer configured."""
 
 
 def new_secret() -> str:
@@ -30,12 +29,12 @@ def new_secret() -> str:
 
 
 def seal(secret: str) -> str:
-    """Return the secret as it is kept."""
+    """Encrypt a secret for storage."""
     return _keys().encrypt(secret.encode()).decode()
 
 
 def unseal(sealed: str) -> str:
-    """Return the secret as it signs. Raises ``SecretUnreadable``."""
+    """Decrypt a stored secret. Raises ``SecretUnreadable``."""
     try:
         return _keys().decrypt(sealed.encode()).decode()
     except InvalidToken:
@@ -45,7 +44,7 @@ def unseal(sealed: str) -> str:
 def signed_headers(*, message_id: str, body: bytes, at: datetime, sealed: list[str]) -> list[tuple[str, str]]:
     """Return the three headers of Standard Webhooks 1.0 for one attempt at ``at``.
 
-    One signature for each secret, newest first: while a rotation lasts, the receiver may know either.
+    One signature per secret, newest first: during a rotation the receiver can know either.
     """
     timestamp = int(at.timestamp())
     signed = f"{message_id}.{timestamp}.".encode() + body
@@ -67,6 +66,6 @@ def _keys() -> MultiFernet:
 
 
 def _key(secret_key: str) -> Fernet:
-    # Of its own purpose: what is sealed here must not open with any other key that is made from SECRET_KEY.
+    # The prefix separates this key from every other key derived from SECRET_KEY.
     derived = hashlib.sha256(b"reviewqueue.webhooks.signing:" + secret_key.encode()).digest()
     return Fernet(base64.urlsafe_b64encode(derived))

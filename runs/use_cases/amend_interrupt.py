@@ -144,6 +144,6 @@ def _lock(agent: Agent, interrupt_id: str) -> tuple[Run, Interrupt]:
     run = locked_runs().filter(agent=agent, interrupts__public_id=interrupt_id).first()
     if run is None:
         raise NotFound
-    interrupts_of_id = Interrupt.objects.select_related("checkpoint", "policy", "schema").filter(public_id=interrupt_id)
-    [interrupt] = lock_interrupts(run, interrupts_of_id)
+    requested = Interrupt.objects.select_related("checkpoint", "policy", "schema").filter(public_id=interrupt_id)
+    [interrupt] = lock_interrupts(run, requested)
     return run, interrupt

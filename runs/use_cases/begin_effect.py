@@ -116,9 +116,9 @@ def begin_effect(
     if known is None or effects.foresee(known, fence=run.fence, request_key=request.request_key) == Next.NEXT_ATTEMPT:
         if known is None:
             refuse_disguised(request.name)
-            if undone is None and key.startswith(compensation.UNDO):
+            if undone is None and key.startswith(compensation.UNDO_PREFIX):
                 raise PayloadInvalid.at(
-                    "/key", f"must not begin with {compensation.UNDO}, except for a compensation that is due"
+                    "/key", f"must not begin with {compensation.UNDO_PREFIX}, except for a compensation that is due"
                 )
             try:
                 _check_declared(run, request.declared, undone=undone)

@@ -60,4 +60,4 @@ def test_the_page_tells_of_parents_and_of_the_same_call_asked_twice(worker, clie
     assert "inside a run of purchase-requests" in shown
     assert "The same call is asked 1 more time" in shown
     client.force_login(builders.a_person("olga@example.org", "agent-owners"))
-    assert "Runs below it" in client.get(f"/runs/{parent}").content.decode()
+    assert "Child runs:" in client.get(f"/runs/{parent}").content.decode()

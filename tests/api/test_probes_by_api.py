@@ -12,8 +12,8 @@ from ledger.models import Effect
 from reviewqueue import tasks
 from tests.api.calls import a_started_run, a_worker
 from tests.builders import a_connection
-from tests.delivery.hostile_server import hostile_server
-from tests.reviewqueue.test_holds_admin import admin_client, staff
+from tests.outbound.hostile_server import hostile_server
+from tests.reviewqueue.test_holds_admin import signed_in, staff
 
 pytestmark = pytest.mark.django_db
 
@@ -64,7 +64,7 @@ def test_an_unknown_outcome_is_looked_up_by_the_task_and_shown_at_the_desk(appli
     if status == "applied":
         [row] = worker.get(f"runs/{run}/effects")["effects"]
         assert row["receipt"]["spec"] == {"version": 7}
-    olga = admin_client(staff("olga@example.org", "agent-owners"))
+    olga = signed_in(staff("olga@example.org", "agent-owners"))
     html = olga.get(reverse("admin:ledger_effect_change", args=[effect.pk])).content.decode()
     assert re.search(r"data-label=.Who.><bdi[^>]*>this server<", html)
     assert ("looked up" in html) == (status == "unknown")

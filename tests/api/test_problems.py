@@ -125,7 +125,7 @@ def test_an_error_outside_a_view_is_a_problem_too(monkeypatch, caplog):
     def fails(_request):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("reviewqueue.middleware.keep_out_of_caches", lambda get_response: fails)
+    monkeypatch.setattr("reviewqueue.middleware.disable_caching", lambda get_response: fails)
     caplog.set_level(logging.CRITICAL)
     judge(Caller(client=Client(raise_request_exception=False)).get("agents/me"), 500, "internal_error")
 

@@ -11,7 +11,7 @@ from ledger.models import Effect
 from runs.models import Hold, Run
 from tests.api.calls import Caller, a_started_run, a_waiting_interrupt, a_worker, somebody, the_approval, the_suspend
 from tests.builders import a_person, a_policy
-from tests.reviewqueue.test_holds_admin import admin_client, page_of, staff
+from tests.reviewqueue.test_holds_admin import page_of, signed_in, staff
 
 pytestmark = pytest.mark.django_db
 
@@ -100,7 +100,7 @@ def test_on_narrows_it():
 def test_at_the_desk_an_owner_lets_it_stay_or_orders_it_once_more():
     worker = a_worker()
     run = a_failed_run(worker, "first", "second")
-    olga = admin_client(staff("olga@example.org", "agent-owners"))
+    olga = signed_in(staff("olga@example.org", "agent-owners"))
 
     def fails() -> Hold:
         [taken] = worker.post("continuations/claim", {}).body
@@ -112,14 +112,14 @@ def test_at_the_desk_an_owner_lets_it_stay_or_orders_it_once_more():
 
     hold = fails()
     html = olga.get(page_of(hold)).content.decode()
-    for words in ("undo_failed", "too late", "Take it back once more", "Let it stay"):
+    for words in ("undo_failed", "too late", "Compensate again", "Keep the effect"):
         assert words in html
-    olga.post(page_of(hold), {"reason": "they open at nine", "word": "undo"})
+    olga.post(page_of(hold), {"reason": "they open at nine", "resolution": "undo"})
     hold = fails()
-    html = olga.post(page_of(hold), {"reason": "we keep it", "word": "stays"}, follow=True).content.decode()
-    assert "The effect stays" in html
-    html = olga.post(page_of(hold), {"reason": "again", "word": "stays"}, follow=True).content.decode()
-    assert "Let it stay" not in html
+    html = olga.post(page_of(hold), {"reason": "we keep it", "resolution": "stays"}, follow=True).content.decode()
+    assert "The effect is kept" in html
+    html = olga.post(page_of(hold), {"reason": "again", "resolution": "stays"}, follow=True).content.decode()
+    assert "Keep the effect" not in html
     [taken] = worker.post("continuations/claim", {}).body
     assert [back["undoes"] for back in taken["compensations"]] == ["first"]
 
@@ -133,8 +133,8 @@ def test_the_run_page_shows_what_is_taken_back(client):
     applied(worker, run, key, begun["attempt_token"])
     client.force_login(a_person("olga@example.org", "agent-owners"))
     html = client.get(f"/runs/{Run.objects.get().public_id}").content.decode()
-    assert "takes back" in html
-    assert "What was done outside is taken back" in html
+    assert "compensates" in html
+    assert "An effect was compensated" in html
 
 
 def test_a_person_cancels_twice_and_it_is_offered_once():
@@ -181,10 +181,10 @@ def test_an_unknown_undo_is_settled_or_ordered_again_at_the_owners_desk():
     worker.post(f"runs/{run}/effects/{key}/outcome", told)
     assert worker.post("continuations/claim", {}).body == []
     undo = Effect.objects.get(key=key)
-    olga = admin_client(staff("olga@example.org", "agent-owners"))
+    olga = signed_in(staff("olga@example.org", "agent-owners"))
     page = reverse("admin:ledger_effect_change", args=[undo.pk])
     assert 'value="again"' in olga.get(page).content.decode()
-    olga.post(page, {"word": "again", "reason": "they lost it", "evidence": "", "attempt": 1})
+    olga.post(page, {"resolution": "again", "reason": "they lost it", "evidence": "", "attempt": 1})
     [taken] = worker.post("continuations/claim", {}).body
     begun = worker.put(f"runs/{run}/effects/{key}", {"name": "release_hoist"}, Run_Lease=taken["lease"]["token"])
     assert (begun["perform"], begun["attempt"]) == (True, 2)

@@ -11,8 +11,8 @@ from ledger.exact_json import dumps
 from reviewqueue.webhooks.models import Delivery
 from tests import builders
 from tests.api.calls import a_worker
-from tests.delivery.receiver import receiver
-from tests.delivery.webhook_builders import announce, announce_and_send, let_time_pass, send
+from tests.webhooks.receiver import receiver
+from tests.webhooks.webhook_builders import announce, announce_and_send, let_time_pass, send
 
 pytestmark = pytest.mark.django_db
 

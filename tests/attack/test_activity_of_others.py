@@ -43,7 +43,7 @@ CALLS_OF_AGENTS = (*CALLS, "events", "signals", "webhooks", "deliveries")
 
 @pytest.fixture(autouse=True)
 def no_quarter_of_a_minute_ends(monkeypatch):
-    monkeypatch.setattr(live_updates, "REDRAWN_AFTER", 10**9)
+    monkeypatch.setattr(live_updates, "RENDERED_AFTER", 10**9)
 
 
 def read(client: Client, address: str, **headers: str) -> tuple[str, str, str]:
@@ -76,7 +76,7 @@ def zoe() -> Client:
 
 @pytest.mark.parametrize("address", LISTS)
 def test_the_tag_of_a_live_list_is_the_same_whatever_happens_elsewhere(address, monkeypatch):
-    monkeypatch.setattr(live_updates, "REDRAWN_AFTER", 10**9)
+    monkeypatch.setattr(live_updates, "RENDERED_AFTER", 10**9)
     zoe = a_reviewer_of_an_empty_queue()
     builders.a_waiting_interrupt()
     before = zoe.get(address, headers=LIST)

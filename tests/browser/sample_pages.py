@@ -17,7 +17,7 @@ ARGUMENTS = {
     "deep": {"lines": [{"part": "Hook block", "amount": "00123"}] * 40},
 }
 PAGE = """
-{% extends "base.html" %}{% load words signs times %}
+{% extends "base.html" %}{% load agent_text icons times %}
 {% block main %}<div class="wrap stack">
 <h1>Sample</h1>
 <p id="amount">{{ "184000.00"|num }}</p><p id="text">{% exact "00123" %}</p>
@@ -25,9 +25,9 @@ PAGE = """
 <div id="row"><button class="btn" hx-post="/sample/whole" hx-target="#row">Send to a session that ended</button></div>
 <div id="other"><button class="btn" hx-post="/sample/refused" hx-target="#other">Send too late</button></div>
 <div class="holder"><section class="happen"><header><h2>What will happen</h2></header>
-{% include "_call.html" with arguments=arguments %}</section></div>
+{% include "_call_arguments.html" with arguments=arguments %}</section></div>
 {% for text in texts %}
-{% include "_fence.html" with text=text heading=text id=forloop.counter|stringformat:"fence-%d" %}
+{% include "_agent_text.html" with text=text heading=text id=forloop.counter|stringformat:"fence-%d" %}
 {% endfor %}
 </div>{% endblock %}
 """

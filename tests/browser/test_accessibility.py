@@ -169,7 +169,7 @@ def her_agents(page: Page) -> None:
     page.goto(f"/runs/{interrupt.run.public_id}")
     assert not findings(page)
     page.goto("/agents")
-    page.get_by_role("heading", name="Every agent").wait_for()
+    page.get_by_role("heading", name="All agents").wait_for()
 
 
 def measures(page: Page) -> None:
@@ -226,14 +226,14 @@ def expired_waits(page: Page) -> None:
     a_lapse_with_a_failed_effect()
     page.goto("/expired")
     page.get_by_role("button", name="Restart the run of").wait_for()
-    page.get_by_role("link", name="Look and restart").wait_for()
+    page.get_by_role("link", name="Review and restart").wait_for()
 
 
 def dead_letters(page: Page) -> None:
     desk.lena().groups.add(builders.a_group("operators"))
     a_dead_signal(body={"flight": "LH 400", "lines": [{"part": "Hook"}, None]})
     page.goto("/dead-letters")
-    page.get_by_text("Keep 7 days longer").first.wait_for()
+    page.get_by_text("Keep 7 more days").first.wait_for()
 
 
 def a_signal_that_nobody_took(page: Page) -> None:

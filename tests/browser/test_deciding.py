@@ -166,7 +166,7 @@ def test_row_16_a_lead_hands_over_and_gives_more_time(lenas: Page):  # noqa: F81
     lenas.get_by_text("Give it more time").click()
     lenas.get_by_label("Later by").select_option("1 h")
     lenas.get_by_role("button", name="Extend the deadline").click()
-    expect(lenas.locator(".late .story").last).to_contain_text("gave it more time")
+    expect(lenas.locator(".late .story").last).to_contain_text("extended the deadline")
     lenas.get_by_text("Hand over").first.click()
     lenas.get_by_role("checkbox", name="Ines").check()
     lenas.get_by_role("button", name="Hand over").click()

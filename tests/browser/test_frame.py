@@ -42,7 +42,7 @@ def test_the_chosen_theme_holds_on_the_next_page_and_the_systems_without_a_choic
 
 
 def test_a_question_mark_opens_help_but_not_while_typing_nor_when_keys_are_off(signed_in: Page):
-    help_text = signed_in.get_by_text("Opening a page decides nothing")
+    help_text = signed_in.get_by_text("Opening a page does not decide anything")
     signed_in.locator("#note").press("?")
     expect(help_text).to_be_hidden()
     expect(signed_in.locator("#note")).to_have_value("?")

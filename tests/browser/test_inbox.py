@@ -57,17 +57,17 @@ def test_row_1_filters_and_views_work_together_and_stay_in_the_address(lenas: Pa
     order = desk.an_order()
     refunds = [desk.a_refund(number) for number in range(3)]
     lenas.goto("/")
-    lenas.get_by_label("Search waits").fill("CRACKED")
+    lenas.get_by_label("Search requests").fill("CRACKED")
     lenas.get_by_label("Risk", exact=True).select_option("medium")
     lenas.get_by_role("button", name="Filter").click()
     expect(lenas.locator(".wait")).to_have_count(3)
     expect(row(lenas, order)).to_have_count(0)
     lenas.get_by_role("link", name=re.compile("^Unclaimed")).click()
     expect(lenas.locator(".wait")).to_have_count(3)
-    expect(lenas.get_by_label("Search waits")).to_have_value("CRACKED")
+    expect(lenas.get_by_label("Search requests")).to_have_value("CRACKED")
     lenas.get_by_role("link", name=re.compile("^Mine")).click()
-    expect(lenas.get_by_role("heading", name="Nothing matches")).to_be_visible()
-    lenas.get_by_role("link", name="Show without filters").click()
+    expect(lenas.get_by_role("heading", name="No matching requests")).to_be_visible()
+    lenas.get_by_role("link", name="Clear the filters").click()
     lenas.get_by_role("link", name=re.compile("^All open")).click()
     expect(lenas.locator(".wait")).to_have_count(len(refunds) + 1)
 
@@ -77,7 +77,7 @@ def test_row_6_what_others_do_shows_in_the_list_and_nothing_of_mine_is_lost(lena
     refunds = [desk.a_refund(number) for number in range(30)]
     lenas.set_viewport_size({"width": 1200, "height": 500})
     lenas.goto("/?queue=refunds")
-    lenas.get_by_label("Search waits").fill("half a wo")
+    lenas.get_by_label("Search requests").fill("half a wo")
     here = row(lenas, refunds[20])
     here.locator(".ask > a").focus()
     before = here.bounding_box()
@@ -87,8 +87,8 @@ def test_row_6_what_others_do_shows_in_the_list_and_nothing_of_mine_is_lost(lena
     expect(row(lenas, refunds[19])).to_contain_text("Ben", timeout=TWO_SECONDS)
     expect(row(lenas, refunds[3])).to_have_count(0)
     expect(lenas.get_by_text("Just asked")).to_have_count(1)
-    expect(lenas.locator("#says")).to_contain_text("The list has changed: 1 new, 1 gone, 1 taken or released.")
-    expect(lenas.get_by_label("Search waits")).to_have_value("half a wo")
+    expect(lenas.locator("#says")).to_contain_text("The list has changed: 1 new, 1 removed, 1 claimed or released.")
+    expect(lenas.get_by_label("Search requests")).to_have_value("half a wo")
     expect(here.locator(".ask > a")).to_be_focused()
     assert abs(here.bounding_box()["y"] - before["y"]) < 2
     assert "queue=refunds" in lenas.url
@@ -135,11 +135,11 @@ def test_row_6_a_hidden_tab_asks_nothing(lenas: Page):
 def test_row_24_a_session_that_ended_is_told_and_no_sign_in_page_is_swapped_in(lenas: Page):
     interrupt = desk.a_refund(1)
     lenas.goto("/")
-    lenas.get_by_label("Search waits").fill("half a wo")
+    lenas.get_by_label("Search requests").fill("half a wo")
     lenas.context.clear_cookies(name=settings.SESSION_COOKIE_NAME)
-    expect(lenas.get_by_role("alert")).to_contain_text("Your session has ended", timeout=TWO_SECONDS + 2_000)
+    expect(lenas.get_by_role("alert")).to_contain_text("Your session has expired", timeout=TWO_SECONDS + 2_000)
     expect(row(lenas, interrupt)).to_have_count(1)
-    expect(lenas.get_by_label("Search waits")).to_have_value("half a wo")
+    expect(lenas.get_by_label("Search requests")).to_have_value("half a wo")
     asked: list[str] = []
     lenas.on("request", lambda it: asked.append(it.url))
     lenas.wait_for_timeout(4_500)
@@ -170,7 +170,7 @@ def test_row_6_a_wait_taken_elsewhere_says_by_whom_until_when_and_opens_again(le
     lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
     acts.claim(responder=other, interrupt_id=interrupt.public_id)
     expect(lenas.locator("#moved")).to_contain_text(
-        re.compile(r"Ben took this\. They hold it until .* \d\d:\d\d"), timeout=TWO_SECONDS
+        re.compile(r"Ben claimed this request\. The claim ends .* \d\d:\d\d"), timeout=TWO_SECONDS
     )
     expect(lenas.get_by_role("button", name="Reject this call")).to_be_disabled()
     acts.release(responder=other, interrupt_id=interrupt.public_id)
@@ -186,7 +186,7 @@ def test_row_6_an_amended_wait_is_read_again_with_what_was_typed(lenas: Page):
     choose(lenas, "Reject")
     lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
     amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(title="Order two hoists"))
-    expect(lenas.locator("#moved")).to_contain_text("This was changed while you read it.", timeout=TWO_SECONDS)
+    expect(lenas.locator("#moved")).to_contain_text("The request has changed.", timeout=TWO_SECONDS)
     expect(lenas.get_by_role("button", name="Reject this call")).to_be_disabled()
     lenas.get_by_role("button", name="Read it again").click()
     expect(lenas.get_by_text("Order two hoists").first).to_be_visible()
@@ -215,7 +215,7 @@ def test_row_6_a_wait_that_climbed_to_another_queue_says_so_and_of_no_session(be
     )
     expect(reason).to_have_value("Too dear, by far")
     expect(bens.get_by_role("alert")).to_have_count(0)
-    expect(bens.locator("body")).not_to_contain_text("session has ended")
+    expect(bens.locator("body")).not_to_contain_text("session has expired")
 
 
 def test_row_5_two_browsers_claim_and_the_second_sees_who_and_when(lenas: Page, bens: Page):
@@ -375,7 +375,7 @@ def test_row_2_undo_and_search_are_one_key_away(lenas: Page):
     interrupt.refresh_from_db()
     assert interrupt.status == "waiting"
     lenas.keyboard.press("/")
-    expect(lenas.get_by_label("Search waits")).to_be_focused()
+    expect(lenas.get_by_label("Search requests")).to_be_focused()
 
 
 # --- several at once --------------------------------------------------------------------------------------------------
@@ -397,9 +397,9 @@ def test_row_18_what_is_selected_stays_selected_and_is_decided_together(lenas: P
     expect(row(lenas, refunds[7])).to_have_count(0, timeout=TWO_SECONDS)
     expect(row(lenas, refunds[0])).to_contain_text("Ben")
     expect(lenas.get_by_text("4 selected")).to_be_visible()  # the one that Ben took is not for a bulk any more
-    lenas.get_by_role("button", name="Decide the selected together").click()
+    lenas.get_by_role("button", name="Decide in bulk").click()
     expect(lenas.get_by_role("heading", name="Decide 4 waits together")).to_be_visible()
-    lenas.get_by_label("Note to all of them").fill("Seen the photos")
+    lenas.get_by_label("Note").fill("Seen the photos")
     lenas.get_by_role("radio", name=re.compile("^Reject")).check()
     lenas.get_by_role("button", name="Reject 4").dblclick()
     expect(lenas.get_by_role("heading", name="4 of 4 decided")).to_be_visible()
@@ -414,7 +414,7 @@ def test_row_25_several_are_decided_together_without_javascript(without_script: 
     page.goto("/?queue=refunds")
     for interrupt in refunds[:2]:
         row(page, interrupt).get_by_role("checkbox").check()
-    page.get_by_role("button", name="Decide the selected together").click()
+    page.get_by_role("button", name="Decide in bulk").click()
     page.get_by_role("radio", name=re.compile("^Approve")).check()
     page.get_by_role("button", name=re.compile("^Approve 2")).click()
     expect(page.get_by_role("heading", name="2 of 2 decided")).to_be_visible()
@@ -431,7 +431,7 @@ def test_row_4_the_next_one_opens_at_once_is_focused_and_the_last_can_be_taken_b
     first, second, third = (desk.a_refund(number) for number in range(3))
     lenas.goto("/?queue=refunds")
     lenas.get_by_role("button", name="Account:").click()
-    lenas.get_by_label("After a decision, open the next wait").check()
+    lenas.get_by_label("After a decision, open the next request").check()
     lenas.keyboard.press("Escape")
     row(lenas, first).locator(".ask > a").click()
     for following in (second, third):
@@ -449,7 +449,7 @@ def test_row_4_the_next_one_opens_at_once_is_focused_and_the_last_can_be_taken_b
     assert second.status == "waiting"
     lenas.goto("/")
     lenas.get_by_role("button", name="Account:").click()
-    expect(lenas.get_by_label("After a decision, open the next wait")).to_be_checked()
+    expect(lenas.get_by_label("After a decision, open the next request")).to_be_checked()
 
 
 # --- when nobody answers ----------------------------------------------------------------------------------------------
@@ -464,7 +464,7 @@ def test_row_6_a_server_that_does_not_answer_is_asked_more_and_more_seldom(page:
     page.on("request", lambda it: asked.append(it.url))
     page.route("**/*", lambda route: route.fulfill(status=503, body="busy"))
     expect(page.locator("#liveness")).to_have_text("Not live", timeout=30_000)
-    expect(page.locator("#says")).to_contain_text("This page is not live at the moment")
+    expect(page.locator("#says")).to_contain_text("This page is not updated at the moment")
     before = len(asked)
     page.wait_for_timeout(4_000)
     assert len(asked) - before <= 1
@@ -479,7 +479,7 @@ def test_row_24_a_wait_says_that_the_session_ended_and_keeps_what_was_typed(lena
     choose(lenas, "Reject")
     lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
     lenas.context.clear_cookies(name=settings.SESSION_COOKIE_NAME)
-    expect(lenas.get_by_role("alert").first).to_contain_text("session has ended", timeout=TWO_SECONDS + 2_000)
+    expect(lenas.get_by_role("alert").first).to_contain_text("session has expired", timeout=TWO_SECONDS + 2_000)
     expect(lenas.get_by_label("Reason, sent to the agent")).to_have_value("Too dear")
     assert "/interrupts/" in lenas.url
 
@@ -503,10 +503,10 @@ def test_row_1_thirty_waits_stand_in_the_documented_order_and_badge_list_and_api
 def test_row_27_the_four_kinds_of_nothing_are_told_apart(lenas: Page, live_server):
     heading = lenas.locator(".empty").get_by_role("heading")
     lenas.goto("/")
-    expect(heading).to_contain_text("No agent has asked anything yet")
+    expect(heading).to_contain_text("No requests yet")
     refund = desk.a_refund(1)
     lenas.goto("/?risk=high")
-    expect(heading).to_contain_text("Nothing matches")
+    expect(heading).to_contain_text("No matching requests")
     decide_elsewhere(desk.an_order(), "approve")
     submit_decision(
         responder=the_other(),
@@ -516,11 +516,11 @@ def test_row_27_the_four_kinds_of_nothing_are_told_apart(lenas: Page, live_serve
         door="api",
     )
     lenas.goto("/")
-    expect(heading).to_contain_text("Nothing waits for you")
+    expect(heading).to_contain_text("No open requests")
     lenas.context.clear_cookies()
     sign_in(lenas, builders.a_person("new@company.example"), live_server.url)
     lenas.goto("/")
-    expect(heading).to_contain_text("You are in no queue yet")
+    expect(heading).to_contain_text("You are not in a queue yet")
 
 
 def test_row_27_times_are_the_readers_own_with_utc_beside_them(browser: Browser, live_server):

@@ -44,7 +44,7 @@ def test_row_22_plots_are_whole_and_no_label_stands_on_another(at_the_desk: Page
         at_the_desk.goto(f"/insights?days={days}")
         expect(at_the_desk.locator(".plot > svg")).to_have_count(6)
         assert at_the_desk.evaluate(CUT_OFF_OR_ABOVE_ANOTHER) == []
-        for fold in at_the_desk.get_by_text("Same figures as a table").all():
+        for fold in at_the_desk.get_by_text("Show as a table").all():
             fold.click()
         sideways = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert at_the_desk.evaluate(sideways) <= 0

@@ -35,7 +35,7 @@ def test_the_page_of_an_unknown_outcome_is_as_wide_as_the_screen_and_its_words_a
     page.set_viewport_size({"width": width, "height": 800})
     page.goto(page_of(effect))
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    words = page.locator("td[data-label='In their words']").bounding_box()
+    words = page.locator("td[data-label='Report']").bounding_box()
     assert words is not None
     assert words["width"] > width / 2
 

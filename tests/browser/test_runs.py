@@ -37,7 +37,7 @@ def test_row_9_what_the_agent_did_so_far_and_the_story_are_read_from_top_to_bott
     known, unknown = done.locator("tbody tr").all()
     expect(known).to_contain_text("Ask supplier S-17 for an offer")
     expect(unknown).to_contain_text("Ask supplier S-22 for an offer")
-    expect(unknown).to_contain_text("settles it")
+    expect(unknown).to_contain_text("must resolve it")
 
     choose(lenas, "Approve")
     lenas.get_by_role("button", name="Approve: ").click()
@@ -46,9 +46,9 @@ def test_row_9_what_the_agent_did_so_far_and_the_story_are_read_from_top_to_bott
     story = [line.inner_text() for line in lenas.locator("ol.story > li").all()]
     told = (
         "Run started for tomas",
-        "An outside effect happened",
-        "Nobody knows yet",
-        "Asked Engineering",
+        "An effect was applied",
+        "unknown outcome",
+        "Sent a request to Engineering",
         "You approved",
     )
     order = [next(at for at, line in enumerate(story) if words in line) for words in told]
@@ -83,7 +83,7 @@ def test_row_21_a_run_is_paused_pressed_twice_resumed_and_cancelled_with_reasons
     lenas.goto(f"/runs/{run.public_id}")
     control = lenas.get_by_role("region", name="Control")
     control.get_by_text("Pause", exact=True).click()
-    expect(control).to_contain_text("until then no effect begins")
+    expect(control).to_contain_text("no effect begins until then")
     control.get_by_label("Reason").first.fill("wait for Monday")
     control.get_by_role("button", name="Pause this run").dblclick()
     expect(lenas.locator("main")).to_contain_text("Pausing")
@@ -99,7 +99,7 @@ def test_row_21_a_run_is_paused_pressed_twice_resumed_and_cancelled_with_reasons
     expect(lenas.locator("main")).not_to_contain_text("Paused.")
 
     control.get_by_text("Cancel", exact=True).click()
-    expect(control).to_contain_text("It cannot be uncancelled, only restarted.")
+    expect(control).to_contain_text("You cannot undo this; you can only restart the run.")
     control.get_by_role("button", name="Cancel this run").click()
     expect(lenas.locator("main")).to_contain_text("Cancelled")
     assert Run.objects.get(pk=run.pk).status == "cancelled"
@@ -124,15 +124,17 @@ def test_an_owner_gives_a_stranded_run_to_another_version_on_the_narrowest_scree
     lenas.set_viewport_size({"width": 360, "height": 740})
     lenas.goto("/runs")
     lenas.get_by_role("link", name="Stranded").click()
-    expect(lenas.locator("tbody tr")).to_contain_text("no worker took it for 14 min; it needs code 2.4.1")
+    expect(lenas.locator("tbody tr")).to_contain_text(
+        "no worker has claimed it for 14 min; it needs code version 2.4.1"
+    )
     lenas.locator("tbody a").first.click()
-    lenas.get_by_role("link", name="give it to another version").click()
+    lenas.get_by_role("link", name="assign it to another code version").click()
     control = lenas.get_by_role("region", name="Control")
-    control.get_by_text("Give it to another version").click()
-    control.get_by_label("Version of the code").fill("3.0")
+    control.get_by_text("Assign to another code version").click()
+    control.get_by_label("Code version").fill("3.0")
     control.get_by_label("Reason").nth(1).fill("3.0 reads it")
     assert lenas.evaluate("document.documentElement.scrollWidth") <= 360
-    control.get_by_role("button", name="Set the version").click()
-    expect(lenas.get_by_text("It waits for workers of code version 3.0.")).to_be_visible()
-    expect(lenas.locator("main")).to_contain_text("gave it to code version 3.0 instead of 2.4.1")
+    control.get_by_role("button", name="Set the code version").click()
+    expect(lenas.get_by_text("Only workers with code version 3.0 can claim the run now.")).to_be_visible()
+    expect(lenas.locator("main")).to_contain_text("assigned the run to code version 3.0 instead of 2.4.1")
     assert Run.objects.get(pk=run.pk).code_version == "3.0"

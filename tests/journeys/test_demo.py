@@ -1,4 +1,4 @@
-"""`manage.py demo` as somebody meets it: one command, two sign-ins, waits to decide, live agents; started again."""
+"""`manage.py demo`: one command, two sign-ins, requests to decide, running agents, and a second start."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ class Demo:
 
     def __init__(self, folder: Path, address: str) -> None:
         self.port, self.address, self.log = free_port(), address, folder / "log"
-        self.kept, self.url = folder / "demo.json", f"http://localhost:{self.port}"
+        self.file, self.url = folder / "demo.json", f"http://localhost:{self.port}"
         self.environment = environment_for(address, PORT=str(self.port))
 
     def running(self):
-        return started("demo", "--kept", str(self.kept), environment=self.environment, log=self.log)
+        return started("demo", "--file", str(self.file), environment=self.environment, log=self.log)
 
-    def said(self) -> str:
+    def output(self) -> str:
         return self.log.read_text(errors="replace")
 
-    def is_told(self, times: int = 1) -> bool:
-        return self.said().count("Review Queue is at") >= times
+    def has_printed_its_address(self, times: int = 1) -> bool:
+        return self.output().count("Review Queue is at") >= times
 
     def rows(self, table: str) -> int:
         return query(self.address, f"SELECT count(*) FROM {table}")[0][0]  # noqa: S608  names of ours
 
-    def agent_says(self, words: str) -> bool:
-        return words in self.said()
+    def agent_printed(self, text: str) -> bool:
+        return text in self.output()
 
 
 @pytest.fixture
@@ -54,11 +54,11 @@ def demo(tmp_path):
 
 
 def stop(process: psutil.Process, demo: Demo) -> list[psutil.Process]:
-    """Press Ctrl-C; returns every process that was there."""
-    there = [process, *process.children(recursive=True)]
+    """Press Ctrl-C; return every process of the demo."""
+    processes = [process, *process.children(recursive=True)]
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=120) == 0, demo.said()
-    return there
+    assert process.wait(timeout=120) == 0, demo.output()
+    return processes
 
 
 def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
@@ -79,27 +79,29 @@ def sign_in(demo: Demo, address: str, password: str, *, then: str) -> httpx.Resp
         return client.post("/account/login/", data=form, headers={"Origin": demo.url})
 
 
-def test_the_demo_shows_its_world_and_stops_without_a_trace(demo):
+def test_the_demo_shows_its_sample_data_and_stops_every_process(demo):
     with demo.running() as process:
-        eventually(demo.is_told, within=90, log=demo.log)
-        told = told_sign_ins(demo)
-        assert set(told) == {"rita@example.org", "olga@example.org"}
-        inbox = sign_in(demo, "rita@example.org", told["rita@example.org"], then="/")
+        eventually(demo.has_printed_its_address, within=90, log=demo.log)
+        sign_ins = printed_sign_ins(demo)
+        assert set(sign_ins) == {"rita@example.org", "olga@example.org"}
+        inbox = sign_in(demo, "rita@example.org", sign_ins["rita@example.org"], then="/")
         assert (inbox.status_code, inbox.url.path) == (200, "/")
         assert "R-20418" in inbox.text
-        desk = sign_in(demo, "olga@example.org", told["olga@example.org"], then="/admin/reviewqueue/unknownoutcome/")
-        assert (desk.status_code, desk.url.path) == (200, "/admin/reviewqueue/unknownoutcome/")
+        admin_page = sign_in(
+            demo, "olga@example.org", sign_ins["olga@example.org"], then="/admin/reviewqueue/unknownoutcome/"
+        )
+        assert (admin_page.status_code, admin_page.url.path) == (200, "/admin/reviewqueue/unknownoutcome/")
 
-        eventually(lambda: demo.agent_says("asked for certificate, and let go"), within=30, log=demo.log)
-        eventually(lambda: demo.agent_says("Wrong colour delivered: approve"), within=30, log=demo.log)
-        kept = json.loads(demo.kept.read_text())
-        assert demo.kept.stat().st_mode & 0o077 == 0
-        waiting = waits(demo, kept["people"]["rita@example.org"]["token"])
+        eventually(lambda: demo.agent_printed("asked for certificate and released the lease"), within=30, log=demo.log)
+        eventually(lambda: demo.agent_printed("Wrong colour delivered: approve"), within=30, log=demo.log)
+        stored = json.loads(demo.file.read_text())
+        assert demo.file.stat().st_mode & 0o077 == 0
+        waiting = waits(demo, stored["people"]["rita@example.org"]["token"])
         assert {wait["queue"] for wait in waiting} == {"engineering", "refunds", "payments"}
         assert len(waiting) >= 8
 
-        decide_certificate(demo, kept["people"]["rita@example.org"]["token"], waiting)
-        eventually(lambda: demo.agent_says("asked for order, and let go"), within=30, log=demo.log)
+        decide_certificate(demo, stored["people"]["rita@example.org"]["token"], waiting)
+        eventually(lambda: demo.agent_printed("asked for order and released the lease"), within=30, log=demo.log)
         eventually(lambda: agents_alive(process) == [], within=10, log=demo.log)
         [(status, owner)] = query(
             demo.address,
@@ -112,22 +114,24 @@ def test_the_demo_shows_its_world_and_stops_without_a_trace(demo):
 
 
 @pytest.mark.long
-def test_the_demo_started_again_forgets_nothing_and_seeds_nothing_twice(demo):
+def test_a_second_start_keeps_the_data_and_adds_nothing(demo):
     with demo.running() as process:
-        eventually(lambda: demo.agent_says("Wrong colour delivered: approve"), within=90, log=demo.log)
+        eventually(lambda: demo.agent_printed("Wrong colour delivered: approve"), within=90, log=demo.log)
         stop(process, demo)
-    runs, people, sign_ins = demo.rows("runs_run"), demo.rows("auth_user"), told_sign_ins(demo)
+    runs, people, sign_ins = demo.rows("runs_run"), demo.rows("auth_user"), printed_sign_ins(demo)
     with demo.running() as process:
-        eventually(lambda: demo.is_told(times=2), within=90, log=demo.log)
-        assert all(demo.said().count(password) == 2 for password in sign_ins.values()), "the same are told again"
+        eventually(lambda: demo.has_printed_its_address(times=2), within=90, log=demo.log)
+        assert all(demo.output().count(password) == 2 for password in sign_ins.values()), (
+            "a second start prints the same passwords"
+        )
         assert (demo.rows("runs_run"), demo.rows("auth_user")) == (runs, people)
         there = process.children(recursive=True)
         process.kill()
         eventually(lambda: alive(there) == [], within=40, log=demo.log)
 
 
-def told_sign_ins(demo: Demo) -> dict[str, str]:
-    return dict(re.findall(r"^    \w+ +(\S+@\S+) +password (\S+)", demo.said(), re.MULTILINE))
+def printed_sign_ins(demo: Demo) -> dict[str, str]:
+    return dict(re.findall(r"^    \w+ +(\S+@\S+) +password (\S+)", demo.output(), re.MULTILINE))
 
 
 def waits(demo: Demo, token: str) -> list[dict]:
@@ -137,11 +141,11 @@ def waits(demo: Demo, token: str) -> list[dict]:
 
 def decide_certificate(demo: Demo, token: str, waiting: list[dict]) -> None:
     [certificate] = [wait for wait in waiting if wait["key"] == "certificate"]
-    said = {"number": "LT-2026-0917", "issuer": "TÜV Süd", "valid_until": "2027-09-17"}
+    certificate_input = {"number": "LT-2026-0917", "issuer": "TÜV Süd", "valid_until": "2027-09-17"}
     reply = httpx.post(
         f"{demo.url}/api/v1/interrupts/{certificate['id']}/decisions",
         headers={"Authorization": f"Bearer {token}"},
-        json={"state_version": certificate["state_version"], "verdict": "answer", "input": said},
+        json={"state_version": certificate["state_version"], "verdict": "answer", "input": certificate_input},
     )
     assert reply.status_code == 201, reply.text
 
@@ -150,21 +154,21 @@ def refused(demo: Demo, **more: str) -> str:
     demo.environment |= more
     with demo.running() as process:
         assert process.wait(timeout=60) != 0
-    return demo.said()
+    return demo.output()
 
 
-def test_the_demo_refuses_to_be_reached_from_elsewhere(demo):
+def test_the_demo_refuses_to_serve_other_machines(demo):
     assert "this machine only" in refused(demo, HOST="0.0.0.0")  # noqa: S104  refused, not bound
-    assert not demo.kept.exists()
+    assert not demo.file.exists()
 
 
-def test_the_demo_says_when_its_port_is_taken(demo):
+def test_the_demo_reports_a_port_in_use(demo):
     with socket.create_server(("127.0.0.1", demo.port)):
-        assert f"The port {demo.port} is taken" in refused(demo)
+        assert f"Port {demo.port} is in use" in refused(demo)
 
 
-def test_the_demo_leaves_a_database_alone_that_somebody_works_with(tmp_path):
+def test_the_demo_refuses_a_database_with_other_agents(tmp_path):
     demo = Demo(tmp_path, make_migrated_database(tmp_path))
     run_command("add_agent", "buyer", "--owner", "platform", environment=demo.environment)
-    assert "left alone" in refused(demo)
+    assert "needs a database of its own" in refused(demo)
     assert demo.rows("runs_queue") == 0

@@ -52,7 +52,7 @@ def through_the_desk(shapes: SimpleNamespace, *interrupts: SimpleNamespace, answ
     worker, ana = a_worker(), somebody()
     the_wait()
     run, lease = a_started_run(worker)
-    waits = [wait for interrupt in interrupts for wait in shapes.waits_of(interrupt, "engineering")]
+    waits = [wait for interrupt in interrupts for wait in shapes.interrupts_of(interrupt, "engineering")]
     asked = worker.post(f"runs/{run}/interrupts", the_suspend(*waits), Run_Lease=lease)
     assert asked.status == 201, asked.body
     shown = [ana.get(f"interrupts/{made['id']}") for made in asked["interrupts"]]

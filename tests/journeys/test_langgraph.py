@@ -20,10 +20,10 @@ GUIDE = settings.ROOT / "docs" / "agents.md"
 
 #: Runs the graph to its interrupts and is gone before it asks: what a kill between the two leaves behind, a moment sooner.
 LOST = """
-import buyer, desk
-run = desk.call("POST", "runs", {"key": "crane-15", "title": "Order crane-15"})
+import buyer, review_queue
+run = review_queue.call("POST", "runs", {"key": "crane-15", "title": "Order crane-15"})
 buyer.build().invoke({"request": "crane-15"}, {"configurable": {"thread_id": run["id"]}})
-desk.call("POST", f"runs/{run['id']}/lease/release", {"reason": "retry"}, lease=run["lease"]["token"])
+review_queue.call("POST", f"runs/{run['id']}/lease/release", {"reason": "retry"}, lease=run["lease"]["token"])
 """
 
 

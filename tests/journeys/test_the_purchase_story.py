@@ -113,21 +113,21 @@ def a_world(queue: str, records: str) -> World:
 
 
 def test_the_specification_stays_and_the_order_is_issued_once(world):
-    assert "let go" in world.agent("start", "PR-4711")[-1]
+    assert "released the lease" in world.agent("start", "PR-4711")[-1]
     assert Run.objects.get().status == "waiting"
-    assert world.agent("go-on") == [], "nothing to do while the engineer thinks"
+    assert world.agent("continue") == [], "nothing to do while the engineer thinks"
 
     world.answer("ana@example.org", "certificate", verdict="answer", input=CERTIFICATE)
-    assert "asked for order" in world.agent("go-on")[-1]
+    assert "asked for order" in world.agent("continue")[-1]
     shown = world.answer("ben@example.org", "order", verdict="approve")
     assert shown["proposal"]["arguments"]["certificate"] == CERTIFICATE["number"]
     assert [(fact["name"], fact["value"]) for fact in shown["facts"]] == [("specification", 7)]
-    assert "finished" in world.agent("go-on")[-1]
+    assert "finished" in world.agent("continue")[-1]
 
     assert Run.objects.get().status == "completed"
     assert [(order["number"], order["asked"]) for order in world.orders()] == [("PO-2231", 1)]
     assert world.agent("start", "PR-4711") != []
-    assert world.agent("go-on") == []
+    assert world.agent("continue") == []
     assert len(world.orders()) == 1
     assert world.timeline() == [
         "run.started",
@@ -143,7 +143,7 @@ def test_the_specification_changes_and_the_answer_is_kept_while_the_review_is_re
     world.change_specification(8)
     world.answer("ana@example.org", "certificate", verdict="answer", input=CERTIFICATE)
 
-    said = world.agent("go-on")
+    said = world.agent("continue")
     assert "changed from 7 to 8" in said[1]
     assert "asked for certificate" in said[-1]
 
@@ -155,9 +155,9 @@ def test_the_specification_changes_and_the_answer_is_kept_while_the_review_is_re
     newer = CERTIFICATE | {"number": "LT-2026-1004"}
     shown = world.answer("ana@example.org", "certificate", verdict="answer", input=newer)
     assert [(fact["value"], shown["round"]) for fact in shown["facts"]] == [(8, 2)]
-    world.agent("go-on")
+    world.agent("continue")
     world.answer("ben@example.org", "order", verdict="approve")
-    world.agent("go-on")
+    world.agent("continue")
 
     run = Run.objects.get()
     assert run.status == "completed"
@@ -180,18 +180,18 @@ def test_the_specification_changes_and_the_answer_is_kept_while_the_review_is_re
 def test_a_change_while_the_order_waits_takes_its_approval_back(world):
     world.agent("start", "PR-4711")
     world.answer("ana@example.org", "certificate", verdict="answer", input=CERTIFICATE)
-    world.agent("go-on")
+    world.agent("continue")
     world.change_specification(9)
     world.answer("ben@example.org", "order", verdict="approve")
 
-    world.agent("go-on")
+    world.agent("continue")
 
     assert world.orders() == []
     assert Interrupt.objects.get(status="waiting").key == "certificate-v9"
     world.answer("ana@example.org", "certificate-v9", verdict="answer", input=CERTIFICATE)
-    world.agent("go-on")
+    world.agent("continue")
     world.answer("ben@example.org", "order", verdict="approve")
-    world.agent("go-on")
+    world.agent("continue")
     assert Run.objects.get().status == "completed"
     assert len(world.orders()) == 1
 
@@ -201,16 +201,16 @@ def test_records_that_do_not_answer_hold_the_run_and_nothing_is_ordered(world):
     Connection.objects.update(base_url="http://127.0.0.1:9")
     world.answer("ana@example.org", "certificate", verdict="answer", input=CERTIFICATE)
     assert Run.objects.get().status == "revalidating"
-    assert world.agent("go-on") == []
+    assert world.agent("continue") == []
     assert world.orders() == []
 
 
 def test_a_rejected_order_is_not_issued(world):
     world.agent("start", "PR-4711")
     world.answer("ana@example.org", "certificate", verdict="answer", input=CERTIFICATE)
-    world.agent("go-on")
+    world.agent("continue")
     world.answer("ben@example.org", "order", verdict="reject", message="Too dear.")
-    world.agent("go-on")
+    world.agent("continue")
     assert Run.objects.get().outcomes.get().result == {"ordered": False, "why": "Too dear.", "by": "ben@example.org"}
     assert world.orders() == []
 
@@ -218,9 +218,9 @@ def test_a_rejected_order_is_not_issued(world):
 def test_an_order_edited_by_the_reviewer_is_issued_as_edited(world):
     world.agent("start", "PR-4711")
     world.answer("ana@example.org", "certificate", verdict="answer", input=CERTIFICATE)
-    world.agent("go-on")
+    world.agent("continue")
     [order] = world.person("ben@example.org", "GET", "/interrupts?status=waiting").json()["interrupts"]
     arguments = world.person("ben@example.org", "GET", f"/interrupts/{order['id']}").json()["proposal"]["arguments"]
     world.answer("ben@example.org", "order", verdict="edit", arguments=arguments | {"amount": "180000.00"})
-    world.agent("go-on")
+    world.agent("continue")
     assert [order["amount"] for order in world.orders()] == ["180000.00"]

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from reviewqueue import tasks
-from reviewqueue.demo.setup import BUYER, a_mail, remembered
-from reviewqueue.management.commands.demo import where_the_purchase_stands
+from reviewqueue.demo.setup import BUYER, a_mail, with_itself_as_state
+from reviewqueue.management.commands.demo import purchase_status
 from runs.models import Interrupt, Run
 from runs.use_cases.control_run import cancel_run, restart_run
 from tests import builders
@@ -41,14 +41,14 @@ def the_short_agent(world: World) -> str:
 def asked_for_a_mail(world: World) -> None:
     key = {"Authorization": f"Bearer {world.environment['REVIEW_QUEUE_KEY']}"}
     wait = a_mail() | {"queue": "purchasing"}
-    httpx.post(f"{world.queue}/api/v1/asks", headers=key, json=remembered(wait)).raise_for_status()
+    httpx.post(f"{world.queue}/api/v1/asks", headers=key, json=with_itself_as_state(wait)).raise_for_status()
 
 
 def test_the_short_agent_asks_its_question_anew_and_a_no_ends_it(world):
     asked_for_a_mail(world)
     first = Interrupt.objects.get()
     start_again()
-    assert "asked anew" in the_short_agent(world)
+    assert "asked again" in the_short_agent(world)
     again = Interrupt.objects.get(status="waiting")
     assert (again.key, again.title, again.proposal) == (first.key, first.title, first.proposal)
     assert Run.objects.get().status == "waiting"
@@ -68,26 +68,26 @@ def test_the_short_agent_says_that_it_failed_when_somebody_asks_back(world):
 def test_the_buying_agent_asks_its_question_anew_after_a_restart(world):
     world.agent("start", "PR-4711")
     start_again()
-    assert "asked for certificate" in world.agent("go-on")[-1]
+    assert "asked for certificate" in world.agent("continue")[-1]
     world.answer("ana@example.org", "certificate", verdict="answer", input=CERTIFICATE)
-    assert "asked for order" in world.agent("go-on")[-1]
+    assert "asked for order" in world.agent("continue")[-1]
     start_again()
-    assert "asked for order" in world.agent("go-on")[-1]
+    assert "asked for order" in world.agent("continue")[-1]
     world.answer("ben@example.org", "order", verdict="approve")
-    assert "finished" in world.agent("go-on")[-1]
+    assert "finished" in world.agent("continue")[-1]
     assert [order["asked"] for order in world.orders()] == [1]
 
 
 def test_a_later_start_of_the_demo_says_what_is_still_true():
     def told() -> str:
-        return " ".join(where_the_purchase_stands("http://127.0.0.1:1/specification"))
+        return " ".join(purchase_status("http://127.0.0.1:1/specification"))
 
     assert "waits for a certificate for PR-4711" in told(), "before the agent has begun"
     started = builders.a_running_run(key="PR-4711", agent=builders.an_agent(BUYER))
     interrupt = builders.a_waiting_interrupt(builders.a_wait("certificate"), started=started)
     assert "waits for a certificate for PR-4711" in told()
     builders.decide(interrupt, builders.a_reviewer())
-    assert told().startswith("  PR-4711 is ready;")
+    assert told().startswith("  PR-4711 is ready.")
     cancel_run(run_id=started.run.public_id, actor="person:own@example.org", reason="", check=lambda _: None)
     assert "has ended (cancelled)" in told()
     assert "certificate" not in told()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import sys
 import time
@@ -25,6 +26,8 @@ from tests.mutation.forks import Forks, Outcome, all_of, as_json
 from tests.mutation.line_coverage import ARGUMENTS, KEPT, ROOT, core, read_or_record, test_files
 from tests.mutation.mutants import Module, Mutant
 
+#: Which test killed which mutant in an earlier run: it is tried first.
+KILLERS = KEPT.parent / "killers.json"
 SURVIVORS = Path(__file__).parent / "survivors.toml"
 KINDS = {"equivalent", "harmless"}
 BOUND = 0.95
@@ -39,27 +42,41 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the sample (default 1)")
     parser.add_argument("--processes", type=int, default=2, help="how many forks at once (default 2)")
     parser.add_argument("--seconds", type=float, default=60, help="for the tests of one mutant (default 60)")
+    parser.add_argument("--tests", nargs="+", help="only the tests of these files (default: all of the core)")
+    parser.add_argument("--record", action="store_true", help="record the line coverage of all tests again")
     parser.add_argument("--list", action="store_true", help="only print the sample")
-    parser.add_argument("--only", help="only mutants whose id contains this text")
+    parser.add_argument(
+        "--only", nargs="+", default=[""], help="of the sample, only mutants whose id contains one of these texts"
+    )
     chosen = parser.parse_args()
     listed = known_survivors()
     modules = [module for path in core() if _is_chosen(module := Module(path, root=ROOT), chosen.modules)]
     everything = [(module, mutant) for module in modules for mutant in module.mutants]
     candidates = [(module, it) for module, it in everything if listed.get(it.id, ("", ""))[0] != "equivalent"]
-    if chosen.only:
-        candidates = [(module, it) for module, it in candidates if chosen.only in it.id]
     sample = sorted(candidates, key=lambda it: _place(it[1], chosen.seed))[: chosen.sample]
+    sample = [(module, it) for module, it in sample if any(part in it.id for part in chosen.only)]
     if chosen.list:
         print("\n".join(it.id for _, it in sample))
         return 0
     print(f"{len(sample)} of {len(everything)} mutants in {len(modules)} modules, seed {chosen.seed}", flush=True)
     began = time.monotonic()
-    coverage = read_or_record()
+    files = chosen.tests or test_files()
+    coverage = read_or_record(files, processes=chosen.processes, again=chosen.record)
     print(f"{len(coverage.seconds)} tests, line coverage after {time.monotonic() - began:.0f} s", flush=True)
+    killers = json.loads(KILLERS.read_text()) if KILLERS.exists() else {}
     forks = Forks(
-        modules, sample, coverage, processes=chosen.processes, seconds=chosen.seconds, show=Progress(len(sample)).show
+        modules,
+        sample,
+        coverage,
+        processes=chosen.processes,
+        seconds=chosen.seconds,
+        show=Progress(len(sample)).show,
+        killers=killers,
     )
-    pytest.main([*ARGUMENTS, *test_files()], plugins=[forks])
+    try:
+        pytest.main([*ARGUMENTS, *files], plugins=[forks])
+    finally:
+        KILLERS.write_text(json.dumps(killers, indent=1, sort_keys=True))
     (KEPT.parent / "outcomes.json").write_text(as_json(forks.outcomes))
     return judge(forks.outcomes, listed, ids={it.id for _, it in everything}, whole=not chosen.modules)
 

@@ -1,7 +1,8 @@
 """One fork for each mutant: the child changes the code of the functions in place, and runs the tests of the line.
 
-The code object itself is replaced, so that every module that imported the function by name runs the mutant. Tests run
-fastest first, until one fails. A failure counts only if that test passes in a fork without a mutant.
+The code object itself is replaced, so that every module that imported the function by name runs the mutant. Tests run until
+one fails: first the one that killed it in an earlier run, then those that killed another mutant of its function, then the
+fastest. A failure counts only if that test passes in a fork without a mutant.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import shutil
 import signal
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +30,7 @@ from tests.mutation.line_coverage import Caches, LineCoverage
 from tests.mutation.mutants import Module, Mutant
 
 #: A test that takes this long, or ten times as long as without a mutant, is ended: the mutant counts as killed.
-SECONDS_FOR_A_TEST = 20
+SECONDS_FOR_A_TEST = 60
 INVALID, PASSED = "invalid", "passed"
 
 
@@ -55,11 +57,14 @@ class Forks:
         processes: int,
         seconds: float,
         show: Callable[[Outcome], None],
+        killers: dict[str, str],
     ) -> None:
         self.modules, self.sample, self.coverage = modules, sample, coverage
         self.processes, self.seconds, self.show = processes, seconds, show
+        self.killers = killers
         self.outcomes: list[Outcome] = []
         self._fit: dict[str, bool] = {}
+        self._killed = Counter[tuple[str, str]]()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -87,6 +92,8 @@ class Forks:
     def _start(self, module: Module, mutant: Mutant, running: dict[int, Any]) -> None:
         tests = [it for it in self.coverage.tests_of(mutant.path, mutant.lines) if it in self._items]
         tests = [it for it in tests if self._fit.get(it, True)]
+        known = self.killers.get(mutant.id)
+        tests.sort(key=lambda it: (it != known, -self._killed[_function_of(mutant), it]))  # keeps the fastest first
         if not tests:
             self._add(Outcome(mutant=mutant, how="survived", by="no test runs this line"))
             return
@@ -102,6 +109,9 @@ class Forks:
         if how == "killed" and not self._passes_without(by):
             self._add(Outcome(mutant=mutant, how="survived", by=f"{by} fails without a mutant too", tests=count))
             return
+        if how == "killed":
+            self._killed[_function_of(mutant), by] += 1
+            self.killers[mutant.id] = by
         self._add(Outcome(mutant=mutant, how=how, by=by, tests=count, seconds=time.monotonic() - began))
 
     def _passes_without(self, test: str) -> bool:
@@ -127,7 +137,7 @@ class Forks:
             silent = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
                 os.dup2(silent, stream)
-            _copy_database(folder)
+            _use_own_database_and_files(folder)
             for line in self._run(change, tests):
                 os.write(theirs, line.encode())
         finally:
@@ -138,11 +148,11 @@ class Forks:
             yield f"{INVALID}\t\n"
             return
         self._caches.clear()
-        ends_at = time.monotonic() + self.seconds
+        ends_at = time.process_time() + self.seconds  # other programs may use the machine too
         items = [self._items[test] for test in tests]
         items[0].session._setupstate.teardown_exact(items[0])  # what the parent's test left set up of its own module
         for item, test, following in zip(items, tests, [*items[1:], None], strict=True):
-            if time.monotonic() > ends_at:
+            if time.process_time() > ends_at:
                 return
             signal.setitimer(signal.ITIMER_REAL, max(SECONDS_FOR_A_TEST, 10 * self.coverage.seconds[test]))
             reports = runtestprotocol(item, log=False, nextitem=following or item)
@@ -171,11 +181,18 @@ def _ending(child: int, status: int, answers: int, folder: Path) -> tuple[str, s
     )
 
 
-def _copy_database(folder: Path) -> None:
+def _function_of(mutant: Mutant) -> str:
+    return mutant.id.partition(":")[0]
+
+
+def _use_own_database_and_files(folder: Path) -> None:
+    """Two forks at once would give a test the same folder of files, and one of them would delete it under the other."""
+    from django.conf import settings
     from django.db import connections
 
     copied = shutil.copy(connections["default"].settings_dict["NAME"], folder / "database.sqlite3")
     connections["default"].settings_dict["NAME"] = str(copied)
+    settings.MEDIA_ROOT = folder / "files"
 
 
 def _live_functions(paths: set[str]) -> dict[tuple[str, str, int], list[FunctionType]]:

@@ -6,6 +6,9 @@ import gc
 import hashlib
 import json
 import os
+import shutil
+import sys
+import tempfile
 import time
 from collections.abc import Iterator, Set
 from dataclasses import asdict, dataclass
@@ -15,12 +18,16 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-FOLDERS = ["tests/ledger", "tests/runs", "tests/reviewqueue", "tests/api"]
+FOLDERS = ["tests/ledger", "tests/runs", "tests/reviewqueue", "tests/api", "tests/attack"]
+#: The modules above the two lower layers that decide what people and API keys are allowed to do.
+ABOVE = ["gateway", "permissions", "quorum", "reviewer_actions", "operations/api_keys", "operations/kill_switch"]
 ARGUMENTS = [
     *["-q", "--no-header", "-s", "-p", "no:cacheprovider", "-p", "no:xdist"],
     *["-m", "not benchmark and not long and not postgresql and not browser"],
 ]
 KEPT = ROOT / "var" / "mutation" / "line_coverage.json"
+#: Test files recorded by one process; what it recorded is kept even if a later one is interrupted.
+FILES_AT_ONCE = 12
 
 
 def test_files() -> list[str]:
@@ -32,10 +39,10 @@ def test_files() -> list[str]:
 
 
 def core() -> list[Path]:
-    """Return the modules that are mutated: both lower layers, and what judges people and keys above them."""
-    above = ("authority", "desk", "gateway", "keys", "kill_switch", "voting")
-    lower = [path for package in ("ledger", "runs") for path in sorted((ROOT / package).glob("*.py"))]
-    return [*lower, *(ROOT / "reviewqueue" / f"{name}.py" for name in above)]
+    """Return the modules that are mutated: both lower layers, and ``ABOVE``."""
+    folders = [ROOT / "ledger", ROOT / "runs", ROOT / "runs" / "use_cases"]
+    lower = [path for folder in folders for path in sorted(folder.glob("*.py"))]
+    return [*lower, *(ROOT / "reviewqueue" / f"{name}.py" for name in ABOVE)]
 
 
 class LineCoverage:
@@ -51,41 +58,75 @@ class LineCoverage:
         return sorted(found, key=lambda test: (self.seconds[test], test))
 
 
-def read_or_record() -> LineCoverage:
-    """Return which test runs which line. Only test files that are new or have changed run again, in a process of their own;
-    all of them after a change of the product or of what the tests share."""
-    kept = Kept.read()
-    changed = kept.changed()
-    if changed:
+def read_or_record(files: list[str], *, processes: int, again: bool = False) -> LineCoverage:
+    """Return which test of these files runs which line. Recorded again are files that are new or have changed, and those
+    that ran a line of a module that has changed; with ``again``, all of them."""
+    kept = Kept(modules={}, files={}, lines={}, seconds={}) if again else Kept.read()
+    out_of_date = kept.out_of_date()
+    files = [name for name in files if name in out_of_date]
+    batches = [files[at : at + FILES_AT_ONCE] for at in range(0, len(files), FILES_AT_ONCE)]
+    folder = Path(tempfile.mkdtemp(prefix="reviewqueue-coverage-"))
+    running: dict[int, int] = {}
+    failed: list[str] = []
+    for number, batch in enumerate(batches):
+        if len(running) >= processes:
+            failed += _keep_one(kept, batches, running, folder)
         child = os.fork()
         if not child:
-            os._exit(_record(kept, changed))
-        os.waitpid(child, 0)
-        kept = Kept.read()
-        if kept.changed():
-            raise SystemExit("The tests did not run to their end; no mutant was tried.")
+            os._exit(_record(batch, folder / str(number)))
+        running[child] = number
+    while running:
+        failed += _keep_one(kept, batches, running, folder)
+    shutil.rmtree(folder)
+    if failed:
+        raise SystemExit(f"These test files did not run to their end; no mutant was tried: {' '.join(failed)}")
     return LineCoverage(kept.lines, kept.seconds)
 
 
-@dataclass
-class Kept:
-    """What was recorded: tests by file and line, seconds by test, and the digests of the files that this is true for."""
+def _keep_one(kept: Kept, batches: list[list[str]], running: dict[int, int], folder: Path) -> list[str]:
+    """Wait for one process, keep what it recorded, and return the test files that it did not finish."""
+    child, _ = os.wait()
+    if child not in running:  # a process that a test left behind
+        return []
+    number = running.pop(child)
+    recorded = folder / str(number)
+    if not recorded.exists():
+        return batches[number]
+    kept.add(batches[number], **json.loads(recorded.read_text()))
+    sys.stdout.write(f"line coverage recorded for {len(kept.files)} test files\n")
+    sys.stdout.flush()
+    return []
 
-    shared: str
+
+@dataclass(kw_only=True)
+class Kept:
+    """What was recorded: tests by file and line, seconds by test, and the digests of the modules and test files that this
+    is true for."""
+
+    modules: dict[str, str]
     files: dict[str, str]
     lines: dict[str, dict[str, list[str]]]
     seconds: dict[str, float]
 
     @classmethod
     def read(cls) -> Kept:
-        kept = cls(**json.loads(KEPT.read_text())) if KEPT.exists() else cls("", {}, {}, {})
-        shared = _digest_of_shared()
-        return kept if kept.shared == shared else cls(shared, {}, {}, {})
+        kept = cls(modules={}, files={}, lines={}, seconds={})
+        if KEPT.exists() and "modules" in (recorded := json.loads(KEPT.read_text())):
+            kept = cls(**recorded)
+        return kept
 
-    def changed(self) -> list[str]:
-        now = _digests_of_tests()
-        self._forget(self.files.keys() - now.keys())
-        return sorted(name for name, digest in now.items() if self.files.get(name) != digest)
+    def out_of_date(self) -> set[str]:
+        """Forget what is no longer true, and return the test files that must run."""
+        modules, files = _digests(_names_of_core()), _digests(test_files())
+        gone = self.files.keys() - files.keys()
+        for name in self.modules.keys() | modules.keys():
+            if self.modules.get(name) != modules.get(name):
+                of_module = self.lines.get(name, {}).values()
+                gone |= {test.partition("::")[0] for tests in of_module for test in tests}
+        gone |= {name for name, digest in files.items() if self.files.get(name) != digest}
+        self._forget(gone)
+        self.modules = modules
+        return gone & files.keys()
 
     def add(self, names: list[str], lines: dict[str, dict[str, list[str]]], seconds: dict[str, float]) -> None:
         self._forget(set(names))
@@ -93,38 +134,35 @@ class Kept:
             for line, tests in of_file.items():
                 self.lines.setdefault(path, {}).setdefault(line, []).extend(tests)
         self.seconds |= seconds
-        self.files |= {name: digest for name, digest in _digests_of_tests().items() if name in names}
+        self.files |= _digests(names)
         KEPT.parent.mkdir(parents=True, exist_ok=True)
         KEPT.write_text(json.dumps(asdict(self)))
 
     def _forget(self, names: Set[str]) -> None:
         gone = {test for test in self.seconds if test.partition("::")[0] in names}
+        self.files = {name: digest for name, digest in self.files.items() if name not in names}
         self.seconds = {test: took for test, took in self.seconds.items() if test not in gone}
         for of_file in self.lines.values():
             for line, tests in of_file.items():
                 of_file[line] = [test for test in tests if test not in gone]
 
 
-def _digest_of_shared() -> str:
-    paths = [path for folder in ("ledger", "runs", "reviewqueue", "tests") for path in (ROOT / folder).rglob("*.py")]
-    shared = [path for path in paths if not path.name.startswith("test_") and "mutation" not in path.parts]
-    whole = hashlib.sha256()
-    for path in sorted(shared):
-        whole.update(f"{path.relative_to(ROOT)}\n".encode() + path.read_bytes())
-    return whole.hexdigest()
+def _names_of_core() -> list[str]:
+    return [str(path.relative_to(ROOT)) for path in core()]
 
 
-def _digests_of_tests() -> dict[str, str]:
-    return {name: hashlib.sha256((ROOT / name).read_bytes()).hexdigest() for name in test_files()}
+def _digests(names: list[str]) -> dict[str, str]:
+    return {name: hashlib.sha256((ROOT / name).read_bytes()).hexdigest() for name in names}
 
 
-def _record(kept: Kept, changed: list[str]) -> int:
+def _record(files: list[str], recorded: Path) -> int:
+    """Run these test files under coverage.py and write what they ran; nothing if they did not run to their end."""
     import coverage
 
     measured = coverage.Coverage(data_file=None, include=[str(path) for path in core()])
     recorder = _Recorder(measured)
     measured.start()
-    status = pytest.main([*ARGUMENTS, *changed], plugins=[recorder])
+    status = pytest.main([*ARGUMENTS, *files], plugins=[recorder])
     measured.stop()
     data = measured.get_data()
     lines = {
@@ -135,7 +173,7 @@ def _record(kept: Kept, changed: list[str]) -> int:
         for name in data.measured_files()
     }
     if status in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
-        kept.add(changed, lines, recorder.seconds)
+        recorded.write_text(json.dumps({"lines": lines, "seconds": recorder.seconds}))
     return int(status)
 
 

@@ -181,7 +181,7 @@ def _lines_of(node: Any, statement: ast.stmt | None) -> range:
         return range(whole.lineno, (whole.test.end_lineno or whole.lineno) + 1)
     has_lambda = whole is not None and any(isinstance(it, ast.Lambda) for it in ast.walk(whole))
     of = node if has_lambda or whole is None or hasattr(whole, "body") else whole
-    return range(of.lineno, of.end_lineno + 1)
+    return range(of.lineno, (of.end_lineno or of.lineno) + 1)
 
 
 def codes_of(code: CodeType) -> dict[tuple[str, int, int], CodeType]:

@@ -35,7 +35,7 @@ def told(response) -> str:
 
 def test_an_owner_halts_their_agent_with_a_reason_and_only_an_operator_lifts_it(owner, operator):
     page = told(browser_of(owner).post("/agents/purchase-requests/halt", {"reason": "wrong prices"}, follow=True))
-    assert "Halted: purchase-requests. No effect was under way." in page
+    assert "Halted: purchase-requests. No effect was in progress." in page
     assert "wrong prices" in page
     assert "Only operators can lift a halt." in page
     assert open_halts().count() == 1
@@ -45,14 +45,14 @@ def test_an_owner_halts_their_agent_with_a_reason_and_only_an_operator_lifts_it(
     assert open_halts().count() == 1
 
     page = told(browser_of(operator).post("/agents/purchase-requests/lift", {"reason": "prices mended"}, follow=True))
-    assert "Lifted: purchase-requests may go on." in page
+    assert "Halt lifted: purchase-requests can continue." in page
     assert not open_halts().exists()
 
 
 @pytest.mark.parametrize("reason", ["", "   ", "x" * 301, "a\0b"])
 def test_no_switch_is_pulled_without_a_reason_that_can_be_kept(owner, reason):
     page = told(browser_of(owner).post("/agents/purchase-requests/halt", {"reason": reason}, follow=True))
-    assert "Say why, in up to 300 characters." in page
+    assert "The reason must have 1 to 300 characters." in page
     assert not open_halts().exists()
 
 
@@ -67,7 +67,7 @@ def test_operators_alone_halt_every_agent(owner, operator):
 
 def test_a_stranger_sees_no_agent_and_finds_no_switch(owner):
     client = browser_of(builders.a_reviewer())
-    assert "You answer for no agent" in told(client.get("/agents"))
+    assert "No agents" in told(client.get("/agents"))
     assert client.post("/agents/purchase-requests/halt", {"reason": "x"}).status_code == 404
     assert client.post("/agents/nobody/halt", {"reason": "x"}).status_code == 404
     assert client.post("/agents/purchase-requests/burn", {"reason": "x"}).status_code == 404
@@ -78,7 +78,7 @@ def test_an_effect_that_had_begun_is_told_after_the_halt():
     leased_run_builders.begin(run)
     owner = builders.a_person("own@example.org", run.agent.owner.name)
     page = told(browser_of(owner).post(f"/agents/{run.agent.slug}/halt", {"reason": "stop"}, follow=True))
-    assert "1 effect had begun before and is not known yet." in page
+    assert "1 effect had already begun; its outcome is unknown." in page
 
 
 def test_a_run_page_offers_its_agents_switch_to_whoever_may_pull_it(owner, operator):
@@ -99,12 +99,12 @@ def test_runs_started_for_a_person_are_a_list_of_their_own(operator):
     seen = told(browser_of(operator).get("/runs"))
     assert "Order the hoist" in seen
     assert "Somebody else" in seen
-    assert "No run was started for you" in told(browser_of(operator).get("/runs?of=me"))
+    assert "No runs started for you" in told(browser_of(operator).get("/runs?of=me"))
 
 
 def test_the_list_says_what_a_run_waits_for(operator):
     builders.a_waiting_interrupt()
-    assert "1 open question" in told(browser_of(operator).get("/runs"))
+    assert "1 open request" in told(browser_of(operator).get("/runs"))
 
 
 def test_runs_are_filtered_by_agent_and_the_filter_stays_on_the_next_page(operator, monkeypatch):

@@ -50,7 +50,7 @@ class TestSigningIn:
         again = sign_in(client, second, MARKER)
         assert (again.status_code, again.url) == (302, "/")
         inbox = client.get("/").text
-        assert "You are signed in already, as ana@example.org." in inbox
+        assert "You are already signed in as ana@example.org." in inbox
         assert MARKER not in inbox
 
     @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ class TestSigningIn:
         assert answer.status_code == 403
         assert MARKER not in answer.text
         assert token not in answer.text
-        assert "decision" not in answer.text.replace("Signing in decides nothing", "")
+        assert "decision" not in answer.text.replace("Signing in does not decide anything", "")
         assert 'name="password"' in answer.text
         assert '<input type="hidden" name="next" value="/runs">' in answer.text
 
@@ -114,7 +114,7 @@ def test_a_decision_form_shows_what_was_typed_and_no_field_that_is_not_its_own()
     answer = desk.post(client, interrupt, form | dict.fromkeys(names, MARKER))
     assert answer.status_code == 403
     assert "Too dear by 6 %" in answer.text
-    assert "Your decision was not taken." in answer.text
+    assert "Your decision was not submitted." in answer.text
     assert MARKER not in answer.text
 
 

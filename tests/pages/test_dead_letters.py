@@ -17,10 +17,10 @@ from reviewqueue.webhooks.models import Delivery, DeliveryStatus
 from runs.errors import InputInvalid
 from runs.models import Signal
 from tests import builders
-from tests.delivery.receiver import receiver
-from tests.delivery.webhook_builders import an_endpoint, announce
 from tests.pages import desk
 from tests.runs.test_signals import an_event, receive
+from tests.webhooks.receiver import receiver
+from tests.webhooks.webhook_builders import an_endpoint, announce
 
 pytestmark = pytest.mark.django_db
 
@@ -76,7 +76,7 @@ def test_an_owner_sees_what_came_for_their_agent_and_why_nobody_took_it(owner):
     signal = a_dead_signal(body={"flight": "LH 400", "note": "<b>urgent</b>"})
     html = page(desk.signed_in(owner))
     told = plain(html)
-    for words in ("delivered", "PO-2231", "evt-1", "for agent purchase-requests", "no wait took it until", "LH 400"):
+    for words in ("delivered", "PO-2231", "evt-1", "for agent purchase-requests", "no request matched until", "LH 400"):
         assert words in told, words
     assert "<b>urgent" not in html
     assert f"/dead-letters/{signal.public_id}/dismiss" in html
@@ -85,7 +85,7 @@ def test_an_owner_sees_what_came_for_their_agent_and_why_nobody_took_it(owner):
 
 def test_a_signal_of_the_wrong_form_says_so(owner):
     a_misfit()
-    assert "its body did not fit what the wait asked for" in plain(page(desk.signed_in(owner)))
+    assert "its body did not match the request" in plain(page(desk.signed_in(owner)))
 
 
 def test_what_is_kept_or_was_used_is_no_dead_letter(owner):
@@ -93,7 +93,7 @@ def test_what_is_kept_or_was_used_is_no_dead_letter(owner):
     builders.a_waiting_interrupt(an_event(correlation="PO-1"))
     receive(sender_id="used", correlation="PO-1")
     html = page(desk.signed_in(owner))
-    assert "No signal was left over" in html
+    assert "No unmatched signals" in html
 
 
 def test_dismissed_with_a_reason_it_leaves_the_list_and_is_kept(owner):
@@ -106,14 +106,14 @@ def test_dismissed_with_a_reason_it_leaves_the_list_and_is_kept(owner):
     whole = plain(client.get(f"/dead-letters/{signal.public_id}").content.decode())
     assert "dismissed by own@example.org" in whole
     assert "LH 400" in whole
-    assert "no dead letter any more" in act(client, signal, "dismiss")
+    assert "no longer a dead letter" in act(client, signal, "dismiss")
     assert SignalAct.objects.count() == 1
 
 
 def test_an_operator_keeps_it_longer_and_its_open_wait_is_answered(operator):
     signal = a_dead_signal()
     wait = builders.a_waiting_interrupt(an_event())
-    assert "It woke its wait." in act(desk.signed_in(operator), signal, "keep", "the order was late")
+    assert "The signal answered its request." in act(desk.signed_in(operator), signal, "keep", "the order was late")
     wait.refresh_from_db()
     signal.refresh_from_db()
     assert (wait.status, signal.used_by) == ("answered", wait)
@@ -131,7 +131,7 @@ def test_kept_longer_it_waits_for_the_next_wait_with_its_time_anew(operator):
 def test_a_misfit_that_still_does_not_fit_stays_a_dead_letter(operator):
     signal = a_misfit()
     client = desk.signed_in(operator)
-    assert "a dead letter still" in act(client, signal, "keep")
+    assert "still a dead letter" in act(client, signal, "keep")
     assert signal.public_id in page(client)
     assert "kept longer by ops@example.org" in plain(page(client))
 
@@ -148,7 +148,7 @@ def test_what_is_no_dead_letter_is_neither_kept_nor_dismissed(operator):
     signal = receive().signal
     client = desk.signed_in(operator)
     for verb in ("keep", "dismiss"):
-        assert "no dead letter any more" in act(client, signal, verb)
+        assert "no longer a dead letter" in act(client, signal, verb)
     assert not SignalAct.objects.exists()
 
 
@@ -173,7 +173,7 @@ def test_others_find_nothing(who):
 @pytest.mark.parametrize("reason", ["", "  ", "x" * 301, "a\x00"])
 def test_without_a_good_reason_nothing_is_done(owner, reason):
     signal = a_dead_signal()
-    assert "Nothing was done." in act(desk.signed_in(owner), signal, "dismiss", reason)
+    assert "Nothing was changed." in act(desk.signed_in(owner), signal, "dismiss", reason)
     assert not SignalAct.objects.exists()
 
 
@@ -185,10 +185,10 @@ def test_a_message_that_was_given_up_is_sent_once_more(owner):
     message = a_dead_message()
     client = desk.signed_in(owner)
     told = plain(page(client, "?of=messages"))
-    for words in ("run.started", "127.0.0.1", "PR-4711", "after 12 tries: It answered 500."):
+    for words in ("run.started", "127.0.0.1", "PR-4711", "after 12 attempts: It answered 500."):
         assert words in told, words
     told = client.post(f"/dead-letters/messages/{message.public_id}", follow=True).content.decode()
-    assert "It is sent once more, now" in told
+    assert "The message is sent again now" in told
     message.refresh_from_db()
     assert (message.status, message.tries) == (DeliveryStatus.DUE, 0)
     assert message.public_id not in told
@@ -229,7 +229,7 @@ def test_pages_follow_each_other_and_cost_the_same(owner, monkeypatch):
     assert statements() == few <= 20
     while query is not None:
         html = page(client, query)
-        seen += re.findall(r'<td><a href="/dead-letters/(sig_\w+)"', html)
+        seen += re.findall(r'<td>\s*<a href="/dead-letters/(sig_\w+)"', html)
         following = re.search(r'rel="next" href="/dead-letters(\?[^"]+)"', html)
         query = following[1] if following else None
     assert seen == list(Signal.objects.order_by("-pk").values_list("public_id", flat=True))

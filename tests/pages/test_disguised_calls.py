@@ -120,6 +120,6 @@ def test_a_disguised_call_is_left_out_of_a_bulk_decision(client: Client):
     form |= {f"version-{it.public_id}": "1" for it in waits} | {
         f"digest-{it.public_id}": it.content_digest for it in waits
     }
-    assert "read it on its own page" in html
+    assert "open its own page" in html
     client.post("/together", form)
     assert [it.interrupt for it in Decision.objects.all()] == [plain]

@@ -96,7 +96,7 @@ def test_hostile_words_stay_words_wherever_they_stand():
 def test_hidden_characters_are_counted_and_drawn():
     arguments = {"to": "billing@s-17-h\u043eists.example", "file": "offer\u202efdp.exe", "body": "".join(HIDDEN[:5])}
     html = page_of(desk.an_order(proposal={"name": "send_mail", "arguments": arguments}))
-    assert "This text tries to look like something else" in html
+    assert "This text can be misread" in html
     assert "U+202E" in happen(html)
     assert "U+043E" in happen(html)
     assert "\u202e" not in happen(html)
@@ -120,7 +120,7 @@ def test_time_left_and_what_happens_at_zero_are_told():
     assert "2 h 09 min" in html
     assert "then to Engineering leads" in html
     ladder = html[html.index('class="ladder"') :]
-    assert "Nobody answered: the run ends as expired" in ladder
+    assert "Without an answer the run ends as expired" in ladder
 
 
 def test_why_am_i_asked_names_the_policy_its_version_and_the_queue():

@@ -12,7 +12,7 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.test import RequestFactory
 
 from ledger import exact_json
-from reviewqueue.middleware import Compressed
+from reviewqueue.middleware import CompressionMiddleware
 from reviewqueue.pages.schema_forms import build_edit_form, build_form
 from reviewqueue.text import json_values
 from runs.facts import AskedFact
@@ -118,8 +118,8 @@ def test_a_call_that_is_shown_whole_asks_for_no_confirmation():
 def test_a_call_that_is_not_shown_whole_is_no_part_of_a_bulk():
     interrupt = desk.a_refund(1, proposal={"name": "refund_order", "arguments": {"lines": ["x"] * 3_000}})
     html = desk.signed_in(desk.lena()).get(f"/together?interrupt={interrupt.public_id}").content.decode()
-    assert "Its call is too long to be read among others" in html
-    assert "None of these can be decided together" in html
+    assert "Its call is too long for a list" in html
+    assert "None of these requests can be decided in bulk" in html
 
 
 def test_the_pages_of_a_value_have_every_part_of_it_once():
@@ -239,4 +239,4 @@ def test_what_is_streamed_is_not_compressed():
     streamed = StreamingHttpResponse([b"x" * 100_000], content_type="text/plain")
     bytes_of_a_file = HttpResponse(b"x" * 100_000, content_type="application/octet-stream")
     for response in (streamed, bytes_of_a_file):
-        assert not Compressed(lambda _, of=response: of)(request).has_header("Content-Encoding")
+        assert not CompressionMiddleware(lambda _, of=response: of)(request).has_header("Content-Encoding")

@@ -48,7 +48,7 @@ def test_the_overtaken_receipt_names_the_fact_and_leads_to_the_next_round():
     interrupt, decision = a_second_round(person)
     html = desk.signed_in(person).get(f"/decisions/{decision.public_id}").content.decode()
     told = text(html)
-    assert "Overtaken by a change, kept as evidence." in told
+    assert "Superseded by a change, kept as a record." in told
     assert "specification : relied on 7 , found 8" in told
     assert f'<a href="/interrupts/{interrupt.public_id}">Round 2 asks again</a>' in html
 
@@ -64,7 +64,7 @@ def test_an_edited_answer_is_shown_against_the_proposal_on_its_receipt_and_in_th
     assert changed.index("2 / amount") < changed.index("<del>") < changed.index("<ins>")
     assert "supplier" not in changed[: changed.index("</dd>")]
     story = text(desk.signed_in(person).get(f"/runs/{interrupt.run.public_id}").content.decode())
-    assert "changed and approved" in story
+    assert "edited and approved" in story
     assert re.search(r"lines / 2 / amount\s+2 → 20", story)
 
 
@@ -85,4 +85,4 @@ def test_an_overtaken_answer_stands_among_the_decided_with_its_verdict_and_its_p
     builders.check(open_continuation(Run.objects.get()).public_id, found=8)
     assert Decision.objects.get().status == "overtaken"
     told = text(desk.signed_in(person).get("/?view=decided").content.decode())
-    assert "approved Ines ; overtaken by a change" in told
+    assert "approved Ines ; superseded by a change" in told

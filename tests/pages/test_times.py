@@ -12,6 +12,7 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reviewqueue.middleware import activate_browser_time_zone
 from reviewqueue.templatetags.times import in_words, since
 from reviewqueue.text import times
 
@@ -86,7 +87,7 @@ def test_a_zone_without_a_name_is_told_by_its_offset() -> None:
 def test_a_page_is_drawn_in_the_zone_its_browser_named_if_there_is_such_a_zone(cookie: str, hour: str) -> None:
     request = HttpRequest()
     request.COOKIES["zone"] = cookie
-    page = times.in_the_readers_zone(lambda request: HttpResponse(times.moment_in_words(NOW)))(request)
+    page = activate_browser_time_zone(lambda request: HttpResponse(times.moment_in_words(NOW)))(request)
     assert hour in page.content.decode()
 
 

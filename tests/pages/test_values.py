@@ -15,7 +15,7 @@ from ledger import exact_json
 from reviewqueue.text import json_values
 from reviewqueue.text.json_values import draw, is_wide, size_in_words
 from tests.pages.hostile import HIDDEN, MARKUP
-from tests.pages.test_words import Elements
+from tests.pages.test_agent_text import Elements
 
 SUMMARY = re.compile(r"<summary>.*?</summary>", re.DOTALL)
 
@@ -72,7 +72,7 @@ def test_hidden_characters_in_names_and_texts_are_drawn(char: str) -> None:
 
 def test_an_argument_called_items_hides_nothing() -> None:
     arguments = {"items": [], "keys": "x", "amount": "5"}
-    page = Template('{% include "_call.html" %}').render(Context({"arguments": arguments}))
+    page = Template('{% include "_call_arguments.html" %}').render(Context({"arguments": arguments}))
     assert page.count("<dt>") == 3
     assert "amount" in page
 

@@ -26,13 +26,13 @@ def page(client, path):
 def test_the_owner_reads_what_a_run_waits_for(owner):
     event, timer = (builders.a_waiting_interrupt(wait) for wait in (an_event(), a_timer()))
     shown = page(owner, f"/interrupts/{event.public_id}")
-    assert "Wait for an outside signal" in shown
+    assert "Wait for an external signal" in shown
     assert "it goes on with the signal <code>PO-2231</code>" in shown
     shown = page(owner, f"/interrupts/{timer.public_id}")
-    assert "Wait for a moment in time" in shown
-    assert "then the run goes on" in shown
+    assert "Wait for a timer" in shown
+    assert "then the run continues" in shown
     listed = page(owner, "/")
-    assert "Wait for an outside signal" in listed
+    assert "Wait for an external signal" in listed
     for wait in (event, timer):
         page(owner, f"/runs/{wait.run.public_id}")
 
@@ -42,7 +42,7 @@ def test_the_page_says_that_a_signal_answered(owner):
     receive()
     assert "a signal" in page(owner, f"/interrupts/{event.public_id}")
     assert "a signal (<code>evt-1</code>)" in page(owner, f"/decisions/{event.decisions.get().public_id}")
-    assert "The signal came that it waited for" in page(owner, f"/runs/{event.run.public_id}")
+    assert "The expected signal arrived" in page(owner, f"/runs/{event.run.public_id}")
     page(owner, "/?view=decided")
 
 

@@ -24,16 +24,16 @@ from ledger import compensation, effect_names, effect_queries, effects, in_fligh
 from ledger.digests import digest
 from ledger.effects import Next
 from ledger.errors import PayloadInvalid
-from reviewqueue import gateway, permissions, tasks
+from reviewqueue import gateway, middleware, permission_sweep, permissions, tasks
 from reviewqueue.api import authentication, pagination
 from reviewqueue.api.problems import Unauthenticated
 from reviewqueue.api.throttling import CallsPerMinute
-from reviewqueue.operations import error_reports, file_permissions, permission_sweep
+from reviewqueue.operations import error_reports, file_permissions
 from reviewqueue.operations.doctor import records, row_consistency
 from reviewqueue.pages.account_adapter import ClosedAccountAdapter
 from reviewqueue.pages.interrupt import decision_evidence, decision_form, draft_fields
 from reviewqueue.queries import inbox
-from reviewqueue.serving import rate_limits, request_ids
+from reviewqueue.serving import request_ids
 from reviewqueue.serving.asgi_bridge import BoundedApplication
 from reviewqueue.serving.request_bodies import BodyLimits
 from reviewqueue.serving.thread_shares import Share, ThreadShares
@@ -654,7 +654,7 @@ def a_good_key_is_counted_as_a_guess() -> None:
     costs=(20,),
 )
 def pages_without_a_sign_in_have_no_limit() -> None:
-    rate_limits.client_network = lambda environ: str(id(environ))
+    middleware.client_network = lambda environ: str(id(environ))
 
 
 @fault(seen_by=test_request_ids.test_an_id_that_could_forge_a_log_line_is_replaced, costs=(20,))

@@ -8,9 +8,9 @@ from ledger.transactions import use_case
 from reviewqueue.webhooks import outbox, sender
 from reviewqueue.webhooks.models import Delivery, DeliveryAttempt, DeliveryStatus
 from tests import builders
-from tests.delivery.receiver import receiver
-from tests.delivery.webhook_builders import an_endpoint
 from tests.races.race_runner import racers
+from tests.webhooks.receiver import receiver
+from tests.webhooks.webhook_builders import an_endpoint
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 

@@ -14,8 +14,7 @@ import pytest
 from django.conf import settings as installed
 from django.db import connection
 
-from reviewqueue import environment
-from reviewqueue.operations import file_permissions
+from reviewqueue.operations import environment, file_permissions
 from reviewqueue.operations.doctor import checkpoint_files
 from tests.own_processes import environment_for
 
@@ -50,7 +49,7 @@ def test_the_folder_of_its_own_is_made_for_its_user_alone():
     before = os.umask(0)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            environment.own_database(Path(folder) / "var", "x.sqlite3")
+            environment.default_database(Path(folder) / "var", "x.sqlite3")
             assert mode_of(Path(folder) / "var") == 0o700
     finally:
         os.umask(before)
@@ -58,7 +57,7 @@ def test_the_folder_of_its_own_is_made_for_its_user_alone():
 
 def test_a_narrower_umask_is_kept_and_children_inherit_it():
     script = (
-        "import os; os.umask(0o177)\nfrom reviewqueue import file_permissions as it\n"
+        "import os; os.umask(0o177)\nfrom reviewqueue.operations import file_permissions as it\n"
         "it.keep_new_files_private(); print(oct(os.umask(0)))"
     )
     done = subprocess.run(
@@ -119,11 +118,11 @@ def test_a_link_is_not_followed(wide: dict[str, Path], tmp_path: Path, settings)
     assert mode_of(elsewhere) == 0o644
 
 
-def test_what_stays_wide_is_found_by_the_doctor_with_the_command_that_mends_it(wide: dict[str, Path]):
-    found = {finding.words for finding in checkpoint_files.open_files()}
+def test_the_doctor_reports_accessible_files_with_the_command_that_restricts_them(wide: dict[str, Path]):
+    found = {finding.message for finding in checkpoint_files.open_files()}
     path = wide["demo.sqlite3"]
-    assert f"other users of this machine can use {path} (mode 0644): chmod 0600 {path}" in found
-    assert f"other users of this machine can use {wide['var']} (mode 0755): chmod 0700 {wide['var']}" in found
+    assert f"Other users of this machine can access {path} (mode 0644). Run: chmod 0600 {path}" in found
+    assert f"Other users of this machine can access {wide['var']} (mode 0755). Run: chmod 0700 {wide['var']}" in found
     file_permissions.narrow_old_files()
     assert list(checkpoint_files.open_files()) == []
 

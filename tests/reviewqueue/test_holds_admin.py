@@ -1,4 +1,4 @@
-"""The reconciliation admin for holds: an unavailable fact is waived, a run that workers gave up on is retried."""
+"""The admin pages of holds: an owner waives a fact that cannot be checked, or lets workers try a run again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def staff(address: str, *groups: str) -> User:
     return person
 
 
-def admin_client(person: User) -> Client:
+def signed_in(person: User) -> Client:
     client = Client()
     client.force_login(person)
     return client
@@ -56,19 +56,24 @@ def page_of(hold: Hold) -> str:
 
 def test_the_owner_sees_what_holds_the_run_and_why():
     hold = a_run_held_for_a_fact()
-    html = admin_client(staff("olga@example.org", "agent-owners")).get(page_of(hold)).content.decode()
-    for words in ("fact_unavailable", "specification", "No server answers at the address.", "Go on without this fact"):
+    html = signed_in(staff("olga@example.org", "agent-owners")).get(page_of(hold)).content.decode()
+    for words in (
+        "fact_unavailable",
+        "specification",
+        "No server answers at the address.",
+        "Continue without this fact",
+    ):
         assert words in html
 
 
 def test_the_owner_waives_the_fact_with_a_reason_and_the_run_continues():
     hold = a_run_held_for_a_fact()
-    olga = admin_client(staff("olga@example.org", "agent-owners"))
+    olga = signed_in(staff("olga@example.org", "agent-owners"))
 
     html = olga.post(page_of(hold), {"reason": "Confirmed by phone: still 7."}, follow=True).content.decode()
 
     assert "The run goes on without specification." in html
-    assert "Go on without this fact" not in html
+    assert "Continue without this fact" not in html
     fact = Fact.objects.get()
     assert (fact.waived_by.username, fact.waived_reason) == ("olga@example.org", "Confirmed by phone: still 7.")
     tasks.sweep()
@@ -77,7 +82,7 @@ def test_the_owner_waives_the_fact_with_a_reason_and_the_run_continues():
 
 def test_without_a_reason_nothing_is_waived():
     hold = a_run_held_for_a_fact()
-    reply = admin_client(staff("olga@example.org", "agent-owners")).post(page_of(hold), {"reason": " "})
+    reply = signed_in(staff("olga@example.org", "agent-owners")).post(page_of(hold), {"reason": " "})
     assert reply.status_code == 200
     assert Fact.objects.get().waived_by is None
 
@@ -85,7 +90,7 @@ def test_without_a_reason_nothing_is_waived():
 def test_the_initiator_sees_that_another_owner_must_waive_the_fact():
     olga = staff("olga@example.org", "agent-owners")
     hold = a_run_held_for_a_fact(initiator=olga)
-    html = admin_client(olga).post(page_of(hold), {"reason": "I am sure."}, follow=True).content.decode()
+    html = signed_in(olga).post(page_of(hold), {"reason": "I am sure."}, follow=True).content.decode()
     assert "not for a run that they started" in html
     assert Run.objects.get().status == "blocked"
 
@@ -94,7 +99,7 @@ def test_the_initiator_sees_that_another_owner_must_waive_the_fact():
 def test_a_hold_of_another_owner_is_not_found(groups):
     builders.an_agent("other", owner="other-owners")
     hold = a_run_held_for_a_fact()
-    desk = admin_client(staff("olaf@example.org", *groups))
+    desk = signed_in(staff("olaf@example.org", *groups))
     assert desk.get(page_of(hold)).status_code in {403, 404}
     assert desk.post(page_of(hold), {"reason": "Let it go."}).status_code in {403, 404}
     assert Run.objects.get().status == "blocked"
@@ -108,14 +113,14 @@ def test_a_run_that_workers_gave_up_on_is_tried_again():
         open_hold(run, HoldKind.GAVE_UP, owner_id=run.agent.owner_id, reason="5 workers claimed it.", now=now)
         store(run, now)
     hold = Hold.objects.get()
-    olga = admin_client(staff("olga@example.org", "agent-owners"))
+    olga = signed_in(staff("olga@example.org", "agent-owners"))
     html = olga.post(page_of(hold), {"reason": "Fixed in 2.1."}, follow=True).content.decode()
-    assert "The next worker may claim the run." in html
+    assert "Workers can claim the run." in html
     assert Run.objects.get().status == "ready"
 
 
 def test_a_hold_of_an_effect_is_settled_at_the_effect():
     hold = a_run_held_for_a_fact()
     Hold.objects.update(kind=HoldKind.UNKNOWN_EFFECT)
-    html = admin_client(staff("olga@example.org", "agent-owners")).get(page_of(hold)).content.decode()
-    assert "<form" not in html[html.index("What holds the run") :]
+    html = signed_in(staff("olga@example.org", "agent-owners")).get(page_of(hold)).content.decode()
+    assert "<form" not in html[html.index("<h2>Hold</h2>") :]

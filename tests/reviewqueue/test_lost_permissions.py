@@ -8,8 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from ledger import clock
-from reviewqueue import permissions, reviewer_actions, tasks
-from reviewqueue.operations import permission_sweep
+from reviewqueue import permission_sweep, permissions, reviewer_actions, tasks
 from reviewqueue.operations.doctor import configuration
 from reviewqueue.queries import inbox
 from runs.errors import ClaimedByOther, NotPermitted
@@ -93,7 +92,7 @@ def test_a_request_without_an_assignee_who_may_decide_is_for_the_leads(lose):
 
 
 def findings() -> list[str]:
-    return [finding.words for finding in configuration.nobody_there() if "is assigned only" in finding.words]
+    return [finding.message for finding in configuration.missing_people() if "is assigned only" in finding.message]
 
 
 def test_a_lead_can_assign_it_again():
@@ -209,7 +208,7 @@ def test_the_request_and_the_inbox_of_a_lead_show_that_its_assignees_cannot_deci
     read = browser.get(page).content.decode()
     assert "It is assigned only to people who may not decide it any more." in read
     assert "An assignment ended" in read
-    assert "Assignees may not decide" in browser.get("/").content.decode()
+    assert "Assignees cannot decide" in browser.get("/").content.decode()
 
 
 def test_authority_is_judged_by_the_queue_as_it_is_now():

@@ -17,9 +17,9 @@ from reviewqueue.queries.dead_letters import dismiss
 from runs.errors import AlreadyDecided
 from runs.models import Continuation, Interrupt
 from tests import builders
-from tests.delivery.webhook_builders import an_endpoint, announce
 from tests.ledger.effect_builders import an_effect
 from tests.pages.test_dead_letters import a_dead_signal
+from tests.webhooks.webhook_builders import an_endpoint, announce
 
 pytestmark = pytest.mark.django_db
 

@@ -46,7 +46,7 @@ def test_no_limit_counts_nothing():
 
 
 def test_buckets_do_not_pile_up(monkeypatch):
-    monkeypatch.setattr(rate_limits, "MOST_BUCKETS", 10)
+    monkeypatch.setattr(rate_limits, "MAX_BUCKETS", 10)
     limit = RateLimit(per_minute=5, now=lambda: 0.0)
     for n in range(100):
         limit.take(f"address {n}")

@@ -115,18 +115,18 @@ def test_a_500_of_the_api_is_matched_with_its_traceback(monkeypatch, lines):
 
 
 def test_a_500_page_names_the_id_of_its_traceback(monkeypatch, lines):
-    monkeypatch.setattr("reviewqueue.middleware.keep_out_of_caches", lambda get_response: fail)
+    monkeypatch.setattr("reviewqueue.middleware.disable_caching", lambda get_response: fail)
     page = Client(raise_request_exception=False).get("/account/login/")
     request_id = page["X-Request-ID"]
     assert page.status_code == 500
     assert f"<code>{request_id}</code>" in page.text
-    assert "give this number to your operator" in page.text
+    assert "give this request id to your operator" in page.text
     [traceback] = [line for line in lines if "ZeroDivisionError" in line]
     assert f"[{request_id}]" in traceback
 
 
 def test_an_unforeseen_500_is_a_problem_for_a_program(monkeypatch):
-    monkeypatch.setattr("reviewqueue.middleware.keep_out_of_caches", lambda get_response: fail)
+    monkeypatch.setattr("reviewqueue.middleware.disable_caching", lambda get_response: fail)
     reply = Client(raise_request_exception=False).get("/api/v1/runs", headers={"X-Request-ID": "mine"})
     assert (reply.status_code, reply["Content-Type"]) == (500, "application/problem+json")
     assert (reply.json()["code"], reply.json()["request_id"]) == ("internal_error", "mine")

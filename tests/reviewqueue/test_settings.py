@@ -11,10 +11,10 @@ import pytest
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from reviewqueue import environment
+from reviewqueue.operations import environment
 from tests.own_processes import environment_for, run_command
 
-READERS = {"text", "number", "switch", "words", "blocks", "one_of"}
+READERS = {"text", "number", "boolean", "comma_separated", "network_blocks", "choice"}
 
 
 def database(address: str, *, process: str = "command"):
@@ -30,12 +30,12 @@ def test_sqlite_takes_its_write_lock_at_once_and_keeps_every_commit():
 
 
 def test_the_first_start_makes_the_folder_of_its_own_database(tmp_path: Path):
-    address = environment.own_database(tmp_path / "var", "reviewqueue.sqlite3")
+    address = environment.default_database(tmp_path / "var", "reviewqueue.sqlite3")
     assert environment.database(address, process="command", pool_size=1)["NAME"] == str(
         tmp_path / "var/reviewqueue.sqlite3"
     )
     assert (tmp_path / "var").is_dir()
-    assert environment.own_database(tmp_path / "var", "reviewqueue.sqlite3") == address
+    assert environment.default_database(tmp_path / "var", "reviewqueue.sqlite3") == address
 
 
 def test_postgresql_is_reached_by_host_or_by_socket():
@@ -86,8 +86,8 @@ def test_the_demo_makes_one_key_and_keeps_it_to_itself(monkeypatch: pytest.Monke
     ("name", "given", "read"),
     [
         ("PORT", "80a", lambda: environment.number("PORT", 8000)),
-        ("EMAIL_USE_TLS", "perhaps", lambda: environment.switch("EMAIL_USE_TLS")),
-        ("REVIEWQUEUE_MODE", "debug", lambda: environment.one_of("REVIEWQUEUE_MODE", environment.MODES, "test")),
+        ("EMAIL_USE_TLS", "perhaps", lambda: environment.boolean("EMAIL_USE_TLS")),
+        ("REVIEWQUEUE_MODE", "debug", lambda: environment.choice("REVIEWQUEUE_MODE", environment.MODES, "test")),
         ("BASE_URL", "review.example.org", lambda: environment.base_url("http://localhost")),
         ("BASE_URL", "https://example.org/review", lambda: environment.base_url("http://localhost")),
     ],
@@ -115,7 +115,7 @@ def test_a_missing_secret_key_is_told_in_one_sentence():
 def names_read() -> set[str]:
     """Names that `settings` and `environment` ask the environment for, read from their source."""
     names = set()
-    for module in ("settings.py", "environment.py"):
+    for module in ("settings.py", "operations/environment.py"):
         for call in ast.walk(ast.parse((settings.ROOT / "reviewqueue" / module).read_text())):
             if not (isinstance(call, ast.Call) and call.args and isinstance(call.args[0], ast.Constant)):
                 continue

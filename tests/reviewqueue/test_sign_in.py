@@ -63,7 +63,7 @@ def test_a_stranger_is_led_to_the_sign_in_page_and_back(client: Client):
     a_person()
     led = client.get("/account/password/")
     assert led.headers["Location"] == "/account/login/?next=/account/password/"
-    assert "You come back to the page you asked for." in client.get(led.headers["Location"]).text
+    assert "Then your page opens." in client.get(led.headers["Location"]).text
     assert sign_in(client, next="/account/password/").headers["Location"] == "/account/password/"
     assert client.get("/account/password/").status_code == 200
 

@@ -344,7 +344,7 @@ def found_by_the_doctor() -> list[str]:
         records.configuration(),
         history_integrity.feed_gaps(),
     )
-    return [finding.words for check in checks for finding in check if finding.is_wrong]
+    return [finding.message for check in checks for finding in check if finding.is_wrong]
 
 
 @contextmanager
@@ -499,8 +499,8 @@ def test_a_changed_record_is_named_by_the_doctor():
     taken = claimed("approve")
     with without_guards():
         write(permit_of(taken), valid_until=clock.now() + timedelta(days=365))
-    [words] = found_by_the_doctor()
-    assert words == f"{taken.run.public_id}: permit {permit_of(taken).public_id} was changed"
+    [message] = found_by_the_doctor()
+    assert message == f"Run {taken.run.public_id}: permit {permit_of(taken).public_id} was changed."
 
 
 def test_an_answer_schema_is_as_it_was_created_until_it_is_changed():
@@ -516,8 +516,8 @@ def test_a_changed_policy_is_named_by_the_doctor():
     policy = builders.a_policy(quorum=2)
     with without_guards():
         write(policy, quorum=1)
-    [words] = found_by_the_doctor()
-    assert words == f"policy {policy.pk} ({policy}) was changed: quorum"
+    [message] = found_by_the_doctor()
+    assert message == f"Not as recorded: policy {policy.pk} ({policy}) was changed: quorum."
 
 
 @pytest.mark.parametrize("how", ["UPDATE", "DELETE", "TRUNCATE", "REPLACE"])
@@ -552,7 +552,7 @@ def test_a_trigger_that_is_gone_is_found():
         on = ' ON "runs_permit"' if connection.vendor == "postgresql" else ""
         cursor.execute(f'DROP TRIGGER "runs_permit_refuses_update"{on}')
     [finding] = records.triggers()
-    assert "runs_permit_refuses_update" in finding.words
+    assert "runs_permit_refuses_update" in finding.message
 
 
 def test_a_recorded_removal_lets_an_effect_rule_go():
@@ -599,8 +599,8 @@ def test_a_changed_mode_is_named_by_the_doctor():
     builders.set_effect_mode(agent, "listed")
     assert list(records.configuration()) == []
     write(agent, effect_mode="any")
-    [words] = found_by_the_doctor()
-    assert words == f"agent {agent.pk} ({agent}) was changed: effect_mode"
+    [message] = found_by_the_doctor()
+    assert message == f"Not as recorded: agent {agent.pk} ({agent}) was changed: effect_mode."
 
 
 def test_a_recorded_change_does_not_make_good_a_change_past_the_program():
@@ -608,8 +608,8 @@ def test_a_recorded_change_does_not_make_good_a_change_past_the_program():
     builders.set_effect_mode(agent, "listed")
     write(agent, effect_mode="any")
     builders.a_rule()
-    [words] = found_by_the_doctor()
-    assert words == f"agent {agent.pk} ({agent}) was changed: effect_mode"
+    [message] = found_by_the_doctor()
+    assert message == f"Not as recorded: agent {agent.pk} ({agent}) was changed: effect_mode."
 
 
 def test_a_rewritten_configuration_is_found_by_its_anchor():
@@ -621,7 +621,7 @@ def test_a_rewritten_configuration_is_found_by_its_anchor():
     with without_guards():
         write(last, actor=last.actor, digest=digest(last.covered()))
     [finding] = history_integrity.missed_anchors(kept)
-    assert finding.words.startswith("configuration: ")
+    assert finding.message.startswith("configuration: ")
 
 
 def test_rows_of_a_version_that_recorded_no_digests_are_not_called_changed():

@@ -61,7 +61,7 @@ def test_a_waiting_run_can_be_decided_and_continues_only_after_its_owner_release
     assert (run.status, claim(run.agent)) == ("blocked", [])
 
     builders.a_person("own@example.org", "agent-owners")
-    call_command("mark_restored", go_on=run.agent.slug, by="own@example.org", reason="compared")
+    call_command("mark_restored", lift_holds=run.agent.slug, by="own@example.org", reason="compared")
     check_all()
     run.refresh_from_db()
     assert run.status == "ready"
@@ -89,7 +89,7 @@ def test_an_interrupted_compensation_waits_for_its_owner_too(is_claimed):
     run.refresh_from_db()
     assert (run.status, builders.claim(run.agent)) == ("cancelling", [])
     owner = leased_run_builders.a_person("own@example.org", leased_run_builders.OWNERS)
-    call_command("mark_restored", go_on=run.agent.slug, by=owner.username, reason="compared")
+    call_command("mark_restored", lift_holds=run.agent.slug, by=owner.username, reason="compared")
     assert test_compensation.claim(run).continuation.kind == "compensate"
 
 
@@ -98,12 +98,15 @@ def test_only_an_owner_of_the_agent_releases_its_runs():
     run = builders.a_waiting_interrupt().run
     hold_after_restore()
     builders.a_person("eve@example.org")
-    for who, words in (("eve@example.org", "Only owners of the hold"), ("nobody@example.org", "Say who has looked")):
+    for who, words in (
+        ("eve@example.org", "Only owners of the hold"),
+        ("nobody@example.org", "Name the owner or operator"),
+    ):
         with pytest.raises(CommandError, match=words):
-            call_command("mark_restored", go_on=run.agent.slug, by=who, reason="x")
+            call_command("mark_restored", lift_holds=run.agent.slug, by=who, reason="x")
     builders.a_person("own@example.org", "agent-owners")
     with pytest.raises(CommandError, match="say why"):
-        call_command("mark_restored", go_on=run.agent.slug, by="own@example.org", reason=" ")
+        call_command("mark_restored", lift_holds=run.agent.slug, by="own@example.org", reason=" ")
     assert Hold.objects.filter(lifted_at=None).count() == 1
 
 
@@ -120,7 +123,7 @@ def test_no_fence_of_the_lost_time_comes_again_not_even_after_a_restart():
 def test_the_command_is_refused_while_a_worker_lives():
     Heartbeat.objects.create(worker="one", beaten_at=clock.now())
     builders.a_waiting_interrupt()
-    with pytest.raises(CommandError, match="stop every worker first"):
+    with pytest.raises(CommandError, match="Stop every worker first"):
         call_command("mark_restored")
     assert not Hold.objects.exists()
 

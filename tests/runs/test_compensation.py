@@ -1,6 +1,4 @@
-"""An ended run compensates its effects: newest first, once each, by any worker that claims it, or by a decision of its
-owner.
-"""
+"""An ended run takes back what it did: newest first, once each, by whichever worker claims it, or by its owner's word."""
 
 from __future__ import annotations
 
@@ -57,7 +55,7 @@ def cancel(run: Run) -> Run:
 
 
 def stop_worker(run: Run) -> None:
-    """The previous worker commits its closing checkpoint."""
+    """The worker that was at it commits its closing checkpoint."""
     row = fresh(run)
     commit_checkpoint.commit_checkpoint(
         agent=row.agent,
@@ -240,7 +238,7 @@ def test_a_compensating_worker_is_not_asked_to_stop():
     assert fresh(run).status == "cancelled"
 
 
-# --- unknown outcomes and lost leases ---------------------------------------------------------------------------------
+# --- unknown outcomes and lost leases ----------------------------------------------------------------------------------
 
 
 @pytest.mark.proves(6, 15)
@@ -415,7 +413,7 @@ def test_workers_that_claim_and_compensate_nothing_hold_the_run_for_the_agents_o
     assert fresh(run).status == "cancelled"
 
 
-# --- refused compensations --------------------------------------------------------------------------------------------
+# --- refused compensations ------------------------------------------------------------------------------------------
 
 
 def test_an_undo_is_exactly_the_declared_call():
@@ -531,9 +529,7 @@ def expiry_of_checks(run: Run) -> None:
 
 
 def test_nothing_else_is_begun_under_the_key_of_an_undo_to_come():
-    """Performed again by order, the effect would be compensated under that key by another call, which would never
-    begin.
-    """
+    """Done again by order, the effect would be undone under that key: the undo would be another call, and never begin."""
     run = builders.a_running_run(lease_seconds=60).run
     begin(run, key="order", declared=taken_back_by())
     effect = Effect.objects.get(key="order")

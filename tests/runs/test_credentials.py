@@ -231,7 +231,7 @@ def test_a_credential_must_be_reported_under_each_lease():
         detail="",
     )
     [again] = claim()
-    with pytest.raises(FactsUnchecked, match="reported"):
+    with pytest.raises(FactsUnchecked, match="must report"):
         begin(again)
 
 

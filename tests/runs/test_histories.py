@@ -247,8 +247,8 @@ class Histories(RuleBasedStateMachine):
         assert [effect.key for effect in stands if not self.history.landed[effect.key]] == []
 
     @invariant()
-    def an_answer_is_gone_on_from_once(self) -> None:
-        assert [made for made in self.history.gone_on.values() if len(made) > 1] == []
+    def an_answer_is_delivered_by_one_continuation(self) -> None:
+        assert [made for made in self.history.delivered_by.values() if len(made) > 1] == []
 
     def teardown(self) -> None:
         try:
@@ -286,7 +286,7 @@ class Histories(RuleBasedStateMachine):
         self.do(history.sweep)
         for who in (0, 1):
             self.do(history.answer, 0, who, "approve", stale=False, late=False, door="api")
-        if history.waits(status="waiting", queue=None):
+        if history.interrupts(status="waiting", queue=None):
             self.do(history.deadline_comes, 0)
         if not history.run.lease_until:
             history.undo_time_is_over()

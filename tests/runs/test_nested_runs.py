@@ -210,7 +210,7 @@ def test_nothing_is_started_under_a_run_that_ends_or_has_ended():
 
 def test_runs_are_nested_eight_deep_at_the_most():
     run = builders.a_running_run()
-    for _ in range(child_runs.DEEPEST - 1):
+    for _ in range(child_runs.MAX_DEPTH_OF_RUNS - 1):
         run = a_child(run)
     with pytest.raises(TooDeep):
         a_child(run)

@@ -72,7 +72,7 @@ def test_what_was_declared_as_not_done_may_be_tried_again_under_its_key():
     assert look(value="refused", reply={"state": "refused"})
     effect = Effect.objects.get()
     assert (effect.status, effect.retryable, effect.receipt) == ("failed", True, None)
-    assert "means that it did not" in effect.error
+    assert "means that it did not happen" in effect.error
     for continuation_id in expire.due_continuations(limit=5):
         builders.check(continuation_id)
     begun = begin(fresh(run), key="order", token=claim(run).lease.token)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from reviewqueue.api.transport_errors import render_transport_error
 from reviewqueue.serving import asgi_bridge
 from reviewqueue.serving.asgi_bridge import BoundedApplication, holders_of
 from reviewqueue.serving.request_bodies import BodyLimits
@@ -32,7 +33,13 @@ class Result(list[bytes]):
 
 
 def application(wsgi: Callable[..., Iterable[bytes]], **members: Any) -> BoundedApplication:
-    given = {"threads": 4, "long_polls": 4, "limits": LIMITS, "whole_body": 1000}
+    given = {
+        "threads": 4,
+        "long_polls": 4,
+        "limits": LIMITS,
+        "whole_body": 1000,
+        "render_error": render_transport_error,
+    }
     return BoundedApplication(wsgi=wsgi, **(given | members))
 
 

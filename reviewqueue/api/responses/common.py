@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from reviewqueue.datetimes import moment_text
+from ledger.datetimes import moment_text
 
 Reply = dict[str, Any]
 

@@ -13,7 +13,7 @@ from reviewqueue.api.pagination import MOST, query_of
 from reviewqueue.api.parsers import BODY_LIMIT
 from reviewqueue.api.serializers import run_serializers
 from reviewqueue.api.views.base import ApiView
-from runs.facts import MOST_CHECKS
+from runs.facts import MAX_FACT_CHECKS
 from runs.leases import LONGEST, SHORTEST
 from runs.models import Agent
 
@@ -23,7 +23,7 @@ LIMITS = {
     "lease_seconds": {"least": SHORTEST, "most": LONGEST, "default": 60},
     "wait_seconds": run_serializers.LONGEST_POLL,
     "claim": run_serializers.MOST_CLAIMED,
-    "checks": MOST_CHECKS,
+    "checks": MAX_FACT_CHECKS,
     "page": MOST,
 }
 

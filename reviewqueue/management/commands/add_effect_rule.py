@@ -6,16 +6,16 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from reviewqueue.management.command_base import AddingCommand, open_policy_warnings
+from reviewqueue.management.command_base import ProvisioningCommand, open_policy_warnings
 from reviewqueue.operations.provisioning import add_effect_rule
 from runs.states import EffectMode
 
 
-class Command(AddingCommand):
+class Command(ProvisioningCommand):
     help = (
-        "Say of an agent's effects whose name fits (a name, or a pattern with * and ?) that they may begin freely, or only "
-        "with an approval. The closest rule counts: an exact name before a pattern, a longer pattern before a shorter one. "
-        "A near spelling of a name that is set is refused."
+        "Allow an agent's effects whose name matches (a name, or a pattern with * and ?), or require an approval for them. "
+        "The most specific rule applies: an exact name before a pattern, a longer pattern before a shorter one. "
+        "A look-alike of a name with a rule is refused."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -26,13 +26,18 @@ class Command(AddingCommand):
         action.add_argument("--allow", action="store_true", help="they need no approval")
         action.add_argument("--reason", help="they need an approval for this reason")
 
-    def add(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    def change(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         reason = "" if options["allow"] else options["reason"]
         rule = add_effect_rule(options["pattern"], agent=options["agent"], reason=reason)
-        told = {"pattern": rule.name_pattern, "agent": options["agent"], "action": rule.action, "reason": rule.reason}
+        members = {
+            "pattern": rule.name_pattern,
+            "agent": options["agent"],
+            "action": rule.action,
+            "reason": rule.reason,
+        }
         if not reason:
-            return told, [f"Effects of {options['agent']} named {rule.name_pattern} may begin without an approval."]
-        said = [f"Effects of {options['agent']} named {rule.name_pattern} need an approval: {rule.reason}."]
+            return members, [f"Effects {rule.name_pattern} of agent {options['agent']} need no approval."]
+        lines = [f"Effects {rule.name_pattern} of agent {options['agent']} need an approval: {rule.reason}."]
         if rule.agent.effect_mode == EffectMode.ANY:
-            said.append(f"{options['agent']} may begin any other effect: see manage.py set_effects -h.")
-        return told, [*said, *open_policy_warnings(rule.reason, agent=options["agent"])]
+            lines.append(f"Agent {options['agent']} may begin any other effect. See manage.py set_effects -h.")
+        return members, [*lines, *open_policy_warnings(rule.reason, agent=options["agent"])]

@@ -1,4 +1,4 @@
-"""`manage.py add_policy REASON --queue NAME ...`: the next version of a reason's policy. Open waits keep theirs."""
+"""`manage.py add_policy REASON --queue NAME ...`: add the next version of a policy. Open requests keep their version."""
 
 from __future__ import annotations
 
@@ -9,86 +9,107 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from reviewqueue.datetimes import duration_text
-from reviewqueue.management.command_base import AddingCommand, duration, open_policy_warnings
+from reviewqueue.management.command_base import ProvisioningCommand, duration, open_policy_warnings
 from reviewqueue.operations.provisioning import POLICY_RULES, add_policy, is_built_in
 from runs.models import Policy, Queue
 from runs.policies import BUILT_IN
 from runs.states import OnExpiry, OnReject, Risk
 
 DURATIONS = {
-    "deadline_min": "no deadline sooner than this from now",
-    "deadline_default": "the deadline of a request that names none",
-    "deadline_max": "no deadline later than this from now",
-    "escalate_wait": "the deadline in the next queue",
-    "permit_ttl": "how long an approval may be spent",
-    "freshness": "how long a check of the facts holds",
-    "claim_time": "how long a reviewer's claim holds",
+    "deadline_min": "the shortest time to a deadline",
+    "deadline_default": "time to the deadline of a request without one",
+    "deadline_max": "the longest time to a deadline",
+    "escalate_wait": "time to the deadline in the next queue",
+    "permit_ttl": "how long an approval is valid",
+    "freshness": "how long a check of the facts is valid",
+    "claim_time": "how long a reviewer's claim is valid",
 }
 
 
-class Command(AddingCommand):
+class Command(ProvisioningCommand):
     help = (
-        "Add the next version of a reason's policy: what is not given stays as it was in the last version. "
-        "Requests wait in its own queue; others have to be named by --queues. "
-        f"Every installation has version 1 for the reasons {', '.join(BUILT_IN)}; these have no queue, so a request names "
-        "any. Durations are ISO 8601: PT15M, P2D."
+        "Add the next version of a reason's policy. Options that are omitted keep the value of the last version. "
+        "Requests go to its own queue, or to one that --queues lists. "
+        f"Every installation has version 1 for the reasons {', '.join(BUILT_IN)}; these have no queue, so a request can "
+        "name any. Durations are ISO 8601: PT15M, P2D."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("reason")
         parser.add_argument("--agent", default="", metavar="NAME", help="for this agent only")
-        parser.add_argument("--queue", metavar="NAME", help="where its questions wait if the request names no queue")
-        parser.add_argument("--queues", nargs="*", metavar="NAME", help="what else a request may name; none: no other")
+        parser.add_argument("--queue", metavar="NAME", help="the queue of a request that names none")
         parser.add_argument(
-            "--any-queue", action=BooleanOptionalAction, help="may a request name any queue, and so choose who decides?"
+            "--queues", nargs="*", metavar="NAME", help="other queues that a request can name; empty: none"
         )
-        for name, words in DURATIONS.items():
-            parser.add_argument(_option(name), type=duration, metavar="DURATION", help=words)
-        parser.add_argument("--on-expiry", choices=OnExpiry.values, help="at the deadline, if the request does not say")
-        parser.add_argument("--on-expiry-allowed", nargs="+", choices=OnExpiry.values, help="what a request may say")
         parser.add_argument(
-            "--default-may-approve", action=BooleanOptionalAction, help="may a default answer approve by itself?"
+            "--any-queue",
+            action=BooleanOptionalAction,
+            help="can a request name any queue, and so choose its reviewers?",
+        )
+        for name, text in DURATIONS.items():
+            parser.add_argument(_option(name), type=duration, metavar="DURATION", help=text)
+        parser.add_argument(
+            "--on-expiry", choices=OnExpiry.values, help="what happens at the deadline, unless the request sets it"
+        )
+        parser.add_argument(
+            "--on-expiry-allowed", nargs="+", choices=OnExpiry.values, help="values that a request can set"
+        )
+        parser.add_argument(
+            "--default-may-approve", action=BooleanOptionalAction, help="can a default answer approve a call?"
         )
         parser.add_argument("--escalate-to", metavar="NAME", help="the next queue")
         parser.add_argument(
-            "--escalate-further", nargs="*", type=_step, metavar="NAME=DURATION", help="the queues after that one"
+            "--escalate-further",
+            nargs="*",
+            type=_step,
+            metavar="NAME=DURATION",
+            help="the queues after that one, with their deadlines",
         )
         parser.add_argument(
             "--remind-before",
             nargs="*",
             type=_seconds,
             metavar="DURATION",
-            help="before a deadline; none: no reminders",
+            help="reminders before a deadline; empty: none",
         )
         parser.add_argument(
-            "--pause-stops-deadline", action=BooleanOptionalAction, help="does the time stand still in a pause?"
+            "--pause-stops-deadline", action=BooleanOptionalAction, help="does a pause of the run stop the deadline?"
         )
-        parser.add_argument("--then", choices=[OnExpiry.CANCEL, OnExpiry.FAIL], help="after the last queue")
         parser.add_argument(
-            "--on-reject", choices=OnReject.values, help="a no is told to the agent, or cancels the run"
+            "--then", choices=[OnExpiry.CANCEL, OnExpiry.FAIL], help="what happens after the last queue"
         )
-        parser.add_argument("--self-review", action=BooleanOptionalAction, help="may the run's initiator decide?")
-        parser.add_argument("--quorum", type=int, metavar="N", help="how many people have to approve the same call")
-        parser.add_argument("--risk-floor", choices=Risk.values, help="a request may not call it less risky")
-        parser.add_argument("--max-rounds", type=int, help="how often a review may be renewed")
+        parser.add_argument(
+            "--on-reject",
+            choices=OnReject.values,
+            help="after a rejection the agent continues (resume), or the run is cancelled",
+        )
+        parser.add_argument("--self-review", action=BooleanOptionalAction, help="can the run's initiator decide?")
+        parser.add_argument("--quorum", type=int, metavar="N", help="how many people must approve the same call")
+        parser.add_argument("--risk-floor", choices=Risk.values, help="the lowest risk that a request can have")
+        parser.add_argument("--max-rounds", type=int, help="how often a review can be renewed")
 
-    def add(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    def change(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         rules = {name: options[name] for name in POLICY_RULES if options[name] is not None}
         policy = add_policy(options["reason"], agent=options["agent"], **rules)
-        told: dict[str, Any] = {"reason": policy.reason, "version": policy.version, "agent": options["agent"] or None}
-        told |= {name: _told(getattr(policy, name)) for name in POLICY_RULES}
+        members: dict[str, Any] = {
+            "reason": policy.reason,
+            "version": policy.version,
+            "agent": options["agent"] or None,
+        }
+        members |= {name: _json_value(getattr(policy, name)) for name in POLICY_RULES}
         of = f" of {options['agent']}" if options["agent"] else ""
-        said = [
-            f"Policy of {policy.reason}{of}: version {policy.version}{_replaces(policy)}. Waits that are open keep theirs."
+        lines = [
+            f"Policy of {policy.reason}{of}: version {policy.version}{_replaced_version(policy)}.",
+            "Open requests keep their version.",
         ]
         before = sorted({*Policy.objects.exclude(pk=policy.pk).values_list("reason", flat=True)})
         if policy.reason not in before:
-            said.append(f"That is a new reason; known before: {', '.join(before)}.")
-        return told, [*said, *open_policy_warnings(policy.reason)]
+            lines.append(f"This is a new reason. Existing reasons: {', '.join(before)}.")
+        return members, [*lines, *open_policy_warnings(policy.reason)]
 
 
-def _replaces(policy: Policy) -> str:
+def _replaced_version(policy: Policy) -> str:
     last = Policy.objects.filter(reason=policy.reason, agent=policy.agent_id, version=policy.version - 1).first()
     if last is None:
         return ""
@@ -108,7 +129,7 @@ def _option(rule: str) -> str:
     return "--" + rule.replace("_", "-")
 
 
-def _told(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     if isinstance(value, timedelta):
         return duration_text(value)
     return value.slug if isinstance(value, Queue) else value

@@ -1,4 +1,4 @@
-"""`manage.py anchors`: where every timeline ends, a line each, to be kept where no writer of this database can reach it."""
+"""`manage.py anchors`: print the end of every timeline, to be stored where no writer of this database can reach it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from reviewqueue.operations.doctor import history_integrity
 
 
 class Command(BaseCommand):
-    help = "Write where every run's timeline stands, a line each. Keep it elsewhere: `doctor --anchors FILE` compares."
+    help = "Print the end of every run's timeline, one JSON object per line. Store it elsewhere for `doctor --anchors FILE`."
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             for anchor in history_integrity.anchors():
                 self.stdout.write(json.dumps(asdict(anchor)))
             self.stdout.flush()
-        except BrokenPipeError:  # whoever read (`| head`) has enough; what is left would be written at the very end
+        except BrokenPipeError:  # the reader (`| head`) has closed the pipe; the buffer would be flushed at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.stdout.fileno())
             sys.exit(1)

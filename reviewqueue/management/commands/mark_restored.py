@@ -1,4 +1,4 @@
-"""`manage.py restored`: after restoring a backup, hold everything until owners have compared it with the world."""
+"""`manage.py mark_restored`: after restoring a backup, put every open run on hold until its owner has checked it."""
 
 from __future__ import annotations
 
@@ -9,73 +9,75 @@ from django.core.management.base import CommandParser
 
 from ledger import clock
 from ledger.errors import Refusal
-from reviewqueue.management.command_base import AddingCommand
+from reviewqueue.management.command_base import ProvisioningCommand
 from reviewqueue.operations import rollback_detection
 from reviewqueue.operations.doctor.sqlite_integrity import damage
 from reviewqueue.operations.health import LONGEST_SILENCE, silence_of_workers
-from reviewqueue.operations.provisioning import NotAdded
+from reviewqueue.operations.provisioning import ProvisioningError
 from runs.models import Agent, Hold
 from runs.states import HoldKind
 from runs.use_cases.hold_after_restore import hold_after_restore
 from runs.use_cases.reconcile_outcomes import retry_held_run
 
 
-class Command(AddingCommand):
+class Command(ProvisioningCommand):
     help = (
-        "After a backup was restored: end every lease, hold every open run (hold `restored`) and mark what was under way as "
-        "unknown. With --go-on, an owner or operator lets the held runs of one agent go on."
+        "After restoring a backup: end every lease, put every open run on hold (`restored`), and mark effects under way as "
+        "unknown. With --lift-holds, an owner or operator lets the runs of one agent continue."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("--go-on", metavar="AGENT", help="lift the holds of this agent's runs, instead of holding")
-        parser.add_argument("--by", metavar="ADDRESS", help="who has compared them with the world")
-        parser.add_argument("--reason", default="", help="what was found; kept in the timelines")
+        parser.add_argument("--lift-holds", metavar="AGENT", help="lift the holds of this agent's runs instead")
+        parser.add_argument("--by", metavar="ADDRESS", help="the owner or operator who has checked the runs")
+        parser.add_argument("--reason", default="", help="what the check found; recorded in the timelines")
 
-    def add(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """Hold, or let go on; neither in a file that was put together from two."""
+    def change(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Open or lift the holds; refuse both in a damaged database file."""
         for finding in damage():
-            raise NotAdded(
-                f"Nothing was changed: {finding.words}. Put the backup back anew, without a -wal and -shm beside it."
+            raise ProvisioningError(
+                f"{finding.message}. Nothing was changed. Restore the backup again, without -wal and -shm files beside it."
             )
-        return _let_go_on(options) if options["go_on"] else _hold()
+        return _lift_holds(options) if options["lift_holds"] else _open_holds()
 
 
-def _hold() -> tuple[dict[str, Any], list[str]]:
+def _open_holds() -> tuple[dict[str, Any], list[str]]:
     silence = silence_of_workers(now=clock.now())
     if silence is not None and silence <= LONGEST_SILENCE:
-        raise NotAdded(f"A worker was heard of {silence.total_seconds():.0f} seconds ago: stop every worker first.")
+        raise ProvisioningError(
+            f"A worker sent a heartbeat {silence.total_seconds():.0f} seconds ago. Stop every worker first."
+        )
     held = hold_after_restore()
-    rollback_detection.begin_anew()
+    rollback_detection.reset_high_water()
     lines = [
-        f"{held.runs} open runs are held; {held.leases} leases ended; {held.effects} effects are unknown now.",
-        "Compare what was done outside since the backup, settle the unknown effects, then for each agent:",
-        '  python3 manage.py restored --go-on AGENT --by ADDRESS --reason "..."',
+        f"Open runs on hold: {held.runs}. Leases ended: {held.leases}. Effects now unknown: {held.effects}.",
+        "Check what each agent did after the backup and resolve its unknown outcomes. Then, for each agent:",
+        '  python3 manage.py mark_restored --lift-holds AGENT --by ADDRESS --reason "..."',
     ]
     return {"runs": held.runs, "leases": held.leases, "effects": held.effects}, lines
 
 
-def _let_go_on(options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    agent = Agent.objects.filter(slug=options["go_on"]).first()
+def _lift_holds(options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    agent = Agent.objects.filter(slug=options["lift_holds"]).first()
     person = get_user_model().objects.filter(username=(options["by"] or "").strip().lower()).first()
     if agent is None:
-        raise NotAdded(f"There is no agent {options['go_on']}.")
+        raise ProvisioningError(f"There is no agent {options['lift_holds']}.")
     if person is None:
-        raise NotAdded("Say who has looked: --by ADDRESS, of an owner of the agent or of an operator.")
-    gone_back = rollback_detection.look()
-    if gone_back is not None:
-        raise NotAdded(f"Nothing goes on yet: {gone_back.words}, without --go-on.")
+        raise ProvisioningError("Name the owner or operator who checked the runs: --by ADDRESS")
+    rollback = rollback_detection.find_rollback()
+    if rollback is not None:
+        raise ProvisioningError(f"No hold was lifted. {rollback.message} first, without --lift-holds.")
     holds = Hold.objects.filter(kind=HoldKind.RESTORED, lifted_at=None, run__agent=agent).order_by("pk")
     if not holds.exists():
-        words = (
-            f"No run of {agent.slug} is held as restored: what was held has been let go, or `restored` has not run yet."
-        )
-        return {"agent": agent.slug, "runs": 0}, [words]
+        line = f"No run of {agent.slug} is on hold: the holds are lifted, or `mark_restored` has not run yet."
+        return {"agent": agent.slug, "runs": 0}, [line]
     lifted = 0
     for pk in list(holds.values_list("pk", flat=True)):
         try:
             retry_held_run(hold_id=pk, person=person, reason=options["reason"])
         except Refusal as refused:
-            raise NotAdded(f"{lifted} runs may go on. Then: {refused.detail}") from None
+            raise ProvisioningError(f"Holds lifted: {lifted}. Then one was refused: {refused.detail}") from None
         lifted += 1
-    return {"agent": agent.slug, "runs": lifted}, [f"{lifted} runs of {agent.slug} may go on."]
+    return {"agent": agent.slug, "runs": lifted}, [
+        f"Holds lifted of agent {agent.slug}: {lifted}. Its workers can claim these runs."
+    ]

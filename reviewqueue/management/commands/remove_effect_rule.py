@@ -6,15 +6,15 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from reviewqueue.management.command_base import AddingCommand
+from reviewqueue.management.command_base import ProvisioningCommand
 from reviewqueue.operations.provisioning import remove_effect_rule
 from runs.states import EffectMode
 
 
-class Command(AddingCommand):
+class Command(ProvisioningCommand):
     help = (
-        "Remove an agent's effect rule. What only this rule allowed is refused then (effect_not_allowed), unless the agent "
-        "may begin any effect; then it begins without an approval."
+        "Remove an agent's effect rule. Effects without another rule are then refused (effect_not_allowed), unless the "
+        "agent may begin any effect: then they need no approval."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -22,9 +22,9 @@ class Command(AddingCommand):
         parser.add_argument("pattern", help="exactly as it was added")
         parser.add_argument("--agent", required=True, metavar="NAME")
 
-    def add(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    def change(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         rule = remove_effect_rule(options["pattern"], agent=options["agent"])
-        said = [f"{options['agent']} has no rule for {rule.name_pattern} any more."]
+        lines = [f"Agent {options['agent']} no longer has a rule for {rule.name_pattern}."]
         if rule.agent.effect_mode == EffectMode.ANY:
-            said.append(f"{options['agent']} may begin effects that no rule names: see manage.py set_effects -h.")
-        return {"pattern": rule.name_pattern, "agent": options["agent"]}, said
+            lines.append(f"Agent {options['agent']} may begin effects without a rule. See manage.py set_effects -h.")
+        return {"pattern": rule.name_pattern, "agent": options["agent"]}, lines

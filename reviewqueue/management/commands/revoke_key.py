@@ -1,4 +1,4 @@
-"""`manage.py revoke_key KEY`: the key is worth nothing from the next request on."""
+"""`manage.py revoke_key KEY`: refuse the key from the next request on."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from reviewqueue.management.command_base import AddingCommand
+from reviewqueue.management.command_base import ProvisioningCommand
 from reviewqueue.operations.api_keys import find_key, revoke_key
-from reviewqueue.operations.provisioning import NotAdded
+from reviewqueue.operations.provisioning import ProvisioningError
 
 
-class Command(AddingCommand):
+class Command(ProvisioningCommand):
     help = "Revoke KEY (its first part, rq_..., is enough)."
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("key")
 
-    def add(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    def change(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         key = find_key(options["key"])
         if key is None:
-            raise NotAdded("There is no such key.")
+            raise ProvisioningError("There is no such key.")
         if not revoke_key(key):
-            raise NotAdded("That key was revoked before.")
+            raise ProvisioningError("This key was revoked before.")
         return {"revoked": f"rq_{key.prefix}"}, [f"rq_{key.prefix} is revoked."]

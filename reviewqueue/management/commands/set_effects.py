@@ -1,4 +1,4 @@
-"""`manage.py set_effects AGENT listed|any`: may an agent begin only effects that its rules name, or any?"""
+"""`manage.py set_effects AGENT listed|any`: which effects an agent may begin."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from reviewqueue.management.command_base import AddingCommand
+from reviewqueue.management.command_base import ProvisioningCommand
 from reviewqueue.operations.provisioning import MODE_LABELS, set_effect_mode
 from runs.states import EffectMode
 
 
-class Command(AddingCommand):
+class Command(ProvisioningCommand):
     help = (
-        "Let an agent begin only effects that an effect rule names (listed), or any effect (any: rules then only say which "
-        "need an approval). Add the rules before you switch to listed: what no rule names is refused (effect_not_allowed)."
+        "Let an agent begin only effects with an effect rule (listed), or any effect (any: rules then only require "
+        "approvals). Add the rules before you switch to listed: effects without a rule are refused (effect_not_allowed)."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -22,7 +22,7 @@ class Command(AddingCommand):
         parser.add_argument("agent")
         parser.add_argument("effects", choices=EffectMode.values)
 
-    def add(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    def change(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         agent = set_effect_mode(options["agent"], effects=options["effects"])
-        said = [f"{agent.slug} may begin {MODE_LABELS[EffectMode(agent.effect_mode)]}."]
-        return {"agent": agent.slug, "effects": agent.effect_mode}, said
+        lines = [f"Agent {agent.slug} may begin {MODE_LABELS[EffectMode(agent.effect_mode)]}."]
+        return {"agent": agent.slug, "effects": agent.effect_mode}, lines

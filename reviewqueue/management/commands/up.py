@@ -1,4 +1,4 @@
-"""`manage.py up`: migrate, then the web and the worker process, both until stopped. All of one host in one command."""
+"""`manage.py up`: migrate, then run web and worker until stopped. Everything for one host in one command."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from reviewqueue.management.ports import refuse_busy_port
 from reviewqueue.operations import processes
 from reviewqueue.operations.supervisor import Supervisor
 
-GRACE = Supervisor.grace + 5  # the worker's own, and a little
+GRACE = Supervisor.grace + 5  # the worker's own grace, and a margin
 
 
 class Command(BaseCommand):
-    help = "Migrate the database, then serve the web and run the worker until stopped (SIGTERM, or Ctrl-C)."
+    help = "Migrate the database, then run web and worker until stopped (SIGTERM or Ctrl-C)."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        refuse_busy_port(settings.HOST, settings.PORT, "PORT=8080 python3 manage.py up")
+        refuse_busy_port(settings.HOST, settings.PORT, "Try another: PORT=8080 python3 manage.py up")
         self.stdout.write("Migrating the database ...")
         try:
             call_command("migrate", verbosity=0, interactive=False)
@@ -35,7 +35,9 @@ class Command(BaseCommand):
             while not stop_asked.wait(0.5):
                 for name, child in children.items():
                     if child.poll() is not None:
-                        raise CommandError(f"The {name} process has ended (status {child.returncode}): stopping all.")
+                        raise CommandError(
+                            f"The {name} process exited with status {child.returncode}. Stopping all processes."
+                        )
         finally:
             self._stop(children)
 
@@ -43,6 +45,6 @@ class Command(BaseCommand):
         self.stdout.write("Stopping ...")
         for child in children.values():
             if child.poll() is None:
-                child.terminate()  # all at once, then each in turn is waited for
+                child.terminate()  # all at once, then wait for each
         for child in children.values():
             processes.stop(child, grace=GRACE)

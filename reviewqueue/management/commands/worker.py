@@ -1,4 +1,4 @@
-"""`manage.py worker`: tasks and sweeps, by a django-q2 cluster under our supervisor, until stopped."""
+"""`manage.py worker`: run tasks and sweeps in a supervised django-q2 cluster until stopped."""
 
 from __future__ import annotations
 
@@ -12,12 +12,21 @@ from reviewqueue.operations.supervisor import Supervisor
 
 
 class Command(BaseCommand):
-    help = "Run tasks and sweeps; start the cluster again when it dies or falls silent."
+    help = "Run tasks and sweeps. Restarts the cluster when it dies or sends no heartbeat."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--beat-every", type=float, default=Supervisor.beat_every, help="seconds (%(default)s)")
-        parser.add_argument("--old-after", type=float, default=Supervisor.old_after, help="seconds (%(default)s)")
-        parser.add_argument("--grace", type=float, default=Supervisor.grace, help="seconds (%(default)s)")
+        parser.add_argument(
+            "--beat-every", type=float, default=Supervisor.beat_every, help="seconds between heartbeats (%(default)s)"
+        )
+        parser.add_argument(
+            "--old-after",
+            type=float,
+            default=Supervisor.old_after,
+            help="seconds without heartbeat until a restart (%(default)s)",
+        )
+        parser.add_argument(
+            "--grace", type=float, default=Supervisor.grace, help="seconds to stop before a kill (%(default)s)"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         narrow_old_files()

@@ -1,9 +1,9 @@
-"""What is wrong here? Every check, in the order in which one would want to know. `manage.py doctor` says it in words.
+"""Every check of `manage.py doctor`, the most urgent first.
 
-Read-only: a doctor that repaired rows would hide what broke them. `rows` asks whether they bear each other out, `records`
-whether they are as history recorded them, `history` whether it was rewritten, `work` whether what is due is done, `setup`
-whether it is safe and somebody can act, `storage` whether files are where rows say, `damage` whether the database file is
-whole.
+Read-only: a doctor that repaired rows would hide what broke them. `sqlite_integrity` checks the database file, `workers`
+that due work is done, `configuration` that the set-up is safe and has people who can act, `checkpoint_files` the storage,
+`row_consistency` that rows agree with each other, `records` that rows are as their history recorded them, and
+`history_integrity` that the history was not rewritten.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from reviewqueue.operations.doctor.findings import Finding, first_of
 
 
 def examine(*, newest: int | None = None, anchors: Iterable[history_integrity.Anchor] = ()) -> Iterator[Finding]:
-    """Return everything found; ``newest`` bounds the timelines that are read, ``anchors`` are compared with all of them.
+    """Run every check. ``newest`` limits how many timelines are read; ``anchors`` are compared with all of them.
 
-    Without a database there is one finding; of a damaged one nothing else is looked at.
+    A missing, unmigrated or damaged database is the only finding: no other check runs.
     """
     try:
         if not health.is_migrated():
-            yield Finding(check="migrations", words="the database is not migrated: python3 manage.py migrate")
+            yield Finding(check="migrations", message="The database is not migrated. Run: python3 manage.py migrate")
             return
     except DatabaseError as problem:
-        yield Finding(check="database", words=f"the database does not answer ({str(problem).strip()})")
+        yield Finding(check="database", message=f"The database does not answer ({str(problem).strip()}).")
         return
     damaged = list(first_of(sqlite_integrity.damage()))
     if damaged:
@@ -51,7 +51,7 @@ def examine(*, newest: int | None = None, anchors: Iterable[history_integrity.An
         configuration.unsafe_settings,
         configuration.policies,
         configuration.effects,
-        configuration.nobody_there,
+        configuration.missing_people,
         checkpoint_files.stored_files,
         checkpoint_files.open_files,
         row_consistency.orphans,

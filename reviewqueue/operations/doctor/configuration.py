@@ -1,4 +1,4 @@
-"""Is it set up so that it is safe, and so that somebody can act? Settings, policies, queues, owners."""
+"""Checks of the set-up: settings and policies are safe; queues and owner groups have people who can act."""
 
 from __future__ import annotations
 
@@ -17,77 +17,94 @@ from runs.models import Agent, EffectRule, Hold, Interrupt, Policy, Queue
 from runs.policies import rules_with_open_policies
 from runs.states import EffectMode, InterruptStatus, RuleAction
 
-SHORTEST_TOKEN = 16
-HERE = {"localhost", "127.0.0.1", "::1"}
-#: What Django warns of where pages come by plain http.
-OF_PLAIN_HTTP = {"security.W004", "security.W008", "security.W012", "security.W016"}
+MIN_TOKEN_LENGTH = 16
+_LOCAL_HOSTS = {"localhost", "127.0.0.1", "::1"}
+#: Django's warnings about pages served over plain HTTP.
+_PLAIN_HTTP_WARNINGS = {"security.W004", "security.W008", "security.W012", "security.W016"}
 
 
 def unsafe_settings() -> Iterator[Finding]:
-    """Find what Django's deployment checks warn of, and what they do not know.
+    """Find warnings of Django's deployment checks, and settings of our own that they do not know.
 
-    Where people reach us on this machine only, plain http is no danger, and only told.
+    Plain HTTP is only a note where BASE_URL is on this machine.
     """
-    is_reached = urlsplit(settings.BASE_URL).hostname not in HERE
+    is_remote = urlsplit(settings.BASE_URL).hostname not in _LOCAL_HOSTS
     for found in checks.run_checks(include_deployment_checks=True):
         if found.level >= checks.WARNING and not found.is_silenced():
-            is_wrong = is_reached or found.id not in OF_PLAIN_HTTP
-            yield Finding(check="settings", words=f"{' '.join(found.msg.split())} ({found.id})", is_wrong=is_wrong)
-    if settings.METRICS_TOKEN and len(settings.METRICS_TOKEN) < SHORTEST_TOKEN:
-        yield Finding(check="settings", words=f"METRICS_TOKEN has fewer than {SHORTEST_TOKEN} characters")
+            is_wrong = is_remote or found.id not in _PLAIN_HTTP_WARNINGS
+            yield Finding(check="settings", message=f"{' '.join(found.msg.split())} ({found.id})", is_wrong=is_wrong)
+    if settings.METRICS_TOKEN and len(settings.METRICS_TOKEN) < MIN_TOKEN_LENGTH:
+        yield Finding(check="settings", message=f"METRICS_TOKEN must have at least {MIN_TOKEN_LENGTH} characters.")
     if not settings.EMAIL_HOST:
-        yield Finding(check="settings", words="EMAIL_HOST is not set: mail goes to the log only", is_wrong=False)
+        yield Finding(check="settings", message="EMAIL_HOST is not set, so mail goes to the log only.", is_wrong=False)
 
 
 def policies() -> Iterator[Finding]:
-    """Find the newest policies that leave the queue to the agent; it is wrong where an effect rule relies on them."""
+    """Find current policies that let the agent choose the queue; wrong where an effect rule relies on one."""
     newest = {(policy.reason, policy.agent_id): policy for policy in Policy.objects.order_by("version")}
     for policy in newest.values():
         if policy.queue_id is None:
-            words = f"{policy.reason} {policy.version} has no queue of its own: an agent has to name one"
-            yield Finding(check="policies", words=words, is_wrong=False)
+            message = f"Policy {policy.reason}, version {policy.version}, has no queue: each request must name one."
+            yield Finding(check="policies", message=message, is_wrong=False)
         elif policy.any_queue:
-            words = f"{policy.reason} {policy.version} lets an agent name any queue"
-            yield Finding(check="policies", words=words, is_wrong=False)
+            message = f"Policy {policy.reason}, version {policy.version}, lets a request name any queue."
+            yield Finding(check="policies", message=message, is_wrong=False)
     for rule, policy in rules_with_open_policies():
         yield Finding(
             check="policies",
-            words=f"{rule.agent.slug} may ask any queue to approve {rule.name_pattern}: "
-            f"{policy.reason} {policy.version} does not bind its queues",
+            message=f"Agent {rule.agent.slug} can ask any queue to approve {rule.name_pattern}, because policy "
+            f"{policy.reason}, version {policy.version}, does not restrict its queues. "
+            f"Run: python3 manage.py add_policy {policy.reason} --no-any-queue",
         )
 
 
 def effects() -> Iterator[Finding]:
-    """Find agents that may begin effects that no rule names."""
+    """Find agents that may begin effects without a rule for their name."""
     for agent in Agent.objects.filter(effect_mode=EffectMode.ANY).order_by("slug"):
-        words = f"{agent.slug} may begin any effect: manage.py set_effects {agent.slug} listed"
-        yield Finding(check="effects", words=words, is_wrong=False)
-    all_of_them = EffectRule.objects.filter(action=RuleAction.ALLOW, agent__effect_mode=EffectMode.LISTED)
-    for rule in all_of_them.select_related("agent").order_by("agent__slug"):
+        message = (
+            f"Agent {agent.slug} may begin any effect. To allow only those with a rule, run: "
+            f"python3 manage.py set_effects {agent.slug} listed"
+        )
+        yield Finding(check="effects", message=message, is_wrong=False)
+    allowing_rules = EffectRule.objects.filter(action=RuleAction.ALLOW, agent__effect_mode=EffectMode.LISTED)
+    for rule in allowing_rules.select_related("agent").order_by("agent__slug"):
         if not rule.name_pattern.strip("*"):
             yield Finding(
                 check="effects",
-                words=f"{rule.agent.slug} may begin any effect: its rule {rule.name_pattern} allows every name",
+                message=f"Agent {rule.agent.slug} may begin any effect: its rule {rule.name_pattern} allows every name.",
                 is_wrong=False,
             )
 
 
-def nobody_there() -> Iterator[Finding]:
-    """Find queues without a decider, requests without an assignee who may decide, and owner groups without a member."""
+def missing_people() -> Iterator[Finding]:
+    """Find queues without a person who may decide, requests without such an assignee, and owner groups without members."""
     for queue in Queue.objects.order_by("slug"):
         if not deciders_of(queue).exists():
             waiting = Interrupt.objects.filter(queue=queue, status=InterruptStatus.WAITING).count()
-            words = f"nobody may decide in {queue.slug}, where {waiting} wait"
-            yield Finding(check="queues", words=words, is_wrong=waiting > 0)
+            message = (
+                f"Queue {queue.slug} has no person who may decide, and {waiting} open {_plural(waiting, 'request')}. "
+                f"Run: python3 manage.py add_person EMAIL --role reviewer --queue {queue.slug}"
+            )
+            yield Finding(check="queues", message=message, is_wrong=waiting > 0)
     stuck = Interrupt.objects.filter(is_stuck(), status=InterruptStatus.WAITING).select_related("queue")
     for interrupt in stuck.order_by("id"):
-        slug = "its queue" if interrupt.queue is None else interrupt.queue.slug
-        words = f"{interrupt.public_id} is assigned only to people who may not decide; a lead of {slug} must act"
-        yield Finding(check="queues", words=words)
+        queue_name = "its queue" if interrupt.queue is None else interrupt.queue.slug
+        message = (
+            f"Request {interrupt.public_id} is assigned only to people who cannot decide it. "
+            f"A lead of {queue_name} must assign it again."
+        )
+        yield Finding(check="queues", message=message)
     empty = Group.objects.exclude(user__is_active=True).order_by("name")
     for group in empty:
         holds = Hold.objects.filter(owner=group, lifted_at=None).count()
         unknown = Effect.objects.filter(owner=group, status=EffectStatus.UNKNOWN).count()
         if holds or unknown:
-            words = f"{group.name} owns {unknown} unknown effects and {holds} holds, and has no member"
-            yield Finding(check="owners", words=words)
+            message = (
+                f"Group {group.name} has no active member, and owns {unknown} {_plural(unknown, 'unknown outcome')} "
+                f"and {holds} {_plural(holds, 'hold')}. Add an owner of its agent: python3 manage.py add_person"
+            )
+            yield Finding(check="owners", message=message)
+
+
+def _plural(number: int, noun: str) -> str:
+    return noun if number == 1 else f"{noun}s"

@@ -1,8 +1,8 @@
-"""Was history rewritten by somebody who could write the rows? What a run's own chain cannot tell, its surroundings can.
+"""Checks that find a rewritten history where each run's own hash chain looks intact.
 
-A chain is whole again once its end is cut off and the run's row is made to fit. Then the feed of its agent has a gap, since
-every event got a number there; and whoever mends that, too, is caught by anchors: the heads of all chains as they were,
-written down elsewhere (`manage.py anchors`). Nothing is repaired here.
+An attacker who can write every row can cut the end off a chain and adjust the run's row. The feed of the agent then has a
+gap, because every event has a number there. Anchors find a rewritten feed too: the heads of all chains at an earlier time,
+stored elsewhere (`manage.py anchors`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RUN = re.compile(f"[a-z]{{3}}_[0-9a-z]{{1,36}}|{CONFIGURATION}")
 
 @dataclass(frozen=True, kw_only=True)
 class Anchor:
-    """Where a run's timeline, or the configuration's chain, ended once: its last number then, and that record's digest."""
+    """The last number and digest of a run's timeline, or of the configuration's chain, at an earlier time."""
 
     run: str
     seq: int
@@ -34,7 +34,7 @@ class Anchor:
 
 
 def anchors() -> Iterator[Anchor]:
-    """Return where every run's timeline stands now."""
+    """Return the present end of every run's timeline and of the configuration's chain."""
     rows = Run.objects.order_by("pk").values_list("public_id", "timeline_seq", "timeline_head")
     for run, seq, head in rows.iterator():
         yield Anchor(run=run, seq=seq, head=head)
@@ -44,27 +44,27 @@ def anchors() -> Iterator[Anchor]:
 
 
 def read_anchors(lines: Iterable[str]) -> Iterator[Anchor]:
-    """Read what `manage.py anchors` wrote. Raises ``ValueError`` for a line that it did not write."""
+    """Parse the output of `manage.py anchors`. Raises ``ValueError`` for any other line."""
     for number, line in enumerate(lines, start=1):
         try:
-            said = json.loads(line)
-            run, seq, head = said["run"], said["seq"], said["head"]
-            is_one = type(seq) is int and _RUN.fullmatch(run) and isinstance(head, str)
+            members = json.loads(line)
+            run, seq, head = members["run"], members["seq"], members["head"]
+            is_anchor = type(seq) is int and _RUN.fullmatch(run) and isinstance(head, str)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise ValueError(f"line {number} is no anchor") from error
-        if not is_one:
-            raise ValueError(f"line {number} is no anchor")
+            raise ValueError(f"line {number} is not an anchor") from error
+        if not is_anchor:
+            raise ValueError(f"line {number} is not an anchor")
         yield Anchor(run=run, seq=seq, head=head)
 
 
 def missed_anchors(kept: Iterable[Anchor]) -> Iterator[Finding]:
-    """Find runs whose timeline does not go through where it once stood."""
+    """Find timelines that no longer contain the event of an anchor."""
     for anchor in kept:
         there = _digest_at(anchor)
         if there != anchor.head:
-            what = "is missing" if there is None else "is another one"
-            words = f"{anchor.run}: event {anchor.seq} {what}, by its anchor: the timeline was rewritten"
-            yield Finding(check="anchors", words=words)
+            fault = "is missing" if there is None else "is not the recorded one"
+            message = f"{anchor.run}: event {anchor.seq} of the anchor {fault}. The timeline was rewritten."
+            yield Finding(check="anchors", message=message)
 
 
 def _digest_at(anchor: Anchor) -> str | None:
@@ -76,13 +76,18 @@ def _digest_at(anchor: Anchor) -> str | None:
 
 
 def feed_gaps() -> Iterator[Finding]:
-    """Find numbers of a feed whose event is gone, also behind the last one. A restored backup leaps, and leaves no gap."""
+    """Find numbers of a feed without an event, also after the last one. The jump after a restored backup is no gap."""
     before = Window(Lag("announced_seq", default=Value(0)), partition_by="agent", order_by="announced_seq")
     numbered = Event.objects.filter(announced_seq__isnull=False).annotate(gap=F("announced_seq") - before - 1)
     broken = numbered.annotate(off=Mod("gap", LEAP)).filter(~Q(off=0)).order_by("agent", "announced_seq")
     for slug, seq, gap in broken.values_list("agent__slug", "announced_seq", "gap"):
-        yield Finding(check="feed", words=f"the feed of {slug} lacks {gap % LEAP} before number {seq}")
+        yield Finding(
+            check="feed", message=f"The event feed of {slug} has a gap: {gap % LEAP} missing before number {seq}."
+        )
     newest = Event.objects.filter(agent=OuterRef("pk")).values("agent").annotate(at=Max("announced_seq")).values("at")
     ends = Feed.objects.annotate(cut=Mod(F("last_seq") - Coalesce(Subquery(newest), Value(0)), LEAP)).exclude(cut=0)
     for slug, last, cut in ends.order_by("pk").values_list("agent__slug", "last_seq", "cut"):
-        yield Finding(check="feed", words=f"the feed of {slug} lacks its last {int(cut)}, up to number {last}")
+        yield Finding(
+            check="feed",
+            message=f"The event feed of {slug} has a gap at its end: {int(cut)} missing up to number {last}.",
+        )

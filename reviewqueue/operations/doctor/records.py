@@ -1,7 +1,7 @@
-"""Is each stored record the one that history recorded? Rows of runs against their events, configuration against its chain.
+"""Checks that stored records are as their history recorded them: rows of runs by their events, configuration by its chain.
 
-What is found: a decision, permit, request, checkpoint, effect, report, policy or effect rule that was changed, deleted or
-inserted, and a table whose triggers are gone. What is not found is in docs/tampering.md. Nothing is repaired here.
+They find a decision, permit, request, checkpoint, effect, report, policy or effect rule that was changed, deleted or
+inserted, and tables without their triggers. docs/tampering.md lists what they cannot find.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ _REPORT = re.compile("report:(eff_[0-9a-z]+):")
 def triggers() -> Iterator[Finding]:
     """Find append-only tables whose triggers are missing or off."""
     for name in missing_guards(GUARDED):
-        yield Finding(check="triggers", words=f"the trigger {name} is missing or switched off")
+        yield Finding(check="triggers", message=f"The trigger {name} is missing or disabled. See docs/tampering.md.")
 
 
 def configuration() -> Iterator[Finding]:
-    """Find policies and effect rules that are not as they were created."""
+    """Find policies, effect rules and answer schemas that differ from their records."""
     broken = find_configuration_break()
     if broken:
-        yield Finding(check="configuration", words=f"the chain of configuration records is broken: {broken}")
-    for words in changed_configuration():
-        yield Finding(check="configuration", words=words)
+        yield Finding(check="configuration", message=f"The chain of configuration records is broken: {broken}.")
+    for change in changed_configuration():
+        yield Finding(check="configuration", message=f"Not as recorded: {change}.")
     for schema in Schema.objects.order_by("pk").iterator():
         if digest(dumps(schema.body)) != schema.digest:
-            yield Finding(check="configuration", words=f"the answer schema {schema.pk} was changed")
+            yield Finding(check="configuration", message=f"The answer schema {schema.pk} was changed.")
 
 
 def find_changed_records(run: Run) -> str:
-    """Return a sentence naming the records of a run that differ from its events; empty when none does."""
+    """Return which records of a run differ from its events, such as "permit per_1 was changed"; empty if none does."""
     recorded: dict[str, str] = {}
     last_without = None
     for row_digests, at in run.events.order_by("seq").values_list("row_digests", "at").iterator():
@@ -68,24 +68,24 @@ def find_changed_records(run: Run) -> str:
             recorded |= row_digests
     rows = list(_rows_of(run))
     unlike = {name.partition(".")[0]: name for name in changed_parts(rows, recorded, since=lambda: last_without)}
-    words = [f"{_in_words(name)} was {_how(name, recorded)}" for name in unlike]
-    there = {row.covered_as for row in rows}
-    gone = dict.fromkeys(name.partition(".")[0] for name in recorded)
-    words += [f"{_in_words(name)} was {_gone(name)}" for name in gone if name not in there]
-    words += [f"{_in_words(name)} was changed" for name in _unlike_its_digest(rows) if name not in unlike]
-    return "; ".join(words)
+    changes = [f"{_row_label(name)} was {_kind_of_change(name, recorded)}" for name in unlike]
+    present = {row.covered_as for row in rows}
+    expected = dict.fromkeys(name.partition(".")[0] for name in recorded)
+    changes += [f"{_row_label(name)} was {_kind_of_loss(name)}" for name in expected if name not in present]
+    changes += [f"{_row_label(name)} was changed" for name in _rows_unlike_their_digest(rows) if name not in unlike]
+    return "; ".join(changes)
 
 
-def _how(name: str, recorded: dict[str, str]) -> str:
-    return "changed" if any(kept.partition(".")[0] == name for kept in recorded) else "inserted"
+def _kind_of_change(name: str, recorded: dict[str, str]) -> str:
+    return "changed" if any(part.partition(".")[0] == name for part in recorded) else "inserted"
 
 
-def _gone(name: str) -> str:
+def _kind_of_loss(name: str) -> str:
     return "changed or deleted" if name.startswith("report:") else "deleted"
 
 
-def _in_words(name: str) -> str:
-    """Return a row as a sentence names it: ``permit per_...``; a report has no id of its own."""
+def _row_label(name: str) -> str:
+    """Return ``permit per_1`` for ``permit:per_1``; a report has no public id, so its effect names it."""
     report = _REPORT.match(name)
     return f"a report of effect {report[1]}" if report else name.replace(":", " ", 1)
 
@@ -102,21 +102,21 @@ def _rows_of(run: Run) -> Iterator[Any]:
         yield report
 
 
-def _unlike_its_digest(rows: Iterable[CoveredRow]) -> Iterator[str]:
-    """Return the rows whose content has not the digest that is stored beside it."""
+def _rows_unlike_their_digest(rows: Iterable[CoveredRow]) -> Iterator[str]:
+    """Yield the rows whose content does not match the digest stored with it."""
     for row in rows:
         if isinstance(row, Checkpoint):
-            is_whole = row.erased_at is not None or digest(row.state) == row.digest
+            is_intact = row.erased_at is not None or digest(row.state) == row.digest
         elif isinstance(row, Interrupt):
-            is_whole = is_what_was_shown(row)
+            is_intact = is_what_was_shown(row)
         elif isinstance(row, Decision):
-            is_whole = is_what_was_said(row)
+            is_intact = is_what_was_said(row)
         elif isinstance(row, Permit):
-            is_whole = row.void_at is not None or is_what_was_decided(row)
-            is_whole = is_whole and digest(row.call) == row.digest
+            is_intact = row.void_at is not None or is_what_was_decided(row)
+            is_intact = is_intact and digest(row.call) == row.digest
         elif isinstance(row, Effect):
-            is_whole = digest(row.call) == row.call_digest
+            is_intact = digest(row.call) == row.call_digest
         else:
             continue
-        if not is_whole:
+        if not is_intact:
             yield row.covered_as

@@ -1,7 +1,7 @@
-"""Do the rows bear each other out? Chains, statuses, counters, and rows that point nowhere.
+"""Checks that rows agree with each other: hash chains, statuses, counters and references.
 
-Nothing is repaired here. A run that looks wrong is looked at again under its lock before a word is said: a verb may
-have been at work between two of our statements.
+A run that looks wrong is checked again under its lock before it is reported: a request may have changed it between two
+statements.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ from runs.timeline import find_break
 
 
 def wrong_runs(*, newest: int | None) -> Iterator[Finding]:
-    """Find runs whose chain is broken, whose status is not what follows from its truths, or whose counters are wrong.
+    """Find runs with a broken chain, changed records, a status that does not follow from their rows, or wrong counters.
 
-    ``newest`` bounds how many chains are read, the newest runs first; the rest is looked at for all.
+    ``newest`` limits how many chains are read, the newest runs first. Statuses and counters are checked for every run.
     """
-    looked_at = Run.objects.order_by("-pk")
-    suspects = {run.pk for run in looked_at.iterator() if _misstands(run)}
-    suspects |= set(_miscounted().values_list("pk", flat=True))
-    read = looked_at if newest is None else looked_at[:newest]
+    runs = Run.objects.order_by("-pk")
+    suspects = {run.pk for run in runs.iterator() if _status_fault(run)}
+    suspects |= set(_runs_with_wrong_counters().values_list("pk", flat=True))
+    read = runs if newest is None else runs[:newest]
     suspects |= {run.pk for run in read if find_break(run) or find_changed_records(run)}
     for pk in sorted(suspects):
-        for check, words in _look_again(pk):
-            yield Finding(check=check, words=words)
+        for check, message in _check_locked(pk):
+            yield Finding(check=check, message=message)
 
 
-def _look_again(pk: int) -> list[tuple[str, str]]:
+def _check_locked(pk: int) -> list[tuple[str, str]]:
     with transaction.atomic():
         run = locked_runs().get(pk=pk)
-        found = [("status", _misstands(run)), ("counters", _miscounts(run)), ("timeline", find_break(run))]
+        found = [("status", _status_fault(run)), ("counters", _counter_faults(run)), ("timeline", find_break(run))]
         found.append(("records", find_changed_records(run)))
-    return [(check, f"{run.public_id}: {words}") for check, words in found if words]
+    return [(check, f"Run {run.public_id}: {fault}.") for check, fault in found if fault]
 
 
-def _misstands(run: Run) -> str:
+def _status_fault(run: Run) -> str:
     try:
         follows = standing(run)
     except Impossible:
-        return f"stored as {run.status}, but nobody holds it, nothing waits and nothing may go on"
+        return f"its status is {run.status}, but it has no lease, no open request and no continuation"
     if run.status != follows:
-        return f"stored as {run.status}, but its truths say {follows}"
+        return f"its status is {run.status}, but must be {follows} by its rows"
     if (run.ready_since is not None) != is_offered(run):
-        return "it may be claimed, and says of itself that no worker is awaited; or the other way round"
+        return "it can be claimed, but ready_since is empty; or it cannot, and ready_since is set"
     return ""
 
 
-def _miscounted() -> QuerySet[Run]:
-    """Return the runs whose own figures differ from the rows they count."""
+def _runs_with_wrong_counters() -> QuerySet[Run]:
+    """Return the runs whose counters differ from the number of their rows."""
     waits = Interrupt.objects.filter(run=OuterRef("pk"), status=InterruptStatus.WAITING)
     holds = Hold.objects.filter(run=OuterRef("pk"), lifted_at=None)
     open_one = Continuation.objects.filter(run=OuterRef("pk"), status__in=OPEN_CONTINUATIONS)
@@ -82,35 +82,37 @@ def _number_of(rows: QuerySet[Any]) -> Coalesce:
     return Coalesce(Subquery(counted), Value(0))
 
 
-def _miscounts(run: Run) -> str:
+def _counter_faults(run: Run) -> str:
     open_one = run.continuations.filter(status__in=OPEN_CONTINUATIONS).values_list("status", flat=True).first()
     pairs = {
-        "open waits": (run.open_waits, run.interrupts.filter(status=InterruptStatus.WAITING).count()),
+        "open requests": (run.open_waits, run.interrupts.filter(status=InterruptStatus.WAITING).count()),
         "open holds": (run.open_holds, run.holds.filter(lifted_at=None).count()),
-        "versions that cannot read it": (run.handed_back, run.hand_backs.filter(over_at=None).count()),
+        "code versions that cannot continue it": (run.handed_back, run.hand_backs.filter(over_at=None).count()),
         "open continuation": (run.open_continuation or "none", open_one or "none"),
     }
-    wrong = [f"{name}: {stored} stored, {there} there" for name, (stored, there) in pairs.items() if stored != there]
+    wrong = [f"{name}: {stored} stored, {actual} found" for name, (stored, actual) in pairs.items() if stored != actual]
     if run.open_continuation == ContinuationStatus.LEASED and run.lease_until is None:
-        wrong.append("its continuation is leased, and nobody holds a lease")
+        wrong.append("its continuation is leased, but the run has no lease")
     return "; ".join(wrong)
 
 
 def orphans() -> Iterator[Finding]:
-    """Find rows that point to what is not there, where the database itself cannot forbid it."""
+    """Find references to missing rows that no foreign key prevents."""
     for effect in Effect.objects.exclude(scope__in=Run.objects.values("public_id")).order_by("pk").iterator():
-        yield Finding(check="orphans", words=f"effect {effect.public_id} belongs to {effect.scope}, which is no run")
+        yield Finding(
+            check="orphans", message=f"Effect {effect.public_id} belongs to {effect.scope}, which is not a run."
+        )
     named = Effect.objects.exclude(permit_ref=None).exclude(permit_ref__in=Permit.objects.values("public_id"))
     for effect in named.order_by("pk").iterator():
         yield Finding(
-            check="orphans", words=f"effect {effect.public_id} rests on {effect.permit_ref}, which is no permit"
+            check="orphans", message=f"Effect {effect.public_id} uses {effect.permit_ref}, which is not a permit."
         )
     good = Permit.objects.filter(void_at=None).exclude(decision__status=DecisionStatus.ACCEPTED)
     for permit in good.select_related("decision").order_by("pk").iterator():
-        words = f"permit {permit.public_id} is good, though its decision is {permit.decision.status}"
-        yield Finding(check="orphans", words=words)
-    if connection.vendor == "sqlite":  # anything that opened the file with its foreign keys off could write this
+        message = f"Permit {permit.public_id} is valid, but its decision is {permit.decision.status}."
+        yield Finding(check="orphans", message=message)
+    if connection.vendor == "sqlite":  # a program can open the file with foreign keys off
         try:
             connection.check_constraints()
         except IntegrityError as problem:
-            yield Finding(check="orphans", words=str(problem))
+            yield Finding(check="orphans", message=f"A foreign key is violated: {problem}")

@@ -1,6 +1,6 @@
-"""Is the work being done? Workers, clocks, the queue of tasks, what is due and what nobody comes for.
+"""Checks that due work is done: workers, clocks, the task queue, sweeps, and continuations that no worker claims.
 
-Ages are told from the database's clock. Nothing is swept or sent here.
+Ages are measured by the database's clock.
 """
 
 from __future__ import annotations
@@ -29,90 +29,96 @@ WORKERS_MAY_TAKE = timedelta(hours=1)
 
 
 def workers() -> Iterator[Finding]:
-    """Find that no worker does any task, or that tasks wait too long for one, or fail."""
+    """Find a missing or silent worker, and tasks that wait too long or fail."""
     now = clock.now()
     silence, lag = health.silence_of_workers(now=now), health.lag_of_tasks(now=now)
     if silence is None:
-        yield Finding(check="worker", words="no worker runs: python3 manage.py worker")
+        yield Finding(check="worker", message="No worker is running. Start one: python3 manage.py worker")
     elif silence > health.LONGEST_SILENCE:
-        yield Finding(check="worker", words=f"no worker was heard of for {in_words(silence)}")
+        yield Finding(
+            check="worker",
+            message=f"The last heartbeat of a worker was {in_words(silence)} ago. Start one: python3 manage.py worker",
+        )
     if lag > TASKS_MAY_WAIT:
-        yield Finding(check="tasks", words=f"the oldest task waits for {in_words(lag)}")
+        yield Finding(check="tasks", message=f"The oldest task has waited for {in_words(lag)}. Start another worker.")
     failed = Failure.objects.filter(stopped__gt=now - timedelta(days=1)).values("func").annotate(number=Count("pk"))
     for row in failed.order_by("func"):
-        words = f"{row['func']} failed {row['number']} times within a day; the log says why"
-        yield Finding(check="tasks", words=words, is_wrong=False)
+        times = f"{row['number']} {'time' if row['number'] == 1 else 'times'}"
+        message = f"Task {row['func']} failed {times} within a day. The worker's log has the reason."
+        yield Finding(check="tasks", message=message, is_wrong=False)
 
 
 def restored() -> Iterator[Finding]:
-    """Find that a backup was restored and nobody has said so."""
-    gone_back = rollback_detection.look()
-    if gone_back is not None:
-        yield Finding(check="restored", words=gone_back.words)
+    """Find that a backup was restored without `manage.py mark_restored`."""
+    rollback = rollback_detection.find_rollback()
+    if rollback is not None:
+        yield Finding(check="restored", message=rollback.message)
 
 
 def clocks() -> Iterator[Finding]:
-    """Find that this process's clock and the database's differ: task times come from the one, deadlines from the other."""
+    """Find that the clocks of this machine and of the database differ: tasks use the first, deadlines the second."""
     before = datetime.now(UTC)
-    told = clock.now()
+    of_database = clock.now()
     after = datetime.now(UTC)
-    apart = max(told - after, before - told)
+    apart = max(of_database - after, before - of_database)
     if apart > CLOCKS_MAY_DIFFER:
-        which = "behind" if told > after else "ahead of"
-        words = f"this machine's clock is {apart.total_seconds():.0f} s {which} the database's"
-        yield Finding(check="clock", words=words)
+        which = "behind" if of_database > after else "ahead of"
+        message = f"This machine's clock is {apart.total_seconds():.0f} s {which} the database's. Synchronize both."
+        yield Finding(check="clock", message=message)
 
 
 def overdue() -> Iterator[Finding]:
-    """Find what was due and was not swept, and rows that a sweep broke on."""
+    """Find due rows that no sweep has processed, and rows on which a sweep failed."""
     now = clock.now()
     before = now - SWEEPS_MAY_TAKE
     kinds: list[tuple[str, QuerySet[Any], str]] = [
         (
-            "open waits are past their deadline",
+            "requests past their deadline",
             Interrupt.objects.filter(deadlines.due_waits(before=before)),
             "deadline",
         ),
-        ("leases have lapsed", Run.objects.filter(expire.lapsed_leases(before=before)), "lease_until"),
-        ("runs are past their end", Run.objects.filter(expire.due_runs(before=before)), "expires_at"),
-        ("checks are due", Continuation.objects.filter(due_checks(before=before)), "check_due_at"),
-        ("events are not announced", Event.objects.filter(announced_at=None, at__lte=before), "at"),
+        ("expired leases", Run.objects.filter(expire.lapsed_leases(before=before)), "lease_until"),
+        ("runs past their end", Run.objects.filter(expire.due_runs(before=before)), "expires_at"),
+        ("continuations due for a check", Continuation.objects.filter(due_checks(before=before)), "check_due_at"),
+        ("events not published", Event.objects.filter(announced_at=None, at__lte=before), "at"),
     ]
-    for words, rows, column in kinds:
+    for label, rows, column in kinds:
         found = rows.aggregate(number=Count("pk"), first=Min(column))
         if found["number"]:
             late = in_words(now - found["first"])
-            yield Finding(check="sweeps", words=f"{found['number']} {words} and were not swept; the first for {late}")
-    for name, rows in (("wait", Interrupt.objects.all()), ("run", Run.objects.all())):
+            message = f"Not processed by any sweep: {found['number']} {label}, the oldest due for {late}."
+            yield Finding(check="sweeps", message=message)
+    for name, rows in (("Request", Interrupt.objects.all()), ("Run", Run.objects.all())):
         for broken in rows.filter(sweep_after__gt=now).order_by("pk"):
-            words = f"{name} {broken.public_id} broke a sweep and is put off; the log says why"
-            yield Finding(check="sweeps", words=words)
+            message = f"{name} {broken.public_id} made a sweep fail and is deferred. The worker's log has the reason."
+            yield Finding(check="sweeps", message=message)
 
 
 def undelivered() -> Iterator[Finding]:
-    """Find what no worker comes for: runs that may go on, and ended ones of which something is to be taken back."""
+    """Find runs that no worker claims, to continue them or to compensate their effects after their end."""
     now = clock.now()
-    soon, asks = Q(unclaimed_seconds__lte=ONE_DAY), Q(unclaimed_seconds__gt=ONE_DAY)
-    for part, patience in ((soon, PATIENCE), (asks, WORKERS_MAY_TAKE)):
+    prompt, patient = Q(unclaimed_seconds__lte=ONE_DAY), Q(unclaimed_seconds__gt=ONE_DAY)
+    for part, patience in ((prompt, PATIENCE), (patient, WORKERS_MAY_TAKE)):
         for found in unclaimed_by_version(Run.objects.filter(part), now=now, patience=patience):
             if found.oldest_at is None:
                 continue
-            is_wrong = part is soon and now - found.oldest_at > WORKERS_MAY_TAKE
-            yield Finding(check="delivery", words=_in_words_of(found, now - found.oldest_at), is_wrong=is_wrong)
+            is_wrong = part is prompt and now - found.oldest_at > WORKERS_MAY_TAKE
+            yield Finding(check="delivery", message=_message(found, now - found.oldest_at), is_wrong=is_wrong)
 
 
-def _in_words_of(found: OfVersion, late: timedelta) -> str:
-    words = f"{found.runs} runs of {found.agent} may go on and no worker comes; the first since {in_words(late)}"
+def _message(found: OfVersion, late: timedelta) -> str:
+    number = f"{found.runs} {'run' if found.runs == 1 else 'runs'}"
+    message = f"No worker claims {number} of agent {found.agent}, the oldest ready for {in_words(late)}."
     if found.taking_back:
-        words += f"; {found.taking_back} of them to take back what was done, which any worker may"
+        message += f" Any worker can compensate the effects of {found.taking_back} of them."
     if found.code_version and found.taking_back < found.runs:
-        words += f"; workers have to accept code version {_escaped(found.code_version)}"
+        message += f" A worker must accept code version {_escaped(found.code_version)}."
     if found.handed_back_by:
-        unread = ", ".join(_escaped(version) if version else "none named" for version in found.handed_back_by)
-        words += f"; could not read it: {unread}"
-    return words
+        versions = ", ".join(_escaped(version) if version else "unnamed" for version in found.handed_back_by)
+        message += f" Handed back by code versions: {versions}."
+    return message
 
 
 def _escaped(version: str) -> str:
-    """Return a version as a terminal may be given it: agents write what they like."""
+    """Escape control characters of an agent's text, which a terminal would execute."""
     return version.encode("unicode_escape").decode() if not version.isprintable() else version

@@ -1,8 +1,7 @@
-"""Several waits decided with one press: exactly those that were selected, each by the ordinary gateway, a word for each.
+"""The page of a bulk decision: the same verdict for each selected request, submitted one by one through the gateway.
 
-Reached from the inbox. The page lists what would be decided and what is left out, and why; a GET decides nothing. The POST
-looks at every wait again and hands one answer for each to ``gateway.submit_decision``: there is no other way in here. A key
-for each wait makes a second press the same decision.
+A GET lists the requests that can be decided and the excluded ones with the reason. The POST checks each request again and
+submits one decision each. An idempotency key for each request makes a second submit return the same decisions.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ from runs.states import DecisionStatus, Verdict
 from runs.use_cases.end_run import would_end_run
 
 MOST = 100
-_EXACT = 2_000  # digits: no sum of numbers that may be stored has more, so none is rounded
+_EXACT = 2_000  # digits: a sum of storable numbers has at most as many, so it is never rounded
 _ID = re.compile(r"[a-z]{1,8}_[a-z0-9]{1,40}")
 _KEY = re.compile(r"[A-Za-z0-9_-]{8,60}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Picked:
-    """One selected wait; ``row`` is missing where the person may see none of that name. ``why``: why it is left out."""
+class SelectedRequest:
+    """One selected request. ``row`` is ``None`` if the reader cannot see it; ``why`` is the reason for its exclusion."""
 
     interrupt_id: str
     row: ShownRow | None
@@ -49,19 +48,19 @@ class Picked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
-    """What became of one wait."""
+class BulkResult:
+    """The result for one request."""
 
-    picked: Picked
-    words: str
+    selected: SelectedRequest
+    text: str
     decision: Decision | None = None
     undo_until: datetime | None = None
 
     @property
     def done(self) -> str:
-        """Return what was done to the wait itself: nothing that it allows is done yet."""
+        """Return what was done to the request; the call that it allows is not made yet."""
         if self.decision is None:
-            return "left waiting"
+            return "not decided"
         if self.decision.status == DecisionStatus.COUNTED:
             return "vote counted"
         return code_labels.VERDICT_DONE.get(self.decision.verdict, "answered")
@@ -69,25 +68,25 @@ class Told:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def together(request: PageRequest) -> HttpResponse:
-    """List the selected waits; by POST, decide them."""
+    """List the selected requests; by POST, decide them."""
     asked = request.POST if request.method == "POST" else request.GET
     now = clock.now()
     ids = [one for one in dict.fromkeys(asked.getlist("interrupt")) if _ID.fullmatch(one)]
-    picked = _picked(request.user, ids[:MOST], asked, now=now)
+    selected = _select(request.user, ids[:MOST], asked, now=now)
     verdict, message, wrong = "", "", ""
     if request.method == "POST":
         verdict, message = asked.get("verdict", ""), asked.get("message", "").replace("\r\n", "\n")
         wrong = _fault(asked.get("act", ""), verdict, message)
         if not wrong and ids:
-            told = [_decide(one, verdict, message, asked, reader=request.user) for one in picked]
-            context = {"told": told, "done": sum(1 for one in told if one.decision), "back": _back(asked)}
-            return show(request, "inbox/together_told.html", context | {"section": "inbox", "now": clock.now()})
-    able = [one for one in picked if not one.why]
+            results = [_decide(one, verdict, message, asked, reader=request.user) for one in selected]
+            context = {"results": results, "done": sum(1 for one in results if one.decision), "back": _back(asked)}
+            return show(request, "inbox/bulk_result.html", context | {"section": "inbox", "now": clock.now()})
+    able = [one for one in selected if not one.why]
     context = {
         "section": "inbox",
         "now": now,
         "able": able,
-        "left": [one for one in picked if one.why],
+        "left": [one for one in selected if one.why],
         "too_many": len(ids) - MOST if len(ids) > MOST else 0,
         "total": _total(able),
         "ended": sum(1 for one in able if one.row is not None and would_end_run(one.row.interrupt, Verdict.REJECT)),
@@ -97,16 +96,16 @@ def together(request: PageRequest) -> HttpResponse:
         "list": asked.get("list", "")[:1000],
         "back": _back(asked),
     }
-    return show(request, "inbox/together.html", context, status=422 if wrong else 200)
+    return show(request, "inbox/bulk_decision.html", context, status=422 if wrong else 200)
 
 
-def _picked(reader: AbstractUser, ids: list[str], asked: QueryDict, *, now: datetime) -> list[Picked]:
-    """Return the selected waits in the inbox's order, then those that nobody of that name can be shown."""
+def _select(reader: AbstractUser, ids: list[str], asked: QueryDict, *, now: datetime) -> list[SelectedRequest]:
+    """Return the selected requests in the order of the inbox, then those that the reader cannot see."""
     rows = shown_rows(inbox.pick_waits(reader, ids, now=now), reader=reader, now=now)
     found = {row.interrupt.public_id: row for row in rows}
-    missing = "There is no such wait, or it is not yours to see."
+    missing = "This request does not exist, or you cannot see it."
     return [
-        Picked(
+        SelectedRequest(
             interrupt_id=one,
             row=found.get(one),
             why=found[one].why_alone if one in found else missing,
@@ -121,22 +120,22 @@ def _key(sent: str) -> str:
 
 
 def _fault(act: str, verdict: str, message: str) -> str:
-    """Say why nothing was decided, where the form is not complete."""
+    """Return why nothing was decided, if the form is incomplete."""
     if verdict not in TOGETHER:
-        return "Choose what you decide first. Nothing was sent."
+        return "Choose a verdict first. Nothing was submitted."
     if act != verdict:
-        return f"You chose “{verdict}”. Press its own button to do that; nothing was sent."
+        return f"You chose “{verdict}”. Press its button to submit it. Nothing was submitted."
     if len(message) > MESSAGE_LIMIT:
-        return f"The note is longer than {MESSAGE_LIMIT} characters. Nothing was sent."
-    return "The note holds a character that cannot be stored. Nothing was sent." if "\x00" in message else ""
+        return f"The note must have at most {MESSAGE_LIMIT} characters. Nothing was submitted."
+    return "The note must not contain the character U+0000. Nothing was submitted." if "\x00" in message else ""
 
 
-def _decide(one: Picked, verdict: str, message: str, asked: QueryDict, *, reader: AbstractUser) -> Told:
+def _decide(one: SelectedRequest, verdict: str, message: str, asked: QueryDict, *, reader: AbstractUser) -> BulkResult:
     row = one.row
     if row is not None and row.decision is not None and row.decision.request_key == one.key:
-        return _told(one, row.decision)  # pressed twice: the first press decided it
+        return _result(one, row.decision)  # submitted twice: the first submit decided it
     if row is None or one.why:
-        return Told(picked=one, words=one.why)
+        return BulkResult(selected=one, text=one.why)
     version = asked.get(f"version-{one.interrupt_id}", "")
     seen = Seen(
         state_version=int(version) if version.isascii() and version.isdigit() and len(version) < 10 else 0,
@@ -152,22 +151,24 @@ def _decide(one: Picked, verdict: str, message: str, asked: QueryDict, *, reader
             request_key=one.key,
         )
     except Refusal as refusal:
-        return Told(picked=one, words=f"Not decided: {refusal.detail}")
-    return _told(one, receipt.decision)
+        return BulkResult(selected=one, text=f"Not decided: {refusal.detail}")
+    return _result(one, receipt.decision)
 
 
-def _told(one: Picked, decision: Decision) -> Told:
+def _result(one: SelectedRequest, decision: Decision) -> BulkResult:
     done = code_labels.VERDICT_DONE.get(decision.verdict, "answered").capitalize()
     if decision.status == DecisionStatus.COUNTED:
-        return Told(picked=one, words=f"{done}: your vote counts, others have to join.", decision=decision)
+        return BulkResult(
+            selected=one, text=f"{done}: your vote is counted, more approvals are needed.", decision=decision
+        )
     until = reviewer_actions.undo_deadline(decision)
     undo_until = until if until is not None and clock.now() < until else None
-    since = " A change has overtaken it since." if decision.status == DecisionStatus.OVERTAKEN else ""
-    return Told(picked=one, words=f"{done}.{since}", decision=decision, undo_until=undo_until)
+    since = " A later change has superseded it." if decision.status == DecisionStatus.OVERTAKEN else ""
+    return BulkResult(selected=one, text=f"{done}.{since}", decision=decision, undo_until=undo_until)
 
 
-def _total(able: list[Picked]) -> tuple[Decimal, str] | None:
-    """Return the sum of all amounts, where every wait has one in the same unit."""
+def _total(able: list[SelectedRequest]) -> tuple[Decimal, str] | None:
+    """Return the sum of all amounts, if every request has one in the same unit."""
     amounts = [one.row.amount for one in able if one.row is not None and one.row.amount is not None]
     if len(amounts) != len(able) or len({amount.unit for amount in amounts}) != 1:
         return None
@@ -176,6 +177,6 @@ def _total(able: list[Picked]) -> tuple[Decimal, str] | None:
 
 
 def _back(asked: QueryDict) -> str:
-    """Return the list that the person came from."""
+    """Return the address of the list that the reader came from."""
     before = read_list(QueryDict(asked.get("list", "")[:1000]))
     return address(before.view, before.filters, before.after)

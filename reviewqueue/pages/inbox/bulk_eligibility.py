@@ -1,7 +1,6 @@
-"""Which waits can be decided together with others, and why the rest is decided on its own page.
+"""Which requests can be decided in bulk, and why the others need their own page.
 
-Called by the inbox, to offer a box to tick, and by the page of several waits, when it is drawn and again when it decides.
-A reason here keeps a wait out of a bulk; that a wait is in grants nothing, the gateway judges each answer.
+The check excludes requests from a bulk decision. It grants no permission: the gateway checks each decision.
 """
 
 from __future__ import annotations
@@ -17,40 +16,40 @@ from reviewqueue.text.json_values import fits_in_a_bulk
 from reviewqueue.text.times import moment_in_words
 from runs.states import DecisionStatus, InterruptStatus, Kind, Risk, Verdict
 
-#: What several waits can be answered with at once.
+#: The verdicts of a bulk decision.
 TOGETHER = (Verdict.APPROVE, Verdict.REJECT)
 
 
 def why_alone(row: Row, reader: AbstractUser, *, now: datetime) -> str:
-    """Return why this wait is left out of a bulk decision, or nothing."""
+    """Return why this request cannot be decided in bulk, or an empty string."""
     it = row.interrupt
     if it.status != InterruptStatus.WAITING:
         return _ended(row)
     if row.is_held and it.claimed_by_id != reader.pk and it.claimed_by is not None and it.claimed_until is not None:
         holder = it.claimed_by.get_full_name() or it.claimed_by.get_username()
-        return f"{holder} holds it until {moment_in_words(it.claimed_until, now=now, short=True)}."
+        return f"It is claimed by {holder} until {moment_in_words(it.claimed_until, now=now, short=True)}."
     if not row.may_decide:
-        return "It is not yours to decide."
+        return "You cannot decide this request."
     if it.risk == Risk.HIGH:
-        return "High risk is decided one by one."
+        return "Requests with high risk are decided one by one."
     if it.kind != Kind.APPROVAL or it.schema_id is not None:
-        return "It asks for a typed answer."
+        return "It has a form to fill in."
     if row.changed_facts:
-        return "A fact it relies on has changed: read it on its own page."
+        return "A fact it relies on has changed: open its own page."
     if warnings_in([it.title, row.proposal]):
-        return "It holds hidden characters: read it on its own page."
+        return "It contains hidden characters: open its own page."
     if row.is_large or (row.proposal is not None and not fits_in_a_bulk(row.proposal["arguments"])):
-        return "Its call is too long to be read among others: read it on its own page."
+        return "Its call is too long for a list: open its own page."
     if not any(verdict in it.verdicts for verdict in TOGETHER):
-        return "It can be neither approved nor rejected."
+        return "It cannot be approved or rejected."
     return ""
 
 
 def _ended(row: Row) -> str:
-    """Say how a wait ended that somebody still has on a list: who decided it, and how."""
+    """Return how a request was closed that an open page still lists."""
     decision = row.decision
     if decision is None or decision.by is None:
-        return f"It is {code_labels.closed_words(row.interrupt)[0]} already."
+        return f"It is already {code_labels.closed_words(row.interrupt)[0]}."
     done = code_labels.VERDICT_DONE.get(decision.verdict, "answered")
-    since = "; a change has overtaken it since" if decision.status == DecisionStatus.OVERTAKEN else ""
-    return f"{decision.by.get_full_name() or decision.by.get_username()} was first: {done}{since}."
+    since = "; superseded by a later change" if decision.status == DecisionStatus.OVERTAKEN else ""
+    return f"Already decided by {decision.by.get_full_name() or decision.by.get_username()}: {done}{since}."

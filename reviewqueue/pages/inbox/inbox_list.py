@@ -1,6 +1,6 @@
-"""The inbox as its page draws it: rows in words, grouped by risk, and the links and filters beside it.
+"""The template context of the inbox: rows grouped by risk, the links to views and queues, the filters.
 
-Called by ``views``. A row's title is made by us from the stored call; the agent's own title stands second, quoted.
+A row's title is generated from the stored call. The title that the agent wrote follows as a quotation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.call_labels import Labels, describe_call, labels_of
 from reviewqueue.pages.inbox.bulk_eligibility import why_alone
-from reviewqueue.pages.inbox.empty_states import VIEW_NAMES, empty_list
+from reviewqueue.pages.inbox.empty_states import VIEW_NAMES, empty_inbox
 from reviewqueue.pages.inbox.list_request import ListAsked, address
 from reviewqueue.pages.interrupt.interrupt_context import asked_in_a_row
 from reviewqueue.queries import inbox
@@ -31,7 +31,7 @@ from runs.models import Decision, Interrupt
 from runs.states import DecisionStatus, Kind, Risk
 from runs.votes import Tally, tallies
 
-_VOTED = "You have approved it; others have to join."
+_VOTED = "You have approved it; it needs more approvals."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,14 +63,21 @@ class ShownRow:
     decision: Decision | None
 
     @property
+    def own_vote(self) -> str:
+        """Return whether the reader has voted, to append to the count of votes."""
+        if self.votes is None or not (self.has_voted or self.votes.counted):
+            return ""
+        return ", you voted" if self.has_voted else ", you have not voted"
+
+    @property
     def is_overtaken(self) -> bool:
-        """Say whether a change has overtaken the answer: it counts no more."""
+        """Return whether a later change made the decision obsolete."""
         return self.decision is not None and self.decision.status == DecisionStatus.OVERTAKEN
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """The rows of one risk; ``count`` is of the whole list, not of this page."""
+    """The rows of one risk. ``count`` counts the whole list, not this page."""
 
     risk: str
     count: str
@@ -80,20 +87,19 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """A list that can be opened, and how long it is."""
+    """A link to a view or a queue with the number of its requests."""
 
-    words: str
+    label: str
     url: str
     count: str
     is_current: bool
 
 
 def inbox_context(reader: AbstractUser, asked_for: ListAsked, *, now: datetime) -> dict[str, Any]:
-    """Return everything the inbox shows."""
     view, filters = asked_for.view, asked_for.filters
     counts = count_waits(reader, view=view, filters=filters, now=now)
     found = inbox.list_waits(reader, view=view, filters=filters, after=asked_for.after, now=now)
-    return list_words(found, counts, asked_for) | {
+    return list_texts(found, counts, asked_for) | {
         "section": "inbox",
         "now": now,
         "inbox_count": counts.shown_open,
@@ -106,14 +112,14 @@ def inbox_context(reader: AbstractUser, asked_for: ListAsked, *, now: datetime) 
         "halts": inbox.open_halts_over(found.rows),
         "links": view_links(counts, asked_for),
         "choices": list_choices(counts, filters),
-        "empty": None if found.rows else empty_list(reader, counts, asked_for, continued=found.continued),
+        "empty": None if found.rows else empty_inbox(reader, counts, asked_for, continued=found.continued),
     }
 
 
 def inbox_groups(
     found: Slice, counts: Counts, asked_for: ListAsked, *, reader: AbstractUser, now: datetime
 ) -> list[Group]:
-    """Return the rows, grouped by risk where the list is sorted by it."""
+    """Group the rows by risk in the views that are sorted by risk; other views are one group."""
     view = asked_for.view
     rows = shown_rows(found.rows, reader=reader, now=now)
     if view not in OPEN_VIEWS:
@@ -134,7 +140,6 @@ def inbox_groups(
 
 
 def shown_rows(rows: list[inbox.Row], *, reader: AbstractUser, now: datetime) -> list[ShownRow]:
-    """Return rows in words."""
     labels = labels_of((row.interrupt.agent_id, row.proposal) for row in rows)
     votes = tallies(row.interrupt for row in rows if row.interrupt.closed_at is None)
     return [_row(row, labels, votes.get(row.interrupt.pk), reader=reader, now=now) for row in rows]
@@ -150,7 +155,7 @@ def _row(row: inbox.Row, labels: Labels, votes: Tally | None, *, reader: Abstrac
         call = describe_call(row.proposal, label)
     title, plain = asked_in_a_row(it, None, labels) if call is None else (call.sentence, call.plain)
     arguments = call.arguments if call is not None else ()
-    # The first argument that the owner's label gives a unit is the one for the column of amounts.
+    # The column of amounts shows the first argument that has a unit in the owner's label.
     amount = next((argument for argument in arguments if argument.is_amount), None) if label is not None else None
     is_mine = it.claimed_by_id == reader.pk
     has_voted = votes is not None and votes.includes(reader)
@@ -181,14 +186,14 @@ def _row(row: inbox.Row, labels: Labels, votes: Tally | None, *, reader: Abstrac
     )
 
 
-def list_words(found: Slice, counts: Counts, asked_for: ListAsked) -> dict[str, str]:
-    """Return what stands around the list: its name, its length, its order, the ways to its other pages."""
+def list_texts(found: Slice, counts: Counts, asked_for: ListAsked) -> dict[str, str]:
+    """Return the heading, the count, the order and the links to the other pages of the list."""
     view, filters = asked_for.view, asked_for.filters
     in_queue = f" in {code_labels.queue_title(filters.queue)}" if filters.queue else ""
     return {
         "heading": f"{VIEW_NAMES[view]}{in_queue}",
         "count": counts.shown(view),
-        "order": "highest risk first, then least time left" if view in OPEN_VIEWS else "the last one first",
+        "order": "highest risk first, then least time left" if view in OPEN_VIEWS else "newest first",
         "next_url": address(view, filters, found.next) if found.next else "",
         "first_url": address(view, filters),
         "without_url": address(view) if filters.any or asked_for.typed else "",
@@ -196,15 +201,15 @@ def list_words(found: Slice, counts: Counts, asked_for: ListAsked) -> dict[str, 
 
 
 def view_links(counts: Counts, asked_for: ListAsked) -> dict[str, list[Link]]:
-    """Return the links to the views, and to each queue with something open; the other filters stay on."""
+    """Return the links to the views and to the queues with open requests; they keep the other filters."""
     view, filters = asked_for.view, asked_for.filters
     views = [
-        Link(words=words, url=address(of, filters), count=counts.shown(of), is_current=of == view)
-        for of, words in VIEW_NAMES.items()
+        Link(label=label, url=address(of, filters), count=counts.shown(of), is_current=of == view)
+        for of, label in VIEW_NAMES.items()
     ]
     queues = [
         Link(
-            words=code_labels.queue_title(slug) if slug else "Any queue",
+            label=code_labels.queue_title(slug) if slug else "Any queue",
             url=address(view, filters.but(queue=slug)),
             count=counts.shown(view, slug) if view in OPEN_VIEWS else "",
             is_current=slug == filters.queue,
@@ -216,16 +221,16 @@ def view_links(counts: Counts, asked_for: ListAsked) -> dict[str, list[Link]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """One filter to choose from: its name in the address, its words, what can be chosen."""
+    """One filter: its query parameter, the label of "any", the options (value and label) and the chosen value."""
 
     name: str
-    words: str
+    label: str
     options: tuple[tuple[str, str], ...]
     chosen: str
 
 
 def list_choices(counts: Counts, filters: Filters) -> list[Choice]:
-    """Return the filters; what is chosen can be seen even where nothing has it any more."""
+    """Return the filters. A chosen value stays an option even if no request has it any more."""
     offered = (
         ("risk", "Any risk", filters.risk, [(str(risk), f"{risk.label} risk") for risk in Risk]),
         (
@@ -238,8 +243,8 @@ def list_choices(counts: Counts, filters: Filters) -> list[Choice]:
         ("agent", "Any agent", filters.agent, [(slug, slug) for slug in counts.choices.agents]),
     )
     return [
-        Choice(name=name, words=words, options=tuple(dict([*found, *_also(chosen, found)]).items()), chosen=chosen)
-        for name, words, chosen, found in offered
+        Choice(name=name, label=label, options=tuple(dict([*found, *_also(chosen, found)]).items()), chosen=chosen)
+        for name, label, chosen, found in offered
     ]
 
 

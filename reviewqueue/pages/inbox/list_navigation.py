@@ -1,7 +1,7 @@
-"""Where a person goes on: the list they came from, its next wait, and what they have just done.
+"""Navigation from a request back to its list and on to the next request, and the decision just made.
 
-Called by the pages of waits and decisions, and by their templates. The list goes along in the address, as the query that
-asks for it, so that two tabs with two lists do not disturb each other; a person's own setting opens the next wait at once.
+The list is passed on in the address, as its own query, so that two tabs with two lists stay independent. A cookie of the
+reader decides whether a decision opens the next request at once.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ _DECISION = re.compile(r"[a-z]{1,8}_[a-z0-9]{1,40}")
 
 
 def came_from(request: HttpRequest) -> ListAsked:
-    """Return the list that the person came from; all that is open where nothing is said, or nothing that can be read."""
+    """Return the list that the reader came from; all open requests if none is given or it cannot be parsed."""
     said = request.POST if request.method == "POST" else request.GET
     return read_list(QueryDict(said.get("list", "")[:LONGEST_LIST]))
 
 
 def onward(came: ListAsked, **more: str) -> str:
-    """Return the query that takes the list along, with a question mark, or nothing."""
+    """Return the query that passes the list on, with a leading `?`, or an empty string."""
     wanted = {"list": came.query(), **more}
     query = urlencode({name: value for name, value in wanted.items() if value})
     return f"?{query}" if query else ""
 
 
 def list_address(request: HttpRequest) -> str:
-    """Return where the list is that the person came from."""
+    """Return the address of the list that the reader came from."""
     came = came_from(request)
     return address(came.view, came.filters, came.after)
 
 
 def next_wait(request: PageRequest, after: Interrupt, *, now: datetime) -> Interrupt | None:
-    """Return the next wait of the person's list that they can decide."""
+    """Return the next request of the reader's list that they can decide."""
     came = came_from(request)
     return inbox.next_to_decide(request.user, view=came.view, filters=came.filters, after=after, now=now)
 
 
 def address_after(request: PageRequest, receipt: Receipt) -> str:
-    """Return where a decision leads: to the next wait of the list if the person wants that, else to its receipt."""
+    """Return the address after a decision: the next request of the list if the reader chose that, or the receipt."""
     came, decision = came_from(request), receipt.decision
     if request.COOKIES.get(SETTING) == AT_ONCE:
         following = next_wait(request, receipt.interrupt, now=clock.now())
@@ -68,7 +68,7 @@ def address_after(request: PageRequest, receipt: Receipt) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class JustDone:
-    """The person's own decision that led to this page."""
+    """The reader's own decision that led to this page."""
 
     decision: Decision
     words: str
@@ -77,7 +77,7 @@ class JustDone:
 
 
 def just_done(request: PageRequest, *, now: datetime) -> JustDone | None:
-    """Return what the address says was just decided, if it was this person's."""
+    """Return the decision named by the address, if it is the reader's own."""
     named = request.GET.get("done", "")
     if not _DECISION.fullmatch(named):
         return None

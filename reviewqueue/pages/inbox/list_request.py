@@ -1,7 +1,6 @@
-"""What the address of a list asks for: its view, its filters, its page. What cannot be read is said, never passed over.
+"""The query of a list in the inbox: its view, its filters and its page, parsed and serialized.
 
-Called by the pages of the inbox, and by whatever leads back to the list that a person came from. A filter that is well
-formed and matches nothing leads to an empty list; one that is not well formed is left out, and a notice says so.
+A valid filter that matches nothing gives an empty list. An invalid filter is ignored, and a notice says so.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from reviewqueue.text.hidden_characters import seen_plain
 from runs.states import Risk
 
 NAMES = ("view", "queue", "reason", "risk", "agent", "q", "after")
-_WORD = re.compile(r"[-A-Za-z0-9_.:]{1,60}")
+_SLUG = re.compile(r"[-A-Za-z0-9_.:]{1,60}")
 _WITHOUT: dict[str, str] = {
-    "queue": "waits of every queue are shown",
-    "reason": "waits of every reason are shown",
-    "risk": "waits of every risk are shown",
-    "agent": "waits of every agent are shown",
+    "queue": "requests of all queues are shown",
+    "reason": "requests of all reasons are shown",
+    "risk": "requests of all risks are shown",
+    "agent": "requests of all agents are shown",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class ListAsked:
-    """One list as it was asked for. ``notices`` say what could not be read; ``typed`` is the search as it was typed."""
+    """One list of the inbox. ``notices`` name ignored parameters; ``typed`` is the search text as entered."""
 
     view: View
     filters: Filters
@@ -38,31 +37,30 @@ class ListAsked:
     typed: str
 
     def query(self, *, with_place: bool = False) -> str:
-        """Return the query that asks for this list, without what could not be read."""
+        """Return the query of this list, without ignored parameters."""
         return query_of(self.view, self.filters, self.after if with_place else "")
 
 
 def read_list(query: QueryDict) -> ListAsked:
-    """Return the list that a query asks for."""
-    notices = [f"“{name}” is given twice; the last one counts." for name in NAMES if len(query.getlist(name)) > 1]
+    notices = [f"“{name}” is given twice; the last value is used." for name in NAMES if len(query.getlist(name)) > 1]
     view = query.get("view", "")
     if view and view not in set(View):
-        notices.append(f"There is no view “{_shown(view)}”: all open waits are shown.")
+        notices.append(f"“{_shown(view)}” is not a view: all open requests are shown.")
         view = ""
     named = {}
     for name, instead in _WITHOUT.items():
         word = query.get(name, "").strip()
-        is_one = word in Risk.values if name == "risk" else bool(_WORD.fullmatch(word))
+        is_one = word in Risk.values if name == "risk" else bool(_SLUG.fullmatch(word))
         if word and not is_one:
-            notices.append(f"“{_shown(word)}” is no {name}: {instead}.")
+            notices.append(f"“{_shown(word)}” is not a valid {name}: {instead}.")
         named[name] = word if is_one else ""
     typed = query.get("q", "").strip()
     fault = fault_of(typed)
     if fault:
-        notices.append(f"The search was left out: {fault}.")
+        notices.append(f"The search was ignored: {fault}.")
     after = query.get("after", "")
     if after and read_place(after) is None:
-        notices.append("This page of the list cannot be found: the list is shown from its start.")
+        notices.append("This page of the list does not exist: the first page is shown.")
         after = ""
     filters = Filters(text="" if fault else " ".join(typed.split()), **named)
     return ListAsked(
@@ -71,7 +69,7 @@ def read_list(query: QueryDict) -> ListAsked:
 
 
 def query_of(view: View, filters: Filters, after: str = "") -> str:
-    """Return the query of a list, empty for all that is open."""
+    """Return the query of a list; empty for all open requests."""
     wanted = {
         "view": "" if view == View.OPEN else str(view),
         "queue": filters.queue,
@@ -87,7 +85,7 @@ def query_of(view: View, filters: Filters, after: str = "") -> str:
 
 
 def address(view: View = View.OPEN, filters: Filters | None = None, after: str = "") -> str:
-    """Return where a list of the inbox is."""
+    """Return the address of a list in the inbox."""
     query = query_of(view, filters or Filters(), after)
     return reverse("inbox") + (f"?{query}" if query else "")
 

@@ -1,6 +1,6 @@
-"""What a person changed in a call before approving it, in a few words for one line of a story.
+"""The changes that a reviewer made to a call before the approval, for one line of the timeline.
 
-Called by ``stories``. The whole comparison stands on the receipt.
+The receipt has the whole comparison.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from runs.call_edits import arguments_seen
 from runs.models import Decision, Interrupt
 from runs.states import Verdict
 
-PLACES_TOLD = 4
+PLACES_SHOWN = 4
 LONGEST_VALUE = 60
 
 
-def edited_in_words(decision: Decision | None, wait: Interrupt | None) -> SafeString | str:
-    """Return which places of the call a person changed, old and new, the first of them."""
+def summarize_edit(decision: Decision | None, wait: Interrupt | None) -> SafeString | str:
+    """Return the first changed places of the call, with the old and the new value."""
     if decision is None or wait is None or decision.verdict != Verdict.EDIT or wait.proposal is None:
         return ""
     found = shown_differences(arguments_seen(wait, decision.state_version), decision.arguments)
     told = [
         format_html("<code>{}</code> {} → {}", seen(it.place, one_line=True), _short(it.old), _short(it.new))
-        for it in found[:PLACES_TOLD]
+        for it in found[:PLACES_SHOWN]
     ]
-    more = f", and {len(found) - PLACES_TOLD} more" if len(found) > PLACES_TOLD else ""
+    more = f", and {len(found) - PLACES_SHOWN} more" if len(found) > PLACES_SHOWN else ""
     return mark_safe("; ".join(told) + more)  # noqa: S308  every part was escaped
 
 

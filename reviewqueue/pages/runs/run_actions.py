@@ -1,7 +1,7 @@
-"""The levers of a run on its page: pause, resume, cancel, retag, restart, each with its consequence and a reason.
+"""The actions on the page of a run: pause, resume, cancel, retag and restart, each with its consequence and a reason.
 
-``levers_for`` says which stand ready for this reader and why the others do not; ``pull`` is the POST of each. The rights are
-those of ``authority``, judged again under the run's lock by the verb's ``check``.
+``actions_for`` lists the actions that the reader is permitted to use. ``perform_action`` is the POST of each; the use case
+checks the permission again under the run's lock.
 """
 
 from __future__ import annotations
@@ -32,104 +32,104 @@ LONGEST_VERSION = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lever:
-    """One lever: what it does, or why it cannot be pulled now (``blocked``)."""
+class RunAction:
+    """One action: what it does, or why it is not available now (``blocked``)."""
 
     verb: str
-    words: str
+    label: str
     consequence: str
     button: str
     blocked: str = ""
     is_grave: bool = False
     needs_reason: bool = False
     asks_version: bool = False
-    checkpoints: tuple[Checkpoint, ...] = ()  # those to choose from, the newest first
+    checkpoints: tuple[Checkpoint, ...] = ()  # to choose from, newest first
 
 
-def levers_for(
+def actions_for(
     reader: AbstractUser, run: Run, effects: EffectCounts, checkpoints: Sequence[Checkpoint] = ()
-) -> list[Lever]:
-    """Return the levers of this run as they stand for its reader; none when the reader may pull none of them."""
+) -> list[RunAction]:
+    """Return the actions that the reader is permitted to use, with those that are blocked now."""
     may_control = permissions.why_not_control(reader, run) is None
     may_restart = permissions.why_not_restart(reader, run) is None
     if run.status in FINAL:
         return [_restart(run, effects, checkpoints)] if may_restart and run.status != RunStatus.COMPLETED else []
     if not may_control:
         return []
-    levers = [_resume(run) if run.pause_asked_at else _pause(run), _cancel(run, effects)]
+    actions = [_resume(run) if run.pause_asked_at else _pause(run), _cancel(run, effects)]
     has_version = run.code_version or run.handed_back
     if has_version and not run.ending and permissions.why_not_retag(reader, run) is None:
-        levers.insert(1, _retag(run))
-    return levers
+        actions.insert(1, _retag(run))
+    return actions
 
 
-def _retag(run: Run) -> Lever:
-    let_go = " What kept it back for want of one is past." if run.handed_back else ""
-    return Lever(
+def _retag(run: Run) -> RunAction:
+    unblocked = " Earlier hand-backs no longer block it." if run.handed_back else ""
+    return RunAction(
         verb="retag",
-        words="Give it to another version",
-        consequence="Workers that have or accept that version of the code may claim it from now on, and no others."
-        f"{let_go} Be sure that they can read its checkpoint.",
-        button="Set the version",
-        blocked="A worker goes on with it now, in its own version." if run.lease_until else "",
+        label="Assign to another code version",
+        consequence="From now on only workers that have or accept that code version can claim the run."
+        f"{unblocked} Make sure that they can read its checkpoint.",
+        button="Set the code version",
+        blocked="Not available while a worker holds the lease." if run.lease_until else "",
         needs_reason=True,
         asks_version=True,
     )
 
 
-def _pause(run: Run) -> Lever:
+def _pause(run: Run) -> RunAction:
     at_once = (
-        "It stops at its next safe point; until then no effect begins." if run.lease_until else "It stops at once."
+        "It stops at its next safe point; no effect begins until then." if run.lease_until else "It stops at once."
     )
-    return Lever(
+    return RunAction(
         verb="pause",
-        words="Pause",
-        consequence=f"{at_once} Answers are kept, deadlines go on. After 7 days it expires.",
+        label="Pause",
+        consequence=f"{at_once} Decisions are kept and deadlines keep running. After 7 days the run expires.",
         button="Pause this run",
-        blocked="It is ending already." if run.ending else "",
+        blocked="The run is already ending." if run.ending else "",
     )
 
 
-def _resume(run: Run) -> Lever:
+def _resume(run: Run) -> RunAction:
     still = (
-        "It has not stopped yet, so it simply goes on."
+        "It has not stopped yet, so it continues."
         if run.lease_until
-        else "What was answered is checked again first."
+        else "Its decisions and facts are checked again first."
     )
-    return Lever(verb="resume", words="Resume", consequence=still, button="Resume this run")
+    return RunAction(verb="resume", label="Resume", consequence=still, button="Resume this run")
 
 
-def _cancel(run: Run, effects: EffectCounts) -> Lever:
-    parts = ["Its open questions are closed now, and no effect begins any more."]
+def _cancel(run: Run, effects: EffectCounts) -> RunAction:
+    parts = ["Its open requests are closed, and no new effect can begin."]
     if run.lease_until:
-        parts.append("Its worker may still report what it did, and closes at its next safe point.")
+        parts.append("Its worker can still report what it did and stops at its next safe point.")
     unknown = sum(effects.statuses.get(status, 0) for status in OPEN)
     if unknown:
-        parts.append(f"What is not known goes to its owner first ({unknown}).")
+        parts.append(f"Effects with an unknown outcome go to their owner first ({unknown}).")
     back, stays = effects.compensated_on_cancel, effects.applied - effects.compensated_on_cancel
     if back:
-        parts.append(f"What was done and says how is taken back by a worker, the newest first ({back}).")
+        parts.append(f"A worker compensates the applied effects that declare a compensation, newest first ({back}).")
     if stays:
-        parts.append(f"What{' else' if back else ''} was done stays done ({stays}).")
-    parts.append("It cannot be uncancelled, only restarted.")
-    return Lever(
+        parts.append(f"{'Other applied' if back else 'Applied'} effects stay as they are ({stays}).")
+    parts.append("You cannot undo this; you can only restart the run.")
+    return RunAction(
         verb="cancel",
-        words="Cancel",
+        label="Cancel",
         consequence=" ".join(parts),
         button="Cancel this run",
-        blocked="It is ending already." if run.ending else "",
+        blocked="The run is already ending." if run.ending else "",
         is_grave=True,
     )
 
 
-def _restart(run: Run, effects: EffectCounts, checkpoints: Sequence[Checkpoint]) -> Lever:
+def _restart(run: Run, effects: EffectCounts, checkpoints: Sequence[Checkpoint]) -> RunAction:
     undecided = sum(effects.statuses.get(status, 0) for status in (EffectStatus.FAILED, EffectStatus.COMPENSATED))
-    kept = f" What failed stays as it is ({undecided})." if undecided else ""
-    return Lever(
+    kept = f" Failed effects stay as they are ({undecided})." if undecided else ""
+    return RunAction(
         verb="restart",
-        words="Restart",
-        consequence=f"It goes on from a checkpoint as epoch {run.epoch + 1}, with its ledger: what was done is not"
-        f" done again.{kept} Facts are checked again, and the agent asks anew.",
+        label="Restart",
+        consequence=f"It continues from a checkpoint as epoch {run.epoch + 1}. Applied effects are not repeated."
+        f"{kept} Facts are checked again, and the agent asks again.",
         button="Restart this run",
         needs_reason=True,
         checkpoints=tuple(checkpoint for checkpoint in checkpoints if checkpoint.erased_at is None),
@@ -138,20 +138,20 @@ def _restart(run: Run, effects: EffectCounts, checkpoints: Sequence[Checkpoint])
 
 @require_POST
 @foreign_is_missing
-def pull(request: PageRequest, run_id: str, verb: str) -> HttpResponse:
-    """Pull one lever; what followed, or why not, is told in one sentence on the run's page."""
+def perform_action(request: PageRequest, run_id: str, verb: str) -> HttpResponse:
+    """Perform one action; a message on the run's page says what followed, or why it was refused."""
     reason = request.POST.get("reason", "").strip()
-    if verb not in _VERBS:
+    if verb not in _ACTIONS:
         raise Http404
     if "\x00" in reason:
-        messages.error(request, "The reason holds a character that cannot be stored. Nothing was done.")
+        messages.error(request, "The reason must not contain the character U+0000. Nothing was changed.")
     elif len(reason) > LONGEST_REASON or (verb in {"restart", "retag"} and not reason):
-        messages.error(request, f"Say why, in up to {LONGEST_REASON} characters.")
+        messages.error(request, f"The reason must have 1 to {LONGEST_REASON} characters. Nothing was changed.")
     elif verb == "retag" and not _is_version(_version(request.POST)):
-        messages.error(request, f"Name the version, in up to {LONGEST_VERSION} characters that can be stored.")
+        messages.error(request, f"The code version must have 1 to {LONGEST_VERSION} characters. Nothing was changed.")
     else:
         try:
-            messages.success(request, _VERBS[verb](request.user, run_id, reason, request.POST))
+            messages.success(request, _ACTIONS[verb](request.user, run_id, reason, request.POST))
         except NotFound:
             raise
         except Refusal as refusal:
@@ -160,25 +160,29 @@ def pull(request: PageRequest, run_id: str, verb: str) -> HttpResponse:
     return HttpResponseClientRedirect(address) if request.htmx else redirect(address)
 
 
-def _pull_pause(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
+def _do_pause(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
     check = permissions.control_check(person)
     run = control_run.pause_run(run_id=run_id, actor=by_person(person), reason=reason, check=check)
-    return "It stops at its next safe point." if run.lease_until else "Paused."
+    return "The run stops at its next safe point." if run.lease_until else "Paused."
 
 
-def _pull_resume(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
+def _do_resume(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
     check = permissions.control_check(person)
     control_run.resume_run(run_id=run_id, actor=by_person(person), reason=reason, check=check)
     return "Resumed."
 
 
-def _pull_cancel(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
+def _do_cancel(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
     check = permissions.control_check(person)
     run = control_run.cancel_run(run_id=run_id, actor=by_person(person), reason=reason, check=check)
-    return "Cancelled." if run.ended_at else "It is ending: its worker or an open outcome comes first."
+    return (
+        "Cancelled."
+        if run.ended_at
+        else "The run is ending. Its worker must stop or an unknown outcome must be resolved first."
+    )
 
 
-def _pull_restart(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
+def _do_restart(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
     check = permissions.restart_check(person)
     chosen = form.get("checkpoint", "")
     if chosen and not (chosen.isascii() and chosen.isdigit() and len(chosen) < 10):
@@ -187,13 +191,13 @@ def _pull_restart(person: AbstractUser, run_id: str, reason: str, form: QueryDic
     control_run.restart_run(
         run_id=run_id, checkpoint_number=number, person=person, reason=reason, check=check, keep_failed=True
     )
-    return "Restarted: it goes on as soon as its facts are checked."
+    return "Restarted. The run continues when its facts have been checked."
 
 
-def _pull_retag(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
+def _do_retag(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
     check, version = permissions.retag_check(person), _version(form)
     control_run.retag_run(run_id=run_id, actor=by_person(person), code_version=version, reason=reason, check=check)
-    return f"It waits for workers of code version {seen_plain(version)}."
+    return f"Only workers with code version {seen_plain(version)} can claim the run now."
 
 
 def _version(form: QueryDict) -> str:
@@ -205,16 +209,16 @@ def _is_version(version: str) -> bool:
 
 
 _NOT_DONE = {
-    "pause": "It was not paused.",
-    "resume": "It was not resumed.",
-    "cancel": "It was not cancelled.",
-    "retag": "It keeps its version.",
-    "restart": "Nothing was restarted.",
+    "pause": "The run was not paused.",
+    "resume": "The run was not resumed.",
+    "cancel": "The run was not cancelled.",
+    "retag": "The code version was not changed.",
+    "restart": "The run was not restarted.",
 }
-_VERBS: dict[str, Callable[[AbstractUser, str, str, QueryDict], str]] = {
-    "pause": _pull_pause,
-    "resume": _pull_resume,
-    "cancel": _pull_cancel,
-    "retag": _pull_retag,
-    "restart": _pull_restart,
+_ACTIONS: dict[str, Callable[[AbstractUser, str, str, QueryDict], str]] = {
+    "pause": _do_pause,
+    "resume": _do_resume,
+    "cancel": _do_cancel,
+    "retag": _do_retag,
+    "restart": _do_restart,
 }

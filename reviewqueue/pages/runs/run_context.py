@@ -1,7 +1,4 @@
-"""Runs as their pages draw them: the status in words, what was done outside, the story from top to bottom.
-
-Called by ``views``. What can be done with a run is in ``levers``.
-"""
+"""The template contexts of the list of runs and of the page of one run."""
 
 from __future__ import annotations
 
@@ -17,8 +14,9 @@ from django.utils.safestring import SafeString
 from reviewqueue import permissions
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.call_labels import labels_of
+from reviewqueue.pages.empty_state import EmptyState
 from reviewqueue.pages.interrupt.interrupt_context import asked_in_a_row, shown_effects
-from reviewqueue.pages.runs.run_actions import levers_for
+from reviewqueue.pages.runs.run_actions import actions_for
 from reviewqueue.pages.runs.timeline_text import tell
 from reviewqueue.pages.runs.unclaimed_text import told_in_short, unread_in_words
 from reviewqueue.queries.page_queries import RunsAsked, RunScreen, RunsPage
@@ -30,7 +28,7 @@ from runs.unclaimed_continuations import Unclaimed, find_unclaimed
 
 @dataclass(frozen=True, kw_only=True)
 class ShownRun:
-    """One run in a list."""
+    """A run with the label, icon, tone and meaning of its status."""
 
     run: Run
     word: str
@@ -40,18 +38,21 @@ class ShownRun:
     next: str = ""
     is_stranded: bool = False
 
+    @property
+    def notice_tone(self) -> str:
+        return self.tone if self.tone in ("bad", "warn") else "act"
 
-_CONTINUATION_WORDS: dict[str, str] = {
+
+_CONTINUATION_LABELS: dict[str, str] = {
     ContinuationStatus.CHECKING: "being checked again",
-    ContinuationStatus.READY: "ready for any free worker",
-    ContinuationStatus.LEASED: "taken by a worker",
-    ContinuationStatus.ACKNOWLEDGED: "went on; the next boundary was reached",
+    ContinuationStatus.READY: "ready to be claimed by a worker",
+    ContinuationStatus.LEASED: "claimed by a worker",
+    ContinuationStatus.ACKNOWLEDGED: "done; the run reached its next safe point",
     ContinuationStatus.VOID: "void",
 }
 
 
 def runs_context(found: RunsPage, asked: RunsAsked, *, reader: AbstractUser, now: datetime) -> dict[str, Any]:
-    """Return everything the list of runs shows."""
     of = "me" if asked.mine else "stranded" if asked.stranded else ""
     kept = {"of": of, "status": asked.status, "agent": asked.agent}
     unclaimed = find_unclaimed(found.runs, now=now)
@@ -63,13 +64,28 @@ def runs_context(found: RunsPage, asked: RunsAsked, *, reader: AbstractUser, now
         "statuses": RunStatus.values,
         "agents": permissions.agents_of(reader).order_by("slug").values_list("slug", flat=True),
         "lists": [
-            ("All that I may see", _address(kept | {"of": ""}), not of),
+            ("All runs", _address(kept | {"of": ""}), not of),
             ("Started for me", _address(kept | {"of": "me"}), asked.mine),
             ("Stranded", _address(kept | {"of": "stranded"}), asked.stranded),
         ],
         "next_url": _address(kept | {"after": found.next}) if found.next else "",
-        "is_filtered": bool(asked.status or asked.agent),
+        "empty": None if found.runs else _empty_list(asked),
     }
+
+
+def _empty_list(asked: RunsAsked) -> EmptyState:
+    everything = {"url": reverse("runs"), "button": "Show all runs"}
+    if asked.status or asked.agent:
+        text = "No run that you can see matches the filters."
+        return EmptyState(picture="no-match", heading="No matching runs", text=text, **everything)
+    if asked.stranded:
+        text = "Runs that can continue but that no worker claims are listed here."
+        return EmptyState(picture="none-waiting", heading="No stranded runs", text=text, **everything)
+    if asked.mine:
+        text = "Runs that agents start for you are listed here."
+        return EmptyState(picture="none-waiting", heading="No runs started for you", text=text, **everything)
+    text = "Runs started for you, runs of your agents and runs with requests to your queues are listed here."
+    return EmptyState(picture="no-requests-yet", heading="No runs yet", text=text)
 
 
 def _address(asked: dict[str, str]) -> str:
@@ -83,25 +99,24 @@ def _row(run: Any, unclaimed: Unclaimed | None) -> ShownRun:
 
 
 def _what_is_next(run: Any, unclaimed: Unclaimed | None) -> str | SafeString:
-    """Return what the run waits for, in a few words: an open question, a worker, whoever settles what holds it."""
+    """Return what the run waits for: an open request, a worker, or the resolution of its holds."""
     if run.status == RunStatus.WAITING:
-        return f"{run.open_waits} open question{'' if run.open_waits == 1 else 's'}"
+        return f"{run.open_waits} open request{'' if run.open_waits == 1 else 's'}"
     if run.is_stranded:
-        return f"{run.handed_back} code versions could not read it" if run.handed_back else "no worker could read it"
+        return f"{run.handed_back} code versions cannot read it" if run.handed_back else "no worker can read it"
     if run.status == RunStatus.BLOCKED:
-        return f"{run.open_holds} thing{' holds' if run.open_holds == 1 else 's hold'} it"
+        return f"{run.open_holds} open hold{'' if run.open_holds == 1 else 's'}"
     return "" if unclaimed is None else told_in_short(unclaimed)
 
 
 def _shown(run: Run) -> ShownRun:
     word, icon, tone, meaning = code_labels.RUN_WORDS[run.status]
     if run.status == "running" and run.pause_asked_at is not None:
-        word, icon, tone, meaning = "pausing", "pause", "warn", "It stops at its next safe point."
+        word, icon, tone, meaning = "pausing", "pause", "warn", "The run stops at its next safe point."
     return ShownRun(run=run, word=word, icon=icon, tone=tone, meaning=meaning)
 
 
 def run_context(screen: RunScreen, *, reader: AbstractUser, now: datetime) -> dict[str, Any]:
-    """Return everything the page of a run shows."""
     run = screen.run
     calls = [(run.agent_id, effect.row_call) for effect in screen.effects]
     labels = labels_of([*calls, *((wait.agent_id, wait.row_proposal) for wait in screen.waits)])
@@ -124,15 +139,15 @@ def run_context(screen: RunScreen, *, reader: AbstractUser, now: datetime) -> di
         )
     continuation = screen.continuation
     unread = handed_back_by([run]).get(run.pk, [])
-    levers = levers_for(reader, run, screen.effect_counts, screen.checkpoints)
+    actions = actions_for(reader, run, screen.effect_counts, screen.checkpoints)
     return {
         "section": "runs",
         "now": now,
         "screen": screen,
         "run": run,
         "shown": _shown(run),
-        "levers": levers,
-        "may_retag": any(lever.verb == "retag" and not lever.blocked for lever in levers),
+        "actions": actions,
+        "may_retag": any(action.verb == "retag" and not action.blocked for action in actions),
         "unclaimed": find_unclaimed([run], now=now).get(run.pk),
         "unread": unread,
         "unread_words": unread_in_words(unread),
@@ -145,6 +160,6 @@ def run_context(screen: RunScreen, *, reader: AbstractUser, now: datetime) -> di
         "waits": waits[::-1],
         "holds": [(code_labels.HOLD_WORDS.get(hold.kind, hold.kind), hold) for hold in screen.holds],
         "story": tell(screen.events, reader=reader, waits=screen.named_waits),
-        "continuation_words": "" if continuation is None else _CONTINUATION_WORDS[continuation.status],
+        "continuation_words": "" if continuation is None else _CONTINUATION_LABELS[continuation.status],
         "last_checkpoint": screen.checkpoints[0] if screen.checkpoints else None,
     }

@@ -1,7 +1,6 @@
-"""The timeline in words: what happened to a run, as a person would tell it.
+"""The timeline of a run as text: one entry for each event, with people, decisions and requests looked up once.
 
-Called by pages with the events of one run. An event names ids; what they stand for (people, answers, waits) is looked up
-once for the whole story. A type nobody wrote words for is still told, by its own name: nothing is left out.
+An event type without a text of its own is shown by its name, so that no event is left out.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from reviewqueue.pages import code_labels
-from reviewqueue.pages.runs.edit_summary import edited_in_words
+from reviewqueue.pages.runs.edit_summary import summarize_edit
 from reviewqueue.text import times
 from reviewqueue.text.hidden_characters import seen
 from runs.models import Comment, Decision, Event, Interrupt
 
-LONG_WAIT = timedelta(hours=1)
+LONG_PAUSE = timedelta(hours=1)
 UNREAD = frozenset({"incompatible", "unknown_checkpoint"})
 
-#: What follows the name of a person, where the event's own words are a sentence about the run.
+#: What follows the name of a person, for events whose own text is a sentence about the run.
 _BY_A_PERSON = {
     "run.started": "started the run",
     "run.ending": "asked to end the run",
@@ -33,17 +32,17 @@ _BY_A_PERSON = {
     "run.failed": "ended the run as failed",
     "run.cancelled": "cancelled the run",
     "run.expired": "ended the run as expired",
-    "interrupt.amended": "changed what it asks; votes begin anew",
-    "interrupt.withdrawn": "took the question back",
-    "hold.lifted": "settled what held it back",
-    "fact.waived": "waived a fact that could not be told",
+    "interrupt.amended": "amended the request; votes were reset",
+    "interrupt.withdrawn": "withdrew the request",
+    "hold.lifted": "lifted a hold",
+    "fact.waived": "waived a fact that could not be checked",
 }
-_SYSTEM_WORDS = {"system:expiry": "The policy’s default"}
+_SYSTEM_ACTORS = {"system:expiry": "The policy’s default"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One line of a story. ``words`` and ``sub`` are HTML; ``tone`` is "", "person", "warn", "bad" or "gap"."""
+    """One line of the timeline. ``words`` and ``sub`` are HTML; ``tone`` is "", "person", "warn", "bad" or "gap"."""
 
     at: datetime | None
     icon: str
@@ -55,8 +54,8 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Told:
-    """What an event's words say, without who and when."""
+class _Text:
+    """The text of an event, without actor and time."""
 
     words: SafeString | str
     sub: SafeString | str = ""
@@ -65,8 +64,8 @@ class _Told:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Known:
-    """What the ids of the events stand for."""
+class _Lookup:
+    """The rows that the events refer to by id."""
 
     reader: AbstractUser
     decisions: dict[str, Decision]
@@ -85,29 +84,29 @@ class _Known:
 
 
 def tell(events: Sequence[Event], *, reader: AbstractUser, waits: Iterable[Interrupt]) -> list[Entry]:
-    """Return the story of the events in their order, with long waits told as such."""
-    known = _look_up(events, reader=reader, waits=waits)
-    story: list[Entry] = []
+    """Return an entry for each event in order, and one for each pause of more than an hour."""
+    lookup = _read_lookup(events, reader=reader, waits=waits)
+    entries: list[Entry] = []
     before: Event | None = None
     for event in events:
-        if before is not None and before.type == "run.suspended" and event.at - before.at >= LONG_WAIT:
+        if before is not None and before.type == "run.suspended" and event.at - before.at >= LONG_PAUSE:
             waited = times.in_words(event.at - before.at)
-            words = mark_safe("waited; one row, no process, no connection")
-            story.append(Entry(at=None, icon="pause", words=words, tone="gap", gap=waited))
-        story.append(_entry(event, known))
+            words = mark_safe("suspended; no process or connection is in use")
+            entries.append(Entry(at=None, icon="pause", words=words, tone="gap", gap=waited))
+        entries.append(_entry(event, lookup))
         before = event
-    return story
+    return entries
 
 
-def _look_up(events: Sequence[Event], *, reader: AbstractUser, waits: Iterable[Interrupt]) -> _Known:
+def _read_lookup(events: Sequence[Event], *, reader: AbstractUser, waits: Iterable[Interrupt]) -> _Lookup:
     ids = {str(event.refs["decision"]) for event in events if event.refs.get("decision")}
     by_id = {wait.public_id: wait for wait in waits}
-    # What somebody said to a wait that the reader may not see stays unsaid here too.
+    # A decision on a request that the reader cannot see is not shown.
     decisions = Decision.objects.filter(public_id__in=ids, interrupt__public_id__in=by_id).select_related("by")
     addresses = {event.actor.removeprefix("person:") for event in events if event.actor.startswith("person:")}
     addresses |= {str(event.refs["initiator"]) for event in events if event.refs.get("initiator")}
     people = get_user_model().objects.filter(username__in=addresses)
-    return _Known(
+    return _Lookup(
         reader=reader,
         decisions={decision.public_id: decision for decision in decisions},
         waits=by_id,
@@ -117,7 +116,7 @@ def _look_up(events: Sequence[Event], *, reader: AbstractUser, waits: Iterable[I
 
 
 def _comments_on(waits: Iterable[str], events: Sequence[Event]) -> dict[tuple[str, datetime], str]:
-    """Return what was said, by wait and moment: an event and its comment are of the same one."""
+    """Return the comments by request and time: an event and its comment have the same time."""
     if not any(event.type == "interrupt.commented" for event in events):
         return {}
     said = Comment.objects.filter(interrupt__public_id__in=waits).values_list(
@@ -126,135 +125,135 @@ def _comments_on(waits: Iterable[str], events: Sequence[Event]) -> dict[tuple[st
     return {(wait, at): text for wait, at, text in said}
 
 
-def _entry(event: Event, known: _Known) -> Entry:
-    told = _TOLD.get(event.type, _in_its_own_words)(event, known)
+def _entry(event: Event, lookup: _Lookup) -> Entry:
+    text = _TEXTS.get(event.type, _fallback)(event, lookup)
     is_person = event.actor.startswith("person:")
-    words = _BY_A_PERSON.get(event.type, told.words) if is_person else told.words
-    who = known.name(event.actor.removeprefix("person:")) if is_person else ""
-    sub = told.sub
+    words = _BY_A_PERSON.get(event.type, text.words) if is_person else text.words
+    who = lookup.name(event.actor.removeprefix("person:")) if is_person else ""
+    sub = text.sub
     if not is_person and str(words)[:1].islower():
-        who = "Its agent" if event.actor.startswith("agent:") else _SYSTEM_WORDS.get(event.actor, "This server")
+        who = "Its agent" if event.actor.startswith("agent:") else _SYSTEM_ACTORS.get(event.actor, "This server")
     elif who and not str(words)[:1].islower():
-        # A sentence with a subject of its own: whose act it was stands below it, never in front.
+        # The text has a subject of its own: the actor follows below it.
         by = "you" if who == "You" else who
         who, sub = "", format_html("{}; by {}", sub, by) if sub else format_html("by {}", by)
     return Entry(
         at=event.at,
-        icon="person" if is_person and told.icon == "info" else told.icon,
+        icon="person" if is_person and text.icon == "info" else text.icon,
         words=format_html("{}", words),
         sub=sub,
-        tone=told.tone or ("person" if is_person else ""),
+        tone=text.tone or ("person" if is_person else ""),
         who=who,
     )
 
 
-def _in_its_own_words(event: Event, known: _Known) -> _Told:
+def _fallback(event: Event, lookup: _Lookup) -> _Text:
     subject, _, verb = event.type.partition(".")
     named = event.refs.get("effect") or event.refs.get("subject") or event.refs.get("reason") or ""
-    return _Told(words=f"{subject} {verb}".replace("_", " ").capitalize(), sub=seen(str(named)) if named else "")
+    return _Text(words=f"{subject} {verb}".replace("_", " ").capitalize(), sub=seen(str(named)) if named else "")
 
 
-def _started(event: Event, known: _Known) -> _Told:
+def _started(event: Event, lookup: _Lookup) -> _Text:
     person = event.refs.get("initiator")
-    words = format_html("Run started for {}", known.name(person)) if person else "Run started by its agent"
-    return _Told(words=words, icon="play")
+    words = format_html("Run started for {}", lookup.name(person)) if person else "Run started by its agent"
+    return _Text(words=words, icon="play")
 
 
-def _suspended(event: Event, known: _Known) -> _Told:
+def _suspended(event: Event, lookup: _Lookup) -> _Text:
     named = event.refs.get("interrupts", ())
-    asked = [known.waits[wait] for wait in named if wait in known.waits]
-    # As it was then: a wait may have climbed since. Events from before the queues were noted name none.
-    queues = [queue for wait, queue in zip(named, event.refs.get("queues", ()), strict=False) if wait in known.waits]
-    desks = ", ".join(dict.fromkeys(code_labels.queue_title(str(queue)) for queue in queues if queue))
-    words = f"Asked {desks}, then let its worker go" if desks else "Asked, then let its worker go"
+    asked = [lookup.waits[wait] for wait in named if wait in lookup.waits]
+    # The queues at that time: a request can have been escalated since. Older events name no queues.
+    queues = [queue for wait, queue in zip(named, event.refs.get("queues", ()), strict=False) if wait in lookup.waits]
+    queue_names = ", ".join(dict.fromkeys(code_labels.queue_title(str(queue)) for queue in queues if queue))
+    words = f"Sent a request to {queue_names}; worker released" if queue_names else "Sent a request; worker released"
     said = [format_html('<q class="said">{}</q>', seen(wait.title, one_line=True)) for wait in asked]
     again = "; asked again" if any(wait.renews_id for wait in asked) else ""
-    sub = format_html("checkpoint {}{} {}", event.refs.get("checkpoint"), again, mark_safe(" ".join(said)))  # noqa: S308  drawn
-    return _Told(words=words, sub=sub, icon="question")
+    sub = format_html("checkpoint {}{} {}", event.refs.get("checkpoint"), again, mark_safe(" ".join(said)))  # noqa: S308  escaped
+    return _Text(words=words, sub=sub, icon="question")
 
 
-def _answered(event: Event, known: _Known) -> _Told:
-    decision = known.decision(event)
+def _answered(event: Event, lookup: _Lookup) -> _Text:
+    decision = lookup.decision(event)
     verdict = code_labels.VERDICT_DONE.get(str(event.refs.get("verdict")), "answered")
     note = decision.message if decision is not None else ""
     if event.actor == "system:signal":
-        return _Told(words="The signal came that it waited for", sub=_key(event.refs.get("signal")), icon="check")
+        return _Text(words="The expected signal arrived", sub=_key(event.refs.get("signal")), icon="check")
     said = format_html('<q class="said">{}</q>', seen(note[:300])) if note else ""
-    edited = edited_in_words(decision, known.wait(event))
+    edited = summarize_edit(decision, lookup.wait(event))
     sub = format_html("{} {}", edited, said) if edited else said
-    return _Told(words=format_html("{}{}", verdict, _what(known.wait(event))), sub=sub)
+    return _Text(words=format_html("{}{}", verdict, _what(lookup.wait(event))), sub=sub)
 
 
-def _counted(event: Event, known: _Known) -> _Told:
-    told = _answered(event, known)
-    overtaken = " Earlier votes were for another call." if event.refs.get("votes_overtaken") else ""
+def _counted(event: Event, lookup: _Lookup) -> _Text:
+    text = _answered(event, lookup)
+    overtaken = " Earlier votes were for another version of the call." if event.refs.get("votes_overtaken") else ""
     so_far = f"{event.refs.get('counted')} of {event.refs.get('needed')}.{overtaken}"
-    return _Told(words=told.words, sub=format_html("{} {}", so_far, told.sub), icon="check")
+    return _Text(words=text.words, sub=format_html("{} {}", so_far, text.sub), icon="check")
 
 
-def _refused(event: Event, known: _Known) -> _Told:
-    decision = known.decision(event)
+def _refused(event: Event, lookup: _Lookup) -> _Text:
+    decision = lookup.decision(event)
     tried = code_labels.VERDICT_DONE.get(decision.verdict, "answered") if decision is not None else "answered"
-    words = f"{tried}, and was refused"
-    return _Told(words=words, sub=format_html("<code>{}</code>; kept as evidence", event.refs.get("code")), tone="warn")
+    words = f"{tried}; the decision was refused"
+    return _Text(words=words, sub=format_html("<code>{}</code>; kept as a record", event.refs.get("code")), tone="warn")
 
 
-def _commented(event: Event, known: _Known) -> _Told:
-    said = known.comments.get((str(event.refs.get("interrupt")), event.at))
-    words = format_html("wrote a comment{}", _what(known.wait(event)))
-    return _Told(words=words, sub=seen(said[:300]) if said else "", icon="comment")
+def _commented(event: Event, lookup: _Lookup) -> _Text:
+    said = lookup.comments.get((str(event.refs.get("interrupt")), event.at))
+    words = format_html("wrote a comment{}", _what(lookup.wait(event)))
+    return _Text(words=words, sub=seen(said[:300]) if said else "", icon="comment")
 
 
-def _claimed(event: Event, known: _Known) -> _Told:
-    return _Told(words="claimed it")
+def _claimed(event: Event, lookup: _Lookup) -> _Text:
+    return _Text(words="claimed the request")
 
 
-def _released(event: Event, known: _Known) -> _Told:
-    return _lost_by(event, "A claim ended") if event.refs.get("people") else _Told(words="let it go")
+def _released(event: Event, lookup: _Lookup) -> _Text:
+    return _lost_by(event, "A claim ended") if event.refs.get("people") else _Text(words="released the claim")
 
 
-def _unassigned(event: Event, known: _Known) -> _Told:
+def _unassigned(event: Event, lookup: _Lookup) -> _Text:
     return _lost_by(event, "An assignment ended")
 
 
-def _vote_revoked(event: Event, known: _Known) -> _Told:
-    return _lost_by(event, "A vote counts no more")
+def _vote_revoked(event: Event, lookup: _Lookup) -> _Text:
+    return _lost_by(event, "A vote was revoked")
 
 
-def _lost_by(event: Event, words: str) -> _Told:
-    """Say what ended with the permission of the people whom the event names."""
+def _lost_by(event: Event, words: str) -> _Text:
+    """Return what ended because the named people lost their permission."""
     people = seen(", ".join(map(str, event.refs.get("people") or ())), one_line=True)
-    return _Told(words=words, sub=format_html("{} may no longer decide", people), icon="lock", tone="warn")
+    return _Text(words=words, sub=format_html("{} can no longer decide", people), icon="lock", tone="warn")
 
 
-def _expired(event: Event, known: _Known) -> _Told:
+def _expired(event: Event, lookup: _Lookup) -> _Text:
     do = str(event.refs.get("do"))
     sub = {
-        "default": "the policy’s default answer counts",
-        "resume": "the agent goes on without an answer",
+        "default": "the policy’s default decision applies",
+        "resume": "the agent continues without an answer",
         "cancel": "the run ends as expired",
         "fail": "the run ends as failed",
     }.get(do, "")
-    return _Told(words="Nobody answered in time", sub=sub, icon="clock", tone="warn")
+    return _Text(words="The request expired unanswered", sub=sub, icon="clock", tone="warn")
 
 
-def _escalated(event: Event, known: _Known) -> _Told:
+def _escalated(event: Event, lookup: _Lookup) -> _Text:
     after = code_labels.queue_title(str(event.refs.get("to")))
     before = code_labels.queue_title(str(event.refs.get("before")))
-    return _Told(words=f"Nobody answered in {before}; now {after} is asked", icon="next", tone="warn")
+    return _Text(words=f"Escalated from {before} to {after}: no answer in time", icon="next", tone="warn")
 
 
-def _renewed(event: Event, known: _Known) -> _Told:
-    return _Told(words="A fact changed, so the review was renewed", sub=_facts(event), icon="change", tone="warn")
+def _renewed(event: Event, lookup: _Lookup) -> _Text:
+    return _Text(words="A fact changed; the review was renewed", sub=_facts(event), icon="change", tone="warn")
 
 
-def _replanned(event: Event, known: _Known) -> _Told:
-    words = "A fact changed: the answer is kept as evidence, the agent redoes what is affected"
-    return _Told(words=words, sub=_facts(event), icon="change", tone="warn")
+def _replanned(event: Event, lookup: _Lookup) -> _Text:
+    words = "A fact changed; the agent plans again and the decision is kept as a record"
+    return _Text(words=words, sub=_facts(event), icon="change", tone="warn")
 
 
-def _reported(event: Event, known: _Known) -> _Told:
-    return _Told(words="Its worker checked facts again", sub=_facts(event), icon="round")
+def _reported(event: Event, lookup: _Lookup) -> _Text:
+    return _Text(words="The worker checked facts again", sub=_facts(event), icon="round")
 
 
 def _facts(event: Event) -> SafeString:
@@ -262,85 +261,94 @@ def _facts(event: Event) -> SafeString:
     return seen(names, one_line=True) if names else mark_safe("")
 
 
-def _checkpoint(event: Event, known: _Known) -> _Told:
+def _checkpoint(event: Event, lookup: _Lookup) -> _Text:
     number, file = event.refs.get("checkpoint", event.refs.get("number", "")), event.refs.get("file")
     words = format_html("Checkpoint {}{}", number, ", with a file" if file else "")
     step = event.refs.get("step")
-    return _Told(words=words, sub=seen(str(step), one_line=True) if step else "", icon="flag")
+    return _Text(words=words, sub=seen(str(step), one_line=True) if step else "", icon="flag")
 
 
-def _ready(event: Event, known: _Known) -> _Told:
-    return _Told(words="Checked again: it may go on", icon="check")
+def _ready(event: Event, lookup: _Lookup) -> _Text:
+    return _Text(words="Checked again; the run can continue", icon="check")
 
 
-def _continued(event: Event, known: _Known) -> _Told:
-    return _Told(words="A worker took it and went on", sub=f"attempt {event.refs.get('attempt')}", icon="play")
-
-
-def _denied(event: Event, known: _Known) -> _Told:
-    words = "The answer lost its authority before the run went on; asked again"
-    return _Told(words=words, icon="lock", tone="warn")
-
-
-def _lost(event: Event, known: _Known) -> _Told:
-    doubts = event.refs.get("in_doubt") or ()
-    sub = format_html("in doubt: {}", seen(", ".join(map(str, doubts)), one_line=True)) if doubts else ""
-    return _Told(
-        words="Its worker was lost", sub=sub or "it goes on from the last checkpoint", icon="alert", tone="warn"
+def _continued(event: Event, lookup: _Lookup) -> _Text:
+    return _Text(
+        words="A worker claimed the run and continued it", sub=f"attempt {event.refs.get('attempt')}", icon="play"
     )
 
 
-def _handed_back(event: Event, known: _Known) -> _Told:
+def _denied(event: Event, lookup: _Lookup) -> _Text:
+    words = "The decision’s reviewer lost permission before the run continued; asked again"
+    return _Text(words=words, icon="lock", tone="warn")
+
+
+def _lost(event: Event, lookup: _Lookup) -> _Text:
+    unknown = event.refs.get("in_doubt") or ()
+    sub = format_html("unknown outcome: {}", seen(", ".join(map(str, unknown)), one_line=True)) if unknown else ""
+    return _Text(
+        words="The worker was lost", sub=sub or "the run continues from the last checkpoint", icon="alert", tone="warn"
+    )
+
+
+def _handed_back(event: Event, lookup: _Lookup) -> _Text:
     refs, sub = event.refs, seen(str(event.refs.get("reason", "")))
     if refs.get("reason") in UNREAD:
         version = str(refs.get("code_version") or "")
-        code = format_html("code <code>{}</code>", seen(version, one_line=True)) if version else "no code version named"
-        sub = format_html("{}: {}; {}", sub, code, seen(str(refs.get("detail") or "it cannot read the checkpoint")))
-    return _Told(
-        words="Its worker handed it back", sub=sub, icon="undo", tone="warn" if refs.get("reason") in UNREAD else ""
+        code = (
+            format_html("code version <code>{}</code>", seen(version, one_line=True)) if version else "no code version"
+        )
+        sub = format_html(
+            "{}: {}; {}", sub, code, seen(str(refs.get("detail") or "the worker cannot read the checkpoint"))
+        )
+    return _Text(
+        words="The worker handed the run back",
+        sub=sub,
+        icon="undo",
+        tone="warn" if refs.get("reason") in UNREAD else "",
     )
 
 
-def _retagged(event: Event, known: _Known) -> _Told:
+def _retagged(event: Event, lookup: _Lookup) -> _Text:
     refs = event.refs
     version = seen(str(refs.get("code_version")), one_line=True)
     before = refs.get("before")
     instead = format_html(" instead of <code>{}</code>", seen(str(before), one_line=True)) if before else ""
-    words = format_html("gave it to code version <code>{}</code>{}", version, instead)
-    return _Told(words=words, sub=seen(str(refs.get("reason") or "")), icon="change")
+    words = format_html("assigned the run to code version <code>{}</code>{}", version, instead)
+    return _Text(words=words, sub=seen(str(refs.get("reason") or "")), icon="change")
 
 
-def _held(event: Event, known: _Known) -> _Told:
-    words = code_labels.HOLD_WORDS.get(str(event.refs.get("kind")), "It is held back")
+def _held(event: Event, lookup: _Lookup) -> _Text:
+    words = code_labels.HOLD_WORDS.get(str(event.refs.get("kind")), "The run is on hold")
     subject = str(event.refs.get("subject") or "")
-    return _Told(words=words, sub=seen(subject, one_line=True) if subject else "", icon="lock", tone="bad")
+    return _Text(words=words, sub=seen(subject, one_line=True) if subject else "", icon="lock", tone="bad")
 
 
-def _restored(event: Event, known: _Known) -> _Told:
-    doubts = event.refs.get("in_doubt") or ()
-    sub = format_html("in doubt: {}", seen(", ".join(map(str, doubts)), one_line=True)) if doubts else ""
-    words = "A backup was restored; what was done after it was taken is not known here"
-    return _Told(words=words, sub=sub, icon="alert", tone="bad")
+def _restored(event: Event, lookup: _Lookup) -> _Text:
+    unknown = event.refs.get("in_doubt") or ()
+    sub = format_html("unknown outcome: {}", seen(", ".join(map(str, unknown)), one_line=True)) if unknown else ""
+    words = "A backup was restored; effects after the backup are unknown here"
+    return _Text(words=words, sub=sub, icon="alert", tone="bad")
 
 
-def _ending(event: Event, known: _Known) -> _Told:
-    return _Told(words="It is being ended", sub=seen(str(event.refs.get("reason", ""))), icon="stop", tone="warn")
+def _ending(event: Event, lookup: _Lookup) -> _Text:
+    return _Text(words="The run is being ended", sub=seen(str(event.refs.get("reason", ""))), icon="stop", tone="warn")
 
 
-def _ended(event: Event, known: _Known) -> _Told:
+def _ended(event: Event, lookup: _Lookup) -> _Text:
     status = event.type.partition(".")[2]
     word, icon, tone, _ = code_labels.RUN_WORDS.get(status, (status, "flag", "", ""))
     reason = event.refs.get("reason")
-    return _Told(
+    return _Text(
         words=f"Run {word}", sub=seen(str(reason)) if reason else "", icon=icon, tone="" if tone == "good" else tone
     )
 
 
-def _effect(words: str, icon: str, tone: str = "") -> Callable[[Event, _Known], _Told]:
-    def told(event: Event, known: _Known) -> _Told:
-        return _Told(words=words, sub=_key(event.refs.get("effect")), icon=icon, tone=tone)
+def _effect(words: str, icon: str, tone: str = "") -> Callable[[Event, _Lookup], _Text]:
+    def text(event: Event, lookup: _Lookup) -> _Text:
+        return _Text(words=words, sub=_key(event.refs.get("effect")), icon=icon, tone=tone)
 
-    return told
+    return text
 
 
 def _key(key: Any) -> SafeString:
@@ -353,15 +361,15 @@ def _what(wait: Interrupt | None) -> SafeString:
     )
 
 
-def _acted(words: str, icon: str = "info", tone: str = "") -> Callable[[Event, _Known], _Told]:
-    def told(event: Event, known: _Known) -> _Told:
+def _acted(words: str, icon: str = "info", tone: str = "") -> Callable[[Event, _Lookup], _Text]:
+    def text(event: Event, lookup: _Lookup) -> _Text:
         reason = str(event.refs.get("reason") or "")
-        return _Told(words=words, sub=seen(reason) if reason else "", icon=icon, tone=tone)
+        return _Text(words=words, sub=seen(reason) if reason else "", icon=icon, tone=tone)
 
-    return told
+    return text
 
 
-_TOLD: dict[str, Callable[[Event, _Known], _Told]] = {
+_TEXTS: dict[str, Callable[[Event, _Lookup], _Text]] = {
     "run.started": _started,
     "run.suspended": _suspended,
     "run.ending": _ending,
@@ -371,18 +379,18 @@ _TOLD: dict[str, Callable[[Event, _Known], _Told]] = {
     "run.expired": _ended,
     "run.replanned": _replanned,
     "checkpoint.committed": _checkpoint,
-    "run.pause_asked": _acted("asked it to pause", "pause", "warn"),
-    "run.resumed": _acted("let it go on", "play"),
-    "run.cancel_asked": _acted("asked to cancel it", "stop", "warn"),
+    "run.pause_asked": _acted("asked to pause the run", "pause", "warn"),
+    "run.resumed": _acted("resumed the run", "play"),
+    "run.cancel_asked": _acted("asked to cancel the run", "stop", "warn"),
     "run.retagged": _retagged,
-    "run.restarted": _acted("started it again", "round"),
+    "run.restarted": _acted("restarted the run", "round"),
     "interrupt.answered": _answered,
-    "interrupt.amended": _acted("Changed what it asks; votes begin anew", "change", "warn"),
-    "interrupt.withdrawn": _acted("Took the question back", "undo", "warn"),
-    "interrupt.assigned": _acted("assigned it"),
-    "interrupt.extended": _acted("gave it more time", "clock"),
+    "interrupt.amended": _acted("Amended the request; votes were reset", "change", "warn"),
+    "interrupt.withdrawn": _acted("Withdrew the request", "undo", "warn"),
+    "interrupt.assigned": _acted("assigned the request"),
+    "interrupt.extended": _acted("extended the deadline", "clock"),
     "interrupt.commented": _commented,
-    "decision.undone": _acted("took the answer back", "undo", "warn"),
+    "decision.undone": _acted("undid the decision", "undo", "warn"),
     "interrupt.claimed": _claimed,
     "interrupt.released": _released,
     "interrupt.unassigned": _unassigned,
@@ -390,13 +398,13 @@ _TOLD: dict[str, Callable[[Event, _Known], _Told]] = {
     "interrupt.expired": _expired,
     "interrupt.escalated": _escalated,
     "decision.counted": _counted,
-    "interrupt.reminded": _acted("Its people were reminded of the deadline", "clock"),
-    "timer.fired": _acted("The time that it waited for has come", "clock"),
-    "signal.refused": _acted("A signal came that did not fit what it waits for", "alert", "warn"),
+    "interrupt.reminded": _acted("The reviewers were reminded of the deadline", "clock"),
+    "timer.fired": _acted("The timer elapsed", "clock"),
+    "signal.refused": _acted("A signal arrived whose body did not match the request", "alert", "warn"),
     "decision.refused": _refused,
     "review.renewed": _renewed,
     "resume.denied": _denied,
-    "approval.revoked": _acted("An approval ended: its approver may no longer decide", "lock", "warn"),
+    "approval.revoked": _acted("An approval was revoked: its reviewer can no longer decide", "lock", "warn"),
     "facts.reported": _reported,
     "continuation.ready": _ready,
     "continuation.claimed": _continued,
@@ -404,18 +412,18 @@ _TOLD: dict[str, Callable[[Event, _Known], _Told]] = {
     "lease.handed_back": _handed_back,
     "hold.opened": _held,
     "run.restored": _restored,
-    "records.written": _acted("Records were stored that no other entry covers", "clock"),
-    "snapshots.erased": _acted("Its states are past their time and were erased; the record stays", "clock"),
-    "effect.begun": _effect("An outside effect began", "bolt"),
-    "effect.applied": _effect("An outside effect happened", "check"),
-    "effect.failed": _effect("An outside effect failed, and did not happen", "cross", "bad"),
-    "effect.unknown": _effect("Nobody knows yet whether an outside effect happened", "question", "bad"),
-    "effect.refused": _effect("An outside effect was refused", "lock", "warn"),
-    "effect.compensated": _effect("What was done outside is taken back", "undo"),
-    "effect.undo_waived": _effect("let an outside effect stay as it is", "flag", "warn"),
-    "run.compensating": _acted("What it did outside is to be taken back, newest first", "undo", "warn"),
-    "effect.settled": _effect("said what happened outside", "check"),
-    "effect.ordered_again": _effect("ordered an effect to be done again", "round"),
-    "effect.contradiction_closed": _effect("closed the contradiction", "check"),
+    "records.written": _acted("Other records were stored", "clock"),
+    "snapshots.erased": _acted("Its snapshots were erased after the retention period; the history is kept", "clock"),
+    "effect.begun": _effect("An effect began", "bolt"),
+    "effect.applied": _effect("An effect was applied", "check"),
+    "effect.failed": _effect("An effect failed and was not applied", "cross", "bad"),
+    "effect.unknown": _effect("An effect has an unknown outcome", "question", "bad"),
+    "effect.refused": _effect("An effect was refused", "lock", "warn"),
+    "effect.compensated": _effect("An effect was compensated", "undo"),
+    "effect.undo_waived": _effect("waived the compensation of an effect", "flag", "warn"),
+    "run.compensating": _acted("Its effects are being compensated, newest first", "undo", "warn"),
+    "effect.settled": _effect("resolved an unknown outcome", "check"),
+    "effect.ordered_again": _effect("ordered an effect to be repeated", "round"),
+    "effect.contradiction_closed": _effect("closed a contradiction", "check"),
     "effect.contradicted": _effect("A second report contradicts the first", "alert", "bad"),
 }

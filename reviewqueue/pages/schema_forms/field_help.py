@@ -23,7 +23,7 @@ from reviewqueue.pages.schema_forms.fields import (
     LIST,
     NUMBER,
 )
-from runs.schemas.error_messages import FORMAT_WORDS
+from runs.schemas.error_messages import FORMAT_LABELS
 
 _MAX_LABEL = 200
 _MAX_HINT = 1_000
@@ -116,7 +116,7 @@ def rule(schema: Any, widget: str, *, why_json: str = "") -> str:
     if widget == INTEGER:
         said.insert(0, "a whole number")
     if "format" in schema and widget != DATE:
-        said.append(FORMAT_WORDS[schema["format"]])
+        said.append(FORMAT_LABELS[schema["format"]])
     if "pattern" in schema:
         said.append(f"of the pattern {schema['pattern']}")
     return ", ".join(said)

@@ -1,4 +1,4 @@
-"""Scenes of effects: begun, reported, unknown, probed, resolved, ordered again, compensated."""
+"""Scenes of an effect: begun, reported, in doubt, looked up, settled by its owner, ordered again, taken back."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def a_report_contradicts_the_recorded_outcome() -> Act:
     return lambda: report(run, "failed", key="order", error="it came back")
 
 
-# --- unknown outcomes -------------------------------------------------------------------------------------------------
+# --- unknown outcomes -----------------------------------------------------------------------------------------------
 
 
 @verb("runs.use_cases.expire._mark_overdue_unknown")
@@ -152,7 +152,7 @@ def an_owner_closes_a_contradiction() -> Act:
     return lambda: reconcile_outcomes.close_contradiction(**words)
 
 
-# --- compensation -----------------------------------------------------------------------------------------------------
+# --- compensation -------------------------------------------------------------------------------------------------------
 
 
 @verb("runs.use_cases.begin_effect.begin_effect")

@@ -7,8 +7,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from ledger import clock
-from reviewqueue import drafts, reviewer_actions
-from reviewqueue.operations import permission_sweep
+from reviewqueue import drafts, permission_sweep, reviewer_actions
 from reviewqueue.queries import dead_letters
 from runs import external_signals
 from runs.models import Interrupt, Signal
@@ -167,7 +166,7 @@ def reviewers_are_reminded() -> Act:
     return lambda: expire.remind_due(limit=10)
 
 
-@verb("reviewqueue.operations.permission_sweep.release_lost")
+@verb("reviewqueue.permission_sweep.release_lost")
 def claims_and_votes_of_a_lost_permission_are_released() -> Act:
     ana, ben, _ = three_people()
     names = [person.get_username() for person in (ana, ben)]

@@ -11,7 +11,7 @@ from reviewqueue.webhooks.endpoints import EndpointRequest
 from reviewqueue.webhooks.models import Delivery, WebhookEndpoint
 from tests import builders
 from tests.crashes.use_cases import Act, verb
-from tests.delivery.webhook_builders import an_endpoint, announce
+from tests.webhooks.webhook_builders import an_endpoint, announce
 
 URL = "http://127.0.0.1:9999/hook"
 

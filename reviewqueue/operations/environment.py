@@ -1,0 +1,160 @@
+"""Readers of environment variables for `settings`: text, numbers, booleans, network blocks, database URL, secret key.
+
+A value that cannot be read raises ``ImproperlyConfigured`` with a sentence that says what is allowed.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+from reviewqueue.operations.file_permissions import make_folder
+
+MODES = ("production", "demo", "test")
+PROCESSES = ("web", "worker", "command")
+IDLE_IN_TRANSACTION_SECONDS = 30
+
+
+def text(name: str, default: str = "") -> str:
+    return os.environ.get(name, "").strip() or default
+
+
+def number(name: str, default: int, *, min_value: int = 0, max_value: int = 1_000_000) -> int:
+    given = text(name, str(default))
+    if not given.isdecimal() or len(given) > 9 or not min_value <= int(given) <= max_value:
+        bounds = f"from {min_value} to {max_value}" if min_value else f"up to {max_value}"
+        raise ImproperlyConfigured(f"{name} must be a whole number {bounds}, not {given!r}.")
+    return int(given)
+
+
+def boolean(name: str, *, default: bool = False) -> bool:
+    given = text(name, "1" if default else "0").lower()
+    if given not in ("0", "1", "false", "true", "no", "yes", "off", "on"):
+        raise ImproperlyConfigured(f"{name} must be 1 or 0, not {given!r}.")
+    return given in ("1", "true", "yes", "on")
+
+
+def comma_separated(name: str, default: str = "") -> list[str]:
+    return [part.strip() for part in text(name, default).split(",") if part.strip()]
+
+
+def network_blocks(name: str, default: str) -> list[str]:
+    """Return comma-separated network blocks such as 10.20.0.0/16."""
+    blocks = comma_separated(name, default)
+    for block in blocks:
+        try:
+            ipaddress.ip_network(block)
+        except ValueError as problem:
+            raise ImproperlyConfigured(f"{name} must list network blocks such as 10.20.0.0/16: {problem}.") from None
+    return blocks
+
+
+def choice(name: str, allowed: tuple[str, ...], default: str) -> str:
+    given = text(name, default)
+    if given not in allowed:
+        raise ImproperlyConfigured(f"{name} must be one of {', '.join(allowed)}, not {given!r}.")
+    return given
+
+
+def base_url(default: str) -> str:
+    """Return the URL at which people and agents reach the product, without a trailing slash."""
+    given = text("BASE_URL", default).rstrip("/")
+    parts = urlsplit(given)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path or parts.query:
+        raise ImproperlyConfigured(f"BASE_URL must look like https://review.example.org, not {given!r}.")
+    return given
+
+
+def secret_key(*, mode: str, var: Path) -> str:
+    """Return SECRET_KEY. Without it the demo stores its own key in `var/`, and tests use a new one each time."""
+    given = text("SECRET_KEY")
+    if given:
+        return given
+    if mode == "test":
+        return secrets.token_urlsafe(50)
+    if mode == "demo":
+        return _stored_key(var / "demo-secret-key")
+    raise ImproperlyConfigured(
+        "SECRET_KEY is not set. Make one with:  python3 -c 'import secrets; print(secrets.token_urlsafe(50))'\n"
+        "and keep it, because it signs sessions and queued tasks. To try the product first: python3 manage.py demo"
+    )
+
+
+def _stored_key(path: Path) -> str:
+    make_folder(path.parent)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_text().strip()  # another process was first: both must use the same key
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(50))
+    return path.read_text().strip()
+
+
+def default_database(var: Path, name: str) -> str:
+    """Return the URL of an SQLite database in `var/`, and create that folder."""
+    make_folder(var)
+    return f"sqlite:///{var / name}"
+
+
+def database(address: str, *, process: str, pool_size: int) -> dict[str, Any]:
+    """Return Django's settings of `sqlite:///var/x.sqlite3`, `postgresql://user@host/name` or `postgresql:///name?host=/socket`."""
+    parts = urlsplit(address)
+    if parts.scheme == "sqlite":
+        return _sqlite(parts.path)
+    if parts.scheme in ("postgresql", "postgres"):
+        return _postgresql(address, process=process, pool_size=pool_size)
+    raise ImproperlyConfigured("DATABASE_URL must begin with sqlite:/// or postgresql://.")
+
+
+def _sqlite(path: str) -> dict[str, Any]:
+    """Three slashes start a relative path, four an absolute one, as in SQLAlchemy and dj-database-url."""
+    name = unquote(path).removeprefix("/")
+    if not name:
+        raise ImproperlyConfigured("DATABASE_URL names no file: sqlite:///var/reviewqueue.sqlite3")
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": name,
+        "OPTIONS": {
+            # IMMEDIATE takes the write lock at BEGIN, so a transaction that reads first cannot fail at its write.
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+            # FULL: data that was answered with 200 survives a power cut.
+            "init_command": "PRAGMA journal_mode=WAL;PRAGMA synchronous=FULL;",
+        },
+    }
+
+
+def _postgresql(address: str, *, process: str, pool_size: int) -> dict[str, Any]:
+    parts = urlsplit(address)
+    options: dict[str, Any] = dict(parse_qsl(parts.query))
+    host = options.pop("host", "") or unquote(parts.hostname or "")
+    # `ledger.prepared_queries` prepares its statements with one generic plan. Django itself sends literal values.
+    options["prepare_threshold"] = 0
+    # A process that is frozen in a transaction must not keep its locks: the product's own last for milliseconds.
+    session = (
+        f"-c plan_cache_mode=force_generic_plan -c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_SECONDS}s"
+    )
+    options["options"] = f"{options.get('options', '')} {session}".strip()
+    settings: dict[str, Any] = {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path).removeprefix("/"),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": host,
+        "PORT": str(parts.port or options.pop("port", "") or ""),
+        "OPTIONS": options,
+    }
+    if process == "web":
+        # A long poll returns its connection to the pool while it waits; opening a new one costs 7 ms each time.
+        options["pool"] = {"min_size": 1, "max_size": pool_size, "timeout": 10}
+    else:
+        # django-q2 forks, and a pool does not survive a fork.
+        settings |= {"CONN_MAX_AGE": 600, "CONN_HEALTH_CHECKS": True}
+    return settings

@@ -1,0 +1,118 @@
+"""Template tags for untrusted text and values: `{{ title|seen_line }}`, `{{ text|markdown }}`, `{% exact value %}`.
+
+Every text or value of an agent must pass through one of these tags, never through `safe`. Iterate over an agent's mapping
+with `members`, because `.items` would find a member named "items".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import template
+from django.template.context import Context
+from django.utils.safestring import SafeString, mark_safe
+
+from ledger.actors import in_words
+from reviewqueue.pages.interrupt.decision_evidence import draw_ground
+from reviewqueue.text import agent_text, hidden_characters, json_values
+
+register = template.Library()
+
+
+@register.filter
+def seen(text: Any) -> SafeString:
+    """Return a text with every hidden character made visible."""
+    return hidden_characters.seen(str(text))
+
+
+@register.filter
+def seen_line(text: Any) -> SafeString:
+    """Return a single-line text (a name, a key, a title); line ends are made visible as well."""
+    return hidden_characters.seen(str(text), one_line=True)
+
+
+@register.filter
+def actor_line(actor: Any) -> SafeString:
+    """Return the name of an actor (``person:...``, ``agent:...``, ``system:...``) for a sentence."""
+    return hidden_characters.seen(in_words(str(actor)), one_line=True)
+
+
+@register.filter
+def seen_plain(text: Any) -> str:
+    """Return a text for places that take no HTML (a page's title, an option)."""
+    return hidden_characters.seen_plain(str(text))
+
+
+@register.filter
+def markdown(text: str | None) -> SafeString:
+    """Return an agent's markdown as inert HTML. Use it inside `_agent_text.html` only."""
+    return agent_text.render_markdown(text or "")
+
+
+@register.filter
+def num(value: Any) -> SafeString:
+    """Return a number with digit groups that copies without separators."""
+    return agent_text.num(value)
+
+
+@register.simple_tag(takes_context=True)
+def exact(context: Context, value: Any, more: str = "") -> SafeString:
+    """Render a JSON value exactly. ``more``: the address of the page with the whole value."""
+    return _render(context, value, more=more, stated=False)
+
+
+@register.simple_tag(takes_context=True)
+def stated(context: Context, value: Any, more: str = "") -> SafeString:
+    """Render a value of a fact or of evidence; amounts get digit groups."""
+    return _render(context, value, more=more, stated=True)
+
+
+def _render(context: Context, value: Any, *, more: str, stated: bool) -> SafeString:
+    """Render a value within its own limits and the shared budget of the evidence, or of the whole response."""
+    budget: Any = context.get("within")
+    if not isinstance(budget, json_values.Budget):
+        request = getattr(context, "request", None)
+        budget = getattr(request, "budget", None) or json_values.Budget(
+            members=json_values.PAGE_MEMBERS, size=json_values.PAGE_BYTES
+        )
+        if request is not None:
+            request.budget = budget
+    return mark_safe(draw_ground(value, budget, more=more, stated=stated)[0])  # noqa: S308  escaped by draw_ground
+
+
+@register.simple_tag
+def call_rows(arguments: Mapping[str, Any]) -> SafeString:
+    """Render every argument of one call in a list of calls, within the limits for a bulk decision."""
+    return json_values.draw_mapping(arguments, budget=json_values.bulk_budget()).html
+
+
+@register.simple_tag
+def long_text(text: str, more: str = "") -> SafeString:
+    """Render a text written by a person; of a text too large for the page only its beginning."""
+    html, end = hidden_characters.fitting(str(text), json_values.BYTES_OF_A_TEXT)
+    return json_values.text_in_part(html, end, len(text), more=more)
+
+
+@register.filter
+def is_wide(value: Any) -> bool:
+    """Return whether a value needs a row of its own."""
+    return json_values.is_wide(value)
+
+
+@register.filter
+def short_digest(text: str) -> str:
+    """Return the beginning and the end of a digest."""
+    return f"{text[:12]}…{text[-4:]}" if len(text) > 20 else text
+
+
+@register.filter
+def members(mapping: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
+    """Return the names and values of an agent's object, in order."""
+    return list(mapping.items()) if mapping else []
+
+
+@register.filter
+def warnings(value: Any) -> hidden_characters.Warnings:
+    """Return the hidden and look-alike characters of a text or value: `{% with hint=value|warnings %}`."""
+    return hidden_characters.warnings_in(value)

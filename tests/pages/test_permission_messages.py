@@ -1,0 +1,111 @@
+"""Why a person cannot decide: every refusal of the gateway has its sentence on the page, and says who can."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from ledger import clock
+from ledger.errors import Busy, KeyReused, PayloadInvalid
+from reviewqueue.pages.interrupt.decision_form import new_draft
+from reviewqueue.pages.interrupt.permission_messages import WHO_CAN
+from reviewqueue.pages.interrupt.refusal_page import tell_refusal
+from reviewqueue.queries.page_queries import read_wait
+from runs import errors
+from runs.models import Interrupt
+from tests import builders
+from tests.pages import desk
+
+pytestmark = pytest.mark.django_db
+
+REFUSALS = [
+    errors.AlreadyDecided, errors.AlreadyVoted, errors.Expired, errors.Withdrawn, errors.Superseded,
+    errors.WaitCancelled, errors.NotPermitted, errors.SelfReview, errors.ClaimedByOther, errors.StaleVersion,
+    errors.InputInvalid, errors.RateLimited, KeyReused, PayloadInvalid, Busy,
+]  # fmt: skip
+
+
+def page(interrupt: Interrupt, person) -> str:
+    return desk.signed_in(person).get(f"/interrupts/{interrupt.public_id}").content.decode()
+
+
+def told(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html[html.index('id="cl"') :]))
+
+
+def test_every_refusal_of_the_gateway_says_who_can():
+    assert {refusal.code for refusal in REFUSALS} == set(WHO_CAN)
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.code)
+def test_every_refusal_has_a_strong_sentence_and_who_can_on_its_page(refusal):
+    person, interrupt = desk.lena(), desk.an_order()
+    screen = read_wait(person, interrupt.public_id, now=clock.now())
+    outcome = tell_refusal(refusal(), screen=screen, draft=new_draft(screen), reader=person, now=clock.now())
+    assert outcome.strong not in ("", "This could not be done.")
+    assert outcome.words
+    assert outcome.who
+
+
+@pytest.mark.parametrize("status", ["expired", "withdrawn", "cancelled", "superseded"])
+def test_a_closed_wait_says_why_nobody_can(status: str):
+    person, interrupt = desk.lena(), desk.an_order()
+    Interrupt.objects.update(status=status, closed_at=clock.now())
+    html = page(interrupt, person)
+    assert f'data-code="{status}"' in html
+    assert "Nobody can" in told(html)
+
+
+def test_a_decided_wait_says_that_nobody_decides_it_twice():
+    person, interrupt = desk.lena(), desk.an_order()
+    builders.decide(interrupt, builders.a_reviewer("ines@company.example"), "reject")
+    assert "Nobody decides it twice" in told(page(interrupt, person))
+
+
+def test_the_starter_is_told_why_and_who_can():
+    interrupt = desk.an_order()
+    tomas = builders.a_person("tomas@company.example", "engineering-reviewers")
+    words = told(page(interrupt, tomas))
+    assert "You started this run, so another person must decide." in words
+    assert "Who can: Ines" in words
+
+
+def test_a_stranger_to_the_queue_who_sees_it_is_told_who_can():
+    interrupt = desk.an_order()
+    owner = builders.a_person("own@company.example", "agent-owners")
+    words = told(page(interrupt, owner))
+    assert "You are not a reviewer of engineering." in words
+    assert "Who can: Ines" in words
+
+
+def test_who_is_second_is_told_for_how_long_and_who_can():
+    person, interrupt = desk.lena(), desk.an_order()
+    ines = builders.a_reviewer("ines@company.example")
+    desk.signed_in(ines).post(f"/interrupts/{interrupt.public_id}/claim")
+    words = told(page(interrupt, person))
+    assert "Ines holds this" in words
+    assert re.search(r"holds this for 1[45] min more", words)
+    assert "a lead of the queue takes it over" in words
+
+
+def test_at_zero_the_page_says_what_happens_and_offers_no_decision():
+    person, interrupt = desk.lena(), desk.an_order()
+    builders.move_deadline(interrupt, clock.now() - timedelta(seconds=1))
+    html = page(interrupt, person)
+    assert "The deadline has passed. Without an answer the run ends as expired." in told(html)
+    assert 'id="decide"' not in html
+
+
+def test_a_page_that_was_open_at_zero_flips_by_itself():
+    person, interrupt = desk.lena(), desk.an_order()
+    client = desk.signed_in(person)
+    seen = re.search(r'data-tag="([^"]+)"', client.get(f"/interrupts/{interrupt.public_id}").content.decode())[1]
+    builders.move_deadline(interrupt, clock.now() - timedelta(seconds=1))
+    html = client.get(f"/interrupts/{interrupt.public_id}/standing?seen={seen}").content.decode()
+    assert "The deadline has passed." in html
+    assert "data-inert" in html
+    Interrupt.objects.update(level=1, deadline=clock.now() + timedelta(hours=1))
+    html = client.get(f"/interrupts/{interrupt.public_id}/standing?seen={seen}").content.decode()
+    assert "No answer in time." in html

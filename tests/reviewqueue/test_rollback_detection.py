@@ -1,0 +1,106 @@
+"""A host that has seen newer events detects a restored backup before any run continues."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from reviewqueue.operations import rollback_detection, supervisor
+from reviewqueue.operations.doctor import examine
+from runs.models import Agent, Event
+from tests import builders, own_processes
+from tests.unguarded import without_guards
+
+pytestmark = [pytest.mark.django_db, pytest.mark.proves(23)]
+
+
+@pytest.fixture(autouse=True)
+def marks(settings, tmp_path: Path) -> Path:
+    settings.HIGH_WATER_FILE = str(tmp_path / "marks" / "high-water.json")
+    return Path(settings.HIGH_WATER_FILE)
+
+
+def a_backup_is_restored(marks: Path) -> None:
+    """The host has seen five events that the database does not have."""
+    builders.a_waiting_interrupt()
+    rollback_detection.record_high_water()
+    seen = json.loads(marks.read_text())
+    marks.write_text(json.dumps({name: event + 5 for name, event in seen.items()}))
+
+
+def test_a_database_with_newer_events_is_not_a_rollback():
+    for _ in range(2):
+        builders.a_waiting_interrupt()
+        rollback_detection.record_high_water()
+        assert rollback_detection.find_rollback() is None
+
+
+def test_web_does_not_start_and_a_worker_waits_until_mark_restored_has_run(settings, marks: Path):
+    settings.HOST, settings.PORT = "127.0.0.1", own_processes.free_port()
+    a_backup_is_restored(marks)
+    rollback_detection.record_high_water()  # a worker that ran meanwhile does not hide it
+
+    with pytest.raises(
+        CommandError, match=r"web did not start\. The database was rolled back: this host has seen event"
+    ):
+        call_command("web")
+    assert supervisor.what_is_missing().startswith("The database was rolled back")
+    assert "restored" in [finding.check for finding in examine()]
+
+    call_command("mark_restored")
+    assert rollback_detection.find_rollback() is None
+    assert supervisor.what_is_missing() == ""
+    assert "restored" not in [finding.check for finding in examine()]
+
+
+def test_no_hold_is_lifted_before_every_open_run_is_on_hold(marks: Path):
+    a_backup_is_restored(marks)
+    builders.a_person("own@example.org", "agent-owners")
+    lift = {"lift_holds": Agent.objects.get().slug, "by": "own@example.org", "reason": "compared"}
+    with pytest.raises(
+        CommandError, match=r"No hold was lifted\. .* python3 manage.py mark_restored first, without --lift-holds"
+    ):
+        call_command("mark_restored", **lift)
+    rollback_detection.reset_high_water()
+    output = io.StringIO()
+    call_command("mark_restored", **lift, stdout=output)
+    assert "is on hold: the holds are lifted, or `mark_restored` has not run yet" in output.getvalue()
+
+
+def test_a_new_database_under_the_old_name_is_not_a_rollback():
+    builders.a_waiting_interrupt()
+    rollback_detection.record_high_water()
+    with without_guards():
+        Event.objects.all().delete()
+    assert rollback_detection.find_rollback() is None
+    rollback_detection.record_high_water()
+    builders.a_waiting_interrupt()
+    assert rollback_detection.find_rollback() is None
+
+
+@pytest.mark.parametrize("broken", ["", "{", "[1]", '{"x": "y"}', "null", '{"x": 1e999}', "[" * 100_000])
+def test_an_unreadable_mark_is_ignored(marks: Path, broken: str):
+    builders.a_waiting_interrupt()
+    marks.parent.mkdir()
+    marks.write_text(broken)
+    assert rollback_detection.find_rollback() is None
+    rollback_detection.record_high_water()
+    assert list(json.loads(marks.read_text()).values()) == [Event.objects.latest("pk").pk]
+
+
+def test_a_device_is_not_replaced(settings, caplog):
+    settings.HIGH_WATER_FILE = os.devnull
+    rollback_detection.record_high_water()
+    assert "not a regular file" in caplog.text
+    assert not Path(os.devnull).is_file()
+
+
+def test_a_folder_that_cannot_be_written_is_logged(marks: Path, caplog):
+    marks.parent.write_text("a file where a folder should be")
+    rollback_detection.record_high_water()
+    assert "Cannot record the high-water mark" in caplog.text
