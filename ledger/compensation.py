@@ -20,12 +20,12 @@ from ledger.prepared_queries import prepared
 from ledger.states import EffectStatus
 from ledger.transactions import assert_open
 
-UNDO = "undo:"
+UNDO_PREFIX = "undo:"
 
 
 def undo_key(effect: Effect) -> str:
     """Return the key of the compensation of the effect's last attempt; a later attempt has another key."""
-    return f"{UNDO}{effect.public_id}:{effect.attempt}"
+    return f"{UNDO_PREFIX}{effect.public_id}:{effect.attempt}"
 
 
 def due_undos(scope: str, *, on: str) -> list[Effect]:
@@ -61,8 +61,8 @@ def find_undone(scope: str, key: str) -> Effect | None:
     It is locked before its compensation, which began later, so that effects are locked in the order of their ids.
     """
     assert_open()
-    public_id, _, attempt = key.removeprefix(UNDO).rpartition(":")
-    if not key.startswith(UNDO) or not (attempt.isascii() and attempt.isdecimal()):
+    public_id, _, attempt = key.removeprefix(UNDO_PREFIX).rpartition(":")
+    if not key.startswith(UNDO_PREFIX) or not (attempt.isascii() and attempt.isdecimal()):
         return None
     effects = locked_effects().select_related("owner")
     found = effects.filter(scope=scope, public_id=public_id, compensation__isnull=False).first()

@@ -109,5 +109,5 @@ def _is_plain_latin(sign: str) -> bool:
 
 
 def _script(sign: str) -> str:
-    """Return the script of a letter by the first word of its Unicode name."""
+    """Return the script of a letter, the beginning of its Unicode name."""
     return unicodedata.name(sign, "NONE").partition(" ")[0]

@@ -178,7 +178,7 @@ def unless_longer(column: str, most: int) -> Case:
 class ExactJSONField(models.TextField):  # type: ignore[type-arg]  # not subscriptable without a monkey patch
     """Stores a JSON value as its exact text; jsonb would turn ``1e2`` into ``100`` and lose the order of members.
 
-    Where the column may be NULL, ``None`` is stored as NULL; where it may not, as the JSON text ``null``.
+    Where the column can be NULL, ``None`` is stored as NULL; where it cannot, as the JSON text ``null``.
     """
 
     if TYPE_CHECKING:  # any JSON value can be set and read; the type checker's plugin reads these names

@@ -95,14 +95,18 @@ class Compiled(Generic[R]):
 
 def prepared(build: Callable[..., QuerySet[Any, R]]) -> Compiled[R]:
     """Decorate a function that builds a queryset from parameters annotated as ``int``, ``str`` or ``datetime``."""
+    return Compiled(lambda: _built(build))
+
+
+def _built(build: Callable[..., QuerySet[Any, R]]) -> QuerySet[Any, R]:
     annotations = {name: kind for name, kind in build.__annotations__.items() if name != "return"}
-    return Compiled(lambda: build(**{name: _PARAMETERS[kind](name) for name, kind in annotations.items()}))
+    return build(**{name: _PARAMETERS[kind](name) for name, kind in annotations.items()})
 
 
 class CompiledUpdate:
     """A prepared UPDATE of some columns; each use supplies the values of the columns and of the queryset's parameters."""
 
-    def __init__(self, build: Callable[[], QuerySet[Any]], columns: Iterable[str]) -> None:
+    def __init__(self, build: Callable[..., QuerySet[Any]], columns: Iterable[str]) -> None:
         self._build = build
         self._columns = tuple(columns)
         self._texts: dict[str, tuple[str, Any]] = {}
@@ -117,7 +121,7 @@ class CompiledUpdate:
             return int(cursor.rowcount)
 
     def _compile(self, here: Any) -> tuple[str, Any]:
-        query: Any = self._build().query.chain(UpdateQuery)
+        query: Any = _built(self._build).query.chain(UpdateQuery)
         fields = query.get_meta()
         query.add_update_values({name: Given(name, fields.get_field(name)) for name in self._columns})
         return _with_constants(query.get_compiler(connection=here).as_sql(), here)

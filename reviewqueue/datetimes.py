@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from ledger.datetimes import NotATime, moment_text, parse_moment
-
-__all__ = ["NotATime", "duration_text", "moment_text", "parse_duration", "parse_moment"]
+from ledger.datetimes import NotATime
 
 _DURATION = re.compile(
     r"P(?:([0-9]{1,9})D)?(?:T(?=[0-9])(?:([0-9]{1,9})H)?(?:([0-9]{1,9})M)?(?:([0-9]{1,9})(?:\.([0-9]{1,6}))?S)?)?"

@@ -16,9 +16,8 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractUser, Group
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from ledger import prepared_queries
 from ledger.errors import NotFound, PayloadInvalid, Refusal
-from ledger.prepared_queries import Compiled
+from ledger.prepared_queries import prepared
 from runs.child_runs import applying_policies, is_queue_allowed
 from runs.errors import NoDecider, NotPermitted, SelfReview
 from runs.models import Agent, Assignee, Decision, Event, Interrupt, Policy, Queue, Run
@@ -46,7 +45,7 @@ def visible_interrupts(person: AbstractUser) -> QuerySet[Interrupt]:
 
 def visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt | None:
     """Return one visible interrupt with its schema, in one statement."""
-    return _VISIBLE.first(person=person.pk, id=interrupt_id) if person.is_active else None
+    return _visible_interrupt.first(person=person.pk, public_id=interrupt_id) if person.is_active else None
 
 
 def climbed_away_from(person: AbstractUser, interrupt_id: str) -> Interrupt | None:
@@ -72,15 +71,11 @@ def _visible_to(groups: Any, person_id: Any) -> Q:
     return Q(queue__in=_queues_of(groups)) | Q(agent__in=agents) | Q(run__in=started)
 
 
-def _visible_to_given() -> QuerySet[Interrupt]:
-    groups = Group.objects.filter(user=prepared_queries.number("person"))
-    may_see = Exists(groups.filter(name=OPERATORS)) | _visible_to(
-        groups.values("pk"), prepared_queries.number("person")
-    )
-    return Interrupt.objects.filter(may_see, public_id=prepared_queries.text("id")).select_related("schema")
-
-
-_VISIBLE = Compiled(_visible_to_given)
+@prepared
+def _visible_interrupt(person: int, public_id: str) -> QuerySet[Interrupt]:
+    groups = Group.objects.filter(user=person)
+    may_see = Exists(groups.filter(name=OPERATORS)) | _visible_to(groups.values("pk"), person)
+    return Interrupt.objects.filter(may_see, public_id=public_id).select_related("schema")
 
 
 def visible_runs(person: AbstractUser) -> QuerySet[Run]:
@@ -100,7 +95,7 @@ def _queues_of(groups: Any) -> QuerySet[Queue]:
 
 
 def why_not_decide(person: AbstractUser, interrupt: Interrupt) -> Refusal | None:
-    """Return why this person may not decide this interrupt, apart from claims; or ``None``.
+    """Return why this person cannot decide this interrupt, apart from claims; or ``None``.
 
     The interrupt's own policy and the current one must both allow it: a stricter policy applies at once, a looser one
     does not weaken an open request. If no assignee has the permission any more, the leads of the queue may decide.
@@ -116,7 +111,7 @@ def _why_not(person: AbstractUser, interrupt: Interrupt, *, has_decided: bool) -
     if queue is None:
         return NotPermitted("No person decides this request: it waits for a timer or a signal.")
     groups = {"reviewers": queue.reviewers_id, "leads": queue.leads_id}
-    is_member, is_assigned, is_theirs, has_newer_policy = _DECISION_RIGHTS.all(
+    is_member, is_assigned, is_theirs, has_newer_policy = _decision_rights.all(
         interrupt=interrupt.pk, person=person.pk, **groups
     )[0]
     if not is_member:
@@ -132,25 +127,29 @@ def _why_not(person: AbstractUser, interrupt: Interrupt, *, has_decided: bool) -
     return None
 
 
-def _membership() -> QuerySet[Group]:
-    of_queue = Q(pk=prepared_queries.number("reviewers")) | Q(pk=prepared_queries.number("leads"))
+def _groups_in_queue(person: int, reviewers: int, leads: int) -> QuerySet[Group]:
+    of_queue = Q(pk=reviewers) | Q(pk=leads)
     # Read again, because the person may have been deactivated since this HTTP request loaded them.
-    return Group.objects.filter(of_queue, user=prepared_queries.number("person"), user__is_active=True)
+    return Group.objects.filter(of_queue, user=person, user__is_active=True)
 
 
-def _decision_rights() -> QuerySet[Any, tuple[Any, ...]]:
+@prepared
+def _decision_rights(person: int, reviewers: int, leads: int, interrupt: int) -> QuerySet[Any, tuple[Any, ...]]:
     """Return, in one statement: is the person in the queue, is the request assigned, to them, and is there a newer
     policy?
     """
     assigned = Assignee.objects.filter(interrupt=OuterRef("pk"))
-    theirs = assigned.filter(person=prepared_queries.number("person"), released_at=None)
-    wait = Interrupt.objects.filter(pk=prepared_queries.number("interrupt"))
+    theirs = assigned.filter(person=person, released_at=None)
+    request = Interrupt.objects.filter(pk=interrupt)
     newer = Policy.objects.filter(reason=OuterRef("reason"), pk__gt=OuterRef("policy"))
-    return wait.values_list(Exists(_membership()), Exists(assigned), Exists(theirs), Exists(newer))
+    return request.values_list(
+        Exists(_groups_in_queue(person, reviewers, leads)), Exists(assigned), Exists(theirs), Exists(newer)
+    )
 
 
-_MEMBERSHIP = Compiled(lambda: _membership().values_list("pk"))
-_DECISION_RIGHTS = Compiled(_decision_rights)
+@prepared
+def _membership(person: int, reviewers: int, leads: int) -> QuerySet[Group, tuple[int]]:
+    return _groups_in_queue(person, reviewers, leads).values_list("pk")
 
 
 def still_may_decide(decision: Decision) -> bool:
@@ -183,7 +182,7 @@ def vote_stands(vote: Decision) -> bool:
 
 
 def _is_member(person: AbstractUser, queue: Queue) -> bool:
-    return bool(_MEMBERSHIP.all(person=person.pk, reviewers=queue.reviewers_id, leads=queue.leads_id))
+    return bool(_membership.all(person=person.pk, reviewers=queue.reviewers_id, leads=queue.leads_id))
 
 
 def who_can_decide(interrupt: Interrupt) -> list[str]:
@@ -216,7 +215,7 @@ def deciders_of(queue: Queue | None) -> QuerySet[AbstractUser]:
 
 
 def why_not_control(person: AbstractUser, run: Run) -> Refusal | None:
-    """Return why this person may not pause, resume or cancel the run. Its initiator, owners of its agent and operators
+    """Return why this person cannot pause, resume or cancel the run. Its initiator, owners of its agent and operators
     may.
     """
     if person.is_active and (run.initiator_id == person.pk or answers_for(person, run.agent)):
@@ -225,7 +224,7 @@ def why_not_control(person: AbstractUser, run: Run) -> Refusal | None:
 
 
 def why_not_restart(person: AbstractUser, run: Run) -> Refusal | None:
-    """Return why this person may not restart the run. Owners who did not start it and operators may."""
+    """Return why this person cannot restart the run. Owners who did not start it and operators may."""
     operates = is_operator(person)
     answers = operates or answers_for(person, run.agent)
     return _why_not_restart(person, run, operates=operates, answers=answers)
@@ -258,14 +257,14 @@ def who_can_restart(runs: Iterable[Run]) -> dict[int, list[str]]:
 
 
 def why_not_retag(person: AbstractUser, run: Run) -> Refusal | None:
-    """Return why this person may not assign the run to another code version. Owners of its agent and operators may."""
+    """Return why this person cannot assign the run to another code version. Owners of its agent and operators may."""
     if answers_for(person, run.agent):
         return None
     return NotPermitted("Only owners of the agent and operators can assign a run to another code version.")
 
 
 def control_check(person: AbstractUser) -> Callable[[Run], None]:
-    """Return the check for pause, resume and cancel under the run's lock. A run that the person may not see is not
+    """Return the check for pause, resume and cancel under the run's lock. A run that the person cannot see is not
     found.
     """
     return _check_of(person, why_not_control)
@@ -295,7 +294,7 @@ def _check_of(person: AbstractUser, why_not: Callable[[AbstractUser, Run], Refus
 
 
 def why_not_halt(person: AbstractUser, agent: Agent | None) -> Refusal | None:
-    """Return why this person may not halt the agent (``None``: every agent). Its owners and operators may."""
+    """Return why this person cannot halt the agent (``None``: every agent). Its owners and operators may."""
     if is_operator(person) or (agent is not None and answers_for(person, agent)):
         return None
     return NotPermitted(
@@ -306,7 +305,7 @@ def why_not_halt(person: AbstractUser, agent: Agent | None) -> Refusal | None:
 
 
 def why_not_lift(person: AbstractUser, agent: Agent | None) -> Refusal | None:
-    """Return why this person may not lift a halt. Only operators may."""
+    """Return why this person cannot lift a halt. Only operators may."""
     return None if is_operator(person) else NotPermitted("Only operators can lift a halt.")
 
 
@@ -394,7 +393,7 @@ def check_assignees(
     at: str,
     quorum: int = 1,
 ) -> None:
-    """Refuse assignees of a new interrupt who may not decide it, and a quorum that the assignees cannot reach.
+    """Refuse assignees of a new interrupt who cannot decide it, and a quorum that the assignees cannot reach.
 
     ``at`` is the JSON Pointer of the assignees in the request. ``None`` is an unknown address: it gets the same answer
     as a person without permission, so that no refusal reveals known addresses.

@@ -15,12 +15,12 @@ from django.db.models import Q, QuerySet
 from ledger.errors import PayloadInvalid
 from ledger.prepared_queries import prepared
 from runs.errors import PolicyRefuses, RunCancelled, RunFinished, TooDeep
-from runs.external_signals import OWN, OWN_IDS, Told, keep_signal
+from runs.external_signals import CHILD_END_ID_PREFIX, CHILD_END_PREFIX, Told, keep_signal
 from runs.models import Agent, Interrupt, Policy, Queue, Run
 from runs.policies import current_policy, is_as_strict, lets_decide_in, own_policy
 from runs.states import FINAL, InterruptStatus
 
-DEEPEST = 8
+MAX_DEPTH_OF_RUNS = 8
 
 
 def find_parent(agent: Agent, run_id: str) -> Run:
@@ -35,8 +35,8 @@ def find_parent(agent: Agent, run_id: str) -> Run:
         raise RunFinished(f"The parent has ended: {parent.status}.", status=parent.status)
     if parent.ending:
         raise RunCancelled("The parent is ending, so no child run can start.")
-    if parent.depth >= DEEPEST:
-        raise TooDeep(f"Child runs can be nested at most {DEEPEST} deep.", limit=DEEPEST)
+    if parent.depth >= MAX_DEPTH_OF_RUNS:
+        raise TooDeep(f"Child runs can be nested at most {MAX_DEPTH_OF_RUNS} deep.", limit=MAX_DEPTH_OF_RUNS)
     return parent
 
 
@@ -51,7 +51,7 @@ def ancestors(run: Run) -> list[Run]:
     """Return the ancestors of a run, its parent first."""
     above: list[Run] = []
     parent_id = run.parent_id
-    while parent_id is not None and len(above) <= DEEPEST:
+    while parent_id is not None and len(above) <= MAX_DEPTH_OF_RUNS:
         parent = Run.objects.select_related("agent").get(pk=parent_id)
         above.append(parent)
         parent_id = parent.parent_id
@@ -129,8 +129,8 @@ def tell_parent(run: Run, *, status: str, now: datetime) -> None:
         return
     agent_id = Run.objects.values_list("agent", flat=True).get(pk=run.parent_id)
     told = Told(
-        sender_id=f"{OWN_IDS}{run.public_id}:{run.epoch}",
-        correlation=f"{OWN}{run.public_id}",
+        sender_id=f"{CHILD_END_ID_PREFIX}{run.public_id}:{run.epoch}",
+        correlation=f"{CHILD_END_PREFIX}{run.public_id}",
         type="run.ended",
         body={"run": run.public_id, "status": status, "epoch": run.epoch},
     )

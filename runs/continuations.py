@@ -11,7 +11,7 @@ import functools
 from datetime import datetime
 from typing import Any
 
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 
 from ledger import prepared_queries
 from ledger.prepared_queries import CompiledUpdate
@@ -146,5 +146,7 @@ def _move(run: Run, continuation: Continuation, verb: str, **fields: object) -> 
 
 @functools.cache
 def _guarded_write(allowed: frozenset[ContinuationStatus], columns: tuple[str, ...]) -> CompiledUpdate:
-    rows = lambda: Continuation.objects.filter(pk=prepared_queries.number("pk"), status__in=sorted(allowed))  # noqa: E731
+    def rows(pk: int) -> QuerySet[Continuation]:
+        return Continuation.objects.filter(pk=pk, status__in=sorted(allowed))
+
     return CompiledUpdate(rows, columns)

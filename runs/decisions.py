@@ -188,8 +188,8 @@ def record_delivery(run: Run, *, now: datetime) -> None:
     _DELIVERY.write(run=run.pk, epoch=run.epoch, delivered_at=now)
 
 
-def _undelivered() -> QuerySet[Decision]:
-    asked = Interrupt.objects.filter(run=prepared_queries.number("run"), epoch=prepared_queries.number("epoch"))
+def _undelivered(run: int, epoch: int) -> QuerySet[Decision]:
+    asked = Interrupt.objects.filter(run=run, epoch=epoch)
     accepted = Decision.objects.filter(status=DecisionStatus.ACCEPTED, delivered_at=None)
     return accepted.filter(interrupt__in=asked.values("pk"))
 

@@ -37,9 +37,9 @@ logger = logging.getLogger(__name__)
 #: How long a signal is stored for an interrupt before it becomes a dead letter.
 KEPT = timedelta(days=7)
 #: Correlations with this prefix are reserved: only the server reports the end of a run.
-OWN = "run:"
+CHILD_END_PREFIX = "run:"
 #: Ids with this prefix are reserved too: a signal that was sent before with the same id would suppress the true one.
-OWN_IDS = "run.ended:"
+CHILD_END_ID_PREFIX = "run.ended:"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +70,12 @@ def receive_signal(*, agent: Agent, told: Told) -> Received:
     Raises ``KeyReused`` (the id belongs to another signal), ``PayloadInvalid`` (a reserved name), and ``InputInvalid``
     if the body does not match the schema of the open interrupt; the signal is then stored as a dead letter.
     """
-    if told.correlation.startswith(OWN):
-        raise PayloadInvalid.at("/correlation", f"must not begin with {OWN}, which is reserved for the end of a run")
-    if told.sender_id.startswith(OWN_IDS):
-        raise PayloadInvalid.at("/id", f"must not begin with {OWN_IDS}, which is reserved for the end of a run")
+    if told.correlation.startswith(CHILD_END_PREFIX):
+        raise PayloadInvalid.at(
+            "/correlation", f"must not begin with {CHILD_END_PREFIX} (reserved for the end of a run)"
+        )
+    if told.sender_id.startswith(CHILD_END_ID_PREFIX):
+        raise PayloadInvalid.at("/id", f"must not begin with {CHILD_END_ID_PREFIX} (reserved for the end of a run)")
     received = _keep(agent=agent, told=told)
     match_signals(agent_id=agent.pk, correlation=told.correlation)
     received.signal.refresh_from_db()

@@ -22,7 +22,7 @@ from runs import credentials
 from runs.models import Agent, Checkpoint, Connection, Decision, Fact, FactCheck, FactKind, FactStatus, Interrupt, Run
 from runs.states import DecisionStatus, InterruptStatus, OnChange
 
-MOST_CHECKS = 8
+MAX_FACT_CHECKS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +46,8 @@ def record_facts(
     assert_open()
     if not asked:
         return []
-    if sum(fact.check_by != FactCheck.NONE for fact in asked) > MOST_CHECKS:
-        raise PayloadInvalid.at(at, f"must have at most {MOST_CHECKS} checks")
+    if sum(fact.check_by != FactCheck.NONE for fact in asked) > MAX_FACT_CHECKS:
+        raise PayloadInvalid.at(at, f"must have at most {MAX_FACT_CHECKS} checks")
     names = [fact.name for fact in asked]
     for place, name in enumerate(names):
         if name in names[:place]:

@@ -5,12 +5,11 @@ Used for a new interrupt and for an amended one. Permissions and policy terms ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from django.contrib.auth import get_user_model
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import AbstractUser, User
 
 from ledger.digests import digest
 from ledger.errors import PayloadInvalid, Problem
@@ -19,7 +18,7 @@ from runs import schemas
 from runs.decisions import schema_of
 from runs.errors import SchemaUnsupported
 from runs.facts import AskedFact
-from runs.models import Interrupt, Schema
+from runs.models import Interrupt, Policy, Queue, Schema
 from runs.policies import Wish
 from runs.states import VERDICTS_OF, Kind
 
@@ -50,8 +49,19 @@ class AskedWait:
     wish: Wish = field(default_factory=Wish)
 
 
-#: Passed in by the layer that knows people; raises for assignees without permission, at their JSON Pointer.
-CheckAssignees = Callable[..., None]
+class CheckAssignees(Protocol):
+    """Refuses assignees who could not decide. Passed in by the layer that knows people."""
+
+    def __call__(
+        self,
+        people: Sequence[AbstractUser | None],
+        *,
+        queue: Queue | None,
+        policy: Policy,
+        initiator_id: int | None,
+        quorum: int,
+        at: str,
+    ) -> None: ...
 
 
 def content_digest(
@@ -169,11 +179,11 @@ def _check_schema(body: Any, at: str) -> None:
         raise SchemaUnsupported(refused.detail, errors=errors) from None
 
 
-def people_named(addresses: list[str]) -> list[AbstractBaseUser | None]:
+def people_named(addresses: list[str]) -> list[User | None]:
     """Return the user of each distinct address, in order; ``None`` for an unknown address."""
     if not addresses:
         return []
-    people = {person.get_username(): person for person in get_user_model().objects.filter(username__in=addresses)}
+    people = {person.get_username(): person for person in User.objects.filter(username__in=addresses)}
     return [people.get(address) for address in dict.fromkeys(addresses)]
 
 

@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from ledger import clock, prepared_queries, row_digests
+from django.db.models import QuerySet
+
+from ledger import clock, row_digests
 from ledger.prepared_queries import CompiledUpdate
 from ledger.row_digests import CONTENT, STATE
 from ledger.transactions import assert_open
@@ -269,8 +271,10 @@ _FIELDS = {
 
 @functools.cache
 def _guarded_write(allowed: frozenset[InterruptStatus], columns: tuple[str, ...]) -> CompiledUpdate:
-    still = {"state_version": prepared_queries.number("version"), "level": prepared_queries.number("at_level")}
-    rows = lambda: Interrupt.objects.filter(pk=prepared_queries.number("pk"), status__in=sorted(allowed), **still)  # noqa: E731
+    def rows(pk: int, version: int, at_level: int) -> QuerySet[Interrupt]:
+        unchanged = Interrupt.objects.filter(pk=pk, state_version=version, level=at_level)
+        return unchanged.filter(status__in=sorted(allowed))
+
     return CompiledUpdate(rows, columns)
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from ledger import prepared_queries, row_digests
+from django.db.models import QuerySet
+
+from ledger import row_digests
 from ledger.prepared_queries import CompiledUpdate
 from ledger.transactions import assert_open
 from runs import notify
@@ -141,4 +143,9 @@ STORED = [
     "timeline_head",
 ]
 
-_STORED = CompiledUpdate(lambda: Run.objects.filter(pk=prepared_queries.number("pk")), STORED)
+
+def _run(pk: int) -> QuerySet[Run]:
+    return Run.objects.filter(pk=pk)
+
+
+_STORED = CompiledUpdate(_run, STORED)

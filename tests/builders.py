@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from runs.facts import AskedFact
 from runs.interrupt_requests import AskedWait
 from runs.models import Agent, Connection, EffectRule, Interrupt, Policy, Queue, Run
 from runs.policies import Wish
+from runs.use_cases import begin_effect as begin_effect_module
 from runs.use_cases.claim_continuation import Claimed, ClaimRequest, claim_continuations, claim_one
 from runs.use_cases.commit_checkpoint import Reached, commit_checkpoint
 from runs.use_cases.reconcile_facts import Found, check_continuation
@@ -88,7 +90,9 @@ def a_rule(pattern: str = "issue_*", agent: Agent | None = None, reason: str = "
 
 
 def change_policies(**rules: Any) -> None:
-    """Change every policy in place, and its record with it: a new version would leave open requests under the old one."""
+    """Change every policy in place, together with its record. A new version would leave open requests under the old
+    one.
+    """
     with transaction.atomic(), without_guards():
         Policy.objects.update(**rules)
         for policy in Policy.objects.order_by("pk"):
@@ -177,15 +181,22 @@ def a_suspension(run: Run, *waits: AskedWait, **request: Any) -> Suspension:
 
 
 def commit(started: Started, *, step: str = "compare-offers", **request: Any) -> Reached:
-    """Commit the next boundary of a run whose lease the caller holds."""
+    """Commit the next checkpoint of a run whose lease the caller holds."""
     assert started.lease is not None
     wanted = {"after": started.run.checkpoint_number, "snapshot": Snapshot(step=step, state={}), "facts": [], **request}
     return commit_checkpoint(agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, **wanted)
 
 
 def a_waiting_interrupt(wait: AskedWait | None = None, *, started: Started | None = None, **request: Any) -> Interrupt:
-    """Return an interrupt of a run that has let its worker go."""
+    """Return an interrupt of a suspended run."""
     return suspend_run(started or a_running_run(), wait or a_wait(), **request).interrupts[0]
+
+
+def begin_effect(**words: Any) -> begin_effect_module.Begun:
+    """Begin an effect; the words that describe the effect become its request."""
+    members = {field.name for field in dataclasses.fields(begin_effect_module.EffectRequest)} & words.keys()
+    request = begin_effect_module.EffectRequest(**{name: words.pop(name) for name in members})
+    return begin_effect_module.begin_effect(request=request, **words)
 
 
 def move_deadline(interrupt: Interrupt, deadline: datetime) -> None:
@@ -194,7 +205,7 @@ def move_deadline(interrupt: Interrupt, deadline: datetime) -> None:
 
 
 def end_lease_now(run: Run, moment: datetime) -> None:
-    """Let the run's lease have lapsed at ``moment``."""
+    """Let the run's lease lapse at ``moment``."""
     Run.objects.filter(pk=run.pk).update(lease_until=moment)
 
 

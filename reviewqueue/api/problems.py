@@ -19,10 +19,10 @@ from django.views import defaults
 from rest_framework import exceptions
 from rest_framework.response import Response
 
+from ledger.datetimes import moment_text
 from ledger.errors import Busy, NotFound, PayloadInvalid, Refusal
 from ledger.exact_json import dumps
 from reviewqueue.api.responses.base import BOOLEAN, INTEGER, TEXT, ResponseSerializer, list_of, member
-from reviewqueue.datetimes import moment_text
 from reviewqueue.serving.request_bodies import BodyTooSlow
 from reviewqueue.serving.request_ids import current_request_id
 from runs.errors import NotPermitted, RateLimited

@@ -10,7 +10,8 @@ import simplejson
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
-from reviewqueue.datetimes import NotATime, parse_duration
+from ledger.datetimes import NotATime
+from reviewqueue.datetimes import parse_duration
 from reviewqueue.operations import health
 from reviewqueue.operations.provisioning import ProvisioningError
 from runs.policies import rules_with_open_policies

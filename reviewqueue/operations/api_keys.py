@@ -13,14 +13,15 @@ import re
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.db import OperationalError
-from django.db.models import DateTimeField, Q
+from django.db.models import DateTimeField, Q, QuerySet
 from django.db.models.functions import Now
 
-from ledger import clock, prepared_queries
-from ledger.prepared_queries import Compiled
+from ledger import clock
+from ledger.prepared_queries import prepared
 from ledger.public_ids import ALPHABET
 from reviewqueue.models import ApiKey
 from runs.models import Agent
@@ -46,13 +47,10 @@ class NewKey:
     text: str
 
 
-_KEY = Compiled(
-    lambda: (
-        ApiKey.objects.select_related("agent", "person")
-        .annotate(checked_at=Now(output_field=DateTimeField()))
-        .filter(prefix=prepared_queries.text("prefix"))
-    )
-)
+@prepared
+def _key_by_prefix(prefix: str) -> QuerySet[Any]:
+    keys = ApiKey.objects.select_related("agent", "person").filter(prefix=prefix)
+    return keys.annotate(checked_at=Now(output_field=DateTimeField()))
 
 
 def make_agent_key(
@@ -75,7 +73,7 @@ def verify_key(text: str) -> ApiKey | None:
     found = _TEXT.fullmatch(text) if len(text) <= MAX_KEY_LENGTH else None
     if found is None:
         return None
-    key = _KEY.first(prefix=found["prefix"])
+    key = _key_by_prefix.first(prefix=found["prefix"])
     if not hmac.compare_digest(_hash(found["secret"]), _NO_HASH if key is None else key.secret_hash) or key is None:
         return None
     checked_at: datetime = key.checked_at

@@ -167,8 +167,8 @@ def _keep_signal(person: AbstractUser, signal_id: str, reason: str) -> Signal:
 
 @use_case
 def dismiss(person: AbstractUser, signal_id: str, *, reason: str) -> Signal:
-    """Remove a dead signal from the list; it is stored unchanged. Raises ``NotFound``, also for one that is no dead
-    letter.
+    """Remove a dead signal from the list; it is stored unchanged. Raises ``NotFound``, also for a signal that is not
+    dead.
     """
     signal = _lock(person, signal_id)
     SignalAct.objects.create(

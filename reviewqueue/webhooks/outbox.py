@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import time
 
+from ledger.datetimes import moment_text
 from ledger.exact_json import dumps
 from ledger.public_ids import derived_id
 from ledger.transactions import use_case
-from reviewqueue.datetimes import moment_text
 from reviewqueue.webhooks.deliveries import GIVE_UP_AFTER
 from reviewqueue.webhooks.event_types import READY, told_of_event, types_of
 from reviewqueue.webhooks.models import Delivery, WebhookEndpoint

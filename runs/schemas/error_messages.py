@@ -30,7 +30,7 @@ _TYPES = {
     "object": "an object",
     "array": "a list",
 }
-FORMAT_WORDS = {
+FORMAT_LABELS = {
     "date": "a date such as 2026-11-30",
     "date-time": "a time with its offset, such as 2026-11-30T14:00:00+01:00",
     "time": "a time of day with its offset, such as 14:00:00+01:00",
@@ -134,7 +134,7 @@ class _Explanation:
         if "pattern" in schema and not self.matches("pattern", schema["pattern"], value):
             yield Problem(at, f"must match the pattern {schema['pattern']}")
         if "format" in schema and not self.matches("format", schema["format"], value):
-            yield Problem(at, f"must be {FORMAT_WORDS[schema['format']]}")
+            yield Problem(at, f"must be {FORMAT_LABELS[schema['format']]}")
 
     def items(self, schema: dict[str, Any], value: list[Any], at: str) -> Iterator[Problem]:
         if len(value) < schema.get("minItems", 0):

@@ -1,8 +1,8 @@
-"""A worker begins an effect and reports its outcome.
+"""A worker begins an effect: it performs the call now, or gets the recorded outcome.
 
-Both use cases lock the run, then the effect. ``begin_effect`` checks the run's flags (ended, ending, paused, halted),
-then the lease. Facts and permits are checked only for a new attempt: a recorded outcome is returned to any holder of
-the lease. Nothing outside the database is called here.
+Locks the run, then the effect. The run's flags (ended, ending, paused, halted) are checked first, then the lease. Facts
+and permits are checked only for a new attempt: a recorded outcome is returned to any holder of the lease. Nothing
+outside the database is called here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from django.db.models import F
 
-from ledger import attempt_tokens, clock, compensation, effects, in_flight, tokens
+from ledger import attempt_tokens, clock, compensation, effects, tokens
 from ledger.actors import by_agent
 from ledger.digests import digest
 from ledger.effect_names import refuse_disguised
@@ -40,7 +40,6 @@ from runs.errors import (
     RunPaused,
 )
 from runs.facts import guards_effects, holds
-from runs.holds import open_hold
 from runs.kill_switch import refuse_halted
 from runs.leases import check_lease
 from runs.locks import lock_own_run
@@ -48,13 +47,29 @@ from runs.models import Agent, Fact, FactCheck, Run
 from runs.permits import find_permit, replace_permit
 from runs.revocation import AUTHORITY_LOST, LostApproval, StillMayDecide
 from runs.run_status import store
-from runs.states import FINAL, HoldKind
+from runs.states import FINAL
 from runs.timeline import note
-from runs.use_cases.end_run import finish_ending, hold_for_effect
-from runs.use_cases.reconcile_outcomes import go_on_after
+from runs.use_cases.end_run import finish_ending
 from runs.use_cases.reconcile_renewals import FACT_CHANGED
+from runs.use_cases.report_effect import record_unknown_outcome
 from runs.use_cases.revoke_approvals import refuse_lost_approval
 from runs.verification import find_changed, find_changed_permit
+
+
+@dataclass(frozen=True, kw_only=True)
+class EffectRequest:
+    """The effect that a worker wants to begin.
+
+    ``arguments`` can be left out if a permit or the effect itself has them.
+    """
+
+    key: str
+    name: str
+    arguments: Any = ABSENT
+    permit: str | None = None
+    repeat: str = Repeat.NEVER
+    request_key: str = ""
+    declared: Declared = UNDECLARED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,24 +88,17 @@ def begin_effect(
     agent: Agent,
     run_id: str,
     token: str,
-    key: str,
-    name: str,
-    arguments: Any = ABSENT,
-    permit: str | None = None,
-    repeat: str = Repeat.NEVER,
-    request_key: str = "",
-    declared: Declared = UNDECLARED,
+    request: EffectRequest,
     still_may_decide: StillMayDecide,
 ) -> Begun | Refusal:
-    """Decide whether the worker performs the effect ``key`` now, and record that it began.
+    """Decide whether the worker performs the effect now, and record that it began.
 
-    ``arguments`` can be left out if a permit or the effect itself has them. ``still_may_decide`` checks every decision
-    behind the permit at this moment.
+    ``still_may_decide`` checks every decision behind the permit now.
 
     Raises the refusals of a run that cannot act (finished, cancelled, paused, lease lost), ``FactsUnchecked``,
     ``ApprovalLost``, and the refusals of permits and of the ledger.
     """
-    run = lock_own_run(agent, run_id)
+    run, key = lock_own_run(agent, run_id), request.key
     undone = compensation.find_undone(run.public_id, key)
     if undone is None:
         _check_flags(run)
@@ -104,16 +112,16 @@ def begin_effect(
         changed = find_changed(run, [known])
         if changed:
             return _refuse_changed(run, key, changed, now=now)
-    asked = _fill_in_arguments(run, key=key, name=name, arguments=arguments, permit=permit, known=known, undone=undone)
-    if known is None or effects.foresee(known, fence=run.fence, request_key=request_key) == Next.NEXT_ATTEMPT:
+    asked = _fill_in_arguments(run, request, known=known, undone=undone)
+    if known is None or effects.foresee(known, fence=run.fence, request_key=request.request_key) == Next.NEXT_ATTEMPT:
         if known is None:
-            refuse_disguised(name)
-            if undone is None and key.startswith(compensation.UNDO):
+            refuse_disguised(request.name)
+            if undone is None and key.startswith(compensation.UNDO_PREFIX):
                 raise PayloadInvalid.at(
-                    "/key", f"must not begin with {compensation.UNDO}, except for a compensation that is due"
+                    "/key", f"must not begin with {compensation.UNDO_PREFIX}, except for a compensation that is due"
                 )
             try:
-                _check_declared(run, declared, undone=undone)
+                _check_declared(run, request.declared, undone=undone)
             except RecordChanged as refused:
                 return _refuse_changed(run, key, refused.extra["record"], now=now)
         if undone is None:
@@ -129,19 +137,19 @@ def begin_effect(
         epoch=run.epoch,
         key=key,
         fence=run.fence,
-        name=name,
+        name=request.name,
         arguments=asked.call["arguments"],
-        repeat=repeat,
+        repeat=request.repeat,
         owner=run.agent.owner,
         permit_ref=asked.permit.public_id if asked.permit else None,
-        request_key=request_key,
+        request_key=request.request_key,
         now=now,
-        declared=declared,
+        declared=request.declared,
         undoes=undone,
     )
     if isinstance(outcome, InDoubt):
         if status_before == EffectStatus.INTENDED and known is not None:
-            _hold_unknown(run, known, actor=by_agent(agent.slug), now=now)
+            record_unknown_outcome(run, known, actor=by_agent(agent.slug), now=now)
             finish_ending(run, actor=by_agent(agent.slug), now=now)
             store(run, now)
         return outcome  # committed, then raised, as above
@@ -152,7 +160,7 @@ def begin_effect(
             actor=by_agent(agent.slug),
             at=now,
             effect=key,
-            name=name,
+            name=request.name,
             digest=asked.digest,
             attempt=outcome.effect.attempt,
             permit=outcome.effect.permit_ref,
@@ -164,55 +172,6 @@ def begin_effect(
         attempt_tokens.attempt_token(run.public_id, key, outcome.effect.attempt) if outcome.perform else None
     )
     return Begun(effect=outcome.effect, perform=outcome.perform, new=outcome.new, attempt_token=token_of_attempt)
-
-
-@use_case
-def report_effect(
-    *,
-    agent: Agent,
-    run_id: str,
-    key: str,
-    attempt_token: str,
-    status: str,
-    receipt: Any = None,
-    error: str = "",
-    retryable: bool = False,
-) -> effects.Reported:
-    """Record the outcome of an attempt, identified by its attempt token instead of the lease.
-
-    So a true outcome is accepted also after the lease was lost, the run was cancelled, or the run ended. A report that
-    settles an unknown outcome lifts the run's hold. A report that contradicts the recorded outcome opens a hold
-    ``contradiction``.
-    """
-    run = lock_own_run(agent, run_id)
-    now = clock.now()
-    attempt = attempt_tokens.attempt_of(attempt_token, run.public_id, key)
-    if attempt is None:
-        raise PayloadInvalid.at("/attempt_token", "is not a token of this effect")
-    reported = effects.report(
-        scope=run.public_id,
-        key=key,
-        attempt=attempt,
-        outcome=effects.EffectOutcome(status=status, receipt=receipt, error=error, retryable=retryable),
-        by=by_agent(agent.slug),
-        now=now,
-    )
-    if reported.repeated:
-        return reported
-    effect, actor = reported.effect, by_agent(agent.slug)
-    if reported.contradiction:
-        reason = f"The worker reported {status}, but the recorded outcome is {effect.status}."
-        open_hold(run, HoldKind.CONTRADICTION, key, owner_id=effect.owner_id, reason=reason, now=now)
-        note(run, "effect.contradicted", actor=actor, at=now, effect=key, attempt=attempt, status=status)
-        finish_ending(run, actor=actor, now=now)
-    elif reported.settled:
-        note(run, f"effect.{status}", actor=actor, at=now, effect=key, attempt=attempt)
-        go_on_after(run, effect, by=actor, now=now)
-    elif effect.status == EffectStatus.UNKNOWN != reported.before:
-        _hold_unknown(run, effect, actor=actor, now=now)
-        finish_ending(run, actor=actor, now=now)
-    store(run, now)
-    return reported
 
 
 def _check_flags(run: Run) -> None:
@@ -238,30 +197,22 @@ def _check_lease(run: Run, token: str, *, now: datetime) -> None:
         raise
 
 
-def _fill_in_arguments(
-    run: Run,
-    *,
-    key: str,
-    name: str,
-    arguments: Any,
-    permit: str | None,
-    known: Effect | None,
-    undone: Effect | None,
-) -> Asked:
+def _fill_in_arguments(run: Run, request: EffectRequest, *, known: Effect | None, undone: Effect | None) -> Asked:
     """Fill in omitted arguments: those of the permit, else those with which the effect was begun or declared."""
     declared = undone.compensation if undone else None
-    found = find_permit(run, permit) if permit is not None else None
-    if permit is not None and found is None:
+    arguments = request.arguments
+    found = find_permit(run, request.permit) if request.permit is not None else None
+    if request.permit is not None and found is None:
         raise PayloadInvalid.at("/permit", "is not a permit of this run")
     if arguments is ABSENT:
         source = found.call if found else known.call if known else declared
         if source is None:
             raise PayloadInvalid.at("/arguments", "are required, because no permit supplies them")
         arguments = source["arguments"]
-    call = {"name": name, "arguments": arguments}
+    call = {"name": request.name, "arguments": arguments}
     if declared is not None and digest(call) != digest(declared):
         raise KeyReused("A compensation must be exactly the call that was declared when its effect began.")
-    return Asked(key=key, call=call, digest=digest(call), permit=found)
+    return Asked(key=request.key, call=call, digest=digest(call), permit=found)
 
 
 def _check_declared(run: Run, declared: Declared, *, undone: Effect | None) -> None:
@@ -374,10 +325,3 @@ def _check_facts(run: Run, *, now: datetime) -> None:
         )
     if names:
         raise FactsUnchecked(facts=names)
-
-
-def _hold_unknown(run: Run, effect: Effect, *, actor: str, now: datetime) -> None:
-    """Record the unknown outcome, and hold the run for the owner unless the receiver accepts the call twice."""
-    note(run, "effect.unknown", actor=actor, at=now, effect=effect.key, attempt=effect.attempt)
-    if in_flight.holds_when_unknown(effect):
-        hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)

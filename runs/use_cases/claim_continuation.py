@@ -1,7 +1,7 @@
 """A worker claims a continuation.
 
 Under the run's lock the claim checks again whether the people behind the answers may still decide (``revocation``). If
-one of them may not, the request is reopened and no lease is granted.
+one of them cannot, the request is reopened and no lease is granted.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import functools
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from ledger import clock, effect_queries, prepared_queries
 from ledger.actors import by_agent
 from ledger.effect_queries import Consulted
 from ledger.errors import NotFound
 from ledger.models import Effect
-from ledger.prepared_queries import Compiled
+from ledger.prepared_queries import Compiled, prepared
 from ledger.transactions import assert_open, use_case
 from runs.checkpoints import is_intact
 from runs.compensation import due_now
@@ -148,7 +148,7 @@ def _claim_next(request: ClaimRequest) -> Claimed | bool | None:
     if run is None or is_halted(agent.pk):
         return None
     now = clock.now()
-    continuation = _READY.first(run=run.pk, now=now)
+    continuation = _ready_continuation.first(run=run.pk, now=now)
     if continuation is None:
         return False
     compensating = continuation.kind == ContinuationKind.COMPENSATE
@@ -160,13 +160,10 @@ def _claim_next(request: ClaimRequest) -> Claimed | bool | None:
     return _claim(run, continuation, request, now=now) or False
 
 
-_READY = Compiled(
-    lambda: Continuation.objects.filter(
-        run=prepared_queries.number("run"),
-        status=ContinuationStatus.READY,
-        not_before__lte=prepared_queries.moment("now"),
-    ).select_related("checkpoint__file")
-)
+@prepared
+def _ready_continuation(run: int, now: datetime) -> QuerySet[Continuation]:
+    ready = Continuation.objects.filter(run=run, status=ContinuationStatus.READY, not_before__lte=now)
+    return ready.select_related("checkpoint__file")
 
 
 def _versions(code_versions: set[str]) -> dict[str, str]:
@@ -303,7 +300,7 @@ def _describe_claim(
         checkpoint=checkpoint,
         answers=decisions.accepted,
         overtaken=decisions.overtaken,
-        facts=_FACTS.all(checkpoint=checkpoint.pk),
+        facts=_facts_of_checkpoint.all(checkpoint=checkpoint.pk),
         effects=consulted.effects,
         has_more_effects=not consulted.is_whole,
         permits=[permit for permit in decisions.permits if permit.valid_until > now],
@@ -324,7 +321,9 @@ def _compensated_since(run: Run, checkpoint: Checkpoint) -> list[str]:
     return [] if checkpoint.taken_at is None else effect_queries.compensated_since(run.public_id, checkpoint.taken_at)
 
 
-_FACTS = Compiled(lambda: Fact.objects.filter(checkpoint=prepared_queries.number("checkpoint")).order_by("id"))
+@prepared
+def _facts_of_checkpoint(checkpoint: int) -> QuerySet[Fact]:
+    return Fact.objects.filter(checkpoint=checkpoint).order_by("id")
 
 
 def _refuse_other_version(run: Run, request: ClaimRequest) -> None:

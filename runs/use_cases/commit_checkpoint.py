@@ -1,24 +1,24 @@
-"""A worker commits a checkpoint, or extends its lease with a heartbeat.
+"""A worker commits a checkpoint.
 
-A checkpoint is a safe point: a run stops only there, so a requested pause takes effect with the commit. Both use cases
-are guarded by the lease and never by a version of the run, so that a pause by a person does not make a healthy worker
+A checkpoint is a safe point: a run stops only there, so a requested pause takes effect with the commit. The commit is
+guarded by the lease and never by a version of the run, so that a pause by a person does not make a healthy worker
 stale.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
-from ledger import clock, effect_queries, in_flight
+from ledger import clock, in_flight
 from ledger.actors import by_agent
 from ledger.transactions import use_case
 from runs.checkpoints import Snapshot, digests_of, find_repeated, write_checkpoint
 from runs.continuations import acknowledge
 from runs.facts import AskedFact, record_facts
-from runs.leases import Lease, Told, check_lease, control_of, end_lease, extend_lease
+from runs.leases import Told, check_lease, control_of, end_lease
 from runs.locks import lock_own_run
-from runs.models import Agent, Checkpoint, Progress, Run
+from runs.models import Agent, Checkpoint, Run
 from runs.run_status import store
 from runs.states import Control
 from runs.timeline import note
@@ -32,16 +32,6 @@ class Reached:
     checkpoint: Checkpoint
     told: Told
     created: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class SaidProgress:
-    """The progress that a heartbeat reports: a text, and a count of steps if known."""
-
-    text: str = ""
-    done: int | None = None
-    of: int | None = None
-    spent: str = ""
 
 
 @use_case
@@ -98,20 +88,3 @@ def _is_repeated_after_stop(run: Run, after: int, snapshot: Snapshot) -> bool:
         return False
     last = run.checkpoints.get(number=run.checkpoint_number)
     return last.fence == run.fence and last.request_digest == snapshot.request_digest
-
-
-@use_case
-def beat(*, agent: Agent, run_id: str, token: str, progress: SaidProgress | None) -> tuple[Lease, Told]:
-    """Extend the lease by its own length, and return it with what to do next. A late heartbeat does not revive a lease."""
-    run = lock_own_run(agent, run_id)
-    now = clock.now()
-    check_lease(run, token, now=now)
-    lease = extend_lease(run, now=now)
-    run.save(update_fields=["lease_until"])
-    if progress is not None:
-        fields = {"text": progress.text, "done": progress.done, "of": progress.of, "spent": progress.spent, "at": now}
-        Progress.objects.update_or_create(run=run, defaults=fields)
-    told = control_of(run)
-    if told.control != Control.CONTINUE:
-        told = replace(told, cancel_effects=tuple(effect_queries.effects_to_cancel(run.public_id)))
-    return lease, told

@@ -13,7 +13,7 @@ from django.db.models import Q
 from ledger import clock
 from ledger.transactions import use_case
 from runs.errors import NotReady
-from runs.external_signals import OWN, match_signals
+from runs.external_signals import CHILD_END_PREFIX, match_signals
 from runs.locks import lock_run
 from runs.models import Run
 from runs.run_status import store
@@ -128,7 +128,7 @@ def look_after_parent(child: Run) -> bool:
     """
     if child.parent is None or not child.ended_at:
         return False
-    match_signals(agent_id=child.parent.agent_id, correlation=f"{OWN}{child.public_id}")
+    match_signals(agent_id=child.parent.agent_id, correlation=f"{CHILD_END_PREFIX}{child.public_id}")
     _finish_parent(run_pk=child.parent.pk)
     Run.objects.filter(pk=child.pk).update(tells_parent=False)
     return True

@@ -8,11 +8,12 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from ledger import prepared_queries, row_digests
 from ledger.actors import by_agent
 from ledger.errors import PayloadInvalid
-from ledger.prepared_queries import Compiled
+from ledger.prepared_queries import prepared
 from ledger.public_ids import new_id
 from ledger.transactions import assert_open
 from runs.checkpoints import digests_of
@@ -102,7 +103,7 @@ def _create_interrupt(
     )
     if wait.kind == Kind.EVENT:
         _refuse_used_correlation(agent, wait.correlation)
-    renewed_pk, last_version, last_round = _RENEWED.first(run=run.pk, epoch=run.epoch, key=wait.key) or (None, 0, 0)
+    renewed_pk, last_version, last_round = _renewed.first(run=run.pk, epoch=run.epoch, key=wait.key) or (None, 0, 0)
     interrupt = _insert(
         Interrupt(
             public_id=new_id("int"),
@@ -170,15 +171,7 @@ def _insert(row: Interrupt) -> Interrupt:
         raise CorrelationTaken(f"Another open interrupt already receives the signals of {row.correlation}.") from None
 
 
-_RENEWED = Compiled(
-    lambda: (
-        Interrupt.objects.filter(
-            run=prepared_queries.number("run"),
-            epoch=prepared_queries.number("epoch"),
-            key=prepared_queries.text("key"),
-            renewed=True,
-        )
-        .order_by("-id")
-        .values_list("pk", "state_version", "round")[:1]
-    )
-)
+@prepared
+def _renewed(run: int, epoch: int, key: str) -> QuerySet[Interrupt, tuple[int, int, int]]:
+    renewed = Interrupt.objects.filter(run=run, epoch=epoch, key=key, renewed=True)
+    return renewed.order_by("-id").values_list("pk", "state_version", "round")[:1]

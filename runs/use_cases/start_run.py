@@ -1,41 +1,33 @@
-"""An agent starts a run, and its worker completes or fails it.
+"""An agent starts a run: with a lease for its worker, or as an ask.
 
-``ask`` starts a run with one interrupt and no worker, for scripts and workflow engines. Ends that a worker does not
-report are in ``end_run``.
+``ask`` starts a run with one interrupt and no worker, for scripts and workflow engines.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib.auth.models import AbstractBaseUser
 
-from ledger import clock, compensation, effect_queries, tokens
+from ledger import clock
 from ledger.actors import by_agent
-from ledger.digests import digest
-from ledger.errors import InDoubt, KeyReused
+from ledger.errors import KeyReused
 from ledger.public_ids import new_id
 from ledger.transactions import use_case
 from runs.checkpoints import Snapshot, write_checkpoint
-from runs.child_runs import find_parent, inherited_initiator, tell_parent
-from runs.continuations import acknowledge, make_continuation, told_of
-from runs.errors import OpenInterrupts, RunCancelled, RunFinished
+from runs.child_runs import find_parent, inherited_initiator
+from runs.continuations import make_continuation, told_of
 from runs.external_signals import wake_by_kept_signals
-from runs.hand_backs import forget_hand_backs
 from runs.interrupt_requests import AskedWait, CheckAssignees
 from runs.kill_switch import refuse_halted
-from runs.leases import Lease, check_lease, end_lease, grant_lease, lease_of
-from runs.locks import lock_own_run, locked_runs
-from runs.models import Agent, Interrupt, Outcome, Run
-from runs.permits import void_permits
+from runs.leases import Lease, grant_lease, lease_of
+from runs.locks import locked_runs
+from runs.models import Agent, Interrupt, Run
 from runs.run_status import store
-from runs.states import FINAL, Cause, RunStatus
+from runs.states import Cause, RunStatus
 from runs.timeline import note
-from runs.use_cases.control_child_runs import look_after_parent
 from runs.use_cases.create_interrupts import open_waits
-from runs.use_cases.end_run import end_run
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -168,90 +160,3 @@ def _origin_of(run: Run) -> dict[str, Any]:
     """Return the initiator and the parent run for the run's first event."""
     refs: dict[str, Any] = {"initiator": None if run.initiator is None else run.initiator.get_username()}
     return refs if run.parent is None else refs | {"parent": run.parent.public_id}
-
-
-def complete_run(*, agent: Agent, run_id: str, token: str, result: Any) -> Run:
-    """Complete a run (``_complete_run``), then continue its parent in separate transactions."""
-    run = _complete_run(agent=agent, run_id=run_id, token=token, result=result)
-    look_after_parent(run)
-    return run
-
-
-def fail_run(*, agent: Agent, run_id: str, token: str, error: Any) -> Run:
-    """Fail a run (``_fail_run``), then continue its parent in separate transactions."""
-    run = _fail_run(agent=agent, run_id=run_id, token=token, error=error)
-    look_after_parent(run)
-    return run
-
-
-@use_case
-def _complete_run(*, agent: Agent, run_id: str, token: str, result: Any) -> Run:
-    """End the run as completed. A requested pause is too late, and the timeline records that.
-
-    Raises ``OpenInterrupts``, ``InDoubt`` (an effect's outcome is open), ``RunCancelled``, ``RunFinished``,
-    ``LeaseLost``.
-    """
-    run = lock_own_run(agent, run_id)
-    if _is_repeated_outcome(run, RunStatus.COMPLETED, result, token):
-        return run
-    now = clock.now()
-    _check_can_end(run, token, now=now)
-    open_keys = effect_queries.effects_left_open(run.public_id)
-    if open_keys:
-        raise InDoubt(
-            "The outcome of some effects is open. Report every outcome before you complete the run.", effects=open_keys
-        )
-    to_compensate = [effect.key for effect in compensation.due_cancels(run.public_id)]
-    if to_compensate:
-        raise InDoubt(
-            "Effects were applied although they should be cancelled. Compensate them before you complete the run.",
-            effects=to_compensate,
-        )
-    _record_outcome(run, RunStatus.COMPLETED, result, now=now)
-    acknowledge(run, now=now)
-    late_pause = run.pause_asked_at is not None
-    end_lease(run)
-    forget_hand_backs(run, now=now)
-    run.ended_at, run.pause_asked_at = now, None
-    tell_parent(run, status=RunStatus.COMPLETED, now=now)
-    void_permits(run, reason="the run is completed", now=now)
-    note(run, "run.completed", actor=by_agent(agent.slug), at=now, pause_came_too_late=late_pause)
-    store(run, now)
-    return run
-
-
-@use_case
-def _fail_run(*, agent: Agent, run_id: str, token: str, error: Any) -> Run:
-    """End the run as failed, reported by its worker; effects whose outcome is open go to their owner first."""
-    run = lock_own_run(agent, run_id)
-    if _is_repeated_outcome(run, RunStatus.FAILED, error, token):
-        return run
-    now = clock.now()
-    _check_can_end(run, token, now=now)
-    _record_outcome(run, RunStatus.FAILED, error, now=now)
-    acknowledge(run, now=now)
-    end_run(run, RunStatus.FAILED, reason="its worker reported a failure", actor=by_agent(agent.slug), now=now)
-    store(run, now)
-    return run
-
-
-def _check_can_end(run: Run, token: str, *, now: datetime) -> None:
-    if run.status in FINAL:
-        raise RunFinished(f"The run has ended: {run.status}.", status=run.status)
-    if run.ending:
-        raise RunCancelled
-    if run.open_waits:
-        raise OpenInterrupts
-    check_lease(run, token, now=now)
-
-
-def _record_outcome(run: Run, kind: RunStatus, result: Any, *, now: datetime) -> None:
-    Outcome.objects.create(run=run, epoch=run.epoch, fence=run.fence, kind=kind, result=result, at=now)
-
-
-def _is_repeated_outcome(run: Run, kind: RunStatus, result: Any, token: str) -> bool:
-    """Tell whether the same lease already reported the same outcome, so that this is a repeated request."""
-    known = Outcome.objects.filter(run=run, epoch=run.epoch).first()
-    if known is None or known.kind != kind or digest(known.result) != digest(result):
-        return False
-    return tokens.read("lse", token, run.public_id) == known.fence

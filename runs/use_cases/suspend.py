@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ledger import clock, effect_queries, in_flight, prepared_queries
+from django.db.models import QuerySet
+
+from ledger import clock, effect_queries, in_flight
 from ledger.actors import by_agent
 from ledger.errors import InDoubt, KeyReused, PayloadInvalid, Refusal
-from ledger.prepared_queries import Compiled
+from ledger.prepared_queries import prepared
 from ledger.states import InFlight
 from ledger.transactions import use_case
 from runs.checkpoints import Snapshot, last_checkpoint, write_checkpoint
@@ -157,7 +159,7 @@ def _refuse_doubled_keys(waits: list[AskedWait]) -> None:
 def _find_repeated(run: Run, waits: list[AskedWait]) -> list[Interrupt]:
     """Return the interrupts with these keys; refuse a key that belongs to another request."""
     asked = {wait.key: wait for wait in waits}
-    if not _USED_KEYS.all(run=run.pk, epoch=run.epoch):
+    if not _used_keys.all(run=run.pk, epoch=run.epoch):
         return []
     rows = Interrupt.objects.filter(run=run, epoch=run.epoch, key__in=asked, renewed=False)
     known = list(rows.select_related("checkpoint").order_by("id"))
@@ -167,11 +169,9 @@ def _find_repeated(run: Run, waits: list[AskedWait]) -> list[Interrupt]:
     return known
 
 
-_USED_KEYS = Compiled(
-    lambda: Interrupt.objects.filter(
-        run=prepared_queries.number("run"), epoch=prepared_queries.number("epoch"), renewed=False
-    ).values_list("key")[:1]
-)
+@prepared
+def _used_keys(run: int, epoch: int) -> QuerySet[Interrupt, tuple[str]]:
+    return Interrupt.objects.filter(run=run, epoch=epoch, renewed=False).values_list("key")[:1]
 
 
 def _accepted_decisions(interrupts: list[Interrupt]) -> list[Decision]:

@@ -134,8 +134,8 @@ def _refuse_number(run: Run) -> StaleVersion:
 def fetch_file(*, agent: Agent, run_id: str, number: int) -> Fetched:
     """Return the file of a checkpoint, its bytes verified by digest and size.
 
-    Missing or changed bytes are never returned: the run is held if it would continue from them. Raises ``NotFound``,
-    ``SnapshotErased``, ``FileSpoilt``, and ``Busy`` if the storage fails.
+    Missing or changed bytes are never returned, and open a hold on a run that would continue from them. Raises
+    ``NotFound``, ``SnapshotErased``, ``FileSpoilt``, and ``Busy`` if the storage fails.
     """
     of_run = {"run__agent": agent, "run__public_id": run_id, "number": number}
     checkpoint = Checkpoint.objects.select_related("file").filter(**of_run).exclude(file=None).first()

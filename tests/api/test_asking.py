@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from reviewqueue.datetimes import moment_text, parse_moment
+from ledger.datetimes import moment_text, parse_moment
 from runs.models import Connection, Interrupt, Run
 from tests import builders
 from tests.api.calls import a_started_run, a_worker, somebody, the_approval, the_suspend, the_wait

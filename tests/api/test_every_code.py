@@ -368,7 +368,7 @@ def superseded(worker: Caller) -> Reply:
 
 def too_deep(worker: Caller) -> Reply:
     run, _ = a_started_run(worker)
-    for _ in range(child_runs.DEEPEST - 1):
+    for _ in range(child_runs.MAX_DEPTH_OF_RUNS - 1):
         run, _ = a_started_run(worker, parent=run)
     return worker.post("runs", {"key": "k", "title": "A", "parent": run})
 

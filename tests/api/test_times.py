@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reviewqueue.datetimes import NotATime, duration_text, moment_text, parse_duration, parse_moment
+from ledger.datetimes import NotATime, moment_text, parse_moment
+from reviewqueue.datetimes import duration_text, parse_duration
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from ledger.models import Effect
 from reviewqueue.webhooks.models import Delivery, DeliveryStatus, WebhookEndpoint
 from runs.external_signals import Told, receive_signal
 from runs.models import Agent, Decision, Event, Interrupt, Run, Signal
+from runs.use_cases.complete_run import fail_run
 from runs.use_cases.expire import expire_due_interrupts
-from runs.use_cases.start_run import fail_run
 from tests import builders
 from tests.pages import desk
 

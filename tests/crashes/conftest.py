@@ -1,4 +1,4 @@
-"""Kills run on PostgreSQL, as races do."""
+"""Kill tests run on PostgreSQL, like races."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["count_guards_taken_out", "emptied_at_the_end", "on_postgresql_only"]
 
 @pytest.fixture(scope="module")
 def emptied_at_the_end(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
-    """Empty the database once behind a whole module whose scenes clear up before themselves, not behind each test."""
+    """Empty the database once after a module whose scenes clean up before themselves, not after each test."""
     with mock.patch.object(TransactionTestCase, "_fixture_teardown", return_value=None):
         yield
     with django_db_blocker.unblock():

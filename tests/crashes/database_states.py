@@ -1,7 +1,7 @@
-"""What a database holds, and what an action changed in it: all rows of the product, exactly or with the words taken out
-that differ from one time to the next (ids, digests, times, the numbers of builders).
+"""Rows of the database before and after an action, exactly or without values that differ each time (ids, digests,
+times, builder numbers).
 
-Used by the table of verbs, whose kills leave the state before or the one after and nothing between.
+A kill must leave the state before or the one after, and nothing between.
 """
 
 from __future__ import annotations
@@ -49,15 +49,14 @@ def rows() -> Counter[Row]:
 
 
 def changed(before: Counter[Row], after: Counter[Row]) -> tuple[list[Row], list[Row]]:
-    """Return what went and what came, each row without the words that differ every time."""
+    """Return the removed and the added rows, without values that differ each time."""
     gone, come = before - after, after - before
     return sorted(map(_alike, gone.elements())), sorted(map(_alike, come.elements()))
 
 
 def clear() -> None:
-    """Take every run and what belongs to it out of the database, and leave the organisation.
-
-    No TRUNCATE, which takes longer than the whole rest of a scene; no order of keys, no triggers of what is append-only.
+    """Delete every run with its rows, and keep the organisation. Without TRUNCATE, which takes longer than the whole
+    scene; without triggers of append-only tables.
     """
     emptied = ";".join(f'DELETE FROM "{name}"' for name in _tables() if name not in STAYS)  # noqa: S608
     with connection.cursor() as cursor:

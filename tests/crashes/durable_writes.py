@@ -1,8 +1,7 @@
-"""Every durable write of one call, as moments at which a process can die: before each writing statement, before each
-COMMIT and after it.
+"""Kill points at every durable write of one call: before each writing statement, before each COMMIT, and after it.
 
-Nothing is named by hand: the call is watched at the connection once, and each moment found is a place to die at. A commit
-that had nothing to write is none. Used by the table of verbs; named points of one story are in ``points``.
+The call is observed once at its connection, and every write found is a kill point. A commit without a write is none.
+Named kill points are in ``kill_points``.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ WRITES = {"INSERT", "UPDATE", "DELETE"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moment:
-    """A place to die at. ``commits``: how many transactions of the call were on disk by then."""
+class KillPoint:
+    """A kill point. ``commits``: how many transactions of the call were committed before it."""
 
     number: int
     words: str
@@ -32,14 +31,14 @@ class Moment:
 
 @dataclass(kw_only=True)
 class Watch:
-    """Stands at this process's connection; at the moment ``die_at`` the process gets SIGKILL.
+    """Observes this process's connection, and sends SIGKILL to the process at ``die_at``.
 
-    ``in_pieces``: what was written by then is on disk, as if nobody had opened a transaction.
+    ``in_pieces``: each statement commits by itself, as without a transaction.
     """
 
-    die_at: Moment | None = None
+    die_at: KillPoint | None = None
     in_pieces: bool = False
-    moments: list[Moment] = field(default_factory=list)
+    moments: list[KillPoint] = field(default_factory=list)
     commits: int = 0
     written: bool = False
 
@@ -69,7 +68,7 @@ class Watch:
         self._reach("after COMMIT")
 
     def _reach(self, words: str) -> None:
-        self.moments.append(Moment(number=len(self.moments), words=words, commits=self.commits))
+        self.moments.append(KillPoint(number=len(self.moments), words=words, commits=self.commits))
         if self.die_at == self.moments[-1]:
             if self.in_pieces:
                 connections[DEFAULT_DB_ALIAS].connection.commit()
@@ -77,7 +76,7 @@ class Watch:
 
 
 @contextlib.contextmanager
-def watched(*, die_at: Moment | None = None, in_pieces: bool = False) -> Iterator[Watch]:
+def watched(*, die_at: KillPoint | None = None, in_pieces: bool = False) -> Iterator[Watch]:
     watch, connection = Watch(die_at=die_at, in_pieces=in_pieces), connections[DEFAULT_DB_ALIAS]
     inner = connection.commit
     connection.commit = watch.committing(inner)  # type: ignore[method-assign]
@@ -88,22 +87,22 @@ def watched(*, die_at: Moment | None = None, in_pieces: bool = False) -> Iterato
         del connection.commit
 
 
-def die(act: Callable[[], object], *, at: Moment, in_pieces: bool = False) -> None:
-    """Let a process of its own act, and die at the moment; returns when it is dead."""
+def die(act: Callable[[], object], *, at: KillPoint, in_pieces: bool = False) -> None:
+    """Run the call in a separate process that dies at the kill point; returns after its death."""
     connections.close_all()  # two processes must not share a connection
     pid = os.fork()
     if pid == 0:
         _act_and_die(act, at, in_pieces)
     _, status = os.waitpid(pid, 0)
     killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-    assert killed, f"it was not killed at moment {at.number}, {at.words}: {status}"
+    assert killed, f"it was not killed at kill point {at.number}, {at.words}: {status}"
 
 
-def _act_and_die(act: Callable[[], object], at: Moment, in_pieces: bool) -> None:
+def _act_and_die(act: Callable[[], object], at: KillPoint, in_pieces: bool) -> None:
     try:
         with watched(die_at=at, in_pieces=in_pieces):
             act()
     except Refusal:
-        os._exit(3)  # it had its moments, none of them was the one
+        os._exit(3)  # the kill point was never reached
     finally:
         os._exit(2)

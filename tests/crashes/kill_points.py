@@ -1,7 +1,7 @@
-"""Named points at which a process dies: just before or after a function of the product, found by its module and name.
+"""Named kill points: just before or after a function of the product, found by module and name.
 
-The product knows nothing of this: the process that is to die patches the function in itself. A name that is gone fails
-the test, and so does a point that is never reached.
+The product has no hooks for this: the process that must die patches the function in itself. A missing name fails the
+test, and so does a kill point that is never reached.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BEFORE, AFTER = "before", "after"
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A moment at the boundary of a function: ``module`` is where it is looked up when it is called."""
+    """A kill point at a function. ``module`` is where the function is looked up when it is called."""
 
     module: str
     function: str
@@ -41,7 +41,7 @@ def after(module: str, function: str) -> Point:
 POINTS = {
     # the answer
     "answer recorded, wait still open": before("reviewqueue.gateway", "answer_interrupt"),
-    "wait closed, nothing follows yet": before("runs.interrupts", "_go_on"),
+    "wait closed, nothing follows yet": before("runs.interrupts", "_make_continuation_if_answered"),
     "continuation made, timeline without it": before("reviewqueue.gateway", "note"),
     "run stored, no task row yet": before("reviewqueue.tasks", "enqueue_check"),
     "task row written, not committed": after("reviewqueue.tasks", "enqueue_check"),
@@ -61,17 +61,17 @@ POINTS = {
     "effect about to be sent": before("tests.crashes.sample_run", "send"),
     "effect done, response lost": after("tests.crashes.sample_run", "send"),
     "outcome recorded, not committed": after("ledger.effects", "report"),
-    "outcome committed, response lost": after("runs.use_cases.begin_effect", "report_effect"),
+    "outcome committed, response lost": after("runs.use_cases.report_effect", "report_effect"),
     # the boundary and the end
     "checkpoint written, not committed": before("runs.use_cases.commit_checkpoint", "acknowledge"),
     "checkpoint committed, response lost": after("runs.use_cases.commit_checkpoint", "commit_checkpoint"),
-    "end written, not committed": after("runs.use_cases.start_run", "end_lease"),
-    "end committed, response lost": after("runs.use_cases.start_run", "complete_run"),
+    "end written, not committed": after("runs.use_cases.complete_run", "end_lease"),
+    "end committed, response lost": after("runs.use_cases.complete_run", "complete_run"),
 }
 
 
 def strike_at(point: Point, sign: signal.Signals) -> None:
-    """Let this process get a signal whenever it reaches the point."""
+    """Send this process a signal whenever it reaches the kill point."""
     module = importlib.import_module(point.module)
     inner = getattr(module, point.function)
 
@@ -90,7 +90,7 @@ def strike_at(point: Point, sign: signal.Signals) -> None:
 def start(
     act: Callable[[], object], *, at: Point, sign: signal.Signals, prepare: Callable[[], None] | None = None
 ) -> BaseProcess:
-    """Start a process that acts, and gets the signal at the point. ``prepare`` changes the product in it first."""
+    """Start a process that acts and gets the signal at the kill point. ``prepare`` first changes the product in it."""
     connections.close_all()
 
     def run() -> None:
@@ -106,7 +106,7 @@ def start(
 
 
 def kill(act: Callable[[], object], *, at: Point, prepare: Callable[[], None] | None = None) -> None:
-    """Act in a process that is killed at the point, and return when it is dead."""
+    """Run the action in a process that is killed at the kill point, and return after its death."""
     process = start(act, at=at, sign=signal.SIGKILL, prepare=prepare)
     process.join(60)
     assert process.exitcode == -signal.SIGKILL, f"it was not killed at the point: {process.exitcode}"

@@ -1,7 +1,7 @@
-"""The outside world in one process: takes orders and counts them, and knows the specification that a run relies on.
+"""The receiver of effects: accepts and counts orders, and serves the specification that a run relies on.
 
-It drops nothing and repeats nothing by itself: what it counts is what happened. A process of its own, since a kill must
-not reach it.
+It drops and repeats nothing, so its count is what happened. It runs in a separate process, because a kill must not
+reach it.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ class Counting(BaseHTTPRequestHandler):
         path, _, asked = self.path.partition("?")
         self.arrived[path] += 1
         if asked == "unheard":
-            self.close_connection = True  # taken, and not a word
+            self.close_connection = True  # accepted without a response
             return
-        self._say({"order": f"PO-{self.arrived[path]}"})
+        self._respond({"order": f"PO-{self.arrived[path]}"})
 
     def do_GET(self) -> None:
-        self._say({"specification": SPECIFICATION, "arrived": self.arrived[self.path]})
+        self._respond({"specification": SPECIFICATION, "arrived": self.arrived[self.path]})
 
     def log_message(self, *_: object) -> None:
-        """Say nothing: a test's output is the test's."""
+        pass
 
-    def _say(self, words: dict[str, object]) -> None:
+    def _respond(self, words: dict[str, object]) -> None:
         body = json.dumps(words).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -54,7 +54,7 @@ class Receiver:
     address: str
 
     def order(self, key: str, *, heard: bool = True) -> str:
-        """Place an order; returns what the receiver answered. Unless it is to be ``heard``, it is taken without a word."""
+        """Place an order and return the response. Unless ``heard``, the connection closes without a response."""
         address = f"{self.address}/orders/{key}{'' if heard else '?unheard'}"
         request = urllib.request.Request(address, data=b"{}", method="POST")  # noqa: S310  our own
         with urllib.request.urlopen(request, timeout=20) as reply:  # noqa: S310

@@ -1,8 +1,8 @@
-"""The story that kills interrupt: a person answers, a task checks, a worker goes on, orders once, and completes.
+"""The run that kills interrupt: a reviewer decides, a task revalidates, a worker continues, orders once, and completes.
 
-`live` runs from the answer to the end in the process that calls it, picking up wherever the run stands; `recover` is what
-happens after a kill: the reviewer sends the answer again, the lost lease ends, tasks or sweeps run, the owner settles what
-nobody knows, and a fresh worker takes the run to its end. Every call goes through its module, so that `points` can step in.
+`live` runs from the decision to the end in one process, from whatever state the run is in. `recover` follows a kill:
+the reviewer repeats the decision, the lost lease ends, tasks or sweeps run, the owner resolves unknown outcomes, and a
+new worker completes the run. Every call goes through its module, so that `kill_points` can patch it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from runs.checkpoints import Snapshot
 from runs.decisions import Answer
 from runs.facts import AskedFact
 from runs.models import Agent, Connection, Interrupt, Run
-from runs.use_cases import begin_effect, claim_continuation, commit_checkpoint, reconcile_outcomes, start_run
+from runs.use_cases import (
+    claim_continuation,
+    commit_checkpoint,
+    complete_run,
+    reconcile_outcomes,
+    report_effect,
+)
 from tests import builders
 from tests.crashes.receiver import SPECIFICATION, Receiver
 
@@ -28,8 +34,8 @@ CALL = builders.CALL
 
 
 @dataclass(frozen=True, kw_only=True)
-class Story:
-    """Who plays, and the wait it begins with."""
+class SampleRun:
+    """The people, the agent and the interrupt of the sample run."""
 
     agent: Agent
     reviewer: User
@@ -46,15 +52,15 @@ class Story:
         return f"order:{self.interrupt.public_id}"
 
 
-def begin(receiver: Receiver) -> Story:
-    """A run that waits for an approval, over a fact that is checked again at the receiver's address."""
+def begin(receiver: Receiver) -> SampleRun:
+    """Create a run that waits for an approval, with a fact that is revalidated at the receiver's address."""
     agent, reviewer = builders.an_agent(), builders.a_reviewer()
     Connection.objects.get_or_create(agent=agent, name="erp", defaults={"base_url": receiver.address})
     Connection.objects.filter(agent=agent).update(base_url=receiver.address)
     builders.a_rule(agent=agent)
     checked = {"check_by": "connection", "connection": "erp", "path": "/pr/4711", "pointer": "/specification"}
     fact = AskedFact(name="specification", value=SPECIFICATION, **checked)
-    return Story(
+    return SampleRun(
         agent=agent,
         reviewer=reviewer,
         owner=builders.a_person("owner@example.org", "agent-owners"),
@@ -66,15 +72,15 @@ def begin(receiver: Receiver) -> Story:
 # --- what a process does until it is killed ---------------------------------------------------------------------------
 
 
-def live(story: Story) -> None:
-    """Everything from the answer to the end, in this process."""
+def live(story: SampleRun) -> None:
+    """Everything from the decision to the end, in this process."""
     answer(story)
     run_tasks()
     go_on(story)
 
 
-def answer(story: Story) -> None:
-    """Answer; sent again it is the same answer by the same key."""
+def answer(story: SampleRun) -> None:
+    """Decide; a repeated call uses the same key."""
     gateway.submit_decision(
         responder=story.reviewer,
         interrupt_id=story.interrupt.public_id,
@@ -86,7 +92,7 @@ def answer(story: Story) -> None:
 
 
 def run_tasks() -> None:
-    """What a cluster does: take a row, run its task, and only then delete the row."""
+    """Do what a cluster does: take a row, run its task, and delete the row only afterwards."""
     for row in OrmQ.objects.order_by("id"):
         task = SignedPackage.loads(row.payload)
         assert task["func"] == "reviewqueue.tasks.check_continuation"
@@ -94,8 +100,8 @@ def run_tasks() -> None:
         row.delete()
 
 
-def go_on(story: Story) -> bool:
-    """Claim the run, order once, reach a boundary, complete. False: there was nothing to claim."""
+def go_on(story: SampleRun) -> bool:
+    """Claim the run, order once, commit a checkpoint, complete. Returns False if there was nothing to claim."""
     claimed = claim_continuation.claim_continuations(
         claim_continuation.ClaimRequest(
             agent=story.agent, code_versions=set(), lease_seconds=60, still_may_decide=permissions.still_may_decide
@@ -111,12 +117,12 @@ def go_on(story: Story) -> bool:
         commit_checkpoint.commit_checkpoint(
             agent=story.agent, run_id=story.run.public_id, token=lease, after=1, snapshot=snapshot, facts=[]
         )
-    start_run.complete_run(agent=story.agent, run_id=story.run.public_id, token=lease, result={"ordered": True})
+    complete_run.complete_run(agent=story.agent, run_id=story.run.public_id, token=lease, result={"ordered": True})
     return True
 
 
-def order_once(story: Story, lease: str) -> None:
-    begun = begin_effect.begin_effect(
+def order_once(story: SampleRun, lease: str) -> None:
+    begun = builders.begin_effect(
         still_may_decide=permissions.still_may_decide,
         agent=story.agent,
         run_id=story.run.public_id,
@@ -128,7 +134,7 @@ def order_once(story: Story, lease: str) -> None:
     if begun.perform:
         receipt = send(story)
         assert begun.attempt_token is not None
-        begin_effect.report_effect(
+        report_effect.report_effect(
             agent=story.agent,
             run_id=story.run.public_id,
             key=story.key,
@@ -138,24 +144,24 @@ def order_once(story: Story, lease: str) -> None:
         )
 
 
-def send(story: Story) -> str:
+def send(story: SampleRun) -> str:
     return story.receiver.order(story.key)
 
 
 # --- what happens after a kill ----------------------------------------------------------------------------------------
 
 
-def lose_the_worker(story: Story) -> None:
-    """Let the killed process's lease lapse, and its check take too long: tests move deadlines, not clocks."""
+def lose_the_worker(story: SampleRun) -> None:
+    """Let the lease of the killed process lapse and its check time out: tests move deadlines, not clocks."""
     if story.run.lease_until is not None:
         builders.end_lease_now(story.run, clock.now())
     story.run.continuations.filter(status="checking").update(check_due_at=clock.now())
 
 
-def recover(story: Story, *, by_tasks: bool) -> int:
-    """Take the run to its end after a kill; returns how many unknown effects were settled by their owner.
+def recover(story: SampleRun, *, by_tasks: bool) -> int:
+    """Complete the run after a kill; returns how many unknown effects the owner resolved.
 
-    ``by_tasks``: the tasks that are left run before any sweep does; else the sweep alone finds what is due.
+    ``by_tasks``: remaining tasks run before any sweep; otherwise only the sweep finds what is due.
     """
     answer(story)
     lose_the_worker(story)
@@ -169,8 +175,8 @@ def recover(story: Story, *, by_tasks: bool) -> int:
     return settled
 
 
-def settle_unknown(story: Story) -> int:
-    """The owner asks the receiver, and says what is so: it arrived, or it is ordered again."""
+def settle_unknown(story: SampleRun) -> int:
+    """Resolve as the owner, who asks the receiver: the order arrived, or it is ordered again."""
     unknown = Effect.objects.filter(scope=story.run.public_id, status="unknown")
     for effect in unknown:
         if story.receiver.arrived(story.key):

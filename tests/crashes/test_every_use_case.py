@@ -1,7 +1,8 @@
-"""kill -9 before every write, before every COMMIT and after it, in every use case: it happened or it did not, never half,
-and the same call again brings it about once.
+"""kill -9 before every write, before every COMMIT and after it, in every use case: it happened completely or not at
+all, and the repeated call completes it once.
 
-A use case without a scene in ``tests.crashes.use_cases`` fails here, and so does a scene that does not reach its use case.
+A use case without a scene in ``tests.crashes.use_cases`` fails here, and so does a scene that does not reach its use
+case.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from reviewqueue import tasks
 from runs.models import Run
 from tests import figures
 from tests.crashes import database_states
-from tests.crashes.durable_writes import Moment, die, watched
+from tests.crashes.durable_writes import KillPoint, die, watched
 from tests.crashes.use_cases import VERBS, Act, Verb, checkpoint_files, effects, interrupts, runs, webhooks, workers
 from tests.races.invariants import breaches
 
@@ -79,9 +80,9 @@ def test_a_killed_verb_happened_or_did_not(verb: Verb):
 
 @dataclass(frozen=True, kw_only=True)
 class Whole:
-    """A verb that nobody interrupted: its moments, what it changed, and the states that a part of it leaves on disk."""
+    """A use case that ran without interruption: its kill points, its changes, and the states between its transactions."""
 
-    moments: list[Moment]
+    moments: list[KillPoint]
     change: Change
     parts: dict[int, Change] = field(default_factory=dict)
 
@@ -110,7 +111,7 @@ def play_whole(verb: Verb) -> Whole:
 
 
 def kill_before_its_first_commit(verb: Verb, whole: Whole) -> None:
-    """Nothing is on disk, so that one scene does for all of these; then the call is made again."""
+    """Nothing is committed, so one scene is enough for all of these kill points. Then the call is repeated."""
     act, before = a_scene(verb)
     for moment in chosen([moment for moment in whole.moments if moment.commits == 0]):
         die(act, at=moment)
@@ -120,8 +121,10 @@ def kill_before_its_first_commit(verb: Verb, whole: Whole) -> None:
     assert_alike(database_states.changed(before, database_states.rows()), whole.change, "called again after a kill")
 
 
-def kill_between_or_after(verb: Verb, whole: Whole, moment: Moment) -> None:
-    """Some of its transactions are on disk, or all: the kill leaves exactly those, and the same call brings the rest."""
+def kill_between_or_after(verb: Verb, whole: Whole, moment: KillPoint) -> None:
+    """Some or all of its transactions are committed: the kill leaves exactly those, and the repeated call does the
+    rest.
+    """
     act, before = a_scene(verb)
     die(act, at=moment)
     left = database_states.changed(before, database_states.rows())
@@ -161,7 +164,7 @@ def test_without_its_transaction_a_verb_is_left_half_done(use_case: str):
     assert database_states.changed(before, database_states.rows()) != whole.change
 
 
-def chosen(moments: list[Moment]) -> list[Moment]:
+def chosen(moments: list[KillPoint]) -> list[KillPoint]:
     """In the short form: before the last write, before some other, and before COMMIT."""
     writes = [moment for moment in moments if "COMMIT" not in moment.words]
     if LONG or len(writes) <= 1 + OTHERS:
@@ -180,7 +183,7 @@ def a_scene(verb: Verb) -> tuple[Act, Counter[database_states.Row]]:
 
 
 def outcome(act: Act) -> str:
-    """Call, and return the code of the refusal; nothing where there was none."""
+    """Make the call and return the code of its refusal, or an empty text."""
     try:
         act()
     except Refusal as refusal:

@@ -1,4 +1,4 @@
-"""kill -9 while an ended run is taken back: each effect once, newest first, and every doubt has an owner."""
+"""kill -9 during compensation: each effect once, newest first, and every unknown outcome has an owner."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from ledger.models import Effect
 from ledger.states import On
 from reviewqueue import permissions, tasks
 from runs.models import Hold, Run
-from runs.use_cases import begin_effect, claim_continuation, control_run, reconcile_outcomes, release_lease
+from runs.use_cases import (
+    claim_continuation,
+    control_run,
+    reconcile_outcomes,
+    release_lease,
+    report_effect,
+)
 from tests import builders, figures
 from tests.crashes.kill_points import Point, after, before, kill
 from tests.crashes.receiver import Receiver, a_receiver
@@ -35,15 +41,15 @@ POINTS: dict[str, Point] = {
     "undo done, not reported": after(__name__, "send"),
     "undo reported, effect not compensated": before("ledger.compensation", "mark_compensated"),
     "effect compensated, not committed": after("ledger.compensation", "record_undo"),
-    "undo committed, response lost": after("runs.use_cases.begin_effect", "report_effect"),
+    "undo committed, response lost": after("runs.use_cases.report_effect", "report_effect"),
 }
-IN_DOUBT = {"undo intended, response lost", "undo about to be sent", "undo done, not reported"}
+OUTCOME_UNKNOWN = {"undo intended, response lost", "undo about to be sent", "undo done, not reported"}
 ROLLED_BACK = {"undo reported, effect not compensated", "effect compensated, not committed"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Undone:
-    """A run that acted three times, and the receiver that counts what is taken back."""
+    """A run with three effects, and the receiver that counts compensations."""
 
     run_pk: int
     receiver: Receiver
@@ -68,11 +74,11 @@ def test_compensation_survives_a_kill(point: str, receiver: Receiver):
     for _ in range(KILLS):
         told = a_run_that_acted(receiver)
         kill(lambda told=told: live(told), at=POINTS[point])
-        cancel(told)  # whoever pressed it presses again
+        cancel(told)  # the client repeats its call
 
         settled = recover(told)
 
-        assert settled == (1 if point in IN_DOUBT | ROLLED_BACK else 0)
+        assert settled == (1 if point in OUTCOME_UNKNOWN | ROLLED_BACK else 0)
         assert told.run.status == "cancelled"
         assert [told.receiver.arrived(told.name(key)) for key in KEYS] == [1, 1, 1]
         rows = Effect.objects.filter(scope=told.run.public_id)
@@ -91,7 +97,7 @@ def a_run_that_acted(receiver: Receiver) -> Undone:
     for key in KEYS:
         words = {"agent": run.agent, "run_id": run.public_id, "key": key}
         declared = Declared(compensation={"name": "undo_it", "arguments": key}, compensate_on=tuple(On.values))
-        begun = begin_effect.begin_effect(
+        begun = builders.begin_effect(
             still_may_decide=permissions.still_may_decide,
             **words,
             token=lease.token,
@@ -100,7 +106,7 @@ def a_run_that_acted(receiver: Receiver) -> Undone:
             declared=declared,
         )
         assert begun.attempt_token is not None
-        begin_effect.report_effect(**words, attempt_token=begun.attempt_token, status="applied")
+        report_effect.report_effect(**words, attempt_token=begun.attempt_token, status="applied")
     words = {"agent": run.agent, "run_id": run.public_id, "token": lease.token}
     release_lease.hand_back(**words, reason="retry", detail="")
     return Undone(run_pk=run.pk, receiver=receiver)
@@ -117,7 +123,7 @@ def cancel(told: Undone) -> None:
 
 
 def take_all_back(told: Undone) -> None:
-    """What a worker does with a claim: everything it lists, in its order."""
+    """Do what a worker does with a claim: every listed compensation, in order."""
     claimed = claim_continuation.claim_continuations(
         claim_continuation.ClaimRequest(
             agent=told.run.agent, code_versions=set(), lease_seconds=60, still_may_decide=lambda decision: True
@@ -126,13 +132,13 @@ def take_all_back(told: Undone) -> None:
     )
     for undone in claimed[0].undone if claimed else []:
         words = {"agent": told.run.agent, "run_id": told.run.public_id, "key": compensation.undo_key(undone)}
-        begun = begin_effect.begin_effect(
+        begun = builders.begin_effect(
             still_may_decide=permissions.still_may_decide, **words, token=claimed[0].lease.token, name="undo_it"
         )
         if begun.perform:
             send(told, undone.key)
             assert begun.attempt_token is not None
-            begin_effect.report_effect(**words, attempt_token=begun.attempt_token, status="applied")
+            report_effect.report_effect(**words, attempt_token=begun.attempt_token, status="applied")
 
 
 def send(told: Undone, key: str) -> str:
@@ -140,7 +146,7 @@ def send(told: Undone, key: str) -> str:
 
 
 def recover(told: Undone) -> int:
-    """The lease lapses, the owner of a doubt asks the receiver, and another worker takes back what is left."""
+    """The lease lapses, the owner of an unknown outcome asks the receiver, and another worker compensates the rest."""
     if told.run.lease_until is not None:
         builders.end_lease_now(told.run, clock.now())
     tasks.sweep()

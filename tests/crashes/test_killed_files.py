@@ -1,4 +1,4 @@
-"""kill -9 between any two steps of a file's way: no checkpoint without its file, no bytes that no row knows of."""
+"""kill -9 between any two steps of a file transfer: no checkpoint without its file, no bytes without a row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from runs import file_storage
 from runs.checkpoints import Snapshot
 from runs.models import Checkpoint, CheckpointFile, Run
 from runs.use_cases import commit_checkpoint, transfer_file
-from runs.use_cases.start_run import Started, fail_run
+from runs.use_cases.complete_run import fail_run
+from runs.use_cases.start_run import Started
 from tests import builders, figures
 from tests.crashes.kill_points import after, before, kill
 
@@ -30,7 +31,7 @@ ON_THE_WAY = {
     "row written ahead, not committed": (after("runs.use_cases.transfer_file", "write_ahead"), False),
     "row committed, no byte stored": (before("runs.use_cases.transfer_file", "put_in_storage"), False),
     "bytes written, not on the disk": (before("reviewqueue.operations.storage", "write_through"), False),
-    "bytes stored, nobody's": (after("runs.use_cases.transfer_file", "put_in_storage"), False),
+    "bytes stored, not attached": (after("runs.use_cases.transfer_file", "put_in_storage"), False),
     "offer written, not committed": (after("runs.use_cases.transfer_file", "offer"), False),
     "offer committed, response lost": (after("runs.use_cases.transfer_file", "offer_file"), False),
     "kept, checkpoint not written": (after("runs.checkpoints", "keep_offered"), False),
@@ -43,7 +44,7 @@ ON_THE_WAY = {
 
 
 def live(started: Started) -> None:
-    """Send the file, and commit its checkpoint."""
+    """Upload the file, and commit its checkpoint."""
     lease = {"agent": started.run.agent, "run_id": started.run.public_id, "token": started.lease.token}
     sent = file_storage.spool([BYTES])
     with sent.file:
@@ -61,7 +62,7 @@ def read(name: str) -> bytes:
 
 
 def halves(run: Run) -> list[str]:
-    """Return what a kill has left half done: a checkpoint whose file is not whole, bytes without a row."""
+    """Return what a kill has left incomplete: a checkpoint without a whole file, bytes without a row."""
     found = []
     for checkpoint in Checkpoint.objects.filter(run=run).exclude(file=None).select_related("file"):
         if checkpoint.file.status != "kept" or read(checkpoint.file.name) != BYTES:
@@ -135,7 +136,7 @@ def test_without_the_row_written_ahead_a_kill_leaves_bytes_without_a_row(tmp_pat
 
 
 def write_behind() -> None:
-    """The row is rolled back with whatever wrote it, as if it were written after the bytes."""
+    """The row is rolled back with its transaction, as if it were written after the bytes."""
 
     def unsaved(run: Run, *, number: int, digest: str, size: int, now: object) -> CheckpointFile:
         return CheckpointFile(run=run, number=number, name=f"checkpoints/{digest[7:9]}/{digest[7:]}", pk=0)

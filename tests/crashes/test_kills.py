@@ -1,4 +1,4 @@
-"""kill -9 between any two of an answer's steps: nothing is lost, nothing happens twice, every doubt has an owner."""
+"""kill -9 between any two steps of a decision: nothing is lost or repeated, and every unknown outcome has an owner."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tests import figures
 from tests.crashes import sample_run
 from tests.crashes.kill_points import POINTS, before, kill
 from tests.crashes.receiver import Receiver, a_receiver
-from tests.crashes.sample_run import Story
+from tests.crashes.sample_run import SampleRun
 from tests.races import guards
 from tests.races.invariants import breaches, rows
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
 KILLS = 20 if os.environ.get("REVIEWQUEUE_LONG") else 2
-#: Between these two a worker has the right to order and nobody knows whether it did.
-IN_DOUBT = {
+#: Between these two a worker may order, and the database does not know whether it did.
+OUTCOME_UNKNOWN = {
     "effect intended, response lost",
     "effect about to be sent",
     "effect done, response lost",
@@ -47,7 +47,7 @@ def test_a_run_survives_a_kill(point: str, receiver: Receiver):
 
         settled = sample_run.recover(told, by_tasks=number % 2 == 0)
 
-        assert settled == (1 if point in IN_DOUBT else 0)
+        assert settled == (1 if point in OUTCOME_UNKNOWN else 0)
         assert told.receiver.arrived(told.key) == 1
         assert told.run.status == "completed"
         assert halves(told) == []
@@ -56,9 +56,10 @@ def test_a_run_survives_a_kill(point: str, receiver: Receiver):
         figures.count("kills that left an unknown effect", "on hold, owned, resolved by its owner", n=settled)
 
 
-def halves(told: Story) -> list[str]:
-    """Return what a kill has left half done: broken promises, an answer that nothing leads on from, a doubt without
-    its owner."""
+def halves(told: SampleRun) -> list[str]:
+    """Return what a kill has left incomplete: broken invariants, a decision without a continuation, an unknown outcome
+    without owner.
+    """
     found = breaches(told.run.pk)
     answered = rows("SELECT 1 FROM runs_interrupt WHERE id = %s AND status = 'answered'", told.interrupt.pk)
     ways_on = """SELECT 1 FROM runs_continuation WHERE run_id = %s AND cause = 'person'
@@ -88,7 +89,7 @@ def test_without_the_ledger_a_kill_repeats_the_order(receiver: Receiver):
     assert told.receiver.arrived(told.key) == 2
 
 
-def order_without_asking(told: Story, _lease: str) -> None:
+def order_without_asking(told: SampleRun, _lease: str) -> None:
     sample_run.send(told)
 
 
@@ -101,20 +102,20 @@ def test_without_its_transaction_a_kill_leaves_half_an_answer(receiver: Receiver
 
 
 def decide_in_pieces() -> None:
-    """Each statement commits by itself, as if nobody had opened a transaction."""
+    """Each statement commits by itself, as without a transaction."""
     guards.without_row_locks()
     inner = gateway._decide.__wrapped__
 
-    def in_pieces(**words: object) -> object:
-        transaction.get_connection().in_atomic_block = True  # for the verbs that assert one; the database knows of none
-        return inner(**words)
+    def in_pieces(*arguments: object) -> object:
+        transaction.get_connection().in_atomic_block = True  # for functions that assert one; the database has none
+        return inner(*arguments)
 
     gateway._decide = in_pieces
 
 
 @pytest.mark.proves(4)
 def test_without_a_task_row_in_the_transaction_only_the_sweep_is_left(receiver: Receiver):
-    """On a commit hook the task would be lost with its process; the row that is due is the second net below it."""
+    """With a commit hook the task would be lost with its process; then only the sweep finds the due row."""
     told = sample_run.begin(receiver)
     kill(lambda: sample_run.live(told), at=before("reviewqueue.tasks", "enqueue_later"), prepare=enqueue_on_commit)
     assert "an accepted answer without a task that leads on" in halves(told)

@@ -1,4 +1,4 @@
-"""A worker that was only stopped, and wakes after its lease: what it writes is refused, what it knows is taken."""
+"""A stopped worker wakes after its lease has ended: its writes are refused, its reports are accepted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STOPS = {
     "before it begins its effect": before("runs.use_cases.begin_effect", "begin_effect"),
     "with its order sent": after("tests.crashes.sample_run", "send"),
     "before its checkpoint": before("runs.use_cases.commit_checkpoint", "commit_checkpoint"),
-    "before its end": before("runs.use_cases.start_run", "complete_run"),
+    "before its end": before("runs.use_cases.complete_run", "complete_run"),
 }
 
 
@@ -58,8 +58,8 @@ def test_a_worker_that_wakes_after_its_lease_writes_nothing(stop: str, receiver:
         figures.count("workers stopped past their lease and woken", "0 writes accepted, what one knew was taken")
 
 
-def wake_after_the_lease(told: sample_run.Story, stop: Point) -> str:
-    """Stop a worker, let its lease lapse and another claim the run, and wake it; returns what it was told."""
+def wake_after_the_lease(told: sample_run.SampleRun, stop: Point) -> str:
+    """Stop a worker, let its lease lapse and another worker claim the run, and wake it; returns its responses."""
     ours, theirs = multiprocessing.Pipe()
 
     def go_on() -> None:

@@ -18,7 +18,7 @@ from tests.own_processes import (
     run_command,
     started,
 )
-from tests.reviewqueue.test_expiry_by_worker import make_waits
+from tests.reviewqueue.test_expiry_by_worker import make_interrupts
 
 pytestmark = pytest.mark.django_db
 
@@ -48,7 +48,7 @@ def test_a_form_opened_before_a_restart_counts_after_it_but_not_from_strangers(t
     """CASES C047: no state is in a process's memory; the first click counts, and every click gets an answer."""
     address, log, port = make_migrated_database(tmp_path), tmp_path / "log", free_port()
     environment = environment_for(address, PORT=str(port), WEB_PROCESSES="1")
-    make_waits(address, 2, within=86_400)
+    make_interrupts(address, 2, within=86_400)
     people = {}
     for person, queue in (("bo@example.org", "engineering"), ("eve@example.org", "finance")):
         if queue == "finance":

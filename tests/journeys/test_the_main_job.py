@@ -7,7 +7,7 @@ import pytest
 from runs.errors import AlreadyDecided, StaleVersion
 from runs.models import Run
 from runs.timeline import find_break
-from runs.use_cases.start_run import complete_run
+from runs.use_cases.complete_run import complete_run
 from tests import builders
 
 pytestmark = pytest.mark.django_db

@@ -13,12 +13,12 @@ from ledger import clock
 pytestmark = pytest.mark.django_db
 
 
-def test_the_clock_tells_utc():
+def test_the_clock_is_in_utc():
     assert clock.now().utcoffset() == timedelta(0)
 
 
 def test_the_clock_continues_inside_a_transaction():
-    """PostgreSQL's now() stands still there, and so would Django's Now()."""
+    """PostgreSQL's now() is the start of the transaction, and Django's Now() that of the statement."""
     with transaction.atomic():
         first = clock.now()
         time.sleep(0.01)
@@ -27,11 +27,11 @@ def test_the_clock_continues_inside_a_transaction():
 
 @pytest.mark.postgresql
 def test_the_clock_is_not_this_processs(monkeypatch):
-    class Wrong(datetime):
+    class OtherClock(datetime):
         @classmethod
         def now(cls, tz=None):
             return datetime(1999, 1, 1, tzinfo=UTC)
 
-    monkeypatch.setattr(clock, "datetime", Wrong)
+    monkeypatch.setattr(clock, "datetime", OtherClock)
     assert connection.vendor == "postgresql"
     assert clock.now().year > 2000

@@ -1,4 +1,4 @@
-"""Queries that are compiled once: the rows of the queryset they were built from, for other values each time."""
+"""Prepared queries return the rows of the queryset from which they were compiled, for other values each time."""
 
 from __future__ import annotations
 
@@ -116,9 +116,9 @@ def test_a_row_is_inserted_as_save_would():
     made = prepared_queries.insert(Effect(**fields))
     assert columns(Effect.objects.get(pk=made.pk)) == columns(saved) | {**fields, "id": made.pk}
     assert (made._state.adding, made._state.db) == (False, "default")
-    again = prepared_queries.insert(Effect(**fields | {"public_id": "eff_third", "key": "order:4", "error": "a word"}))
+    again = prepared_queries.insert(Effect(**fields | {"public_id": "eff_third", "key": "order:4", "error": "a text"}))
     assert again.pk > made.pk
-    assert Effect.objects.get(pk=again.pk).error == "a word", "each row has its own values"
+    assert Effect.objects.get(pk=again.pk).error == "a text", "each row has its own values"
 
 
 def test_times_that_a_field_fills_in_are_filled_in():
@@ -146,7 +146,7 @@ def test_an_update_writes_its_columns_and_counts_its_rows():
 
 @pytest.mark.postgresql
 def test_on_postgresql_a_text_is_prepared_once_with_its_constants_in_it():
-    """One plan for all values: which partial index fits is told by what the text itself says."""
+    """One plan for all values: PostgreSQL chooses a partial index by the text of the statement."""
     two_effects()
     unknown = Effect.objects.filter(status="intended", name__contains="100%", key=prepared_queries.text("key"))
     query = Compiled(lambda: unknown.values_list("key", flat=True).order_by("id"))
@@ -165,7 +165,7 @@ def test_on_postgresql_a_text_is_prepared_once_with_its_constants_in_it():
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("in_a_use_case", [False, True])
 def test_a_table_that_changes_under_an_open_connection_is_read_and_written_all_the_same(in_a_use_case: bool):
-    """PostgreSQL refuses what was prepared before: once, for as long as the connection lives, without what is done here."""
+    """PostgreSQL refuses statements that the connection prepared before the change."""
     Group.objects.create(name="a")
     query = Compiled(lambda: Group.objects.filter(name=prepared_queries.text("name")))
     write = CompiledUpdate(lambda: Group.objects.filter(name=prepared_queries.text("which")), ["name"])

@@ -17,7 +17,7 @@ def entries(number: int, *, other: bool = False) -> list[Any]:
     return [{"article": place, "amount": "5.00" if not other or place % 3 else "6.00"} for place in range(number)]
 
 
-SHAPES = {
+VALUES = {
     "members": lambda number, other: {f"m{place}": place + (other and not place % 3) for place in range(number)},
     "objects": lambda number, other: {
         f"m{place}": {"amount": place, "note": f"{place}{'x' if other else ''}"} for place in range(number)
@@ -28,8 +28,8 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_twice_the_size_takes_about_twice_the_steps(shape: str, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("kind", VALUES)
+def test_twice_the_size_takes_about_twice_the_steps(kind: str, monkeypatch: pytest.MonkeyPatch):
     steps = {"count": 0}
     digest, compare = json_diff.digest, json_diff._Comparison.differences
     opcodes = difflib.SequenceMatcher.find_longest_match
@@ -52,7 +52,7 @@ def test_twice_the_size_takes_about_twice_the_steps(shape: str, monkeypatch: pyt
     counts = []
     for number in (2_000, 4_000):
         steps["count"] = 0
-        found = differences_between(SHAPES[shape](number, False), SHAPES[shape](number, True), most=MANY)
+        found = differences_between(VALUES[kind](number, False), VALUES[kind](number, True), most=MANY)
         assert found
         counts.append(steps["count"])
     assert counts[1] <= 2.5 * counts[0], counts

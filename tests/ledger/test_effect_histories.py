@@ -1,8 +1,7 @@
-"""Whatever happens in whatever order: an effect is performed at most once, unless its receiver may get it twice or a
-person ordered it.
+"""In every order of calls an effect is performed at most once, unless the receiver drops repeats or a person ordered it.
 
-A state machine drives the ledger as workers, lost workers, owners and a sweep would. It keeps its own count of what was
-really done outside, which the ledger cannot see.
+A state machine calls the ledger as workers, lost workers, owners and a sweep do. It counts what was really performed,
+which the ledger cannot see.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ OUTCOMES = st.sampled_from(["applied", "failed", "unknown"])
 
 
 class Histories(RuleBasedStateMachine):
-    """One key of one run. ``at_hand`` is what the present worker was told to perform and has not done yet."""
+    """One key of one run. ``at_hand``: the attempt that the current worker must perform and has not performed yet."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +58,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(repeat=REPEATS, lost=st.booleans())
     def ask(self, repeat: str, lost: bool) -> None:
-        """The worker asks, and may lose the reply; then it repeats that request by its key, having performed nothing."""
+        """The worker intends the effect. If the reply is lost, it repeats the request with the same key."""
         if not self.reply_lost:
             self.requests += 1
         self.reply_lost = lost
@@ -83,7 +82,7 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.at_hand is not None)
     @rule(lands=st.booleans())
     def perform(self, lands: bool) -> None:
-        """The call goes out, and lands or not; the worker may never learn which."""
+        """The call is made and succeeds or not; the worker may never learn which."""
         assert self.at_hand is not None
         if lands:
             self.done.append(self.at_hand)
@@ -92,8 +91,8 @@ class Histories(RuleBasedStateMachine):
 
     @precondition(lambda self: self.unreported)
     @rule(choose=st.data(), knows=st.booleans(), retryable=st.booleans())
-    def tell(self, choose: st.DataObject, knows: bool, retryable: bool) -> None:
-        """A worker reports truthfully what it knows, at once or long after, whatever became of its lease."""
+    def report_truthfully(self, choose: st.DataObject, knows: bool, retryable: bool) -> None:
+        """A worker reports what it knows, at once or later, with or without its lease."""
         attempt = choose.draw(st.sampled_from(sorted(self.unreported)))
         landed = self.unreported[attempt]
         status = ("applied" if landed else "failed") if knows else "unknown"
@@ -105,23 +104,23 @@ class Histories(RuleBasedStateMachine):
                 now=self.now(),
                 error="" if landed else "no",
             )
-        assert not reported.contradiction or self.somebody_was_wrong_or_repeated()
+        assert not reported.contradiction or self.a_person_resolved_or_ordered_it()
         if knows:
             del self.unreported[attempt]
 
-    def somebody_was_wrong_or_repeated(self) -> bool:
+    def a_person_resolved_or_ordered_it(self) -> bool:
         return EffectReport.objects.filter(by__startswith="person:").exists() or Order.objects.exists()
 
     @rule()
     def lose_worker(self) -> None:
-        """The lease ends: what was under way is in doubt, and a new worker has the next fence."""
+        """The lease ends: effects in flight become unknown, and a new worker has the next fence."""
         with transaction.atomic():
             in_flight.mark_lost_unknown(scope=RUN, fence=self.fence, now=self.now(), by="system:lease_end")
         self.fence += 1
         self.requests, self.reply_lost = 0, False
         self.at_hand = None
 
-    # --- people, who look outside before they speak
+    # --- people, who know what really happened
 
     @precondition(lambda self: self.effect is not None)
     @rule()
@@ -147,7 +146,7 @@ class Histories(RuleBasedStateMachine):
             assert len(self.done) <= 1 + self.orders
 
     @invariant()
-    def a_try_is_under_way_or_told_or_in_doubt(self) -> None:
+    def an_attempt_is_in_flight_or_has_a_report(self) -> None:
         effect = self.effect
         if effect is None:
             return
@@ -160,7 +159,7 @@ class Histories(RuleBasedStateMachine):
             assert EffectReport.objects.filter(effect=effect, status=effect.status).exists()
 
     @invariant()
-    def what_stands_as_applied_was_done(self) -> None:
+    def an_applied_effect_was_performed(self) -> None:
         effect = self.effect
         if effect is not None and effect.status == EffectStatus.APPLIED:
             assert self.done

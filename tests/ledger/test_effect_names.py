@@ -1,4 +1,4 @@
-"""Names of effects: what reads as another name is refused, and every alphabet in its own right is taken."""
+"""Names of effects: one that looks like another name is refused, and one in a single script is accepted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DISGUISED = [
     "\u0456ssue_order",  # a Cyrillic i
     "issu\u0435_order",  # a Cyrillic e
     "issue_\u03bfrder",  # a Greek omicron
-    "\u0441\u043e\u0440\u0443_order",  # a whole Cyrillic word that reads as Latin
+    "\u0441\u043e\u0440\u0443_order",  # Cyrillic letters that together look Latin
     "\u0441\u043e\u0440\u0443",  # nothing else in the name
     "\u0421\u041e\u0420\u0423",  # in capitals
     "\u03b9\u03bd\u03bf",  # Greek
@@ -41,8 +41,8 @@ TAKEN = [
     "\uc8fc\ubb38",
     "\u0622\u0631\u062f\u0631",
     "\u0911\u0930\u094d\u0921\u0930",  # Devanagari has marks of its own
-    "\uff49ssue_order",  # full width: the rule reads it as it is
-    "issue\u200b_order",  # so with what nobody sees
+    "\uff49ssue_order",  # full width: a rule matches it
+    "issue\u200b_order",  # invisible characters are ignored too
 ]
 
 

@@ -82,13 +82,13 @@ MATRIX = {
 VERBS = ["same request", "again", "other call", "applied", "failed", "unknown", "lost", "settle", "order"]
 
 
-def told(outcome: Intended | Refusal) -> str:
+def reply_to_intent(outcome: Intended | Refusal) -> str:
     if isinstance(outcome, Refusal):
         return outcome.code
     return "perform" if outcome.perform else "recorded"
 
 
-def heard(reported: effects.Reported) -> str:
+def result_of(reported: effects.Reported) -> str:
     if reported.repeated:
         return "repeated"
     if reported.contradiction:
@@ -98,11 +98,11 @@ def heard(reported: effects.Reported) -> str:
 
 def use(verb: str, effect: Effect) -> str:
     if verb == "same request":
-        return told(intend(request_key="the first"))
+        return reply_to_intent(intend(request_key="the first"))
     if verb == "again":
-        return told(intend(fence=2, request_key="another"))
+        return reply_to_intent(intend(fence=2, request_key="another"))
     if verb == "other call":
-        return told(intend(arguments={"supplier": "S-18"}, request_key="the first"))
+        return reply_to_intent(intend(arguments={"supplier": "S-18"}, request_key="the first"))
     if verb == "lost":
         return (
             "held" if in_flight.mark_lost_unknown(scope=RUN, fence=1, now=LATER, by="system:lease_end") else "nothing"
@@ -113,7 +113,7 @@ def use(verb: str, effect: Effect) -> str:
     if verb == "order":
         order(effect)
         return "ordered"
-    return heard(report(verb))
+    return result_of(report(verb))
 
 
 def test_the_matrix_names_every_state_with_every_verb():
@@ -339,7 +339,8 @@ def test_empty_receipts_are_returned_as_they_were_sent(receipt):
     assert type(kept) is type(receipt)
 
 
-# --- doubts -----------------------------------------------------------------------------------------------------------
+# --- unknown outcomes
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_end_of_a_lease_marks_its_effects_unknown_and_holds_for_those_that_cannot_repeat():

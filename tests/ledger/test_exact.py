@@ -1,4 +1,4 @@
-"""Exact JSON: what was sent is what comes back, and what could mean two things is refused at the door."""
+"""Exact JSON: a value is returned as it was sent, and an ambiguous one is refused when it is parsed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VALUES = st.recursive(
 )
 
 
-def told(text: str | bytes) -> str:
+def problem_of(text: str | bytes) -> str:
     with pytest.raises(PayloadInvalid) as refused:
         exact_json.parse(text)
     assert refused.value.code == "payload_invalid"
@@ -137,14 +137,14 @@ def test_no_number_gets_through_but_as_json_or_as_a_problem(lexeme):
     ids=lambda case: repr(case[:30]),
 )
 def test_what_could_mean_two_things_is_refused(text, message):
-    assert told(text) == message
+    assert problem_of(text) == message
 
 
 @pytest.mark.parametrize(
     "text", ["", " ", "{", '{"a": 1,}', "01", "1.", ".5", "+1", "'a'", "nul", '"\n"', "[1] 2", "\ufeff1"]
 )
 def test_what_is_no_json_is_refused_with_its_place(text):
-    assert told(text).startswith("is not JSON: ")
+    assert problem_of(text).startswith("is not JSON: ")
 
 
 def test_a_whole_pair_of_surrogates_is_one_character():

@@ -23,7 +23,7 @@ def a_deadlock() -> OperationalError:
     return error
 
 
-def kept() -> list[str]:
+def group_names() -> list[str]:
     return list(Group.objects.values_list("name", flat=True))
 
 
@@ -34,7 +34,7 @@ def test_what_a_use_case_did_is_kept():
         return 7
 
     assert verb() == 7
-    assert kept() == ["a"]
+    assert group_names() == ["a"]
 
 
 def test_a_refusal_that_is_returned_keeps_its_record_and_is_raised():
@@ -45,7 +45,7 @@ def test_a_refusal_that_is_returned_keeps_its_record_and_is_raised():
 
     with pytest.raises(InDoubt):
         verb()
-    assert kept() == ["the record of it"]
+    assert group_names() == ["the record of it"]
 
 
 def test_a_refusal_that_is_raised_rolls_everything_back():
@@ -56,7 +56,7 @@ def test_a_refusal_that_is_raised_rolls_everything_back():
 
     with pytest.raises(AlreadySettled):
         verb()
-    assert kept() == []
+    assert group_names() == []
 
 
 @pytest.mark.parametrize("error", [a_deadlock(), OperationalError("database is locked")])
@@ -72,7 +72,7 @@ def test_a_deadlocked_use_case_is_retried_from_the_start(error):
         return len(tries)
 
     assert verb() == transactions.TRIES
-    assert kept() == [f"try {transactions.TRIES - 1}"]
+    assert group_names() == [f"try {transactions.TRIES - 1}"]
 
 
 def test_a_database_that_gives_up_three_times_is_busy():

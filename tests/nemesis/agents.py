@@ -1,7 +1,8 @@
-"""An agent process: starts runs, reserves two things, asks for an approval, goes on with whatever is ready, takes back.
+"""An agent process: starts runs, reserves two things, asks for an approval, continues ready runs, compensates.
 
-`python -m tests.nemesis.agents SCRIPT`. It keeps to the guide: every call has a key, an effect is performed when it is told
-to, and what it does not know it reports as unknown. It may be killed or stopped at any moment, and a new one goes on.
+`python -m tests.nemesis.agents SCRIPT`. It follows the agent guide: every call has a key, an effect is performed only
+when instructed, and an outcome it does not know is reported as unknown. It can be killed or stopped at any time, and a
+new process continues.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ RETRIES = 3
 
 
 class Lost(Exception):
-    """This process may not go on with the run: refused, or it never learnt an answer."""
+    """This process cannot continue the run: it was refused, or never got a response."""
 
 
 class Agent(Client):
     def live(self) -> None:
-        """Start runs while it lasts; always go on with what is ready."""
+        """Start runs until the time is over, and continue ready ones."""
         while True:
             try:
                 if not self.over() and self.chance.random() < 0.5:
@@ -112,7 +113,7 @@ class Agent(Client):
     # --- an effect ----------------------------------------------------------------------------------------------------
 
     def act(self, run: str, lease: dict[str, Any], key: str, *, undoes: str = "", **declared: Any) -> bool:
-        """Return whether it is done. Raises ``Lost`` where nobody knows, or somebody else is to go on."""
+        """Return whether the effect is done. Raises ``Lost`` if that is unknown, or if another worker must continue."""
         about = {"run": run, "effect": key, "undoes": undoes, **_of_lease(lease)}
         path = f"runs/{run}/effects/{quote(key, safe='')}"
         for _ in range(RETRIES):
@@ -144,7 +145,7 @@ class Agent(Client):
         return False
 
     def perform(self, run: str, key: str) -> str:
-        """Do it outside, once; say what is known of it afterwards."""
+        """Perform the effect once; return what is known of it afterwards."""
         number = self.record.begin("perform", {"run": run, "effect": key})
         connection = http.client.HTTPConnection("127.0.0.1", self.script.receiver, timeout=PATIENCE)
         try:

@@ -1,7 +1,7 @@
-"""The judge: from what clients recorded, what the database holds, and what the receiver counted, a verdict per promise.
+"""The history checker: a verdict per promise from the clients' records, the database, and the receiver's count.
 
-*holds*, *broken*, or *unknown*: where a client never learnt what came of a call and nobody else knows either, the judge
-does not guess. Pure: it is given everything (`evidence`), asks nobody, and is itself tried with planted faults.
+*holds*, *broken*, or *unknown*: if a client got no response and no other source shows the result, the checker does not
+guess. It is a pure function of the evidence (`evidence`) and is itself tested with planted faults.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from tests.nemesis.verdicts import BROKEN, HOLDS, UNKNOWN, Evidence, Finding, Ve
 CHECKS: Mapping[tuple[int, str], Callable[[Evidence], Finding]] = {
     (1, "creates answered 2xx"): run_checks.no_create_is_lost,
     (2, "keys of creates"): run_checks.no_create_is_doubled,
-    (3, "closed waits"): run_checks.one_wait_has_one_outcome,
-    (4, "answered waits"): run_checks.every_answer_is_gone_on_from,
+    (3, "closed waits"): run_checks.one_interrupt_has_one_outcome,
+    (4, "decided interrupts"): run_checks.every_decision_is_continued,
     (5, "effects"): effect_checks.no_effect_is_repeated,
     (6, "unknown outcomes"): effect_checks.every_unknown_has_an_owner,
     (7, "accepted answers of people"): run_checks.no_late_answer_counts,
-    (8, "waits"): run_checks.every_wait_ends_once,
+    (8, "waits"): run_checks.every_interrupt_ends_once,
     (9, "checkpoints"): run_checks.no_stale_lease_writes,
-    (10, "messages"): run_checks.what_is_said_to_be_delivered_arrived,
-    (15, "compensated effects"): effect_checks.what_is_taken_back_is_so_once_newest_first,
+    (10, "messages"): run_checks.every_delivered_message_arrived,
+    (15, "compensated effects"): effect_checks.compensations_are_applied_once_newest_first,
     (16, "pauses"): effect_checks.nothing_begins_in_a_pause,
-    (17, "replies, the database restarted now and then"): run_checks.nobody_meets_a_server_error,
+    (17, "replies, the database restarted now and then"): run_checks.no_client_gets_a_server_error,
     (19, "ends at a deadline, by clocks an hour wrong"): run_checks.nothing_ends_early,
     (17, "runs held against every rule of the database"): run_checks.no_half_states,
 }

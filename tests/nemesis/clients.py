@@ -1,4 +1,4 @@
-"""What agents and people have in common: calls to one of two web processes, each recorded, and asked again by its key."""
+"""The client of agents and people: calls to one of two web processes, each recorded, and repeated with its key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS_TO_ANSWER = 6
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """What a client process is told at its start: a JSON file."""
+    """The start parameters of a client process, a JSON file."""
 
     name: str
     ports: list[int]
@@ -36,7 +36,7 @@ class Script:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What came of a call."""
+    """The result of a call."""
 
     outcome: str
     status: int = 0
@@ -45,7 +45,7 @@ class Answer:
 
 
 class Client:
-    """Calls in the name of one key, and writes down what it called and what it was told."""
+    """Calls with one API key, and records each call and its response."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -74,7 +74,7 @@ class Client:
         tries: int = 8,
         **headers: str,
     ) -> Answer:
-        """Call until it is known what came of it, or ``tries`` are used up: the key makes asking again harmless."""
+        """Repeat the call until its result is known or ``tries`` are used up; its key makes repeats harmless."""
         answer = Answer(outcome=UNKNOWN)
         for attempt in range(tries):
             number = self.record.begin(verb, about or {})

@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
-#: Before an owner says that something did not happen: whoever was about to do it has done it by then, or never will.
+#: Wait before an owner resolves as failed: a worker that was about to act has acted by then, or never will.
 PATIENCE_OF_AN_OWNER = 12
 
 
@@ -66,7 +66,7 @@ def settle(receiver: str) -> None:
                 reconcile_outcomes.order_effect_again(
                     effect_id=effect.pk, person=owner, reason="The receiver has nothing of it."
                 )
-        except Refusal as refusal:  # the run is being ended, or somebody was faster
+        except Refusal as refusal:  # the run is ending, or another owner was first
             if refusal.code == "run_cancelled":
                 words = {"outcome": "failed", "reason": "The receiver has nothing of it."}
                 reconcile_outcomes.settle_unknown(effect_id=effect.pk, person=owner, **words)
@@ -76,7 +76,7 @@ def settle(receiver: str) -> None:
 
 
 def end_backoff(receiver: str) -> None:
-    """Make every message due now: the retries that it would wait hours for are tried elsewhere."""
+    """Make every message due now; retries after hours are tested elsewhere."""
     from django.db.models.functions import Now
 
     from reviewqueue.webhooks.models import Delivery, WebhookEndpoint

@@ -1,4 +1,4 @@
-"""The judge's checks of what was done outside: once, owned where nobody knows, taken back once, and not in a pause."""
+"""Checks of effects: performed once, owned if unknown, compensated once, and never begun in a pause."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def every_unknown_has_an_owner(evidence: Evidence) -> Finding:
     )
 
 
-def what_is_taken_back_is_so_once_newest_first(evidence: Evidence) -> Finding:
+def compensations_are_applied_once_newest_first(evidence: Evidence) -> Finding:
     runs = {run.id: run for run in evidence.database.runs}
     undos = {effect.undoes: effect for effect in evidence.database.effects if effect.undoes}
     by_run: dict[str, list[Effect]] = defaultdict(list)

@@ -1,4 +1,6 @@
-"""What the judge is given: rows of the database as plain values, and the receiver's count. `gather` reads the rows."""
+"""The evidence for the checker: rows of the database as plain values, and the receiver's count. `gather` reads the
+rows.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """``undoes``: the id of what it takes back. ``orders``: how often a person ordered it again, and it was used."""
+    """``undoes``: the id of the effect that it compensates. ``orders``: how many orders of a person were used."""
 
     id: str
     run: str
@@ -103,7 +105,7 @@ class Database:
 
 @dataclass(frozen=True, kw_only=True)
 class Truth:
-    """What the receiver counted: `run/key` of an effect -> when it was done; a message's id -> how often it came."""
+    """The receiver's count: `run/key` of an effect -> its times; a message id -> how often it arrived."""
 
     done: Mapping[str, Sequence[float]]
     messages: Mapping[str, int]
@@ -138,7 +140,7 @@ MESSAGES = "SELECT public_id AS id, status FROM reviewqueue_delivery"
 
 
 def gather(query: Query) -> Database:
-    """Read everything from a PostgreSQL that is at rest."""
+    """Read everything from an idle PostgreSQL."""
     [[now]] = query("SELECT extract(epoch FROM clock_timestamp())")
     return Database(
         now=float(now),
@@ -160,7 +162,7 @@ def _all(query: Query, kind: type[Any], statement: str) -> list[Any]:
 
 
 def _breaches(query: Query) -> list[str]:
-    """Hold every run against what has to be true after any race or kill."""
+    """Check every run against the invariants after a race or kill."""
     found = []
     for promise, statement in PROMISES.items():
         each = f"SELECT r0.public_id FROM runs_run r0 WHERE EXISTS ({statement.replace('%s', 'r0.id')})"  # noqa: S608

@@ -1,7 +1,7 @@
-"""What the nemesis does to a world, by a seed: one harm after the other, and at the end everything is well again.
+"""The fault schedule of the nemesis, drawn by a seed: one fault after the other, and recovery at the end.
 
-The harms are drawn in turns until each was there once, so that a short run has them all. `recover` lets everybody
-begin anew, people answer, an owner settles, and waits until no run is open or its time is up.
+Faults are drawn in turns until each occurred once, so that a short run has them all. `recover` restarts every process,
+lets people decide and an owner resolve, and waits until no run is open or its time is over.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from tests.nemesis.history import OK, Record
-from tests.nemesis.world import HOUR, World, library_of_wrong_clocks
+from tests.nemesis.world import HOUR, World, faketime_library
 
 PAST_THE_LEASE = 7.0
 RESTARTS = ("immediate restart of the database",) * 2  # it costs little, and every call meets it
@@ -57,11 +57,11 @@ def restart_the_database(world: World, chance: random.Random) -> None:
     world.server.restart_at_once()
 
 
-def set_a_clock_of_web_wrong(world: World, chance: random.Random) -> None:
+def shift_the_clock_of_a_web(world: World, chance: random.Random) -> None:
     chance.choice(world.webs).again(wrong_by=chance.choice((HOUR, -HOUR)))
 
 
-def set_a_clock_of_worker_wrong(world: World, chance: random.Random) -> None:
+def shift_the_clock_of_a_worker(world: World, chance: random.Random) -> None:
     chance.choice(world.workers).again(wrong_by=chance.choice((HOUR, -HOUR)))
 
 
@@ -75,16 +75,16 @@ def harms() -> dict[str, Harm]:
         "all sweeps stopped for a while": stop_all_sweeps,
         "immediate restart of the database": restart_the_database,
     }
-    if library_of_wrong_clocks():
+    if faketime_library():
         known |= {
-            "a web with a clock an hour wrong": set_a_clock_of_web_wrong,
-            "a worker with a clock an hour wrong": set_a_clock_of_worker_wrong,
+            "a web with a clock an hour wrong": shift_the_clock_of_a_web,
+            "a worker with a clock an hour wrong": shift_the_clock_of_a_worker,
         }
     return known
 
 
 def rage(world: World, *, seconds: float, seed: int) -> Counter[str]:
-    """Harm for so long, and until each harm was done once; returns what was done how often."""
+    """Inject faults for a time and until each occurred once; returns how often each occurred."""
     record, chance, done = Record(world.folder, "nemesis"), random.Random(seed), Counter[str]()
     known = harms()
     order = _in_turns([*sorted(known), *RESTARTS], chance)
@@ -111,14 +111,14 @@ def _in_turns(names: list[str], chance: random.Random) -> Iterator[str]:
 
 
 def recover(world: World, *, within: float) -> int:
-    """Make everything well and let what is open end; returns how many runs have not."""
+    """Restart everything and let open runs end; returns how many have not ended."""
     world.weather("calm")
     (world.folder / "stop").touch()
     for kept in [*world.webs, *world.workers]:
         if kept.wrong_by or not kept.runs():
             kept.again()
     for agent in world.agents:
-        agent.again()  # whoever was about to act acts no more: only now may an owner say that something never happened
+        agent.again()  # the agent acts no more: only now can an owner resolve as never happened
     until = time.monotonic() + within
     while time.monotonic() < until and open_runs(world):
         world.do("settle")

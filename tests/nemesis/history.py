@@ -1,7 +1,7 @@
-"""What every client did: one record a call, its beginning on disk before it is made, so that a kill leaves it unknown.
+"""The history of client calls. Each call is on disk before it is made, so that a kill leaves it unknown.
 
-Each process writes a file of its own; `read` puts all of them together. Times are this machine's, of which no client is
-told another; the product's processes may be.
+Each process writes its own file, and `read` merges them. Times are this machine's clock. No client gets a wrong clock;
+processes of the product may.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ OK, REFUSED, UNKNOWN = "ok", "refused", "unknown"
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """``about``: what the client knew when it called; ``told``: what it was told. One that was killed has no ``ended``."""
+    """``about``: what the client knew when it called; ``told``: the response. A call whose client was killed has no
+    ``ended``.
+    """
 
     client: str
     verb: str

@@ -1,4 +1,4 @@
-"""A person's process: a reviewer who answers what waits, or an operator who pauses, resumes and cancels.
+"""A person's process: a reviewer who decides requests, or an operator who pauses, resumes and cancels runs.
 
 `python -m tests.nemesis.people SCRIPT reviewer|operator`.
 """

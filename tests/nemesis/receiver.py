@@ -1,8 +1,8 @@
-"""The outside world: does what it is asked to, counts it, and fails in twelve ways while it is stormy.
+"""The receiver: performs effects, counts them, and injects twelve kinds of faults while it is stormy.
 
-A process of its own: `python -m tests.nemesis.receiver PORT SEED`. `POST /do/KEY` is an effect, `POST /hooks` a webhook,
-`GET /done/KEY` and `GET /specification` are looked up by the product. `GET /all` tells the truth, and `POST /calm` and
-`POST /storm` change the weather; those three never fail.
+A separate process: `python -m tests.nemesis.receiver PORT SEED`. `POST /do/KEY` is an effect, `POST /hooks` a webhook;
+the product reads `GET /done/KEY` and `GET /specification`. `GET /all` returns the truth; `POST /calm` and `POST /storm`
+switch the faults. Those three never fail.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import unquote
 
 SPECIFICATION = 7
-PATIENCE = 2.0  # of whoever calls
+PATIENCE = 2.0  # seconds, of a client
 SHARE_OF_FAULTS = 0.35
 
 #: Before it does anything, and after it has done it.
@@ -31,7 +31,7 @@ FAULTS = BEFORE + AFTER
 
 
 class World:
-    """What happened: each effect with its times, each message with its attempts, and which faults were played."""
+    """What happened: each effect with its times, each message with its attempts, and the injected faults."""
 
     def __init__(self, seed: int) -> None:
         self.lock = threading.Lock()
@@ -62,18 +62,18 @@ class Receiver(BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if self.path in ("/storm", "/calm"):
             self.world.stormy = self.path == "/storm"
-            self._say(200, {})
+            self._respond(200, {})
         else:
             self._answer(self._do)
 
     def do_GET(self) -> None:
         if self.path == "/all":
-            self._say(200, self.world.told())
+            self._respond(200, self.world.told())
         else:
             self._answer(self._look)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing: a test's output is the test's."""
+        pass
 
     def _do(self) -> dict[str, Any]:
         with self.world.lock:
@@ -99,31 +99,31 @@ class Receiver(BaseHTTPRequestHandler):
             return
         reply = act()
         if not fault:
-            self._say(200, reply)
+            self._respond(200, reply)
         else:
             self._spoil(fault, reply)
 
     def _refuse(self, fault: str) -> None:
         if fault == "500 before":
-            self._say(500, {})
+            self._respond(500, {})
         elif fault == "429":
-            self._say(429, {}, {"Retry-After": "1"})
+            self._respond(429, {}, {"Retry-After": "1"})
         elif fault == "redirects":
-            self._say(302, {}, {"Location": "/elsewhere"})
+            self._respond(302, {}, {"Location": "/elsewhere"})
         else:
             self._hang_up(reset=fault == "resets before")
 
     def _spoil(self, fault: str, reply: dict[str, Any]) -> None:
         if fault == "500 after":
-            self._say(500, {})
+            self._respond(500, {})
         elif fault == "too late":
             time.sleep(PATIENCE * 2)
-            self._say(200, reply)
+            self._respond(200, reply)
         elif fault == "slow":
             time.sleep(PATIENCE / 3)
-            self._say(200, reply)
+            self._respond(200, reply)
         elif fault == "huge reply":
-            self._say(200, {"number": "9" * 3_000_000})
+            self._respond(200, {"number": "9" * 3_000_000})
         elif fault == "wrong content":
             self._send(200, b"<html>Welcome!</html>", {"Content-Type": "text/html"})
         elif fault == "half a reply":
@@ -139,12 +139,12 @@ class Receiver(BaseHTTPRequestHandler):
         with contextlib.suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR) if not reset else self.connection.close()
 
-    def _say(self, status: int, words: dict[str, Any], headers: dict[str, str] | None = None) -> None:
+    def _respond(self, status: int, words: dict[str, Any], headers: dict[str, str] | None = None) -> None:
         self._send(status, json.dumps(words).encode(), {"Content-Type": "application/json"} | (headers or {}))
 
     def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
         self.close_connection = True
-        with contextlib.suppress(OSError):  # whoever asked may have gone
+        with contextlib.suppress(OSError):  # the client may have disconnected
             self.send_response(status)
             for name, value in ({"Content-Length": str(len(body)), "Connection": "close"} | headers).items():
                 self.send_header(name, value)
@@ -156,7 +156,7 @@ def serve(port: int, seed: int) -> None:
     Receiver.world = World(seed)
     server = ThreadingHTTPServer(("127.0.0.1", port), Receiver)
     server.daemon_threads = True
-    server.handle_error = lambda *_: None  # type: ignore[method-assign]  whoever hung up is no news
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]  a disconnected client is no error
     server.serve_forever()
 
 

@@ -1,4 +1,4 @@
-"""The judge's checks of creates, answers, waits and leases, and of what clients were told."""
+"""Checks of creates, decisions, interrupts, leases and responses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def no_create_is_doubled(evidence: Evidence) -> Finding:
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
-def one_wait_has_one_outcome(evidence: Evidence) -> Finding:
+def one_interrupt_has_one_outcome(evidence: Evidence) -> Finding:
     closing = Counter(
         (it.interrupt, it.round) for it in evidence.database.decisions if it.closes and it.status == "accepted"
     )
@@ -59,7 +59,7 @@ def one_wait_has_one_outcome(evidence: Evidence) -> Finding:
     return found
 
 
-def every_answer_is_gone_on_from(evidence: Evidence) -> Finding:
+def every_decision_is_continued(evidence: Evidence) -> Finding:
     runs = {run.id: run for run in evidence.database.runs}
     gone_on = {(it.run, it.checkpoint) for it in evidence.database.continuations}
     answered = [it for it in evidence.database.interrupts if it.status == "answered"]
@@ -92,14 +92,14 @@ def no_late_answer_counts(evidence: Evidence) -> Finding:
             and call.status == 201
             and call.began > wait.deadline + CLOCK
         ):
-            found.broken.append(f"{call.client} answered {wait.id} after its deadline, but was told that it counts")
+            found.broken.append(f"{call.client} answered {wait.id} after its deadline, but got a success")
     return found
 
 
 # --- waits ------------------------------------------------------------------------------------------------------------
 
 
-def every_wait_ends_once(evidence: Evidence) -> Finding:
+def every_interrupt_ends_once(evidence: Evidence) -> Finding:
     by_wait: dict[str, list[str]] = defaultdict(list)
     for it in evidence.database.decisions:
         if it.status in ACCEPTED and it.by_a_person and it.closes:
@@ -114,7 +114,7 @@ def every_wait_ends_once(evidence: Evidence) -> Finding:
 
 
 def nothing_ends_early(evidence: Evidence) -> Finding:
-    """A clock that runs ahead would expire waits and leases before their time."""
+    """A clock that runs ahead would expire interrupts and leases early."""
     expired = [wait for wait in evidence.database.interrupts if wait.status == "expired"]
     found = Finding(n=len(expired))
     found.broken += [f"{wait.id} expired before its deadline" for wait in expired if _is_early(wait)]
@@ -131,7 +131,7 @@ def _is_early(wait: Interrupt) -> bool:
 
 
 def _let_go(evidence: Evidence, refused: Call) -> bool:
-    """Tell whether the lease had ended otherwise: its run was suspended, ended, or stopped by somebody."""
+    """Tell whether the lease ended in another way: the run was suspended, ended or stopped."""
     run, began = refused.about["run"], refused.began
     return any(
         call.about.get("run") == run and call.began < (refused.ended or began)
@@ -167,13 +167,13 @@ def no_stale_lease_writes(evidence: Evidence) -> Finding:
 # --- the rest ---------------------------------------------------------------------------------------------------------
 
 
-def nobody_meets_a_server_error(evidence: Evidence) -> Finding:
+def no_client_gets_a_server_error(evidence: Evidence) -> Finding:
     answered = [call for call in evidence.calls if call.status]
     bad = [call for call in answered if call.status >= 500 and call.status != 503]
     return Finding(n=len(answered), broken=[f"{it.client} met {it.status} {it.code} at {it.verb}" for it in bad])
 
 
-def what_is_said_to_be_delivered_arrived(evidence: Evidence) -> Finding:
+def every_delivered_message_arrived(evidence: Evidence) -> Finding:
     messages = {message.id: message for message in evidence.database.messages}
     found = Finding(n=len(messages))
     for message in messages.values():

@@ -1,4 +1,4 @@
-"""The judge is tried: a history in order holds, and each planted fault turns the promise that names it red."""
+"""The checker itself: a correct history holds, and each planted fault breaks the promise that it names."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def a_call(verb: str, at: float, *, outcome: str = OK, status: int = 201, code: 
 
 
 def in_order() -> Evidence:
-    """Two runs: one was approved, acted once and completed; one was approved, cancelled, and took back what it did."""
+    """Two runs: one was approved, acted once and completed; one was approved, cancelled and compensated."""
     begun = {"run": "run_1", "effect": "order", "fence": 2, "until": 9.0}
     calls = [
         a_call("create", 0, about={"key": "one"}, told={"run": "run_1"}),
@@ -148,7 +148,7 @@ def without(kind: str, **members: object) -> Plant:
 
 
 def done(name: str, times: list[float]) -> Plant:
-    """Let the receiver tell otherwise."""
+    """Change the receiver's count."""
     return lambda it: replace(it, truth=replace(it.truth, done={**it.truth.done, name: times}))
 
 
@@ -262,7 +262,7 @@ def test_every_check_has_a_planted_fault():
     assert {promise for promise, _ in PLANTED.values()} == {promise for promise, _ in checker.CHECKS}
 
 
-# --- unknown results ------------------------------------------------------------------------------------------------
+# --- unknown results --------------------------------------------------------------------------------------------------
 
 
 def test_an_outcome_that_no_client_learnt_is_unknown_and_neither_broken_nor_held():

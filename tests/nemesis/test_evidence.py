@@ -1,4 +1,4 @@
-"""What the judge is given is what the database says: a story told by the real verbs, gathered and judged."""
+"""The evidence equals the database: a history of real use cases, gathered and checked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.db import connection
 
 from ledger.models import Effect
 from reviewqueue import permissions
-from runs.use_cases import begin_effect, start_run
+from runs.use_cases import complete_run, report_effect
 from tests import builders
 from tests.nemesis import checker
 from tests.nemesis.evidence import Database, Truth, gather
@@ -24,17 +24,17 @@ def rows(statement: str) -> list[tuple[Any, ...]]:
         return cursor.fetchall()
 
 
-def a_story() -> Database:
+def a_history() -> Database:
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, builders.a_reviewer())
     [claimed] = builders.claim(interrupt.agent)
     words = {"agent": interrupt.agent, "run_id": claimed.run.public_id}
     call = {"name": builders.CALL["name"], "arguments": builders.CALL["arguments"]}
-    begun = begin_effect.begin_effect(
+    begun = builders.begin_effect(
         still_may_decide=permissions.still_may_decide, **words, token=claimed.lease.token, key="order", **call
     )
-    begin_effect.report_effect(**words, key="order", attempt_token=begun.attempt_token, status="applied")
-    start_run.complete_run(**words, token=claimed.lease.token, result=None)
+    report_effect.report_effect(**words, key="order", attempt_token=begun.attempt_token, status="applied")
+    complete_run.complete_run(**words, token=claimed.lease.token, result=None)
     return gather(rows)
 
 
@@ -46,7 +46,7 @@ def judged(database: Database, times: list[float]) -> dict[int, str]:
 
 
 def test_a_history_of_real_use_cases_holds():
-    database = a_story()
+    database = a_history()
     assert set(judged(database, [1.0]).values()) == {HOLDS}
     [effect], [wait], [decision] = database.effects, database.interrupts, database.decisions
     assert (effect.key, effect.status, effect.orders, wait.status, decision.by_a_person) == (
@@ -62,11 +62,11 @@ def test_a_history_of_real_use_cases_holds():
 
 
 def test_what_the_receiver_counted_is_held_against_it():
-    assert judged(a_story(), [1.0, 2.0])[5] == BROKEN
+    assert judged(a_history(), [1.0, 2.0])[5] == BROKEN
 
 
 def test_a_rule_of_the_database_that_is_broken_is_found():
-    a_story()
+    a_history()
     Effect.objects.update(status="intended")
     database = gather(rows)
     assert [words.partition(": ")[2] for words in database.breaches] == [

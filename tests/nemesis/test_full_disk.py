@@ -1,4 +1,6 @@
-"""A full disk: what can't be written is refused in words, nothing is half written, and with room it goes on by itself."""
+"""A full disk: writes are refused with a reason, nothing is half written, and with free space the server continues by
+itself.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ LARGE = {"note": "x" * 3000}
 
 @contextlib.contextmanager
 def so_many_pages_more(number: int) -> Iterator[None]:
-    """Let this database's file grow by so many pages and no further."""
+    """Let this database file grow by so many pages and no further."""
     with connection.cursor() as cursor:
         [[pages]] = cursor.execute("PRAGMA page_count").fetchall()
         cursor.execute(f"PRAGMA max_page_count = {pages + number}")
@@ -113,7 +115,7 @@ def start(desk: Desk, key: str) -> tuple[int, dict[str, Any]]:
 
 @contextlib.contextmanager
 def full_disk() -> Iterator[None]:
-    """Let no file of the server grow. A reader may be refused then too: SQLite wants room for its index of the log."""
+    """Let no file of the server grow. Reads can be refused then too, because SQLite needs space for its log index."""
     family = psutil.Process().children(recursive=True)
     for member in family:
         member.rlimit(psutil.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY))

@@ -1,4 +1,4 @@
-"""kill -9 of the web process while clients create: what was answered is there, and once. SQLite: `test_kills_on_sqlite`."""
+"""kill -9 of the web process while clients create: every acknowledged run exists once. SQLite: `test_kills_on_sqlite`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from django.conf import settings
 from tests import figures
 from tests.nemesis.clients import Client, Script
 from tests.nemesis.history import read
-from tests.nemesis.world import Kept
+from tests.nemesis.world import ManagedProcess
 from tests.own_processes import eventually, query
 from tests.running_server import Desk, running_desk
 
@@ -24,7 +24,7 @@ CLIENTS = 4
 
 
 class Creator(Client):
-    """Creates runs, each by a key that is repeated until the answer is known."""
+    """Creates runs, each with a key that is repeated until a response arrives."""
 
     def live(self) -> None:
         while not self.over():
@@ -34,9 +34,9 @@ class Creator(Client):
         self.record.close()
 
 
-def web_again(desk: Desk, folder: Path) -> Kept:
-    """A web process of our own in the place of the desk's, so that it can be killed and begun anew."""
-    web = Kept(
+def web_again(desk: Desk, folder: Path) -> ManagedProcess:
+    """A separate web process that can be killed and restarted."""
+    web = ManagedProcess(
         "web",
         [sys.executable, str(settings.ROOT / "manage.py"), "web"],
         desk.environment,

@@ -1,4 +1,4 @@
-"""Ten thousand waits and a thousand long polls: what they hold of the server is told, before and after."""
+"""Ten thousand open interrupts and a thousand long polls: the server's resources before and after."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECONDS_OF_A_POLL = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
-    """What the server holds: connections to the database, resident memory in MB, threads."""
+    """Resources of the server: database connections, resident memory in MB, threads."""
 
     connections: int
     memory: int
@@ -43,7 +43,7 @@ def test_waits_and_long_polls_hold_no_more_than_a_few_threads_and_connections(tm
         wait = ask(desk)
         polled(desk, wait, 5 * settings.WEB_THREADS, seconds=1)  # its threads and its pool are warm
         before = held(desk)
-        wait_so_often(desk, WAITS)
+        copy_until_waiting(desk, WAITS)
         polled(desk, wait, 5 * settings.WEB_THREADS, seconds=0)
         waiting = held(desk)
         sockets = [poll(desk, wait, seconds=SECONDS_OF_A_POLL) for _ in range(POLLS)]
@@ -56,7 +56,7 @@ def test_waits_and_long_polls_hold_no_more_than_a_few_threads_and_connections(tm
     assert {answer.partition(" ")[2][:3] for answer in answers} == {"200"}
     assert waiting.connections <= settings.WEB_THREADS + 1
     assert waiting.memory <= before.memory + 20
-    assert polling.connections <= settings.WEB_THREADS + 1, "as many as there are threads, and the bell's"
+    assert polling.connections <= settings.WEB_THREADS + 1, "one per thread, and one for the listener"
     assert polling.threads <= before.threads + settings.WEB_THREADS
     assert polling.memory <= before.memory + 60
     figures.count("waits open", f"before {before}; with them {waiting}", n=WAITS)
@@ -70,8 +70,8 @@ def ask(desk: Desk) -> str:
     return str(asked["interrupt"]["id"])
 
 
-def wait_so_often(desk: Desk, number: int) -> None:
-    """Copy the waiting run in the database itself, until so many more wait."""
+def copy_until_waiting(desk: Desk, number: int) -> None:
+    """Copy the waiting run inside the database until so many more wait."""
     numbers = f"generate_series(1, {number}) AS n(n)"
     with psycopg.connect(desk.environment["DATABASE_URL"], autocommit=True) as server:
         [[run, checkpoint, wait]] = server.execute("SELECT run_id, checkpoint_id, id FROM runs_interrupt").fetchall()
@@ -95,7 +95,7 @@ def held(desk: Desk) -> Held:
 
 
 def poll(desk: Desk, wait: str, *, seconds: int) -> socket.socket:
-    """Ask, and do not listen yet."""
+    """Send the request without reading the response."""
     host, _, port = desk.base.removeprefix("http://").partition(":")
     asking = socket.create_connection((host, int(port)), timeout=120)
     head = f"GET /api/v1/interrupts/{wait}?wait={seconds} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n"

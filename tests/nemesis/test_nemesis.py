@@ -1,7 +1,7 @@
-"""The nemesis itself: everything that can go wrong goes wrong at once, everything recovers, and the judge is asked.
+"""The nemesis: every kind of fault at once, then recovery, then the checker.
 
-The long form: `python3 manage.py test --on postgresql --long --seed 7 tests/nemesis`. What was said and done is kept in the
-folder that the test names when a promise is broken.
+The long form: `python3 manage.py test --on postgresql --long --seed 7 tests/nemesis`. When a promise is broken, the
+test names the folder with the history.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests import figures
 from tests.nemesis import checker, evidence, history
 from tests.nemesis.fault_schedule import rage, recover
 from tests.nemesis.verdicts import BROKEN, Evidence, Verdict
-from tests.nemesis.world import World, a_world, library_of_wrong_clocks
+from tests.nemesis.world import World, a_world, faketime_library
 
 LONG = bool(os.environ.get("REVIEWQUEUE_LONG"))
 SECONDS = 600 if LONG else 20
@@ -60,7 +60,7 @@ def ask_the_judge(world: World) -> tuple[list[Verdict], Counter[str]]:
         truth=evidence.Truth(done=truth["done"], messages=truth["messages"]),
     )
     verdicts = checker.judge(whole)
-    show_what_was_said_of(broken_runs(verdicts), whole.calls)
+    show_calls_about(broken_runs(verdicts), whole.calls)
     return verdicts, Counter(truth["faults"])
 
 
@@ -69,15 +69,15 @@ def broken_runs(verdicts: list[Verdict]) -> set[str]:
     return set(re.findall(r"(?:run|int)_\w+", words))
 
 
-def show_what_was_said_of(things: set[str], calls: Sequence[history.Call]) -> None:
-    """Print the calls that name what is broken, and the harms between them."""
+def show_calls_about(things: set[str], calls: Sequence[history.Call]) -> None:
+    """Print the calls that name what is broken, and the faults between them."""
     for call in calls if things else ():
         if call.verb == "harm" or any(thing in f"{call.about}{call.told}" for thing in things):
             print(f"{call.began:.2f} {(call.ended or 0) - call.began:6.2f} s", call)  # noqa: T201
 
 
 def say(verdicts: list[Verdict], harms: Counter[str], faults: Counter[str]) -> None:
-    """Show what was seen, and count it for the promise that it is of."""
+    """Print the verdict, and count it for its promise."""
     print(json.dumps({"harms": harms, "faults of the receiver": faults}, indent=1))  # noqa: T201  read with -s
     for verdict in verdicts:
         print(verdict)  # noqa: T201
@@ -85,5 +85,5 @@ def say(verdicts: list[Verdict], harms: Counter[str], faults: Counter[str]) -> N
         figures.count(f"{verdict.what} under the nemesis", came, n=verdict.n, of=verdict.promise)
     for harm, times in harms.items():
         figures.count(f"times {harm} under the nemesis", "all continued", n=times, of=PROMISE_OF.get(harm, 1))
-    if library_of_wrong_clocks() is None:
+    if faketime_library() is None:
         figures.count("wrong clocks of the nemesis", "NOT TRIED: no libfaketime (Debian: faketime)", n=0, of=19)

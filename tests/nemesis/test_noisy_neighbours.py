@@ -1,7 +1,7 @@
-"""Poisoned tasks, a dead endpoint with a backlog and a flooding agent: how long others wait beside them, as a ratio.
+"""Poisoned tasks, a dead endpoint with a backlog and a flooding agent: how long others wait, as a ratio.
 
-One round alone and one beside all three at once, on the same server and worker. Reported, not judged: a busy machine
-makes either slower.
+One round alone and one beside all three at once, on the same server and worker. The ratio is reported and not asserted,
+because a busy machine slows either round.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pytest
 
 from tests import figures, own_processes
 from tests.nemesis.receiver import SPECIFICATION
-from tests.nemesis.world import Kept
+from tests.nemesis.world import ManagedProcess
 from tests.running_server import WORLD, Desk, running_desk
 
 ANSWERS = 20
@@ -60,16 +60,16 @@ def test_how_long_the_others_wait_beside_bad_ones(tmp_path: Path, monkeypatch: p
     figures.count("answers beside poisoned tasks, a dead endpoint and a flooding agent", ratio, n=ANSWERS)
 
 
-def a_receiver(folder: Path) -> tuple[Kept, int]:
+def a_receiver(folder: Path) -> tuple[ManagedProcess, int]:
     port = own_processes.free_port()
     command = [sys.executable, "-m", "tests.nemesis.receiver", str(port), str(figures.SEED)]
-    kept = Kept("receiver", command, own_processes.environment_for(""), folder / "receiver.log")
+    kept = ManagedProcess("receiver", command, own_processes.environment_for(""), folder / "receiver.log")
     kept.start()
     return kept, port
 
 
 def p95_of_answers(desk: Desk, word: str) -> float:
-    """Return the seconds from an answer until its facts are checked and its run is ready, for 95 of 100."""
+    """Return the 95th percentile of seconds from a decision until its facts are revalidated and its run is ready."""
     return statistics.quantiles([until_ready(desk, f"{word}-{n}") for n in range(ANSWERS)], n=20)[-1]
 
 
@@ -89,7 +89,7 @@ def until_ready(desk: Desk, key: str) -> float:
 
 @contextmanager
 def bad_ones(desk: Desk) -> Iterator[None]:
-    """Twenty tasks that nobody can read and twenty that break, an endpoint where nobody is, an agent that never stops."""
+    """Twenty unreadable tasks and twenty that fail, an endpoint without a server, and an agent that never stops."""
     said = own_processes.run_command("add_agent", "flooder", "--owner", "platform", environment=desk.environment)
     [key] = re.findall(r"rq_[0-9a-z]+_[A-Za-z0-9_-]{43}", said)
     dead = {"url": f"http://127.0.0.1:{own_processes.free_port()}/", "events": ["run.started"], "description": ""}

@@ -1,4 +1,4 @@
-"""The receiver fails as it says, in twelve ways, and counts what it really did."""
+"""The receiver injects its twelve kinds of faults and counts what it really did."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 def said(port: int) -> str:
-    """Do something there; return what a careful client knows of it afterwards."""
+    """Perform an effect there; return what a careful client knows of it afterwards."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=0.3)
     try:
         connection.request("POST", "/do/run_1/order", b"{}")

@@ -1,4 +1,4 @@
-"""A process that is killed takes with it whatever it has started, in whichever session."""
+"""Killing a process kills everything that it started, in whichever session."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.nemesis.world import Kept
+from tests.nemesis.world import ManagedProcess
 from tests.own_processes import eventually
 
 #: Starts a child in a session of its own, as a worker starts its cluster, which starts another.
@@ -22,10 +22,10 @@ time.sleep(600)
 
 
 def test_a_kill_leaves_no_child_process(tmp_path: Path):
-    kept = Kept("parent", [sys.executable, "-c", PARENT], dict(os.environ), tmp_path / "log")
+    kept = ManagedProcess("parent", [sys.executable, "-c", PARENT], dict(os.environ), tmp_path / "log")
     kept.start()
     try:
-        family = eventually(lambda: it if len(it := kept._family()) == 3 else None, within=60)
+        family = eventually(lambda: it if len(it := kept._processes()) == 3 else None, within=60)
     finally:
         kept.kill()
     assert eventually(lambda: not [one for one in family if is_alive(one)], within=20)

@@ -1,4 +1,4 @@
-"""What a check is given, and what it says: of so many things some break a promise, and of some nobody knows."""
+"""Input and result of a check: of ``n`` things, some break a promise and some are unknown."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ HOLDS, BROKEN, UNKNOWN = "holds", "broken", "unknown"
 FINAL = {"completed", "failed", "cancelled", "expired"}
 TAKEN_BACK = FINAL - {"completed"}
 ACCEPTED = {"accepted", "overtaken"}
-PATIENCE = 30.0  # after a deadline, until a wait that is still open counts as forgotten: sweeps run each second
+PATIENCE = 30.0  # after a deadline, until an interrupt that is still open counts as forgotten: sweeps run each second
 CLOCK = 0.2  # how exactly a client's own time and the database's are compared
 
 
 @dataclass(kw_only=True)
 class Finding:
-    """What one check saw: of ``n`` things some break the promise, and of some nobody knows."""
+    """The result of one check: of ``n`` things, some break the promise and some are unknown."""
 
     n: int = 0
     broken: list[str] = field(default_factory=list)

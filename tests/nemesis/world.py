@@ -1,7 +1,7 @@
 """The processes of one nemesis run: two `web`, two `worker`, agents, reviewers, an operator, a receiver, PostgreSQL.
 
-Each can be killed, stopped, woken and begun anew, with all that it has started; whatever is left at the end of the block is
-killed. `FAKETIME` is set for those whose clock is to be wrong, where the library for it is installed.
+Each can be killed, stopped, woken and restarted together with its child processes; what remains at the end of the block
+is killed. `FAKETIME` is set for processes with a wrong clock, if its library is installed.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ HOUR = 3600
 SECONDS_TO_START = 400  # on a machine that does much else
 
 
-def library_of_wrong_clocks() -> str | None:
-    """libfaketime, of Debian's package `faketime`; None: clocks stay right, and the test says so."""
+def faketime_library() -> str | None:
+    """libfaketime, of Debian's package `faketime`. None: clocks stay right, and the test reports that."""
     found = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
     return str(found[0]) if found else None
 
 
 @dataclass
-class Kept:
-    """One process that is begun anew after its kill, with what it has started."""
+class ManagedProcess:
+    """One process that is restarted after its kill, together with its child processes."""
 
     name: str
     command: list[str]
@@ -60,7 +60,7 @@ class Kept:
     def kill(self) -> None:
         groups = self._groups()
         self._signal(signal.SIGKILL)
-        for group in groups:  # whoever was just being started is in no list of children yet
+        for group in groups:  # a process that is just starting is in no list of children yet
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(group, signal.SIGKILL)
         if self._process is not None:
@@ -73,7 +73,7 @@ class Kept:
         self._signal(signal.SIGCONT)
 
     def again(self, *, wrong_by: int = 0) -> None:
-        """Kill it and begin it anew, with a clock that is wrong by so many seconds."""
+        """Kill and restart it, with a clock that is wrong by so many seconds."""
         self.kill()
         self.wrong_by = wrong_by
         self.start()
@@ -82,10 +82,10 @@ class Kept:
         return self._process is not None and bool(self._process.poll() is None)
 
     def memory(self) -> int:
-        """Return the resident bytes of the whole family."""
-        return sum(member.memory_info().rss for member in self._family())
+        """Return the resident bytes of the process and its children."""
+        return sum(member.memory_info().rss for member in self._processes())
 
-    def _family(self) -> list[psutil.Process]:
+    def _processes(self) -> list[psutil.Process]:
         if self._process is None:
             return []
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -93,20 +93,20 @@ class Kept:
         return []
 
     def _groups(self) -> set[int]:
-        """Return the groups that the family has made for itself; its first member is in the test's own."""
+        """Return the process groups of its children; the process itself is in the test's group."""
         groups = set()
-        for member in self._family():
+        for member in self._processes():
             with contextlib.suppress(ProcessLookupError):
                 groups.add(os.getpgid(member.pid))
         return groups - {os.getpgid(0)}
 
     def _signal(self, sign: signal.Signals) -> None:
-        for member in self._family():  # the parent first, which would start its children again
+        for member in self._processes():  # the parent first, which would start its children again
             with contextlib.suppress(psutil.NoSuchProcess):
                 member.send_signal(sign)
 
     def _clock(self) -> dict[str, str]:
-        library = library_of_wrong_clocks()
+        library = faketime_library()
         if not self.wrong_by or library is None:
             return {}
         return {"LD_PRELOAD": library, "FAKETIME": f"{self.wrong_by:+d}s", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
@@ -120,13 +120,13 @@ class World:
     receiver: str
     environment: dict[str, str]
     ports: list[int]
-    webs: list[Kept]
-    workers: list[Kept]
-    agents: list[Kept]
-    people: list[Kept]
+    webs: list[ManagedProcess]
+    workers: list[ManagedProcess]
+    agents: list[ManagedProcess]
+    people: list[ManagedProcess]
 
     @property
-    def everybody(self) -> list[Kept]:
+    def everybody(self) -> list[ManagedProcess]:
         return [*self.webs, *self.workers, *self.agents, *self.people]
 
     def answers(self, port: int) -> bool:
@@ -141,7 +141,7 @@ class World:
         urllib.request.urlopen(request, timeout=10).close()  # noqa: S310
 
     def truth(self) -> dict[str, Any]:
-        """Return what really happened outside, by the receiver's own count."""
+        """Return what really happened, by the receiver's own count."""
         with urllib.request.urlopen(f"{self.receiver}/all", timeout=20) as reply:  # noqa: S310  our own
             return dict(json.load(reply))
 
@@ -149,7 +149,7 @@ class World:
         return own_processes.query(self.address, sql)
 
     def do(self, *words: str) -> str:
-        """Run the part of the nemesis that needs Django, in a process of its own."""
+        """Run the part of the nemesis that needs Django in a separate process."""
         command = [sys.executable, "-m", "tests.nemesis.database_setup", *words, self.receiver]
         done = subprocess.run(
             command, env=self.environment, cwd=settings.ROOT, capture_output=True, text=True, timeout=240, check=False
@@ -160,7 +160,7 @@ class World:
 
 @contextlib.contextmanager
 def a_world(folder: Path, *, seed: int) -> Iterator[World]:
-    """Everything started and answering, in fair weather, with agents and people not yet at work."""
+    """Everything started and responding, without faults, with agents and people not yet working."""
     with contextlib.ExitStack() as whole:
         server = whole.enter_context(postgresql.started(durable=True))
         world = _a_still_world(folder, server, server.make_database("nemesis"), whole, seed=seed)
@@ -201,7 +201,7 @@ def _a_still_world(
     folder: Path, server: postgresql.Server, address: str, whole: contextlib.ExitStack, *, seed: int
 ) -> World:
     hook, *ports = (own_processes.free_port() for _ in range(3))
-    outside = Kept(
+    outside = ManagedProcess(
         "receiver",
         [sys.executable, "-m", "tests.nemesis.receiver", str(hook), str(seed)],
         own_processes.environment_for(address),
@@ -214,7 +214,9 @@ def _a_still_world(
     manage = [sys.executable, str(settings.ROOT / "manage.py")]
     webs, workers = (
         [
-            Kept(f"{kind}-{place}", [*manage, kind], environment | {"PORT": str(port)}, folder / f"{kind}-{place}.log")
+            ManagedProcess(
+                f"{kind}-{place}", [*manage, kind], environment | {"PORT": str(port)}, folder / f"{kind}-{place}.log"
+            )
             for place, port in enumerate(ports, start=1)
         ]
         for kind in ("web", "worker")
@@ -233,10 +235,10 @@ def _a_still_world(
     )
 
 
-def _a_client(world: World, name: str, module: str, token: str, *words: str, seed: int) -> Kept:
+def _a_client(world: World, name: str, module: str, token: str, *words: str, seed: int) -> ManagedProcess:
     script = {"name": name, "ports": world.ports, "token": token, "folder": str(world.folder), "seed": seed}
     script |= {"receiver": int(world.receiver.rpartition(":")[2]), "stop_file": str(world.folder / "stop")}
     path = world.folder / f"{name}.json"
     path.write_text(json.dumps(script))
     command = [sys.executable, "-m", f"tests.nemesis.{module}", str(path), *words]
-    return Kept(name, command, own_processes.environment_for(world.address), world.folder / f"{name}.log")
+    return ManagedProcess(name, command, own_processes.environment_for(world.address), world.folder / f"{name}.log")

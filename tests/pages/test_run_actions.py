@@ -11,7 +11,7 @@ from ledger import clock
 from ledger.actors import in_words
 from runs.kill_switch import halt_agents
 from runs.models import Run
-from runs.use_cases.start_run import fail_run
+from runs.use_cases.complete_run import fail_run
 from tests import builders
 from tests.runs.leased_run_builders import begin, report
 from tests.runs.test_compensation import taken_back_by

@@ -1,4 +1,4 @@
-"""Faults are planted in processes that leave nothing in the database: it is emptied once, at the end of the module."""
+"""Faults are planted in processes that leave nothing in the database, so it is emptied once, at the end of the module."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Named breakages of the product, each with the test that has to see it.
+"""Named faults of the product, each with the test that must detect it.
 
-A fault is planted in a process of its own, by a patch of what is looked up when it is called: the product's sources
-stay as they are. A name that is gone fails ``test_planted``, and so does a fault that its test doesn't see. Faults that
+A fault is planted in a separate process by patching a name that is looked up when it is called; the product's sources
+stay unchanged. A missing name fails ``test_planted``, and so does a fault that its test does not detect. Faults that
 only a race or a kill shows are the ``test_without_...`` in ``tests.races`` and ``tests.crashes``.
 """
 
@@ -95,9 +95,8 @@ from tests.serving import test_asgi_bridge, test_thread_shares
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One breakage: what it breaks, how, which test sees it, and which promises of `tests/promises.py` it would cost.
-
-    What keeps secrets costs none of them: they are about faults.
+    """One fault: what it breaks, how, the test that detects it, and the promises of `tests/promises.py` that it would
+    break.
     """
 
     words: str
@@ -121,7 +120,7 @@ def fault(
 
 
 def everywhere(sound: Any, broken: Any) -> None:
-    """Put the broken one wherever the product has imported the sound one."""
+    """Replace the sound function wherever the product has imported it."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in {"ledger", "runs", "reviewqueue"}:
             for member in [it for it, value in vars(module).items() if value is sound]:
@@ -129,14 +128,14 @@ def everywhere(sound: Any, broken: Any) -> None:
 
 
 def nothing(*_: Any, **__: Any) -> None:
-    """Do not do it."""
+    pass
 
 
 @fault(
     seen_by=test_reviewer_actions.test_an_answer_by_page_can_be_undone_for_its_whole_time_whatever_closes_the_last_request,
     costs=(),
 )
-def a_continuation_waits_for_no_time_to_undo() -> None:
+def a_continuation_ignores_the_undo_window() -> None:
     find_obstacles = facts.find_obstacles
     interrupts.find_obstacles = lambda *of: (find_obstacles(*of)[0], None)
 
@@ -155,12 +154,12 @@ def a_policy_without_a_list_lets_the_agent_choose_any_queue() -> None:
 
 
 @fault(seen_by=test_policies.test_a_child_does_not_get_a_looser_policy_through_its_parent, costs=(13,))
-def a_child_takes_the_policy_of_its_parent_whatever_it_says() -> None:
+def a_child_takes_any_policy_of_its_parent() -> None:
     everywhere(policies.is_as_strict, lambda policy, other: policy.agent_id is not None)
 
 
 @fault(seen_by=test_policies.test_a_person_without_permission_and_an_unknown_person_get_the_same_answer, costs=(13,))
-def a_refusal_tells_who_is_known() -> None:
+def a_refusal_reveals_known_addresses() -> None:
     sound = interrupt_requests.people_named
 
     def telling(addresses: list[str]) -> list[Any]:
@@ -205,7 +204,7 @@ def any_confirmation_of_a_disguise_counts() -> None:
 
 
 @fault(seen_by=test_effect_rules.test_of_two_equally_close_rules_the_stricter_holds, costs=(12,))
-def of_two_equally_close_rules_the_first_by_its_letters_holds() -> None:
+def of_two_equally_close_rules_the_alphabetically_first_applies() -> None:
     effect_rules._closeness = lambda rule: (rule.is_exact, len(rule.pattern), rule.action == "allow", rule.pattern)
 
 
@@ -228,7 +227,7 @@ def an_answer_counts_whatever_its_reader_saw() -> None:
 
 
 @fault(seen_by=test_gateway.test_denied_attempts_are_kept_up_to_a_bound, costs=(24,))
-def a_refusal_takes_its_record_back_with_it() -> None:
+def a_refusal_rolls_back_its_record() -> None:
     sound = gateway._record_refused
 
     def raised(*words: Any, **named: Any) -> Any:
@@ -238,7 +237,7 @@ def a_refusal_takes_its_record_back_with_it() -> None:
 
 
 @fault(seen_by=test_gateway.test_the_check_of_facts_is_a_row_of_the_answers_own_transaction, costs=(4,))
-def what_follows_is_enqueued_on_commit() -> None:
+def the_revalidation_is_enqueued_on_commit() -> None:
     sound = tasks.enqueue_check
     tasks.enqueue_check = lambda continuation: transaction.on_commit(lambda: sound(continuation))
 
@@ -253,7 +252,7 @@ def _without_time(sound: Any, interrupt: Any, *, to: Any, wait: timedelta, now: 
 
 
 @fault(seen_by=test_escalation.test_people_are_reminded_once_for_each_time_of_the_policy, costs=(8,))
-def a_reminder_does_not_say_that_it_was_given() -> None:
+def a_reminder_does_not_record_that_it_was_sent() -> None:
     expire.remind_interrupt = nothing
 
 
@@ -268,7 +267,7 @@ def a_signal_is_not_used_up() -> None:
     external_signals.answer_by_itself = unused
 
 
-# --- going on ---------------------------------------------------------------------------------------------------------
+# --- claims and leases ------------------------------------------------------------------------------------------------
 
 
 @fault(seen_by=test_leases_and_claims.test_a_stale_lease_cannot_write, costs=(9,))
@@ -289,14 +288,14 @@ def a_checkpoint_is_not_compared_with_its_digest() -> None:
     seen_by=test_permits_taken_back.test_an_answer_of_a_person_who_lost_the_permission_permits_nothing,
     costs=(13,),
 )
-def authority_is_not_asked_again_in_the_claim() -> None:
+def permissions_are_not_checked_again_in_the_claim() -> None:
     claim_continuation.revoke_lost_answers = lambda run, said, **_: (False, said)
 
 
 @fault(
     seen_by=test_permits_taken_back.test_a_permit_of_an_earlier_boundary_ends_with_its_approvers_permission, costs=(13,)
 )
-def authority_is_not_asked_again_when_an_effect_begins() -> None:
+def permissions_are_not_checked_again_when_an_effect_begins() -> None:
     effect_rules.judge_permit = nothing
 
 
@@ -313,7 +312,7 @@ def a_claim_judges_its_own_boundary_only() -> None:
 
 
 @fault(seen_by=test_permits_taken_back.test_an_approval_by_default_ends_when_the_policy_forbids_it, costs=(13,))
-def an_approval_by_default_rests_on_nothing() -> None:
+def an_approval_by_default_needs_no_policy() -> None:
     permissions._default_may_approve = lambda interrupt: True
 
 
@@ -321,7 +320,7 @@ def an_approval_by_default_rests_on_nothing() -> None:
     seen_by=test_lost_permissions.test_an_answer_is_not_refused_for_the_claim_of_a_person_who_may_no_longer_decide,
     costs=(13,),
 )
-def a_claim_keeps_others_out_whoever_holds_it() -> None:
+def a_claim_blocks_others_whatever_its_owner_may_do() -> None:
     permissions.holder_may_decide = lambda interrupt: True
 
 
@@ -329,7 +328,7 @@ def a_claim_keeps_others_out_whoever_holds_it() -> None:
     seen_by=test_lost_permissions.test_a_request_without_an_assignee_who_may_decide_is_for_the_leads,
     costs=(13,),
 )
-def an_assignment_shuts_the_leads_out_whoever_has_it() -> None:
+def an_assignment_blocks_the_leads_whatever_its_assignees_may_do() -> None:
     permissions._assignees_who_may_decide = lambda interrupt: permissions.deciders_of(interrupt.queue)
 
 
@@ -337,7 +336,7 @@ def an_assignment_shuts_the_leads_out_whoever_has_it() -> None:
     seen_by=test_lost_permissions.test_the_sweep_releases_claims_assignments_and_votes_once_and_says_so,
     costs=(13,),
 )
-def what_rests_on_a_lost_permission_is_never_released() -> None:
+def claims_and_votes_of_a_lost_permission_are_never_released() -> None:
     permission_sweep._release_claim = permission_sweep._release_assignments = nothing
 
 
@@ -410,7 +409,7 @@ def a_spent_permit_begins_another_effect() -> None:
     seen_by=test_permits_taken_back.test_an_undone_answer_permits_nothing_after_the_next_answer,
     costs=(12,),
 )
-def an_answer_taken_back_leaves_its_permit() -> None:
+def an_undone_answer_leaves_its_permit() -> None:
     interrupts.void_permits = nothing
 
 
@@ -428,7 +427,7 @@ def a_permit_is_not_compared_with_its_event() -> None:
     seen_by=test_tampering.test_a_permit_begins_no_second_effect_after_its_first_was_taken_out_of_the_ledger,
     costs=(5, 24),
 )
-def events_do_not_say_what_a_permit_began() -> None:
+def events_do_not_record_what_a_permit_began() -> None:
     verification._must_not_have_begun = lambda *_: False
 
 
@@ -513,7 +512,7 @@ def an_effect_begins_though_its_agent_is_halted() -> None:
     seen_by=test_begin_effect.test_a_restarted_worker_under_the_same_lease_makes_the_outcome_unknown,
     costs=(5, 6),
 )
-def an_effect_in_doubt_is_tried_again() -> None:
+def an_unknown_effect_is_retried() -> None:
     sound = effects.foresee
 
     def blind(*words: Any, **named: Any) -> Next:
@@ -524,17 +523,17 @@ def an_effect_in_doubt_is_tried_again() -> None:
 
 
 @fault(seen_by=test_probes.test_a_probe_that_finds_the_declared_value_settles_it_and_the_run_continues, costs=(5, 6))
-def a_lost_lease_leaves_no_doubt() -> None:
+def a_lost_lease_marks_no_effect_unknown() -> None:
     in_flight.mark_lost_unknown = lambda **_: []
 
 
 @fault(seen_by=test_begin_effect.test_a_contradiction_holds_the_run_until_its_owner_has_looked, costs=(6,))
-def a_report_never_contradicts_what_stands() -> None:
+def a_report_never_contradicts_the_recorded_outcome() -> None:
     effects._contradicts = lambda *_, **__: False
 
 
 @fault(seen_by=test_compensation.test_a_cancelled_run_compensates_its_effects_newest_first, costs=(15,))
-def what_was_done_first_is_taken_back_first() -> None:
+def the_oldest_effect_is_compensated_first() -> None:
     sound = compensation.due_undos
     compensation.due_undos = lambda scope, *, on: list(reversed(sound(scope, on=on)))
     compensation.newest_due_undo = lambda scope, *, on: next(iter(compensation.due_undos(scope, on=on)), None)
@@ -577,7 +576,7 @@ def wrong_passwords_are_counted_by_person_alone() -> None:
     seen_by=test_activity_of_others.test_the_tag_of_a_live_list_is_the_same_whatever_happens_elsewhere,
     costs=(),
 )
-def a_live_list_is_compared_by_the_newest_events_of_everybody() -> None:
+def a_live_list_is_compared_by_the_newest_events_of_all_users() -> None:
     newest = Event.objects.order_by("-id").values_list("pk", flat=True)
     inbox.trace_of_list = lambda person, **_: str(list(newest[:64]))
 
@@ -618,7 +617,7 @@ def one_address_may_have_every_thread() -> None:
 
 
 @fault(seen_by=test_asgi_bridge.test_requests_that_only_wait_leave_their_threads_to_others, costs=(11,))
-def a_long_poll_keeps_its_share_while_it_waits() -> None:
+def a_long_poll_keeps_its_share_while_waiting() -> None:
     Share.give_back_from_thread = lambda self: None
 
 

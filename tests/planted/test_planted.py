@@ -1,4 +1,4 @@
-"""Every planted fault turns the test red that is there for it, and without the fault that test is green."""
+"""Every planted fault fails the test that must detect it, and without the fault that test passes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_faults_are_many_and_each_has_a_name_of_its_own():
 
 
 def seen(test: Callable[..., None], *, plant: Callable[[], None]) -> str:
-    """Run the test in a process of its own in which the fault was planted; returns what was wrong, or nothing."""
+    """Run the test in a separate process with the planted fault; returns the failure, or an empty text."""
     connections.close_all()  # two processes must not share a connection
     ours, theirs = get_context("fork").Pipe()
     process = get_context("fork").Process(target=_run, args=(theirs, test, plant), daemon=True)
@@ -69,7 +69,7 @@ def _run(pipe: Connection, test: Callable[..., None], plant: Callable[[], None])
 
 
 def _asked_for(test: Callable[..., None]) -> dict[str, object]:
-    """What these tests ask of pytest, made here; of what is written once for several cases, the first."""
+    """Make the fixtures that these tests need; of a parametrized test, the first case."""
     made: dict[str, Callable[[], object]] = {"ana": builders.a_reviewer, "monkeypatch": pytest.MonkeyPatch}
     for mark in getattr(test, "pytestmark", []):
         if mark.name == "parametrize":

@@ -1,4 +1,4 @@
-"""Guards taken out, in a racer's process only: what is left shows the race that they are there for."""
+"""Remove guards in a racer's process only, to show the race that each guard prevents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unguarded import without_guards
 
 
 def without_row_locks() -> None:
-    """Read where the product locks: run, interrupt, effect."""
+    """Read without the locks on run, interrupt and effect."""
     QuerySet.select_for_update = lambda rows, **_: rows.all()  # type: ignore[method-assign]
     for query in gc.get_objects():
         if type(query) is Compiled:  # not isinstance, which wakes every lazy object of a request that is over
@@ -25,7 +25,7 @@ def without_row_locks() -> None:
 
 
 def without_locks_and_comparisons() -> None:
-    """Read, check, write: no lock, and no comparison with what was read in the WHERE of the write."""
+    """Read, check, write: without a lock, and without a comparison in the WHERE of the write."""
     without_row_locks()
     mock.patch.object(interrupts, "_compare_and_set", _set_interrupt).start()
     mock.patch.object(continuations, "_move", _set_continuation).start()
@@ -48,7 +48,7 @@ def _set_continuation(run: Any, continuation: Any, verb: str, **fields: Any) -> 
 
 @contextlib.contextmanager
 def without_unique(*names: str) -> Iterator[None]:
-    """Drop unique constraints or indexes of the test database; they come back, on tables emptied of what they forbid."""
+    """Drop unique constraints or indexes of the test database; restore them after emptying their tables."""
     with connection.cursor() as cursor:
         taken = [_take_out(cursor, name) for name in names]
     try:
@@ -62,7 +62,7 @@ def without_unique(*names: str) -> Iterator[None]:
 
 
 def _take_out(cursor: Any, name: str) -> str:
-    """Drop one and return the statement that puts it back."""
+    """Drop one and return the statement that restores it."""
     cursor.execute("SELECT conrelid::regclass, pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = %s", [name])
     constraint = cursor.fetchone()
     if constraint is not None:

@@ -1,4 +1,4 @@
-"""What has to be true of a run after any race or kill, asked of the database in SQL; and what nobody may be told."""
+"""Invariants of a run after any race or kill, checked in SQL; and responses that no client may get."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.db import connection
 from runs.models import Run
 from runs.run_status import Impossible, standing
 from runs.timeline import find_break
-from tests.races.race_runner import Told
+from tests.races.race_runner import RaceResult
 
 #: Each statement returns one row for each breach of the promise that names it; `%s` is the run.
 PROMISES = {
@@ -19,11 +19,11 @@ PROMISES = {
     "an answer accepted after the deadline": """
         SELECT d.id FROM runs_decision d JOIN runs_interrupt i ON i.id = d.interrupt_id
         WHERE i.run_id = %s AND d.status = 'accepted' AND d.by_id IS NOT NULL AND d.created_at >= i.deadline""",
-    "an accepted answer to a wait that is not closed": """
+    "an accepted answer to an interrupt that is not closed": """
         SELECT d.id FROM runs_decision d JOIN runs_interrupt i ON i.id = d.interrupt_id
         WHERE i.run_id = %s AND d.status = 'accepted' AND i.status NOT IN ('answered', 'expired')
         AND NOT (i.status = 'withdrawn' AND d.cause = 'withdrawn')""",
-    "an answered wait without its answer": """
+    "an answered interrupt without its answer": """
         SELECT i.id FROM runs_interrupt i WHERE i.run_id = %s AND i.status = 'answered'
         AND NOT EXISTS (SELECT 1 FROM runs_decision d
                         WHERE d.interrupt_id = i.id AND d.status IN ('accepted', 'overtaken'))""",
@@ -38,12 +38,12 @@ PROMISES = {
     "two continuations of one cause": """
         SELECT checkpoint_id FROM runs_continuation WHERE run_id = %s AND cause IN ('person', 'system:expiry', 'withdrawn')
         AND status <> 'void' GROUP BY checkpoint_id HAVING count(*) > 1""",
-    "an open wait beside a lease or an open continuation": """
+    "an open interrupt beside a lease or an open continuation": """
         SELECT r.id FROM runs_run r WHERE r.id = %s
         AND EXISTS (SELECT 1 FROM runs_interrupt i WHERE i.run_id = r.id AND i.status = 'waiting')
         AND (r.lease_until IS NOT NULL OR EXISTS (SELECT 1 FROM runs_continuation c WHERE c.run_id = r.id
              AND c.status IN ('checking', 'ready', 'leased')))""",
-    "a permit that no approval stands behind": """
+    "a permit without an approval": """
         SELECT p.id FROM runs_permit p JOIN runs_decision d ON d.id = p.decision_id
         WHERE p.run_id = %s AND p.void_at IS NULL AND (d.status <> 'accepted' OR d.verdict NOT IN ('approve', 'edit'))""",
     "counts that differ from the rows": """
@@ -61,13 +61,13 @@ PROMISES = {
     "an effect under way that no live lease began": """
         SELECT e.id FROM ledger_effect e JOIN runs_run r ON r.public_id = e.scope WHERE r.id = %s
         AND e.status = 'intended' AND e.settle_by IS NULL AND (r.lease_until IS NULL OR r.fence <> e.fence)""",
-    "an unknown effect that nobody owns": """
+    "an unknown effect without an owner": """
         SELECT e.id FROM ledger_effect e JOIN runs_run r ON r.public_id = e.scope WHERE r.id = %s
         AND e.status = 'unknown' AND e.repeat = 'never' AND e.in_flight <> 'abandon'
         AND NOT EXISTS (SELECT 1 FROM ledger_order o WHERE o.effect_id = e.id AND o.used_by_attempt IS NULL)
         AND NOT EXISTS (SELECT 1 FROM runs_hold h WHERE h.run_id = r.id AND h.kind = 'unknown_effect' AND h.subject = e.key
             AND h.lifted_at IS NULL AND h.owner_id = e.owner_id)""",
-    "an effect begun while a pause stood": """
+    "an effect begun during a pause": """
         SELECT e.id FROM runs_event e JOIN runs_event p ON p.run_id = e.run_id AND p.seq < e.seq
         WHERE e.run_id = %s AND e.type = 'effect.begun' AND p.type = 'run.pause_asked'
         AND NOT EXISTS (SELECT 1 FROM runs_event r WHERE r.run_id = e.run_id AND r.seq BETWEEN p.seq AND e.seq
@@ -79,7 +79,7 @@ PROMISES = {
 
 
 def breaches(run_pk: int) -> list[str]:
-    """Return the promises that this run breaks, in words."""
+    """Return the invariants that this run breaks, as texts."""
     found = [promise for promise, statement in PROMISES.items() if rows(statement, run_pk)]
     run = Run.objects.get(pk=run_pk)
     broken = find_break(run)
@@ -89,14 +89,14 @@ def breaches(run_pk: int) -> list[str]:
         if standing(run) != run.status:
             found.append(f"a status that does not follow: {run.status}, not {standing(run)}")
     except Impossible:
-        found.append("a run that nothing stands behind")
+        found.append("a run that nothing can continue")
     return found
 
 
-def mistold(told: list[Told]) -> list[str]:
-    """Return what no client may be told: a server error, or that the database gave up."""
+def forbidden_responses(told: list[RaceResult]) -> list[str]:
+    """Return responses that no client may get: a server error, or a database that gave up."""
     broken = [f"{racer.by} met {racer.broke}" for racer in told if racer.broke]
-    return broken + [f"{racer.by} was told that the database is busy" for racer in told if racer.refused == "busy"]
+    return broken + [f"{racer.by} got that the database is busy" for racer in told if racer.refused == "busy"]
 
 
 def rows(statement: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -106,6 +106,6 @@ def rows(statement: str, *values: Any) -> list[tuple[Any, ...]]:
 
 
 def deadlocks() -> int:
-    """Return how many deadlocks the database has broken so far, told to somebody or not."""
+    """Return how many deadlocks the database has resolved so far."""
     [(count,)] = rows("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
     return int(count)

@@ -1,8 +1,8 @@
-"""Races: processes that all make their move at once, round after round, on committed rows.
+"""The race runner: processes that act at the same time, round after round, on committed rows.
 
-One fork a racer; it lives through all rounds, waits at a barrier before each move, and tells what came of it. A move that
-is refused tells the refusal, one that breaks tells the error: nothing is lost on the way to the test's judgement.
-`without` takes a guard out in the racers alone (`guards`), so that a test can show the race that the guard is there for.
+Each racer is one fork that lives through all rounds, waits at a barrier before each action, and returns its result. A
+refused action returns its refusal and a failed one its error, so the test sees everything. `without` removes a guard in
+the racers only (`guards`), so that a test can show the race that the guard prevents.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ ROUNDS = 1000 if os.environ.get("REVIEWQUEUE_LONG") else 50
 ROUNDS_WITHOUT = 100
 SECONDS = 180
 
-#: A racer's move: takes what the round is about, returns what it was told (plain values).
+#: A racer's move: takes what the round is about, returns its result (plain values).
 Move = Callable[[dict[str, Any]], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
-    """What one racer was told in one round: a result, the code of a refusal with what came beside it, or an error."""
+class RaceResult:
+    """The result of one racer in one round: a value, the code and members of a refusal, or an error."""
 
     by: str
     result: Any = None
@@ -52,30 +52,30 @@ class Race:
     def __init__(self, pipes: Mapping[str, Connection]) -> None:
         self._pipes = pipes
 
-    def round(self, **what: Any) -> list[Told]:
-        """Let every racer move at once; returns what each was told."""
+    def round(self, **what: Any) -> list[RaceResult]:
+        """Let every racer act at once; returns their results."""
         self.begin(**what)
         return self.told()
 
     def begin(self, **what: Any) -> None:
-        """Let every racer move at once, and go on beside them."""
+        """Let every racer act at once, and continue beside them."""
         for pipe in self._pipes.values():
             pipe.send(what)
 
-    def told(self) -> list[Told]:
-        """Return what each was told, when the last one has been."""
+    def told(self) -> list[RaceResult]:
+        """Return every result, after the last racer has finished."""
         return [self._hear(name, pipe) for name, pipe in self._pipes.items()]
 
-    def _hear(self, name: str, pipe: Connection) -> Told:
+    def _hear(self, name: str, pipe: Connection) -> RaceResult:
         if not pipe.poll(SECONDS):
             raise AssertionError(f"{name} says nothing for {SECONDS} seconds")
-        told: Told = pipe.recv()
+        told: RaceResult = pipe.recv()
         return told
 
 
 @contextlib.contextmanager
 def racers(moves: Mapping[str, Move], *, without: Callable[[], None] | None = None) -> Iterator[Race]:
-    """Start one process for each move; all are gone at the end of the block."""
+    """Start one process per action; all have ended at the end of the block."""
     connections.close_all()  # two processes must not share a connection
     fork = multiprocessing.get_context("fork")
     barrier = fork.Barrier(len(moves))
@@ -99,7 +99,7 @@ def racers(moves: Mapping[str, Move], *, without: Callable[[], None] | None = No
             process.join()
 
 
-def first_wrong(
+def first_breach(
     moves: Mapping[str, Move], play: Callable[[Race], list[str]], *, without: Callable[[], None], until: str = ""
 ) -> list[str]:
     """Race without a guard until a breach occurs, or one that contains ``until``; returns the breaches of the last round."""
@@ -124,10 +124,10 @@ def _race(pipe: Connection, barrier: Barrier, name: str, move: Move, without: Ca
     connections.close_all()
 
 
-def _move(name: str, move: Move, what: dict[str, Any]) -> Told:
+def _move(name: str, move: Move, what: dict[str, Any]) -> RaceResult:
     try:
-        return Told(by=name, result=move(what))
+        return RaceResult(by=name, result=move(what))
     except Refusal as refusal:
-        return Told(by=name, refused=refusal.code, extra=refusal.extra)
+        return RaceResult(by=name, refused=refusal.code, extra=refusal.extra)
     except Exception as error:  # noqa: BLE001  a server error is what the race is judged by
-        return Told(by=name, broke=f"{type(error).__name__}: {error}".splitlines()[0])
+        return RaceResult(by=name, broke=f"{type(error).__name__}: {error}".splitlines()[0])

@@ -1,4 +1,4 @@
-"""Files sent at once, beside the checkpoint that takes one along: whoever was told that it is kept was told the truth."""
+"""Concurrent uploads beside the checkpoint that includes one: every acknowledged file is stored."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from runs.states import FileStatus
 from runs.use_cases import commit_checkpoint, transfer_file
 from tests import builders, figures
 from tests.races import guards
-from tests.races.invariants import breaches, deadlocks, mistold
-from tests.races.race_runner import ROUNDS, Move, Race, first_wrong, racers
+from tests.races.invariants import breaches, deadlocks, forbidden_responses
+from tests.races.race_runner import ROUNDS, Move, Race, first_breach, racers
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
@@ -52,18 +52,18 @@ def send_at_once(race: Race) -> list[str]:
     assert started.lease is not None
     told = race.round(run_id=started.run.public_id, token=started.lease.token)
     run = Run.objects.get(pk=started.run.pk)
-    wrong = [*mistold(told), *breaches(run.pk)]
+    wrong = [*forbidden_responses(told), *breaches(run.pk)]
     checkpoint = Checkpoint.objects.select_related("file").filter(run=run, number=1).first()
     if checkpoint is None:
         return [*wrong, "no checkpoint"]
     kept = {racer.result["digest"] for racer in told if racer.done and "digest" in racer.result}
     late = {racer.refused for racer in told if not racer.done}
     if late - {"stale_version"}:
-        wrong.append(f"told {late}")
+        wrong.append(f"refused as {late}")
     if kept and checkpoint.file is None:
         wrong.append("promised as stored, but the checkpoint came without it")
     if checkpoint.file is not None and checkpoint.file.digest not in kept:
-        wrong.append("the checkpoint has a file that nobody got")
+        wrong.append("the checkpoint has a file that no client was promised")
     if run.files.filter(status=FileStatus.OFFERED).exists():
         wrong.append("a file that waits for a checkpoint that has been")
     delete_unwanted_files(limit=10)
@@ -87,5 +87,5 @@ def test_of_files_sent_beside_their_checkpoint_one_goes_with_it_or_all_hear_that
 
 @pytest.mark.proves(1)
 def test_without_row_locks_a_file_is_promised_and_not_kept():
-    wrong = first_wrong(MOVES, send_at_once, without=guards.without_row_locks)
+    wrong = first_breach(MOVES, send_at_once, without=guards.without_row_locks)
     assert wrong

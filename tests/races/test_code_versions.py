@@ -1,4 +1,4 @@
-"""Versions of the code at once: a claim while an owner retags the run, and claims while a worker hands it back."""
+"""Concurrent code versions: a claim while an owner retags the run, and claims while a worker hands it back."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
 from runs.use_cases.release_lease import hand_back
 from tests import builders
 from tests.races import guards
-from tests.races.invariants import breaches, deadlocks, mistold, rows
-from tests.races.race_runner import ROUNDS, Move, Race, first_wrong, racers
+from tests.races.invariants import breaches, deadlocks, forbidden_responses, rows
+from tests.races.race_runner import ROUNDS, Move, Race, first_breach, racers
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
@@ -26,7 +26,7 @@ SPREAD = 0.006
 
 
 def a_worker_of(version: str, agent: Agent) -> Move:
-    """Looks for what it may claim, now and then; the version "1" is the runs' own, and every worker accepts it."""
+    """Polls for claimable runs; version "1" is the runs' own, and every worker accepts it."""
 
     def look(run: dict[str, Any]) -> str:
         for _ in range(random.randint(1, run["looks"])):
@@ -49,7 +49,7 @@ def a_worker_of(version: str, agent: Agent) -> Move:
 
 
 def put_away(run: Run) -> None:
-    """None may be left for the next round, whatever went wrong in this one."""
+    """No run may be left for the next round, whatever failed in this one."""
     Continuation.objects.filter(status__in=["ready", "checking"]).update(status="void")
     Run.objects.filter(pk=run.pk).update(lease_until=None)
 
@@ -77,16 +77,16 @@ def claim_and_retag(race: Race) -> list[str]:
     run = builders.a_running_run(lease_seconds=0, code_version="1").run
     told = race.round(run=run.public_id, spread=SPREAD, looks=1)
     worker, owner = told
-    wrong = [*breaches(run.pk), *mistold(told)]
+    wrong = [*breaches(run.pk), *forbidden_responses(told)]
     run.refresh_from_db()
     if worker.result and owner.done:
         wrong.append(UNDER_ITS_WORKER)
     elif owner.done and (run.code_version, run.status) != ("2", "ready"):
         wrong.append(f"the owner was informed that it is done, and the run is {run.status} for {run.code_version}")
     elif worker.result and (owner.refused, run.code_version, run.status) != ("already_claimed", "1", "running"):
-        wrong.append(f"the worker holds it, the owner was told {owner.refused}, the run is {run.status}")
+        wrong.append(f"the worker holds it, the owner got {owner.refused}, the run is {run.status}")
     elif not worker.result and not owner.done:
-        wrong.append(f"no worker got it; the owner was told {owner.refused}")
+        wrong.append(f"no worker got it; the owner got {owner.refused}")
     put_away(run)
     return wrong
 
@@ -104,7 +104,7 @@ def test_of_a_claim_and_a_retag_one_is_first_and_the_other_hears_of_it():
 def test_without_row_locks_a_run_is_retagged_under_its_worker_s_lease():
     with guards.without_unique("one_event_per_place_in_a_timeline"):
         moves = a_worker_and_an_owner()
-        wrong = first_wrong(moves, claim_and_retag, without=guards.without_row_locks, until=UNDER_ITS_WORKER)
+        wrong = first_breach(moves, claim_and_retag, without=guards.without_row_locks, until=UNDER_ITS_WORKER)
         assert UNDER_ITS_WORKER in wrong
 
 
@@ -140,7 +140,7 @@ def hand_back_and_claim(race: Race) -> list[str]:
     [held] = builders.claim(interrupt.agent, code_version="7", code_versions={"1"})
     told = race.round(run=held.run.public_id, token=held.lease.token, spread=SPREAD, looks=LOOKS)
     back, same, other = told
-    wrong = [*breaches(interrupt.run_id), *mistold(told)]
+    wrong = [*breaches(interrupt.run_id), *forbidden_responses(told)]
     run = Run.objects.get(pk=interrupt.run_id)
     if not back.done:
         wrong.append(f"the hand-back was refused: {back.refused}")
@@ -167,9 +167,9 @@ def test_what_is_handed_back_goes_to_another_version_at_once_and_never_to_the_sa
 
 def test_without_the_kept_hand_back_its_version_gets_it_again():
     moves = the_workers()
-    assert ITS_VERSION_AGAIN in first_wrong(moves, hand_back_and_claim, without=forgetting, until=ITS_VERSION_AGAIN)
+    assert ITS_VERSION_AGAIN in first_breach(moves, hand_back_and_claim, without=forgetting, until=ITS_VERSION_AGAIN)
 
 
 def forgetting() -> None:
-    """Nothing is kept of who could not read it."""
+    """Do not record which version could not read the checkpoint."""
     mock.patch.object(release_lease, "keep_hand_back", return_value=0).start()

@@ -1,4 +1,4 @@
-"""Workers that come at once: several for many runs, and all of them for the same one."""
+"""Concurrent workers: several for many runs, and all of them for the same run."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from runs.models import Agent, Continuation
 from runs.use_cases.claim_continuation import Claimed, ClaimRequest, claim_continuations, claim_one
 from tests import builders, figures
 from tests.races import guards
-from tests.races.invariants import breaches, deadlocks, mistold
-from tests.races.race_runner import ROUNDS, Move, Race, first_wrong, racers
+from tests.races.invariants import breaches, deadlocks, forbidden_responses
+from tests.races.race_runner import ROUNDS, Move, Race, first_breach, racers
 from tests.races.test_decisions import ANSWERS, an_answerer
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
@@ -22,7 +22,7 @@ RUNS_OF_A_ROUND = 6
 
 
 def a_worker(agent: Agent) -> Move:
-    """Claims two at a time until there is nothing for it."""
+    """Claims two runs at a time until none is left."""
 
     def claim_all(_: dict[str, Any]) -> list[tuple[str, int, str]]:
         mine: list[Claimed] = []
@@ -53,7 +53,7 @@ def a_worker_for_one(agent: Agent) -> Move:
 
 
 def ready_runs() -> list[Continuation]:
-    """Runs that any worker may claim: some were only started, some have been answered by a person."""
+    """Runs that any worker can claim: some were only started, others were decided by a person."""
     answer = an_answerer(builders.a_reviewer(), ANSWERS[0])
     for number in range(RUNS_OF_A_ROUND):
         if number % 3:
@@ -66,7 +66,7 @@ def ready_runs() -> list[Continuation]:
 def claim_at_once(race: Race) -> list[str]:
     ready = ready_runs()
     told = race.round()
-    wrong = [*mistold(told), *(breach for one in ready for breach in breaches(one.run_id))]
+    wrong = [*forbidden_responses(told), *(breach for one in ready for breach in breaches(one.run_id))]
     claimed = [one for racer in told if racer.done for one in racer.result]
     times = {one.public_id: sum(one.public_id == claim[0] for claim in claimed) for one in ready}
     wrong += [f"{continuation} was claimed {count} times" for continuation, count in times.items() if count != 1]
@@ -79,10 +79,10 @@ def claim_the_same(race: Race) -> list[str]:
     builders.a_running_run(lease_seconds=0)
     continuation = Continuation.objects.get(status="ready")
     told = race.round(continuation=continuation.public_id)
-    wrong = [*mistold(told), *breaches(continuation.run_id)]
+    wrong = [*forbidden_responses(told), *breaches(continuation.run_id)]
     if sum(racer.done for racer in told) != 1:
         wrong.append(f"{sum(racer.done for racer in told)} workers hold it")
-    wrong += [f"{racer.by} was told {racer.refused}" for racer in told if racer.refused not in {"", "already_claimed"}]
+    wrong += [f"{racer.by} got {racer.refused}" for racer in told if racer.refused not in {"", "already_claimed"}]
     Continuation.objects.filter(status="ready").update(status="void")
     return wrong
 
@@ -118,9 +118,9 @@ def test_of_workers_for_the_same_run_one_holds_it_and_the_others_hear_that():
 @pytest.mark.proves(9)
 def test_without_row_locks_and_comparisons_two_workers_hold_one_run():
     with guards.without_unique("one_event_per_place_in_a_timeline"):
-        wrong = first_wrong(workers_for_one(), claim_the_same, without=guards.without_locks_and_comparisons)
+        wrong = first_breach(workers_for_one(), claim_the_same, without=guards.without_locks_and_comparisons)
         assert [word for word in wrong if word.endswith("workers hold it") and not word.startswith("0")]
 
 
 def test_without_row_locks_workers_for_many_runs_break_each_other():
-    assert first_wrong(workers(), claim_at_once, without=guards.without_row_locks)
+    assert first_breach(workers(), claim_at_once, without=guards.without_row_locks)

@@ -1,4 +1,4 @@
-"""People's levers against what goes on meanwhile: a cancel against an answer and an end, a pause pressed by several."""
+"""Run control against concurrent changes: a cancel against a decision and an end, several pauses at once."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import pytest
 
 from reviewqueue import permissions
 from runs.models import Interrupt, Run
-from runs.use_cases import control_run, start_run
+from runs.use_cases import complete_run, control_run
 from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
 from tests import builders, figures
 from tests.races import guards
-from tests.races.invariants import breaches, mistold
-from tests.races.race_runner import ROUNDS, Move, Race, first_wrong, racers
+from tests.races.invariants import breaches, forbidden_responses
+from tests.races.race_runner import ROUNDS, Move, Race, first_breach, racers
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
 SPREAD = 0.006
-LEVERS = {"pauses": control_run.pause_run, "resumes": control_run.resume_run, "cancels": control_run.cancel_run}
+CONTROLS = {"pauses": control_run.pause_run, "resumes": control_run.resume_run, "cancels": control_run.cancel_run}
 
 
 def a_person_who(lever: str) -> Move:
     def press(run: dict[str, Any]) -> str:
         time.sleep(random.uniform(0, SPREAD))
-        pressed = LEVERS[lever](run_id=run["run"], actor=f"person:{lever}", reason="", check=lambda _: None)
+        pressed = CONTROLS[lever](run_id=run["run"], actor=f"person:{lever}", reason="", check=lambda _: None)
         return str(pressed.status)
 
     return press
@@ -45,7 +45,7 @@ def a_reviewer(address: str) -> Move:
 def the_worker(run: dict[str, Any]) -> str:
     time.sleep(random.uniform(0, SPREAD))
     words = {"agent": builders.an_agent(), "run_id": run["run"], "token": run["token"]}
-    return str(start_run.complete_run(**words, result=None).status)
+    return str(complete_run.complete_run(**words, result=None).status)
 
 
 # --- a cancel ---------------------------------------------------------------------------------------------------------
@@ -57,15 +57,13 @@ def answer_and_cancel(race: Race) -> list[str]:
     reviewer, person = told
     wait.refresh_from_db()
     run = Run.objects.get(pk=wait.run_id)
-    wrong = [*breaches(run.pk), *mistold(told)]
+    wrong = [*breaches(run.pk), *forbidden_responses(told)]
     if not person.done or run.status != "cancelled" or run.open_continuation:
-        wrong.append(f"the run is {run.status}, and the person was told {person.refused}")
+        wrong.append(f"the run is {run.status}, and the person got {person.refused}")
     if wait.status != ("answered" if reviewer.done else "cancelled"):
-        wrong.append(
-            f"the interrupt is {wait.status}, and its reviewer was told {reviewer.refused or 'that it counted'}"
-        )
+        wrong.append(f"the interrupt is {wait.status}, and its reviewer got {reviewer.refused or 'a success'}")
     if not reviewer.done and reviewer.refused != "cancelled":
-        wrong.append(f"the reviewer was told {reviewer.refused}")
+        wrong.append(f"the reviewer got {reviewer.refused}")
     return wrong
 
 
@@ -85,7 +83,7 @@ def test_of_an_answer_and_a_cancel_the_run_ends_and_the_reviewer_hears_what_beca
 
 @pytest.mark.proves(15)
 def test_without_row_locks_an_answer_and_a_cancel_break_each_other():
-    assert first_wrong(an_answer_and_a_cancel(), answer_and_cancel, without=guards.without_row_locks)
+    assert first_breach(an_answer_and_a_cancel(), answer_and_cancel, without=guards.without_row_locks)
 
 
 def complete_and_cancel(race: Race) -> list[str]:
@@ -94,7 +92,7 @@ def complete_and_cancel(race: Race) -> list[str]:
     told = race.round(run=started.run.public_id, token=started.lease.token)
     worker, person = told
     run = Run.objects.get(pk=started.run.pk)
-    wrong = [*breaches(run.pk), *mistold(told)]
+    wrong = [*breaches(run.pk), *forbidden_responses(told)]
     outcome = (run.status, worker.refused, person.refused)
     if outcome not in {("completed", "", "run_finished"), ("cancelling", "run_cancelled", "")}:
         wrong.append(f"run, worker, person: {outcome}")
@@ -114,11 +112,15 @@ def test_of_an_end_and_a_cancel_one_comes_first_and_the_other_hears_that():
 
 
 def pause_and_answer(race: Race) -> list[str]:
-    """Two pause it, one takes that back, one answers; afterwards it is taken back once more, and the answer is there."""
+    """Two people pause, one resumes, one decides; then the last pause ends, and the decision is delivered."""
     wait = builders.a_waiting_interrupt()
     told = race.round(run=wait.run.public_id, wait=wait.pk)
     run = Run.objects.get(pk=wait.run_id)
-    wrong = [*breaches(run.pk), *mistold(told), *(f"{it.by} was told {it.refused}" for it in told if not it.done)]
+    wrong = [
+        *breaches(run.pk),
+        *forbidden_responses(told),
+        *(f"{it.by} got {it.refused}" for it in told if not it.done),
+    ]
     if run.pause_asked_at and claim():
         wrong.append("claimed while it was paused")
     control_run.resume_run(run_id=run.public_id, actor="person:olga", reason="", check=lambda _: None)

@@ -1,4 +1,4 @@
-"""Workers against people's levers: a claim while the run is cancelled, and effects begun while it is paused."""
+"""Workers against run control: a claim while the run is cancelled, and effects begun while it is paused."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from runs.use_cases import begin_effect, commit_checkpoint, control_run
 from runs.use_cases.claim_continuation import Claimed, ClaimRequest, claim_continuations, claim_one
 from tests import builders, figures
 from tests.races import guards
-from tests.races.invariants import breaches, deadlocks, mistold, rows
-from tests.races.race_runner import ROUNDS, Move, Race, Told, first_wrong, racers
+from tests.races.invariants import breaches, deadlocks, forbidden_responses, rows
+from tests.races.race_runner import ROUNDS, Move, Race, RaceResult, first_breach, racers
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
@@ -28,7 +28,7 @@ PERSON = "person:ana@example.org"
 
 
 def a_person_who(verb: str) -> Move:
-    """Pauses or cancels the run; tells how many effects the ledger has once that is committed."""
+    """Pauses or cancels the run; returns how many effects the ledger has after that commit."""
 
     def act(run: dict[str, Any]) -> dict[str, Any]:
         time.sleep(random.uniform(0, run["spread"]))
@@ -86,16 +86,16 @@ def claim_and_cancel(race: Race) -> list[str]:
     continuation = Continuation.objects.get(run=interrupt.run_id)
     told = race.round(run=interrupt.run.public_id, continuation=continuation.public_id, spread=SPREAD)
     by_id, by_look, person = told
-    wrong = [*breaches(interrupt.run_id), *mistold(told)]
+    wrong = [*breaches(interrupt.run_id), *forbidden_responses(told)]
     run = Run.objects.get(pk=interrupt.run_id)
     tokens = [racer.result for racer in (by_id, by_look) if racer.done and racer.result]
     if not person.done:
-        wrong.append(f"the person was told {person.refused}")
+        wrong.append(f"the person got {person.refused}")
     if len(tokens) > 1:
         wrong.append("two workers hold it")
     if run.status != ("cancelling" if tokens else "cancelled"):
         wrong.append(f"the run is {run.status}, and {'held' if tokens else 'free'}")
-    wrong += _what_the_worker_by_id_hears(by_id, by_look)
+    wrong += _refusal_of_the_worker_by_id(by_id, by_look)
     if not wrong:
         wrong += [trouble for token in tokens for trouble in _act_on_a_cancelled_run(run, token)]
     # None may be left for the next round, whatever went wrong in this one.
@@ -104,8 +104,8 @@ def claim_and_cancel(race: Race) -> list[str]:
     return wrong
 
 
-def _what_the_worker_by_id_hears(by_id: Told, by_look: Told) -> list[str]:
-    """Who comes too late is told by what: another worker, or the end of the run."""
+def _refusal_of_the_worker_by_id(by_id: RaceResult, by_look: RaceResult) -> list[str]:
+    """The refusal of the later worker names the cause: another worker, or the end of the run."""
     if by_id.done:
         return []
     if by_look.done and by_look.result and by_id.refused == "already_claimed":
@@ -113,11 +113,11 @@ def _what_the_worker_by_id_hears(by_id: Told, by_look: Told) -> list[str]:
     ended = "cancelling" if by_look.result else "cancelled"  # the other had it, and then the run was cancelled
     if (by_id.refused, by_id.extra) == ("not_ready", {"status": ended}):
         return []
-    return [f"the worker by id was told {by_id.refused} {by_id.extra}"]
+    return [f"the worker by id got {by_id.refused} {by_id.extra}"]
 
 
 def _act_on_a_cancelled_run(run: Run, token: str) -> list[str]:
-    """Its worker begins no effect any more, and its closing checkpoint ends the run."""
+    """Its worker cannot begin an effect, and its closing checkpoint ends the run."""
     try:
         begin(run.agent, run.public_id, token, "order:PR-4711")
     except RunCancelled:
@@ -151,7 +151,7 @@ def test_of_claims_and_a_cancel_the_cancel_counts_and_a_worker_holds_it_to_close
 def test_without_any_guard_a_worker_holds_a_run_that_was_cancelled():
     with guards.without_unique("one_event_per_place_in_a_timeline"):
         until = "the run is cancelled, and held"
-        wrong = first_wrong(
+        wrong = first_breach(
             two_workers_and_a_person(), claim_and_cancel, without=guards.without_locks_and_comparisons, until=until
         )
         assert until in wrong
@@ -178,14 +178,14 @@ def claim_to_review_and_cancel(race: Race) -> list[str]:
     interrupt = builders.a_waiting_interrupt()
     told = race.round(run=interrupt.run.public_id, interrupt=interrupt.public_id, spread=5 * SPREAD)
     reviewer, person = told
-    wrong = [*breaches(interrupt.run_id), *mistold(told)]
+    wrong = [*breaches(interrupt.run_id), *forbidden_responses(told)]
     interrupt.refresh_from_db()
     if not person.done or interrupt.status != "cancelled":
-        wrong.append(f"the person was told {person.refused}, and the interrupt is {interrupt.status}")
+        wrong.append(f"the person got {person.refused}, and the interrupt is {interrupt.status}")
     if interrupt.claimed_by_id is not None:
         wrong.append("a closed wait is claimed")
     if not reviewer.done and (reviewer.refused, reviewer.extra) != ("cancelled", {"closed_at": interrupt.closed_at}):
-        wrong.append(f"the reviewer was told {reviewer.refused} {reviewer.extra}")
+        wrong.append(f"the reviewer got {reviewer.refused} {reviewer.extra}")
     return wrong
 
 
@@ -205,7 +205,7 @@ def test_without_row_locks_a_cancelled_wait_stays_claimed():
     with guards.without_unique("one_event_per_place_in_a_timeline"):
         until = "a closed wait is claimed"
         moves = a_reviewer_and_a_person()
-        assert until in first_wrong(moves, claim_to_review_and_cancel, without=guards.without_row_locks, until=until)
+        assert until in first_breach(moves, claim_to_review_and_cancel, without=guards.without_row_locks, until=until)
 
 
 # --- effects begun against a pause ------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ EFFECTS = 6
 
 def begin(agent: Agent, run_id: str, token: str, key: str) -> begin_effect.Begun:
     call = builders.CALL
-    return begin_effect.begin_effect(
+    return builders.begin_effect(
         still_may_decide=permissions.still_may_decide,
         agent=agent,
         run_id=run_id,
@@ -227,7 +227,7 @@ def begin(agent: Agent, run_id: str, token: str, key: str) -> begin_effect.Begun
 
 
 def a_worker_that_acts(agent: Agent) -> Move:
-    """Begins one effect after the other until the run is paused; tells which it may perform."""
+    """Begins one effect after the other until the run is paused; returns those it may perform."""
 
     def act(run: dict[str, Any]) -> dict[str, Any]:
         time.sleep(random.uniform(0, run["spread"]))
@@ -256,10 +256,10 @@ def act_and_pause(race: Race) -> list[str]:
     assert started.lease is not None
     told = race.round(run=started.run.public_id, token=started.lease.token, spread=5 * SPREAD)
     worker, person = told
-    wrong = [*breaches(started.run.pk), *mistold(told)]
+    wrong = [*breaches(started.run.pk), *forbidden_responses(told)]
     run = Run.objects.get(pk=started.run.pk)
     if not (worker.done and person.done):
-        return [*wrong, f"told: {worker.refused}, {person.refused}"]
+        return [*wrong, f"results: {worker.refused}, {person.refused}"]
     begun = {*Effect.objects.filter(scope=run.public_id).values_list("key", flat=True)}
     if len(begun) > person.result["effects"]:
         wrong.append(AFTER_THE_PAUSE)
@@ -292,5 +292,5 @@ def test_no_effect_begins_after_a_pause_that_is_committed():
 def test_without_row_locks_an_effect_begins_after_a_pause_that_is_committed():
     with guards.without_unique("one_event_per_place_in_a_timeline"):
         moves = a_worker_and_a_person()
-        wrong = first_wrong(moves, act_and_pause, without=guards.without_row_locks, until=AFTER_THE_PAUSE)
+        wrong = first_breach(moves, act_and_pause, without=guards.without_row_locks, until=AFTER_THE_PAUSE)
         assert AFTER_THE_PAUSE in wrong

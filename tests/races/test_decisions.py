@@ -1,4 +1,4 @@
-"""Answers that come at once: eight people to one wait; and people against the deadline and its sweep."""
+"""Concurrent decisions: eight people for one request; and people against the deadline and its sweep."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from runs.models import Interrupt
 from runs.use_cases import expire
 from tests import builders, figures
 from tests.races import guards
-from tests.races.invariants import breaches, deadlocks, mistold, rows
-from tests.races.race_runner import ROUNDS, Move, Race, Told, first_wrong, racers
+from tests.races.invariants import breaches, deadlocks, forbidden_responses, rows
+from tests.races.race_runner import ROUNDS, Move, Race, RaceResult, first_breach, racers
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
@@ -52,13 +52,13 @@ def eight_people() -> dict[str, Move]:
 
 
 def answer_at_once(race: Race) -> list[str]:
-    """One round; returns everything that went wrong in it."""
+    """Run one round and return everything that went wrong."""
     interrupt = builders.a_waiting_interrupt()
     told = race.round(interrupt=interrupt.public_id)
     winners = [racer for racer in told if racer.done]
-    wrong = [*breaches(interrupt.run_id), *mistold(told)]
+    wrong = [*breaches(interrupt.run_id), *forbidden_responses(told)]
     if len(winners) != 1:
-        return [*wrong, f"{len(winners)} were told that their answer counts"]
+        return [*wrong, f"{len(winners)} had their answer accepted"]
     [winner] = winners
     for loser in told:
         if loser is not winner and _who_won(loser) != winner.result:
@@ -69,7 +69,7 @@ def answer_at_once(race: Race) -> list[str]:
     return wrong
 
 
-def _who_won(loser: Told) -> dict[str, str] | None:
+def _who_won(loser: RaceResult) -> dict[str, str] | None:
     if loser.refused != "already_decided":
         return None
     return {"decision": loser.extra["winner"]["decision"], "by": loser.extra["winner"]["decided_by"]}
@@ -87,8 +87,8 @@ def test_of_eight_answers_at_once_one_counts_and_the_others_hear_whose():
 
 @pytest.mark.proves(3)
 def test_without_row_locks_answers_at_once_break_for_their_losers():
-    """The comparison in the write and the database's constraints still stand: no double, but a server error."""
-    assert first_wrong(eight_people(), answer_at_once, without=guards.without_row_locks)
+    """The comparison in the write and the constraints still hold: no double decision, but a server error."""
+    assert first_breach(eight_people(), answer_at_once, without=guards.without_row_locks)
 
 
 @pytest.mark.proves(3)
@@ -99,7 +99,7 @@ def test_without_any_guard_two_answers_count():
         "one_event_per_place_in_a_timeline",
     )
     with guards.without_unique(*constraints):
-        wrong = first_wrong(
+        wrong = first_breach(
             eight_people(),
             answer_at_once,
             without=guards.without_locks_and_comparisons,
@@ -120,14 +120,14 @@ def four_people_and_two_sweeps() -> dict[str, Move]:
 
 
 def set_the_deadline_and_sweep(wait: dict[str, Any]) -> bool:
-    """Set it when all are there, however long a busy machine took for that."""
+    """Set the deadline when all racers are ready, however long a busy machine needed."""
     deadline = clock.now() + timedelta(seconds=TENSION)
     Interrupt.objects.filter(pk=wait["pk"], status="waiting").update(deadline=deadline)
     return sweep_until_closed(wait)
 
 
 def sweep_until_closed(wait: dict[str, Any]) -> bool:
-    """What a sweep does with a due row, again and again: the errors it would log and survive are to be seen here."""
+    """Handle a due row repeatedly as a sweep does, with the errors that a sweep would log and survive."""
     for _ in range(2000):
         if expire.expire_if_due(interrupt_pk=wait["pk"]):
             return True
@@ -142,22 +142,22 @@ RULES = itertools.cycle([{"do": "cancel"}, {"do": "resume"}, {"do": "fail"}, {"d
 def answer_at_the_deadline(race: Race) -> list[str]:
     interrupt = builders.a_waiting_interrupt(builders.a_wait(wish={"on_expiry": next(RULES)}))
     told = race.round(interrupt=interrupt.public_id, pk=interrupt.pk, within=2 * TENSION)
-    wrong = [*breaches(interrupt.run_id), *mistold(told)]
+    wrong = [*breaches(interrupt.run_id), *forbidden_responses(told)]
     answers = [racer for racer in told if "sweep" not in racer.by]
     winners = [racer for racer in answers if racer.done]
     expired = sum(bool(racer.result) for racer in told if "sweep" in racer.by)
     interrupt.refresh_from_db()
     if interrupt.status != ("answered" if winners else "expired"):
-        wrong.append(f"{len(winners)} were told that their answer counts, and the interrupt is {interrupt.status}")
+        wrong.append(f"{len(winners)} had their answer accepted, and the interrupt is {interrupt.status}")
     if len(winners) + expired > 1:
         wrong.append(f"{len(winners)} answers counted and {expired} sweeps expired it")
     for loser in answers:
-        if loser not in winners and not _heard_how_it_ended(loser, interrupt, winners):
+        if loser not in winners and not _got_the_outcome(loser, interrupt, winners):
             wrong.append(f"{loser.by} did not get how it ended: {loser.refused} {loser.extra}")
     return wrong
 
 
-def _heard_how_it_ended(loser: Told, interrupt: Interrupt, winners: list[Told]) -> bool:
+def _got_the_outcome(loser: RaceResult, interrupt: Interrupt, winners: list[RaceResult]) -> bool:
     if winners:
         return _who_won(loser) == winners[0].result
     if loser.refused != "expired" or loser.extra["closed_at"] != interrupt.closed_at:
@@ -180,4 +180,4 @@ def test_answers_at_the_deadline_count_before_it_or_hear_that_it_passed():
 
 @pytest.mark.proves(7)
 def test_without_row_locks_an_answer_and_its_expiry_break_each_other():
-    assert first_wrong(four_people_and_two_sweeps(), answer_at_the_deadline, without=guards.without_row_locks)
+    assert first_breach(four_people_and_two_sweeps(), answer_at_the_deadline, without=guards.without_row_locks)

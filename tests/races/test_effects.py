@@ -1,4 +1,4 @@
-"""A worker that begins an effect while its lease ends, and the next worker that comes for the same effect."""
+"""A worker that begins an effect while its lease ends, and the next worker that requests the same effect."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ledger import clock
 from ledger.models import Effect
 from reviewqueue import permissions
 from runs.models import Agent, Run
-from runs.use_cases import begin_effect, expire
+from runs.use_cases import begin_effect, expire, report_effect
 from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
 from tests import builders, figures
 from tests.races import guards
-from tests.races.invariants import breaches, deadlocks, mistold, rows
-from tests.races.race_runner import ROUNDS, Move, Race, first_wrong, racers
+from tests.races.invariants import breaches, deadlocks, forbidden_responses, rows
+from tests.races.race_runner import ROUNDS, Move, Race, first_breach, racers
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
@@ -29,7 +29,7 @@ TENSION = 0.04
 
 def begin(agent: Agent, run_id: str, token: str) -> begin_effect.Begun:
     call = builders.CALL
-    return begin_effect.begin_effect(
+    return builders.begin_effect(
         still_may_decide=permissions.still_may_decide,
         agent=agent,
         run_id=run_id,
@@ -41,7 +41,7 @@ def begin(agent: Agent, run_id: str, token: str) -> begin_effect.Begun:
 
 
 def a_worker(agent: Agent) -> Move:
-    """Begins the effect at some moment, and half the time reports it a little later."""
+    """Begins the effect at a random time, and in half of the rounds reports it a little later."""
 
     def act(run: dict[str, Any]) -> dict[str, Any]:
         time.sleep(random.uniform(0, 2 * TENSION))
@@ -49,7 +49,7 @@ def a_worker(agent: Agent) -> Move:
         reports = random.random() < 0.5
         if reports and begun.attempt_token:
             time.sleep(random.uniform(0, TENSION))
-            begin_effect.report_effect(
+            report_effect.report_effect(
                 agent=agent, run_id=run["id"], key=KEY, attempt_token=begun.attempt_token, status="applied"
             )
         return {"performs": begun.perform, "reported": reports}
@@ -58,13 +58,15 @@ def a_worker(agent: Agent) -> Move:
 
 
 def a_sweep(run: dict[str, Any]) -> bool:
-    """Sets the lease's end when all are there, however long a busy machine took for that; then sweeps until it came."""
+    """Sets the end of the lease when all racers are ready, however long a busy machine needed; then sweeps until it
+    ended.
+    """
     Run.objects.filter(pk=run["pk"]).update(lease_until=clock.now() + timedelta(seconds=TENSION))
     return any(expire.end_lease_if_lapsed(run_pk=run["pk"]) for _ in range(2000))
 
 
 def the_next_worker(agent: Agent) -> Move:
-    """Looks for work for a while, and begins the same effect once it has the run."""
+    """Polls for work for a while, and begins the same effect once it has the run."""
 
     def look(run: dict[str, Any]) -> dict[str, Any]:
         until = time.monotonic() + 6 * TENSION
@@ -95,7 +97,7 @@ def act_at_the_lease_s_end(race: Race) -> list[str]:
     by = {racer.by: racer for racer in told}
     run = Run.objects.get(pk=started.run.pk)
     effect = Effect.objects.filter(scope=run.public_id, key=KEY).first()
-    wrong = [*breaches(run.pk), *mistold(told)]
+    wrong = [*breaches(run.pk), *forbidden_responses(told)]
     performing = [racer.by for racer in told if racer.done and racer.by != "a sweep" and racer.result["performs"]]
     if len(performing) > 1:
         wrong.append("two workers perform it")
@@ -105,7 +107,7 @@ def act_at_the_lease_s_end(race: Race) -> list[str]:
     if first.done and first.result["reported"] and (effect is None or effect.status != "applied"):
         wrong.append("what a worker reported was not kept")
     if first.refused not in {"", "lease_lost"}:
-        wrong.append(f"the worker was told {first.refused}")
+        wrong.append(f"the worker got {first.refused}")
     if not by["a sweep"].result:
         wrong.append("the lease did not end")
     Run.objects.filter(pk=run.pk).update(lease_until=None)
@@ -126,4 +128,4 @@ def test_an_effect_begun_at_the_lease_s_end_is_refused_or_has_an_owner():
 
 @pytest.mark.proves(5)
 def test_without_row_locks_an_effect_is_begun_under_a_lease_that_has_ended():
-    assert first_wrong(moves(), act_at_the_lease_s_end, without=guards.without_row_locks)
+    assert first_breach(moves(), act_at_the_lease_s_end, without=guards.without_row_locks)

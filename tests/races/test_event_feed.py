@@ -1,4 +1,4 @@
-"""The feed under load: slow transactions, two numberers, and a reader that goes by numbers while they are given."""
+"""The event feed under load: slow transactions, two numbering tasks, and a concurrent reader."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ number_events = use_case(event_feed.number_events)
 
 
 def beside(*jobs):
-    """Run the jobs at once, each on a connection of its own; whatever one raised fails the test."""
+    """Run the jobs at once, each on its own connection; an error of one fails the test."""
     raised = []
 
     def run(job):
         try:
             job()
-        except BaseException as error:  # noqa: BLE001  told below, on the thread of the test
+        except BaseException as error:  # noqa: BLE001  reported below, on the thread of the test
             raised.append(error)
         finally:
             connection.close()

@@ -1,4 +1,4 @@
-"""One key, sent by many clients at once: one run, told to all; another body under the same key is refused."""
+"""One key sent by many clients at once: one run for all; another body under the same key is refused."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from runs.use_cases.start_run import RunRequest, ask, start_run
 from runs.use_cases.suspend import Suspension, suspend
 from tests import builders, figures
 from tests.races import guards
-from tests.races.invariants import breaches, deadlocks, mistold, rows
-from tests.races.race_runner import ROUNDS, Move, Race, first_wrong, racers
+from tests.races.invariants import breaches, deadlocks, forbidden_responses, rows
+from tests.races.race_runner import ROUNDS, Move, Race, first_breach, racers
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
@@ -57,12 +57,12 @@ def create_at_once(race: Race) -> list[str]:
     told = race.round(key=key)
     [[made]] = rows("SELECT count(*) FROM runs_run WHERE key = %s", key)
     if made != 1:
-        return [*mistold(told), f"{made} runs for one key"]
+        return [*forbidden_responses(told), f"{made} runs for one key"]
     run = Run.objects.get(key=key)
-    wrong = [*mistold(told), *breaches(run.pk)]
+    wrong = [*forbidden_responses(told), *breaches(run.pk)]
     created = [racer for racer in told if racer.done and racer.result["created"]]
     if len(created) != 1:
-        return [*wrong, f"{len(created)} were told that they created it"]
+        return [*wrong, f"{len(created)} got that they created it"]
     for racer in told:
         if racer.done and racer.result | {"created": True} != created[0].result:
             wrong.append(f"{racer.by} got another: {racer.result}, not {created[0].result}")
@@ -114,8 +114,8 @@ def suspend_at_once(race: Race) -> list[str]:
     started = builders.a_running_run()
     assert started.lease is not None
     told = race.round(run=started.run.public_id, token=started.lease.token)
-    wrong = [*breaches(started.run.pk), *mistold(told)]
-    wrong += [f"{racer.by} was told {racer.refused}" for racer in told if racer.refused]
+    wrong = [*breaches(started.run.pk), *forbidden_responses(told)]
+    wrong += [f"{racer.by} got {racer.refused}" for racer in told if racer.refused]
     [[opened]] = rows("SELECT count(*) FROM runs_interrupt WHERE run_id = %s", started.run.pk)
     heard_of = {racer.result["interrupt"] for racer in told if racer.done}
     created = sum(racer.result["created"] for racer in told if racer.done)
@@ -143,7 +143,7 @@ def test_of_concurrent_equal_suspends_one_creates_the_interrupt_and_the_others_g
 @pytest.mark.proves(2)
 def test_without_row_locks_the_same_suspend_sent_at_once_breaks_for_its_senders():
     """The database's constraints still stand: one wait, but a server error for whoever came second."""
-    wrong = first_wrong(
+    wrong = first_breach(
         clients_that_suspend(), suspend_at_once, without=guards.without_row_locks, until="IntegrityError"
     )
     assert any("IntegrityError" in breach for breach in wrong)
@@ -157,7 +157,7 @@ def test_without_locks_and_constraints_the_same_suspend_opens_several_waits():
         "one_event_per_place_in_a_timeline",
     )
     with guards.without_unique(*constraints):
-        wrong = first_wrong(
+        wrong = first_breach(
             clients_that_suspend(),
             suspend_at_once,
             without=guards.without_locks_and_comparisons,
@@ -167,7 +167,7 @@ def test_without_locks_and_constraints_the_same_suspend_opens_several_waits():
 
 
 def look_first_then_insert() -> None:
-    """What the product does not do: ask whether the key is there, and insert if it is not."""
+    """What the product must not do: check whether the key exists, and insert if it does not."""
 
     def insert(agent: Agent, request: RunRequest, *, unclaimed_seconds: int, leased: bool) -> tuple[Run, bool]:
         known = Run.objects.filter(agent=agent, key=request.key).first()
@@ -184,5 +184,5 @@ def look_first_then_insert() -> None:
 @pytest.mark.proves(2)
 def test_looking_before_inserting_breaks_for_clients_that_come_at_once():
     moves = {f"client {number}": a_starter(builders.an_agent()) for number in range(CLIENTS)}
-    wrong = first_wrong(moves, create_at_once, without=look_first_then_insert, until="IntegrityError")
+    wrong = first_breach(moves, create_at_once, without=look_first_then_insert, until="IntegrityError")
     assert any("IntegrityError" in breach for breach in wrong)

@@ -1,4 +1,4 @@
-"""Answers against what happens to their waits: a second answer under `all`, an amendment, a withdrawal."""
+"""Decisions against concurrent changes of their interrupts: a second decision under `all`, an amendment, a withdrawal."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from runs.models import Agent, Continuation, Interrupt, Permit, Run
 from runs.use_cases import amend_interrupt
 from tests import builders, figures
 from tests.races import guards
-from tests.races.invariants import breaches, deadlocks, mistold, rows
-from tests.races.race_runner import ROUNDS, Move, Race, Told, first_wrong, racers
+from tests.races.invariants import breaches, deadlocks, forbidden_responses, rows
+from tests.races.race_runner import ROUNDS, Move, Race, RaceResult, first_breach, racers
 from tests.races.test_decisions import ANSWERS
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
@@ -30,7 +30,7 @@ CONSTRAINTS = ("one_event_per_place_in_a_timeline", "at_most_one_open_continuati
 
 
 def a_responder(address: str, *, of: str) -> Move:
-    """A person who gives the answer of this round to the wait that the round names ``of``."""
+    """A person who decides the interrupt that the round names ``of``."""
     person = builders.a_reviewer(address)
 
     def give(wait: dict[str, Any]) -> dict[str, Any]:
@@ -71,18 +71,18 @@ def answer_both(race: Race) -> list[str]:
     words = {ORDER: order.public_id, CERTIFICATE: certificate.public_id}
     answers = {f"answer to {ORDER}": to_order, f"answer to {CERTIFICATE}": to_certificate}
     told = race.round(**words, **answers)
-    wrong = [*breaches(order.run_id), *mistold(told)]
-    wrong += [f"{racer.by} was told {racer.refused}" for racer in told if not racer.done]
+    wrong = [*breaches(order.run_id), *forbidden_responses(told)]
+    wrong += [f"{racer.by} got {racer.refused}" for racer in told if not racer.done]
     going_on = list(Continuation.objects.filter(run=order.run_id, checkpoint=order.checkpoint_id))
     if len(going_on) != 1:
         return [*wrong, f"two answers made {len(going_on)} continuations"]
     named = sorted(str(racer.result["continuation"]) for racer in told if racer.done)
     if named != sorted([going_on[0].public_id, "None"]):
         wrong.append(f"not exactly the later one got the continuation: {named}")
-    return [*wrong, *_what_the_next_worker_hears(going_on[0], {"order": to_order, "certificate": to_certificate})]
+    return [*wrong, *_answers_of_the_next_worker(going_on[0], {"order": to_order, "certificate": to_certificate})]
 
 
-def _what_the_next_worker_hears(continuation: Continuation, given: dict[str, Answer]) -> list[str]:
+def _answers_of_the_next_worker(continuation: Continuation, given: dict[str, Answer]) -> list[str]:
     claimed = builders.claim_by_id(continuation.agent, continuation.public_id)
     heard = {decision.interrupt.key: decision.digest for decision in claimed.answers}
     expected = {key: answer.digest() for key, answer in given.items()}
@@ -103,7 +103,7 @@ def test_of_two_answers_under_all_both_count_and_one_continuation_has_them():
 def test_without_row_locks_a_run_never_continues_from_two_decisions_under_all():
     lost = "an answered checkpoint that no worker can continue from"
     with guards.without_unique(*CONSTRAINTS):
-        wrong = first_wrong(two_people(), answer_both, without=guards.without_row_locks, until=lost)
+        wrong = first_breach(two_people(), answer_both, without=guards.without_row_locks, until=lost)
         assert lost in wrong
 
 
@@ -131,8 +131,8 @@ def a_person_and_an_agent_that(verb: str) -> dict[str, Move]:
     }
 
 
-def _race_for_the_order(race: Race) -> tuple[Interrupt, Told, Told]:
-    """One round over a fresh wait; returns it as it is now, and what the two were told."""
+def _race_for_the_order(race: Race) -> tuple[Interrupt, RaceResult, RaceResult]:
+    """Run one round with a new interrupt; returns it in its present state, and both results."""
     interrupt = builders.a_waiting_interrupt()
     answer = {f"answer to {ORDER}": random.choice(ANSWERS[:2])}
     person, agent = race.round(**{ORDER: interrupt.public_id}, **answer, spread=SPREAD)
@@ -142,16 +142,16 @@ def _race_for_the_order(race: Race) -> tuple[Interrupt, Told, Told]:
 
 def answer_and_amend(race: Race) -> list[str]:
     interrupt, person, agent = _race_for_the_order(race)
-    wrong = [*breaches(interrupt.run_id), *mistold([person, agent])]
+    wrong = [*breaches(interrupt.run_id), *forbidden_responses([person, agent])]
     if person.done == agent.done:
         wrong.append(f"{person.done + agent.done} of the two were accepted")
     if interrupt.status != ("answered" if person.done else "waiting"):
         wrong.append(f"the interrupt is {interrupt.status}")
     if person.done and digest(interrupt.proposal) != digest(builders.CALL):
         wrong.append("an answer counts for content that was never shown")
-    if not person.done and not _heard_of_the_new_version(person, interrupt):
+    if not person.done and not _got_the_new_version(person, interrupt):
         wrong.append(f"the person did not get the current version: {person.refused} {person.extra}")
-    if not agent.done and not _heard_who_decided(agent, person):
+    if not agent.done and not _got_the_winner(agent, person):
         wrong.append(f"the agent did not get who decided: {agent.refused} {agent.extra}")
     approved = {*Permit.objects.filter(run=interrupt.run_id).values_list("digest", flat=True)}
     if approved - {digest(builders.CALL)}:
@@ -162,12 +162,12 @@ def answer_and_amend(race: Race) -> list[str]:
     return wrong
 
 
-def _heard_of_the_new_version(person: Told, interrupt: Interrupt) -> bool:
+def _got_the_new_version(person: RaceResult, interrupt: Interrupt) -> bool:
     told = {"state_version": 2, "content_digest": interrupt.content_digest}
     return person.refused == "stale_version" and person.extra == told
 
 
-def _heard_who_decided(agent: Told, person: Told) -> bool:
+def _got_the_winner(agent: RaceResult, person: RaceResult) -> bool:
     if agent.refused != "already_decided" or not person.done:
         return False
     winner = agent.extra["winner"]
@@ -191,12 +191,12 @@ def test_without_any_guard_a_decision_counts_for_content_that_was_never_shown():
     unseen = "an answer counts for content that was never shown"
     moves = a_person_and_an_agent_that("amends")
     with guards.without_unique(*CONSTRAINTS):
-        wrong = first_wrong(moves, answer_and_amend, without=guards.without_locks_and_comparisons, until=unseen)
+        wrong = first_breach(moves, answer_and_amend, without=guards.without_locks_and_comparisons, until=unseen)
         assert unseen in wrong
 
 
 def test_without_row_locks_an_answer_and_an_amendment_break_each_other():
-    assert first_wrong(a_person_and_an_agent_that("amends"), answer_and_amend, without=guards.without_row_locks)
+    assert first_breach(a_person_and_an_agent_that("amends"), answer_and_amend, without=guards.without_row_locks)
 
 
 # --- an answer against its withdrawal ---------------------------------------------------------------------------------
@@ -204,14 +204,14 @@ def test_without_row_locks_an_answer_and_an_amendment_break_each_other():
 
 def answer_and_withdraw(race: Race) -> list[str]:
     interrupt, person, agent = _race_for_the_order(race)
-    wrong = [*breaches(interrupt.run_id), *mistold([person, agent])]
+    wrong = [*breaches(interrupt.run_id), *forbidden_responses([person, agent])]
     if person.done == agent.done:
         wrong.append(f"{person.done + agent.done} of the two were accepted")
     if interrupt.status != ("answered" if person.done else "withdrawn"):
         wrong.append(f"the interrupt is {interrupt.status}")
-    if not person.done and not _heard_of_the_withdrawal(person, interrupt):
+    if not person.done and not _got_the_withdrawal(person, interrupt):
         wrong.append(f"the person did not get that it was withdrawn: {person.refused} {person.extra}")
-    if not agent.done and not _heard_who_decided(agent, person):
+    if not agent.done and not _got_the_winner(agent, person):
         wrong.append(f"the agent did not get who decided: {agent.refused} {agent.extra}")
     causes = list(Continuation.objects.filter(run=interrupt.run_id).values_list("cause", flat=True))
     if causes != ["person" if person.done else "withdrawn"]:
@@ -221,7 +221,7 @@ def answer_and_withdraw(race: Race) -> list[str]:
     return wrong
 
 
-def _heard_of_the_withdrawal(person: Told, interrupt: Interrupt) -> bool:
+def _got_the_withdrawal(person: RaceResult, interrupt: Interrupt) -> bool:
     if person.refused != "withdrawn" or person.extra["closed_at"] != interrupt.closed_at:
         return False
     return bool(person.extra["winner"]["decided_by"] == "withdrawn")
@@ -243,9 +243,9 @@ def test_without_any_guard_an_answer_and_a_withdrawal_both_count():
     both = "2 of the two were accepted"
     accepted_once = "one_accepted_closing_decision_per_interrupt"
     with guards.without_unique(accepted_once, *CONSTRAINTS):
-        wrong = first_wrong(moves, answer_and_withdraw, without=guards.without_locks_and_comparisons, until=both)
+        wrong = first_breach(moves, answer_and_withdraw, without=guards.without_locks_and_comparisons, until=both)
         assert both in wrong
 
 
 def test_without_row_locks_an_answer_and_a_withdrawal_break_each_other():
-    assert first_wrong(a_person_and_an_agent_that("withdraws"), answer_and_withdraw, without=guards.without_row_locks)
+    assert first_breach(a_person_and_an_agent_that("withdraws"), answer_and_withdraw, without=guards.without_row_locks)

@@ -1,6 +1,7 @@
-"""Who waits for whom: every verb takes its run's lock first, holding nothing else, and judges by what it finds then.
+"""The lock order: every use case locks its run first, holds no other lock then, and decides by what it reads
+afterwards.
 
-The other session is known to be blocked before the test goes on: the database says so (`pg_blocking_pids`).
+Each test waits until the other session is blocked, as reported by the database (`pg_blocking_pids`).
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ from runs.checkpoints import Snapshot
 from runs.locks import locked_runs
 from runs.models import Continuation, Interrupt, Run
 from runs.use_cases import (
-    begin_effect,
     claim_continuation,
     commit_checkpoint,
+    complete_run,
     control_run,
     expire,
+    extend_lease,
     reconcile_facts,
     reconcile_outcomes,
     release_lease,
-    start_run,
+    report_effect,
 )
 from tests import builders
 from tests.races import guards
@@ -45,7 +47,7 @@ KEY = "order:PR-4711"
 
 @dataclass(frozen=True, kw_only=True)
 class Ready:
-    """A run, and a move on it that is about to be made."""
+    """A run, and an action on it that is about to start."""
 
     run: Run
     move: Callable[[], Any]
@@ -75,7 +77,7 @@ def an_expiry() -> Ready:
     return Ready(run=interrupt.run, move=lambda: expire.expire_if_due(interrupt_pk=interrupt.pk))
 
 
-def the_end_of_a_run_nobody_claims() -> Ready:
+def the_expiry_of_an_unclaimed_run() -> Ready:
     interrupt = builders.a_waiting_interrupt()
     Run.objects.filter(pk=interrupt.run_id).update(expires_at=clock.now())
     return Ready(run=interrupt.run, move=lambda: expire.expire_run_if_due(run_pk=interrupt.run_id))
@@ -114,7 +116,7 @@ def a_run_with_an_effect() -> tuple[Run, str]:
 
 def begin(run: Run, token: str, key: str = KEY) -> bool:
     call = builders.CALL
-    begun = begin_effect.begin_effect(
+    begun = builders.begin_effect(
         still_may_decide=permissions.still_may_decide,
         agent=run.agent,
         run_id=run.public_id,
@@ -134,7 +136,7 @@ def an_effect_begun() -> Ready:
 def an_effect_reported() -> Ready:
     run, _ = a_run_with_an_effect()
     told = {"key": KEY, "attempt_token": attempt_tokens.attempt_token(run.public_id, KEY, 1), "status": "applied"}
-    move = lambda: bool(begin_effect.report_effect(agent=run.agent, run_id=run.public_id, **told))  # noqa: E731
+    move = lambda: bool(report_effect.report_effect(agent=run.agent, run_id=run.public_id, **told))  # noqa: E731
     return Ready(run=run, move=move)
 
 
@@ -182,9 +184,9 @@ VERBS: dict[str, Callable[[], Ready]] = {
     "settle an effect": an_effect_settled,
     "suspend": a_suspend,
     "commit a checkpoint": a_worker_s(commit_checkpoint.commit_checkpoint, **STEP),
-    "beat": a_worker_s(commit_checkpoint.beat, progress=None),
-    "complete": a_worker_s(start_run.complete_run, result=None),
-    "fail": a_worker_s(start_run.fail_run, error="no stock"),
+    "beat": a_worker_s(extend_lease.beat, progress=None),
+    "complete": a_worker_s(complete_run.complete_run, result=None),
+    "fail": a_worker_s(complete_run.fail_run, error="no stock"),
     "pause": a_person_s(control_run.pause_run),
     "resume": a_person_s(control_run.resume_run),
     "cancel": a_person_s(control_run.cancel_run),
@@ -193,7 +195,7 @@ VERBS: dict[str, Callable[[], Ready]] = {
 #: A sweep has others to look after: it passes by a run that is locked, since its holder may be frozen.
 SWEEPS: dict[str, Callable[[], Ready]] = {
     "expire an interrupt": an_expiry,
-    "expire a run": the_end_of_a_run_nobody_claims,
+    "expire a run": the_expiry_of_an_unclaimed_run,
     "end a lease": the_end_of_a_lease,
 }
 
@@ -222,8 +224,7 @@ def test_every_verb_waits_for_its_run_before_it_locks_anything_else(verb: str):
         with a_locked(ready.run):
             race.begin()
             wait_until_another_is_blocked()
-            # NOWAIT: had the other locked one of these already, this would break, and two verbs could wait for each
-            # other.
+            # NOWAIT: had the other locked one of these already, this would break, and two verbs could wait for each other.
             for row in (Interrupt, Continuation):
                 list(row.objects.select_for_update(nowait=True).filter(run=ready.run))
             list(Effect.objects.select_for_update(nowait=True).filter(scope=ready.run.public_id))
@@ -243,7 +244,7 @@ def test_a_sweep_passes_by_a_run_that_is_locked_and_ends_it_afterwards(verb: str
 
 
 def test_a_frozen_session_with_a_lock_does_not_stop_the_sweep_of_other_interrupts():
-    """PROMISES 20: the row that cannot be taken now is due again a second later."""
+    """PROMISES 20: a locked row is due again a second later."""
     locked, others = a_due_wait(), [a_due_wait() for _ in range(5)]
     with racers({"a sweep": lambda _: expire.expire_due_interrupts(limit=100)}) as race:
         with a_locked(locked.run):
@@ -264,7 +265,7 @@ def test_a_worker_that_looks_for_work_passes_by_a_run_that_is_locked():
 
 
 def answer_while_locked_past_the_deadline(*, without: Callable[[], None] | None = None) -> tuple[str, list[str]]:
-    """Answer in time, wait for the run's lock until the deadline has passed; returns the refusal and the breaches."""
+    """Decide in time, wait for the run's lock until after the deadline; returns the refusal and the breaches."""
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
     move: Move = an_answerer(ana, ANSWERS[0])
     with racers({"ana": move}, without=without) as race:
@@ -287,7 +288,7 @@ def test_an_answer_that_waits_for_the_lock_past_the_deadline_is_late():
 
 
 def read_the_clock_before_the_lock() -> None:
-    """What the product does not do: take the time, and then wait for the lock."""
+    """What the product must not do: read the clock, and then wait for the lock."""
     lock, moments = gateway.lock_run_and_interrupt, []
 
     def late_lock(interrupt_pk: int) -> tuple[Run, Interrupt]:
@@ -309,7 +310,7 @@ def test_with_the_clock_read_before_the_lock_a_late_answer_counts():
 
 
 def begin_while_a_pause_is_committed(*, without: Callable[[], None] | None = None) -> str:
-    """Begin an effect while somebody pauses the run; returns the refusal."""
+    """Begin an effect while a person pauses the run; returns the refusal."""
     started = builders.a_running_run()
     assert started.lease is not None
     run, token = started.run, started.lease.token

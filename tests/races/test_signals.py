@@ -1,4 +1,4 @@
-"""Signals and waits that come at once: none is lost, whichever commits first; and a correlation goes to one wait."""
+"""Concurrent signals and interrupts: none is lost, whichever commits first; and a correlation belongs to one interrupt."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def meet(race: Race, number: int) -> list[str]:
 
 @pytest.mark.proves(4, 8)
 def test_a_concurrent_signal_and_interrupt_always_match():
-    """MOVES 1: 88 of 200 were lost where each looked for the other in its own transaction."""
+    """MOVES 1: 88 of 200 were lost when each looked for the other in its own transaction."""
     builders.an_agent()
     with racers({"a sender": send_the_signal, "a worker": open_the_wait}) as race:
         for number in range(ROUNDS):

@@ -1,5 +1,6 @@
-"""An order that arrived while its worker heard nothing, two owners who settle it at once; and a queue so slow that it
-delivers one task several times."""
+"""An order that arrived without a response, two owners who resolve it at once; and a slow queue that delivers one task
+several times.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from runs.use_cases import reconcile_outcomes
 from tests import builders, figures
 from tests.crashes import sample_run
 from tests.crashes.receiver import Receiver, a_receiver
-from tests.races.invariants import breaches, mistold
+from tests.races.invariants import breaches, forbidden_responses
 from tests.races.race_runner import ROUNDS, Move, Race, racers
 from tests.runs.leased_run_builders import begin, report
 
@@ -53,7 +54,7 @@ def a_worker_that_asks_again(effect: dict[str, Any]) -> str:
 
 
 def drop_then_settle(race: Race, receiver: Receiver) -> list[str]:
-    """The order lands, its reply does not; at once two owners settle it and the worker asks whether it is to try again."""
+    """The order arrives, its response does not. At once two owners resolve it and the worker asks whether to retry."""
     started = builders.a_running_run()
     run = Run.objects.select_related("agent").get(pk=started.run.pk)
     begin(run, key=KEY, name="order_it")
@@ -65,9 +66,9 @@ def drop_then_settle(race: Race, receiver: Receiver) -> list[str]:
     held = Hold.objects.filter(run=run, kind="unknown_effect", subject=KEY, lifted_at=None, owner_id=effect.owner_id)
     wrong = [] if held.count() == 1 and effect.owner_id else ["it has no owner"]
     first, second, worker = told = race.round(effect=effect.pk, run=run.pk)
-    wrong += [*breaches(run.pk), *mistold(told)]
+    wrong += [*breaches(run.pk), *forbidden_responses(told)]
     if sorted([first.refused, second.refused]) != ["", "already_settled"]:
-        wrong.append(f"the owners were told {first.refused!r} and {second.refused!r}")
+        wrong.append(f"the owners got {first.refused!r} and {second.refused!r}")
     if worker.result == "performs" or worker.refused not in {"", "in_doubt"}:
         wrong.append(f"the worker {worker.result or worker.refused}")
     if receiver.arrived(name) != 1:
@@ -95,7 +96,7 @@ def test_an_order_without_a_response_gets_an_owner_at_once_and_is_resolved_by_on
 
 @pytest.mark.proves(5)
 def test_a_task_that_a_slow_queue_delivers_three_times_at_once_and_once_more_repeats_nothing(receiver: Receiver):
-    """The retry clock starts at the pick-up, so that tasks which wait behind others run several times with no crash."""
+    """The retry clock starts at the pick-up, so queued tasks run several times without a crash."""
 
     def a_cluster(_: dict[str, Any]) -> bool:
         sample_run.run_tasks()
@@ -107,7 +108,7 @@ def test_a_task_that_a_slow_queue_delivers_three_times_at_once_and_once_more_rep
         [continuation] = told.run.continuations.values_list("public_id", flat=True)
         with racers({f"cluster {number}": a_cluster for number in (1, 2, 3)}) as race:
             heard = race.round()
-        assert mistold(heard) == []
+        assert forbidden_responses(heard) == []
         tasks.check_continuation(continuation)
         while told.run.status != "completed":
             assert sample_run.go_on(told)

@@ -1,4 +1,4 @@
-"""Votes that come at once: of many second votes one closes, and nobody's counts twice."""
+"""Concurrent votes: of many second votes one closes the request, and no vote counts twice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runs.decisions import Answer
 from tests import builders, figures
 from tests.races import guards
 from tests.races.invariants import breaches, rows
-from tests.races.race_runner import ROUNDS, Move, Race, first_wrong, racers
+from tests.races.race_runner import ROUNDS, Move, Race, first_breach, racers
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
@@ -37,13 +37,13 @@ def four_people() -> dict[str, Move]:
 
 
 def vote_at_once(race: Race) -> list[str]:
-    """One round of four votes where two are needed; returns everything that went wrong in it."""
+    """Run one round of four votes where two are needed; returns everything that went wrong."""
     interrupt = builders.a_waiting_interrupt(builders.a_wait(wish={"quorum": 2}))
     told = race.round(interrupt=interrupt.public_id)
     wrong = [*breaches(interrupt.run_id), *(f"{racer.by}: {racer.broke}" for racer in told if racer.broke)]
     said = sorted(racer.result or racer.refused for racer in told)
     if said != ["accepted", "already_decided", "already_decided", "counted"]:
-        wrong.append(f"told: {said}")
+        wrong.append(f"results: {said}")
     kept = "SELECT status, count(*) FROM runs_decision WHERE interrupt_id = %s GROUP BY status ORDER BY status"
     if rows(kept, interrupt.pk) != [("accepted", 2), ("duplicate", 2)]:
         wrong.append(f"kept: {rows(kept, interrupt.pk)}")
@@ -60,4 +60,4 @@ def test_of_four_votes_at_once_two_close_it_once():
 
 
 def test_without_row_locks_votes_at_once_are_lost_or_doubled():
-    assert first_wrong(four_people(), vote_at_once, without=guards.without_row_locks)
+    assert first_breach(four_people(), vote_at_once, without=guards.without_row_locks)

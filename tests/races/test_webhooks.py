@@ -1,4 +1,4 @@
-"""Two announcers and two senders at once: each event is told once, each message is carried once."""
+"""Two publishers and two senders at once: each event is published once, each message is delivered once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_two_announcers_and_two_senders_do_nothing_twice():
 
 
 def test_numbering_is_inside_the_transaction_that_makes_the_messages():
-    """Killed between the two, an announcer would lose messages for good."""
+    """A publisher killed between the two would lose messages."""
     an_endpoint("http://127.0.0.1:8009/hooks", "run.started")
     builders.a_running_run()
 

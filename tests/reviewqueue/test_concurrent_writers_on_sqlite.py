@@ -22,7 +22,7 @@ from tests.own_processes import (
     run_command,
     started,
 )
-from tests.reviewqueue.test_expiry_by_worker import make_waits
+from tests.reviewqueue.test_expiry_by_worker import make_interrupts
 
 pytestmark = [pytest.mark.django_db, pytest.mark.proves(3, 4, 25)]
 
@@ -37,7 +37,7 @@ def test_answers_of_eight_clients_are_all_kept_and_none_meets_an_error(tmp_path:
         pytest.skip("of SQLite alone: PostgreSQL locks rows")
     address, log, port = make_migrated_database(tmp_path), tmp_path / "log", free_port()
     environment = environment_for(address, PORT=str(port), WEB_PROCESSES="2")
-    make_waits(address, WAITS, within=86_400)
+    make_interrupts(address, WAITS, within=86_400)
     token = json.loads(run_command(*ADD, environment=environment))["token"]
     with ExitStack() as running:
         running.enter_context(started("web", environment=environment, log=log))

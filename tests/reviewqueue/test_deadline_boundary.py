@@ -1,4 +1,4 @@
-"""One millisecond before the deadline, at it, and one after it; no sweep has run, and the gateway alone judges."""
+"""One millisecond before the deadline, at it, and one after it; without a sweep, so only the gateway decides."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests import builders, figures
 
 pytestmark = [pytest.mark.django_db, pytest.mark.proves(7)]
 
-#: What a policy may do at the end, and where that leaves wait and run. Escalation has its own tests: there the wait goes on.
+#: Each expiry rule, and the resulting status of interrupt and run. Escalation has its own tests: it continues the interrupt.
 ENDS = {
     "cancel": ({"do": "cancel"}, "expired"),
     "fail": ({"do": "fail"}, "failed"),
     "resume": ({"do": "resume"}, "ready"),
     "default": ({"do": "default", "verdict": "reject"}, "ready"),
 }
-MOMENTS = {"-1 ms": -1000, "-1 us": -1, "0": 0, "+1 us": 1, "+1 ms": 1000}
+OFFSETS = {"-1 ms": -1000, "-1 us": -1, "0": 0, "+1 us": 1, "+1 ms": 1000}
 
 
 @pytest.fixture(autouse=True)
@@ -37,15 +37,15 @@ def no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", OFFSETS)
 def test_an_answer_counts_before_the_deadline_and_from_it_on_it_does_not(moment: str, end: str, monkeypatch):
     """CASES C055, C056, C058: whatever the policy does at the end."""
     on_expiry, run_stands = ENDS[end]
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt(builders.a_wait(wish={"on_expiry": on_expiry}))
-    # Every verb asks the one clock; it stands still here, so that the very microsecond can be tried.
-    monkeypatch.setattr(clock, "now", lambda: interrupt.deadline + timedelta(microseconds=MOMENTS[moment]))
+    # All code reads one clock, which is frozen here to test each microsecond.
+    monkeypatch.setattr(clock, "now", lambda: interrupt.deadline + timedelta(microseconds=OFFSETS[moment]))
 
-    if MOMENTS[moment] < 0:
+    if OFFSETS[moment] < 0:
         assert builders.decide(interrupt, ana).decision.status == "accepted"
         figures.count("answers up to 1 ms before the deadline", "counted")
         return
@@ -63,7 +63,7 @@ def test_an_answer_counts_before_the_deadline_and_from_it_on_it_does_not(moment:
 
 @pytest.mark.parametrize("answers", [100])
 def test_by_the_databases_own_clock_no_late_answer_counts(answers: int):
-    """The deadline is moved to within two milliseconds of now; what counted is judged by the rows, past the verbs."""
+    """The deadline is moved to within two milliseconds of now; the result is read from the rows."""
     ana = builders.a_reviewer()
     chance = random.Random(figures.SEED)
     told = {"counted": 0, "late": 0}

@@ -32,8 +32,8 @@ from runs.run_status import store
 from runs.states import HoldKind
 from runs.timeline import find_break
 from runs.use_cases import expire, transfer_file
+from runs.use_cases.complete_run import complete_run
 from runs.use_cases.hold_after_restore import hold_after_restore
-from runs.use_cases.start_run import complete_run
 from tests import builders
 from tests.ledger.effect_builders import an_effect
 from tests.runs.leased_run_builders import a_leased_run, a_permit, a_rule, begin, report

@@ -1,4 +1,4 @@
-"""Deadlines with real workers: how late they are, what a downtime leaves, and that each wait ends once."""
+"""Deadlines with real workers: how late they are, what a downtime leaves, and that each interrupt ends once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SECONDS_IN_TURN = 60 if LONG else 6
 PROMISED_SECONDS = 5 if LONG else 60
 
 ENDED = "SELECT deadline, closed_at FROM runs_interrupt WHERE status = 'expired' AND public_id LIKE 'int_copy%'"
-#: Whatever ended not exactly once: a wait with two ends, or with an end and no continuation, or more than one answer.
+#: Interrupts that did not end exactly once: two ends, an end without a continuation, or more than one answer.
 NOT_ONCE = """
     SELECT i.public_id FROM runs_interrupt i WHERE i.public_id LIKE 'int_copy%' AND i.status = 'expired' AND (
         (SELECT count(*) FROM runs_event e WHERE e.run_id = i.run_id AND e.type = 'interrupt.expired') <> 1
@@ -41,7 +41,7 @@ def address(tmp_path: Path) -> str:
     return make_migrated_database(tmp_path)
 
 
-def make_waits(address: str, count: int, *, within: float = 0) -> None:
+def make_interrupts(address: str, count: int, *, within: float = 0) -> None:
     subprocess.run(
         [sys.executable, "-m", "tests.many_interrupts", str(count), str(within)],
         env=environment_for(address, DJANGO_SETTINGS_MODULE="reviewqueue.settings"),
@@ -61,12 +61,12 @@ def ended(address: str) -> int:
 
 
 def lateness(address: str) -> list[float]:
-    """Seconds from each deadline to the end of its wait."""
+    """Seconds from each deadline to the end of its interrupt."""
     return [(_moment(closed) - _moment(due)).total_seconds() for due, closed in query(address, ENDED)]
 
 
 def _moment(stored: object) -> datetime:
-    """SQLite keeps a text, in UTC."""
+    """SQLite stores a text in UTC."""
     return stored if isinstance(stored, datetime) else datetime.fromisoformat(str(stored)).replace(tzinfo=UTC)
 
 
@@ -80,7 +80,7 @@ def test_an_interrupt_is_expired_within_seconds_of_its_deadline(address: str, tm
     log = tmp_path / "log"
     with started("worker", environment=environment_for(address), log=log):
         a_worker_answers(address, log)
-        make_waits(address, DUE_IN_TURN, within=SECONDS_IN_TURN)
+        make_interrupts(address, DUE_IN_TURN, within=SECONDS_IN_TURN)
         eventually(lambda: ended(address) == DUE_IN_TURN, within=SECONDS_IN_TURN + 120, log=log)
     assert query(address, NOT_ONCE) == []
     late = lateness(address)
@@ -94,7 +94,7 @@ def test_an_interrupt_is_expired_within_seconds_of_its_deadline(address: str, tm
 def test_after_a_downtime_everything_due_ends_once_beside_a_row_that_breaks(address: str, tmp_path: Path):
     """CASES C059, C067, C199, C209: no worker ran when they became due; then two come up at the same moment."""
     log = tmp_path / "log"
-    make_waits(address, DUE_AT_ONCE)
+    make_interrupts(address, DUE_AT_ONCE)
     poisoned = "UPDATE runs_interrupt SET on_expiry = '{}' WHERE public_id = 'int_copy7'"
     change(address, poisoned)
     time.sleep(1)
@@ -110,7 +110,7 @@ def test_after_a_downtime_everything_due_ends_once_beside_a_row_that_breaks(addr
     assert "a due row failed" in log.read_text()
     words = "waits due at once while no worker ran, two workers started then, one row that breaks"
     figures.count(
-        words, f"each ended once within {math.ceil(seconds)} s of the start, the broken one put off", n=DUE_AT_ONCE
+        words, f"each ended once within {math.ceil(seconds)} s of the start, the failing one deferred", n=DUE_AT_ONCE
     )
 
 

@@ -1,4 +1,4 @@
-"""The single door: who, what, in time, which version; every refusal told in one sentence and kept as evidence."""
+"""The resume gateway: permission, answer, deadline, version; every refusal has one sentence and a record."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def signed_in(person: User) -> Client:
     return client
 
 
-def no_reply(_: object) -> Found:
+def no_server_answers(_: object) -> Found:
     return Found(trouble="No server answers at the address.")
 
 
@@ -46,7 +46,7 @@ def a_run_held_for_a_fact(**request) -> Hold:
     continuation = Continuation.objects.get()
     for _ in range(3):
         Continuation.objects.update(check_due_at=clock.now())
-        check_continuation(continuation_id=continuation.public_id, fetch=no_reply)
+        check_continuation(continuation_id=continuation.public_id, fetch=no_server_answers)
     return Hold.objects.get()
 
 

@@ -1,4 +1,4 @@
-"""How PostgreSQL reads the inbox: from a place in its index, and no more rows than are counted. Plans, not times."""
+"""Query plans of the inbox on PostgreSQL: index positions, and no more rows than are counted. Plans, not times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.postgresql, pytest.mark.django_db]
 
 @pytest.fixture(autouse=True)
 def as_with_many_rows() -> None:
-    """So few rows would be read one and all; the table of a busy house is not."""
+    """Force index plans, because so few rows would be read in full."""
     if connection.vendor != "postgresql":
         pytest.skip("plans of PostgreSQL; run with --on postgresql")
     with connection.cursor() as cursor:
@@ -29,15 +29,15 @@ def as_with_many_rows() -> None:
         cursor.execute("SET LOCAL enable_bitmapscan = off")
 
 
-def two_waits() -> tuple[User, Interrupt]:
-    """A reviewer, and the second of two waits."""
+def two_interrupts() -> tuple[User, Interrupt]:
+    """A reviewer, and the second of two interrupts."""
     ana = builders.a_reviewer()
     builders.a_waiting_interrupt()
     return ana, builders.a_waiting_interrupt()
 
 
 def plans(ask: Callable[[], Any], *, of: str) -> str:
-    """Return the plans of the statements behind ``ask`` that have these words in them."""
+    """Return the plans of the statements of ``ask`` that contain these texts."""
     with CaptureQueriesContext(connection) as asked:
         ask()
     statements = [query["sql"] for query in asked.captured_queries if of in query["sql"]]
@@ -51,7 +51,7 @@ def plans(ask: Callable[[], Any], *, of: str) -> str:
 
 
 def test_the_next_page_begins_at_its_place_in_the_index():
-    ana, interrupt = two_waits()
+    ana, interrupt = two_interrupts()
     after = inbox.place_of(interrupt, View.OPEN)
     plan = plans(lambda: inbox.list_waits(ana, view=View.OPEN, after=after, now=clock.now()), of="ORDER BY")
     assert "the_inbox_in_its_order" in plan
@@ -59,28 +59,28 @@ def test_the_next_page_begins_at_its_place_in_the_index():
 
 
 def test_what_a_live_list_is_compared_by_is_read_from_the_index_and_no_further_than_the_page():
-    ana, _ = two_waits()
+    ana, _ = two_interrupts()
     plan = plans(lambda: inbox.trace_of_list(ana, view=View.OPEN, now=clock.now()), of="timeline_seq")
     assert "the_inbox_in_its_order" in plan
     assert "Limit" in plan
 
 
 def test_the_neighbours_are_read_from_the_place_between_them():
-    ana, interrupt = two_waits()
+    ana, interrupt = two_interrupts()
     plan = plans(lambda: inbox.neighbours(ana, interrupt, view=View.OPEN, now=clock.now()), of="ORDER BY")
     assert "Index Cond: (ROW(risk_rank, deadline, id) > ROW(" in plan
     assert "Index Cond: (ROW(risk_rank, deadline, id) < ROW(" in plan
 
 
 def test_no_more_waits_are_read_for_the_counts_than_are_counted():
-    ana, _ = two_waits()
+    ana, _ = two_interrupts()
     plan = plans(lambda: inbox_counts.count_waits(ana, now=clock.now()), of="AS first")
     assert "Limit" in plan
     assert "Join" not in plan, f"the first ones are looked for among all the others:\n{plan}"
 
 
 def test_a_persons_own_requests_are_one_list_of_ids_and_no_condition_on_every_row():
-    ana, _ = two_waits()
+    ana, _ = two_interrupts()
     plan = plans(lambda: inbox.list_waits(ana, view=View.MINE, now=clock.now()), of="ORDER BY")
     assert "Append" in plan
-    assert "SubPlan 4" not in plan, f"three lists say what a person may see; another is asked of every wait:\n{plan}"
+    assert "SubPlan 4" not in plan, f"a fourth condition is evaluated for every row:\n{plan}"

@@ -16,7 +16,7 @@ from runs.models import Interrupt, Run
 from runs.use_cases import expire
 from runs.use_cases.claim_continuation import Claimed
 from runs.use_cases.commit_checkpoint import commit_checkpoint
-from runs.use_cases.start_run import complete_run, fail_run
+from runs.use_cases.complete_run import complete_run, fail_run
 from tests import builders
 from tests.runs.leased_run_builders import begin, report
 

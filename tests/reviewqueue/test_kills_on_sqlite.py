@@ -30,7 +30,7 @@ ADD = ("add_agent", "buyer", "--owner", "platform", "--json")
 
 
 class Creating:
-    """Clients that start run after run, and repeat each call with its key until it is answered; once more after that."""
+    """Clients that start runs, and repeat each call with its key until it is answered, and once more."""
 
     def __init__(self, port: int, key: str) -> None:
         self.told: dict[str, set[str]] = {}

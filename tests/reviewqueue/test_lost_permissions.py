@@ -1,4 +1,4 @@
-"""A lost permission: the claim, assignment and votes of that person keep nobody else out, and the leads learn of it."""
+"""A lost permission: the claim, assignment and votes of that person block no other reviewer, and the leads see it."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_the_request_and_the_inbox_of_a_lead_show_that_its_assignees_cannot_deci
 
 
 def test_authority_is_judged_by_the_queue_as_it_is_now():
-    """The reviewers' group of the queue is another one: who was in the old one may not decide."""
+    """The queue gets another reviewers' group: members of the old one cannot decide."""
     ana = builders.a_reviewer()
     interrupt = again(builders.a_waiting_interrupt())
     interrupt.queue.reviewers = builders.a_group("engineering-two")

@@ -1,4 +1,4 @@
-"""Permissions of people over time: disabled, not a member, the initiator; leads count, and an escalation hides a wait."""
+"""Permissions over time: disabled, not a member, the initiator; leads count, and an escalation hides a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Around an answer: take it back in time, assign, extend, comment."""
+"""Reviewer actions around a decision: undo, assign, extend, comment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from reviewqueue import reviewer_actions
 from runs.checkpoints import Snapshot
 from runs.errors import AlreadyDecided, NotPermitted, UndoTooLate
 from runs.models import Comment, Continuation, Decision, Permit, Run
-from runs.use_cases import amend_interrupt, commit_checkpoint, control_run, expire, release_lease, start_run
+from runs.use_cases import (
+    amend_interrupt,
+    commit_checkpoint,
+    complete_run,
+    control_run,
+    expire,
+    release_lease,
+)
 from tests import builders
 
 pytestmark = pytest.mark.django_db
@@ -60,7 +67,7 @@ def test_a_decision_by_api_continues_at_once_and_cannot_be_undone(ana):
 
 
 def claimed_within_the_time_to_undo(interrupt):
-    """Let a worker claim the answer before the time to undo is over."""
+    """Let a worker claim the decision before its undo window is over."""
     Continuation.objects.filter(run=interrupt.run).update(not_before=clock.now())
     [claimed] = builders.claim(interrupt.agent)
     return {"agent": interrupt.agent, "run_id": claimed.run.public_id, "token": claimed.lease.token}
@@ -81,7 +88,7 @@ def lost(worker):
 
 
 def completed(worker):
-    start_run.complete_run(**worker, result=None)
+    complete_run.complete_run(**worker, result=None)
 
 
 @pytest.mark.parametrize("then", [handed_back, committed_and_handed_back, lost, completed])

@@ -38,7 +38,7 @@ from runs.models import (
     Run,
     Schema,
 )
-from runs.use_cases import begin_effect
+from runs.use_cases import begin_effect, report_effect
 from runs.use_cases.claim_continuation import Claimed
 from tests import builders
 from tests.unguarded import without_guards
@@ -67,7 +67,7 @@ def a_sample() -> Sample:
     builders.a_policy()
     done, permitted = claimed("approve"), claimed("approve")
     begin(done)
-    begin_effect.report_effect(
+    report_effect.report_effect(
         agent=done.run.agent,
         run_id=done.run.public_id,
         key="order",
@@ -102,9 +102,7 @@ def begin(by: Claimed, arguments: Any = None, permit: str | None = None, key: st
 
 def begin_call(by: Claimed, **words: Any) -> begin_effect.Begun:
     judged = {"still_may_decide": permissions.still_may_decide}
-    return begin_effect.begin_effect(
-        agent=by.run.agent, run_id=by.run.public_id, token=by.lease.token, **words, **judged
-    )
+    return builders.begin_effect(agent=by.run.agent, run_id=by.run.public_id, token=by.lease.token, **words, **judged)
 
 
 # --- the ways to tamper -----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`manage.py worker` and `manage.py up`, as processes: they restart what died, stop cleanly and leave nothing behind."""
+"""`manage.py worker` and `manage.py up` as processes: they restart what died, stop cleanly and leave nothing behind."""
 
 from __future__ import annotations
 

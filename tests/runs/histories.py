@@ -1,8 +1,8 @@
-"""A run as agents, reviewers, owners, sweeps and the world outside would live it, one move at a time.
+"""The history of one run as agents, reviewers, owners, sweeps and receivers produce it, one action at a time.
 
-``Story`` makes the moves by the product's public functions and remembers what no row can know: which calls went out and
-landed, which leases were ever held, what people saw when they approved. A refused move is a move; whatever else is raised
-is a fault. ``test_histories`` lets chance choose, and asks after each move whether the promises still hold.
+``RunHistory`` acts by the product's public functions and records what no row contains: which calls were made and
+succeeded, which leases were granted, what reviewers saw when they approved. A refusal is a valid result; any other
+exception is a fault. ``test_histories`` chooses the actions at random and checks the promises after each one.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ from runs.use_cases import (
     amend_interrupt,
     begin_effect,
     commit_checkpoint,
+    complete_run,
     expire,
+    extend_lease,
     reconcile_facts,
     reconcile_outcomes,
     release_lease,
-    start_run,
+    report_effect,
 )
 from runs.use_cases import control_run as control
 from runs.use_cases.amend_interrupt import Amendment
@@ -52,7 +54,7 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True, kw_only=True)
 class Try:
-    """One attempt that a worker was told to perform."""
+    """One attempt that a worker must perform."""
 
     key: str
     attempt: int
@@ -60,11 +62,11 @@ class Try:
 
 
 class Broken(AssertionError):
-    """A promise that only the world outside can judge."""
+    """A violated promise that only the receivers can detect."""
 
 
-class Story:
-    """One run, everybody around it, and what really happened."""
+class RunHistory:
+    """One run with its agent, people and receivers, and what really happened."""
 
     def __init__(self) -> None:
         number = next(_numbers)
@@ -82,40 +84,40 @@ class Story:
         self.performed: dict[Try, bool] = {}
         self.landed: Counter[str] = Counter()
         self.approved: set[str] = set()
-        self.gone_on: dict[tuple[int, int], set[int]] = defaultdict(set)
+        self.delivered_by: dict[tuple[int, int], set[int]] = defaultdict(set)
 
     @property
     def run(self) -> Run:
         return Run.objects.select_related("agent").get(pk=self.started.run.pk)
 
     def _by(self, lease: int) -> dict[str, Any]:
-        """A worker speaks under the newest lease, or under one that it held before."""
+        """The arguments of a worker with the newest lease, or with an earlier one."""
         token = self.leases[-1 - lease % len(self.leases)]
         return {"agent": self.agent, "run_id": self.started.run.public_id, "token": token}
 
-    def waits(self, **standing: Any) -> list[Interrupt]:
-        return list(Interrupt.objects.filter(run=self.started.run, **standing).order_by("id"))
+    def interrupts(self, **lookups: Any) -> list[Interrupt]:
+        return list(Interrupt.objects.filter(run=self.started.run, **lookups).order_by("id"))
 
     # --- workers
 
     def claim(self) -> None:
-        """By workers of the next version, where one of this could not read it, also before a later checkpoint."""
+        """Claim by workers of the next version if this one handed the run back, also before a later checkpoint."""
         before = self.run
         version = HandBack.objects.filter(run=before).count()
         for claimed in builders.claim(self.agent, code_version=f"v{version}"):
             if before.pause_asked_at or before.ended_at or kill_switch.is_halted(self.agent.pk):
-                raise Broken("claimed though nobody was to go on")
+                raise Broken("claimed although the run must not continue")
             self.leases.append(claimed.lease.token)
             self._note_answers(claimed)
 
     def _note_answers(self, claimed: Claimed) -> None:
-        """An answer is gone on from by one continuation, however often a worker of it is lost."""
+        """Record that one continuation only delivers an answer, however many workers of it are lost."""
         first = claimed.continuation
         while first.of is not None:
             first = first.of
         for answer in claimed.answers:
             if answer.interrupt.checkpoint_id == claimed.checkpoint.pk:
-                self.gone_on[answer.pk, claimed.run.epoch].add(first.pk)
+                self.delivered_by[answer.pk, claimed.run.epoch].add(first.pk)
 
     def commit(self, lease: int) -> None:
         run = self.run
@@ -124,9 +126,9 @@ class Story:
         commit_checkpoint.commit_checkpoint(**self._by(lease), after=after, snapshot=snapshot, facts=[])
         self._refuse_stale(lease, run)
 
-    def beat(self, lease: int) -> None:
+    def heartbeat(self, lease: int) -> None:
         before = self.run
-        commit_checkpoint.beat(**self._by(lease), progress=None)
+        extend_lease.beat(**self._by(lease), progress=None)
         self._refuse_stale(lease, before)
 
     def hand_back(self, lease: int, reason: str) -> None:
@@ -136,14 +138,14 @@ class Story:
 
     def complete(self, lease: int) -> None:
         before = self.run
-        start_run.complete_run(**self._by(lease), result={"number": lease})
-        if not before.ending and not before.ended_at:  # said again, it is told again
+        complete_run.complete_run(**self._by(lease), result={"number": lease})
+        if not before.ending and not before.ended_at:  # a repeated request gets the first response
             self._refuse_stale(lease, before)
 
     def fail(self, lease: int) -> None:
         before = self.run
-        start_run.fail_run(**self._by(lease), error={"why": "it broke"})
-        if not before.ending and not before.ended_at:  # said again, it is told again
+        complete_run.fail_run(**self._by(lease), error={"why": "it broke"})
+        if not before.ending and not before.ended_at:  # a repeated request gets the first response
             self._refuse_stale(lease, before)
 
     def _refuse_stale(self, lease: int, before: Run) -> None:
@@ -180,16 +182,18 @@ class Story:
     # --- effects
 
     def begin(self, lease: int, key: str, *, again: bool, lost: bool) -> None:
-        """Ask for an effect; ``lost``: the reply is, so that nothing is performed; ``again``: by the same request key."""
+        """Begin an effect. ``lost``: the reply is lost, so that nothing is performed. ``again``: with the same request
+        key.
+        """
         before = self.run
         self.requests += not again
         name, repeat = CALLS[key]
-        words: dict[str, Any] = {"key": key, "name": name, "repeat": repeat, "request_key": f"r-{self.requests}"}
+        fields: dict[str, Any] = {"key": key, "name": name, "repeat": repeat, "request_key": f"r-{self.requests}"}
         permit = before.permits.filter(void_at=None).order_by("-id").first() if key == "order" else None
-        words |= {"arguments": {"about": key}} if permit is None else {"permit": permit.public_id}
+        fields |= {"arguments": {"about": key}} if permit is None else {"permit": permit.public_id}
         declared = Declared(compensation={"name": "undo_it", "arguments": key}, compensate_on=tuple(On.values))
-        begun = begin_effect.begin_effect(
-            still_may_decide=permissions.still_may_decide, **self._by(lease), **words, declared=declared
+        begun = builders.begin_effect(
+            still_may_decide=permissions.still_may_decide, **self._by(lease), **fields, declared=declared
         )
         if not begun.perform:
             return
@@ -197,7 +201,7 @@ class Story:
         if before.pause_asked_at or before.ending or before.ended_at or kill_switch.is_halted(self.agent.pk):
             raise Broken(f"{key} was begun in a run that is {before.status}")
         if key == "order" and digest(begun.effect.call) not in self.approved:
-            raise Broken("a call was let through that nobody approved")
+            raise Broken("a call began without an approval")
         self._take_up(begun, lost=lost)
 
     def undo_newest(self, lease: int, *, lost: bool) -> None:
@@ -206,7 +210,7 @@ class Story:
         if due:
             self.requests += 1
             key, request_key = compensation.undo_key(due[0]), f"r-{self.requests}"
-            begun = begin_effect.begin_effect(
+            begun = builders.begin_effect(
                 still_may_decide=permissions.still_may_decide,
                 **self._by(lease),
                 key=key,
@@ -224,27 +228,27 @@ class Story:
             self.at_hand.append(one)
 
     def perform(self, which: int, *, lands: bool) -> None:
-        """The call goes out, whoever holds the run by now, and lands or not."""
+        """Make the call, with or without the lease; it succeeds or not."""
         if self.at_hand:
             one = self.at_hand.pop(which % len(self.at_hand))
             self.performed[one] = lands
             self.landed[one.key] += lands
 
     def report(self, which: int, *, knows: bool, retryable: bool) -> None:
-        """A worker tells truthfully what it knows, at once or long after."""
+        """Report truthfully, at once or later."""
         if not self.performed:
             return
         one, lands = list(self.performed.items())[which % len(self.performed)]
         status = ("applied" if lands else "failed") if knows else "unknown"
-        words = {"agent": self.agent, "run_id": self.started.run.public_id, "key": one.key}
-        begin_effect.report_effect(
-            **words, attempt_token=one.token, status=status, retryable=retryable and status == "failed"
+        fields = {"agent": self.agent, "run_id": self.started.run.public_id, "key": one.key}
+        report_effect.report_effect(
+            **fields, attempt_token=one.token, status=status, retryable=retryable and status == "failed"
         )
 
     # --- owners
 
     def settle(self) -> None:
-        """The owner looks outside, and says what is so."""
+        """Resolve an unknown outcome truthfully, as its owner."""
         effect = self._effects(status="unknown").first()
         if effect is not None:
             outcome = "applied" if self.landed[effect.key] else "failed"
@@ -277,7 +281,7 @@ class Story:
     # --- people
 
     def answer(self, which: int, who: int, verdict: str, *, stale: bool, late: bool, door: str) -> None:
-        waits = self.waits(status="waiting", queue__isnull=False)
+        waits = self.interrupts(status="waiting", queue__isnull=False)
         if not waits:
             return
         wait = waits[which % len(waits)]
@@ -300,7 +304,7 @@ class Story:
             self.approved.add(digest({**wait.proposal, **said}))
 
     def take_back(self, which: int, who: int) -> None:
-        waits = self.waits(status__in=["answered", "waiting"])
+        waits = self.interrupts(status__in=["answered", "waiting"])
         if waits:
             reviewer_actions.undo(responder=self.people[who % 2], interrupt_id=waits[which % len(waits)].public_id)
 
@@ -310,8 +314,8 @@ class Story:
     def restart(self, choice: str) -> None:
         ended = {"failed", "compensated"}
         choices = {effect.key: choice for effect in self._effects(undoes=None) if effect.status in ended}
-        words: dict[str, Any] = {"person": self.olga, "reason": "again", "check": lambda run: None, "choices": choices}
-        control.restart_run(run_id=self.started.run.public_id, **words)
+        fields: dict[str, Any] = {"person": self.olga, "reason": "again", "check": lambda run: None, "choices": choices}
+        control.restart_run(run_id=self.started.run.public_id, **fields)
 
     def halt(self, *, lift: bool) -> None:
         verb = kill_switch.lift_halts if lift else kill_switch.halt_agents
@@ -320,25 +324,25 @@ class Story:
     # --- the agent, without a lease
 
     def amend(self, which: int) -> None:
-        waits = self.waits(status="waiting")
+        waits = self.interrupts(status="waiting")
         if waits:
             wait = waits[which % len(waits)]
             changed: dict[str, Any] = {"title": f"Changed {wait.state_version}"}
             if wait.kind == "approval":
                 arguments = {"supplier": "S-19", "amount": f"{wait.state_version}.99"}
                 changed["proposal"] = {"name": CALLS["order"][0], "arguments": arguments}
-            words = {"agent": self.agent, "interrupt_id": wait.public_id}
-            amend_interrupt.amend_wait(**words, amendment=Amendment(**changed))
+            fields = {"agent": self.agent, "interrupt_id": wait.public_id}
+            amend_interrupt.amend_wait(**fields, amendment=Amendment(**changed))
 
     def withdraw(self, which: int) -> None:
-        waits = self.waits(status="waiting")
+        waits = self.interrupts(status="waiting")
         if waits:
             interrupt_id = waits[which % len(waits)].public_id
             amend_interrupt.withdraw_wait(agent=self.agent, interrupt_id=interrupt_id, reason="settled")
 
     def signal(self, number: int) -> None:
-        words = told(f"evt-{number}", correlation=f"{self.agent.slug}-{number % 2}")
-        external_signals.receive_signal(agent=self.agent, told=words)
+        fields = told(f"evt-{number}", correlation=f"{self.agent.slug}-{number % 2}")
+        external_signals.receive_signal(agent=self.agent, told=fields)
 
     # --- time
 
@@ -346,7 +350,7 @@ class Story:
         Run.objects.filter(pk=self.started.run.pk, lease_until__isnull=False).update(lease_until=clock.now())
 
     def deadline_comes(self, which: int) -> None:
-        waits = self.waits(status="waiting")
+        waits = self.interrupts(status="waiting")
         if waits:
             builders.move_deadline(waits[which % len(waits)], clock.now())
 
@@ -358,7 +362,7 @@ class Story:
         Continuation.objects.filter(run=self.started.run).update(not_before=clock.now() - timedelta(seconds=1))
 
     def sweep(self) -> None:
-        """What the worker's sweep does, with the world outside as it is."""
+        """Run the sweeps, with the current values of the facts."""
         expire.release_lapsed_leases(limit=9)
         expire.expire_due_interrupts(limit=9)
         external_signals.match_due_signals(limit=9)
@@ -376,7 +380,7 @@ class Story:
 
 
 def refused(move: Any, *values: Any, **named: Any) -> str:
-    """Make a move; returns the code of its refusal, or nothing."""
+    """Act, and return the code of the refusal or an empty text."""
     try:
         move(*values, **named)
     except Refusal as refusal:

@@ -1,4 +1,6 @@
-"""Runs to act in: rows as the low-level verbs leave them, with overrides. Times are the database's; deadlines move."""
+"""Builders of leased runs: rows as the records' functions leave them, with overrides. Times are the database's;
+deadlines move.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from runs.locks import locked_runs
 from runs.models import Agent, Checkpoint, Decision, EffectRule, Fact, FactCheck, Interrupt, Permit, Policy, Queue, Run
 from runs.states import DecisionStatus, InterruptStatus, RunStatus
 from runs.timeline import note
-from runs.use_cases import begin_effect
+from runs.use_cases import begin_effect, report_effect
+from tests import builders
 from tests.builders import recorded
 
 KEY = "order:PR-4711"
@@ -86,7 +89,7 @@ def a_worker_fact(run: Run, name: str = "stock", **columns: Any) -> Fact:
 
 @transaction.atomic
 def change(run: Run, **columns: Any) -> None:
-    """Set truths of the run as another verb would, and store what follows from them."""
+    """Set columns of the run as a use case would, and store the computed status."""
     locked = locked_runs().get(pk=run.pk)
     for name, value in columns.items():
         setattr(locked, name, value)
@@ -114,7 +117,7 @@ def a_permit(
     ttl: timedelta = timedelta(hours=24),
     reason: str = "approval.action",
 ) -> Permit:
-    """What an accepted approval of this call left behind."""
+    """Create the rows that an accepted approval of this call leaves."""
     now = clock.now()
     call = {"name": name, "arguments": ARGUMENTS if arguments is None else arguments}
     group = a_group("desk")
@@ -175,7 +178,7 @@ def lease_token(run: Run, fence: int | None = None) -> str:
 def begin(run: Run, **overrides: Any) -> begin_effect.Begun:
     words: dict[str, Any] = {"key": KEY, "name": ORDER, "arguments": ARGUMENTS, "token": lease_token(run)}
     words |= {"agent": run.agent, "run_id": run.public_id, "still_may_decide": permissions.still_may_decide}
-    return begin_effect.begin_effect(**{**words, **overrides})
+    return builders.begin_effect(**{**words, **overrides})
 
 
 def report(run: Run, status: str = "applied", **overrides: Any) -> Any:
@@ -185,4 +188,4 @@ def report(run: Run, status: str = "applied", **overrides: Any) -> Any:
         words["receipt"] = {"order": "PO-2231"}
     key = overrides.get("key", KEY)
     words["attempt_token"] = attempt_token(run.public_id, key, 1)
-    return begin_effect.report_effect(**{"agent": run.agent, "run_id": run.public_id, **words, **overrides})
+    return report_effect.report_effect(**{"agent": run.agent, "run_id": run.public_id, **words, **overrides})

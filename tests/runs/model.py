@@ -1,7 +1,7 @@
-"""An exhaustive small model of the run table (MOVES 3.1): every condition set that moves can reach, and every move.
+"""An exhaustive model of the run status (docs/architecture.md): every reachable state, and every transition.
 
-A state is the run's separate truths; the word for each is the product's own ``standing``. An end goes on by one rule
-(``_go_on_ending``, there ``endings.finish_ending``), whichever verb it was that it waited for.
+A state has the run's separate columns; its status is computed by the product (``run_status``). An ending run continues
+by one rule, ``_continue_ending``, as in ``use_cases/end_run.py``, whatever it waited for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ WORKER, COMPENSATING = 1, 2
 
 @dataclass(frozen=True)
 class State:
-    """The truths that decide, under the names of the run's columns, and what is left to compensate.
+    """The columns that determine the status, under their names in the run, and whether effects remain to be
+    compensated.
 
     ``stranded`` is the one hold that a claim lifts; ``held`` are the others.
     """
@@ -41,7 +42,7 @@ class State:
         return self.held + self.stranded
 
     @property
-    def word(self) -> str:
+    def status(self) -> str:
         try:
             return str(standing(self))
         except Impossible:
@@ -49,13 +50,13 @@ class State:
 
 
 Move = tuple[str, State]
-#: An end doubts what is under way, and lifts every hold but those of effects.
+#: An end marks effects in flight unknown, and lifts every hold but those of effects.
 HELD_AT_THE_END = (0, 1)
 STARTS = [State(lease=WORKER), State(open_continuation="checking")]
 
 
 def moves(state: State) -> Iterator[Move]:
-    """Every verb that may be tried on this state and where it leads."""
+    """Yield every verb that is possible in this state, and the state that it leads to."""
     if state.ended_at:
         if state.ending:
             yield (
@@ -84,14 +85,14 @@ def moves(state: State) -> Iterator[Move]:
 
 
 def _end(state: State, ending: str, held: int) -> State:
-    """A run without a worker is ended: what was open is closed, and what it did is taken back where nothing is in doubt."""
+    """End a run without a worker: close what is open, and compensate if no outcome is unknown."""
     closed = replace(state, ending=ending, lease=0, open_waits=0, open_continuation="", pause_asked_at=False)
     closed = replace(closed, stranded=False)
-    return _go_on_ending(replace(closed, held=held))
+    return _continue_ending(replace(closed, held=held))
 
 
-def _go_on_ending(state: State) -> State:
-    """What ``finish_ending`` does once no worker is at it: wait for an owner, offer what is to be taken back, or end."""
+def _continue_ending(state: State) -> State:
+    """Wait for an owner, offer the compensation, or end: ``finish_ending`` without a worker."""
     if state.held:
         return replace(state, open_continuation="")
     if state.to_compensate:
@@ -111,7 +112,7 @@ def _of_a_worker(state: State) -> Iterator[Move]:
         yield "fail", _end(state, "failed", held)
     for stranded in (False, True):
         yield "hand back", replace(state, lease=0, open_continuation="ready", stranded=stranded)
-        # What was begun and not reported is in doubt, and with that there is something to check.
+        # Effects without a report become unknown, and need a check.
         yield "hand back", replace(state, lease=0, open_continuation="checking", stranded=stranded)
         yield "hand back, hold", replace(state, lease=0, open_continuation="checking", held=1, stranded=stranded)
     yield "lease ends", replace(state, lease=0, open_continuation="checking")
@@ -162,7 +163,7 @@ def _without_a_worker(state: State) -> Iterator[Move]:
 
 
 def _of_an_ending(state: State) -> Iterator[Move]:
-    """A worker closes; then owners say what happened; then whoever claims it takes back what was done."""
+    """The worker closes, then owners resolve unknown outcomes, then a worker compensates."""
     let_go = replace(state, lease=0, open_continuation="")
     if state.lease == WORKER:
         yield "effect applied", replace(state, to_compensate=True)
@@ -170,27 +171,29 @@ def _of_an_ending(state: State) -> Iterator[Move]:
         yield "lift", replace(state, held=0)
         for held in {state.held, 1}:
             for verb in ("closing checkpoint", "hand back", "lease ends"):
-                yield verb, _go_on_ending(replace(let_go, held=held))
+                yield verb, _continue_ending(replace(let_go, held=held))
     elif state.lease == COMPENSATING:
         yield "undo applied, more left", replace(state, held=0)
-        yield "undo applied, last", _go_on_ending(replace(let_go, to_compensate=False))
-        yield "undo applied, last", _go_on_ending(replace(let_go, to_compensate=False, held=0))
+        yield "undo applied, last", _continue_ending(replace(let_go, to_compensate=False))
+        yield "undo applied, last", _continue_ending(replace(let_go, to_compensate=False, held=0))
         yield "contradicted under way", replace(state, held=1)
-        yield "undo failed", _go_on_ending(replace(let_go, held=1))
+        yield "undo failed", _continue_ending(replace(let_go, held=1))
         for held in (state.held, 1):
-            yield "lease ends", _go_on_ending(replace(let_go, held=held))
-            yield "hand back", _go_on_ending(replace(let_go, held=held))
+            yield "lease ends", _continue_ending(replace(let_go, held=held))
+            yield "hand back", _continue_ending(replace(let_go, held=held))
     elif state.held:
-        yield "settle", _go_on_ending(replace(state, held=0))
-        yield "settle, applied", _go_on_ending(replace(state, held=0, to_compensate=True))
-        yield "waive", _go_on_ending(replace(state, held=0, to_compensate=False))
+        yield "settle", _continue_ending(replace(state, held=0))
+        yield "settle, applied", _continue_ending(replace(state, held=0, to_compensate=True))
+        yield "waive", _continue_ending(replace(state, held=0, to_compensate=False))
     elif state.open_continuation == "ready":
         yield "claim compensate", replace(state, open_continuation="leased", lease=COMPENSATING)
-        yield "contradicted", _go_on_ending(replace(state, held=1))
+        yield "contradicted", _continue_ending(replace(state, held=1))
 
 
 def explore(*, without: frozenset[str] = frozenset()) -> dict[State, list[Move]]:
-    """Return every reachable state with its moves; ``without`` plants a fault: verbs that forget their continuation."""
+    """Return every reachable state with its transitions. ``without``: verbs that forget their continuation, to plant a
+    fault.
+    """
     reached: dict[State, list[Move]] = {}
     waiting = deque(STARTS)
     while waiting:

@@ -1,4 +1,4 @@
-"""A backup was restored: nothing goes on by itself, and nothing of the lost time is given a second time."""
+"""A restored backup: no run continues by itself, and nothing issued after the backup is issued again."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from reviewqueue.models import Heartbeat
 from runs.errors import LeaseLost
 from runs.models import Continuation, Event, Feed, Hold, Run
 from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
-from runs.use_cases.commit_checkpoint import beat
+from runs.use_cases.complete_run import fail_run
+from runs.use_cases.extend_lease import beat
 from runs.use_cases.hold_after_restore import LEAP, hold_after_restore
 from runs.use_cases.reconcile_facts import Found, check_continuation
-from runs.use_cases.start_run import fail_run
 from tests import builders
 from tests.runs import leased_run_builders, test_compensation
 
@@ -39,7 +39,7 @@ def test_every_lease_is_over_and_its_effects_are_unknown():
     token = leased_run_builders.lease_token(run)
     leased_run_builders.begin(run)
     held = hold_after_restore()
-    assert (held.runs, held.leases, held.effects) == (1, 1, 1)  # though the lost lease had doubted it before
+    assert (held.runs, held.leases, held.effects) == (1, 1, 1)  # although the lost lease had marked it unknown before
     assert Event.objects.get(type="run.restored").refs["in_doubt"] == [Effect.objects.get().key]
     run.refresh_from_db()
     assert Effect.objects.get().status == "unknown"

@@ -1,4 +1,4 @@
-"""May this run begin this effect now? And what becomes of the run when somebody says what happened."""
+"""When an effect can begin, and what follows for the run when its outcome is reported or resolved."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from tests.unguarded import without_guards
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def standing_of(run: Run) -> str:
+def status_of(run: Run) -> str:
     return Run.objects.get(pk=run.pk).status
 
 
@@ -65,7 +65,7 @@ def timeline(run: Run) -> list[str]:
 
 
 def an_unknown_effect(run: Run) -> Effect:
-    """An effect that its worker does not know the outcome of; the run is held, checking, without a lease."""
+    """An effect with an unknown outcome; the run is on hold, checking, without a lease."""
     begin(run)
     report(run, "unknown", error="no reply in 30 s")
     let_go(run)
@@ -274,7 +274,7 @@ def test_a_recorded_outcome_is_returned_before_the_facts_are_reported():
 def test_an_unknown_outcome_holds_the_run_for_its_owner():
     run = a_leased_run()
     an_unknown_effect(run)
-    assert standing_of(run) == "blocked"
+    assert status_of(run) == "blocked"
     hold = Hold.objects.get(run=run)
     assert (hold.kind, hold.subject, hold.owner.name) == ("unknown_effect", KEY, OWNERS)
 
@@ -296,7 +296,7 @@ def test_a_report_after_the_lease_was_lost_settles_the_unknown_outcome_and_conti
     assert open_holds(run) == []
     continuation = Continuation.objects.get()
     assert (continuation.check_due_at <= clock.now(), continuation.check_token) == (True, "")
-    assert standing_of(run) == "revalidating"
+    assert status_of(run) == "revalidating"
 
 
 def test_a_report_after_a_cancel_is_recorded_and_ends_the_run():
@@ -305,9 +305,9 @@ def test_a_report_after_a_cancel_is_recorded_and_ends_the_run():
     begin(run)
     report(run, "unknown")
     change(run, ending="cancelled", lease_until=None)
-    assert standing_of(run) == "cancelling"
+    assert status_of(run) == "cancelling"
     assert report(run).settled
-    assert standing_of(run) == "cancelled"
+    assert status_of(run) == "cancelled"
     with pytest.raises(RunFinished):
         begin(run)
 
@@ -319,7 +319,7 @@ def test_a_contradiction_after_the_end_is_kept_and_the_run_stays_ended():
     change(run, ended_at=clock.now(), lease_until=None)
     reported = report(run, "failed", error="it came back")
     assert reported.contradiction
-    assert standing_of(run) == "completed"
+    assert status_of(run) == "completed"
     assert open_holds(run) == [("contradiction", KEY)]
     assert EffectReport.objects.filter(status="failed").exists()
 
@@ -330,13 +330,13 @@ def test_a_contradiction_holds_the_run_until_its_owner_has_looked():
     report(run)
     assert report(run, "failed").contradiction
     let_go(run)
-    assert standing_of(run) == "blocked"
+    assert status_of(run) == "blocked"
     with pytest.raises(NotPermitted):
         reconcile_outcomes.close_contradiction(effect_id=effect.pk, person=a_person("x@example.org"), reason="looked")
     reconcile_outcomes.close_contradiction(
         effect_id=effect.pk, person=a_person("ana@example.org", OWNERS), reason="one order only"
     )
-    assert standing_of(run) == "revalidating"
+    assert status_of(run) == "revalidating"
     assert Effect.objects.get().status == "applied"
     with pytest.raises(NotFound):
         reconcile_outcomes.close_contradiction(effect_id=effect.pk, person=a_person(), reason="again")
@@ -381,7 +381,7 @@ def test_an_owner_resolves_and_the_run_continues(group, outcome):
         effect_id=effect.pk, outcome=outcome, person=person, reason="asked them", evidence="mail"
     )
     assert settled.status == outcome
-    assert standing_of(run) == "revalidating"
+    assert status_of(run) == "revalidating"
     assert timeline(run)[-1] == "effect.settled"
     assert Hold.objects.get(run=run).lifted_by == "person:ana@example.org"
 
@@ -408,7 +408,7 @@ def test_the_second_of_two_owners_learns_that_it_is_settled():
     effect = an_unknown_effect(run)
     ana, ben = a_person("ana@example.org", OWNERS), a_person("ben@example.org", OWNERS)
     reconcile_outcomes.settle_unknown(effect_id=effect.pk, outcome="failed", person=ana, reason="not there")
-    with pytest.raises(AlreadySettled, match=r"ana@example\.org: failed"):
+    with pytest.raises(AlreadySettled, match=r"ana@example\.org resolved this effect first: failed"):
         reconcile_outcomes.settle_unknown(effect_id=effect.pk, outcome="applied", person=ben, reason="it is there")
 
 
@@ -433,7 +433,7 @@ def test_an_ordered_effect_is_performed_once_more_by_the_next_worker():
     reconcile_outcomes.order_effect_again(
         effect_id=effect.pk, person=a_person("ana@example.org", OWNERS), reason="lost in the mail"
     )
-    assert standing_of(run) == "revalidating"
+    assert status_of(run) == "revalidating"
     change(run, lease_until=clock.now() + timedelta(minutes=1), open_continuation="", fence=7)
     run.refresh_from_db()
     again = begin(run)
@@ -498,7 +498,7 @@ def test_settling_one_of_two_leaves_the_run_held_by_the_other():
     reconcile_outcomes.settle_unknown(
         effect_id=Effect.objects.get(key="a").pk, outcome="applied", person=owner, reason="seen"
     )
-    assert standing_of(run) == "blocked"
+    assert status_of(run) == "blocked"
     assert open_holds(run) == [("unknown_effect", "b")]
 
 
@@ -510,7 +510,7 @@ def test_another_hold_stays_when_an_effect_is_settled():
         open_hold(locked, HoldKind.GAVE_UP, owner_id=effect.owner_id, reason="five claims", now=clock.now())
         store(locked, clock.now())
     report(run)
-    assert standing_of(run) == "blocked"
+    assert status_of(run) == "blocked"
 
 
 def test_every_refusal_of_the_rules_is_recorded_with_its_code():

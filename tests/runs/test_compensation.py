@@ -20,11 +20,13 @@ from runs.models import Continuation, EffectRule, Event, Hold, Run
 from runs.use_cases import (
     begin_effect,
     commit_checkpoint,
+    complete_run,
     control_run,
     expire,
+    extend_lease,
     reconcile_outcomes,
     release_lease,
-    start_run,
+    report_effect,
 )
 from runs.use_cases.claim_continuation import Claimed
 from tests import builders
@@ -86,7 +88,7 @@ def undo_key(run: Run, key: str, attempt: int = 1) -> str:
 def begin_undo(claimed: Claimed, key: str, **overrides: Any) -> begin_effect.Begun:
     run = claimed.run
     words = {"agent": run.agent, "run_id": run.public_id, "token": claimed.lease.token, "name": "cancel_purchase_order"}
-    return begin_effect.begin_effect(
+    return builders.begin_effect(
         still_may_decide=permissions.still_may_decide,
         key=overrides.pop("undo", None) or undo_key(run, key),
         **{**words, **overrides},
@@ -100,7 +102,7 @@ def report_undo(run: Run, key: str, status: str = "applied", *, attempt: int = 1
         "attempt_token": attempt_token(run.public_id, undo, attempt),
         "status": status,
     }
-    return begin_effect.report_effect(**{"agent": fresh(run).agent, "run_id": run.public_id, **words, **overrides})
+    return report_effect.report_effect(**{"agent": fresh(run).agent, "run_id": run.public_id, **words, **overrides})
 
 
 def take_back(claimed: Claimed, key: str) -> None:
@@ -194,7 +196,7 @@ def test_the_same_claim_again_gets_the_same():
 def test_a_failed_and_an_expired_run_compensate_the_same():
     failed = a_leased_run()
     an_applied(failed, "order")
-    start_run.fail_run(agent=failed.agent, run_id=failed.public_id, token=lease_token(failed), error={"why": "no"})
+    complete_run.fail_run(agent=failed.agent, run_id=failed.public_id, token=lease_token(failed), error={"why": "no"})
     take_back(claim(failed), "order")
     assert fresh(failed).status == "failed"
 
@@ -228,7 +230,7 @@ def test_a_cancel_without_a_worker_offers_it_at_once_and_pressed_twice_is_once()
 def test_a_compensating_worker_is_not_asked_to_stop():
     run = a_cancelled_run("order")
     claimed = claim(run)
-    _, told = commit_checkpoint.beat(agent=run.agent, run_id=run.public_id, token=claimed.lease.token, progress=None)
+    _, told = extend_lease.beat(agent=run.agent, run_id=run.public_id, token=claimed.lease.token, progress=None)
     assert told.control == "continue"
     stop_worker(run)
     assert leases.compensates(fresh(run))
@@ -361,7 +363,7 @@ def test_a_failed_undo_is_tried_again_under_numbers_and_then_goes_to_its_owner()
     assert holds(run) == [("undo_failed", undo)]
     assert (fresh(run).lease_until, fresh(run).status) == (None, "cancelling")
     with pytest.raises(RunCancelled):
-        begin_undo(claimed, "first")  # the older one waits for the owner's word
+        begin_undo(claimed, "first")  # the older one waits for its owner
     ana = a_person("ana@example.org", OWNERS)
     hold = Hold.objects.get(run=run, lifted_at=None)
     reconcile_outcomes.retry_held_run(hold_id=hold.pk, person=ana, reason="they are back")
@@ -517,7 +519,7 @@ def test_a_restarted_run_repeats_it_by_order_and_compensates_it_under_a_new_numb
     assert begin_undo(claimed, "order", undo=undo_key(run, "order", 2)).perform
     undo = undo_key(run, "order", 2)
     token = attempt_token(run.public_id, undo, 1)
-    begin_effect.report_effect(agent=run.agent, run_id=run.public_id, key=undo, attempt_token=token, status="applied")
+    report_effect.report_effect(agent=run.agent, run_id=run.public_id, key=undo, attempt_token=token, status="applied")
     assert (fresh(run).status, statuses(run)) == ("cancelled", {"order": "compensated"})
     assert Effect.objects.filter(undoes__key="order").count() == 2
 

@@ -1,4 +1,4 @@
-"""Credentials are facts that must be valid, not equal: a renewed one continues, an expired one asks for its renewal."""
+"""Credentials are facts that must be valid, not equal: a renewed one continues, an expired one must be renewed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runs.credentials import ALWAYS, NEVER, explain_invalid, find_end_of_validit
 from runs.errors import FactsUnchecked
 from runs.facts import AskedFact
 from runs.models import Continuation, Decision, Fact, Hold
-from runs.use_cases import begin_effect, reconcile_facts
+from runs.use_cases import reconcile_facts
 from runs.use_cases.reconcile_facts import Found
 from runs.use_cases.release_lease import hand_back
 from tests import builders
@@ -118,7 +118,7 @@ def claimed_with(*facts):
 
 
 def ends_now(claimed):
-    """Return a value whose validity has ended a moment ago, though it was valid when it was reported."""
+    """Return a credential whose validity has just ended, although it was valid when it was reported."""
     end = clock.now() + timedelta(hours=1)
     assert report(claimed, token=end.isoformat()).control == "continue"
     Fact.objects.update(last_value=(clock.now() - timedelta(microseconds=1)).isoformat())
@@ -198,11 +198,11 @@ def test_an_effect_of_the_lease_that_stated_a_credential_needs_it_valid_too():
     builders.commit(started, facts=[a_token(LONG_AGO)])
     words = {"agent": started.run.agent, "run_id": started.run.public_id, "token": started.lease.token}
     with pytest.raises(FactsUnchecked, match="Renew"):
-        begin_effect.begin_effect(
+        builders.begin_effect(
             still_may_decide=permissions.still_may_decide, **words, key="k", name="read_offers", arguments={}
         )
     assert reconcile_facts.report_facts(**words, values={"token": FAR}).control == "continue"
-    assert begin_effect.begin_effect(
+    assert builders.begin_effect(
         still_may_decide=permissions.still_may_decide, **words, key="k", name="read_offers", arguments={}
     ).perform
 
@@ -214,7 +214,7 @@ def test_a_credential_that_ends_after_the_first_effect_guards_the_next_one():
     assert report(claimed, token=LONG_AGO).control == "refresh", "too late for another review"
     words = {"agent": claimed.run.agent, "run_id": claimed.run.public_id, "token": claimed.lease.token}
     with pytest.raises(FactsUnchecked):
-        begin_effect.begin_effect(
+        builders.begin_effect(
             still_may_decide=permissions.still_may_decide, **words, key="letter", name="send_letter", arguments={}
         )
     assert the_run().status == "running"
@@ -231,7 +231,7 @@ def test_a_credential_must_be_reported_under_each_lease():
         detail="",
     )
     [again] = claim()
-    with pytest.raises(FactsUnchecked, match="reported"):
+    with pytest.raises(FactsUnchecked, match="must report"):
         begin(again)
 
 

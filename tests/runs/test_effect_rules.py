@@ -1,4 +1,4 @@
-"""Which effects an agent may begin: those that its rules name, in which spelling, and what a near name leads to."""
+"""Which effects an agent can begin: those that its rules name, in which spelling, and what a similar name leads to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains of escalation, reminders before the end, and deadlines that stand still in a pause where the policy says so."""
+"""Escalation levels, reminders before the deadline, and deadlines that stop in a pause if the policy says so."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def no_checks(run):
     return None
 
 
-def a_ladder(**rules):
+def an_escalating_policy(**rules):
     for slug in ("leads", "directors", "board"):
         builders.a_queue(slug)
     ladder = {"on_expiry": "escalate", "escalate_to": builders.a_queue("leads"), "escalate_wait": HOUR}
@@ -50,7 +50,7 @@ def resume(wait):
 def test_each_level_of_a_chain_is_asked_once_with_its_own_time():
     """CASES C200."""
     builders.a_reviewer()
-    a_ladder()
+    an_escalating_policy()
     wait = builders.a_waiting_interrupt()
     for level, (slug, hours) in enumerate([("leads", 1), ("directors", 2), ("board", 3)], start=1):
         before = clock.now()
@@ -67,9 +67,9 @@ def test_each_level_of_a_chain_is_asked_once_with_its_own_time():
 
 
 def test_a_run_lives_as_long_as_the_deadline_of_the_level_that_is_asked():
-    """Without it, a level longer than the one before would be cut off by the end of the run."""
+    """Otherwise a level longer than the one before would be cut off by the end of the run."""
     builders.a_reviewer()
-    a_ladder(escalate_wait=timedelta(days=30))
+    an_escalating_policy(escalate_wait=timedelta(days=30))
     wait = builders.a_waiting_interrupt()
     let_pass(wait)
     run = Run.objects.get()
@@ -80,7 +80,7 @@ def test_a_run_lives_as_long_as_the_deadline_of_the_level_that_is_asked():
 @pytest.mark.proves(8)
 def test_after_a_downtime_a_request_escalates_one_level_at_a_time():
     """CASES C199: not all levels at once."""
-    a_ladder()
+    an_escalating_policy()
     wait = builders.a_waiting_interrupt()
     builders.move_deadline(wait, clock.now() - timedelta(days=4))
     assert expire.expire_due_interrupts(limit=9) == 1
@@ -92,7 +92,7 @@ def test_after_a_downtime_a_request_escalates_one_level_at_a_time():
 @pytest.mark.proves(7)
 def test_a_late_answer_is_judged_at_the_next_level_though_no_sweep_has_run():
     ana, lea = builders.a_reviewer(), builders.a_reviewer("lea@example.org", "leads")
-    a_ladder()
+    an_escalating_policy()
     wait = builders.a_waiting_interrupt()
     builders.move_deadline(wait, clock.now())
     with pytest.raises(NotPermitted):
@@ -110,7 +110,7 @@ def test_a_late_answer_is_refused_though_no_sweep_has_run():
     assert Run.objects.get().status == "expired"
 
 
-# --- reminders ----------------------------------------------------------------------------------------------------------
+# --- reminders --------------------------------------------------------------------------------------------------------
 
 
 def a_reminded_wait(*seconds, **asked):
@@ -178,7 +178,7 @@ def test_an_extended_deadline_gets_its_own_reminder():
     assert wait.remind_at == wait.deadline - HOUR
 
 
-# --- pauses -------------------------------------------------------------------------------------------------------------
+# --- pauses -----------------------------------------------------------------------------------------------------------
 
 
 def test_deadlines_continue_in_a_pause():

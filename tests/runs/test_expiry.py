@@ -1,4 +1,4 @@
-"""What happens at a deadline: each policy's word, once, also after downtime, and never by a sweep alone."""
+"""Deadlines: each policy is applied once, also after a downtime, and never by a sweep alone."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_resume_wakes_the_agent_without_a_verdict_and_says_who_did():
 
 
 def test_a_default_answer_is_the_products_and_no_persons():
-    """CASES C071, C074: an answer by default is told apart from a person's."""
+    """CASES C071, C074: a default answer is distinguishable from a person's."""
     wait = builders.an_input_wait(
         wish={"on_expiry": {"do": "default", "verdict": "answer", "input": {"certificate_no": "none"}}}
     )
@@ -89,7 +89,7 @@ def test_a_default_that_approves_is_off_unless_the_policy_allows_it():
 
 
 def test_an_approval_by_default_permits_exactly_the_proposed_call_for_the_time_of_its_policy():
-    """PROMISES 12: the same permit as after a person's approval, from the deadline's sweep on."""
+    """PROMISES 12: the same permit as after a person's approval, from the sweep at the deadline on."""
     builders.a_policy(default_may_approve=True, permit_ttl=timedelta(minutes=90))
     expire_now(interrupt := a_due_interrupt(wish={"on_expiry": {"do": "default", "verdict": "approve"}}))
     permit = Permit.objects.get()
@@ -174,7 +174,7 @@ def test_a_row_that_breaks_does_not_stop_the_others_nor_let_a_late_answer_in(mon
 
 
 def test_a_row_that_the_database_was_too_busy_for_is_due_again_at_once(monkeypatch):
-    """Nothing is wrong with it, and five minutes are late: on SQLite another writer may be in the way for a while."""
+    """Nothing is wrong with the row, and five minutes are late: on SQLite another writer may hold the lock for a while."""
     interrupt = a_due_interrupt()
     with monkeypatch.context() as busy:
         busy.setattr(expire, "close_expired", refuse_as_busy)
@@ -210,7 +210,7 @@ def test_a_run_that_no_worker_claims_ends():
 
 
 def test_a_run_that_a_worker_claimed_since_the_sweep_listed_it_is_not_expired():
-    """The second look, under the run's lock: another transaction may have committed between the two."""
+    """The row is read again under the run's lock, because another transaction may have committed in between."""
     late = clock.now() - timedelta(hours=1)
     for lease_seconds in (0, 60):
         run = builders.a_running_run(lease_seconds=lease_seconds).run
@@ -227,7 +227,7 @@ def test_a_run_that_ended_or_is_ending_since_the_sweep_listed_it_is_not_expired(
     ended = builders.a_running_run(lease_seconds=0).run
     cancel_run(run_id=ended.public_id, actor="person:olga", reason="", check=lambda _: None)
     ending = builders.a_running_run().run
-    leased_run_builders.begin(ending)  # nobody knows its outcome: its owner is asked before the run has ended
+    leased_run_builders.begin(ending)  # its outcome is unknown: its owner must resolve it before the run ends
     cancel_run(run_id=ending.public_id, actor="person:olga", reason="", check=lambda _: None)
     builders.end_lease_now(ending, clock.now())
     assert expire.release_lapsed_leases(limit=9) == 1
@@ -277,7 +277,9 @@ def test_the_sweep_task_ends_every_kind_of_due_row():
 
 @pytest.mark.proves(20)
 def test_a_sweep_that_waits_for_its_worker_is_not_enqueued_again_before_everybody_else():
-    """With thousands due, a second's sweep takes longer than a second: an answer's check would come behind all of them."""
+    """With thousands due, the sweep of one second takes longer than a second, and a revalidation would come after all
+    of them.
+    """
     a_due_interrupt()
     for _ in range(3):
         tasks.enqueue_due_sweeps()
@@ -290,8 +292,9 @@ def test_a_sweep_that_waits_for_its_worker_is_not_enqueued_again_before_everybod
 
 @pytest.mark.proves(19)
 def test_a_sweep_that_a_slow_clock_does_not_see_keeps_no_other_back():
-    """A worker whose clock is an hour behind sees only what its own supervisor enqueues: what the last one left is in its
-    future, and would have stopped every sweep for that hour."""
+    """A worker whose clock is an hour behind sees only the tasks of its own supervisor: tasks that another one left are
+    in its future and would have stopped every sweep for that hour.
+    """
     a_due_interrupt()
     tasks.enqueue_due_sweeps()
     OrmQ.objects.update(lock=clock.now() - timedelta(seconds=tasks.MAX_QUEUED_SECONDS))

@@ -1,4 +1,4 @@
-"""The feed: every event gets one number, without gaps, and a reader that goes by numbers misses none."""
+"""The event feed: every event gets one number, without gaps, and a reader that follows the numbers misses none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The look of each second for files to delete goes by an index, however many are kept."""
+"""The query for files to delete uses an index, however many files are kept."""
 
 from __future__ import annotations
 

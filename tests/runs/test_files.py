@@ -1,4 +1,4 @@
-"""Files of checkpoints: offered first, kept by the checkpoint of the same lease, verified on the way out, erased in time."""
+"""Checkpoint files: uploaded first, kept by the checkpoint of the same lease, verified when read, erased in time."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from runs.leases import Lease
 from runs.models import Checkpoint, CheckpointFile, Event, Run
 from runs.states import FILE_MOVES, FileStatus
 from runs.use_cases import control_run, transfer_file
+from runs.use_cases.complete_run import fail_run
 from runs.use_cases.reconcile_outcomes import retry_held_run
 from runs.use_cases.release_lease import hand_back
-from runs.use_cases.start_run import Started, fail_run
+from runs.use_cases.start_run import Started
 from tests import builders
 from tests.runs import leased_run_builders
 
@@ -59,7 +60,7 @@ def stored() -> list[Path]:
 
 
 def next_lease(started: Started) -> str:
-    """Let the lease go, and the next worker claim the run."""
+    """Release the lease, and let the next worker claim the run."""
     hand_back(
         agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, reason="retry", detail=""
     )
@@ -68,12 +69,13 @@ def next_lease(started: Started) -> str:
 
 
 def by_lease(started: Started, token: str) -> Started:
-    """Return the run as whoever holds the lease of ``token`` has it."""
+    """Return the run as the worker with the lease of ``token`` has it."""
     run = Run.objects.get(pk=started.run.pk)
     return Started(run=run, lease=Lease(token=token, expires_at=clock.now(), fence=run.fence), created=True)
 
 
-# --- in -------------------------------------------------------------------------------------------------------------------
+# --- in
+# -------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_file_goes_with_the_checkpoint_that_follows_it():
@@ -166,7 +168,7 @@ def test_a_lease_that_is_over_keeps_nothing():
     token = next_lease(started)
     with pytest.raises(LeaseLost):
         offer(started, b"late")
-    tasks.sweep()  # what the first worker offered is nobody's
+    tasks.sweep()  # the upload of the first worker belongs to no checkpoint
     assert stored() == []
     assert not CheckpointFile.objects.exists()
     offer(started, b"of the second", token=token)
@@ -269,7 +271,8 @@ def test_an_ended_run_and_a_stranger_get_nothing():
     assert fetch(started.run) == BYTES
 
 
-# --- out ------------------------------------------------------------------------------------------------------------------
+# --- out
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def spoil(run: Run, sent: bytes | None) -> None:
@@ -349,7 +352,8 @@ def test_an_endless_file_is_not_read_to_its_end(monkeypatch):
     assert len(reads) == 1
 
 
-# --- restarts, and what is forgotten -----------------------------------------------------------------------------------
+# --- restarts, and what is forgotten
+# -----------------------------------------------------------------------------------
 
 
 def restart(run: Run, number: int) -> Run:

@@ -24,7 +24,7 @@ from runs.use_cases import control_child_runs, expire, suspend, transfer_file
 from runs.use_cases.control_run import cancel_run, pause_run, resume_run
 from runs.use_cases.suspend import PendingEffect
 from tests import builders
-from tests.runs import acting_builders
+from tests.runs import leased_run_builders
 
 pytestmark = pytest.mark.django_db
 
@@ -32,7 +32,7 @@ BY = {"actor": "person:olga@example.org", "reason": "look", "check": lambda run:
 
 
 def token_of(run: Run) -> str:
-    return acting_builders.lease_token(run)
+    return leased_run_builders.lease_token(run)
 
 
 def fresh(run: Run) -> Run:
@@ -177,7 +177,7 @@ def test_an_assignment_keeps_the_claim_of_a_person_who_is_assigned():
 
 
 def test_the_end_of_a_run_lifts_every_hold_but_those_about_what_happened_outside():
-    run = acting_builders.a_leased_run()
+    run = leased_run_builders.a_leased_run()
     owner_id = run.agent.owner_id
     with transaction.atomic():
         locked = Run.objects.locked().get(pk=run.pk)
@@ -194,9 +194,9 @@ def test_the_end_of_a_run_lifts_every_hold_but_those_about_what_happened_outside
 
 
 def an_awaited_effect(seconds: int = 60) -> Run:
-    run = acting_builders.a_leased_run(builders.an_agent())
-    acting_builders.begin(run)
-    pending = PendingEffect(key=acting_builders.KEY, settle_by=clock.now() + timedelta(seconds=seconds))
+    run = leased_run_builders.a_leased_run(builders.an_agent())
+    leased_run_builders.begin(run)
+    pending = PendingEffect(key=leased_run_builders.KEY, settle_by=clock.now() + timedelta(seconds=seconds))
     builders.suspend_by(run, token_of(run), builders.a_wait(), pending=[pending])
     return run
 
@@ -214,18 +214,18 @@ def test_an_awaited_effect_is_unknown_once_its_time_is_over_though_its_run_still
     assert (hold.run, hold.kind, hold.subject, hold.owner) == (
         run,
         "unknown_effect",
-        acting_builders.KEY,
+        leased_run_builders.KEY,
         run.agent.owner,
     )
     event = Event.objects.get(type="effect.unknown")
     assert (event.run, event.actor, event.refs) == (
         run,
         "system:expiry",
-        {"effect": acting_builders.KEY, "attempt": 1},
+        {"effect": leased_run_builders.KEY, "attempt": 1},
     )
     assert sorted(Effect.objects.values_list("status", flat=True)) == ["intended", "unknown"]
     assert expire.doubt_overdue_effects(limit=9) == 0
-    assert expire._doubt_overdue(run_id="run_other") == 0
+    assert expire._mark_overdue_unknown(run_id="run_other") == 0
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -259,18 +259,18 @@ def a_child(parent) -> Run:
 def test_a_pause_passed_on_looks_at_the_parent_again_under_the_lock(monkeypatch):
     parent = builders.a_running_run()
     child = a_child(parent)
-    assert control_child_runs._pass_on(child.pk, pausing=True) is False
+    assert control_child_runs._follow_parent(child.pk, pausing=True) is False
     assert fresh(child).pause_asked_at is None
     pause_run(run_id=parent.run.public_id, **BY)
-    assert control_child_runs._pass_on(child.pk, pausing=True) is True
+    assert control_child_runs._follow_parent(child.pk, pausing=True) is True
     paused = fresh(child)
     assert (paused.pause_asked_by, paused.pause_reason) == (f"parent:{parent.run.public_id}", "Its parent is paused.")
-    assert control_child_runs._pass_on(child.pk, pausing=False) is False
+    assert control_child_runs._follow_parent(child.pk, pausing=False) is False
     assert fresh(child).pause_asked_at is not None
     resume_run(run_id=parent.run.public_id, **BY)
-    assert control_child_runs._pass_on(child.pk, pausing=False) is True
+    assert control_child_runs._follow_parent(child.pk, pausing=False) is True
     assert fresh(child).pause_asked_at is None
-    assert control_child_runs._pass_on(parent.run.pk, pausing=True) is False
+    assert control_child_runs._follow_parent(parent.run.pk, pausing=True) is False
 
 
 def test_pauses_passed_on_are_counted_in_both_directions():
@@ -291,7 +291,7 @@ def test_a_child_that_is_ending_or_has_ended_is_neither_paused_nor_resumed():
     pause_run(run_id=parent.run.public_id, **BY)
     cancel_run(run_id=ending.public_id, **BY)
     assert fresh(ending).ending == "cancelled"
-    assert control_child_runs._pass_on(ending.pk, pausing=True) is False
+    assert control_child_runs._follow_parent(ending.pk, pausing=True) is False
     assert control_child_runs.pass_pauses_on(limit=9) == 0
 
 
@@ -318,23 +318,23 @@ def test_orphans_are_asked_to_stop_within_their_step_and_their_end_is_stored():
         "cancelled",
         None,
     )
-    assert control_child_runs._end_orphan(run_pk=leased.pk) is False
-    assert control_child_runs._end_orphan(run_pk=waiting.run_id) is False
+    assert control_child_runs._cancel_orphan(run_pk=leased.pk) is False
+    assert control_child_runs._cancel_orphan(run_pk=waiting.run_id) is False
     alone = builders.a_running_run()
-    assert control_child_runs._end_orphan(run_pk=alone.run.pk) is False
+    assert control_child_runs._cancel_orphan(run_pk=alone.run.pk) is False
 
 
 # --- undo -------------------------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_undone_before_its_run_is_ended():
-    run = acting_builders.a_leased_run()
+    run = leased_run_builders.a_leased_run()
     undo = Declared(compensation={"name": "cancel_order", "arguments": {}}, compensate_on=("cancel",))
-    acting_builders.begin(run, declared=undo)
-    acting_builders.report(run)
+    leased_run_builders.begin(run, declared=undo)
+    leased_run_builders.report(run)
     key = undo_key(Effect.objects.get())
     with pytest.raises(NotReady, match="when the run is ended"):
-        acting_builders.begin(fresh(run), key=key, name="cancel_order", arguments={})
+        leased_run_builders.begin(fresh(run), key=key, name="cancel_order", arguments={})
 
 
 def test_wishes_and_keys_are_those_of_the_request():

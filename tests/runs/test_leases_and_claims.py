@@ -1,4 +1,4 @@
-"""Leases: fences, lost and returned work, and who goes on."""
+"""Leases: fences, lost and returned work, and which worker continues."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from runs.checkpoints import Snapshot
 from runs.errors import AlreadyClaimed, IncompatibleVersion, LeaseLost, NotPermitted, NotReady, RunFinished
 from runs.models import Continuation, Hold, Run
 from runs.use_cases import control_run, expire
-from runs.use_cases.commit_checkpoint import SaidProgress, beat, commit_checkpoint
+from runs.use_cases.commit_checkpoint import commit_checkpoint
+from runs.use_cases.complete_run import complete_run, fail_run
+from runs.use_cases.extend_lease import SaidProgress, beat
 from runs.use_cases.reconcile_outcomes import retry_held_run
 from runs.use_cases.release_lease import hand_back
-from runs.use_cases.start_run import complete_run, fail_run
 from tests import builders
 from tests.unguarded import without_guards
 

@@ -27,7 +27,7 @@ from runs.use_cases.reconcile_facts import waive_fact
 from runs.use_cases.reconcile_outcomes import close_contradiction, leave_as_it_is, retry_held_run
 from runs.use_cases.release_lease import hand_back
 from tests import builders
-from tests.runs import acting_builders
+from tests.runs import leased_run_builders
 
 pytestmark = pytest.mark.django_db
 
@@ -41,7 +41,7 @@ def no_checks(run: Run) -> None:
 
 
 def an_owner() -> User:
-    return acting_builders.a_person("olga@example.org", acting_builders.OWNERS)
+    return leased_run_builders.a_person("olga@example.org", leased_run_builders.OWNERS)
 
 
 def by(run: Run) -> dict[str, object]:
@@ -54,7 +54,7 @@ def refs_of(kind: str) -> dict[str, object]:
 
 
 def test_of_a_pause_and_a_resume():
-    run = acting_builders.a_leased_run()
+    run = leased_run_builders.a_leased_run()
     pause_run(**by(run))
     run.refresh_from_db()
     assert (run.pause_asked_by, run.pause_reason) == (ACTOR[:300], CUT)
@@ -66,7 +66,7 @@ def test_of_a_pause_and_a_resume():
 
 
 def test_of_a_cancel_another_cancel_and_a_restart():
-    run = acting_builders.a_leased_run()
+    run = leased_run_builders.a_leased_run()
     cancel_run(**by(run))
     cancel_run(**by(run))
     run.refresh_from_db()
@@ -101,9 +101,9 @@ def test_of_a_request_that_is_withdrawn():
 
 @pytest.mark.django_db(transaction=True)
 def test_of_a_hold_a_permit_and_a_continuation():
-    run = acting_builders.a_leased_run()
-    acting_builders.a_permit(run)
-    acting_builders.let_go(run)
+    run = leased_run_builders.a_leased_run()
+    leased_run_builders.a_permit(run)
+    leased_run_builders.let_go(run)
     with transaction.atomic():
         locked, now = Run.objects.locked().get(pk=run.pk), clock.now()
         open_hold(locked, HoldKind.GAVE_UP, owner_id=run.agent.owner_id, reason=LONG, now=now)
@@ -117,46 +117,46 @@ def test_of_a_hold_a_permit_and_a_continuation():
 
 
 def test_of_a_retry_that_an_owner_orders():
-    run = acting_builders.a_leased_run()
+    run = leased_run_builders.a_leased_run()
     hold = Hold.objects.create(
         run=run, kind=HoldKind.GAVE_UP, subject="", owner=run.agent.owner, opened_at=clock.now(), reason=""
     )
-    acting_builders.change(run, open_holds=1)
+    leased_run_builders.change(run, open_holds=1)
     retry_held_run(hold_id=hold.pk, person=an_owner(), reason=f" {LONG}")
     assert refs_of("hold.lifted")["reason"] == CUT
 
 
 def test_of_a_fact_that_is_waived():
-    run = acting_builders.a_leased_run()
-    acting_builders.a_worker_fact(run)
+    run = leased_run_builders.a_leased_run()
+    leased_run_builders.a_worker_fact(run)
     waive_fact(run_id=run.public_id, name="stock", person=an_owner(), reason=f" {LONG}", may_waive=lambda *_: True)
     fact = Fact.objects.get(check_by=FactCheck.WORKER)
     assert (fact.waived_reason, refs_of("fact.waived")["reason"]) == (CUT, CUT)
 
 
 def test_of_a_contradiction_that_is_closed():
-    run = acting_builders.a_leased_run()
-    acting_builders.begin(run)
-    acting_builders.report(run)
-    acting_builders.report(run, "failed", error="it did not")
+    run = leased_run_builders.a_leased_run()
+    leased_run_builders.begin(run)
+    leased_run_builders.report(run)
+    leased_run_builders.report(run, "failed", error="it did not")
     close_contradiction(effect_id=Effect.objects.get().pk, person=an_owner(), reason=f" {LONG}")
     assert refs_of("effect.contradiction_closed")["reason"] == CUT
 
 
 def test_of_an_undo_that_failed_and_is_left_as_it_is():
-    run = acting_builders.a_leased_run()
+    run = leased_run_builders.a_leased_run()
     undo = Declared(compensation={"name": "cancel_order", "arguments": {}}, compensate_on=("cancel",))
-    acting_builders.begin(run, declared=undo)
-    acting_builders.report(run)
+    leased_run_builders.begin(run, declared=undo)
+    leased_run_builders.report(run)
     cancel_run(run_id=run.public_id, actor="system:test", reason="", check=no_checks)
     Run.objects.update(stop_by=clock.now())
     end_lease_if_lapsed(run_pk=run.pk)
     [claimed] = builders.claim(run.agent)
     key = undo_key(Effect.objects.get())
     token = claimed.lease.token
-    acting_builders.begin(claimed.run, key=key, name="cancel_order", arguments={}, token=token)
-    first = acting_builders.attempt_token(run.public_id, key, 1)
-    acting_builders.report(claimed.run, "failed", key=key, attempt_token=first, error=LONG)
+    leased_run_builders.begin(claimed.run, key=key, name="cancel_order", arguments={}, token=token)
+    first = leased_run_builders.attempt_token(run.public_id, key, 1)
+    leased_run_builders.report(claimed.run, "failed", key=key, attempt_token=first, error=LONG)
     opened = Event.objects.filter(type="hold.opened").latest("pk").refs
     assert len(opened["reason"]) == 300
     leave_as_it_is(hold_id=Hold.objects.get(lifted_at=None).pk, person=an_owner(), reason=f" {LONG}")
@@ -169,8 +169,8 @@ def test_of_who_changed_the_configuration_or_reported_an_outcome():
     with transaction.atomic():
         record_configuration(agent, actor=ACTOR, action="changed")
     assert ConfigurationRecord.objects.latest("seq").actor == ACTOR[:300]
-    run = acting_builders.a_leased_run()
-    acting_builders.begin(run)
+    run = leased_run_builders.a_leased_run()
+    leased_run_builders.begin(run)
     with transaction.atomic():
         effect = Effect.objects.get()
         keep_word(effect, status="unknown", by=ACTOR, body={}, now=clock.now() + timedelta(seconds=1))

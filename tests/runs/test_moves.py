@@ -1,4 +1,4 @@
-"""The real verbs against the model: every move of a run's truths that they make is one of the exhaustive table's moves."""
+"""The product's transitions against the model: each one is a transition of the exhaustive table."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from runs.models import Continuation, HandBack, Hold, Interrupt, Run
 from runs.run_status import is_offered, standing
 from runs.timeline import find_break
 from runs.use_cases import expire
-from runs.use_cases.begin_effect import begin_effect, report_effect
 from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
 from runs.use_cases.commit_checkpoint import commit_checkpoint
+from runs.use_cases.complete_run import complete_run, fail_run
 from runs.use_cases.control_run import cancel_run, pause_run, restart_run, resume_run, retag_run
 from runs.use_cases.reconcile_outcomes import leave_as_it_is, retry_held_run, settle_unknown
 from runs.use_cases.release_lease import hand_back
-from runs.use_cases.start_run import complete_run, fail_run
+from runs.use_cases.report_effect import report_effect
 from tests import builders
 from tests.runs.model import COMPENSATING, WORKER, State, explore
 
@@ -147,36 +147,36 @@ class Walk:
     def fail(self) -> None:
         fail_run(agent=self.agent, run_id=self.run().public_id, token=self.token, error={"why": "it broke"})
 
-    def act(self, status: str = "applied", **said: bool) -> None:
-        """Begin an effect that can be taken back, and say what became of it."""
+    def act(self, status: str = "applied", **reported: bool) -> None:
+        """Begin an effect that can be compensated, and report its outcome."""
         self.acts += 1
         run, key = self.run(), f"act-{self.acts}"
         declared = Declared(compensation={"name": "undo_it", "arguments": key}, compensate_on=tuple(On.values))
-        words = {"agent": self.agent, "run_id": run.public_id, "key": key}
-        begun = begin_effect(
+        fields = {"agent": self.agent, "run_id": run.public_id, "key": key}
+        begun = builders.begin_effect(
             still_may_decide=permissions.still_may_decide,
-            **words,
+            **fields,
             token=self.token,
             name="do_it",
             arguments=key,
             declared=declared,
         )
-        report_effect(**words, attempt_token=begun.attempt_token, status=status, **said)
+        report_effect(**fields, attempt_token=begun.attempt_token, status=status, **reported)
 
     def act_unsure(self) -> None:
         self.act("unknown")
 
     def undo(self, status: str = "applied") -> None:
-        """Take back the newest, as a compensating worker does."""
+        """Compensate the newest effect, as a compensating worker does."""
         run = self.run()
         due = compensation.due_undos(run.public_id, on=run.ending_on)
         if due:
-            words = {"agent": self.agent, "run_id": run.public_id, "key": compensation.undo_key(due[0])}
-            begun = begin_effect(
-                still_may_decide=permissions.still_may_decide, **words, token=self.token, name="undo_it"
+            fields = {"agent": self.agent, "run_id": run.public_id, "key": compensation.undo_key(due[0])}
+            begun = builders.begin_effect(
+                still_may_decide=permissions.still_may_decide, **fields, token=self.token, name="undo_it"
             )
             if begun.perform:
-                report_effect(**words, attempt_token=begun.attempt_token, status=status)
+                report_effect(**fields, attempt_token=begun.attempt_token, status=status)
 
     def undo_fails(self) -> None:
         self.undo(self.choose.choice(["failed", "unknown"]))
@@ -309,14 +309,14 @@ def test_every_move_of_versions_that_cannot_read_it_is_in_the_table(seed):
 def walk_along_the_table(walk: Walk, *, steps: int) -> None:
     reached = explore()
     edges = {(state, to) for state, moves in reached.items() for _, to in moves}
-    # The table knows one word for an end by deadline; `do: fail` ends by the same moves under another.
+    # The table has one status for an end by deadline; `do: fail` ends by the same transitions with another.
     edges |= {(state, replace(to, ending="failed")) for state, to in edges if to.ending == "expired"}
     edges |= {
         (replace(state, ending="failed"), replace(to, ending="failed"))
         for state, to in edges
         if state.ending == "expired"
     }
-    # One verb may be two moves of the table: an end that has nothing to settle finishes in the same transaction, and a
+    # One verb can be two transitions of the table: an end without open effects finishes in its own transaction, and a
     # continuation with nothing to check is ready in the transaction that made it.
     edges |= {(first, last) for first, middle in edges for middle_again, last in edges if middle == middle_again}
     before = state_of(walk.run())

@@ -1,4 +1,4 @@
-"""Nested runs: a parent waits for its child, a child inherits, a parent's end is its children's, and what is refused."""
+"""Child runs: a parent waits for its child, a child inherits policy and initiator, a parent's end reaches its children."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from reviewqueue import permissions, tasks
 from runs import child_runs
 from runs.errors import RunCancelled, RunFinished, SelfReview, TooDeep
 from runs.models import Event, Interrupt, Run, Signal
-from runs.use_cases import control_child_runs, expire, start_run
+from runs.use_cases import complete_run as complete_run_module
+from runs.use_cases import control_child_runs, expire
+from runs.use_cases.complete_run import complete_run, fail_run
 from runs.use_cases.control_run import cancel_run, pause_run, resume_run
-from runs.use_cases.start_run import complete_run, fail_run
 from tests import builders
 from tests.runs.test_signals import an_event
 
@@ -59,7 +60,7 @@ def test_the_sweep_tells_a_parent_what_a_process_had_no_time_to_tell(monkeypatch
     parent = builders.a_running_run()
     child = a_child(parent)
     wait_for(parent, child)
-    monkeypatch.setattr(start_run, "look_after_parent", lambda run: False)
+    monkeypatch.setattr(complete_run_module, "look_after_parent", lambda run: False)
     complete(child)
     assert (status(parent), expire.anything_due()) == ("waiting", True)
     tasks.sweep()
@@ -209,7 +210,7 @@ def test_nothing_is_started_under_a_run_that_ends_or_has_ended():
 
 def test_runs_are_nested_eight_deep_at_the_most():
     run = builders.a_running_run()
-    for _ in range(child_runs.DEEPEST - 1):
+    for _ in range(child_runs.MAX_DEPTH_OF_RUNS - 1):
         run = a_child(run)
     with pytest.raises(TooDeep):
         a_child(run)
@@ -229,7 +230,7 @@ def test_the_same_call_in_parent_and_child_is_shown_on_both():
     child = a_child(parent)
     first = builders.a_waiting_interrupt(started=child)
     second = builders.suspend_run(parent, builders.a_wait("again", title="Order it, please")).interrupts[0]
-    builders.a_waiting_interrupt()  # the same call in another family is another matter
+    builders.a_waiting_interrupt()  # the same call in an unrelated run does not count
     assert list(child_runs.asked_elsewhere(first)) == [second]
     assert list(child_runs.asked_elsewhere(second)) == [first]
     builders.decide(second, permissions.deciders_of(first.queue)[0])

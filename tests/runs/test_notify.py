@@ -1,4 +1,6 @@
-"""When waiting web processes are woken: workers when a run is ready, pollers when a wait has ended, not otherwise."""
+"""When waiting web processes are notified: workers when a run is ready, pollers when an interrupt has ended, not
+otherwise.
+"""
 
 from __future__ import annotations
 

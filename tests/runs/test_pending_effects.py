@@ -1,4 +1,4 @@
-"""Effects under way when their run stops: awaited, cancelled, let be; and those whose key would not be the same again."""
+"""Effects under way when their run suspends: awaited, cancelled, abandoned; and those whose key would not be stable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ledger.models import Effect
 from ledger.states import InFlight
 from runs.errors import NotReady
 from runs.models import Continuation, Hold, Run
-from runs.use_cases import control_run, expire, reconcile_outcomes, release_lease, start_run
+from runs.use_cases import complete_run, control_run, expire, reconcile_outcomes, release_lease
 from runs.use_cases.suspend import PendingEffect, Suspended
 from tests import builders
 from tests.runs.leased_run_builders import OWNERS, a_person, begin, lease_token, report
@@ -111,10 +111,10 @@ def test_an_effect_applied_despite_its_cancel_is_compensated_by_the_next_worker(
     assert [effect.key for effect in claimed.undone] == ["order"]
     finish = {"agent": run.agent, "run_id": run.public_id, "token": claimed.lease.token, "result": None}
     with pytest.raises(InDoubt, match="Compensate them before"):
-        start_run.complete_run(**finish)
+        complete_run.complete_run(**finish)
     take_back(claimed, "order")
     assert statuses(run) == {"order": "compensated"}
-    assert start_run.complete_run(**finish).status == "completed"
+    assert complete_run.complete_run(**finish).status == "completed"
 
 
 def test_an_effect_without_a_requested_cancel_is_not_compensated_before_an_end():
@@ -143,7 +143,7 @@ def test_a_failed_undo_of_a_running_run_holds_it_and_its_owner_may_let_it_stay()
     ana = a_person("ana@example.org", OWNERS)
     reconcile_outcomes.leave_as_it_is(hold_id=Hold.objects.get(lifted_at=None).pk, person=ana, reason="keep it")
     done = {"agent": run.agent, "run_id": run.public_id, "token": claimed.lease.token, "result": None}
-    assert start_run.complete_run(**done).status == "completed"
+    assert complete_run.complete_run(**done).status == "completed"
 
 
 def test_a_pause_asks_for_the_cancel_calls_of_what_is_declared_so():
@@ -169,7 +169,7 @@ def test_an_abandoned_effect_is_unknown_with_its_owner_and_is_not_awaited():
     with pytest.raises(InDoubt):
         begin(fresh(run), key="mail", token=claimed.lease.token)
     done = {"agent": run.agent, "run_id": run.public_id, "token": claimed.lease.token, "result": None}
-    assert start_run.complete_run(**done).status == "completed"
+    assert complete_run.complete_run(**done).status == "completed"
     report(run, key="mail")  # the truth is taken, however late
     assert statuses(run) == {"mail": "applied"}
 

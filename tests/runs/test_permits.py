@@ -1,4 +1,4 @@
-"""Permits: one approval, one exact call, one effect, until its end; and the rules that ask for them."""
+"""Permits: one approval, one exact call, one effect, until it expires; and the effect rules that require them."""
 
 from __future__ import annotations
 
@@ -198,12 +198,12 @@ def test_a_permit_of_another_run_names_nothing():
         begin(run)
 
 
-@pytest.mark.parametrize("how", ["past its end", "taken back"])
+@pytest.mark.parametrize("how", ["expired", "void"])
 def test_a_permit_that_ended_begins_nothing(how):
     run = a_leased_run()
     a_rule()
     permit = a_permit(run)
-    if how == "past its end":
+    if how == "expired":
         end_now(permit)
     else:
         take_back(run)

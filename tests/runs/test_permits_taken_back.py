@@ -1,4 +1,4 @@
-"""A permit ends with what it rested on: undo, renewal, lost authority; what it began keeps its outcome."""
+"""Revoked permits: undo, renewal and a lost permission void a permit; an effect that began keeps its outcome."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_an_undone_answer_permits_nothing_after_the_next_answer():
     assert permit.void_at is not None
     builders.decide(interrupt, ana, "reject", version=2)
     token = claimed_token(run)
-    with pytest.raises(PermitExpired, match="taken back"):
+    with pytest.raises(PermitExpired, match="is void"):
         order(run, token, permit=permit.public_id)
     with pytest.raises(ApprovalRequired):
         order(run, token)
@@ -72,7 +72,7 @@ def test_a_renewed_review_makes_a_permit_of_its_own():
 def test_an_answer_of_a_person_who_lost_the_permission_permits_nothing():
     run, interrupt = an_approved_run()
     builders.a_reviewer().groups.clear()
-    assert builders.claim(run.agent) == []  # the claim looks again, and asks again
+    assert builders.claim(run.agent) == []  # the claim checks the permission again and reopens the request
     assert Permit.objects.get().void_at is not None
     assert Interrupt.objects.get(pk=interrupt.pk).status == "waiting"
 
@@ -112,20 +112,22 @@ def test_a_permit_is_good_for_its_time_and_for_one_effect():
         order(run, token, key="order:again")
     with without_guards():
         Permit.objects.update(valid_until=clock.now())
-    assert not order(run, token, permit=permit.public_id).perform  # what is recorded is told, permit or not
+    assert not order(
+        run, token, permit=permit.public_id
+    ).perform  # the recorded outcome is returned, with or without a permit
 
 
 # --- lost authority when an effect begins -----------------------------------------------------------------------------
 
 
 def suspend_again(run: Run, token: str, **wait) -> Interrupt:
-    """The run goes past its approval: another boundary, with another question."""
+    """The run goes past its approval: another boundary, with another interrupt."""
     [interrupt] = builders.suspend_by(Run.objects.get(pk=run.pk), token, builders.an_input_wait(**wait)).interrupts
     return interrupt
 
 
 def past_the_approval(*people, quorum: int = 1) -> tuple[Run, Interrupt]:
-    """A run whose approval was claimed, and that waits for another question."""
+    """A run whose approval was claimed, and that waits for another interrupt."""
     interrupt = builders.a_waiting_interrupt(builders.a_wait(wish={"quorum": quorum}))
     a_rule(agent=interrupt.run.agent)
     for person in people:
@@ -185,7 +187,7 @@ def test_an_approval_lost_between_claim_and_effect_reopens_the_review_and_ends_t
 
 
 def test_a_lease_that_began_an_effect_keeps_it_when_an_approval_is_lost():
-    """Its worker is in the middle of its work: it hears that it must ask again, and nothing is in doubt."""
+    """Its worker is in the middle of its work: it learns that it must ask again, and no outcome becomes unknown."""
     run, interrupt = an_approved_run()
     token = claimed_token(run)
     begin(Run.objects.get(), token=token, key="mail:1", name="send_mail", arguments={})
@@ -305,7 +307,7 @@ def test_a_claim_ends_a_permit_of_an_answer_that_was_acted_on_and_leases_all_the
 
 
 def test_a_claim_judges_no_approval_whose_effect_is_done():
-    """The order was placed; that its approver left since changes nothing, and asks nobody again."""
+    """The order was placed; it does not matter that its approver left since, and no one is asked again."""
     ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org")
     interrupt = builders.a_waiting_interrupt(builders.a_wait())
     a_rule(agent=interrupt.agent)
@@ -371,7 +373,7 @@ def approved_by_default() -> Interrupt:
 
 
 def test_an_approval_by_default_leaves_a_permit_for_the_exact_call():
-    """F2: it rests on the policy, so nobody's permission ends it."""
+    """F2: it rests on the policy, so no person's permission matters."""
     interrupt = approved_by_default()
     permit = Permit.objects.get()
     assert permit.call == CALL

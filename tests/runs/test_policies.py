@@ -1,4 +1,4 @@
-"""Which queue decides: the policy binds its queues, and no choice of the agent leads past it."""
+"""Policies: which queues can decide, and that no choice of the agent evades the policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unknown outcomes that are looked up by their key: what settles by itself, and what never does."""
+"""Probes of unknown outcomes: what they settle, and what they never settle."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROBE = {
 
 
 def an_unknown(*, age: timedelta = timedelta(hours=1), **probe: Any) -> Run:
-    """A run whose worker was lost with an effect under way that can be looked up."""
+    """A run whose worker was lost with an effect under way that has a probe."""
     run = a_leased_run()
     builders.a_connection("erp", run.agent)
     begin(run, key="order", declared=Declared(probe=PROBE | probe))
@@ -72,7 +72,7 @@ def test_what_was_declared_as_not_done_may_be_tried_again_under_its_key():
     assert look(value="refused", reply={"state": "refused"})
     effect = Effect.objects.get()
     assert (effect.status, effect.retryable, effect.receipt) == ("failed", True, None)
-    assert "says that it did not" in effect.error
+    assert "means that it did not happen" in effect.error
     for continuation_id in expire.due_continuations(limit=5):
         builders.check(continuation_id)
     begun = begin(fresh(run), key="order", token=claim(run).lease.token)

@@ -1,4 +1,4 @@
-"""Steps recorded between two checkpoints: what a replay is given, and what it may not do."""
+"""Steps recorded between two checkpoints: what a replay gets, and what it cannot do."""
 
 from __future__ import annotations
 

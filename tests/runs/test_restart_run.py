@@ -1,4 +1,4 @@
-"""A second life for an ended run: what was done stays, what was taken back may be done again, all else is asked anew."""
+"""Restarts of ended runs: applied effects stay, compensated ones can be redone, and everything else is asked again."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_permits_are_void_after_a_restart():
     restart(run)
     check_all(run)
     token = claim(run).lease.token
-    with pytest.raises(PermitExpired, match="taken back"):
+    with pytest.raises(PermitExpired, match="is void"):
         begin(fresh(run), token=token, permit=permit.public_id)
     with pytest.raises(ApprovalRequired):
         begin(fresh(run), token=token)
@@ -226,7 +226,7 @@ def test_a_step_that_continues_after_a_cancel_loses_its_lease_and_is_compensated
 
 
 def test_a_signal_answers_the_interrupt_again_that_a_restarted_run_creates():
-    """Its sender sends it once: without it the second life would wait until its deadline."""
+    """The sender sends it only once; without it the restarted run would wait until its deadline."""
     started = builders.a_running_run()
     builders.suspend_run(started, an_event())
     receive()

@@ -1,4 +1,4 @@
-"""How long snapshots are kept: the states go, the record of them stays, and nothing that goes on is touched."""
+"""Retention of snapshots: states are erased, their record stays, and open runs are not touched."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from reviewqueue import tasks
 from runs.errors import SnapshotErased
 from runs.models import Checkpoint, Event, Run, StepResult
 from runs.use_cases import control_run, erase_snapshots
+from runs.use_cases.complete_run import fail_run
 from runs.use_cases.record_step import record_step
-from runs.use_cases.start_run import fail_run
 from tests import builders
 from tests.runs import leased_run_builders
 from tests.unguarded import without_guards

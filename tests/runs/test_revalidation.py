@@ -1,4 +1,6 @@
-"""Facts before going on: what a check leads to, what a changed fact overtakes, and that what cannot be told holds."""
+"""Revalidation of facts: what a check leads to, what a changed fact overtakes, and that an unavailable fact blocks the
+run.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from runs.errors import FactsChanged, FactsUnchecked, LeaseLost, NotPermitted
 from runs.facts import AskedFact
 from runs.models import Connection, Continuation, Fact, Hold, Interrupt, Permit, Run, Signal
 from runs.timeline import find_break
-from runs.use_cases import begin_effect, expire, reconcile_facts
+from runs.use_cases import expire, reconcile_facts, report_effect
+from runs.use_cases.complete_run import complete_run
 from runs.use_cases.control_run import cancel_run
 from runs.use_cases.reconcile_facts import (
     Found,
@@ -29,7 +32,7 @@ from runs.use_cases.reconcile_facts import (
     report_facts,
     waive_fact,
 )
-from runs.use_cases.start_run import Started, complete_run
+from runs.use_cases.start_run import Started
 from runs.use_cases.suspend import PendingEffect
 from tests import builders
 from tests.runs.test_signals import LANDED, a_timer, an_event, receive
@@ -53,7 +56,7 @@ def a_worker_fact(name="stock", value=7, **asked):
 
 
 class World:
-    """The present values by path; ``Found(trouble=...)`` for one that cannot be told."""
+    """The present values by path; ``Found(trouble=...)`` for an unavailable one."""
 
     def __init__(self, **values):
         self.values, self.asked = values, []
@@ -65,7 +68,7 @@ class World:
 
 
 def waits(*waits, facts=(), **request):
-    """Return the interrupts of a run that has let its worker go."""
+    """Return the interrupts of a suspended run."""
     return builders.suspend_run(builders.a_running_run(), *waits, facts=list(facts), **request).interrupts
 
 
@@ -80,7 +83,7 @@ def answer(interrupt, verdict="approve", *, version=1, **said):
 
 
 def check(world):
-    """Check the one continuation that is open, as the task does it."""
+    """Revalidate the one open continuation, as the task does."""
     continuation = Continuation.objects.get(status="checking")
     Continuation.objects.filter(pk=continuation.pk).update(check_due_at=clock.now())
     check_continuation(continuation_id=continuation.public_id, fetch=world.fetch)
@@ -315,7 +318,7 @@ def test_a_changed_fact_sends_the_answer_straight_back_to_review():
 
 
 def test_a_renewed_review_needs_no_second_signal_beside_it():
-    """Nobody sends an event twice: the one that came wakes the reopened wait, and a timer keeps its moment."""
+    """An event is sent only once: the received one answers the reopened interrupt, and a timer keeps its time."""
     fact = a_fact(on_change="renew")
     order, delivery, morning = waits(builders.a_wait(), an_event(), a_timer(), facts=[fact])
     receive()
@@ -399,7 +402,7 @@ def test_a_review_that_was_renewed_too_often_ends_the_run(on_change):
     assert (run.status, run.open_continuation, run.open_waits) == ("expired", "", 0)
 
 
-# --- note: only reported --------------------------------------------------------------------------------------------------
+# --- note: only reported ----------------------------------------------------------------------------------------------
 
 
 def test_a_noted_change_lets_the_run_continue_and_is_reported():
@@ -412,7 +415,7 @@ def test_a_noted_change_lets_the_run_continue_and_is_reported():
     assert the_run().events.get(type="continuation.ready").refs["changed"] == ["specification"]
 
 
-# --- unavailable facts ----------------------------------------------------------------------------------------------
+# --- unavailable facts ------------------------------------------------------------------------------------------------
 
 SILENT = Found(trouble="There was no whole reply within 5 seconds.")
 
@@ -706,7 +709,7 @@ def report(claimed, **values):
 
 
 def begin(claimed):
-    return begin_effect.begin_effect(
+    return builders.begin_effect(
         still_may_decide=permissions.still_may_decide,
         agent=claimed.run.agent,
         run_id=claimed.run.public_id,
@@ -772,7 +775,7 @@ def acted_and_lost(claimed, *, status="applied"):
     """Begin an effect and report it, then let the worker's lease lapse."""
     token = begin(claimed).attempt_token
     words = {"agent": claimed.run.agent, "run_id": claimed.run.public_id, "key": "order:1"}
-    begin_effect.report_effect(**words, attempt_token=token, status=status, retryable=status == "failed")
+    report_effect.report_effect(**words, attempt_token=token, status=status, retryable=status == "failed")
     builders.end_lease_now(claimed.run, clock.now())
     assert expire.release_lapsed_leases(limit=9) == 1
 
@@ -863,7 +866,7 @@ def test_two_waits_may_have_a_fact_of_the_same_name_each():
 
 def with_an_effect_under_way(**facts):
     started = builders.a_running_run()
-    begin_effect.begin_effect(
+    builders.begin_effect(
         still_may_decide=permissions.still_may_decide,
         agent=started.run.agent,
         run_id=started.run.public_id,

@@ -1,4 +1,4 @@
-"""Run control: pause, resume, cancel, restart and halt, from every state a person can meet."""
+"""Run control: pause, resume, cancel, restart and halt, from every state."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from runs.errors import (
 )
 from runs.models import Continuation, Halt, Hold, Interrupt, Run
 from runs.use_cases import control_run, expire
-from runs.use_cases.begin_effect import begin_effect, report_effect
-from runs.use_cases.commit_checkpoint import beat, commit_checkpoint
-from runs.use_cases.start_run import complete_run, fail_run
+from runs.use_cases.commit_checkpoint import commit_checkpoint
+from runs.use_cases.complete_run import complete_run, fail_run
+from runs.use_cases.extend_lease import beat
+from runs.use_cases.report_effect import report_effect
 from tests import builders
 
 pytestmark = pytest.mark.django_db
@@ -33,7 +34,7 @@ TOM = "person:tom@example.org"
 
 
 def allowed(run):
-    """Rights are judged above."""
+    """Permissions are checked in a higher layer."""
 
 
 def pause(run, actor=TOM):
@@ -68,7 +69,7 @@ def commit(started, after=0, token=""):
 
 
 def begin(started, key="order", **wanted):
-    return begin_effect(
+    return builders.begin_effect(
         still_may_decide=permissions.still_may_decide,
         agent=started.run.agent,
         run_id=started.run.public_id,
@@ -105,7 +106,7 @@ def test_a_pause_takes_effect_at_the_next_safe_point_and_no_effect_begins_before
 
 @pytest.mark.proves(6, 16)
 def test_a_worker_that_a_pause_stops_leaves_its_open_effects_unknown_and_with_their_owner():
-    """Else nobody would ever ask for the outcome, and the check after the resume would wait for it for good."""
+    """Otherwise the outcome would never be asked for, and the revalidation after the resume would wait without end."""
     started = builders.a_running_run()
     run = started.run
     begun = begin(started)
@@ -275,7 +276,7 @@ def test_a_restart_names_every_failed_effect():
     for continuation_id in expire.due_continuations(limit=5):
         builders.check(continuation_id)
     [claimed] = builders.claim(started.run.agent)
-    again = begin_effect(
+    again = builders.begin_effect(
         still_may_decide=permissions.still_may_decide,
         agent=started.run.agent,
         run_id=started.run.public_id,

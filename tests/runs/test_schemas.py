@@ -1,4 +1,4 @@
-"""Schemas of answers: what is refused at creation, what an answer is told, and that neither runs without a bound."""
+"""Schemas of answers: which are refused, which messages an invalid answer gets, and that both have a bounded cost."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ A_SECOND = 1.0
 
 
 def faults(schema: Any) -> list[tuple[str, str]]:
-    """Return the places and words with which a schema is refused."""
+    """Return pointer and message of each problem of a refused schema."""
     with pytest.raises(SchemaUnsupported) as refused:
         check_schema(schema)
     assert refused.value.code == "schema_unsupported"
     return [(problem.pointer, problem.message) for problem in refused.value.errors]
 
 
-def told(schema: Any, value: Any) -> list[tuple[str, str]]:
-    """Return what an answer to a usable schema is told."""
+def messages_for(schema: Any, value: Any) -> list[tuple[str, str]]:
+    """Return pointer and message of each problem of an answer to a usable schema."""
     check_schema(schema)
     return [(problem.pointer, problem.message) for problem in validate(schema, value)]
 
@@ -187,7 +187,7 @@ def test_nothing_is_ever_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
         validator.retriever("http://127.0.0.1:9/schema")
 
 
-# --- what an answer is told -------------------------------------------------------------------------------------------
+# --- messages of an answer --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_nothing_is_ever_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=shown,
 )  # fmt: skip
 def test_an_invalid_answer_gets_a_plain_message(schema: Any, value: Any, problems: list[tuple[str, str]]) -> None:
-    assert told(schema, value) == problems
+    assert messages_for(schema, value) == problems
 
 
 @pytest.mark.parametrize(
@@ -256,14 +256,14 @@ def test_an_invalid_answer_gets_a_plain_message(schema: Any, value: Any, problem
     ],
 )
 def test_a_valid_answer_has_no_problems(schema: Any, value: Any) -> None:
-    assert told(schema, value) == []
+    assert messages_for(schema, value) == []
 
 
 def test_an_answer_that_needs_true_takes_nothing_that_looks_like_it() -> None:
     schema = {"type": "object", "required": ["approve"], "properties": {"approve": {"type": "boolean"}}}
     for odd in ("true", "false", 1, 0, "no", [], {}, None, "yes"):
-        assert told(schema, {"approve": odd}) == [("/approve", "must be true or false")]
-    assert told(schema, {"approve": True}) == []
+        assert messages_for(schema, {"approve": odd}) == [("/approve", "must be true or false")]
+    assert messages_for(schema, {"approve": True}) == []
 
 
 FORMATS: dict[str, tuple[list[str], list[str]]] = {
@@ -283,9 +283,9 @@ FORMATS: dict[str, tuple[list[str], list[str]]] = {
 @pytest.mark.parametrize("name", sorted(keywords.FORMATS))
 def test_a_known_format_is_enforced(name: str) -> None:
     right, wrong = FORMATS[name]
-    assert [value for value in right if told({"format": name}, value)] == []
-    assert [value for value in wrong if not told({"format": name}, value)] == []
-    assert told({"format": name}, 5) == []  # a format is about texts
+    assert [value for value in right if messages_for({"format": name}, value)] == []
+    assert [value for value in wrong if not messages_for({"format": name}, value)] == []
+    assert messages_for({"format": name}, 5) == []  # a format is about texts
 
 
 # --- bounds -----------------------------------------------------------------------------------------------------------
@@ -326,7 +326,7 @@ def test_a_hostile_answer_is_refused_in_bounded_time(schema: Any, value: Any) ->
 
 def test_an_ordinary_large_answer_is_accepted() -> None:
     schema = {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 20}}}}
-    assert told(schema, [{"name": f"part {number}"} for number in range(30_000)]) == []
+    assert messages_for(schema, [{"name": f"part {number}"} for number in range(30_000)]) == []
 
 
 def test_a_compiled_schema_is_kept_by_its_digest_and_only_so_many() -> None:
@@ -346,10 +346,12 @@ plain = st.none() | st.booleans() | numbers | st.text(max_size=5)
 values = st.recursive(
     plain, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
 )
-words = st.sampled_from(sorted(keywords.KEYWORDS | {"minimun", "definitions"}))
+known_or_misspelt = st.sampled_from(sorted(keywords.KEYWORDS | {"minimun", "definitions"}))
 anything = st.recursive(
     plain | st.sampled_from(["#", "#/$defs/a", "string", "date", "^(a|b)*$", "(?=a)"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words | st.sampled_from("abc"), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(known_or_misspelt | st.sampled_from("abc"), inner, max_size=4)
+    ),
     max_leaves=15,
 )
 

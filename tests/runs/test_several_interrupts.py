@@ -1,4 +1,4 @@
-"""One suspend with many waits: all and any, by key, in any order; amended, withdrawn, renewed side by side."""
+"""One suspend with many interrupts: all and any, by key, in any order; amended, withdrawn, renewed side by side."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unguarded import without_guards
 pytestmark = pytest.mark.django_db
 
 
-def two_waits(resume_when="all", **asked):
+def two_interrupts(resume_when="all", **asked):
     started = builders.a_running_run()
     waits = [builders.a_wait(f"step3:{number}", **asked) for number in (0, 1)]
     return builders.suspend_run(started, *waits, resume_when=resume_when).interrupts
@@ -30,7 +30,7 @@ def two_waits(resume_when="all", **asked):
 def test_answers_arrive_by_key_whatever_their_order():
     """CASES C014."""
     ana = builders.a_reviewer()
-    first, second = two_waits()
+    first, second = two_interrupts()
     assert builders.decide(second, ana, "reject", message="B").resume is None
     assert Run.objects.get().status == "waiting"
     builders.decide(first, ana, "approve")
@@ -42,7 +42,7 @@ def test_answers_arrive_by_key_whatever_their_order():
 def test_under_any_the_first_answer_supersedes_the_others():
     """CASES C068."""
     ana = builders.a_reviewer()
-    first, second = two_waits("any")
+    first, second = two_interrupts("any")
     assert builders.decide(first, ana).resume == "ready"
     second.refresh_from_db()
     assert second.status == "superseded"
@@ -52,7 +52,7 @@ def test_under_any_the_first_answer_supersedes_the_others():
 
 def test_lost_authority_under_any_brings_the_superseded_waits_back():
     ana = builders.a_reviewer()
-    first, second = two_waits("any")
+    first, second = two_interrupts("any")
     builders.decide(first, ana)
     ana.groups.clear()
     assert builders.claim(first.agent) == []
@@ -92,7 +92,7 @@ def test_lost_authority_in_the_last_round_of_the_policy_ends_the_run():
 
 
 def test_under_any_an_interrupt_that_expires_closes_only_itself_until_the_last_does():
-    first, second = two_waits("any", wish={"on_expiry": {"do": "cancel"}})
+    first, second = two_interrupts("any", wish={"on_expiry": {"do": "cancel"}})
     with without_guards():
         Interrupt.objects.filter(pk=second.pk).update(on_expiry={"do": "fail"})
     builders.move_deadline(second, clock.now())
@@ -105,7 +105,7 @@ def test_under_any_an_interrupt_that_expires_closes_only_itself_until_the_last_d
 
 def test_under_all_a_default_counts_as_an_answer():
     ana = builders.a_reviewer()
-    first, second = two_waits(wish={"on_expiry": {"do": "resume"}})
+    first, second = two_interrupts(wish={"on_expiry": {"do": "resume"}})
     builders.move_deadline(first, clock.now())
     expire.expire_due_interrupts(limit=9)
     assert Run.objects.get().status == "waiting"
@@ -115,7 +115,7 @@ def test_under_all_a_default_counts_as_an_answer():
 def test_a_replaying_worker_gets_the_answers_and_waits_for_what_is_new():
     """CASES C020."""
     ana = builders.a_reviewer()
-    first, second = two_waits()
+    first, second = two_interrupts()
     for interrupt in (first, second):
         builders.decide(interrupt, ana)
     [claimed] = builders.claim(first.agent)
@@ -191,7 +191,7 @@ def test_an_amendment_shortens_a_deadline_and_never_extends_it():
 
 
 def test_an_amendment_leaves_people_the_time_their_policy_gives_them():
-    """C065: a deadline too soon was refused in the request, and taken a second later as an amendment."""
+    """C065: a deadline too soon was refused in the request, but accepted a second later as an amendment."""
     builders.a_policy(deadline_min=timedelta(hours=1))
     interrupt = builders.a_waiting_interrupt()
     with pytest.raises(PolicyRefuses):
@@ -204,7 +204,9 @@ def test_an_amendment_leaves_people_the_time_their_policy_gives_them():
 
 
 def test_an_amendment_of_nothing_makes_no_answer_stale():
-    """C128: asked again after a lost reply, the same amendment raised the version once more, and so did an empty one."""
+    """C128: repeated after a lost response, the same amendment increased the version once more, and so did an empty
+    one.
+    """
     interrupt = builders.a_waiting_interrupt()
     for amendment in (Amendment(title="Cheaper"), Amendment(title="Cheaper"), Amendment()):
         amended = amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=amendment)
@@ -212,7 +214,7 @@ def test_an_amendment_of_nothing_makes_no_answer_stale():
 
 
 def test_an_overdue_wait_is_neither_amended_nor_withdrawn_nor_claimed_before_the_sweep():
-    """C055: withdrawn in that moment, the policy's own end never came."""
+    """C055: withdrawn at that time, the policy's action was skipped."""
     ana = builders.a_reviewer()
     interrupt = builders.a_waiting_interrupt()
     builders.move_deadline(interrupt, clock.now())
@@ -245,7 +247,7 @@ def test_a_decided_wait_is_neither_amended_nor_withdrawn():
 
 def test_the_last_wait_withdrawn_wakes_the_agent_and_says_why():
     ana = builders.a_reviewer()
-    first, second = two_waits()
+    first, second = two_interrupts()
     _, continuation = withdraw_wait(agent=first.agent, interrupt_id=first.public_id, reason="no longer needed")
     assert continuation is None
     with pytest.raises(Withdrawn):

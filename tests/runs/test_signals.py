@@ -1,4 +1,4 @@
-"""Outside signals and timers: early or late, once, by correlation, beside a person, ended, fired, caught up."""
+"""External signals and timers: early or late, once, by correlation, beside a person, expired, fired, after a downtime."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def a_timer(key="morning", *, seconds=3600.0, **asked):
     return AskedWait(key=key, wish=Wish(deadline_in=timedelta(seconds=seconds)), **wanted)
 
 
-def told(sender_id="evt-1", *, correlation="PO-2231", body=LANDED, type="delivered"):  # noqa: A002  its word
+def told(sender_id="evt-1", *, correlation="PO-2231", body=LANDED, type="delivered"):  # noqa: A002  the member has this name
     return external_signals.Told(sender_id=sender_id, correlation=correlation, type=type, body=body)
 
 
@@ -59,7 +59,7 @@ def test_a_signal_continues_the_run_that_waits_for_it():
 
 
 def test_a_signal_that_comes_first_is_stored_for_its_interrupt():
-    """CASES C025: it called back before the wait was stored."""
+    """CASES C025: the signal came before the interrupt was stored."""
     received = receive()
     assert external_signals.signal_status(received.signal, now=clock.now()) == "kept"
     suspended = builders.suspend_run(builders.a_running_run(), an_event())

@@ -1,4 +1,4 @@
-"""The run table, exhaustively: no status is undefined, none cannot end, and the real ``standing`` says the words."""
+"""The model of the run status, exhaustively: every reachable state has a status, can end, and gets the product's status."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_reachable_table_has_its_known_size():
 
 
 def test_no_reachable_state_is_undefined():
-    assert [state for state in explore() if state.word == "impossible"] == []
+    assert [state for state in explore() if state.status == "impossible"] == []
 
 
 def test_an_open_interrupt_means_no_lease_and_no_continuation():
@@ -67,41 +67,41 @@ def test_an_end_whose_lost_lease_offered_nothing_would_never_end():
 
 def test_of_all_holds_a_claim_lifts_the_one_that_wants_a_fitting_worker():
     claims = {state for state, moves in explore().items() for verb, _ in moves if verb == "claim"}
-    assert {state.word for state in claims} == {"ready", "blocked"}
-    assert all(state.stranded and not state.held for state in claims if state.word == "blocked")
-    stranded = {state for state in explore() if state.stranded and state.word == "blocked" and not state.held}
+    assert {state.status for state in claims} == {"ready", "blocked"}
+    assert all(state.stranded and not state.held for state in claims if state.status == "blocked")
+    stranded = {state for state in explore() if state.stranded and state.status == "blocked" and not state.held}
     assert {state for state in stranded if state.open_continuation == "ready"} <= claims
 
 
 def test_what_is_offered_to_workers_waits_for_nothing_else():
     offered = {state for state in explore() if is_offered(state)}
-    assert {state.word for state in offered} == {"ready", "cancelling"}
+    assert {state.status for state in offered} == {"ready", "cancelling"}
     assert not any(state.lease or state.open_holds or state.pause_asked_at or state.open_waits for state in offered)
-    assert {state for state in explore() if state.word == "ready"} <= offered
+    assert {state for state in explore() if state.status == "ready"} <= offered
 
 
 def test_an_ended_run_has_a_final_status():
-    assert all((state.word in FINAL) == state.ended_at for state in explore())
+    assert all((state.status in FINAL) == state.ended_at for state in explore())
 
 
 def test_a_lost_lease_without_a_continuation_would_be_undefined():
     reached = explore(without=frozenset({"lease ends"}))
-    assert any(state.word == "impossible" for state in reached)
+    assert any(state.status == "impossible" for state in reached)
 
 
 def test_a_resume_at_a_bare_boundary_without_a_continuation_would_be_undefined():
     reached = explore(without=frozenset({"resume"}))
-    assert any(state.word == "impossible" for state in reached)
+    assert any(state.status == "impossible" for state in reached)
 
 
 def test_the_conditions_in_their_order():
-    assert State(ended_at=True, ending="failed").word == "failed"
-    assert State(ended_at=True).word == "completed"
-    assert State(ending="cancelled", lease=1).word == "cancelling"
-    assert State(lease=1, pause_asked_at=True).word == "running"
-    assert State(pause_asked_at=True, open_waits=1).word == "paused"
-    assert State(held=1, open_continuation="ready").word == "blocked"
-    assert State(stranded=True, open_continuation="ready").word == "blocked"
-    assert State(open_continuation="checking").word == "revalidating"
-    assert State(open_continuation="ready").word == "ready"
-    assert State(open_waits=2).word == "waiting"
+    assert State(ended_at=True, ending="failed").status == "failed"
+    assert State(ended_at=True).status == "completed"
+    assert State(ending="cancelled", lease=1).status == "cancelling"
+    assert State(lease=1, pause_asked_at=True).status == "running"
+    assert State(pause_asked_at=True, open_waits=1).status == "paused"
+    assert State(held=1, open_continuation="ready").status == "blocked"
+    assert State(stranded=True, open_continuation="ready").status == "blocked"
+    assert State(open_continuation="checking").status == "revalidating"
+    assert State(open_continuation="ready").status == "ready"
+    assert State(open_waits=2).status == "waiting"

@@ -1,4 +1,4 @@
-"""What no worker takes: since when, in which version of the code; what waits for something else is not told as such."""
+"""Claimable runs that no worker claims: since when and for which code version; other runs are not listed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ AGO = timedelta(minutes=14)
 ACT = {"actor": "person:op@example.org", "reason": "look"}
 
 
-def offered_since(run: Run, moment: datetime) -> Run:
-    """Tests move moments, not clocks."""
-    Continuation.objects.filter(run=run).update(not_before=moment)
-    Run.objects.filter(pk=run.pk, ready_since__isnull=False).update(ready_since=moment)
+def offered_since(run: Run, since: datetime) -> Run:
+    """Tests change stored times, not the clock."""
+    Continuation.objects.filter(run=run).update(not_before=since)
+    Run.objects.filter(pk=run.pk, ready_since__isnull=False).update(ready_since=since)
     run.refresh_from_db()
     return run
 
@@ -37,13 +37,13 @@ def ago(length: timedelta) -> datetime:
     return clock.now() - length
 
 
-def told() -> list[Run]:
+def listed() -> list[Run]:
     return list(unclaimed_runs(Run.objects.all(), now=clock.now()))
 
 
 def test_a_run_that_no_worker_claims_is_listed_with_its_version():
     run = a_ready_run("2.4.1")
-    assert told() == [run]
+    assert listed() == [run]
     it = find_unclaimed([run], now=clock.now())[run.pk]
     assert (it.code_version, it.is_told, it.takes_back) == ("2.4.1", True, False)
     assert AGO <= it.waited < AGO + timedelta(minutes=1)
@@ -51,7 +51,7 @@ def test_a_run_that_no_worker_claims_is_listed_with_its_version():
 
 def test_a_run_is_not_listed_in_the_first_minutes():
     run = offered_since(a_ready_run(), ago(timedelta(minutes=9)))
-    assert told() == []
+    assert listed() == []
     assert find_unclaimed([run], now=clock.now())[run.pk].is_told is False
 
 
@@ -59,46 +59,46 @@ def test_an_ask_may_wait_for_a_day():
     run = a_ready_run()
     Run.objects.update(unclaimed_seconds=30 * 86400)
     run.refresh_from_db()
-    assert told() == []
+    assert listed() == []
     assert find_unclaimed([run], now=clock.now())[run.pk].is_told is False
     offered_since(run, ago(timedelta(days=1, minutes=1)))
-    assert told() == [run]
+    assert listed() == [run]
 
 
 def test_a_claimed_run_is_not_listed_and_a_returned_one_counts_from_its_return():
     run = a_ready_run()
     [claimed] = builders.claim(run.agent, code_version="1", code_versions={"1"})
     run.refresh_from_db()
-    assert (told(), run.ready_since) == ([], None)
+    assert (listed(), run.ready_since) == ([], None)
     words = {"agent": run.agent, "run_id": run.public_id, "token": claimed.lease.token, "detail": ""}
     hand_back(**words, reason="retry")
     run.refresh_from_db()
     assert run.ready_since > ago(timedelta(minutes=1))
-    assert told() == []
+    assert listed() == []
 
 
 def test_a_pause_is_no_want_of_workers_nor_is_the_time_in_it():
     run = a_ready_run()
     control = {"run_id": run.public_id, **ACT, "check": lambda _: None}
     pause_run(**control)
-    assert told() == []
+    assert listed() == []
     assert find_unclaimed(Run.objects.all(), now=clock.now()) == {}
     resume_run(**control)
     builders.check(Continuation.objects.get().public_id)
     run.refresh_from_db()
     assert run.status == "ready"
-    assert (told(), run.ready_since > ago(timedelta(minutes=1))) == ([], True)
+    assert (listed(), run.ready_since > ago(timedelta(minutes=1))) == ([], True)
 
 
 def test_a_halt_is_no_want_of_workers_nor_is_the_time_in_it():
     run = a_ready_run()
     halt_agents(slugs=[run.agent.slug], **ACT)
-    assert told() == []
+    assert listed() == []
     lift_halts(slugs=[run.agent.slug], **ACT)
-    assert told() == []
+    assert listed() == []
     assert len(list(unclaimed_runs(Run.objects.all(), now=clock.now(), told=False))) == 1
     Halt.objects.update(halted_at=ago(timedelta(minutes=30)), lifted_at=ago(timedelta(minutes=12)))
-    assert told() == [run]
+    assert listed() == [run]
     it = find_unclaimed([run], now=clock.now())[run.pk]
     assert timedelta(minutes=12) <= it.waited < timedelta(minutes=13)
 
@@ -106,14 +106,14 @@ def test_a_halt_is_no_want_of_workers_nor_is_the_time_in_it():
 def test_an_answer_that_can_still_be_undone_waits_for_no_worker():
     run = a_ready_run()
     Continuation.objects.update(not_before=clock.now() + timedelta(seconds=30))
-    assert (told(), find_unclaimed([run], now=clock.now())) == ([], {})
+    assert (listed(), find_unclaimed([run], now=clock.now())) == ([], {})
 
 
 def test_runs_to_compensate_are_listed_too():
     run = a_cancelled_run("order", code_version="1")
     assert (run.status, run.open_continuation) == ("cancelling", "ready")
     offered_since(run, ago(AGO))
-    assert told() == [run]
+    assert listed() == [run]
     assert find_unclaimed([run], now=clock.now())[run.pk].takes_back
     [found] = unclaimed_by_version(Run.objects.all(), now=clock.now())
     assert (found.runs, found.taking_back, found.code_version) == (1, 1, "1")

@@ -24,7 +24,7 @@ from runs.use_cases.control_run import cancel_run, retag_run
 from runs.use_cases.expire import end_lease_if_lapsed
 from runs.use_cases.release_lease import hand_back
 from tests import builders
-from tests.runs import acting_builders
+from tests.runs import leased_run_builders
 
 pytestmark = pytest.mark.django_db
 
@@ -59,10 +59,10 @@ def handed_back(run: Run, *versions: str) -> Run:
 
 
 def a_run_to_compensate(version: str = "1") -> Run:
-    run = acting_builders.a_leased_run(builders.an_agent(), code_version=version)
+    run = leased_run_builders.a_leased_run(builders.an_agent(), code_version=version)
     undo = Declared(compensation={"name": "cancel_purchase_order", "arguments": {}}, compensate_on=("cancel",))
-    acting_builders.begin(run, declared=undo)
-    acting_builders.report(run)
+    leased_run_builders.begin(run, declared=undo)
+    leased_run_builders.report(run)
     cancel_run(run_id=run.public_id, check=lambda _: None, **BY)
     Run.objects.filter(pk=run.pk).update(stop_by=clock.now())
     end_lease_if_lapsed(run_pk=run.pk)

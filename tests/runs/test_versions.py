@@ -16,10 +16,10 @@ from runs.models import Continuation, Event, HandBack, Hold, Run
 from runs.run_status import store
 from runs.states import HoldKind
 from runs.use_cases.claim_continuation import any_ready
+from runs.use_cases.complete_run import complete_run
 from runs.use_cases.control_run import cancel_run, pause_run, restart_run, resume_run, retag_run
 from runs.use_cases.reconcile_outcomes import retry_held_run
 from runs.use_cases.release_lease import hand_back
-from runs.use_cases.start_run import complete_run
 from tests import builders
 from tests.runs.leased_run_builders import begin
 
@@ -112,7 +112,7 @@ def test_the_third_version_leaves_it_to_its_owner_and_the_decision_stays():
 
 
 def test_the_same_version_twice_is_one():
-    """It comes twice where an owner let all try again, or its lease was taken before the first word of it came."""
+    """A version hands back twice if an owner let all try again, or if it claimed before its first hand-back."""
     run = unread_by(an_answered_run(), "1", "2")
     HandBack.objects.filter(code_version="1").update(code_version="not asked")
     assert unread_by(run, "1").handed_back == 3
@@ -146,7 +146,7 @@ def test_a_claim_does_not_lift_it_beside_another_hold():
 def hold_too(run: Run) -> None:
     with transaction.atomic():
         locked, now = locked_runs().get(pk=run.pk), clock.now()
-        open_hold(locked, HoldKind.CONTRADICTION, "x", owner_id=run.agent.owner_id, reason="two words", now=now)
+        open_hold(locked, HoldKind.CONTRADICTION, "x", owner_id=run.agent.owner_id, reason="a reason", now=now)
         store(locked, now)
 
 

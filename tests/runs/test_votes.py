@@ -1,4 +1,4 @@
-"""Several people approve one exact call: votes, vetoes, changed calls, lost rights, votes taken back."""
+"""Quorums: several people approve one exact call. Votes, rejections, edited calls, lost permissions and undone votes."""
 
 from __future__ import annotations
 

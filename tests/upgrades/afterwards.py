@@ -20,9 +20,9 @@ from ledger.models import Effect  # noqa: E402
 from reviewqueue import permissions, tasks  # noqa: E402
 from reviewqueue.operations.doctor import row_consistency  # noqa: E402
 from runs.models import Interrupt, Run  # noqa: E402
-from runs.use_cases import begin_effect, reconcile_outcomes  # noqa: E402
+from runs.use_cases import reconcile_outcomes, report_effect  # noqa: E402
 from runs.use_cases.claim_continuation import Claimed  # noqa: E402
-from runs.use_cases.start_run import complete_run  # noqa: E402
+from runs.use_cases.complete_run import complete_run  # noqa: E402
 from tests import builders  # noqa: E402
 from tests.runs import test_compensation as undoing  # noqa: E402
 
@@ -56,14 +56,14 @@ def finish(key: str) -> list[Any]:
 
 def act(claimed: Claimed, permit: str) -> None:
     words = {"agent": claimed.run.agent, "run_id": claimed.run.public_id, "key": "order:PR-4711"}
-    begun = begin_effect.begin_effect(
+    begun = builders.begin_effect(
         still_may_decide=permissions.still_may_decide,
         token=claimed.lease.token,
         permit=permit,
         **builders.CALL,
         **words,
     )
-    begin_effect.report_effect(attempt_token=begun.attempt_token, status="applied", **words)
+    report_effect.report_effect(attempt_token=begun.attempt_token, status="applied", **words)
 
 
 def go_on_taking_back(key: str) -> dict[str, str]:
@@ -73,7 +73,7 @@ def go_on_taking_back(key: str) -> dict[str, str]:
     token = tokens.mint("lse", run.fence, run.public_id)
     undo = undoing.undo_key(run, "first")
     words = {"agent": run.agent, "run_id": run.public_id, "key": undo, "name": "cancel_purchase_order"}
-    begun = begin_effect.begin_effect(
+    begun = builders.begin_effect(
         still_may_decide=permissions.still_may_decide, token=token, arguments={"of": "first"}, **words
     )
     undoing.report_undo(run, "first", attempt_token=begun.attempt_token)

@@ -203,7 +203,7 @@ def asked_wait(told: bytes):
 
 
 def test_a_call_in_a_transaction_is_refused(at_home):
-    with pytest.raises(RuntimeError, match="No outbound call"):
+    with pytest.raises(RuntimeError, match="An outbound call must not be made"):
         call_in_a_transaction(at_home.url)
     assert at_home.got == []
 

@@ -12,8 +12,8 @@ from datetime import date
 from operator import attrgetter
 from typing import Any, ClassVar, TypeAlias
 
+from ledger.datetimes import moment_text
 from ledger.exact_json import ABSENT
-from reviewqueue.datetimes import moment_text
 
 Schema = dict[str, Any]
 Serialized = dict[str, Any]

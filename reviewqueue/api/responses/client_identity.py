@@ -20,7 +20,7 @@ from reviewqueue.api.responses.base import (
     nullable,
 )
 from reviewqueue.api.serializers.run_serializers import MAX_CLAIMS, MAX_POLL_SECONDS
-from runs.facts import MOST_CHECKS
+from runs.facts import MAX_FACT_CHECKS
 from runs.leases import LONGEST, SHORTEST
 from runs.states import EffectMode, RuleAction
 
@@ -89,7 +89,7 @@ class LimitsResponse(ResponseSerializer):
     lease_seconds = member(BoundsResponse, "Length of a lease, in seconds.", "*")
     wait_seconds = _fixed(MAX_POLL_SECONDS, "Longest long poll, in seconds.")
     claim = _fixed(MAX_CLAIMS, "Largest number of continuations in one claim.")
-    checks = _fixed(MOST_CHECKS, "Largest number of facts of a checkpoint that have a check.")
+    checks = _fixed(MAX_FACT_CHECKS, "Largest number of facts of a checkpoint that have a check.")
     page = _fixed(MAX_LIMIT, "Largest page of a list, in rows.")
     file_bytes = member(
         INTEGER, "Largest file of a checkpoint, in bytes.", lambda caller: settings.CHECKPOINT_FILE_BYTES

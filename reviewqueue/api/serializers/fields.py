@@ -18,9 +18,10 @@ from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail, ValidationError
 from rest_framework.fields import empty
 
+from ledger.datetimes import NotATime, parse_moment
 from ledger.errors import KeyInvalid, PayloadInvalid, Problem
 from ledger.exact_json import ABSENT
-from reviewqueue.datetimes import NotATime, parse_duration, parse_moment
+from reviewqueue.datetimes import parse_duration
 
 KEY = re.compile(r"[A-Za-z0-9._:-]{1,200}")
 LARGEST_COUNT = 2_147_483_647

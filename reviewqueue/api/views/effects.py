@@ -14,7 +14,7 @@ from reviewqueue.api.responses.continuations import BegunEffectResponse, EffectR
 from reviewqueue.api.serializers.fields import validated
 from reviewqueue.api.serializers.run_serializers import BeginEffectRequest, EffectOutcomeRequest, declared
 from reviewqueue.api.views.base import ApiView, body_of, check_key, lease_token, request_key
-from runs.use_cases import begin_effect
+from runs.use_cases import begin_effect, report_effect
 
 
 class EffectView(ApiView):
@@ -64,13 +64,15 @@ class EffectView(ApiView):
             agent=agent,
             run_id=run_id,
             token=token,
-            key=key,
-            name=asked["name"],
-            arguments=asked["arguments"],
-            permit=asked["permit"],
-            repeat=asked["repeat"],
-            request_key=request_key(request),
-            declared=declared(asked),
+            request=begin_effect.EffectRequest(
+                key=key,
+                name=asked["name"],
+                arguments=asked["arguments"],
+                permit=asked["permit"],
+                repeat=asked["repeat"],
+                request_key=request_key(request),
+                declared=declared(asked),
+            ),
             still_may_decide=permissions.still_may_decide,
         )
         return Response(BegunEffectResponse.serialize(outcome), status=201 if outcome.new else 200)
@@ -102,7 +104,7 @@ class EffectOutcomeView(ApiView):
         agent = worker_of(request)
         check_key(key)
         sent = validated(EffectOutcomeRequest, body_of(request))
-        reported = begin_effect.report_effect(
+        reported = report_effect.report_effect(
             agent=agent,
             run_id=run_id,
             key=key,

@@ -67,7 +67,15 @@ from runs.interrupt_requests import AskedWait
 from runs.models import Progress
 from runs.states import RunStatus
 from runs.unclaimed_continuations import find_unclaimed
-from runs.use_cases import commit_checkpoint, reconcile_facts, release_lease, start_run, suspend
+from runs.use_cases import (
+    commit_checkpoint,
+    complete_run,
+    extend_lease,
+    reconcile_facts,
+    release_lease,
+    start_run,
+    suspend,
+)
 
 STATUS = choice_parameter("status", "Status of the runs.", RunStatus.values)
 KEY = text_parameter("key", "Your key of a run.")
@@ -390,8 +398,8 @@ class LeaseView(ApiView):
         said = validated(HeartbeatRequest, body_of(request))["progress"]
         progress = None
         if said is not None:
-            progress = commit_checkpoint.SaidProgress(**said | {"spent": said["spent"] or ""})
-        lease, told = commit_checkpoint.beat(agent=agent, run_id=run_id, token=token, progress=progress)
+            progress = extend_lease.SaidProgress(**said | {"spent": said["spent"] or ""})
+        lease, told = extend_lease.beat(agent=agent, run_id=run_id, token=token, progress=progress)
         return Response(HeartbeatResponse.serialize(LeaseHeartbeat(expires_at=lease.expires_at, told=told)))
 
 
@@ -439,7 +447,7 @@ class CompleteRunView(ApiView):
         agent, token = worker_of(request), lease_token(request)
         result = validated(CompleteRunRequest, body_of(request))["result"]
         result = None if result is ABSENT else result
-        run = start_run.complete_run(agent=agent, run_id=run_id, token=token, result=result)
+        run = complete_run.complete_run(agent=agent, run_id=run_id, token=token, result=result)
         return Response(RunStatusResponse.serialize(run))
 
 
@@ -460,5 +468,5 @@ class FailRunView(ApiView):
     def post(self, request: Request, run_id: str) -> Response:
         agent, token = worker_of(request), lease_token(request)
         error = validated(FailRunRequest, body_of(request))["error"]
-        run = start_run.fail_run(agent=agent, run_id=run_id, token=token, error=error)
+        run = complete_run.fail_run(agent=agent, run_id=run_id, token=token, error=error)
         return Response(RunStatusResponse.serialize(run))

@@ -7,7 +7,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from reviewqueue.datetimes import duration_text, moment_text
+from ledger.datetimes import moment_text
+from reviewqueue.datetimes import duration_text
 from reviewqueue.management.command_base import ProvisioningCommand, duration
 from reviewqueue.operations.api_keys import find_key, rotate_key
 from reviewqueue.operations.provisioning import ProvisioningError

@@ -23,7 +23,7 @@ from reviewqueue.pages.schema_forms.fields import (
     NUMBER,
     UNCHANGEABLE,
 )
-from runs.schemas.error_messages import FORMAT_WORDS
+from runs.schemas.error_messages import FORMAT_LABELS
 
 _MAX_LABEL = 200
 _MAX_HINT = 1_000
@@ -116,7 +116,7 @@ def rule(schema: Any, widget: str, *, why_json: str = "") -> str:
     if widget == INTEGER:
         rules.insert(0, "a whole number")
     if "format" in schema and widget != DATE:
-        rules.append(FORMAT_WORDS[schema["format"]])
+        rules.append(FORMAT_LABELS[schema["format"]])
     if "pattern" in schema:
         rules.append(f"matching the pattern {schema['pattern']}")
     return ", ".join(rules)

@@ -1,7 +1,7 @@
-"""Every use case of the product, set up to be killed: ``VERBS`` is the table, ``verb`` writes a line of it.
+"""Every use case of the product with a scene for the kill tests: ``VERBS`` is the table, ``verb`` adds an entry.
 
-A line is a function that sets a scene and returns the call; its name says what the call does. Modules here hold the
-scenes by subject; ``tests.crashes.test_every_use_case`` plays them.
+An entry is a function that prepares a scene and returns the call. Modules here group the scenes by subject;
+``tests.crashes.test_every_use_case`` runs them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Act = Callable[[], object]
 class Verb:
     """One use case in one scene.
 
-    ``says``: the code of the refusal that it records and raises. ``then``: what the same call is told once it has been
-    done. ``another``: it has no key, so the same call again is another one. ``swept``: what a kill left undone between two
-    of its transactions is a sweep's to do.
+    ``says``: the code of the refusal that it records and raises. ``then``: the result of the repeated call.
+    ``another``: the call has no key, so a repeated call is a second one. ``swept``: what a kill leaves between two of
+    its transactions is done by a sweep.
     """
 
     use_case: str
@@ -34,7 +34,7 @@ VERBS: list[Verb] = []
 
 
 def verb(use_case: str, **told: str | bool) -> Callable[[Callable[[], Act]], Callable[[], Act]]:
-    """Write a scene into the table. ``use_case`` is where the function stands: ``runs.use_cases.start_run.start_run``."""
+    """Add a scene to the table. ``use_case`` is the path of the function: ``runs.use_cases.start_run.start_run``."""
 
     def written(scene: Callable[[], Act]) -> Callable[[], Act]:
         words = scene.__name__.replace("_", " ")

@@ -1,4 +1,4 @@
-"""Scenes of a checkpoint's file: on its way, arrived, given up, found damaged, erased."""
+"""Scenes of checkpoint files: uploading, uploaded, abandoned, damaged, erased."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.core.files.storage import default_storage
 from ledger import clock
 from runs import checkpoint_files, file_storage
 from runs.models import CheckpointFile
-from runs.use_cases import erase_snapshots, release_lease, start_run, transfer_file
+from runs.use_cases import complete_run, erase_snapshots, release_lease, transfer_file
 from runs.use_cases.start_run import Started
 from tests import builders
 from tests.crashes.use_cases import Act, verb
@@ -59,7 +59,7 @@ def a_file_takes_the_place_of_another() -> Act:
 
 
 @verb("runs.use_cases.commit_checkpoint.commit_checkpoint")
-def a_boundary_takes_its_file_along() -> Act:
+def a_checkpoint_includes_its_file() -> Act:
     started = builders.a_running_run()
     offer(started)
     return lambda: builders.commit(started, after=0)
@@ -89,6 +89,6 @@ def the_file_of_a_lost_worker_is_deleted() -> Act:
 @verb("runs.checkpoint_files._forget_bytes")
 def the_files_of_an_old_run_are_erased() -> Act:
     started = a_run_with_a_file()
-    start_run.complete_run(**held_by(started), result=None)
+    complete_run.complete_run(**held_by(started), result=None)
     erase_snapshots.erase_old_snapshots(ended_before=clock.now() + timedelta(days=1), limit=10)
     return lambda: checkpoint_files.delete_unwanted_files(limit=10)

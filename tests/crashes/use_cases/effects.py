@@ -62,7 +62,7 @@ def an_effect_is_refused_whose_approver_lost_the_permission() -> Act:
 
 
 @verb("runs.use_cases.begin_effect.begin_effect", says="in_doubt")
-def an_effect_under_way_is_asked_for_again_and_in_doubt() -> Act:
+def an_effect_under_way_is_requested_again_and_becomes_unknown() -> Act:
     run = a_leased_run()
     begin(run, key="order", name="order_it")
     return lambda: begin(run, key="order", name="order_it")
@@ -76,21 +76,21 @@ def a_failed_effect_is_tried_again() -> Act:
     return lambda: begin(run, key="order", name="order_it", request_key="the-second-try")
 
 
-@verb("runs.use_cases.begin_effect.report_effect")
+@verb("runs.use_cases.report_effect.report_effect")
 def an_effect_is_reported_as_applied() -> Act:
     run = a_leased_run()
     begin(run, key="order", name="order_it")
     return lambda: report(run, key="order")
 
 
-@verb("runs.use_cases.begin_effect.report_effect")
-def the_outcome_of_a_lost_worker_comes_home() -> Act:
+@verb("runs.use_cases.report_effect.report_effect")
+def the_outcome_of_a_lost_worker_arrives() -> Act:
     run = lost_with_an_effect()
     return lambda: report(run, key="order")
 
 
-@verb("runs.use_cases.begin_effect.report_effect")
-def a_report_contradicts_what_stands() -> Act:
+@verb("runs.use_cases.report_effect.report_effect")
+def a_report_contradicts_the_recorded_outcome() -> Act:
     run = a_leased_run()
     begin(run, key="order", name="order_it")
     report(run, key="order")
@@ -101,7 +101,7 @@ def a_report_contradicts_what_stands() -> Act:
 
 
 @verb("runs.use_cases.expire._mark_overdue_unknown")
-def an_awaited_outcome_did_not_come() -> Act:
+def an_awaited_outcome_is_overdue() -> Act:
     started = builders.a_running_run()
     begin(Run.objects.select_related("agent").get(pk=started.run.pk), key="slow", name="ship_it")
     soon = clock.now() + timedelta(hours=1)
@@ -120,7 +120,7 @@ def a_probe_is_begun() -> Act:
 
 
 @verb("runs.use_cases.reconcile_probes.finish_probe")
-def a_probe_settles_what_nobody_knew() -> Act:
+def a_probe_settles_an_unknown_outcome() -> Act:
     an_unknown()
     Effect.objects.update(probe_due_at=clock.now())
     probe = reconcile_probes.begin_probe(effect_pk=the_effect())
@@ -129,7 +129,7 @@ def a_probe_settles_what_nobody_knew() -> Act:
 
 
 @verb("runs.use_cases.reconcile_outcomes.settle_unknown", then="already_settled")
-def an_owner_settles_what_nobody_knew() -> Act:
+def an_owner_resolves_an_unknown_outcome() -> Act:
     lost_with_an_effect()
     words = {"effect_id": the_effect(), "outcome": "applied", **an_owner()}
     return lambda: reconcile_outcomes.settle_unknown(**words)
@@ -156,26 +156,26 @@ def an_owner_closes_a_contradiction() -> Act:
 
 
 @verb("runs.use_cases.begin_effect.begin_effect")
-def an_undo_is_begun() -> Act:
+def a_compensation_is_begun() -> Act:
     claimed = claim(a_cancelled_run("first", "second"))
     return lambda: begin_undo(claimed, "second", request_key="the-undo")
 
 
-@verb("runs.use_cases.begin_effect.report_effect")
-def the_last_undo_is_reported_and_ends_the_run() -> Act:
+@verb("runs.use_cases.report_effect.report_effect")
+def the_last_compensation_is_reported_and_ends_the_run() -> Act:
     run = a_cancelled_run("first")
     begin_undo(claim(run), "first")
     return lambda: report_undo(run, "first")
 
 
 @verb("runs.use_cases.claim_continuation._claim_next")
-def a_worker_claims_what_is_to_be_taken_back() -> Act:
+def a_worker_claims_compensations() -> Act:
     agent = a_cancelled_run("first").agent
     return lambda: builders.claim(agent, request_key="the-claim")
 
 
 @verb("runs.use_cases.reconcile_outcomes.retry_held_run", then="not_found")
-def an_owner_lets_a_failed_undo_be_tried_again() -> Act:
+def an_owner_retries_a_failed_compensation() -> Act:
     run = a_cancelled_run("first")
     begin_undo(claim(run), "first")
     report_undo(run, "first", "failed", error="busy")
@@ -184,7 +184,7 @@ def an_owner_lets_a_failed_undo_be_tried_again() -> Act:
 
 
 @verb("runs.use_cases.reconcile_outcomes.leave_as_it_is", then="not_found")
-def an_owner_lets_an_effect_stay() -> Act:
+def an_owner_waives_a_compensation() -> Act:
     run = a_cancelled_run("first", "second")
     begin_undo(claim(run), "second")
     report_undo(run, "second", "failed", error="it was delivered")

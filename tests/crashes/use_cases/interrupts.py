@@ -1,4 +1,6 @@
-"""Scenes of a wait: answered, voted on, changed, taken back, passed on, over; and of signals, timers and the desk."""
+"""Scenes of interrupts: decided, voted on, amended, withdrawn, escalated, expired; of signals, timers and reviewer
+actions.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,12 @@ from runs.use_cases import amend_interrupt, expire
 from runs.use_cases.amend_interrupt import Amendment
 from tests import builders
 from tests.crashes.use_cases import Act, verb
-from tests.runs.test_escalation import a_ladder, a_reminded_wait, due_now
+from tests.runs.test_escalation import a_reminded_wait, an_escalating_policy, due_now
 from tests.runs.test_signals import a_timer, an_event, told
 from tests.runs.test_votes import a_payment, three_people
 
 
-def an_overdue_wait(**asked: object) -> Interrupt:
+def an_overdue_interrupt(**asked: object) -> Interrupt:
     interrupt = builders.a_waiting_interrupt(builders.a_wait(**asked))
     builders.move_deadline(interrupt, clock.now())
     return interrupt
@@ -28,7 +30,7 @@ def an_overdue_wait(**asked: object) -> Interrupt:
 
 
 @verb("reviewqueue.gateway._decide")
-def an_answer_is_accepted_and_its_facts_are_to_be_checked() -> Act:
+def a_decision_is_accepted_and_its_facts_are_due_for_revalidation() -> Act:
     ana, interrupt = (
         builders.a_reviewer(),
         builders.a_waiting_interrupt(builders.a_wait(facts=[builders.a_checked_fact()])),
@@ -37,7 +39,7 @@ def an_answer_is_accepted_and_its_facts_are_to_be_checked() -> Act:
 
 
 @verb("reviewqueue.gateway._decide")
-def an_answer_makes_the_other_question_needless() -> Act:
+def a_decision_supersedes_the_other_interrupt() -> Act:
     ana, waits = builders.a_reviewer(), [builders.a_wait(), builders.an_input_wait()]
     first, _ = builders.suspend_run(builders.a_running_run(), *waits, resume_when="any").interrupts
     return lambda: builders.decide(first, ana, "reject", request_key="the-answer")
@@ -75,7 +77,7 @@ def a_vote_that_changes_the_call_overtakes_another() -> Act:
 
 
 @verb("reviewqueue.gateway._decide", says="stale_version", another=True)  # each refused one is evidence
-def a_stale_answer_is_kept_as_evidence() -> Act:
+def a_stale_answer_is_recorded() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
     amend_interrupt.amend_wait(
         agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(title="Other")
@@ -84,22 +86,22 @@ def a_stale_answer_is_kept_as_evidence() -> Act:
 
 
 @verb("reviewqueue.gateway._decide", says="expired", another=True)
-def a_late_answer_ends_the_wait_by_itself() -> Act:
-    ana, interrupt = builders.a_reviewer(), an_overdue_wait()
+def a_late_answer_expires_the_interrupt() -> Act:
+    ana, interrupt = builders.a_reviewer(), an_overdue_interrupt()
     return lambda: builders.decide(interrupt, ana)
 
 
 @verb("reviewqueue.gateway._record_misfit", says="input_invalid", another=True)
-def an_answer_of_the_wrong_form_is_kept_as_evidence() -> Act:
+def an_invalid_answer_is_recorded() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt(builders.an_input_wait())
     return lambda: builders.decide(interrupt, ana, "answer", input={"certificate_no": 7})
 
 
-# --- amended and withdrawn -------------------------------------------------------------------------------------------
+# --- amended and withdrawn --------------------------------------------------------------------------------------------
 
 
 @verb("runs.use_cases.amend_interrupt.amend_wait")
-def an_agent_changes_its_question_and_votes_are_overtaken() -> Act:
+def an_agent_amends_its_interrupt_and_votes_are_overtaken() -> Act:
     ana, _, _ = three_people()
     interrupt = a_payment()
     builders.decide(interrupt, ana)
@@ -109,21 +111,21 @@ def an_agent_changes_its_question_and_votes_are_overtaken() -> Act:
 
 
 @verb("runs.use_cases.amend_interrupt.withdraw_wait")
-def an_agent_takes_its_question_back() -> Act:
+def an_agent_withdraws_its_interrupt() -> Act:
     interrupt = builders.a_waiting_interrupt()
     words = {"agent": interrupt.agent, "interrupt_id": interrupt.public_id}
     return lambda: amend_interrupt.withdraw_wait(**words, reason="it is settled")
 
 
 @verb("reviewqueue.reviewer_actions.undo", then="not_permitted")
-def a_person_takes_an_answer_back() -> Act:
+def a_reviewer_undoes_a_decision() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
     builders.decide(interrupt, ana, door="page")
     return lambda: reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
 
 
 @verb("reviewqueue.reviewer_actions.undo", then="not_permitted")
-def a_person_takes_a_vote_back() -> Act:
+def a_reviewer_undoes_a_vote() -> Act:
     ana, _, _ = three_people()
     interrupt = a_payment()
     builders.decide(interrupt, ana)
@@ -134,21 +136,21 @@ def a_person_takes_a_vote_back() -> Act:
 
 
 @verb("runs.use_cases.expire.expire_if_due")
-def a_wait_is_over_and_ends_its_run() -> Act:
-    an_overdue_wait()
+def an_interrupt_expires_and_ends_its_run() -> Act:
+    an_overdue_interrupt()
     return lambda: expire.expire_due_interrupts(limit=10)
 
 
 @verb("runs.use_cases.expire.expire_if_due")
-def a_wait_is_over_and_wakes_its_run() -> Act:
-    an_overdue_wait(wish={"on_expiry": {"do": "resume"}})
+def an_interrupt_expires_and_continues_its_run() -> Act:
+    an_overdue_interrupt(wish={"on_expiry": {"do": "resume"}})
     return lambda: expire.expire_due_interrupts(limit=10)
 
 
 @verb("runs.use_cases.expire.expire_if_due")
-def a_wait_climbs_to_the_next_queue() -> Act:
-    a_ladder()
-    an_overdue_wait()
+def an_interrupt_escalates_to_the_next_queue() -> Act:
+    an_escalating_policy()
+    an_overdue_interrupt()
     return lambda: expire.expire_due_interrupts(limit=10)
 
 
@@ -159,13 +161,13 @@ def a_timer_fires() -> Act:
 
 
 @verb("runs.use_cases.expire.remind_if_due")
-def people_are_reminded() -> Act:
+def reviewers_are_reminded() -> Act:
     due_now(a_reminded_wait(3600, 600))
     return lambda: expire.remind_due(limit=10)
 
 
 @verb("reviewqueue.permission_sweep.release_lost")
-def what_rests_on_a_lost_permission_is_released() -> Act:
+def claims_and_votes_of_a_lost_permission_are_released() -> Act:
     ana, ben, _ = three_people()
     names = [person.get_username() for person in (ana, ben)]
     interrupt = a_payment(2, assignees=names)
@@ -176,7 +178,7 @@ def what_rests_on_a_lost_permission_is_released() -> Act:
 
 
 @verb("runs.use_cases.expire.expire_run_if_due")
-def a_run_that_nobody_claims_is_over() -> Act:
+def an_unclaimed_run_expires() -> Act:
     run = builders.a_running_run(lease_seconds=0).run
     type(run).objects.filter(pk=run.pk).update(expires_at=clock.now())
     return lambda: expire.expire_due_runs(limit=10)
@@ -186,19 +188,19 @@ def a_run_that_nobody_claims_is_over() -> Act:
 
 
 @verb("runs.external_signals._keep")
-def a_signal_is_kept_for_a_later_wait() -> Act:
+def a_signal_is_stored_for_a_later_interrupt() -> Act:
     agent = builders.an_agent()
     return lambda: external_signals.receive_signal(agent=agent, told=told())
 
 
 @verb("runs.external_signals._match_one")
-def a_signal_wakes_what_waits_for_it() -> Act:
+def a_signal_answers_its_interrupt() -> Act:
     agent = builders.a_waiting_interrupt(an_event()).agent
     return lambda: external_signals.receive_signal(agent=agent, told=told())
 
 
 @verb("runs.use_cases.suspend._suspend", swept=True)
-def a_wait_finds_a_signal_that_came_before_it() -> Act:
+def an_interrupt_matches_an_earlier_signal() -> Act:
     started = builders.a_running_run()
     external_signals.receive_signal(agent=started.run.agent, told=told())
     return lambda: builders.suspend_run(started, an_event())
@@ -211,14 +213,14 @@ def a_dead_letter() -> Signal:
 
 
 @verb("reviewqueue.queries.dead_letters._keep_signal", then="not_found", swept=True)
-def a_dead_letter_is_kept_longer_and_wakes_its_wait() -> Act:
+def a_dead_signal_is_kept_longer_and_answers_its_interrupt() -> Act:
     ops, signal = builders.a_person("ops@example.org", "operators"), a_dead_letter()
     builders.a_waiting_interrupt(an_event())
     return lambda: dead_letters.keep_longer(ops, signal.public_id, reason="the order was late")
 
 
 @verb("reviewqueue.queries.dead_letters.dismiss", then="not_found")
-def a_dead_letter_is_dismissed() -> Act:
+def a_dead_signal_is_dismissed() -> Act:
     ops, signal = builders.a_person("ops@example.org", "operators"), a_dead_letter()
     return lambda: dead_letters.dismiss(ops, signal.public_id, reason="sent twice")
 
@@ -227,20 +229,20 @@ def a_dead_letter_is_dismissed() -> Act:
 
 
 @verb("reviewqueue.reviewer_actions.claim", another=True)  # pressed again it is claimed for longer, and noted
-def a_person_claims_a_wait() -> Act:
+def a_reviewer_claims_a_request() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
     return lambda: reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
 
 
 @verb("reviewqueue.reviewer_actions.release")
-def a_person_lets_a_wait_go() -> Act:
+def a_reviewer_releases_a_request() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
     reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
     return lambda: reviewer_actions.release(responder=ana, interrupt_id=interrupt.public_id)
 
 
 @verb("reviewqueue.reviewer_actions.assign", another=True)  # the same people again: the same people, noted again
-def a_lead_assigns_a_wait() -> Act:
+def a_lead_assigns_a_request() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
     lea = builders.a_person("lea@example.org", "engineering-leads")
     reviewer_actions.claim(responder=builders.a_reviewer("ben@example.org"), interrupt_id=interrupt.public_id)
@@ -248,20 +250,20 @@ def a_lead_assigns_a_wait() -> Act:
 
 
 @verb("reviewqueue.reviewer_actions.extend", another=True)  # an hour more, and an hour more
-def a_lead_gives_a_wait_more_time() -> Act:
+def a_lead_extends_a_request() -> Act:
     interrupt = builders.a_waiting_interrupt()
     lea = builders.a_person("lea@example.org", "engineering-leads")
     return lambda: reviewer_actions.extend(responder=lea, interrupt_id=interrupt.public_id, by=timedelta(hours=1))
 
 
 @verb("reviewqueue.reviewer_actions.comment", another=True)
-def a_person_says_something_to_the_others() -> Act:
+def a_reviewer_comments() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
     return lambda: reviewer_actions.comment(responder=ana, interrupt_id=interrupt.public_id, text="Looks dear to me.")
 
 
 @verb("reviewqueue.drafts.save_draft")
-def what_a_person_types_is_kept() -> Act:
+def a_draft_is_saved() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
     words = {"person": ana, "interrupt_id": interrupt.public_id, "form": "verdict=approve"}
     return lambda: drafts.save_draft(**words)

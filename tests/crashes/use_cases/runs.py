@@ -1,4 +1,4 @@
-"""Scenes of a run as a whole: begun, ended, stopped, gone on, revived, inherited, held after a backup, erased."""
+"""Scenes of runs: started, ended, paused, resumed, restarted, with parents, on hold after a restore, erased."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from reviewqueue import permissions
 from runs import kill_switch
 from runs.models import Run
 from runs.use_cases import (
+    complete_run,
     control_child_runs,
     control_run,
     erase_snapshots,
@@ -26,16 +27,15 @@ from tests.runs.test_signals import an_event
 _numbers = itertools.count(10_000)
 
 
-def anybody(run: Run) -> None:
-    """Whoever asks may."""
+def any_actor(run: Run) -> None:
+    """Every actor has the permission."""
 
 
 def ask_of(run: Run) -> dict[str, object]:
-    return {"run_id": run.public_id, "actor": "person:olga@example.org", "reason": "why not", "check": anybody}
+    return {"run_id": run.public_id, "actor": "person:olga@example.org", "reason": "why not", "check": any_actor}
 
 
 def held_by(started: Started) -> dict[str, object]:
-    """How the worker that started a run speaks of it."""
     assert started.lease is not None
     return {"agent": started.run.agent, "run_id": started.run.public_id, "token": started.lease.token}
 
@@ -54,40 +54,40 @@ def a_run_is_started() -> Act:
 
 
 @verb("runs.use_cases.start_run.start_run")
-def a_run_is_started_for_whoever_comes() -> Act:
+def a_run_is_started_for_any_worker() -> Act:
     agent, key = builders.an_agent(), f"run-{next(_numbers)}"
     return lambda: builders.a_running_run(agent, key=key, lease_seconds=0)
 
 
 @verb("runs.use_cases.start_run._ask")
-def a_run_is_nothing_but_a_question() -> Act:
+def a_run_consists_of_one_interrupt() -> Act:
     agent, wait = builders.an_agent(), builders.a_wait()
     request = RunRequest(key=f"run-{next(_numbers)}", body_digest="rq1:body", title="A purchase")
     words = {"agent": agent, "request": request, "wait": wait, "state": {"offers": 2}}
     return lambda: start_run.ask(**words, check_assignees=permissions.check_assignees)
 
 
-@verb("runs.use_cases.start_run._complete_run")
+@verb("runs.use_cases.complete_run._complete_run")
 def a_run_completes() -> Act:
     started = builders.a_running_run()
-    return lambda: start_run.complete_run(**held_by(started), result={"ordered": True})
+    return lambda: complete_run.complete_run(**held_by(started), result={"ordered": True})
 
 
-@verb("runs.use_cases.start_run._complete_run")
+@verb("runs.use_cases.complete_run._complete_run")
 def a_child_completes_and_wakes_its_parent() -> Act:
     parent = builders.a_running_run()
     child = builders.a_running_run(parent=parent.run.public_id)
     builders.suspend_run(parent, an_event("child", correlation=f"run:{child.run.public_id}"))
-    return lambda: start_run.complete_run(**held_by(child), result=None)
+    return lambda: complete_run.complete_run(**held_by(child), result=None)
 
 
-@verb("runs.use_cases.start_run._fail_run")
+@verb("runs.use_cases.complete_run._fail_run")
 def a_run_fails() -> Act:
     started = builders.a_running_run()
-    return lambda: start_run.fail_run(**held_by(started), error={"why": "it broke"})
+    return lambda: complete_run.fail_run(**held_by(started), error={"why": "it broke"})
 
 
-# --- pause and resume ----------------------------------------------------------------------------------------------
+# --- pause and resume -------------------------------------------------------------------------------------------------
 
 
 @verb("runs.use_cases.control_run.pause_run")
@@ -111,7 +111,7 @@ def a_waiting_run_is_resumed_and_its_deadline_moves() -> Act:
 
 
 @verb("runs.use_cases.control_run.resume_run")
-def a_run_paused_at_a_bare_boundary_is_resumed() -> Act:
+def a_run_paused_at_a_checkpoint_without_interrupts_is_resumed() -> Act:
     started = builders.a_running_run()
     control_run.pause_run(**ask_of(started.run))
     builders.commit(started)
@@ -131,30 +131,30 @@ def a_working_run_is_cancelled() -> Act:
 
 
 @verb("runs.use_cases.control_run.restart_run", then="run_active")
-def a_cancelled_run_is_started_again() -> Act:
+def a_cancelled_run_is_restarted() -> Act:
     run = builders.a_waiting_interrupt().run
     control_run.cancel_run(**ask_of(run))
     ana = builders.a_person()
-    words = {"run_id": run.public_id, "person": ana, "reason": "it was a mistake", "check": anybody}
+    words = {"run_id": run.public_id, "person": ana, "reason": "it was a mistake", "check": any_actor}
     return lambda: control_run.restart_run(**words)
 
 
 @verb("runs.use_cases.control_run.restart_run", then="run_active")
-def a_run_that_took_back_is_started_again_and_does_it_again() -> Act:
-    run = taken_back()
+def a_compensated_run_is_restarted_and_repeats_its_effect() -> Act:
+    run = compensated()
     ana = builders.a_person()
-    words = {"run_id": run.public_id, "person": ana, "reason": "once more", "check": anybody}
+    words = {"run_id": run.public_id, "person": ana, "reason": "once more", "check": any_actor}
     return lambda: control_run.restart_run(**words, choices={"first": "redo"})
 
 
 @verb("runs.use_cases.control_run.retag_run")
-def a_run_that_its_version_cannot_read_is_given_to_another() -> Act:
+def a_run_is_retagged_for_another_version() -> Act:
     started = builders.a_running_run(code_version="1")
     release_lease.hand_back(**held_by(started), reason="incompatible", detail="it wants v2")
     return lambda: control_run.retag_run(**ask_of(started.run), code_version="2")
 
 
-def taken_back() -> Run:
+def compensated() -> Run:
     from tests.runs.test_compensation import claim, take_back
 
     run = a_cancelled_run("first")
@@ -162,7 +162,7 @@ def taken_back() -> Run:
     return Run.objects.get(pk=run.pk)
 
 
-# --- child runs ---------------------------------------------------------------------------------------------------------
+# --- child runs -------------------------------------------------------------------------------------------------------
 
 
 @verb("runs.use_cases.control_child_runs._cancel_orphan")
@@ -203,7 +203,7 @@ def an_agent_is_halted() -> Act:
 
 
 @verb("runs.kill_switch._pass_through")
-def a_halt_waits_for_the_workers() -> Act:
+def a_halt_locks_out_the_workers() -> Act:
     agent = builders.a_running_run().run.agent
     kill_switch.halt_agents(slugs=[agent.slug], actor="person:olga@example.org", reason="stop it")
     return lambda: kill_switch.halt_agents(slugs=[agent.slug], actor="person:olga@example.org", reason="stop it")
@@ -217,16 +217,16 @@ def a_halt_is_lifted() -> Act:
 
 
 @verb("runs.use_cases.hold_after_restore._hold_run", another=True)  # a second restoration is one
-def every_open_run_is_held_after_a_backup() -> Act:
+def every_open_run_is_held_after_a_restore() -> Act:
     builders.a_running_run()
     builders.a_waiting_interrupt()
     return hold_after_restore.hold_after_restore
 
 
 @verb("runs.use_cases.hold_after_restore._increase_fences_and_feeds", another=True)
-def the_fences_of_ended_runs_leap_after_a_backup() -> Act:
+def the_fences_of_ended_runs_increase_after_a_restore() -> Act:
     started = builders.a_running_run()
-    start_run.complete_run(**held_by(started), result=None)
+    complete_run.complete_run(**held_by(started), result=None)
     return hold_after_restore.hold_after_restore
 
 
@@ -234,6 +234,6 @@ def the_fences_of_ended_runs_leap_after_a_backup() -> Act:
 def the_states_of_an_old_run_are_erased() -> Act:
     started = builders.a_running_run()
     builders.commit(started)
-    start_run.complete_run(**held_by(started), result=None)
+    complete_run.complete_run(**held_by(started), result=None)
     after = clock.now() + timedelta(days=1)
     return lambda: erase_snapshots.erase_old_snapshots(ended_before=after, limit=10)

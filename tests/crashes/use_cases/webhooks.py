@@ -1,4 +1,4 @@
-"""Scenes of webhooks: an endpoint registered and rotated, what is new numbered and told, an attempt begun and closed."""
+"""Scenes of webhooks: an endpoint registered and rotated, events numbered and published, an attempt begun and closed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def a_message() -> Delivery:
     return Delivery.objects.get()
 
 
-def a_letter() -> Letter:
+def a_started_attempt() -> Letter:
     message = a_message()
     letter = deliveries.begin_attempt(Due(endpoint_pk=message.endpoint_id, delivery_pk=message.pk))
     assert letter is not None
@@ -56,7 +56,7 @@ def an_endpoint_is_deleted_with_a_message_on_its_way() -> Act:
 
 
 @verb("reviewqueue.webhooks.outbox.announce_batch")
-def what_is_new_is_numbered_and_told() -> Act:
+def new_events_are_numbered_and_published() -> Act:
     an_endpoint(URL)
     agent = builders.a_waiting_interrupt().agent
     return lambda: outbox.announce_batch(agent_id=agent.pk, limit=100)
@@ -70,13 +70,13 @@ def an_attempt_is_begun() -> Act:
 
 @verb("reviewqueue.webhooks.deliveries.close_attempt")
 def an_attempt_is_closed_as_delivered() -> Act:
-    letter = a_letter()
+    letter = a_started_attempt()
     return lambda: deliveries.close_attempt(letter, Ending(status=204))
 
 
 @verb("reviewqueue.webhooks.deliveries.close_attempt")
 def an_attempt_is_closed_by_an_endpoint_that_is_gone() -> Act:
-    letter = a_letter()
+    letter = a_started_attempt()
     return lambda: deliveries.close_attempt(letter, Ending(status=410, trouble="It answered 410."))
 
 
@@ -87,8 +87,8 @@ def a_message_that_waited_too_long_is_a_dead_letter() -> Act:
 
 
 @verb("reviewqueue.webhooks.deliveries.forget_delivered")
-def a_message_delivered_long_ago_is_forgotten() -> Act:
-    letter = a_letter()
+def an_old_delivered_message_is_deleted() -> Act:
+    letter = a_started_attempt()
     deliveries.close_attempt(letter, Ending(status=204))
     long_ago = clock.now() - deliveries.KEEP_LOG - timedelta(days=1)
     Delivery.objects.filter(pk=letter.delivery_pk).update(ended_at=long_ago)

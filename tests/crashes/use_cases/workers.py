@@ -1,4 +1,4 @@
-"""Scenes of a worker: it claims, beats, commits, asks, hands back, is lost; and of the checks before anybody claims."""
+"""Scenes of workers: claim, heartbeat, checkpoint, suspend, release, lost lease; and of revalidation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from reviewqueue import permissions
 from runs.checkpoints import Snapshot
 from runs.facts import AskedFact
 from runs.models import Continuation, Interrupt, Run
-from runs.use_cases import commit_checkpoint, expire, reconcile_facts, record_step, release_lease, suspend
+from runs.use_cases import commit_checkpoint, expire, extend_lease, reconcile_facts, record_step, release_lease, suspend
 from runs.use_cases.reconcile_facts import Found
 from tests import builders
 from tests.crashes.use_cases import Act, verb
@@ -45,7 +45,7 @@ def a_worker_claims_a_run_by_its_continuation() -> Act:
 
 
 @verb("runs.use_cases.claim_continuation._claim_next")
-def a_claim_opens_the_question_again_where_authority_was_lost() -> Act:
+def a_claim_reopens_the_request_after_a_lost_permission() -> Act:
     interrupt = an_answered_wait()
     builders.a_reviewer().groups.clear()
     return lambda: builders.claim(interrupt.agent)
@@ -54,15 +54,15 @@ def a_claim_opens_the_question_again_where_authority_was_lost() -> Act:
 # --- at work ----------------------------------------------------------------------------------------------------------
 
 
-@verb("runs.use_cases.commit_checkpoint.beat")
-def a_worker_beats_and_tells_how_far_it_is() -> Act:
+@verb("runs.use_cases.extend_lease.beat")
+def a_worker_sends_a_heartbeat_with_progress() -> Act:
     words = held_by(builders.a_running_run())
-    progress = commit_checkpoint.SaidProgress(text="comparing", done=1, of=3)
-    return lambda: commit_checkpoint.beat(**words, progress=progress)
+    progress = extend_lease.SaidProgress(text="comparing", done=1, of=3)
+    return lambda: extend_lease.beat(**words, progress=progress)
 
 
 @verb("runs.use_cases.commit_checkpoint.commit_checkpoint")
-def a_worker_commits_a_boundary_with_its_facts() -> Act:
+def a_worker_commits_a_checkpoint_with_facts() -> Act:
     [claimed] = builders.claim(an_answered_wait().agent)
     words = {"agent": claimed.run.agent, "run_id": claimed.run.public_id, "token": claimed.lease.token}
     snapshot = Snapshot(step="ordered", state={"order": 1}, request_digest="rq1:checkpoint")
@@ -77,14 +77,14 @@ def a_worker_records_a_step() -> Act:
 
 
 @verb("runs.use_cases.suspend._suspend")
-def a_worker_asks_two_questions_and_lets_go() -> Act:
+def a_worker_suspends_with_two_interrupts() -> Act:
     started = builders.a_running_run()
     waits = [builders.a_wait(facts=[builders.a_checked_fact()]), builders.an_input_wait()]
     return lambda: builders.suspend_run(started, *waits, resume_when="any")
 
 
 @verb("runs.use_cases.suspend._suspend")
-def a_worker_asks_with_an_effect_under_way() -> Act:
+def a_worker_suspends_with_an_effect_under_way() -> Act:
     started = builders.a_running_run()
     run = Run.objects.select_related("agent").get(pk=started.run.pk)
     begin(run, key="slow", name="ship_it")
@@ -99,7 +99,7 @@ def a_worker_hands_a_run_back_that_it_cannot_read() -> Act:
 
 
 @verb("runs.use_cases.expire.end_lease_if_lapsed")
-def a_lost_worker_leaves_its_run_and_a_doubt() -> Act:
+def a_lost_worker_leaves_an_unknown_effect() -> Act:
     run = Run.objects.select_related("agent").get(pk=builders.a_running_run().run.pk)
     begin(run, key="order", name="order_it")
     builders.end_lease_now(run, clock.now())
@@ -124,7 +124,7 @@ def a_check_is_begun() -> Act:
 
 
 @verb("runs.use_cases.reconcile_facts.finish_check")
-def a_check_finds_all_as_it_was() -> Act:
+def a_check_finds_unchanged_facts() -> Act:
     check = reconcile_facts.begin_check(continuation_id=a_run_to_check())
     assert check is not None
     return lambda: reconcile_facts.finish_check(
