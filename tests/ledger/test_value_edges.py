@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import timedelta, timezone
 from types import SimpleNamespace
 
 import pytest
 from django.db import connection, models
 
 from ledger import (
+    actors,
     compensation,
     confusables,
     datetimes,
     effects,
     exact_json,
+    json_diff,
     prepared_queries,
     probes,
     public_ids,
+    reconciliation,
+    row_digests,
     transactions,
 )
-from ledger.errors import Busy, PayloadInvalid
+from ledger.errors import Busy, PayloadInvalid, Refusal
 from ledger.guards import GuardTable, missing_guards, trigger_name
-from tests.ledger.effect_builders import LATER, NOON, RUN, a_person, an_effect
+from tests.ledger.effect_builders import LATER, NOON, RUN, a_person, an_effect, settle
 
 UNDONE_BY = effects.Declared(compensation={"name": "cancel_order", "arguments": {}}, compensate_on=("cancel",))
 
@@ -301,3 +305,88 @@ def test_nothing_of_django_is_needed_for_a_placeholder():
     assert isinstance(prepared_queries.moment("at").output_field, models.DateTimeField)
     assert isinstance(prepared_queries.number("pk").output_field, models.BigIntegerField)
     assert isinstance(prepared_queries.text("name").output_field, models.CharField)
+
+
+# --- texts and differences --------------------------------------------------------------------------------------------
+
+
+def test_a_refusal_says_the_first_paragraph_of_its_docstring_unless_it_is_given_a_sentence():
+    class NotToday(Refusal):
+        """It is closed
+        today.
+
+        For those who read the code.
+        """
+
+    class Silent(Refusal):
+        pass
+
+    Silent.__doc__ = None
+    assert (str(NotToday()), NotToday().detail, NotToday().errors) == ("It is closed today.", "It is closed today.", [])
+    assert str(NotToday("Tomorrow.", code=7)) == "Tomorrow."
+    assert NotToday("Tomorrow.", step=7).extra == {"step": 7}
+    assert Silent.sentence() == Refusal.sentence()
+
+
+@pytest.mark.parametrize(
+    ("actor", "words"),
+    [
+        ("person:ana@example.org", "ana@example.org"),
+        ("agent:purchasing", "the agent purchasing"),
+        ("system:expiry", "this server"),
+        ("parent:run_1", "its parent run"),
+        ("robot:r2", "robot:r2"),
+        ("person:", "person:"),
+        ("somebody", "somebody"),
+    ],
+)
+def test_an_actor_in_a_sentence(actor, words):
+    assert actors.in_words(actor) == words
+
+
+def test_an_added_member_and_a_removed_one_are_told_apart():
+    added, removed, changed = (
+        json_diff.differences_between(before, after)[0]
+        for before, after in (({}, {"a": 1}), ({"a": 1}, {}), ({"a": 1}, {"a": 2}))
+    )
+    assert [(it.is_added, it.is_gone) for it in (added, removed, changed)] == [
+        (True, False),
+        (False, True),
+        (False, False),
+    ]
+
+
+def test_the_columns_of_a_covered_row_are_json():
+    noon = NOON.astimezone(timezone(timedelta(hours=2)))
+    value = {"at": noon, "for": timedelta(minutes=1, microseconds=5), "share": 0.1, "list": (noon, [1]), "none": None}
+    assert row_digests.plain(value) == {
+        "at": "2026-12-01T12:00:00.000000+00:00",
+        "for": "60.000005",
+        "share": "0.1",
+        "list": ["2026-12-01T12:00:00.000000+00:00", [1]],
+        "none": None,
+    }
+
+
+@pytest.mark.django_db
+def test_who_comes_second_is_told_who_settled_it():
+    effect = an_effect("unknown")
+    settle(effect, "applied", person=a_person())
+    effect.refresh_from_db()
+    refusal = reconciliation.already_settled(effect)
+    assert refusal.detail == "This was settled first by ana@example.org: applied."
+    effect.status = "compensated"
+    refusal = reconciliation.already_settled(effect)
+    assert (refusal.detail, refusal.extra) == (
+        "This was settled first by somebody else: compensated.",
+        {"by": "", "outcome": "compensated"},
+    )
+
+
+@pytest.mark.parametrize(("levels", "steps"), [(7, 7), (8, 8), (9, 8)])
+def test_lists_inside_lists_are_compared_entry_by_entry_down_to_eight(levels, steps):
+    before, after = 1, 2
+    for _ in range(levels):
+        before, after = [before], [after]
+    [difference] = json_diff.differences_between(before, after)
+    assert len(difference.path) == steps
