@@ -71,7 +71,7 @@ def a_story() -> Story:
         agent=done.run.agent,
         run_id=done.run.public_id,
         key="order",
-        attempt_token=begin_effect.attempts.attempt_token(done.run.public_id, "order", 1),
+        attempt_token=begin_effect.attempt_tokens.attempt_token(done.run.public_id, "order", 1),
         status="applied",
         receipt={"order": "PO-1"},
     )
