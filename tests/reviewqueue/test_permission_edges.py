@@ -8,7 +8,7 @@ from ledger.errors import NotFound, PayloadInvalid
 from reviewqueue import permissions, reviewer_actions
 from reviewqueue.operations import kill_switch
 from runs.errors import NotPermitted
-from runs.models import Continuation, Decision, Interrupt, Run
+from runs.models import Continuation, Decision, Event, Interrupt, Run
 from tests import builders
 
 pytestmark = pytest.mark.django_db
@@ -77,3 +77,31 @@ def test_an_owner_halts_their_own_agent_and_only_an_operator_every_one():
         kill_switch.halt(operator, slug="nowhere", reason="look")
     assert kill_switch.halt(operator, slug="all", reason="look").agents == [other.slug, agent.slug]
     assert kill_switch.lift(operator, slug=other.slug, reason="done") == [other.slug]
+
+
+def test_a_claim_is_released_by_the_one_who_has_it_and_a_release_of_nothing_leaves_no_event():
+    ana = builders.a_reviewer()
+    builders.a_reviewer("ben@example.org")
+    builders.a_policy(quorum=2)
+    interrupt = builders.a_waiting_interrupt()
+    of_wait = {"responder": ana, "interrupt_id": interrupt.public_id}
+    assert reviewer_actions.release(**of_wait).claimed_by is None
+    assert not Event.objects.filter(type="interrupt.released").exists()
+    assert reviewer_actions.claim(**of_wait).claimed_by == ana
+    assert reviewer_actions.release(**of_wait).claimed_by is None
+    assert Event.objects.filter(type="interrupt.released").count() == 1
+
+
+def test_owners_see_requests_and_runs_of_their_agent_while_they_are_active():
+    interrupt = builders.a_waiting_interrupt()
+    olga, eve = builders.a_person("olga@example.org", "agent-owners"), builders.a_person("eve@example.org")
+    assert permissions.visible_interrupt(olga, interrupt.public_id) == interrupt
+    assert permissions.visible_interrupt(eve, interrupt.public_id) is None
+    assert list(permissions.visible_runs(olga)) == [interrupt.run]
+    permissions.retag_check(olga)(interrupt.run)
+    with pytest.raises(NotFound):
+        permissions.retag_check(eve)(interrupt.run)
+    olga.is_active = False
+    olga.save()
+    assert list(permissions.visible_runs(olga)) == []
+    assert permissions.visible_interrupt(olga, interrupt.public_id) is None
