@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import timedelta, timezone
 from types import SimpleNamespace
 
 import pytest
 from django.db import connection, models
 
 from ledger import (
+    actors,
     compensation,
     confusables,
     datetimes,
     effects,
     exact_json,
+    json_diff,
     prepared_queries,
     probes,
     public_ids,
+    reconciliation,
+    row_digests,
     transactions,
 )
-from ledger.errors import Busy, PayloadInvalid
+from ledger.errors import Busy, PayloadInvalid, Refusal
 from ledger.guards import GuardTable, missing_guards, trigger_name
-from tests.ledger.effect_builders import LATER, NOON, RUN, a_person, an_effect
+from tests.ledger.effect_builders import LATER, NOON, RUN, a_person, an_effect, settle
 
 UNDONE_BY = effects.Declared(compensation={"name": "cancel_order", "arguments": {}}, compensate_on=("cancel",))
 
@@ -30,18 +34,10 @@ UNDONE_BY = effects.Declared(compensation={"name": "cancel_order", "arguments": 
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("0." + "1" * 399, "too long"),
-        ("1" * 310, "too long"),
-        ("-" + "1" * 310, "too long"),
-        ("1" * 401, "too long"),
-        ("1.5e309", "beyond 1e308"),
-        ("1.5e-309", "beyond 1e308"),
-    ],
+    "text", ["0." + "1" * 399, "1" * 310, "-" + "1" * 310, "1" * 401, "1.5e309", "-1.5e309", "1.5e-309"]
 )
-def test_a_number_past_a_limit_is_refused_with_the_limit(text, message):
-    with pytest.raises(PayloadInvalid, match=message):
+def test_a_number_past_a_limit_is_refused(text):
+    with pytest.raises(PayloadInvalid):
         exact_json.parse(text)
 
 
@@ -57,7 +53,7 @@ def test_an_offset_has_at_most_23_hours_and_59_minutes(offset, is_time):
     if is_time:
         assert datetimes.parse_moment(f"2026-12-01T12:00:00{offset}").year == 2026
     else:
-        with pytest.raises(datetimes.NotATime, match="offset"):
+        with pytest.raises(datetimes.NotATime):
             datetimes.parse_moment(f"2026-12-01T12:00:00{offset}")
 
 
@@ -301,3 +297,87 @@ def test_nothing_of_django_is_needed_for_a_placeholder():
     assert isinstance(prepared_queries.moment("at").output_field, models.DateTimeField)
     assert isinstance(prepared_queries.number("pk").output_field, models.BigIntegerField)
     assert isinstance(prepared_queries.text("name").output_field, models.CharField)
+
+
+# --- texts and differences --------------------------------------------------------------------------------------------
+
+
+def test_a_refusal_says_the_first_paragraph_of_its_docstring_unless_it_is_given_a_sentence():
+    class NotToday(Refusal):
+        """It is closed
+        today.
+
+        For those who read the code.
+        """
+
+    class Silent(Refusal):
+        pass
+
+    Silent.__doc__ = None
+    assert (str(NotToday()), NotToday().detail, NotToday().errors) == ("It is closed today.", "It is closed today.", [])
+    assert str(NotToday("Tomorrow.", code=7)) == "Tomorrow."
+    assert NotToday("Tomorrow.", step=7).extra == {"step": 7}
+    assert Silent.sentence() == Refusal.sentence()
+
+
+@pytest.mark.parametrize(
+    ("actor", "words"),
+    [
+        ("person:ana@example.org", "ana@example.org"),
+        ("agent:purchasing", "the agent purchasing"),
+        ("system:expiry", "this server"),
+        ("parent:run_1", "its parent run"),
+        ("robot:r2", "robot:r2"),
+        ("person:", "person:"),
+        ("somebody", "somebody"),
+    ],
+)
+def test_an_actor_in_a_sentence(actor, words):
+    assert actors.in_words(actor) == words
+
+
+def test_an_added_member_and_a_removed_one_are_told_apart():
+    added, removed, changed = (
+        json_diff.differences_between(before, after)[0]
+        for before, after in (({}, {"a": 1}), ({"a": 1}, {}), ({"a": 1}, {"a": 2}))
+    )
+    assert [(it.is_added, it.is_gone) for it in (added, removed, changed)] == [
+        (True, False),
+        (False, True),
+        (False, False),
+    ]
+
+
+def test_the_columns_of_a_covered_row_are_json():
+    noon = NOON.astimezone(timezone(timedelta(hours=2)))
+    value = {"at": noon, "for": timedelta(minutes=1, microseconds=5), "share": 0.1, "list": (noon, [1]), "none": None}
+    assert row_digests.plain(value) == {
+        "at": "2026-12-01T12:00:00.000000+00:00",
+        "for": "60.000005",
+        "share": "0.1",
+        "list": ["2026-12-01T12:00:00.000000+00:00", [1]],
+        "none": None,
+    }
+
+
+@pytest.mark.django_db
+def test_who_comes_second_is_told_who_settled_it():
+    effect = an_effect("unknown")
+    settle(effect, "applied", person=a_person())
+    effect.refresh_from_db()
+    refusal = reconciliation.already_settled(effect)
+    assert "by ana@example.org: applied" in refusal.detail
+    assert refusal.extra["outcome"] == "applied"
+    effect.status = "compensated"
+    refusal = reconciliation.already_settled(effect)
+    assert "by :" not in refusal.detail
+    assert refusal.extra == {"by": "", "outcome": "compensated"}
+
+
+@pytest.mark.parametrize(("levels", "steps"), [(7, 7), (8, 8), (9, 8)])
+def test_lists_inside_lists_are_compared_entry_by_entry_down_to_eight(levels, steps):
+    before, after = 1, 2
+    for _ in range(levels):
+        before, after = [before], [after]
+    [difference] = json_diff.differences_between(before, after)
+    assert len(difference.path) == steps

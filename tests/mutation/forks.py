@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any
+from typing import NamedTuple
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -43,6 +43,16 @@ class Outcome:
     by: str = ""
     tests: int = 0
     seconds: float = 0.0
+
+
+class _Running(NamedTuple):
+    """A fork at work: its pipe for answers, when it began, and the folder of its database and files."""
+
+    module: Module
+    mutant: Mutant
+    answers: int
+    began: float
+    folder: Path
 
 
 class Forks:
@@ -80,7 +90,7 @@ class Forks:
         self._live = _live_functions({str(module.path) for module in self.modules})
         gc.collect()
         gc.freeze()
-        running: dict[int, tuple[Mutant, int, float, Path]] = {}
+        running: dict[int, _Running] = {}
         for module, mutant in self.sample:
             while len(running) >= self.processes:
                 self._wait(running)
@@ -89,7 +99,7 @@ class Forks:
             self._wait(running)
         return True
 
-    def _start(self, module: Module, mutant: Mutant, running: dict[int, Any]) -> None:
+    def _start(self, module: Module, mutant: Mutant, running: dict[int, _Running]) -> None:
         tests = [it for it in self.coverage.tests_of(mutant.path, mutant.lines) if it in self._items]
         tests = [it for it in tests if self._fit.get(it, True)]
         known = self.killers.get(mutant.id)
@@ -98,16 +108,16 @@ class Forks:
             self._add(Outcome(mutant=mutant, how="survived", by="no test runs this line"))
             return
         child, answers, folder = self._fork(lambda: _mutate(module, mutant, self._live), tests)
-        running[child] = (mutant, answers, time.monotonic(), folder)
+        running[child] = _Running(module, mutant, answers, time.monotonic(), folder)
 
-    def _wait(self, running: dict[int, tuple[Mutant, int, float, Path]]) -> None:
+    def _wait(self, running: dict[int, _Running]) -> None:
         child, status = os.wait()
         if child not in running:  # a process that a test of a child left behind
             return
-        mutant, answers, began, folder = running.pop(child)
+        module, mutant, answers, began, folder = running.pop(child)
         how, by, count = _ending(child, status, answers, folder)
         if how == "killed" and not self._passes_without(by):
-            self._add(Outcome(mutant=mutant, how="survived", by=f"{by} fails without a mutant too", tests=count))
+            self._start(module, mutant, running)  # without that test
             return
         if how == "killed":
             self._killed[_function_of(mutant), by] += 1

@@ -27,7 +27,7 @@ ARGUMENTS = [
 ]
 KEPT = ROOT / "var" / "mutation" / "line_coverage.json"
 #: Test files recorded by one process; what it recorded is kept even if a later one is interrupted.
-FILES_AT_ONCE = 12
+FILES_AT_ONCE = 5
 
 
 def test_files() -> list[str]:

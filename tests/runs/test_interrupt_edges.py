@@ -239,7 +239,7 @@ def test_a_file_is_refused_before_its_bytes_are_read_from_a_worker_that_may_not_
         transfer_file.refuse_early(**of_run, token=started.lease.token, number=2)
     other = builders.a_running_run()
     for token in ("", other.lease.token):
-        with pytest.raises(PayloadInvalid, match="no lease of this run"):
+        with pytest.raises(PayloadInvalid):
             transfer_file.refuse_early(**of_run, token=token, number=1)
     builders.end_lease_now(started.run, clock.now())
     with pytest.raises(LeaseLost):
@@ -333,7 +333,7 @@ def test_nothing_is_undone_before_its_run_is_ended():
     leased_run_builders.begin(run, declared=undo)
     leased_run_builders.report(run)
     key = undo_key(Effect.objects.get())
-    with pytest.raises(NotReady, match="when the run is ended"):
+    with pytest.raises(NotReady):
         leased_run_builders.begin(fresh(run), key=key, name="cancel_order", arguments={})
 
 
