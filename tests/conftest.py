@@ -92,7 +92,7 @@ def known_reasons(request: pytest.FixtureRequest, _django_db_marker: None) -> No
         bind = importlib.import_module("runs.migrations.0024_policies_bind_their_queues")
         with without_guards():
             bind.keep_what_policies_allowed(apps, None)
-        migration = importlib.import_module("runs.migrations.0026_records_are_covered_and_guarded")
+        migration = importlib.import_module("runs.migrations.0002_recorded_permissions_and_guards")
         migration.record_what_is_configured(apps, None)
 
 
