@@ -115,12 +115,10 @@ def known_reasons(request: pytest.FixtureRequest, _django_db_marker: None) -> No
     from django.apps import apps
 
     if not apps.get_model("runs", "Policy").objects.exists():
-        for migration in ("0002_policies_of_the_known_reasons", "0017_policies_of_events_and_timers"):
-            importlib.import_module(f"runs.migrations.{migration}").bring(apps, None)
-        bind = importlib.import_module("runs.migrations.0024_policies_bind_their_queues")
+        importlib.import_module("runs.migrations.0001_tables").create_policies(apps, None)
+        migration = importlib.import_module("runs.migrations.0002_recorded_permissions_and_guards")
         with without_guards():
-            bind.keep_what_policies_allowed(apps, None)
-        migration = importlib.import_module("runs.migrations.0026_records_are_covered_and_guarded")
+            migration.keep_what_policies_allowed(apps, None)
         migration.record_what_is_configured(apps, None)
 
 

@@ -22,7 +22,7 @@ from rest_framework.response import Response
 from ledger.datetimes import moment_text
 from ledger.errors import Busy, NotFound, PayloadInvalid, Refusal
 from ledger.exact_json import dumps
-from reviewqueue.api.responses.base import BOOLEAN, INTEGER, TEXT, ResponseSerializer, list_of, member
+from reviewqueue.api.response_serializers import BOOLEAN, INTEGER, TEXT, ResponseSerializer, list_of, member
 from reviewqueue.serving.request_bodies import BodyTooSlow
 from reviewqueue.serving.request_ids import current_request_id
 from runs.errors import NotPermitted, RateLimited

@@ -159,7 +159,7 @@ def test_an_upgrade_binds_policies_to_their_queue_and_leaves_agents_as_they_were
     agent = builders.an_agent()
     agent.effect_mode = "listed"
     agent.save()
-    upgrade = import_module("runs.migrations.0024_policies_bind_their_queues")
+    upgrade = import_module("runs.migrations.0002_recorded_permissions_and_guards")
     with without_guards():
         upgrade.keep_what_policies_allowed(apps, None)
     upgrade.keep_what_agents_may_do(apps, None)

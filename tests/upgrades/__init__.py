@@ -1,5 +1,6 @@
-"""Databases of earlier releases with work under way, kept as SQL text, and what becomes of them after an upgrade.
+"""Databases of earlier releases with work under way, kept as SQL text, and tests that upgrade them.
 
-`before_0013.sql` is SQLite's dump of commit 75f4911 (migration `runs 0012`); `write_before_0013.py` wrote it, and says how.
-A dump is never changed once it is here, since its release is not. Each release adds one.
+`before_0023.sql` is SQLite's dump of commit 18550ed (migrations up to `runs.0022`, which `runs.0001_tables` replaces now).
+`write_before_0023.py` wrote it, with the code of that commit. A dump never changes, because its release does not. Each
+release adds one.
 """

@@ -29,7 +29,7 @@ from reviewqueue.api.problems import (
     explained,
 )
 from reviewqueue.api.problems import MEDIA_TYPE as PROBLEM_TYPE
-from reviewqueue.api.responses.base import ResponseSerializer, Schema, json_schema_of
+from reviewqueue.api.response_serializers import ResponseSerializer, Schema, json_schema_of
 from reviewqueue.api.serializers.fields import KEY_SCHEMA, RequestSerializer
 
 PREFIX = "/api/v1/"

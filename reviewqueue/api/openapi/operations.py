@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from reviewqueue.api.query_parameters import QueryParameter
-from reviewqueue.api.responses.base import AnyType
+from reviewqueue.api.response_serializers import AnyType
 from reviewqueue.api.serializers.fields import RequestSerializer
 
 #: A body that is bytes, and not JSON.

@@ -9,7 +9,7 @@ from django.conf import settings
 from ledger.exact_json import MAX_DEPTH
 from reviewqueue.api.pagination import MAX_LIMIT
 from reviewqueue.api.parsers import BODY_LIMIT
-from reviewqueue.api.responses.base import (
+from reviewqueue.api.response_serializers import (
     DATETIME,
     INTEGER,
     TEXT,

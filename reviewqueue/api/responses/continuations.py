@@ -10,7 +10,7 @@ from django.conf import settings
 from ledger import compensation
 from ledger.exact_json import ABSENT
 from ledger.states import EffectStatus
-from reviewqueue.api.responses.base import (
+from reviewqueue.api.response_serializers import (
     BOOLEAN,
     DATETIME,
     DIGEST,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from reviewqueue.api.responses.base import (
+from reviewqueue.api.response_serializers import (
     DATE,
     DATETIME,
     INTEGER,

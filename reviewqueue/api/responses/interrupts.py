@@ -14,7 +14,7 @@ from ledger.errors import Refusal
 from ledger.exact_json import ABSENT
 from reviewqueue import permissions
 from reviewqueue.api.problems import ProblemResponse
-from reviewqueue.api.responses.base import (
+from reviewqueue.api.response_serializers import (
     BOOLEAN,
     DATETIME,
     DIGEST,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ledger.exact_json import ABSENT
 from reviewqueue.api.pagination import ListPage
-from reviewqueue.api.responses.base import (
+from reviewqueue.api.response_serializers import (
     BOOLEAN,
     DATETIME,
     DIGEST,

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from ledger.exact_json import ABSENT
-from reviewqueue.api.responses.base import (
+from reviewqueue.api.response_serializers import (
     BOOLEAN,
     DATETIME,
     INTEGER,

@@ -13,7 +13,7 @@ from reviewqueue.api.authentication import recheck_key, worker_of
 from reviewqueue.api.long_poll import poll_until
 from reviewqueue.api.openapi import examples
 from reviewqueue.api.openapi.operations import AGENT, Operation, describe
-from reviewqueue.api.responses.base import list_of
+from reviewqueue.api.response_serializers import list_of
 from reviewqueue.api.responses.continuations import ClaimResponse
 from reviewqueue.api.serializers.fields import validated
 from reviewqueue.api.serializers.run_serializers import ClaimContinuationRequest, ClaimContinuationsRequest

@@ -12,7 +12,7 @@ from ledger import clock
 from reviewqueue.api.authentication import caller_of
 from reviewqueue.api.openapi.operations import BOTH, Operation, describe
 from reviewqueue.api.query_parameters import choice_parameter, text_parameter, validated_query
-from reviewqueue.api.responses.base import TEXT
+from reviewqueue.api.response_serializers import TEXT
 from reviewqueue.api.responses.insights import InsightsResponse
 from reviewqueue.api.scoped_querysets import interrupts_of, runs_of
 from reviewqueue.api.views.base import ApiView

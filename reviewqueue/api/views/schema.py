@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from reviewqueue.api.openapi.document import document
 from reviewqueue.api.openapi.operations import BOTH, Operation, describe
 from reviewqueue.api.query_parameters import choice_parameter, validated_query
-from reviewqueue.api.responses.base import Type
+from reviewqueue.api.response_serializers import Type
 from reviewqueue.api.views.base import ApiView
 
 FORMAT = choice_parameter("format", "Format of the document.", ["json", "yaml"], default="json")

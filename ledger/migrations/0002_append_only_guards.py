@@ -4,7 +4,8 @@ from ledger.guards import GuardTable
 
 
 class Migration(migrations.Migration):
-    dependencies = [("ledger", "0006_unknown_outcomes_are_looked_up")]
+    replaces = [("ledger", "0007_append_only_tables_are_guarded")]
+    dependencies = [("ledger", "0001_tables")]
 
     operations = [
         GuardTable(

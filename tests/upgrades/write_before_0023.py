@@ -1,9 +1,9 @@
-"""Wrote `before_0013.sql`, and is kept to show what is in it. It runs with the code of its release, not with today's:
+"""Wrote `before_0023.sql`, and is kept to show what is in it. It runs with the code of its release, not with today's:
 
-    git worktree add --detach ../before 75f4911 && cd ../before
+    git worktree add --detach ../before 18550ed && cd ../before
     export DATABASE_URL=sqlite:////tmp/before.sqlite3 SECRET_KEY=... (KEY of test_upgrades.py) REVIEWQUEUE_ENVIRONMENT=own
     export DJANGO_SETTINGS_MODULE=reviewqueue.settings PYTHONPATH=.
-    python manage.py migrate && python .../tests/upgrades/write_before_0013.py > .../tests/upgrades/before_0013.sql
+    python manage.py migrate && python .../tests/upgrades/write_before_0023.py > .../tests/upgrades/before_0023.sql
 
 Deadlines, leases and ends are put far ahead, so that the waits are still open whenever the upgrade is tried.
 """
@@ -22,11 +22,11 @@ from django.conf import settings  # noqa: E402  Django first
 from django.db import connection  # noqa: E402
 
 from ledger import clock  # noqa: E402
+from runs import expiry  # noqa: E402
 from runs.models import Interrupt, Run  # noqa: E402
-from runs.use_cases import expire  # noqa: E402
 from tests import builders  # noqa: E402
 from tests.runs import test_compensation as undoing  # noqa: E402
-from tests.runs.leased_run_builders import a_leased_run, begin  # noqa: E402
+from tests.runs.acting_builders import a_leased_run, begin  # noqa: E402
 
 FAR_AHEAD = datetime(2199, 1, 1, tzinfo=UTC)
 
@@ -47,12 +47,12 @@ def main() -> None:
         builders.a_waiting_interrupt(resumes, started=builders.a_running_run(key="resumed")),
     ):
         builders.move_deadline(interrupt, clock.now())
-    assert expire.expire_due_interrupts(limit=10) == 2
+    assert expiry.expire_due_interrupts(limit=10) == 2
 
     blocked = a_leased_run(key="blocked")
     begin(blocked)
     Run.objects.filter(pk=blocked.pk).update(lease_until=clock.now())
-    assert expire.release_lapsed_leases(limit=10) == 1
+    assert expiry.release_lapsed_leases(limit=10) == 1
 
     ending = undoing.a_cancelled_run("first", "second", "third", key="taking back")
     claimed = undoing.claim(ending)
