@@ -88,7 +88,7 @@ def already_settled(effect: Effect) -> AlreadySettled:
     last = EffectReport.objects.filter(effect=effect, status=effect.status).order_by("id").last()
     by = last.by if last else ""
     return AlreadySettled(
-        f"{by.partition(':')[2] or 'Another person'} resolved this effect first: {effect.status}.",
+        f"This effect was resolved first by {by.partition(':')[2] or 'another person'}: {effect.status}.",
         by=by,
         outcome=effect.status,
     )

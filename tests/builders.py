@@ -193,7 +193,7 @@ def a_waiting_interrupt(wait: AskedWait | None = None, *, started: Started | Non
 
 
 def begin_effect(**words: Any) -> begin_effect_module.Begun:
-    """Begin an effect; the words that describe the effect become its request."""
+    """Begin an effect; arguments that describe the effect become its request."""
     members = {field.name for field in dataclasses.fields(begin_effect_module.EffectRequest)} & words.keys()
     request = begin_effect_module.EffectRequest(**{name: words.pop(name) for name in members})
     return begin_effect_module.begin_effect(request=request, **words)

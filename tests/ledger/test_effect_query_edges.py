@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from ledger import effect_queries, effects, row_digests
+from ledger import effect_queries, effects, in_flight, row_digests
 from ledger.models import Effect
 from ledger.states import InFlight
 from tests.ledger.effect_builders import LATER, NOON, RUN, a_person, an_effect, intend, order, report
@@ -29,7 +29,7 @@ def an_undo(of: Effect, status: str = "intended", **declared: object) -> Effect:
     key = f"undo:{of.public_id}:1"
     intend(key=key, scope=of.scope, undoes=of, name="cancel_order", arguments={}, **declared)
     if status == "unknown":
-        effects.doubt_effects(scope=of.scope, fence=1, now=NOON, by="system:test")
+        in_flight.mark_lost_unknown(scope=of.scope, fence=1, now=NOON, by="system:test")
     elif status != "intended":
         report(status, key=key, scope=of.scope)
     return Effect.objects.get(key=key)
@@ -49,7 +49,6 @@ def test_each_question_is_about_one_run_and_its_statuses():
     assert effect_queries.keys_under_way(RUN) == {f"{RUN}:intended"}
     assert keys(effect_queries.open_effects(RUN)) == [f"{RUN}:unknown", f"{RUN}:intended"]
     assert keys(effect_queries.effects_to_choose(RUN)) == [f"{RUN}:failed", f"{RUN}:compensated"]
-    assert keys(effect_queries.effects_in_question(RUN)) == [f"{RUN}:unknown"]
     assert effect_queries.effects_left_open(RUN) == [f"{RUN}:intended", f"{RUN}:unknown"]
     assert keys(effect_queries.unsettled_effects(RUN)) == [f"{RUN}:unknown", f"{RUN}:intended"]
     assert [effect_queries.any_open(scope) for scope in (RUN, "run_none")] == [True, False]
@@ -82,10 +81,10 @@ def test_more_effects_than_a_worker_reads_are_not_the_whole(monkeypatch):
         an_effect("applied", key=f"order:{number}")
     for most, whole in ((3, True), (2, False)):
         monkeypatch.setattr(effect_queries, "MOST_CONSULTED", most)
-        effect_queries._OF_A_RUN.forget()
+        effect_queries._newest_of_a_run.forget()
         consulted = effect_queries.consult(RUN)
         assert (consulted.is_whole, keys(consulted.effects)) == (whole, ["order:0", "order:1", "order:2"][-most:])
-    effect_queries._OF_A_RUN.forget()
+    effect_queries._newest_of_a_run.forget()
 
 
 def test_what_a_cancel_compensates_is_counted_by_its_declared_ends():
@@ -159,8 +158,8 @@ def test_a_lost_lease_doubts_only_its_own_run_and_what_is_under_way_and_not_awai
         intend(scope=scope, key=f"{scope}:newer", fence=2)
         intend(scope=scope, key=f"{scope}:awaited", fence=1)
         an_effect("applied", scope=scope, key=f"{scope}:applied", fence=1)
-    effects.await_effects(scope=RUN, settle_by={f"{RUN}:awaited": LATER})
-    left = effects.doubt_effects(scope=RUN, fence=1, now=NOON, by="system:test")
+    in_flight.await_effects(scope=RUN, settle_by={f"{RUN}:awaited": LATER})
+    left = in_flight.mark_lost_unknown(scope=RUN, fence=1, now=NOON, by="system:test")
     assert keys(left) == [f"{RUN}:lost"]
     statuses = dict(Effect.objects.values_list("key", "status"))
     assert [key for key, status in statuses.items() if status == "unknown"] == [f"{RUN}:lost"]
@@ -169,7 +168,7 @@ def test_a_lost_lease_doubts_only_its_own_run_and_what_is_under_way_and_not_awai
 def test_runs_with_overdue_effects_are_listed_the_longest_first_and_once():
     for scope, key, until in ((RUN, "one", LATER), (RUN, "two", NOON), (OTHER, "three", NOON + SECOND)):
         intend(scope=scope, key=key)
-        effects.await_effects(scope=scope, settle_by={key: until})
+        in_flight.await_effects(scope=scope, settle_by={key: until})
     assert effect_queries.overdue_scopes(before=LATER, limit=9) == [RUN, OTHER]
     assert effect_queries.overdue_scopes(before=NOON, limit=9) == [RUN]
     assert effect_queries.overdue_scopes(before=LATER, limit=1) == [RUN]
@@ -209,9 +208,9 @@ def test_a_report_is_covered_by_the_next_event_of_its_run():
 
 def test_only_what_does_harm_twice_and_is_not_let_be_holds_a_run():
     held = {
-        (repeat, in_flight): effects.holds_when_unknown(Effect(repeat=repeat, in_flight=in_flight))
+        (repeat, declared): in_flight.holds_when_unknown(Effect(repeat=repeat, in_flight=declared))
         for repeat in ("never", "by_key", "harmless")
-        for in_flight in (InFlight.AWAIT, InFlight.ABANDON)
+        for declared in (InFlight.AWAIT, InFlight.ABANDON)
     }
     assert [case for case, holds in held.items() if holds] == [("never", InFlight.AWAIT)]
     assert set(held.values()) == {True, False}

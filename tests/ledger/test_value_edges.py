@@ -290,7 +290,7 @@ class _NoTransaction:
 def test_what_is_worth_another_try(sqlstate, message, again):
     error = transactions.OperationalError(message)
     error.__cause__ = type("Cause", (Exception,), {"sqlstate": sqlstate})()
-    assert transactions._worth_another_try(error) is again
+    assert transactions._is_retryable(error) is again
 
 
 def test_nothing_of_django_is_needed_for_a_placeholder():
@@ -366,7 +366,7 @@ def test_who_comes_second_is_told_who_settled_it():
     settle(effect, "applied", person=a_person())
     effect.refresh_from_db()
     refusal = reconciliation.already_settled(effect)
-    assert "by ana@example.org: applied" in refusal.detail
+    assert "resolved first by ana@example.org: applied" in refusal.detail
     assert refusal.extra["outcome"] == "applied"
     effect.status = "compensated"
     refusal = reconciliation.already_settled(effect)

@@ -80,7 +80,8 @@ def test_a_request_without_an_assignee_who_may_decide_is_for_the_leads(lose):
     assert not list(findings())
     lose(ana)
     assert findings() == [
-        f"{interrupt.public_id} is assigned only to people who may not decide; a lead of engineering must act"
+        f"Request {interrupt.public_id} is assigned only to people who cannot decide it. "
+        "A lead of engineering must assign it again."
     ]
     with pytest.raises(NotPermitted) as refused:
         builders.decide(interrupt, ben)

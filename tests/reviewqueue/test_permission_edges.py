@@ -39,9 +39,9 @@ def test_a_comment_has_at_most_ten_thousand_characters():
     ana = builders.a_reviewer()
     interrupt = builders.a_waiting_interrupt()
     of_wait = {"responder": ana, "interrupt_id": interrupt.public_id}
-    assert reviewer_actions.comment(**of_wait, text="x" * reviewer_actions.LONGEST_COMMENT).pk
+    assert reviewer_actions.comment(**of_wait, text="x" * reviewer_actions.MAX_COMMENT_LENGTH).pk
     with pytest.raises(PayloadInvalid):
-        reviewer_actions.comment(**of_wait, text="x" * (reviewer_actions.LONGEST_COMMENT + 1))
+        reviewer_actions.comment(**of_wait, text="x" * (reviewer_actions.MAX_COMMENT_LENGTH + 1))
 
 
 def test_a_claim_goes_on_without_an_older_approval_that_is_lost():

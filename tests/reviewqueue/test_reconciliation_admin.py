@@ -203,7 +203,7 @@ def test_the_second_owner_sees_who_was_first():
     ana, ben = signed_in(staff("ana@example.org", OWNERS)), signed_in(staff("ben@example.org", OWNERS))
     ana.post(page_of(effect), {**RESOLUTION, "resolution": "failed"})
     page = ben.post(page_of(effect), RESOLUTION, follow=True).text
-    assert "ana@example.org resolved this effect first: failed." in page
+    assert "resolved first by ana@example.org: failed." in page
     effect.refresh_from_db()
     assert effect.status == "failed"
 

@@ -509,7 +509,7 @@ def test_an_answer_schema_is_as_it_was_created_until_it_is_changed():
     schema = Schema.objects.get()
     with without_guards():
         write(schema, body=schema.body | {"title": "Another"})
-    assert f"the answer schema {schema.pk} was changed" in found_by_the_doctor()
+    assert f"The answer schema {schema.pk} was changed." in found_by_the_doctor()
 
 
 def test_a_changed_policy_is_named_by_the_doctor():

@@ -408,7 +408,7 @@ def test_the_second_of_two_owners_learns_that_it_is_settled():
     effect = an_unknown_effect(run)
     ana, ben = a_person("ana@example.org", OWNERS), a_person("ben@example.org", OWNERS)
     reconcile_outcomes.settle_unknown(effect_id=effect.pk, outcome="failed", person=ana, reason="not there")
-    with pytest.raises(AlreadySettled, match=r"ana@example\.org resolved this effect first: failed"):
+    with pytest.raises(AlreadySettled, match=r"resolved first by ana@example\.org: failed"):
         reconcile_outcomes.settle_unknown(effect_id=effect.pk, outcome="applied", person=ben, reason="it is there")
 
 

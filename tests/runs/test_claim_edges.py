@@ -11,14 +11,14 @@ from ledger import clock, effect_queries
 from ledger.compensation import undo_key
 from ledger.effects import Declared
 from ledger.models import Effect
-from runs import revocation
 from runs.decisions import Said
 from runs.errors import NotReady
 from runs.holds import open_hold
+from runs.locks import locked_runs
 from runs.models import Continuation, Decision, Run
 from runs.run_status import store
 from runs.states import HoldKind
-from runs.use_cases import control_child_runs, start_run
+from runs.use_cases import control_child_runs
 from runs.use_cases.claim_continuation import any_ready
 from runs.use_cases.control_run import cancel_run
 from runs.use_cases.expire import end_lease_if_lapsed
@@ -34,7 +34,7 @@ def test_of_the_held_runs_only_a_stranded_one_may_be_ready_for_a_claim(kind, is_
     run = builders.a_running_run(lease_seconds=0).run
     assert any_ready(agent=run.agent, code_versions=set())
     with transaction.atomic():
-        locked = Run.objects.locked().select_related("agent").get(pk=run.pk)
+        locked = locked_runs().select_related("agent").get(pk=run.pk)
         open_hold(locked, kind, owner_id=run.agent.owner_id, reason="", now=clock.now())
         store(locked, clock.now())
     assert any_ready(agent=run.agent, code_versions=set()) is is_ready
@@ -48,8 +48,8 @@ def test_a_permit_allows_nothing_from_the_moment_of_its_end():
     consulted = effect_queries.consult(interrupt.run.public_id)
     end = decision.permit.valid_until
     before = end - timedelta(microseconds=1)
-    assert revocation._still_allowing(said, consulted, now=before) == {interrupt.pk}
-    assert revocation._still_allowing(said, consulted, now=end) == set()
+    assert revoke_approvals._still_allowing(said, consulted, now=before) == {interrupt.pk}
+    assert revoke_approvals._still_allowing(said, consulted, now=end) == set()
 
 
 def test_a_check_comes_again_at_the_earliest_end_of_what_is_awaited():
@@ -69,8 +69,8 @@ def test_a_check_comes_again_at_the_earliest_end_of_what_is_awaited():
 def test_the_parents_that_are_told_of_an_end_are_counted(monkeypatch):
     parent = builders.a_running_run()
     child = builders.a_running_run(parent=parent.run.public_id)
-    monkeypatch.setattr(start_run, "look_after_parent", lambda run: False)
-    start_run.complete_run(agent=child.run.agent, run_id=child.run.public_id, token=child.lease.token, result=None)
+    monkeypatch.setattr(complete_run, "look_after_parent", lambda run: False)
+    complete_run.complete_run(agent=child.run.agent, run_id=child.run.public_id, token=child.lease.token, result=None)
     assert control_child_runs.look_after_parents(limit=9) == 1
     assert control_child_runs.look_after_parents(limit=9) == 0
 

@@ -17,6 +17,7 @@ from reviewqueue import reviewer_actions
 from runs import holds
 from runs.decisions import Answer, check_answer
 from runs.errors import LeaseLost, NotReady, PolicyRefuses, StaleVersion
+from runs.locks import locked_runs
 from runs.models import Assignee, Event, Hold, Interrupt, Run
 from runs.policies import Wish, rules_with_open_policies
 from runs.states import HoldKind, InterruptStatus, Risk
@@ -180,7 +181,7 @@ def test_the_end_of_a_run_lifts_every_hold_but_those_about_what_happened_outside
     run = leased_run_builders.a_leased_run()
     owner_id = run.agent.owner_id
     with transaction.atomic():
-        locked = Run.objects.locked().get(pk=run.pk)
+        locked = locked_runs().get(pk=run.pk)
         for kind in HoldKind:
             holds.open_hold(locked, kind, "order", owner_id=owner_id, reason="", now=clock.now())
         assert locked.open_holds == len(HoldKind)

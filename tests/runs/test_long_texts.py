@@ -10,7 +10,7 @@ from django.db import transaction
 
 from ledger import clock
 from ledger.compensation import undo_key
-from ledger.effects import Declared, keep_word
+from ledger.effects import Declared, add_report
 from ledger.models import Effect, EffectReport
 from reviewqueue import permissions
 from runs import permits
@@ -18,6 +18,7 @@ from runs.configuration import record_configuration
 from runs.continuations import void_continuation
 from runs.holds import lift_holds, open_hold
 from runs.kill_switch import halt_agents, lift_halts
+from runs.locks import locked_runs
 from runs.models import ConfigurationRecord, Continuation, Event, Fact, FactCheck, Halt, Hold, Permit, Run
 from runs.states import HoldKind
 from runs.use_cases.amend_interrupt import withdraw_wait
@@ -105,7 +106,7 @@ def test_of_a_hold_a_permit_and_a_continuation():
     leased_run_builders.a_permit(run)
     leased_run_builders.let_go(run)
     with transaction.atomic():
-        locked, now = Run.objects.locked().get(pk=run.pk), clock.now()
+        locked, now = locked_runs().get(pk=run.pk), clock.now()
         open_hold(locked, HoldKind.GAVE_UP, owner_id=run.agent.owner_id, reason=LONG, now=now)
         lift_holds(locked, HoldKind.GAVE_UP, by=ACTOR, now=now)
         assert permits.void_permits(locked, reason=LONG, now=now) == 1
@@ -173,7 +174,7 @@ def test_of_who_changed_the_configuration_or_reported_an_outcome():
     leased_run_builders.begin(run)
     with transaction.atomic():
         effect = Effect.objects.get()
-        keep_word(effect, status="unknown", by=ACTOR, body={}, now=clock.now() + timedelta(seconds=1))
+        add_report(effect, status="unknown", by=ACTOR, body={}, now=clock.now() + timedelta(seconds=1))
         assert EffectReport.objects.latest("pk").by == ACTOR[:300]
         transaction.set_rollback(True)
     assert permissions.is_operator(an_owner()) is False

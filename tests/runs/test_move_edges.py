@@ -14,6 +14,7 @@ from runs.checkpoint_files import keep_offered
 from runs.child_runs import is_queue_allowed
 from runs.compensation import hold_for_unstable
 from runs.errors import ApprovalLost, NotReady, StepMismatch
+from runs.locks import locked_runs
 from runs.models import Continuation, Event, Hold, Permit, Revision, Run
 from runs.run_status import SLACK, store
 from runs.states import FileStatus
@@ -130,7 +131,7 @@ def test_an_effect_with_an_unstable_key_that_failed_holds_its_run_no_longer():
     since = clock.now() - timedelta(seconds=5)
     leased_run_builders.begin(run, declared=Declared(stable_key=False))
     with transaction.atomic():
-        locked = Run.objects.locked().select_related("agent").get(pk=run.pk)
+        locked = locked_runs().select_related("agent").get(pk=run.pk)
         hold_for_unstable(locked, since=since, actor="system:test", now=clock.now())
         store(locked, clock.now())
     assert Hold.objects.get().lifted_at is None
@@ -146,7 +147,7 @@ def test_an_offered_file_is_returned_as_kept():
     with spooled.file:
         transfer_file.offer_file(**of_run, number=1, sent=spooled)
     with transaction.atomic():
-        kept = keep_offered(Run.objects.locked().get(pk=started.run.pk), number=1)
+        kept = keep_offered(locked_runs().get(pk=started.run.pk), number=1)
     assert kept is not None
     assert kept.status == FileStatus.KEPT
 

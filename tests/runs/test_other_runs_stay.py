@@ -20,8 +20,8 @@ from runs.external_signals import Told, receive_signal
 from runs.models import CallLabel, Checkpoint, CheckpointFile, Decision, Hold, Interrupt, Outcome, Permit, Run, Signal
 from runs.states import FileStatus
 from runs.use_cases import expire, transfer_file
+from runs.use_cases.complete_run import complete_run, fail_run
 from runs.use_cases.control_run import cancel_run, pause_run, restart_run, resume_run
-from runs.use_cases.start_run import complete_run, fail_run
 from tests import builders
 from tests.runs import leased_run_builders
 from tests.unguarded import without_guards

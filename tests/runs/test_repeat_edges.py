@@ -20,10 +20,11 @@ from runs.external_signals import InputInvalid, Told, receive_signal
 from runs.models import Continuation, Event, Hold, Interrupt, Outcome, Run
 from runs.use_cases import reconcile_outcomes
 from runs.use_cases.amend_interrupt import Amendment, amend_wait
+from runs.use_cases.complete_run import fail_run
 from runs.use_cases.control_run import cancel_run
 from runs.use_cases.expire import end_lease_if_lapsed
 from runs.use_cases.reconcile_facts import report_facts, waive_fact
-from runs.use_cases.start_run import RunRequest, fail_run, start_run
+from runs.use_cases.start_run import RunRequest, start_run
 from tests import builders
 from tests.runs import leased_run_builders
 
