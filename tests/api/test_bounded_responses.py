@@ -107,14 +107,14 @@ def test_a_claim_lists_every_effect_of_a_run_that_has_few():
 
 def test_a_claim_lists_open_effects_and_the_newest_and_names_the_address_of_the_others(monkeypatch):
     monkeypatch.setattr(effect_queries, "MOST_CONSULTED", 3)
-    effect_queries._OF_A_RUN.forget()
+    effect_queries._newest_of_a_run.forget()
     worker = a_worker()
     run, lease = a_started_run(worker)
     begin(worker, run, lease, "unknown", repeat="harmless")
     for number in range(4):
         an_applied_effect(worker, run, lease, f"e{number}", number)
     taken = claimed_again(worker, run, lease)
-    effect_queries._OF_A_RUN.forget()
+    effect_queries._newest_of_a_run.forget()
     assert [row["key"] for row in taken["effects"]] == ["unknown", "e2", "e3"]
     assert taken["effects"][0]["status"] in {"intended", "unknown"}
     assert taken["more_effects"].endswith(f"/api/v1/runs/{run}/effects")

@@ -613,7 +613,7 @@ def a_request_takes_its_thread_before_its_body_is_there() -> None:
 
 @fault(seen_by=test_thread_shares.test_one_address_leaves_a_quarter_of_the_threads, costs=(11,))
 def one_address_may_have_every_thread() -> None:
-    ThreadShares._may_have_another = lambda self, holders: True
+    ThreadShares._can_have_another = lambda self, holders: True
 
 
 @fault(seen_by=test_asgi_bridge.test_requests_that_only_wait_leave_their_threads_to_others, costs=(11,))

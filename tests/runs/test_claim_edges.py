@@ -18,7 +18,7 @@ from runs.locks import locked_runs
 from runs.models import Continuation, Decision, Run
 from runs.run_status import store
 from runs.states import HoldKind
-from runs.use_cases import control_child_runs
+from runs.use_cases import complete_run, control_child_runs, revoke_approvals
 from runs.use_cases.claim_continuation import any_ready
 from runs.use_cases.control_run import cancel_run
 from runs.use_cases.expire import end_lease_if_lapsed
