@@ -223,7 +223,7 @@ ROWS: dict[str, Loss] = {
         policy={"default_may_approve": True, "on_expiry_allowed": ["cancel", "default"]},
         new_policy={"default_may_approve": False},
     ),
-    "lost, and restored before the check": Loss(lose=restored),
+    "lost, and restored before the next check": Loss(lose=restored),
 }
 
 

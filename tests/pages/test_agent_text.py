@@ -162,7 +162,7 @@ def test_no_mixture_of_markdown_lets_anything_through(text: str) -> None:
     "pattern", ["[", "*a_", "`", "<", "![", "> ", "- ", "|", "&", "[a](", "a\u202e", "\\", "_*", "("]
 )
 def test_the_parsers_worst_texts_stay_quick(pattern: str) -> None:
-    render_markdown(pattern * (agent_text.MARKDOWN_UP_TO // len(pattern)))
+    render_markdown(pattern * (agent_text.MAX_MARKDOWN_LENGTH // len(pattern)))
     render_markdown(pattern * 200_000)
 
 

@@ -98,7 +98,7 @@ def test_what_moved_meanwhile_is_left_waiting_and_named():
     told = press(client, form)
     assert "1 of 5 decided" in told
     assert "Already decided by ben@company.example: rejected." in words_for(told, decided)
-    assert "You saw version 1; version 2 waits now." in words_for(told, amended)
+    assert "You saw version 1; the current version is 2." in words_for(told, amended)
     assert "It is claimed by ben@company.example until" in words_for(told, taken)
     assert "Not decided:" in words_for(told, over)
     assert "Approved." in words_for(told, stays)

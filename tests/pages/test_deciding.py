@@ -367,7 +367,7 @@ class TestRefusals:
         acts.claim(responder=builders.a_reviewer("ines@company.example"), interrupt_id=interrupt.public_id)
         response = desk.post(client, interrupt, form)
         assert response.status_code == 409
-        assert "ines@company.example holds this until" in response.content.decode()
+        assert "ines@company.example has claimed this request until" in response.content.decode()
         assert "Too dear" in response.content.decode()
 
     def test_a_right_lost_meanwhile_is_403_with_who_can(self):

@@ -155,5 +155,5 @@ def test_an_expired_session_does_not_redirect_away_from_unsent_input(typing):
     response = save(client, interrupt, form)
     assert response.status_code == 403
     assert "HX-Redirect" not in response.headers
-    assert "Your session has ended" in response.content.decode()
+    assert "Your session has expired" in response.content.decode()
     assert not TypedAnswer.objects.exists()

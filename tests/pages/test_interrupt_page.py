@@ -204,7 +204,7 @@ def test_a_lost_claim_says_who_was_first_and_nothing_else_changes():
     ben = desk.signed_in(builders.a_reviewer("ben@company.example"))
     response = ben.post(f"/interrupts/{interrupt.public_id}/claim")
     assert response.status_code == 409
-    assert "ines@company.example holds this until" in response.content.decode()
+    assert "ines@company.example has claimed this request until" in response.content.decode()
     interrupt.refresh_from_db()
     assert interrupt.claimed_by == ines
 

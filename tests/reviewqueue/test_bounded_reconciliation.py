@@ -142,7 +142,7 @@ def test_the_page_of_a_run_reads_no_row_for_each_effect_that_it_does_not_show():
         counts.append(len(captured))
     assert counts[1] <= counts[0] + 1
     assert "120 effects" in html
-    assert "stays done (120)" in html
+    assert "effects stay as they are (120)" in html
 
 
 def test_effects_are_counted_by_status_and_by_what_a_cancel_compensates():
