@@ -16,7 +16,7 @@ def test_the_api_is_documented_on_a_page_that_keeps_the_policy(page: Page, live_
     page.get_by_label("Password").fill("a-password-1")
     page.get_by_role("button", name="Sign in").click()
 
-    page.get_by_text("Suspend: ask and let go").first.click()
+    page.get_by_text("Suspend a run until people answer").first.click()
 
-    expect(page.get_by_text("The token of the lease that you hold.").first).to_be_visible()
+    expect(page.get_by_text("Token of the lease that you hold.").first).to_be_visible()
     assert [url for url in asked if not url.startswith((live_server.url, "data:"))] == []

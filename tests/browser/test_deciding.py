@@ -216,7 +216,7 @@ def test_row_20_an_open_receipt_drops_a_permit_that_was_revoked(lenas: Page):  #
     expect(lenas.locator("#permit")).to_contain_text("1 use, until")
     acts.undo(responder=Decision.objects.get().by, interrupt_id=interrupt.public_id)
     expect(lenas.locator("#permit")).to_contain_text("void since")
-    expect(lenas.locator("#stands")).to_contain_text("taken back")
+    expect(lenas.locator("#stands")).to_contain_text("undone")
 
 
 def test_row_12_the_open_page_flips_at_zero(lenas: Page):  # noqa: F811

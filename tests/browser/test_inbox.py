@@ -170,7 +170,7 @@ def test_row_6_a_request_claimed_elsewhere_says_by_whom_until_when_and_opens_aga
     lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
     acts.claim(responder=other, interrupt_id=interrupt.public_id)
     expect(lenas.locator("#moved")).to_contain_text(
-        re.compile(r"Ben claimed this request\. The claim ends .* \d\d:\d\d"), timeout=TWO_SECONDS
+        re.compile(r"Ben claimed this request\.\s+The claim ends\s+\S+ \d\d:\d\d"), timeout=TWO_SECONDS
     )
     expect(lenas.get_by_role("button", name="Reject this call")).to_be_disabled()
     acts.release(responder=other, interrupt_id=interrupt.public_id)
@@ -211,7 +211,7 @@ def test_row_6_an_escalated_request_says_so_and_mentions_no_session(bens: Page):
     expect(bens.get_by_role("button", name="Reject this call")).to_be_disabled()
     reason.press_sequentially(", by far")
     expect(bens.locator("#decide .saved")).to_contain_text(
-        "What you type is not kept: this is not yours to see any more."
+        "Your draft is not saved: you cannot see this request any more."
     )
     expect(reason).to_have_value("Too dear, by far")
     expect(bens.get_by_role("alert")).to_have_count(0)
@@ -225,7 +225,7 @@ def test_row_5_two_browsers_claim_and_the_second_sees_who_and_when(lenas: Page, 
     hide(bens)  # has not seen it yet
     row(lenas, interrupt).get_by_role("button", name="Claim").click()
     expect(row(lenas, interrupt)).to_contain_text("You")
-    expect(row(lenas, interrupt)).to_contain_text(re.compile(r"1[45] min left"))
+    expect(row(lenas, interrupt)).to_contain_text(re.compile(r"1[45] min\s+left"))
     row(bens, interrupt).get_by_role("button", name="Claim").click()
     expect(bens.get_by_role("alert")).to_contain_text(
         re.compile(r"lena@company\.example has claimed this request until \d\d:\d\d UTC")
@@ -243,7 +243,7 @@ def test_row_5_a_claim_counts_down_is_extended_with_one_press_and_ends_by_itself
     expect(row(lenas, interrupt)).to_contain_text("min left")
     Interrupt.objects.filter(pk=interrupt.pk).update(claimed_until=clock.now() + timedelta(seconds=50))
     lenas.reload()
-    expect(row(lenas, interrupt)).to_contain_text(re.compile(r"4\d s left"))
+    expect(row(lenas, interrupt)).to_contain_text(re.compile(r"4\d s\s+left"))
     row(lenas, interrupt).get_by_role("button", name="Extend").click()
     expect(row(lenas, interrupt)).to_contain_text("14 min left")
     expect(row(lenas, interrupt).get_by_role("button", name="Extend")).to_be_focused()
@@ -398,8 +398,8 @@ def test_row_18_what_is_selected_stays_selected_and_is_decided_together(lenas: P
     expect(row(lenas, refunds[0])).to_contain_text("Ben")
     expect(lenas.get_by_text("4 selected")).to_be_visible()  # the one that Ben took is not for a bulk any more
     lenas.get_by_role("button", name="Decide in bulk").click()
-    expect(lenas.get_by_role("heading", name="Decide 4 waits together")).to_be_visible()
-    lenas.get_by_label("Note").fill("Seen the photos")
+    expect(lenas.get_by_role("heading", name="Decide 4 requests in bulk")).to_be_visible()
+    lenas.locator("#message").fill("Seen the photos")
     lenas.get_by_role("radio", name=re.compile("^Reject")).check()
     lenas.get_by_role("button", name="Reject 4").dblclick()
     expect(lenas.get_by_role("heading", name="4 of 4 decided")).to_be_visible()

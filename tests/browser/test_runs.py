@@ -53,7 +53,7 @@ def test_row_9_the_effects_so_far_and_the_history_are_read_from_top_to_bottom(le
     )
     order = [next(at for at, line in enumerate(story) if words in line) for words in told]
     assert order == sorted(order), story
-    expect(lenas.get_by_role("region", name="Effect ledger")).to_contain_text("S-22")
+    expect(lenas.get_by_role("region", name="Effects")).to_contain_text("S-22")
 
 
 def test_row_11_why_am_i_asked_and_why_can_i_not_decide(lenas: Page, live_server):
