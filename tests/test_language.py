@@ -14,12 +14,10 @@ CHECKED += ["README.md", "CHANGELOG.md", "manage.py"]
 
 #: Folders and files that are not rewritten yet. It only shrinks.
 NOT_YET = [
-    "CHANGELOG.md",
     "docs/decisions/2026-11-29-quorum-signals-child-runs.md",
     "docs/operations.md",
     "docs/owners.md",
     "docs/reviewers.md",
-    "docs/webhooks.md",
     "ledger/actors.py",
     "ledger/datetimes.py",
     "ledger/effect_names.py",
