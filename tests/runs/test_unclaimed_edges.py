@@ -127,8 +127,9 @@ def test_only_the_runs_that_were_asked_for_are_returned(django_assert_num_querie
     run, claimed = a_ready_run(), builders.a_running_run().run
     a_ready_run()
     assert list(find_unclaimed([run, claimed], now=clock.now())) == [run.pk]
+    now = clock.now()
     with django_assert_num_queries(0):
-        assert find_unclaimed([claimed], now=clock.now()) == {}
+        assert find_unclaimed([claimed], now=now) == {}
 
 
 @pytest.mark.parametrize(("asks_for", "patience"), [(86400, PATIENCE), (86401, PATIENCE_WITH_ASKS)])
