@@ -65,13 +65,20 @@ def kinds_of_columns(new: Any, table: str) -> dict[str, str]:
     )
 
 
+def text_of(value: Any, kind: str) -> str | None:
+    """Return what PostgreSQL casts to the same value; SQLite stores a duration as a number of microseconds."""
+    if value is None:
+        return None
+    return f"{value} microseconds" if kind == "interval" else str(value)
+
+
 def copy_rows(old: sqlite3.Connection, new: Any, table: str, kinds: dict[str, str]) -> None:
     found = old.execute(f'SELECT * FROM "{table}"')  # noqa: S608  our own dump
     names = [column[0] for column in found.description]
     columns, places = ", ".join(f'"{name}"' for name in names), ", ".join(f"%s::text::{kinds[name]}" for name in names)
     insert = f'INSERT INTO "{table}" ({columns}) VALUES ({places})'  # noqa: S608
     for row in found.fetchall():
-        new.execute(insert, [None if value is None else str(value) for value in row])
+        new.execute(insert, [text_of(value, kinds[name]) for name, value in zip(names, row, strict=True)])
     if "id" in names:
         new.execute(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), max(id)) FROM \"{table}\"")  # noqa: S608
 
