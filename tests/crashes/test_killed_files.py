@@ -30,7 +30,7 @@ BYTES = os.urandom(200_000)
 ON_THE_WAY = {
     "row written ahead, not committed": (after("runs.use_cases.transfer_file", "write_ahead"), False),
     "row committed, no byte stored": (before("runs.use_cases.transfer_file", "put_in_storage"), False),
-    "bytes written, not on the disk": (before("reviewqueue.operations.storage", "write_through"), False),
+    "bytes written, not on the disk": (before("reviewqueue.operations.storage", "flush_to_disk"), False),
     "bytes stored, not attached": (after("runs.use_cases.transfer_file", "put_in_storage"), False),
     "offer written, not committed": (after("runs.use_cases.transfer_file", "offer"), False),
     "offer committed, response lost": (after("runs.use_cases.transfer_file", "offer_file"), False),
