@@ -132,7 +132,8 @@ def test_the_schedule_is_the_one_in_the_docs(at_home):
     at_home.will("broken")
     a_message(at_home.url)
     waits = try_to_the_end()
-    assert f"the next attempt follows after {', '.join(waits[:-1])} and {waits[-1]}" in " ".join(DOCS.read_text().split())
+    schedule = f"the next attempt follows after {', '.join(waits[:-1])} and {waits[-1]}"
+    assert schedule in " ".join(DOCS.read_text().split())
 
 
 @pytest.mark.parametrize("fault", ["silent", "dripping_head", "dripping_body", "large_failure"])
