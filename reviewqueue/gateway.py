@@ -21,7 +21,7 @@ from ledger.errors import KeyReused, NotFound, Refusal
 from ledger.transactions import use_case
 from reviewqueue import permissions, tasks
 from runs import reviewer_claims
-from runs.configuration import is_as_recorded
+from runs.configuration_history import is_as_recorded
 from runs.continuations import told_of
 from runs.deadlines import is_over
 from runs.decisions import Answer, check_answer, closed_refusal, move_decisions, record_decision, winner_of

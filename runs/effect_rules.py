@@ -17,7 +17,7 @@ from ledger.effect_names import is_exact, is_near, matches
 from ledger.errors import NameDisguised
 from ledger.models import Effect
 from ledger.prepared_queries import prepared
-from runs.configuration import effects_content, recorded_effects
+from runs.configuration_history import effects_content, recorded_effects
 from runs.errors import ApprovalRequired, CallNotApproved, EffectNotAllowed, PermitExpired, RecordChanged
 from runs.models import Agent, CallLabel, EffectRule, Permit, Run
 from runs.permits import approved_otherwise, approves_for, check_permit, find_permit, standing_permits

@@ -14,7 +14,7 @@ from django.db.models import OuterRef, Q, QuerySet
 from ledger.errors import PayloadInvalid, Problem
 from ledger.prepared_queries import prepared
 from runs import schemas
-from runs.configuration import is_as_recorded, recorded_policy
+from runs.configuration_history import is_as_recorded, recorded_policy
 from runs.errors import PolicyRefuses, RecordChanged
 from runs.models import Agent, EffectRule, Policy, Queue
 from runs.states import APPROVING, RISK_RANK, Kind, OnExpiry, Risk, RuleAction, Verdict
@@ -91,7 +91,7 @@ def _policies_of_reason(agent: int, reason: str) -> QuerySet[Any]:
 
 
 def refuse_changed_policy(policy: Policy, recorded: dict[str, Any] | None) -> None:
-    """Refuse a policy version that was changed or inserted without a record of it (``runs.configuration``)."""
+    """Refuse a policy version that was changed or inserted without a record of it (``runs.configuration_history``)."""
     if not is_as_recorded(policy, recorded):
         raise RecordChanged(f"The policy {policy} differs from its record.", record=f"policy:{policy.pk}")
 

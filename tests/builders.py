@@ -13,7 +13,7 @@ from django.db import transaction
 from ledger.digests import digest
 from reviewqueue import gateway, permissions
 from runs.checkpoints import Snapshot
-from runs.configuration import record_configuration
+from runs.configuration_history import record_configuration
 from runs.decisions import Answer
 from runs.facts import AskedFact
 from runs.interrupt_requests import AskedWait

@@ -1,6 +1,6 @@
 from django.db import migrations
 
-from ledger.guards import GuardTable
+from ledger.append_only_triggers import GuardTable
 
 
 class Migration(migrations.Migration):

@@ -22,7 +22,7 @@ from reviewqueue.operations import kill_switch
 from reviewqueue.operations.api_keys import NewKey, make_agent_key, make_personal_token
 from reviewqueue.outbound.address_policy import AddressRefused, check_base_url
 from reviewqueue.permissions import OPERATORS
-from runs.configuration import CHANGED, REMOVED, record_configuration
+from runs.configuration_history import CHANGED, REMOVED, record_configuration
 from runs.models import Agent, CallLabel, Connection, EffectRule, Policy, Queue
 from runs.policies import BUILT_IN
 from runs.states import EffectMode, OnExpiry, OnReject, Risk, RuleAction

@@ -5,7 +5,7 @@ from django.conf import settings
 from django.db import migrations, models
 
 import ledger.exact_json
-import runs.models.rules
+import runs.models.policies
 
 #: Policies of the reasons that every installation has. A change of a policy is a new version, never a changed row.
 POLICIES = {
@@ -509,7 +509,7 @@ class Migration(migrations.Migration):
                         max_length=8,
                     ),
                 ),
-                ("on_expiry_allowed", models.JSONField(default=runs.models.rules.default_expiries)),
+                ("on_expiry_allowed", models.JSONField(default=runs.models.policies.default_expiries)),
                 ("default_may_approve", models.BooleanField(default=False)),
                 (
                     "escalate_wait",

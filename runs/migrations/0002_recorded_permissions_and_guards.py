@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from django.db import migrations, models
 
 import ledger.exact_json
-from ledger.guards import GuardTable
+from ledger.append_only_triggers import GuardTable
 
 
 def keep_what_policies_allowed(apps, schema_editor):

@@ -7,10 +7,10 @@ from runs.models.configuration import ConfigurationHead, ConfigurationRecord
 from runs.models.continuations import Continuation, HandBack, Hold
 from runs.models.facts import Fact, FactCheck, FactKind, FactStatus
 from runs.models.interrupts import Assignee, Comment, Decision, Interrupt, Permit, Revision, Schema
-from runs.models.rules import Policy, Queue
+from runs.models.policies import Policy, Queue
 from runs.models.run import Checkpoint, CheckpointFile, Outcome, Progress, Run
 from runs.models.signals import Signal
-from runs.models.steps import StepResult
+from runs.models.step_results import StepResult
 from runs.models.timeline import Event, Feed
 
 __all__ = [

@@ -12,7 +12,7 @@ from django.db.models import Q
 from ledger.exact_json import ExactJSONField
 from ledger.row_digests import CONTENT, FIXED, STATE
 from runs.models.agents import Agent
-from runs.models.rules import Policy, Queue
+from runs.models.policies import Policy, Queue
 from runs.models.run import Checkpoint, Run
 from runs.states import (
     STANDING_DECISIONS,

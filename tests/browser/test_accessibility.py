@@ -22,7 +22,7 @@ from tests.pages.test_dead_letters import a_dead_message, a_dead_signal
 from tests.pages.test_expired import a_lapse_with_a_failed_effect, let_expire
 from tests.pages.test_rounds import a_second_round
 from tests.reviewqueue.a_busy_quarter import Quarter
-from tests.runs.test_unclaimed import offered_since
+from tests.runs.test_unclaimed_continuations import offered_since
 from tests.runs.test_versions import unread_by
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()

@@ -13,7 +13,7 @@ from tests import builders
 from tests.browser.test_reviewing import choose, decide_elsewhere, lenas, open_wait, sign_in
 from tests.pages import desk
 from tests.runs import leased_run_builders
-from tests.runs.test_unclaimed import offered_since
+from tests.runs.test_unclaimed_continuations import offered_since
 
 __all__ = ["lenas"]  # a fixture
 

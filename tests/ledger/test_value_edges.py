@@ -24,7 +24,7 @@ from ledger import (
     transactions,
 )
 from ledger.errors import Busy, PayloadInvalid, Refusal
-from ledger.guards import GuardTable, missing_guards, trigger_name
+from ledger.append_only_triggers import GuardTable, missing_guards, trigger_name
 from tests.ledger.effect_builders import LATER, NOON, RUN, a_person, an_effect, settle
 
 UNDONE_BY = effects.Declared(compensation={"name": "cancel_order", "arguments": {}}, compensate_on=("cancel",))

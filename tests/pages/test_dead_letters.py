@@ -18,7 +18,7 @@ from runs.errors import InputInvalid
 from runs.models import Signal
 from tests import builders
 from tests.pages import desk
-from tests.runs.test_signals import an_event, receive
+from tests.runs.test_external_signals import an_event, receive
 from tests.webhooks.receiver import receiver
 from tests.webhooks.webhook_builders import an_endpoint, announce
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests import builders
 from tests.pages import desk
-from tests.runs.test_signals import a_timer, an_event, receive
+from tests.runs.test_external_signals import a_timer, an_event, receive
 
 pytestmark = pytest.mark.django_db
 

@@ -15,7 +15,7 @@ from tests import builders
 from tests.pages import desk
 from tests.pages.test_receipts_and_runs import decide, receipt_of, text
 from tests.runs.test_compensation import a_cancelled_run
-from tests.runs.test_unclaimed import offered_since
+from tests.runs.test_unclaimed_continuations import offered_since
 from tests.runs.test_versions import unread_by
 
 pytestmark = pytest.mark.django_db

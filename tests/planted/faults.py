@@ -75,21 +75,9 @@ from tests.reviewqueue import (
     test_sign_in_limits,
     test_tampering,
 )
-from tests.runs import (
-    test_begin_effect,
-    test_compensation,
-    test_credentials,
-    test_effect_rules,
-    test_escalation,
-    test_leases_and_claims,
-    test_permits,
-    test_permits_taken_back,
-    test_policies,
-    test_probes,
-    test_revalidation,
-    test_run_control,
-    test_signals,
-)
+from tests.runs import test_begin_effect, test_compensation, test_credentials, test_effect_rules, test_escalation, test_leases_and_claims, test_permits, test_policies, test_probes, test_revalidation, test_run_control
+from tests.runs import test_revoked_permits
+from tests.runs import test_external_signals
 from tests.serving import test_asgi_bridge, test_thread_shares
 
 
@@ -256,7 +244,7 @@ def a_reminder_does_not_record_that_it_was_sent() -> None:
     expire.remind_interrupt = nothing
 
 
-@fault(seen_by=test_signals.test_one_signal_answers_one_interrupt_and_the_next_is_stored_for_the_next, costs=(3,))
+@fault(seen_by=test_external_signals.test_one_signal_answers_one_interrupt_and_the_next_is_stored_for_the_next, costs=(3,))
 def a_signal_is_not_used_up() -> None:
     sound = external_signals.answer_by_itself
 
@@ -285,7 +273,7 @@ def a_checkpoint_is_not_compared_with_its_digest() -> None:
 
 
 @fault(
-    seen_by=test_permits_taken_back.test_an_answer_of_a_person_who_lost_the_permission_permits_nothing,
+    seen_by=test_revoked_permits.test_an_answer_of_a_person_who_lost_the_permission_permits_nothing,
     costs=(13,),
 )
 def permissions_are_not_checked_again_in_the_claim() -> None:
@@ -293,25 +281,25 @@ def permissions_are_not_checked_again_in_the_claim() -> None:
 
 
 @fault(
-    seen_by=test_permits_taken_back.test_a_permit_of_an_earlier_boundary_ends_with_its_approvers_permission, costs=(13,)
+    seen_by=test_revoked_permits.test_a_permit_of_an_earlier_boundary_ends_with_its_approvers_permission, costs=(13,)
 )
 def permissions_are_not_checked_again_when_an_effect_begins() -> None:
     effect_rules.judge_permit = nothing
 
 
-@fault(seen_by=test_permits_taken_back.test_a_lost_vote_of_an_earlier_boundary_ends_the_permit, costs=(13,))
+@fault(seen_by=test_revoked_permits.test_a_lost_vote_of_an_earlier_boundary_ends_the_permit, costs=(13,))
 def only_the_vote_that_closed_is_judged_when_an_effect_begins() -> None:
     revocation._decisions_behind = lambda permit: [permit.decision]
 
 
 @fault(
-    seen_by=test_permits_taken_back.test_a_claim_hands_out_no_permit_of_an_earlier_boundary_that_was_lost, costs=(13,)
+    seen_by=test_revoked_permits.test_a_claim_hands_out_no_permit_of_an_earlier_boundary_that_was_lost, costs=(13,)
 )
 def a_claim_judges_its_own_boundary_only() -> None:
     revoke_approvals._still_allowing = lambda *_, **__: set()
 
 
-@fault(seen_by=test_permits_taken_back.test_an_approval_by_default_ends_when_the_policy_forbids_it, costs=(13,))
+@fault(seen_by=test_revoked_permits.test_an_approval_by_default_ends_when_the_policy_forbids_it, costs=(13,))
 def an_approval_by_default_needs_no_policy() -> None:
     permissions._default_may_approve = lambda interrupt: True
 
@@ -406,7 +394,7 @@ def a_spent_permit_begins_another_effect() -> None:
 
 
 @fault(
-    seen_by=test_permits_taken_back.test_an_undone_answer_permits_nothing_after_the_next_answer,
+    seen_by=test_revoked_permits.test_an_undone_answer_permits_nothing_after_the_next_answer,
     costs=(12,),
 )
 def an_undone_answer_leaves_its_permit() -> None:

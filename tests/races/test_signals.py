@@ -11,7 +11,7 @@ from runs.models import Interrupt
 from tests import builders, figures
 from tests.races.invariants import breaches, rows
 from tests.races.race_runner import ROUNDS, Race, racers
-from tests.runs.test_signals import an_event, told
+from tests.runs.test_external_signals import an_event, told
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 

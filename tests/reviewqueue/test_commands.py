@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command, load_command_clas
 
 from reviewqueue.models import ApiKey
 from reviewqueue.operations.api_keys import verify_key
-from runs.configuration import changed_configuration, find_configuration_break
+from runs.configuration_history import changed_configuration, find_configuration_break
 from runs.models import Agent, CallLabel, ConfigurationRecord, Connection, EffectRule, Policy, Queue
 from runs.policies import BUILT_IN
 from tests import own_processes

@@ -20,7 +20,7 @@ from django.db.models import Model
 from ledger import clock, row_digests
 from ledger.digests import digest
 from ledger.errors import Refusal
-from ledger.guards import KINDS, GuardTable, missing_guards
+from ledger.append_only_triggers import KINDS, GuardTable, missing_guards
 from ledger.models import Effect, EffectReport
 from reviewqueue import permissions
 from reviewqueue.operations.doctor import history_integrity, records, row_consistency

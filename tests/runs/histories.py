@@ -44,7 +44,7 @@ from runs.use_cases.claim_continuation import Claimed
 from runs.use_cases.reconcile_facts import Found
 from runs.use_cases.reconcile_outcomes import RETRIED
 from tests import builders
-from tests.runs.test_signals import a_timer, an_event, told
+from tests.runs.test_external_signals import a_timer, an_event, told
 
 #: What the agent does outside: under which name, and whether the receiver drops repeats. ``issue_*`` needs an approval.
 CALLS = {"letter": ("send_letter", "never"), "order": (builders.CALL["name"], "never"), "note": ("take_note", "by_key")}

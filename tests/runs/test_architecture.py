@@ -56,7 +56,7 @@ def test_runs_and_interrupts_are_locked_in_one_module_only():
         "reviewqueue/queries/dead_letters.py",  # one signal, after everything else
         "reviewqueue/webhooks/deliveries.py",  # endpoints of webhooks, which no run's transaction locks
         "reviewqueue/webhooks/endpoints.py",
-        "runs/configuration.py",  # the end of the configuration's chain
+        "runs/configuration_history.py",  # the end of the configuration's chain
         "runs/event_feed.py",  # the numbering of a feed
         "runs/locks.py",
     }

@@ -14,7 +14,7 @@ from ledger.effects import Declared, add_report
 from ledger.models import Effect, EffectReport
 from reviewqueue import permissions
 from runs import permits
-from runs.configuration import record_configuration
+from runs.configuration_history import record_configuration
 from runs.continuations import void_continuation
 from runs.holds import lift_holds, open_hold
 from runs.kill_switch import halt_agents, lift_halts

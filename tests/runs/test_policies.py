@@ -14,7 +14,7 @@ from runs.models import Interrupt, Policy
 from runs.policies import BUILT_IN, is_as_strict, rules_with_open_policies
 from tests import builders
 from tests.runs.leased_run_builders import a_rule
-from tests.runs.test_nested_runs import a_child
+from tests.runs.test_child_runs import a_child
 from tests.unguarded import without_guards
 
 pytestmark = pytest.mark.django_db

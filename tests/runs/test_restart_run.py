@@ -28,7 +28,7 @@ from tests.runs.test_compensation import (
     take_back,
     taken_back_by,
 )
-from tests.runs.test_signals import an_event, receive
+from tests.runs.test_external_signals import an_event, receive
 
 pytestmark = pytest.mark.django_db
 

@@ -35,7 +35,7 @@ from runs.use_cases.reconcile_facts import (
 from runs.use_cases.start_run import Started
 from runs.use_cases.suspend import PendingEffect
 from tests import builders
-from tests.runs.test_signals import LANDED, a_timer, an_event, receive
+from tests.runs.test_external_signals import LANDED, a_timer, an_event, receive
 
 pytestmark = pytest.mark.django_db
 

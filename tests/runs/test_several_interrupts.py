@@ -15,7 +15,7 @@ from runs.models import Continuation, Interrupt, Run
 from runs.use_cases import expire
 from runs.use_cases.amend_interrupt import Amendment, amend_wait, withdraw_wait
 from tests import builders
-from tests.runs.test_signals import an_event
+from tests.runs.test_external_signals import an_event
 from tests.unguarded import without_guards
 
 pytestmark = pytest.mark.django_db

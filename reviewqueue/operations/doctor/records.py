@@ -12,11 +12,11 @@ from typing import Any
 
 from ledger.digests import digest
 from ledger.exact_json import dumps
-from ledger.guards import missing_guards
+from ledger.append_only_triggers import missing_guards
 from ledger.models import Effect, EffectReport
 from ledger.row_digests import CoveredRow
 from reviewqueue.operations.doctor.findings import Finding
-from runs.configuration import changed_configuration, find_configuration_break
+from runs.configuration_history import changed_configuration, find_configuration_break
 from runs.models import Checkpoint, Decision, Interrupt, Permit, Run, Schema
 from runs.verification import changed_parts, is_what_was_decided, is_what_was_said, is_what_was_shown
 

@@ -16,7 +16,7 @@ from runs.use_cases.amend_interrupt import Amendment
 from tests import builders
 from tests.crashes.use_cases import Act, verb
 from tests.runs.test_escalation import a_reminded_wait, an_escalating_policy, due_now
-from tests.runs.test_signals import a_timer, an_event, told
+from tests.runs.test_external_signals import a_timer, an_event, told
 from tests.runs.test_votes import a_payment, three_people
 
 

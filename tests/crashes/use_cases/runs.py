@@ -22,7 +22,7 @@ from runs.use_cases.start_run import RunRequest, Started
 from tests import builders
 from tests.crashes.use_cases import Act, verb
 from tests.runs.test_compensation import a_cancelled_run
-from tests.runs.test_signals import an_event
+from tests.runs.test_external_signals import an_event
 
 _numbers = itertools.count(10_000)
 

@@ -14,7 +14,7 @@ from runs.use_cases import control_child_runs, expire
 from runs.use_cases.complete_run import complete_run, fail_run
 from runs.use_cases.control_run import cancel_run, pause_run, resume_run
 from tests import builders
-from tests.runs.test_signals import an_event
+from tests.runs.test_external_signals import an_event
 
 pytestmark = pytest.mark.django_db
 

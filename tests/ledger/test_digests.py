@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ledger.digests import canonical, digest, plain_decimal
 from ledger.exact_json import parse
-from tests.ledger.test_exact import NUMBERS, VALUES
+from tests.ledger.test_exact_json import NUMBERS, VALUES
 
 #: JSON text -> its canonical text. The digest is ``rq1:`` and the SHA-256 of that text in UTF-8.
 GOLDEN = {
