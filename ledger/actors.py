@@ -8,17 +8,17 @@ from __future__ import annotations
 from django.contrib.auth.base_user import AbstractBaseUser
 
 
-def by_person(person: AbstractBaseUser) -> str:
+def person_actor(person: AbstractBaseUser) -> str:
     """Return ``person:ana@example.org``, by the name that the person signs in with."""
     return f"person:{person.get_username()}"
 
 
-def by_agent(slug: str) -> str:
+def agent_actor(slug: str) -> str:
     """Return ``agent:purchasing``."""
     return f"agent:{slug}"
 
 
-def in_words(actor: str) -> str:
+def actor_label(actor: str) -> str:
     """Return an actor for use in a sentence, such as ``ana@example.org``, ``the agent purchasing`` or ``this server``."""
     kind, _, name = actor.partition(":")
     labels = {"person": name, "agent": f"the agent {name}", "system": "this server", "parent": "its parent run"}

@@ -8,10 +8,10 @@ from __future__ import annotations
 from ledger import tokens
 
 
-def attempt_token(scope: str, key: str, attempt: int) -> str:
-    return tokens.mint("att", attempt, f"{scope}:{key}")
+def make_attempt_token(scope: str, key: str, attempt: int) -> str:
+    return tokens.make_token("att", attempt, f"{scope}:{key}")
 
 
-def attempt_of(token: str, scope: str, key: str) -> int | None:
+def read_attempt_token(token: str, scope: str, key: str) -> int | None:
     """Return the attempt that ``token`` names, or None if it is not a token of this effect."""
-    return tokens.read("att", token, f"{scope}:{key}")
+    return tokens.read_token("att", token, f"{scope}:{key}")

@@ -14,27 +14,27 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
 
 from ledger.effects import locked_effects, mark_compensated
-from ledger.errors import AlreadySettled, PayloadInvalid
+from ledger.errors import AlreadyResolved, PayloadInvalid
 from ledger.models import Effect, Order
 from ledger.prepared_queries import prepared
 from ledger.states import EffectStatus
-from ledger.transactions import assert_open
+from ledger.transactions import assert_in_transaction
 
 UNDO_PREFIX = "undo:"
 
 
-def undo_key(effect: Effect) -> str:
+def compensation_key(effect: Effect) -> str:
     """Return the key of the compensation of the effect's last attempt; a later attempt has another key."""
     return f"{UNDO_PREFIX}{effect.public_id}:{effect.attempt}"
 
 
-def due_undos(scope: str, *, on: str) -> list[Effect]:
+def list_due_compensations(scope: str, *, on: str) -> list[Effect]:
     """Return the applied effects that this end of the run (``on``) compensates, newest first, without waived ones."""
     return [effect for effect in _to_compensate.all(scope=scope) if on in effect.compensate_on]
 
 
-def newest_due_undo(scope: str, *, on: str) -> Effect | None:
-    """Return the first of ``due_undos`` without reading all of them, because each compensation asks for it."""
+def find_newest_due_compensation(scope: str, *, on: str) -> Effect | None:
+    """Return the first of ``list_due_compensations`` without reading all of them, because each compensation asks for it."""
     effects = _newest_first(scope).iterator(chunk_size=20)
     return next((effect for effect in effects if on in effect.compensate_on), None)
 
@@ -50,33 +50,33 @@ def _to_compensate(scope: str) -> QuerySet[Effect]:
     return _newest_first(scope)
 
 
-def due_cancels(scope: str) -> list[Effect]:
+def list_applied_cancels(scope: str) -> list[Effect]:
     """Return the effects whose cancel was requested but which were applied, newest first."""
     return list(_newest_first(scope).filter(cancel_asked_at__isnull=False))
 
 
-def find_undone(scope: str, key: str) -> Effect | None:
+def lock_effect_to_compensate(scope: str, key: str) -> Effect | None:
     """Lock and return the effect that a compensation with this key undoes; ``None`` for any other key.
 
     It is locked before its compensation, which began later, so that effects are locked in the order of their ids.
     """
-    assert_open()
+    assert_in_transaction()
     public_id, _, attempt = key.removeprefix(UNDO_PREFIX).rpartition(":")
     if not key.startswith(UNDO_PREFIX) or not (attempt.isascii() and attempt.isdecimal()):
         return None
     effects = locked_effects().select_related("owner")
     found = effects.filter(scope=scope, public_id=public_id, compensation__isnull=False).first()
-    return found if found is not None and undo_key(found) == key else None
+    return found if found is not None and compensation_key(found) == key else None
 
 
-def is_ordered(undo: Effect) -> bool:
+def is_ordered_again(undo: Effect) -> bool:
     """Tell whether a person ordered the compensation again and no attempt has used the order."""
     return Order.objects.filter(effect=undo, used_by_attempt__isnull=True).exists()
 
 
-def record_undo(undo: Effect, *, by: str, now: datetime) -> Effect | None:
+def record_compensation(undo: Effect, *, by: str, now: datetime) -> Effect | None:
     """Mark the effect compensated whose compensation was applied, and return it; ``None`` if there is nothing to mark."""
-    assert_open()
+    assert_in_transaction()
     if undo.undoes_id is None or undo.status != EffectStatus.APPLIED:
         return None
     undone = locked_effects().get(pk=undo.undoes_id)
@@ -86,11 +86,11 @@ def record_undo(undo: Effect, *, by: str, now: datetime) -> Effect | None:
     return undone
 
 
-def waive_undo(effect: Effect, *, person: User, reason: str) -> None:
+def record_waiver(effect: Effect, *, person: User, reason: str) -> None:
     """Record that an applied effect stays although its run ended, by whom and why."""
-    assert_open()
+    assert_in_transaction()
     if not reason.strip():
         raise PayloadInvalid.at("/reason", "is missing: say why the effect stays applied")
     open_effect = Effect.objects.filter(pk=effect.pk, status=EffectStatus.APPLIED, undo_waived_by__isnull=True)
     if open_effect.update(undo_waived_by=person, undo_waived_reason=reason.strip()[:300]) != 1:
-        raise AlreadySettled("This effect needs no compensation any more.")
+        raise AlreadyResolved("This effect needs no compensation any more.")

@@ -19,7 +19,7 @@ _ACCENTS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe
 
 
 @cache
-def prototypes() -> dict[str, str]:
+def load_prototypes() -> dict[str, str]:
     """Return the prototype (UTS 39) of each look-alike character; other characters are missing."""
     found: dict[str, str] = {}
     for line in Path(__file__).with_suffix(".txt").read_text(encoding="ascii").splitlines():
@@ -35,7 +35,7 @@ def _character(code_point: str) -> str:
 
 def looks_latin(letter: str) -> bool:
     """Tell whether a letter, in the case in which it is written, looks like one of a to z."""
-    prototype = prototypes().get(letter, letter)
+    prototype = load_prototypes().get(letter, letter)
     return letter in _ALSO_LATIN or (prototype.isascii() and prototype.isalpha())
 
 
@@ -47,7 +47,7 @@ def skeleton(name: str, *, wildcards: str = "") -> str:
     separates, so that ``issueOrder`` equals ``issue_order``.
     """
     plain = unicodedata.normalize("NFKC", _CASE_CHANGE.sub("_", unicodedata.normalize("NFKC", name)).casefold())
-    mapped = "".join(prototypes().get(letter, letter) for letter in _without_marks(plain))
+    mapped = "".join(load_prototypes().get(letter, letter) for letter in _without_marks(plain))
     # Case is ignored, so what looks like a capital I (l, 1, |) looks like an i. The data writes m as rn.
     letters = _without_marks(mapped.casefold()).replace("i", "l").replace("rn", "m")
     separated = "".join(sign if sign.isalnum() or sign in wildcards else "_" for sign in letters)

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from ledger.confusables import looks_latin, skeleton
-from ledger.errors import NameDisguised
+from ledger.errors import ConfusableName
 
 _EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"})
 #: Scripts in everyday use (UAX 31, table 5). Others, such as Lisu and Cherokee, have capitals that look Latin.
@@ -29,8 +29,8 @@ _LATIN_OF_ITS_OWN = frozenset("ßæøœþðđłŋħẞÆØŒÞÐĐŁŊĦ")
 _LETTER_OR_MARK_CATEGORIES = frozenset({"Lu", "Ll", "Lo", "Mn", "Mc"})
 
 
-def refuse_disguised(name: str) -> None:
-    """Raise ``NameDisguised`` if ``name`` can be mistaken for another name.
+def refuse_confusable_name(name: str) -> None:
+    """Raise ``ConfusableName`` if ``name`` can be mistaken for another name.
 
     Compatibility forms, blanks and format characters are allowed, because matching ignores them.
     """
@@ -39,38 +39,38 @@ def refuse_disguised(name: str) -> None:
     name = "".join(sign for sign in unicodedata.normalize("NFKC", name) if unicodedata.category(sign)[0] not in "CZ")
     foreign = [sign for sign in name if not sign.isascii()]
     if any(unicodedata.category(sign) not in _LETTER_OR_MARK_CATEGORIES or _is_blank(sign) for sign in foreign):
-        raise NameDisguised
+        raise ConfusableName
     if any(_script(sign) == "LATIN" and not _is_plain_latin(sign) for sign in foreign):
-        raise NameDisguised
+        raise ConfusableName
     letters = {sign for sign in name if sign.isalpha()}
     scripts = {_script(sign) for sign in letters}
     if scripts - _EAST_ASIAN - _EVERYDAY or len(scripts - _EAST_ASIAN) > 1:
-        raise NameDisguised
+        raise ConfusableName
     own = scripts - _EAST_ASIAN
     if scripts & _EAST_ASIAN and own - {"LATIN"}:
-        raise NameDisguised
+        raise ConfusableName
     loose = any(unicodedata.category(sign)[0] == "M" for sign in foreign)
     if loose and (not own or own & _WITHOUT_LOOSE_MARKS):
-        raise NameDisguised
+        raise ConfusableName
     if any(_looks_latin(word) for word in _letter_sequences(name)):
-        raise NameDisguised
+        raise ConfusableName
 
 
-def matches(name: str, pattern: str) -> bool:
+def matches_pattern(name: str, pattern: str) -> bool:
     """Tell whether a name matches a rule's name or pattern, ignoring case, blanks, full width and invisible characters."""
     return fnmatchcase(_bare(name), _bare(pattern))
 
 
-def is_near(name: str, pattern: str) -> bool:
+def is_confusable_with(name: str, pattern: str) -> bool:
     """Tell whether a name looks like one that matches, ignoring also look-alike characters, marks and separators."""
-    if is_exact(pattern):
+    if is_exact_name(pattern):
         return skeleton(name).replace("_", "") == skeleton(pattern).replace("_", "")
     wanted = _skeleton_of_pattern(pattern)
     # Compared again in lower case, where a change of case does not separate: lssUe_order beside issue_*.
     return fnmatchcase(skeleton(name), wanted) or fnmatchcase(skeleton(name.casefold()), wanted)
 
 
-def is_exact(pattern: str) -> bool:
+def is_exact_name(pattern: str) -> bool:
     """Tell whether a rule's pattern is one name, without wildcards."""
     return not any(sign in pattern for sign in "*?[")
 

@@ -11,50 +11,50 @@ from typing import Any
 from django.db.models import Case, Count, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce, Length
 
-from ledger.exact_json import unless_longer
+from ledger.exact_json import null_if_longer
 from ledger.models import Effect, Order
 from ledger.prepared_queries import prepared
-from ledger.states import OPEN, EffectStatus, InFlight, On, Repeat
+from ledger.states import OPEN_EFFECTS, CompensateOn, EffectStatus, InFlight, Repeat
 
-LONGEST_IN_A_ROW = 16_000  # characters of a call or a receipt
+MAX_CHARACTERS_IN_LIST = 16_000  # characters of a call or a receipt
 #: The limits of what a claim lists: effects, and characters of their receipts together.
-MOST_CONSULTED = 100
-RECEIPTS_CONSULTED = 256 * 1024
+MAX_EFFECTS_OF_CLAIM = 100
+MAX_RECEIPT_CHARACTERS_OF_CLAIM = 256 * 1024
 
 
-def effects_of(scope: str) -> QuerySet[Effect]:
+def effects_for_list(scope: str) -> QuerySet[Effect]:
     """Return the queryset of a run's effects for a paged list, with the effect that each compensation undoes."""
     found = Effect.objects.filter(scope=scope).select_related("undoes").defer("call", "probe", "compensation")
     return found.defer(*_OF_THE_UNDONE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Consulted:
+class EffectsForClaim:
     """A run's effects in the order in which they were first begun. ``is_whole``: the run has no other effects."""
 
     effects: list[Effect]
     is_whole: bool
 
 
-def consult(scope: str) -> Consulted:
+def read_effects_for_claim(scope: str) -> EffectsForClaim:
     """Return the effects that a worker reads before it continues, without their calls.
 
-    Open effects are chosen first, then the newest, up to ``MOST_CONSULTED``. A settled effect is left out if its
-    receipt is longer than ``LONGEST_IN_A_ROW`` or exceeds what is left of ``RECEIPTS_CONSULTED``: without its receipt
-    it would look like an effect that got none.
+    Open effects are chosen first, then the newest, up to ``MAX_EFFECTS_OF_CLAIM``. A settled effect is left out if its
+    receipt is longer than ``MAX_CHARACTERS_IN_LIST`` or exceeds what is left of ``MAX_RECEIPT_CHARACTERS_OF_CLAIM``: without
+    its receipt it would look like an effect that got none.
     """
     found = _newest_of_a_run.all(scope=scope)
-    shown, room = [], RECEIPTS_CONSULTED
-    for effect in found[:MOST_CONSULTED]:
+    shown, room = [], MAX_RECEIPT_CHARACTERS_OF_CLAIM
+    for effect in found[:MAX_EFFECTS_OF_CLAIM]:
         effect.receipt = effect.row_receipt
-        is_cut = effect.receipt_length > LONGEST_IN_A_ROW
-        if effect.status in OPEN or (not is_cut and effect.receipt_length <= room):
+        is_cut = effect.receipt_length > MAX_CHARACTERS_IN_LIST
+        if effect.status in OPEN_EFFECTS or (not is_cut and effect.receipt_length <= room):
             shown.append(effect)
             room -= 0 if is_cut else effect.receipt_length
-    return Consulted(effects=sorted(shown, key=lambda effect: effect.pk), is_whole=len(shown) == len(found))
+    return EffectsForClaim(effects=sorted(shown, key=lambda effect: effect.pk), is_whole=len(shown) == len(found))
 
 
-def spent_permits(consulted: Consulted, permits: Iterable[str], *, statuses: Collection[str]) -> set[str]:
+def find_used_permits(consulted: EffectsForClaim, permits: Iterable[str], *, statuses: Collection[str]) -> set[str]:
     """Return the ids of permits whose effect is in one of these states, at least those that are in ``permits``."""
     if consulted.is_whole:
         return {str(effect.permit_ref) for effect in consulted.effects if effect.status in statuses}
@@ -67,23 +67,23 @@ _OF_THE_UNDONE = ("undoes__call", "undoes__receipt", "undoes__probe", "undoes__c
 
 @prepared
 def _newest_of_a_run(scope: str) -> QuerySet[Effect]:
-    settled = Case(When(status__in=sorted(OPEN), then=Value(0)), default=Value(1))
+    settled = Case(When(status__in=sorted(OPEN_EFFECTS), then=Value(0)), default=Value(1))
     found = Effect.objects.filter(scope=scope).select_related("undoes")
     found = found.defer("call", "receipt", "probe", "compensation", *_OF_THE_UNDONE)
     receipts = {name: _IN_A_ROW[name] for name in ("row_receipt", "receipt_length")}
-    return found.annotate(**receipts).order_by(settled, "-id")[: MOST_CONSULTED + 1]
+    return found.annotate(**receipts).order_by(settled, "-id")[: MAX_EFFECTS_OF_CLAIM + 1]
 
 
-def effects_to_choose(scope: str) -> list[Effect]:
+def list_effects_for_restart(scope: str) -> list[Effect]:
     """Return the failed and compensated effects, for which a restart needs a choice, without calls and receipts."""
     found = Effect.objects.filter(scope=scope, undoes=None, status__in=[EffectStatus.FAILED, EffectStatus.COMPENSATED])
     return list(found.defer("call", "receipt", "probe", "error", "compensation").order_by("id"))
 
 
-def newest_effects(scope: str, *, limit: int, before: int | None = None) -> list[Effect]:
+def list_newest_effects(scope: str, *, limit: int, before: int | None = None) -> list[Effect]:
     """Return a run's newest effects, newest first, ``before``: only those with a smaller id.
 
-    ``row_call`` and ``row_receipt`` are ``None`` where the text is longer than ``LONGEST_IN_A_ROW``.
+    ``row_call`` and ``row_receipt`` are ``None`` where the text is longer than ``MAX_CHARACTERS_IN_LIST``.
     """
     found = Effect.objects.filter(scope=scope).select_related("owner", "undoes")
     found = found.defer("call", "receipt", "probe", "compensation", "undoes__call", "undoes__receipt", "undoes__probe")
@@ -93,8 +93,8 @@ def newest_effects(scope: str, *, limit: int, before: int | None = None) -> list
 
 
 _IN_A_ROW: dict[str, Any] = {
-    "row_call": unless_longer("call", LONGEST_IN_A_ROW),
-    "row_receipt": unless_longer("receipt", LONGEST_IN_A_ROW),
+    "row_call": null_if_longer("call", MAX_CHARACTERS_IN_LIST),
+    "row_receipt": null_if_longer("receipt", MAX_CHARACTERS_IN_LIST),
     "receipt_length": Length("receipt"),
 }
 
@@ -128,21 +128,23 @@ def count_effects(scope: str) -> EffectCounts:
         statuses[status] += number
         if status == EffectStatus.APPLIED and undoes_nothing:
             applied += number
-            compensated += number if may_undo and On.CANCEL in ends else 0
+            compensated += number if may_undo and CompensateOn.CANCEL in ends else 0
     return EffectCounts(statuses=dict(statuses), applied=applied, compensated_on_cancel=compensated)
 
 
-def open_effects(scope: str) -> list[Effect]:
+def list_open_effects(scope: str) -> list[Effect]:
     """Return the run's effects that are in flight or unknown."""
-    return list(Effect.objects.filter(scope=scope, status__in=sorted(OPEN)).select_related("owner").order_by("id"))
+    return list(
+        Effect.objects.filter(scope=scope, status__in=sorted(OPEN_EFFECTS)).select_related("owner").order_by("id")
+    )
 
 
-def intended_effects(scope: str) -> list[Effect]:
+def list_effects_in_flight(scope: str) -> list[Effect]:
     """Return the run's effects in flight: begun, and without an outcome."""
     return list(Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED).order_by("id"))
 
 
-def keys_under_way(scope: str) -> set[str]:
+def keys_in_flight(scope: str) -> set[str]:
     """Return the keys of the run's effects in flight."""
     return {key for (key,) in _keys_in_flight.all(scope=scope)}
 
@@ -152,7 +154,7 @@ def _keys_in_flight(scope: str) -> QuerySet[Effect, tuple[str]]:
     return Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED).values_list("key")
 
 
-def begun_since(scope: str, moment: datetime, *, consulted: Consulted | None = None) -> bool:
+def any_effect_begun_since(scope: str, moment: datetime, *, consulted: EffectsForClaim | None = None) -> bool:
     """Tell whether an effect that did not fail was begun at ``moment`` or later.
 
     ``consulted``: the run's effects that were read before; if it is whole, no statement is executed.
@@ -166,12 +168,12 @@ def begun_since(scope: str, moment: datetime, *, consulted: Consulted | None = N
     return begun.exclude(status=EffectStatus.FAILED).exists()
 
 
-def any_begun_under(scope: str, fence: int) -> bool:
+def any_effect_begun_under(scope: str, fence: int) -> bool:
     """Tell whether an effect of the run was begun under the lease with this fence."""
     return Effect.objects.filter(scope=scope, fence=fence).exists()
 
 
-def outcomes_of(scopes: Iterable[str]) -> dict[str, dict[str, int]]:
+def count_effects_by_status(scopes: Iterable[str]) -> dict[str, dict[str, int]]:
     """Return the number of effects by status for each of these runs, without compensations, in one statement."""
     counted = Effect.objects.filter(scope__in=set(scopes), undoes=None).values_list("scope", "status").order_by()
     found: dict[str, dict[str, int]] = {}
@@ -180,23 +182,23 @@ def outcomes_of(scopes: Iterable[str]) -> dict[str, dict[str, int]]:
     return found
 
 
-def any_open(scope: str) -> bool:
+def any_open_effect(scope: str) -> bool:
     """Tell whether an effect of the run is in flight or unknown."""
     return bool(_first_open.all(scope=scope))
 
 
 @prepared
 def _first_open(scope: str) -> QuerySet[Effect, tuple[int]]:
-    return Effect.objects.filter(scope=scope, status__in=sorted(OPEN)).values_list("pk")[:1]
+    return Effect.objects.filter(scope=scope, status__in=sorted(OPEN_EFFECTS)).values_list("pk")[:1]
 
 
-def unsettled_effects(scope: str) -> list[Effect]:
+def list_effects_to_resolve(scope: str) -> list[Effect]:
     """Return the run's open effects that must be resolved before it can end.
 
     Not among them: harmless effects, abandoned effects without a compensation, and unknown compensations that can be
     repeated or that a person ordered again, because the next worker makes them again.
     """
-    opened = [effect for effect in open_effects(scope) if not _can_stay_open(effect)]
+    opened = [effect for effect in list_open_effects(scope) if not _can_stay_open(effect)]
     if not opened:
         return []
     ordered = {*Order.objects.filter(effect__in=opened, used_by_attempt__isnull=True).values_list("effect", flat=True)}
@@ -208,22 +210,22 @@ def _can_stay_open(effect: Effect) -> bool:
     return effect.repeat == Repeat.HARMLESS or (abandoned and effect.compensation is None)
 
 
-def effects_left_open(scope: str) -> list[str]:
+def keys_preventing_completion(scope: str) -> list[str]:
     """Return the keys that prevent a run from completing: in flight, or unknown and not abandoned."""
     return sorted(
         effect.key
-        for effect in open_effects(scope)
+        for effect in list_open_effects(scope)
         if effect.status == EffectStatus.INTENDED or effect.in_flight != InFlight.ABANDON
     )
 
 
-def effects_to_cancel(scope: str) -> list[str]:
+def keys_to_cancel(scope: str) -> list[str]:
     """Return the keys in flight whose cancel was requested."""
     asked = Effect.objects.filter(scope=scope, status=EffectStatus.INTENDED, cancel_asked_at__isnull=False)
     return list(asked.order_by("id").values_list("key", flat=True))
 
 
-def unstable_effects(scope: str, *, since: datetime) -> list[Effect]:
+def list_unstable_effects(scope: str, *, since: datetime) -> list[Effect]:
     """Return the effects begun since then that may have happened and whose key changes if the step runs again."""
     begun = Effect.objects.filter(scope=scope, stable_key=False, undoes__isnull=True, begun_at__gt=since)
     return list(begun.exclude(status=EffectStatus.FAILED).select_related("owner").order_by("id"))
@@ -233,24 +235,24 @@ def _can_be_repeated(effect: Effect, ordered: set[int]) -> bool:
     return effect.status == EffectStatus.UNKNOWN and (effect.repeat != Repeat.NEVER or effect.pk in ordered)
 
 
-def query_in_question(scope: str) -> QuerySet[Effect, tuple[int]]:
+def query_unresolved_effects(scope: str) -> QuerySet[Effect, tuple[int]]:
     """Return the query for the run's effects that are in flight, or unknown and not repeatable; it is not executed."""
     unknown = Q(status=EffectStatus.UNKNOWN, repeat=Repeat.NEVER, in_flight__in=[InFlight.AWAIT, InFlight.CANCEL])
     return Effect.objects.filter(Q(status=EffectStatus.INTENDED) | unknown, scope=scope).values_list("pk")
 
 
-def any_in_question(scope: str) -> bool:
+def any_unresolved_effect(scope: str) -> bool:
     """Tell, in one statement, whether there is such an effect."""
-    return query_in_question(scope).exists()
+    return query_unresolved_effects(scope).exists()
 
 
-def compensated_since(scope: str, moment: datetime) -> list[str]:
+def keys_compensated_since(scope: str, moment: datetime) -> list[str]:
     """Return the keys of the run's effects that were compensated after ``moment``."""
     compensated = Effect.objects.filter(scope=scope, status=EffectStatus.COMPENSATED, changed_at__gt=moment)
     return list(compensated.order_by("id").values_list("key", flat=True))
 
 
-def overdue_scopes(*, before: datetime, limit: int) -> list[str]:
+def list_runs_with_overdue_effects(*, before: datetime, limit: int) -> list[str]:
     """Return the run ids with an awaited effect past its ``settle_by``. The caller checks each again under its lock."""
     awaited = Effect.objects.filter(status=EffectStatus.INTENDED, settle_by__lte=before).order_by("settle_by")
     return list(dict.fromkeys(awaited.values_list("scope", flat=True)[:limit]))

@@ -1,9 +1,8 @@
 """Effect ledger: which external calls a run began under which key, and their outcomes.
 
-The only module that writes ``Effect.status``. ``intend`` is recorded before the external call and ``report`` after it.
-If the worker is lost in between, the outcome is ``unknown`` until a probe or the owner resolves it. The functions run
-inside the caller's transaction, under the run's lock; they know nothing of runs, permits or pauses and never make a
-call.
+The only module that writes ``Effect.status``. ``intend_effect`` runs before the external call, ``report_outcome`` after it.
+If the worker is lost in between, the outcome is ``unknown`` until a probe or the owner resolves it. The functions run inside
+the caller's transaction, under the run's lock; they know nothing of runs, permits or pauses and never make a call.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from django.db.models import QuerySet
 
 from ledger import row_digests
 from ledger.digests import digest
-from ledger.errors import InDoubt, KeyReused, NotFound, WasCompensated
+from ledger.errors import KeyReused, NotFound, OutcomeUnknown, WasCompensated
 from ledger.models import Effect, EffectReport, Order
 from ledger.public_ids import new_id
 from ledger.row_digests import STATE
-from ledger.states import MOVES, OPEN, SETTLED, EffectStatus, InFlight, Repeat
-from ledger.transactions import assert_open
+from ledger.states import EFFECT_TRANSITIONS, OPEN_EFFECTS, SETTLED_EFFECTS, EffectStatus, InFlight, Repeat
+from ledger.transactions import assert_in_transaction
 
 
 @dataclass(frozen=True, kw_only=True)
-class Intended:
+class IntentResult:
     """The reply to an intent. ``perform``: make the call now; otherwise take the recorded outcome. ``begun``: a new attempt.
 
     ``new``: the first attempt of this key.
@@ -51,7 +50,7 @@ class EffectOutcome:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reported:
+class ReportResult:
     """The result of a report. ``settled``: it ended an open effect; ``repeated``: the same report was recorded before.
 
     ``before``: the status before the report.
@@ -65,7 +64,7 @@ class Reported:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Declared:
+class EffectDeclaration:
     """What a worker declares at the first attempt: compensation, key stability, in-flight rule and probe."""
 
     compensation: dict[str, Any] | None = None
@@ -75,10 +74,10 @@ class Declared:
     probe: dict[str, Any] | None = None
 
 
-UNDECLARED = Declared()
+NO_DECLARATION = EffectDeclaration()
 
 
-class Next(Enum):
+class NextStep(Enum):
     """What an intent of a known key leads to."""
 
     SAME_REPLY = auto()
@@ -90,36 +89,36 @@ class Next(Enum):
 
 def locked_effects() -> QuerySet[Effect]:
     """Return a queryset that locks the effects it reads. The run's lock comes first."""
-    assert_open()
+    assert_in_transaction()
     return Effect.objects.select_for_update(of=("self",), no_key=True)
 
 
-def find_effect(*, scope: str, key: str) -> Effect | None:
+def lock_effect(*, scope: str, key: str) -> Effect | None:
     """Lock and return the effect of this key."""
     return locked_effects().filter(scope=scope, key=key).first()
 
 
-def foresee(effect: Effect, *, fence: int, request_key: str) -> Next:
+def plan_effect(effect: Effect, *, fence: int, request_key: str) -> NextStep:
     """Return what intending ``effect`` leads to, without a change. Only ``NEXT_ATTEMPT`` needs the caller's own checks."""
     if effect.status == EffectStatus.APPLIED:
-        return Next.RECORDED
+        return NextStep.RECORDED
     if effect.status == EffectStatus.INTENDED and effect.fence == fence and request_key == effect.request_key != "":
-        return Next.SAME_REPLY
-    if effect.status in OPEN and effect.repeat != Repeat.NEVER:
-        return Next.NEXT_ATTEMPT
+        return NextStep.SAME_REPLY
+    if effect.status in OPEN_EFFECTS and effect.repeat != Repeat.NEVER:
+        return NextStep.NEXT_ATTEMPT
     if effect.status == EffectStatus.FAILED and effect.retryable:
-        return Next.NEXT_ATTEMPT
+        return NextStep.NEXT_ATTEMPT
     if effect.status != EffectStatus.INTENDED and _open_orders(effect).exists():
-        return Next.NEXT_ATTEMPT
-    if effect.status in OPEN:
-        return Next.DOUBT
-    return Next.RECORDED if effect.status == EffectStatus.FAILED else Next.COMPENSATED
+        return NextStep.NEXT_ATTEMPT
+    if effect.status in OPEN_EFFECTS:
+        return NextStep.DOUBT
+    return NextStep.RECORDED if effect.status == EffectStatus.FAILED else NextStep.COMPENSATED
 
 
 # --- intents ----------------------------------------------------------------------------------------------------------
 
 
-def intend(
+def intend_effect(
     *,
     scope: str,
     epoch: int,
@@ -132,19 +131,19 @@ def intend(
     permit_ref: str | None,
     request_key: str,
     now: datetime,
-    declared: Declared = UNDECLARED,
+    declared: EffectDeclaration = NO_DECLARATION,
     undoes: Effect | None = None,
-) -> Intended | InDoubt:
+) -> IntentResult | OutcomeUnknown:
     """Record the intent to make a call, and return whether the worker makes it or takes the recorded outcome.
 
     ``request_key`` is the Idempotency-Key of the request. It distinguishes a client that repeats a request whose reply
     was lost from a restarted worker that may have made the call already. ``repeat`` and ``declared`` count for the
     first attempt only: a later call cannot loosen them. ``undoes``: the effect whose last attempt this one compensates.
 
-    Returns ``InDoubt`` where the refusal leaves a record (the effect became unknown). Raises ``KeyReused`` and
+    Returns ``OutcomeUnknown`` where the refusal leaves a record (the effect became unknown). Raises ``KeyReused`` and
     ``WasCompensated``.
     """
-    assert_open()
+    assert_in_transaction()
     call = {"name": name, "arguments": arguments}
     first = Effect(
         public_id=new_id("eff"),
@@ -165,29 +164,29 @@ def intend(
         undoes_attempt=undoes.attempt if undoes else None,
         **_new_attempt(attempt=1, epoch=epoch, fence=fence, permit_ref=permit_ref, request_key=request_key, now=now),
     )
-    effect = find_effect(scope=scope, key=key) or _insert(first)
+    effect = lock_effect(scope=scope, key=key) or _insert(first)
     if effect.public_id == first.public_id:
-        return Intended(effect=effect, perform=True, begun=True, new=True)
+        return IntentResult(effect=effect, perform=True, begun=True, new=True)
     if effect.call_digest != first.call_digest:
         raise KeyReused(f"The effect {key} was begun with another call.", digest=effect.call_digest)
-    match foresee(effect, fence=fence, request_key=request_key):
-        case Next.SAME_REPLY:
-            return Intended(effect=effect, perform=True)
-        case Next.RECORDED:
-            return Intended(effect=effect, perform=False)
-        case Next.COMPENSATED:
+    match plan_effect(effect, fence=fence, request_key=request_key):
+        case NextStep.SAME_REPLY:
+            return IntentResult(effect=effect, perform=True)
+        case NextStep.RECORDED:
+            return IntentResult(effect=effect, perform=False)
+        case NextStep.COMPENSATED:
             raise WasCompensated(effect=key, owner=effect.owner.name)
-        case Next.DOUBT:
+        case NextStep.DOUBT:
             if effect.status == EffectStatus.INTENDED:
                 mark_unknown(effect, by=f"lease {fence}", why="intended again while it was in flight", now=now)
-            return InDoubt(effect=key, owner=effect.owner.name)
+            return OutcomeUnknown(effect=key, owner=effect.owner.name)
     attempt = effect.attempt + 1
     _open_orders(effect).update(used_by_attempt=attempt)
     fields = _new_attempt(
         attempt=attempt, epoch=epoch, fence=fence, permit_ref=permit_ref, request_key=request_key, now=now
     )
     _move(effect, "begin", receipt=None, error="", retryable=False, **fields)
-    return Intended(effect=effect, perform=True, begun=True)
+    return IntentResult(effect=effect, perform=True, begun=True)
 
 
 def _new_attempt(
@@ -220,9 +219,9 @@ def _insert(first: Effect) -> Effect:
     does not rely on it.
     """
     Effect.objects.bulk_create([first], ignore_conflicts=True)
-    effect = find_effect(scope=first.scope, key=first.key)
+    effect = lock_effect(scope=first.scope, key=first.key)
     if effect is not None and effect.public_id == first.public_id:
-        row_digests.collect(effect.scope, effect)
+        row_digests.collect_written_row(effect.scope, effect)
     if effect is None:
         raise IntegrityError("a_permit_is_spent_once: the permit began an effect under another key")
     return effect
@@ -235,26 +234,28 @@ def _open_orders(effect: Effect) -> QuerySet[Order]:
 # --- reports ----------------------------------------------------------------------------------------------------------
 
 
-def report(*, scope: str, key: str, attempt: int, outcome: EffectOutcome, by: str, now: datetime) -> Reported:
+def report_outcome(
+    *, scope: str, key: str, attempt: int, outcome: EffectOutcome, by: str, now: datetime
+) -> ReportResult:
     """Record what the worker of ``attempt`` reports. The caller has checked the attempt token.
 
     Every new report is stored as an ``EffectReport``; a recorded outcome is never overwritten. Raises ``NotFound``.
     """
-    assert_open()
-    effect = find_effect(scope=scope, key=key)
+    assert_in_transaction()
+    effect = lock_effect(scope=scope, key=key)
     if effect is None or attempt > effect.attempt:
         raise NotFound
     before = effect.status
     body = {"receipt": outcome.receipt, "error": outcome.error, "retryable": outcome.retryable}
     if _is_repeated(effect, attempt=attempt, status=outcome.status, body=body):
-        return Reported(effect=effect, before=before, repeated=True)
+        return ReportResult(effect=effect, before=before, repeated=True)
     contradiction = _contradicts(effect, attempt=attempt, outcome=outcome)
     add_report(effect, attempt=attempt, status=outcome.status, by=by, body=body, now=now)
-    if attempt < effect.attempt or effect.status not in OPEN:
+    if attempt < effect.attempt or effect.status not in OPEN_EFFECTS:
         _add_missing_receipt(effect, attempt=attempt, outcome=outcome)
-        return Reported(effect=effect, before=before, contradiction=contradiction)
+        return ReportResult(effect=effect, before=before, contradiction=contradiction)
     _move_to_outcome(effect, "report", outcome, now=now)
-    return Reported(effect=effect, before=before, settled=outcome.status in SETTLED)
+    return ReportResult(effect=effect, before=before, settled=outcome.status in SETTLED_EFFECTS)
 
 
 def _is_repeated(effect: Effect, *, attempt: int, status: str, body: Any) -> bool:
@@ -270,7 +271,7 @@ def _contradicts(effect: Effect, *, attempt: int, outcome: EffectOutcome) -> boo
     """
     if attempt < effect.attempt:
         return outcome.status == EffectStatus.APPLIED and effect.repeat == Repeat.NEVER
-    if effect.status in OPEN or outcome.status == EffectStatus.UNKNOWN:
+    if effect.status in OPEN_EFFECTS or outcome.status == EffectStatus.UNKNOWN:
         return False
     recorded = EffectStatus.APPLIED if effect.status == EffectStatus.COMPENSATED else effect.status
     if outcome.status != recorded:
@@ -286,7 +287,7 @@ def _add_missing_receipt(effect: Effect, *, attempt: int, outcome: EffectOutcome
     if is_same and effect.receipt is None and outcome.receipt is not None:
         effect.receipt = outcome.receipt
         effect.save(update_fields=["receipt"])
-        row_digests.collect(effect.scope, effect, STATE)
+        row_digests.collect_written_row(effect.scope, effect, STATE)
 
 
 def add_report(effect: Effect, *, status: str, by: str, body: Any, now: datetime, attempt: int | None = None) -> None:
@@ -295,7 +296,7 @@ def add_report(effect: Effect, *, status: str, by: str, body: Any, now: datetime
         effect=effect, attempt=attempt or effect.attempt, status=status, by=by[:300], at=now, body=body
     )
     report.save(force_insert=True)
-    row_digests.collect(effect.scope, report)
+    row_digests.collect_written_row(effect.scope, report)
 
 
 # --- other transitions ------------------------------------------------------------------------------------------------
@@ -303,7 +304,7 @@ def add_report(effect: Effect, *, status: str, by: str, body: Any, now: datetime
 
 def resolve_effect(effect: Effect, outcome: EffectOutcome, *, by: str, body: Any, now: datetime) -> None:
     """Resolve a locked unknown effect by its owner's statement or by its probe."""
-    assert_open()
+    assert_in_transaction()
     add_report(effect, status=outcome.status, by=by, body=body, now=now)
     _move_to_outcome(effect, "resolve", outcome, now=now)
 
@@ -316,7 +317,7 @@ def mark_unknown(effect: Effect, *, by: str, why: str, now: datetime) -> None:
 
 def mark_compensated(effect: Effect, *, by: str, now: datetime) -> None:
     """Record that the compensation of a locked effect was applied."""
-    assert_open()
+    assert_in_transaction()
     add_report(effect, status=EffectStatus.COMPENSATED, by=by, body=None, now=now)
     _move(effect, "compensate", status=EffectStatus.COMPENSATED, changed_at=now)
 
@@ -335,7 +336,7 @@ def _move_to_outcome(effect: Effect, verb: str, outcome: EffectOutcome, *, now: 
 
 def _move(effect: Effect, verb: str, *, status: str, **fields: Any) -> None:
     """Write a transition that the table allows, by compare-and-set on status and attempt."""
-    allowed, outcomes = MOVES[verb]
+    allowed, outcomes = EFFECT_TRANSITIONS[verb]
     if effect.status not in allowed or status not in outcomes:
         raise RuntimeError(f"{verb} cannot take an effect from {effect.status} to {status}")
     unchanged = Effect.objects.filter(pk=effect.pk, status=effect.status, attempt=effect.attempt)
@@ -346,4 +347,4 @@ def _move(effect: Effect, verb: str, *, status: str, **fields: Any) -> None:
         raise RuntimeError(f"{verb} found the effect {effect.public_id} in another state")
     for name, value in fields.items():
         setattr(effect, name, value)
-    row_digests.collect(effect.scope, effect, STATE)
+    row_digests.collect_written_row(effect.scope, effect, STATE)

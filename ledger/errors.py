@@ -69,7 +69,7 @@ class KeyInvalid(Refusal):
     code = "key_invalid"
 
 
-class NameDisguised(Refusal):
+class ConfusableName(Refusal):
     """This name can be confused with another one: it mixes scripts, has look-alike characters, or nearly equals a name
     that a rule or a call label uses.
     """
@@ -77,7 +77,7 @@ class NameDisguised(Refusal):
     code = "name_disguised"
 
 
-class InDoubt(Refusal):
+class OutcomeUnknown(Refusal):
     """The outcome of this effect is not known. Its owner must resolve it before it can be performed again."""
 
     code = "in_doubt"
@@ -89,7 +89,7 @@ class WasCompensated(Refusal):
     code = "was_compensated"
 
 
-class AlreadySettled(Refusal):
+class AlreadyResolved(Refusal):
     """Another person resolved this outcome first."""
 
     code = "already_settled"

@@ -59,7 +59,7 @@ def parse(text: str | bytes) -> Any:
         raise _problem(f"is nested deeper than {MAX_DEPTH} levels") from None
     except ValueError as error:
         raise _problem(f"is not JSON: {_place(error)}") from None
-    if text.count("[") + text.count("{") > MAX_DEPTH and depth(value) > MAX_DEPTH:
+    if text.count("[") + text.count("{") > MAX_DEPTH and nesting_depth(value) > MAX_DEPTH:
         raise _problem(f"is nested deeper than {MAX_DEPTH} levels")
     # The decoder refuses raw control characters, so only an escape can produce NUL or half of a surrogate pair.
     if "\\u" in text:
@@ -87,7 +87,7 @@ def _plain_number(number: object) -> simplejson.RawJSON:
     return simplejson.RawJSON(format(number, "E") if sent_with_exponent else plain)
 
 
-def depth(value: Any) -> int:
+def nesting_depth(value: Any) -> int:
     """Return the nesting depth of arrays and objects (a plain value: 0), without recursion."""
     levels, layer = 0, [value]
     while containers := [inner for inner in layer if isinstance(inner, dict | list)]:
@@ -166,7 +166,7 @@ def _place(error: ValueError) -> str:
     return str(error)
 
 
-def unless_longer(column: str, most: int) -> Case:
+def null_if_longer(column: str, most: int) -> Case:
     """Return the expression for a column of exact JSON, NULL where its text has more than ``most`` characters.
 
     Lists use it, so that their cost does not depend on what agents store.

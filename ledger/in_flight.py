@@ -11,11 +11,11 @@ from datetime import datetime
 
 from django.db.models import QuerySet
 
-from ledger.effects import find_effect, mark_unknown
+from ledger.effects import lock_effect, mark_unknown
 from ledger.errors import NotFound
 from ledger.models import Effect
 from ledger.states import EffectStatus, InFlight, Repeat
-from ledger.transactions import assert_open
+from ledger.transactions import assert_in_transaction
 
 
 def holds_when_unknown(effect: Effect) -> bool:
@@ -44,8 +44,8 @@ def mark_all_unknown(*, scope: str, now: datetime, by: str) -> list[Effect]:
 
 def abandon_effect(*, scope: str, key: str, now: datetime, by: str) -> Effect:
     """Mark an effect in flight unknown without holding the run. The key cannot be used until its owner resolves it."""
-    assert_open()
-    effect = find_effect(scope=scope, key=key)
+    assert_in_transaction()
+    effect = lock_effect(scope=scope, key=key)
     if effect is None or effect.status != EffectStatus.INTENDED:
         raise NotFound
     effect.in_flight = InFlight.ABANDON
@@ -59,7 +59,7 @@ def request_cancels(*, scope: str, now: datetime, keys: set[str] | None = None) 
 
     The worker makes the cancel call and reports the outcome by the attempt token.
     """
-    assert_open()
+    assert_in_transaction()
     in_flight = _in_flight(scope)
     if keys is None:
         in_flight = in_flight.filter(in_flight=InFlight.CANCEL)
@@ -73,7 +73,7 @@ def request_cancels(*, scope: str, now: datetime, keys: set[str] | None = None) 
 
 def await_effects(*, scope: str, settle_by: Mapping[str, datetime]) -> None:
     """Await the outcome of effects in flight across a suspend, each until its own time."""
-    assert_open()
+    assert_in_transaction()
     for key in sorted(settle_by):
         _in_flight(scope).filter(key=key).update(settle_by=settle_by[key])
 
@@ -83,7 +83,7 @@ def _in_flight(scope: str) -> QuerySet[Effect]:
 
 
 def _mark_unknown(effects: QuerySet[Effect], *, why: str, by: str, now: datetime) -> list[Effect]:
-    assert_open()
+    assert_in_transaction()
     holding = []
     for effect in effects.order_by("id").select_for_update(of=("self",), no_key=True):
         mark_unknown(effect, by=by, why=why, now=now)

@@ -12,10 +12,10 @@ from typing import Any
 from ledger import exact_json
 from ledger.digests import digest
 
-MOST_DIFFERENCES = 100
-MOST_ENTRIES = 500  # of lists compared entry by entry
-MOST_LISTS_INSIDE = 8  # nested lists that are compared entry by entry: each level computes the digests of all below it
-MOST_PAIRS = 50_000  # pairs of equal entries that one comparison aligns: the cost grows with their number
+MAX_DIFFERENCES = 100
+MAX_ENTRIES = 500  # of lists compared entry by entry
+MAX_NESTED_LISTS = 8  # nested lists that are compared entry by entry: each level computes the digests of all below it
+MAX_PAIRS = 50_000  # pairs of equal entries that one comparison aligns: the cost grows with their number
 
 Path = tuple[str | int, ...]
 
@@ -45,12 +45,12 @@ class Difference:
         return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in self.path)
 
 
-def differences_between(before: Any, after: Any, *, most: int = MOST_DIFFERENCES) -> list[Difference]:
+def diff_json(before: Any, after: Any, *, most: int = MAX_DIFFERENCES) -> list[Difference]:
     """Return at most ``most`` differences. Ask for one more than you show, to know whether there are more."""
     return list(islice(_Comparison().differences((), before, after, old_path=(), lists=0), most))
 
 
-def is_same(old: Any, new: Any) -> bool:
+def is_equal_json(old: Any, new: Any) -> bool:
     """Tell whether two values are equal; ``ABSENT`` equals nothing."""
     return exact_json.ABSENT not in (old, new) and digest(old) == digest(new)
 
@@ -59,7 +59,7 @@ class _Comparison:
     """One comparison, with the number of pairs of equal entries that it can still align."""
 
     def __init__(self) -> None:
-        self.pairs_left = MOST_PAIRS
+        self.pairs_left = MAX_PAIRS
 
     def differences(self, path: Path, old: Any, new: Any, *, old_path: Path, lists: int) -> Iterator[Difference]:
         """Yield the differences; ``old_path`` is the path in the old value, where the index in a list can differ."""
@@ -69,7 +69,7 @@ class _Comparison:
                 yield from self.differences((*path, name), before, after, old_path=(*old_path, name), lists=lists)
         elif isinstance(old, list) and isinstance(new, list) and _is_compared(old, new, lists):
             yield from self.in_lists(path, old, new, old_path=old_path, lists=lists + 1)
-        elif not is_same(old, new):
+        elif not is_equal_json(old, new):
             yield Difference(path=old_path if new is exact_json.ABSENT else path, old=old, new=new)
 
     def in_lists(
@@ -102,4 +102,4 @@ class _Comparison:
 
 
 def _is_compared(old: list[Any], new: list[Any], lists: int) -> bool:
-    return max(len(old), len(new)) <= MOST_ENTRIES and lists < MOST_LISTS_INSIDE
+    return max(len(old), len(new)) <= MAX_ENTRIES and lists < MAX_NESTED_LISTS

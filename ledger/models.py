@@ -13,7 +13,7 @@ from django.contrib.auth.models import Group
 from django.db import models
 
 from ledger.exact_json import ExactJSONField
-from ledger.row_digests import FIXED, STATE, row_digest
+from ledger.row_digests import FIXED, STATE, digest_row_part
 from ledger.states import EffectStatus, InFlight, Repeat
 
 
@@ -161,7 +161,7 @@ class EffectReport(models.Model):
 
     @property
     def covered_as(self) -> str:
-        return f"report:{self.effect.public_id}:{row_digest(self, FIXED)}"
+        return f"report:{self.effect.public_id}:{digest_row_part(self, FIXED)}"
 
 
 class Order(models.Model):

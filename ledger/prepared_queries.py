@@ -1,8 +1,8 @@
 """Prepared queries: hot-path queries whose SQL is compiled once, because building it costs more than running it.
 
-``@prepared`` turns a function that returns a queryset into a ``Compiled`` query; its parameters become the query's. The
+``@prepared`` turns a function that returns a queryset into a ``PreparedQuery`` query; its parameters become the query's. The
 SQL is compiled at the first use on each kind of database; after that a read executes the statement and builds the rows
-as Django does. ``CompiledUpdate`` and ``insert`` do the same for writes. The SQL text must not depend on the values: no
+as Django does. ``PreparedUpdate`` and ``insert_row`` do the same for writes. The SQL text must not depend on the values: no
 list of variable length, no optional filter. Only the text is cached.
 """
 
@@ -20,13 +20,13 @@ from django.db.models import BigIntegerField, CharField, DateTimeField, Expressi
 from django.db.models.query import ModelIterable, get_related_populators
 from django.db.models.sql import InsertQuery, UpdateQuery
 
-from ledger.transactions import PlanIsOld
+from ledger.transactions import StalePreparedStatement
 
 R = TypeVar("R")
 M = TypeVar("M", bound=Model)
 
 
-class Given(Expression):
+class Parameter(Expression):
     """A query parameter: each use of the query supplies its value, which ``field`` converts for the database."""
 
     def __init__(self, name: str, field: Field[Any, Any]) -> None:
@@ -40,7 +40,7 @@ class Given(Expression):
         return self.output_field.get_db_prep_value(values[self.name], here)
 
 
-class Present(Given):
+class StatementTime(Parameter):
     """The time at which the statement starts. It finds rows, which are then checked by ``clock.now`` under a lock."""
 
     def __init__(self) -> None:
@@ -53,23 +53,27 @@ class Present(Given):
         return self.output_field.get_db_prep_value(datetime.now(UTC), here)
 
 
-def number(name: str) -> Given:
-    return Given(name, BigIntegerField())
+def int_parameter(name: str) -> Parameter:
+    return Parameter(name, BigIntegerField())
 
 
-def text(name: str) -> Given:
-    return Given(name, CharField())
+def text_parameter(name: str) -> Parameter:
+    return Parameter(name, CharField())
 
 
-def moment(name: str) -> Given:
-    return Given(name, DateTimeField())
+def datetime_parameter(name: str) -> Parameter:
+    return Parameter(name, DateTimeField())
 
 
 #: The parameter for each annotation of a function that ``prepared`` decorates.
-_PARAMETERS: dict[str, Callable[[str], Given]] = {"int": number, "str": text, "datetime": moment}
+_PARAMETERS: dict[str, Callable[[str], Parameter]] = {
+    "int": int_parameter,
+    "str": text_parameter,
+    "datetime": datetime_parameter,
+}
 
 
-class Compiled(Generic[R]):
+class PreparedQuery(Generic[R]):
     """A prepared query of model instances, with rows joined by ``select_related``, or of ``values_list`` tuples."""
 
     def __init__(self, build: Callable[[], QuerySet[Any, R]]) -> None:
@@ -93,9 +97,9 @@ class Compiled(Generic[R]):
         self._texts.clear()
 
 
-def prepared(build: Callable[..., QuerySet[Any, R]]) -> Compiled[R]:
+def prepared(build: Callable[..., QuerySet[Any, R]]) -> PreparedQuery[R]:
     """Decorate a function that builds a queryset from parameters annotated as ``int``, ``str`` or ``datetime``."""
-    return Compiled(lambda: _built(build))
+    return PreparedQuery(lambda: _built(build))
 
 
 def _built(build: Callable[..., QuerySet[Any, R]]) -> QuerySet[Any, R]:
@@ -103,7 +107,7 @@ def _built(build: Callable[..., QuerySet[Any, R]]) -> QuerySet[Any, R]:
     return build(**{name: _PARAMETERS[kind](name) for name, kind in annotations.items()})
 
 
-class CompiledUpdate:
+class PreparedUpdate:
     """A prepared UPDATE of some columns; each use supplies the values of the columns and of the queryset's parameters."""
 
     def __init__(self, build: Callable[..., QuerySet[Any]], columns: Iterable[str]) -> None:
@@ -123,11 +127,11 @@ class CompiledUpdate:
     def _compile(self, here: Any) -> tuple[str, Any]:
         query: Any = _built(self._build).query.chain(UpdateQuery)
         fields = query.get_meta()
-        query.add_update_values({name: Given(name, fields.get_field(name)) for name in self._columns})
+        query.add_update_values({name: Parameter(name, fields.get_field(name)) for name in self._columns})
         return _with_constants(query.get_compiler(connection=here).as_sql(), here)
 
 
-def insert(row: M) -> M:
+def insert_row(row: M) -> M:
     """Insert a new row as ``save(force_insert=True)`` would, and return it with its primary key."""
     here, model = _here(), type(row)
     place = (here.vendor, model)
@@ -159,7 +163,7 @@ def _executed(text: str, values: list[Any], here: Any) -> Iterator[Any]:
     """Execute a statement and yield the cursor with its rows.
 
     After a migration changed a table, PostgreSQL refuses statements that a connection prepared before. Outside a
-    transaction they are prepared again here; inside one, ``PlanIsOld`` makes the use case try again.
+    transaction they are prepared again here; inside one, ``StalePreparedStatement`` makes the use case try again.
     """
     with _cursor(here) as cursor:
         try:
@@ -168,7 +172,7 @@ def _executed(text: str, values: list[Any], here: Any) -> Iterator[Any]:
             if not _is_of_an_old_plan(error):
                 raise
             if here.in_atomic_block:
-                raise PlanIsOld(*error.args) from error
+                raise StalePreparedStatement(*error.args) from error
             here.connection.execute("DEALLOCATE ALL", prepare=False)
             cursor.execute(text, values)
         yield cursor
@@ -202,9 +206,9 @@ def _with_constants(statement: Any, here: Any) -> tuple[str, list[Any]]:
     if here.vendor != "postgresql":
         return sql, named
     before, *parts = sql.split("%s")
-    written = ["%s" if isinstance(param, Given) else _literal(param, here) for param in named]
+    written = ["%s" if isinstance(param, Parameter) else _literal(param, here) for param in named]
     text = before + "".join(value + part for value, part in zip(written, parts, strict=True))
-    return text, [param for param in named if isinstance(param, Given)]
+    return text, [param for param in named if isinstance(param, Parameter)]
 
 
 def _literal(value: Any, here: Any) -> str:
@@ -213,7 +217,7 @@ def _literal(value: Any, here: Any) -> str:
 
 
 def _with_values(params: Iterable[Any], values: dict[str, Any], here: Any) -> list[Any]:
-    return [param.value_of(values, here) if isinstance(param, Given) else param for param in params]
+    return [param.value_of(values, here) if isinstance(param, Parameter) else param for param in params]
 
 
 class _Text:

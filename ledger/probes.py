@@ -16,19 +16,19 @@ from ledger.digests import digest
 from ledger.effects import EffectOutcome, add_report, resolve_effect
 from ledger.models import Effect
 from ledger.states import EffectStatus
-from ledger.transactions import assert_open
+from ledger.transactions import assert_in_transaction
 
 SYSTEM = "system:probe"
 #: Backoff between tries, about a day in all; after the last try the effect is left to its owner.
 BACKOFF = [timedelta(seconds=seconds) for seconds in (10, 60, 300, 1800, 7200, 21600, 43200)]
-MOST_TRIES = len(BACKOFF) + 1
-CALL_TIME = timedelta(seconds=60)
+MAX_PROBE_TRIES = len(BACKOFF) + 1
+PROBE_TIMEOUT = timedelta(seconds=60)
 #: Before this age "not found" is ambiguous: the receiver may still be processing the call.
 MIN_AGE = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Looked:
+class ProbeResult:
     """The result of a probe's call: the value at its pointer, "not found", or why there is no result (``trouble``)."""
 
     value: Any = None
@@ -38,37 +38,37 @@ class Looked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class ProbeVerdict:
     """How a result is interpreted. ``outcome`` is empty if it is ambiguous; ``why`` is a sentence."""
 
     outcome: str
     why: str
 
 
-def due_probes(*, before: datetime, limit: int) -> list[int]:
+def list_due_probes(*, before: datetime, limit: int) -> list[int]:
     """Return the ids of effects whose probe is due, the longest first. The caller checks each again under its lock."""
     due = Effect.objects.filter(status=EffectStatus.UNKNOWN, probe_due_at__lte=before).order_by("probe_due_at")
     return list(due.values_list("pk", flat=True)[:limit])
 
 
-def count_try(effect: Effect, *, now: datetime) -> str | None:
+def begin_probe_try(effect: Effect, *, now: datetime) -> str | None:
     """Count a try of the locked effect's probe before its call, and return the try's token; ``None`` if none is due."""
-    assert_open()
+    assert_in_transaction()
     if effect.status != EffectStatus.UNKNOWN or effect.probe_due_at is None or effect.probe_due_at > now:
         return None
     tries = effect.probe_tries
-    again = now + CALL_TIME + BACKOFF[tries] if tries < len(BACKOFF) else None
+    again = now + PROBE_TIMEOUT + BACKOFF[tries] if tries < len(BACKOFF) else None
     effect.probe_token, effect.probe_tries, effect.probe_due_at = secrets.token_hex(16), tries + 1, again
     effect.save(update_fields=["probe_token", "probe_tries", "probe_due_at"])
     return effect.probe_token
 
 
-def conclude(effect: Effect, *, token: str, looked: Looked, now: datetime) -> Verdict | None:
+def apply_probe_result(effect: Effect, *, token: str, looked: ProbeResult, now: datetime) -> ProbeVerdict | None:
     """Resolve the locked effect by the result of its probe, or record why not; ``None`` if it was resolved before."""
-    assert_open()
+    assert_in_transaction()
     if effect.status != EffectStatus.UNKNOWN or effect.probe_token != token:
         return None
-    verdict = judge(effect, looked, now=now)
+    verdict = interpret_probe_result(effect, looked, now=now)
     body = {"probe": effect.probe_tries, "reason": verdict.why, "value": looked.value}
     if not verdict.outcome:
         add_report(effect, status=EffectStatus.UNKNOWN, by=SYSTEM, body=body, now=now)
@@ -83,24 +83,28 @@ def conclude(effect: Effect, *, token: str, looked: Looked, now: datetime) -> Ve
     return verdict
 
 
-def judge(effect: Effect, looked: Looked, *, now: datetime) -> Verdict:
+def interpret_probe_result(effect: Effect, looked: ProbeResult, *, now: datetime) -> ProbeVerdict:
     """Interpret a result by the values that the probe declared. Equality is digest equality, so ``1`` is ``1.0``."""
     probe = effect.probe
     if looked.trouble:
-        return Verdict(outcome="", why=looked.trouble)
+        return ProbeVerdict(outcome="", why=looked.trouble)
     if looked.not_found:
         age = now - (effect.begun_at or effect.created_at)
         if not probe["conclusive"]:
-            return Verdict(
+            return ProbeVerdict(
                 outcome="", why="The receiver does not know the key, and this probe is not declared conclusive."
             )
         if age < MIN_AGE:
-            return Verdict(outcome="", why="The receiver does not know the key, but the call may still be in progress.")
-        return Verdict(outcome=EffectStatus.FAILED, why="the receiver does not know the key.")
+            return ProbeVerdict(
+                outcome="", why="The receiver does not know the key, but the call may still be in progress."
+            )
+        return ProbeVerdict(outcome=EffectStatus.FAILED, why="the receiver does not know the key.")
     found = digest(looked.value)
     applied = found in {digest(value) for value in probe["applied"]}
     failed = found in {digest(value) for value in probe["failed"]}
     if applied == failed:
-        return Verdict(outcome="", why="The value found is not one that the probe declares.")
+        return ProbeVerdict(outcome="", why="The value found is not one that the probe declares.")
     outcome = EffectStatus.APPLIED if applied else EffectStatus.FAILED
-    return Verdict(outcome=outcome, why=f"the value found means that it {'happened' if applied else 'did not happen'}.")
+    return ProbeVerdict(
+        outcome=outcome, why=f"the value found means that it {'happened' if applied else 'did not happen'}."
+    )

@@ -17,7 +17,7 @@ def new_id(kind: str) -> str:
     return _encode(kind, secrets.randbits(5 * LENGTH))
 
 
-def derived_id(kind: str, *of: str) -> str:
+def derive_id(kind: str, *of: str) -> str:
     """Return the id derived from these texts, so that the same texts give the same id."""
     digest = hashlib.sha256("\n".join(of).encode()).digest()
     return _encode(kind, int.from_bytes(digest, "big"))

@@ -11,18 +11,18 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractUser, User
 
-from ledger.actors import by_person
+from ledger.actors import person_actor
 from ledger.effects import EffectOutcome, locked_effects, resolve_effect
-from ledger.errors import AlreadySettled, InDoubt, NotFound, PayloadInvalid
+from ledger.errors import AlreadyResolved, NotFound, OutcomeUnknown, PayloadInvalid
 from ledger.models import Effect, EffectReport, Order
 from ledger.states import EffectStatus
-from ledger.transactions import assert_open
+from ledger.transactions import assert_in_transaction
 
 #: How a person can resolve an unknown outcome. FAILED: the effect is known not to have happened.
 OUTCOMES = frozenset({EffectStatus.APPLIED, EffectStatus.FAILED})
 
 
-def settle(
+def resolve_by_person(
     *,
     effect_id: int,
     outcome: str,
@@ -34,42 +34,42 @@ def settle(
 ) -> Effect:
     """Resolve an unknown effect as applied or failed. A failed one is not retryable: a new attempt needs an order.
 
-    Raises ``AlreadySettled`` if another person was first, ``InDoubt`` while the effect is in flight, ``PayloadInvalid``
-    without a reason, and ``NotFound``.
+    Raises ``AlreadyResolved`` if another person was first, ``OutcomeUnknown`` while the effect is in flight,
+    ``PayloadInvalid`` without a reason, and ``NotFound``.
     """
-    assert_open()
+    assert_in_transaction()
     effect = _locked(effect_id)
     if outcome not in OUTCOMES:
         raise PayloadInvalid.at("/outcome", "must be applied or failed")
     if effect.status == EffectStatus.INTENDED:
-        raise InDoubt(
+        raise OutcomeUnknown(
             "The effect is in flight. Wait until its worker reports, or until the lease ends.", effect=effect.key
         )
     if effect.status != EffectStatus.UNKNOWN:
-        raise already_settled(effect)
+        raise already_resolved_refusal(effect)
     body = {"reason": _reason(reason), "evidence": evidence.strip(), "receipt": receipt}
     error = "" if outcome == EffectStatus.APPLIED else "Its owner resolved it as not applied."
     resolved = EffectOutcome(status=outcome, receipt=receipt, error=error)
-    resolve_effect(effect, resolved, by=by_person(person), body=body, now=now)
+    resolve_effect(effect, resolved, by=person_actor(person), body=body, now=now)
     return effect
 
 
-def order_again(*, effect_id: int, person: AbstractUser, reason: str, now: datetime) -> Order:
+def order_new_attempt(*, effect_id: int, person: AbstractUser, reason: str, now: datetime) -> Order:
     """Order a new attempt of an effect although it may have happened. The next attempt uses the order.
 
-    Raises ``AlreadySettled`` when it was applied or is ordered already, ``InDoubt`` while it is in flight.
+    Raises ``AlreadyResolved`` when it was applied or is ordered already, ``OutcomeUnknown`` while it is in flight.
     """
-    assert_open()
+    assert_in_transaction()
     effect = _locked(effect_id)
     if effect.status == EffectStatus.INTENDED:
-        raise InDoubt(
+        raise OutcomeUnknown(
             "The effect is in flight. Wait until its worker reports, or until the lease ends.", effect=effect.key
         )
     if effect.status == EffectStatus.APPLIED:
-        raise already_settled(effect)
+        raise already_resolved_refusal(effect)
     unused = Order.objects.filter(effect=effect, used_by_attempt__isnull=True).select_related("person").first()
     if unused:
-        raise AlreadySettled(
+        raise AlreadyResolved(
             f"{unused.person} already ordered this effect again.",
             by=unused.person.get_username(),
             outcome="ordered again",
@@ -79,15 +79,15 @@ def order_again(*, effect_id: int, person: AbstractUser, reason: str, now: datet
 
 def withdraw_order(*, effect_id: int) -> None:
     """Withdraw an unused order, because a restart chooses again what is done again."""
-    assert_open()
+    assert_in_transaction()
     Order.objects.filter(effect=effect_id, used_by_attempt__isnull=True).update(used_by_attempt=0)
 
 
-def already_settled(effect: Effect) -> AlreadySettled:
+def already_resolved_refusal(effect: Effect) -> AlreadyResolved:
     """Return the refusal that names who resolved the effect, and how."""
     last = EffectReport.objects.filter(effect=effect, status=effect.status).order_by("id").last()
     by = last.by if last else ""
-    return AlreadySettled(
+    return AlreadyResolved(
         f"This effect was resolved first by {by.partition(':')[2] or 'another person'}: {effect.status}.",
         by=by,
         outcome=effect.status,

@@ -30,17 +30,17 @@ class CoveredRow(Protocol):
     def covered_as(self) -> str: ...
 
 
-def name_of(row: CoveredRow, part: str) -> str:
+def part_name(row: CoveredRow, part: str) -> str:
     """Return the name of a part in an event: ``effect:eff_...`` or ``effect:eff_....state``."""
     return f"{row.covered_as}.{part}" if part else row.covered_as
 
 
-def row_digest(row: CoveredRow, part: str) -> str:
+def digest_row_part(row: CoveredRow, part: str) -> str:
     """Return the digest of one part of a row as it is in memory."""
-    return digest({column: plain(getattr(row, column)) for column in row.covered_parts[part]})
+    return digest({column: column_as_json(getattr(row, column)) for column in row.covered_parts[part]})
 
 
-def plain(value: Any) -> Any:
+def column_as_json(value: Any) -> Any:
     """Return a column's value as JSON: times in UTC with microseconds, durations in seconds."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="microseconds")
@@ -51,39 +51,39 @@ def plain(value: Any) -> Any:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, dict):
-        return {name: plain(member) for name, member in value.items()}
+        return {name: column_as_json(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(member) for member in value]
+        return [column_as_json(member) for member in value]
     return value
 
 
 # --- collecting -------------------------------------------------------------------------------------------------------
 
 
-def collect(scope: str, row: CoveredRow, *parts: str) -> None:
+def collect_written_row(scope: str, row: CoveredRow, *parts: str) -> None:
     """Record that parts of a row of the run ``scope`` were written; without ``parts``, all of them."""
     written = _written().setdefault(scope, {})
     for part in parts or row.covered_parts:
-        written[name_of(row, part)] = (row, part)
+        written[part_name(row, part)] = (row, part)
 
 
-def take(scope: str) -> dict[str, str]:
+def take_written_digests(scope: str) -> dict[str, str]:
     """Return, by name, the current digests of the parts that were written since the run's last event, and clear them."""
     written = _written().pop(scope, {})
-    return {name: row_digest(row, part) for name, (row, part) in written.items()}
+    return {name: digest_row_part(row, part) for name, (row, part) in written.items()}
 
 
-def any_written(scope: str) -> bool:
+def any_row_written(scope: str) -> bool:
     """Tell whether rows of the run were written since its last event."""
     return bool(_written().get(scope))
 
 
-def forget() -> None:
+def forget_written_rows() -> None:
     """Clear what was collected, such as the writes of a transaction that was rolled back."""
     _written().clear()
 
 
-def not_taken() -> list[str]:
+def list_unrecorded_parts() -> list[str]:
     """Return the names of the written parts that no event covers yet."""
     return sorted(name for written in _written().values() for name in written)
 

@@ -15,7 +15,7 @@ class EffectStatus(models.TextChoices):
     COMPENSATED = "compensated"
 
 
-class On(models.TextChoices):
+class CompensateOn(models.TextChoices):
     """The ends of a run that trigger a compensation. REJECT: a reviewer's rejection ended the run."""
 
     CANCEL = "cancel"
@@ -44,16 +44,16 @@ class InFlight(models.TextChoices):
     ABANDON = "abandon"
 
 
-OPEN = frozenset({EffectStatus.INTENDED, EffectStatus.UNKNOWN})
-SETTLED = frozenset({EffectStatus.APPLIED, EffectStatus.FAILED, EffectStatus.COMPENSATED})
+OPEN_EFFECTS = frozenset({EffectStatus.INTENDED, EffectStatus.UNKNOWN})
+SETTLED_EFFECTS = frozenset({EffectStatus.APPLIED, EffectStatus.FAILED, EffectStatus.COMPENSATED})
 
 #: verb -> (from, to). ``begin`` also creates the row; from a settled status it needs a retryable failure or an order.
-MOVES: dict[str, tuple[frozenset[EffectStatus], frozenset[EffectStatus]]] = {
+EFFECT_TRANSITIONS: dict[str, tuple[frozenset[EffectStatus], frozenset[EffectStatus]]] = {
     "begin": (
         frozenset({EffectStatus.INTENDED, EffectStatus.UNKNOWN, EffectStatus.FAILED, EffectStatus.COMPENSATED}),
         frozenset({EffectStatus.INTENDED}),
     ),
-    "report": (OPEN, frozenset({EffectStatus.APPLIED, EffectStatus.FAILED, EffectStatus.UNKNOWN})),
+    "report": (OPEN_EFFECTS, frozenset({EffectStatus.APPLIED, EffectStatus.FAILED, EffectStatus.UNKNOWN})),
     "mark unknown": (frozenset({EffectStatus.INTENDED}), frozenset({EffectStatus.UNKNOWN})),
     "compensate": (frozenset({EffectStatus.APPLIED}), frozenset({EffectStatus.COMPENSATED})),
     "resolve": (frozenset({EffectStatus.UNKNOWN}), frozenset({EffectStatus.APPLIED, EffectStatus.FAILED})),

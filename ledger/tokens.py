@@ -14,12 +14,12 @@ from django.utils.crypto import constant_time_compare, salted_hmac
 _TOKEN = re.compile(r"(?P<kind>[a-z]{3})_(?P<number>0|[1-9][0-9]{0,9})_(?P<mac>[0-9a-f]{64})")
 
 
-def mint(kind: str, number: int, subject: str) -> str:
+def make_token(kind: str, number: int, subject: str) -> str:
     """Return the token of ``number`` (an attempt, a fence) under ``subject``, such as ``att_1_9f2c...``."""
     return f"{kind}_{number}_{_mac(kind, number, subject, settings.SECRET_KEY)}"
 
 
-def read(kind: str, token: str, subject: str) -> int | None:
+def read_token(kind: str, token: str, subject: str) -> int | None:
     """Return the number in ``token``, or None if it is malformed, of another kind or subject, or not signed by us."""
     found = _TOKEN.fullmatch(token)
     if not found or found["kind"] != kind:

@@ -25,7 +25,7 @@ TRIES = 3
 RETRYABLE_SQLSTATES = {"40001", "40P01"}
 
 
-class PlanIsOld(OperationalError):
+class StalePreparedStatement(OperationalError):
     """A table has changed under a prepared statement. The rollback discards what the connection prepared."""
 
 
@@ -39,7 +39,7 @@ def use_case(function: Callable[P, T | Refusal]) -> Callable[P, T]:
     @functools.wraps(function)
     def inside(*args: P.args, **kwargs: P.kwargs) -> T:
         for attempt in range(1, TRIES + 1):
-            row_digests.forget()
+            row_digests.forget_written_rows()
             try:
                 with transaction.atomic(durable=True):
                     outcome = function(*args, **kwargs)
@@ -60,25 +60,25 @@ def use_case(function: Callable[P, T | Refusal]) -> Callable[P, T]:
 
 def _refuse_unrecorded() -> None:
     """Raise if a covered row was written and no event recorded it: verification would report the row as changed."""
-    left = row_digests.not_taken()
+    left = row_digests.list_unrecorded_parts()
     if left:
         raise RuntimeError(f"No event records these rows: {', '.join(left)}")
 
 
-def assert_open() -> None:
+def assert_in_transaction() -> None:
     """Raise outside a transaction, where a row lock would be released at once."""
     if not connection.in_atomic_block:
         raise RuntimeError("This function must be called inside the transaction of a use case.")
 
 
-def assert_none_open() -> None:
+def assert_no_transaction() -> None:
     """Raise inside a transaction: a slow receiver of an outbound call would keep the locks held."""
     if any(not block._from_testcase for block in connection.atomic_blocks):  # type: ignore[attr-defined]
         raise RuntimeError("An outbound call must not be made inside a transaction.")
 
 
 def _is_retryable(error: OperationalError) -> bool:
-    if isinstance(error, PlanIsOld):
+    if isinstance(error, StalePreparedStatement):
         return True
     state = getattr(error.__cause__, "sqlstate", None)
     return state in RETRYABLE_SQLSTATES or "database is locked" in str(error)

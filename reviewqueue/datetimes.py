@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from ledger.datetimes import NotATime
+from ledger.datetimes import InvalidDatetime
 
 _DURATION = re.compile(
     r"P(?:([0-9]{1,9})D)?(?:T(?=[0-9])(?:([0-9]{1,9})H)?(?:([0-9]{1,9})M)?(?:([0-9]{1,9})(?:\.([0-9]{1,6}))?S)?)?"
@@ -17,18 +17,18 @@ _DURATION = re.compile(
 
 
 def parse_duration(text: str) -> timedelta:
-    """Return the length of an ISO 8601 duration such as `P1DT12H`, greater than zero. Raises ``NotATime``."""
+    """Return the length of an ISO 8601 duration such as `P1DT12H`, greater than zero. Raises ``InvalidDatetime``."""
     found = _DURATION.fullmatch(text)
     if found is None or text == "P":
-        raise NotATime("is not a duration: write P2D, PT36H or PT90S")
+        raise InvalidDatetime("is not a duration: write P2D, PT36H or PT90S")
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[:4])
     microseconds = int((found.group(5) or "0").ljust(6, "0"))
     try:
         length = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds, microseconds=microseconds)
     except OverflowError:
-        raise NotATime("is too long") from None
+        raise InvalidDatetime("is too long") from None
     if not length:
-        raise NotATime("must be greater than zero")
+        raise InvalidDatetime("must be greater than zero")
     return length
 
 

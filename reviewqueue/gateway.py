@@ -15,45 +15,52 @@ from datetime import datetime, timedelta
 from django.contrib.auth.models import AbstractUser
 
 from ledger import clock
-from ledger.actors import by_person
+from ledger.actors import person_actor
 from ledger.digests import digest
 from ledger.errors import KeyReused, NotFound, Refusal
 from ledger.transactions import use_case
 from reviewqueue import permissions, tasks
 from runs import reviewer_claims
 from runs.configuration_history import is_as_recorded
-from runs.continuations import told_of
-from runs.deadlines import is_over
-from runs.decisions import Answer, check_answer, closed_refusal, move_decisions, record_decision, winner_of
+from runs.continuations import continuation_refs
+from runs.deadlines import is_past_deadline
+from runs.decisions import (
+    Answer,
+    closed_refusal,
+    find_winning_decision,
+    move_decisions,
+    record_decision,
+    validate_answer,
+)
 from runs.errors import (
     AlreadyDecided,
     AlreadyVoted,
     Expired,
     InputInvalid,
+    InterruptCancelled,
     RateLimited,
     RecordChanged,
     StaleVersion,
     Superseded,
-    WaitCancelled,
     Withdrawn,
 )
-from runs.interrupts import answer_interrupt, change_call
+from runs.interrupts import answer_interrupt, replace_call
 from runs.locks import lock_run_and_interrupt
 from runs.models import Continuation, Decision, Interrupt, Permit, Run
-from runs.run_status import store
+from runs.run_status import save_status
 from runs.states import APPROVING, ContinuationKind, ContinuationStatus, DecisionStatus, InterruptStatus, Verdict
-from runs.timeline import note
+from runs.timeline import record_event
 from runs.use_cases.end_run import end_if_rejected
 from runs.use_cases.expire import expire_interrupt
 from runs.verification import find_changed_request
-from runs.votes import counted_votes, own_vote, refuse_second, tally
+from runs.votes import find_own_vote, list_counted_votes, second_vote_refusal, tally_votes
 
 #: Limit of recorded attempts without permission per person; more add no evidence.
-DENIED_PER_HOUR = 20
+MAX_DENIED_PER_HOUR = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class ShownVersion:
     """The version that the responder decided on, and the digest of the shown content if the client knows it."""
 
     state_version: int
@@ -66,7 +73,7 @@ class _Submission:
 
     responder: AbstractUser
     answer: Answer
-    seen: Seen
+    seen: ShownVersion
     door: str
     request_key: str
 
@@ -84,7 +91,7 @@ class Receipt:
 
 
 def submit_decision(
-    *, responder: AbstractUser, interrupt_id: str, answer: Answer, seen: Seen, door: str, request_key: str = ""
+    *, responder: AbstractUser, interrupt_id: str, answer: Answer, seen: ShownVersion, door: str, request_key: str = ""
 ) -> Receipt:
     """Record the decision, or refuse it with the reason.
 
@@ -96,14 +103,14 @@ def submit_decision(
         raise NotFound
     submission = _Submission(responder=responder, answer=answer, seen=seen, door=door, request_key=request_key)
     try:
-        check_answer(interrupt, answer)
+        validate_answer(interrupt, answer)
     except InputInvalid:
         _record_misfit(interrupt.pk, submission)
         raise
     return _decide(interrupt.pk, submission)
 
 
-def find_visible(person: AbstractUser, interrupt_id: str) -> Interrupt:
+def get_visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt:
     """Return the interrupt if the person may see it. Otherwise it is not found."""
     visible = permissions.visible_interrupts(person).select_related("queue", "policy", "schema", "run", "agent")
     interrupt = visible.filter(public_id=interrupt_id).first()
@@ -122,13 +129,13 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
         before = own.filter(request_key=submission.request_key).first()
         if before is not None:
             return _repeat_receipt(run, interrupt, before) if _is_repeated(before, answer, seen) else KeyReused()
-    if interrupt.status == InterruptStatus.WAITING and is_over(interrupt, now=now):
+    if interrupt.status == InterruptStatus.WAITING and is_past_deadline(interrupt, now=now):
         # As the sweep does, so that a late answer meets the result of the deadline also if no sweep has run.
         expire_interrupt(run, interrupt, now=now)
-    winner = None if interrupt.status == InterruptStatus.WAITING else winner_of(interrupt)
+    winner = None if interrupt.status == InterruptStatus.WAITING else find_winning_decision(interrupt)
     if winner is not None and winner.by_id == responder.pk and winner.digest == answer.digest():
         return _repeat_receipt(run, interrupt, winner)
-    vote = own_vote(interrupt, responder) if winner is None else None
+    vote = find_own_vote(interrupt, responder) if winner is None else None
     if vote is not None and not submission.request_key and _is_repeated(vote, answer, seen):
         return _repeat_receipt(run, interrupt, vote)
     refusal = _find_refusal(responder, interrupt, seen, winner, vote, now=now) or _find_change(run, interrupt)
@@ -150,25 +157,25 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
         _record_vote(run, interrupt, decision, count.overtaken, by=responder, now=now)
         return Receipt(decision=decision, interrupt=interrupt, permit=None, continuation=None, resume=None)
     continuation = answer_interrupt(run, interrupt, decision, answer, now=now)
-    note(
+    record_event(
         run,
         "interrupt.answered",
-        actor=by_person(responder),
+        actor=person_actor(responder),
         at=now,
         interrupt=interrupt.public_id,
         decision=decision.public_id,
         verdict=answer.verdict,
         digest=decision.digest,
-        **told_of(continuation),
+        **continuation_refs(continuation),
     )
-    actor = by_person(responder)
+    actor = person_actor(responder)
     if end_if_rejected(run, interrupt, verdict=answer.verdict, actor=actor, now=now):
         continuation = None
-    store(run, now)
+    save_status(run, now)
     if continuation is not None and continuation.status == ContinuationStatus.CHECKING:
         tasks.enqueue_check(continuation.public_id)
     permit: Permit | None = getattr(decision, "permit", None) if answer.verdict in APPROVING else None
-    resume = resume_word(run, interrupt, continuation)
+    resume = get_resume_status(run, interrupt, continuation)
     return Receipt(decision=decision, interrupt=interrupt, permit=permit, continuation=continuation, resume=resume)
 
 
@@ -181,7 +188,7 @@ def _find_change(run: Run, interrupt: Interrupt) -> RecordChanged | None:
     return RecordChanged(record=changed) if changed else None
 
 
-def _is_repeated(before: Decision, answer: Answer, seen: Seen) -> bool:
+def _is_repeated(before: Decision, answer: Answer, seen: ShownVersion) -> bool:
     """Tell whether this decision was already recorded. The version is compared too, because a renewed review needs a
     new decision.
     """
@@ -205,11 +212,11 @@ def _count_answer(interrupt: Interrupt, answer: Answer) -> _Count:
     if interrupt.quorum == 1 or answer.verdict not in APPROVING:
         return _Count(status=DecisionStatus.ACCEPTED, overtaken=[])
     if answer.verdict == Verdict.EDIT and digest(answer.arguments) != digest(interrupt.proposal["arguments"]):
-        return _Count(status=DecisionStatus.COUNTED, overtaken=change_call(interrupt, answer.arguments))
-    votes = list(counted_votes(interrupt))
+        return _Count(status=DecisionStatus.COUNTED, overtaken=replace_call(interrupt, answer.arguments))
+    votes = list(list_counted_votes(interrupt))
     for vote in votes:
         vote.interrupt = interrupt
-    lost = [vote for vote in votes if not permissions.vote_stands(vote)]
+    lost = [vote for vote in votes if not permissions.vote_still_counts(vote)]
     if lost:
         move_decisions(interrupt, "revoke", only=lost)
     if len(votes) - len(lost) + 1 < interrupt.quorum:
@@ -222,11 +229,11 @@ def _record_vote(
     run: Run, interrupt: Interrupt, decision: Decision, overtaken: list[Decision], *, by: AbstractUser, now: datetime
 ) -> None:
     """Record a vote that others must join. The request and its deadline continue."""
-    votes = tally(interrupt)
-    note(
+    votes = tally_votes(interrupt)
+    record_event(
         run,
         "decision.counted",
-        actor=by_person(by),
+        actor=person_actor(by),
         at=now,
         interrupt=interrupt.public_id,
         decision=decision.public_id,
@@ -236,7 +243,7 @@ def _record_vote(
         needed=votes.needed,
         votes_overtaken=[vote.public_id for vote in overtaken],
     )
-    store(run, now)
+    save_status(run, now)
 
 
 _REFUSED_AS: dict[str, DecisionStatus] = {
@@ -245,7 +252,7 @@ _REFUSED_AS: dict[str, DecisionStatus] = {
     Expired.code: DecisionStatus.LATE,
     Withdrawn.code: DecisionStatus.LATE,
     Superseded.code: DecisionStatus.LATE,
-    WaitCancelled.code: DecisionStatus.LATE,
+    InterruptCancelled.code: DecisionStatus.LATE,
     StaleVersion.code: DecisionStatus.STALE,
     InputInvalid.code: DecisionStatus.INVALID,
     RecordChanged.code: DecisionStatus.INVALID,
@@ -255,7 +262,7 @@ _REFUSED_AS: dict[str, DecisionStatus] = {
 def _find_refusal(
     responder: AbstractUser,
     interrupt: Interrupt,
-    seen: Seen,
+    seen: ShownVersion,
     winner: Decision | None,
     vote: Decision | None,
     *,
@@ -272,9 +279,9 @@ def _find_refusal(
         return StaleVersion(detail, state_version=interrupt.state_version, content_digest=interrupt.content_digest)
     if seen.content_digest and seen.content_digest != interrupt.content_digest:
         return StaleVersion(state_version=interrupt.state_version, content_digest=interrupt.content_digest)
-    if permissions.is_held_by_other(interrupt, responder, now=now):
-        return reviewer_claims.refuse_claimed(interrupt)
-    return None if vote is None else refuse_second(interrupt, vote)
+    if permissions.is_claimed_by_other_reviewer(interrupt, responder, now=now):
+        return reviewer_claims.claimed_refusal(interrupt)
+    return None if vote is None else second_vote_refusal(interrupt, vote)
 
 
 def _record_refused(
@@ -288,7 +295,7 @@ def _record_refused(
 ) -> Refusal:
     """Record the refused answer and return the refusal, which is raised after the commit."""
     responder = submission.responder
-    if status == DecisionStatus.DENIED and _count_recent_denials(responder, now=now) >= DENIED_PER_HOUR:
+    if status == DecisionStatus.DENIED and _count_recent_denials(responder, now=now) >= MAX_DENIED_PER_HOUR:
         return RateLimited()
     decision = record_decision(
         interrupt,
@@ -300,16 +307,16 @@ def _record_refused(
         door=submission.door,
         state_version=submission.seen.state_version,
     )
-    note(
+    record_event(
         run,
         "decision.refused",
-        actor=by_person(responder),
+        actor=person_actor(responder),
         at=now,
         interrupt=interrupt.public_id,
         decision=decision.public_id,
         code=refusal.code,
     )
-    store(run, now)
+    save_status(run, now)
     return refusal
 
 
@@ -329,18 +336,18 @@ def _record_misfit(interrupt_pk: int, submission: _Submission) -> None:
 
 def _repeat_receipt(run: Run, interrupt: Interrupt, decision: Decision) -> Receipt:
     permit = Permit.objects.filter(decision=decision).first()
-    continuation = latest_continuation(interrupt)
+    continuation = get_latest_continuation(interrupt)
     return Receipt(
         decision=decision,
         interrupt=interrupt,
         permit=permit,
         continuation=continuation,
-        resume=resume_word(run, interrupt, continuation),
+        resume=get_resume_status(run, interrupt, continuation),
         replayed=True,
     )
 
 
-def latest_continuation(interrupt: Interrupt) -> Continuation | None:
+def get_latest_continuation(interrupt: Interrupt) -> Continuation | None:
     """Return the newest continuation of the interrupt's checkpoint; ``None`` while this or a sibling interrupt is open."""
     if interrupt.status == InterruptStatus.WAITING:
         return None
@@ -348,7 +355,7 @@ def latest_continuation(interrupt: Interrupt) -> Continuation | None:
     return continuations.order_by("-id").first()
 
 
-def resume_word(run: Run, interrupt: Interrupt, continuation: Continuation | None) -> str | None:
+def get_resume_status(run: Run, interrupt: Interrupt, continuation: Continuation | None) -> str | None:
     """Return how far the run has continued: checking, ready, held, leased, acknowledged, void."""
     if continuation is None:
         return None

@@ -24,7 +24,7 @@ from reviewqueue import drafts
 from reviewqueue.serving import rate_limits
 from reviewqueue.serving.client_address import client_network
 from reviewqueue.serving.request_ids import ENVIRON, HEADER, choose_request_id, using_id
-from reviewqueue.text.times import zone_called
+from reviewqueue.text.times import find_time_zone
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
@@ -153,7 +153,7 @@ def activate_browser_time_zone(get_response: GetResponse) -> GetResponse:
     """Render in the time zone that the browser sent in the cookie ``zone``; without it in ``settings.TIME_ZONE``."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        zone = zone_called(request.COOKIES.get("zone", ""))
+        zone = find_time_zone(request.COOKIES.get("zone", ""))
         if zone is None:
             return get_response(request)
         with timezone.override(zone):

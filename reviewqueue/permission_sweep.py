@@ -18,16 +18,16 @@ from runs import reviewer_claims
 from runs.decisions import move_decisions
 from runs.locks import lock_interrupt, lock_run_of_interrupt
 from runs.models import Assignee, Interrupt, Run
-from runs.run_status import store
+from runs.run_status import save_status
 from runs.states import InterruptStatus
-from runs.sweep import not_put_off, take_each
-from runs.timeline import note
-from runs.votes import counted_votes
+from runs.sweep import not_deferred, sweep_rows
+from runs.timeline import record_event
+from runs.votes import list_counted_votes
 
 SYSTEM = "system:authority"
 
 
-def anything_to_release() -> bool:
+def has_lost_permissions() -> bool:
     """Tell whether an open request has a claim, an assignment or a vote of a person who may no longer decide."""
     return Interrupt.objects.filter(_due(before=clock.now())).exists()
 
@@ -35,13 +35,13 @@ def anything_to_release() -> bool:
 def release_lost_permissions(*, limit: int) -> int:
     """Release what rests on lost permissions, on up to ``limit`` open requests, and return how many there were."""
     due = _due(before=clock.now())
-    return take_each(Interrupt.objects.all(), due, "deadline", lambda pk: release_lost(interrupt_pk=pk), limit=limit)
+    return sweep_rows(Interrupt.objects.all(), due, "deadline", lambda pk: release_lost(interrupt_pk=pk), limit=limit)
 
 
 def _due(*, before: datetime) -> Q:
     claimed = permissions.lost_claims() & Q(claimed_until__gt=before)
     lost = claimed | Q(Exists(permissions.lost_assignments())) | (Q(quorum__gt=1) & Q(Exists(permissions.lost_votes())))
-    return Q(status=InterruptStatus.WAITING) & not_put_off(before) & lost
+    return Q(status=InterruptStatus.WAITING) & not_deferred(before) & lost
 
 
 @use_case
@@ -60,14 +60,14 @@ def release_lost(*, interrupt_pk: int) -> bool:
         _revoke_votes(run, interrupt, now=now),
     ]
     if any(released):
-        store(run, now)
+        save_status(run, now)
     return any(released)
 
 
 def _release_claim(run: Run, interrupt: Interrupt, *, now: datetime) -> bool:
     holder = interrupt.claimed_by
     is_live = holder is not None and interrupt.claimed_until is not None and interrupt.claimed_until > now
-    if holder is None or not is_live or permissions.holder_may_decide(interrupt):
+    if holder is None or not is_live or permissions.claimant_may_decide(interrupt):
         return False
     reviewer_claims.release_claim(interrupt)
     _note(run, "interrupt.released", interrupt, people=[holder.get_username()], now=now)
@@ -86,10 +86,10 @@ def _release_assignments(run: Run, interrupt: Interrupt, *, now: datetime) -> bo
 
 
 def _revoke_votes(run: Run, interrupt: Interrupt, *, now: datetime) -> bool:
-    votes = list(counted_votes(interrupt)) if interrupt.quorum > 1 else []
+    votes = list(list_counted_votes(interrupt)) if interrupt.quorum > 1 else []
     for vote in votes:
         vote.interrupt = interrupt
-    lost = [vote for vote in votes if not permissions.vote_stands(vote)]
+    lost = [vote for vote in votes if not permissions.vote_still_counts(vote)]
     if not lost:
         return False
     move_decisions(interrupt, "revoke", only=lost)
@@ -100,4 +100,4 @@ def _revoke_votes(run: Run, interrupt: Interrupt, *, now: datetime) -> bool:
 
 
 def _note(run: Run, move: str, interrupt: Interrupt, *, now: datetime, **refs: object) -> None:
-    note(run, move, actor=SYSTEM, at=now, interrupt=interrupt.public_id, **refs)
+    record_event(run, move, actor=SYSTEM, at=now, interrupt=interrupt.public_id, **refs)

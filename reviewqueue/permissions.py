@@ -18,12 +18,12 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from ledger.prepared_queries import prepared
-from runs.child_runs import applying_policies, is_queue_allowed
+from runs.child_runs import find_applying_policies, is_queue_allowed
 from runs.errors import NoDecider, NotPermitted, SelfReview
 from runs.models import Agent, Assignee, Decision, Event, Interrupt, Policy, Queue, Run
 from runs.reviewer_claims import is_claimed_by_other
 from runs.states import APPROVING, Cause, DecisionStatus
-from runs.use_cases.reconcile_outcomes import OPERATORS, may_settle
+from runs.use_cases.reconcile_outcomes import OPERATORS, may_resolve
 
 _MAX_NAMED = 5
 
@@ -48,7 +48,7 @@ def visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt | No
     return _visible_interrupt.first(person=person.pk, public_id=interrupt_id) if person.is_active else None
 
 
-def climbed_away_from(person: AbstractUser, interrupt_id: str) -> Interrupt | None:
+def find_escalated_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt | None:
     """Return an interrupt that the person could see until it was escalated to another queue; ``None`` for any other.
 
     Only to tell the person that it was escalated. People outside the earlier queues learn nothing.
@@ -119,7 +119,7 @@ def _why_not(person: AbstractUser, interrupt: Interrupt, *, has_decided: bool) -
     if has_newer_policy and not is_queue_allowed(interrupt, queue):
         return NotPermitted(f"The policy of {interrupt.reason} no longer allows decisions in {queue.slug}.", who_can=[])
     if is_assigned and not is_theirs:
-        may_lead = leads(person, queue)
+        may_lead = is_lead_of(person, queue)
         if not (may_lead and (has_decided or not _assignees_who_may_decide(interrupt).exists())):
             return NotPermitted("This request is assigned to another reviewer.", who_can=who_can_decide(interrupt))
     if interrupt.run.initiator_id == person.pk and not _self_review_allowed(interrupt):
@@ -163,11 +163,11 @@ def still_may_decide(decision: Decision) -> bool:
         approved_by_default = decision.cause == Cause.EXPIRY and decision.verdict in APPROVING
         return not approved_by_default or _default_may_approve(interrupt)
     if interrupt.quorum > 1:
-        return vote_stands(decision)
+        return vote_still_counts(decision)
     return _why_not(decision.by, interrupt, has_decided=True) is None
 
 
-def vote_stands(vote: Decision) -> bool:
+def vote_still_counts(vote: Decision) -> bool:
     """Tell whether a vote still counts: its person may decide in the current queue, or in the queue in which they
     voted. A later assignment does not remove a vote.
     """
@@ -218,7 +218,7 @@ def why_not_control(person: AbstractUser, run: Run) -> Refusal | None:
     """Return why this person cannot pause, resume or cancel the run. Its initiator, owners of its agent and operators
     may.
     """
-    if person.is_active and (run.initiator_id == person.pk or answers_for(person, run.agent)):
+    if person.is_active and (run.initiator_id == person.pk or is_owner_or_operator(person, run.agent)):
         return None
     return NotPermitted("Only the initiator of this run, owners of its agent and operators can control it.")
 
@@ -226,7 +226,7 @@ def why_not_control(person: AbstractUser, run: Run) -> Refusal | None:
 def why_not_restart(person: AbstractUser, run: Run) -> Refusal | None:
     """Return why this person cannot restart the run. Owners who did not start it and operators may."""
     operates = is_operator(person)
-    answers = operates or answers_for(person, run.agent)
+    answers = operates or is_owner_or_operator(person, run.agent)
     return _why_not_restart(person, run, operates=operates, answers=answers)
 
 
@@ -238,7 +238,7 @@ def _why_not_restart(person: AbstractUser, run: Run, *, operates: bool, answers:
 
 def why_not_restart_each(person: AbstractUser, runs: Iterable[Run]) -> dict[int, Refusal | None]:
     """Return the same for each run by its primary key, in a constant number of statements."""
-    operates, theirs = is_operator(person), set(agents_of(person).values_list("pk", flat=True))
+    operates, theirs = is_operator(person), set(owned_agents(person).values_list("pk", flat=True))
     return {run.pk: _why_not_restart(person, run, operates=operates, answers=run.agent_id in theirs) for run in runs}
 
 
@@ -258,24 +258,24 @@ def who_can_restart(runs: Iterable[Run]) -> dict[int, list[str]]:
 
 def why_not_retag(person: AbstractUser, run: Run) -> Refusal | None:
     """Return why this person cannot assign the run to another code version. Owners of its agent and operators may."""
-    if answers_for(person, run.agent):
+    if is_owner_or_operator(person, run.agent):
         return None
     return NotPermitted("Only owners of the agent and operators can assign a run to another code version.")
 
 
-def control_check(person: AbstractUser) -> Callable[[Run], None]:
+def make_control_check(person: AbstractUser) -> Callable[[Run], None]:
     """Return the check for pause, resume and cancel under the run's lock. A run that the person cannot see is not
     found.
     """
     return _check_of(person, why_not_control)
 
 
-def restart_check(person: AbstractUser) -> Callable[[Run], None]:
+def make_restart_check(person: AbstractUser) -> Callable[[Run], None]:
     """Return the check for a restart under the run's lock."""
     return _check_of(person, why_not_restart)
 
 
-def retag_check(person: AbstractUser) -> Callable[[Run], None]:
+def make_retag_check(person: AbstractUser) -> Callable[[Run], None]:
     """Return the check for a retag under the run's lock."""
     return _check_of(person, why_not_retag)
 
@@ -295,7 +295,7 @@ def _check_of(person: AbstractUser, why_not: Callable[[AbstractUser, Run], Refus
 
 def why_not_halt(person: AbstractUser, agent: Agent | None) -> Refusal | None:
     """Return why this person cannot halt the agent (``None``: every agent). Its owners and operators may."""
-    if is_operator(person) or (agent is not None and answers_for(person, agent)):
+    if is_operator(person) or (agent is not None and is_owner_or_operator(person, agent)):
         return None
     return NotPermitted(
         "Only operators can halt every agent."
@@ -309,29 +309,29 @@ def why_not_lift(person: AbstractUser, agent: Agent | None) -> Refusal | None:
     return None if is_operator(person) else NotPermitted("Only operators can lift a halt.")
 
 
-def agents_of(person: AbstractUser) -> QuerySet[Agent]:
+def owned_agents(person: AbstractUser) -> QuerySet[Agent]:
     """Return the agents that the person owns; for an operator, all agents."""
     if not person.is_active:
         return Agent.objects.none()
     return Agent.objects.all() if is_operator(person) else Agent.objects.filter(owner__user=person.pk)
 
 
-def answers_for(person: AbstractUser, agent: Agent) -> bool:
+def is_owner_or_operator(person: AbstractUser, agent: Agent) -> bool:
     """Tell whether the person owns the agent, or is an operator."""
-    return may_settle(person, owner_id=agent.owner_id)
+    return may_resolve(person, owner_id=agent.owner_id)
 
 
 def may_waive_fact(person: AbstractUser, run: Run) -> bool:
     """Tell whether the person may waive a fact of the run: an owner of its agent or an operator, but not its initiator."""
-    return answers_for(person, run.agent) and run.initiator_id != person.pk
+    return is_owner_or_operator(person, run.agent) and run.initiator_id != person.pk
 
 
-def is_held_by_other(interrupt: Interrupt, person: AbstractUser, *, now: datetime) -> bool:
+def is_claimed_by_other_reviewer(interrupt: Interrupt, person: AbstractUser, *, now: datetime) -> bool:
     """Tell whether another person's claim blocks this one. The claim of a person without permission does not."""
-    return is_claimed_by_other(interrupt, person, now=now) and holder_may_decide(interrupt)
+    return is_claimed_by_other(interrupt, person, now=now) and claimant_may_decide(interrupt)
 
 
-def holder_may_decide(interrupt: Interrupt) -> bool:
+def claimant_may_decide(interrupt: Interrupt) -> bool:
     """Tell whether the person who claimed the interrupt may still decide it."""
     holder = interrupt.claimed_by
     return holder is not None and why_not_decide(holder, interrupt) is None
@@ -379,7 +379,7 @@ def _queue_of_decider(person: str, *, to: str, of: str = "queue") -> QuerySet[Qu
     return Queue.objects.filter(decides, pk=OuterRef(f"{to}{of}_id"))
 
 
-def leads(person: AbstractUser, queue: Queue | None) -> bool:
+def is_lead_of(person: AbstractUser, queue: Queue | None) -> bool:
     """Tell whether the person is a lead of the queue, who may take over claims, assign and extend."""
     return queue is not None and person.is_active and person.groups.filter(pk=queue.leads_id).exists()
 
@@ -426,5 +426,5 @@ def _default_may_approve(interrupt: Interrupt) -> bool:
 
 
 def _policies_now(interrupt: Interrupt) -> list[Policy]:
-    found = applying_policies(interrupt.run, interrupt.agent, interrupt.reason)
+    found = find_applying_policies(interrupt.run, interrupt.agent, interrupt.reason)
     return [policy for policy in found if policy is not None]

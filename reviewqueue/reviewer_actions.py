@@ -11,35 +11,35 @@ from datetime import datetime, timedelta
 from django.contrib.auth.models import AbstractUser
 
 from ledger import clock
-from ledger.actors import by_person
+from ledger.actors import person_actor
 from ledger.errors import PayloadInvalid, Refusal
 from ledger.transactions import use_case
 from reviewqueue import permissions
-from reviewqueue.gateway import find_visible
+from reviewqueue.gateway import get_visible_interrupt
 from runs import reviewer_claims
-from runs.deadlines import is_over
-from runs.decisions import closed_refusal, winner_of
+from runs.deadlines import is_past_deadline
+from runs.decisions import closed_refusal, find_winning_decision
 from runs.errors import Expired, NotPermitted, UndoTooLate
-from runs.interrupts import extend_interrupt, reopen_interrupt, take_back_vote
+from runs.interrupts import extend_interrupt, reopen_interrupt, undo_vote
 from runs.locks import lock_run_and_interrupt
 from runs.models import Assignee, Comment, Decision, Interrupt, Run
-from runs.run_status import store
+from runs.run_status import save_status
 from runs.states import DecisionStatus, InterruptStatus
-from runs.timeline import note
-from runs.use_cases.end_run import would_end_run
-from runs.votes import own_vote
+from runs.timeline import record_event
+from runs.use_cases.end_run import ends_run_on_verdict
+from runs.votes import find_own_vote
 
 MAX_COMMENT_LENGTH = 10_000
 
 
 @use_case
-def claim(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
+def claim_request(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
     """Claim the request, or extend one's own claim; a lead takes over. Only people who may decide can claim."""
     run, interrupt, now = _lock(responder, interrupt_id)
     refusal = permissions.why_not_decide(responder, interrupt) or _closed(interrupt, now=now)
     if refusal is not None:
         raise refusal
-    take_over = permissions.leads(responder, interrupt.queue) or not permissions.is_held_by_other(
+    take_over = permissions.is_lead_of(responder, interrupt.queue) or not permissions.is_claimed_by_other_reviewer(
         interrupt, responder, now=now
     )
     reviewer_claims.claim_interrupt(interrupt, responder, take_over=take_over, now=now)
@@ -48,13 +48,13 @@ def claim(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
 
 
 @use_case
-def release(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
+def release_request(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
     """Release the claim; a lead can release another reviewer's claim."""
     run, interrupt, now = _lock(responder, interrupt_id)
-    if permissions.is_held_by_other(interrupt, responder, now=now) and not permissions.leads(
+    if permissions.is_claimed_by_other_reviewer(interrupt, responder, now=now) and not permissions.is_lead_of(
         responder, interrupt.queue
     ):
-        raise reviewer_claims.refuse_claimed(interrupt)
+        raise reviewer_claims.claimed_refusal(interrupt)
     if interrupt.claimed_by_id is None or (interrupt.quorum > 1 and interrupt.claimed_by_id != responder.pk):
         return interrupt
     reviewer_claims.release_claim(interrupt)
@@ -63,7 +63,7 @@ def release(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
 
 
 @use_case
-def assign(*, responder: AbstractUser, interrupt_id: str, people: list[AbstractUser]) -> Interrupt:
+def assign_request(*, responder: AbstractUser, interrupt_id: str, people: list[AbstractUser]) -> Interrupt:
     """Assign the request to people; an empty list returns it to the whole queue. For leads of the queue and operators."""
     run, interrupt, now = _lock(responder, interrupt_id)
     _refuse_unless_lead(responder, interrupt, now=now)
@@ -86,7 +86,7 @@ def assign(*, responder: AbstractUser, interrupt_id: str, people: list[AbstractU
 
 
 @use_case
-def extend(*, responder: AbstractUser, interrupt_id: str, by: timedelta) -> Interrupt:
+def extend_deadline(*, responder: AbstractUser, interrupt_id: str, by: timedelta) -> Interrupt:
     """Extend the deadline of an open request, up to the policy's maximum from now. For leads of the queue and
     operators.
     """
@@ -106,7 +106,7 @@ def extend(*, responder: AbstractUser, interrupt_id: str, by: timedelta) -> Inte
 
 
 @use_case
-def comment(*, responder: AbstractUser, interrupt_id: str, text: str) -> Comment:
+def add_comment(*, responder: AbstractUser, interrupt_id: str, text: str) -> Comment:
     """Add a comment for the other people who see this request. The agent never sees comments."""
     run, interrupt, now = _lock(responder, interrupt_id)
     if not text.strip() or len(text) > MAX_COMMENT_LENGTH:
@@ -117,7 +117,7 @@ def comment(*, responder: AbstractUser, interrupt_id: str, text: str) -> Comment
 
 
 @use_case
-def undo(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
+def undo_decision(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
     """Undo one's own decision within the policy's undo window and before a worker received it: the request is open
     again.
 
@@ -126,16 +126,16 @@ def undo(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
     is open, by page and by API.
     """
     run, interrupt, now = _lock(responder, interrupt_id)
-    vote = own_vote(interrupt, responder)
+    vote = find_own_vote(interrupt, responder)
     if vote is not None and interrupt.status == InterruptStatus.WAITING:
         return _undo_vote(run, interrupt, vote, responder, now=now)
-    winner = winner_of(interrupt)
+    winner = find_winning_decision(interrupt)
     if winner is None or winner.by_id != responder.pk or interrupt.status != InterruptStatus.ANSWERED:
         raise NotPermitted("You can undo only your own decision.")
     winner.interrupt = interrupt
-    until = undo_deadline(winner)
+    until = get_undo_deadline(winner)
     restarted = interrupt.epoch != run.epoch
-    if until is None or now >= until or is_over(interrupt, now=now) or run.ending or restarted:
+    if until is None or now >= until or is_past_deadline(interrupt, now=now) or run.ending or restarted:
         raise UndoTooLate
     deadline = interrupt.deadline
     reopen_interrupt(run, interrupt, verb="revoke", reason="undone", now=now, deadline=deadline, only=[winner])
@@ -143,38 +143,42 @@ def undo(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
     return interrupt
 
 
-def undo_deadline(decision: Decision) -> datetime | None:
+def get_undo_deadline(decision: Decision) -> datetime | None:
     """Return until when the reviewer can undo a decision; ``None`` if it cannot be undone (any more).
 
     A decision that a worker received cannot be undone, also if that worker was lost.
     """
     can_be_undone = decision.door == "page" and decision.status == DecisionStatus.ACCEPTED and decision.closes
-    if not can_be_undone or decision.delivered_at is not None or would_end_run(decision.interrupt, decision.verdict):
+    if (
+        not can_be_undone
+        or decision.delivered_at is not None
+        or ends_run_on_verdict(decision.interrupt, decision.verdict)
+    ):
         return None
     return decision.created_at + decision.interrupt.policy.undo
 
 
 def _undo_vote(run: Run, interrupt: Interrupt, vote: Decision, responder: AbstractUser, *, now: datetime) -> Interrupt:
-    if is_over(interrupt, now=now):
+    if is_past_deadline(interrupt, now=now):
         raise UndoTooLate
-    overtaken = [it.public_id for it in take_back_vote(interrupt, vote)]
+    overtaken = [it.public_id for it in undo_vote(interrupt, vote)]
     _record(run, "decision.undone", responder, interrupt, now=now, decision=vote.public_id, votes_overtaken=overtaken)
     return interrupt
 
 
 def _lock(responder: AbstractUser, interrupt_id: str) -> tuple[Run, Interrupt, datetime]:
-    run, interrupt = lock_run_and_interrupt(find_visible(responder, interrupt_id).pk)
+    run, interrupt = lock_run_and_interrupt(get_visible_interrupt(responder, interrupt_id).pk)
     return run, interrupt, clock.now()
 
 
 def _closed(interrupt: Interrupt, *, now: datetime) -> Refusal | None:
     if interrupt.status == InterruptStatus.WAITING:
-        return Expired() if is_over(interrupt, now=now) else None
-    return closed_refusal(interrupt, winner_of(interrupt))
+        return Expired() if is_past_deadline(interrupt, now=now) else None
+    return closed_refusal(interrupt, find_winning_decision(interrupt))
 
 
 def _refuse_unless_lead(responder: AbstractUser, interrupt: Interrupt, *, now: datetime) -> None:
-    if not (permissions.leads(responder, interrupt.queue) or permissions.is_operator(responder)):
+    if not (permissions.is_lead_of(responder, interrupt.queue) or permissions.is_operator(responder)):
         queue = "its queue" if interrupt.queue is None else interrupt.queue.slug
         raise NotPermitted(f"Only leads of {queue} and operators can do this.")
     refusal = _closed(interrupt, now=now)
@@ -192,5 +196,5 @@ def _record(
     waits_end: datetime | None = None,
     **refs: object,
 ) -> None:
-    note(run, move, actor=by_person(responder), at=now, interrupt=interrupt.public_id, **refs)
-    store(run, now, waits_end=waits_end)
+    record_event(run, move, actor=person_actor(responder), at=now, interrupt=interrupt.public_id, **refs)
+    save_status(run, now, waits_end=waits_end)

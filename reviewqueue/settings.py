@@ -299,7 +299,7 @@ LOGGING = {
     "formatters": {"line": {"format": "{asctime} {levelname} {name} [{request_id}]: {message}", "style": "{"}},
     "filters": {
         "request_id": {"()": "reviewqueue.serving.request_ids.AddRequestId"},
-        "refusals": {"()": "django.utils.log.CallbackFilter", "callback": log_filters.without_traceback_of_refusals},
+        "refusals": {"()": "django.utils.log.CallbackFilter", "callback": log_filters.drop_refusal_traceback},
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]}},
     "root": {"handlers": ["stderr"], "level": environment.text("LOG_LEVEL", "INFO").upper()},

@@ -69,7 +69,7 @@ def _record_heartbeat() -> None:
 
 
 @entry_point
-def beat() -> None:
+def heartbeat() -> None:
     """Prove that a task passed through a whole cluster. It does nothing else."""
 
 
@@ -78,18 +78,18 @@ def beat() -> None:
 def enqueue_due_sweeps() -> None:
     """Enqueue each sweep that has due rows, found with one indexed EXISTS per kind."""
     if (
-        expire.anything_due()
+        expire.has_due_rows()
         or drafts.has_drafts_to_delete()
-        or anything_to_erase()
-        or checkpoint_files.anything_to_delete()
+        or has_snapshots_past_retention()
+        or checkpoint_files.any_file_to_delete()
     ):
         _enqueue_once("reviewqueue.tasks.sweep")
-    if _is_permission_sweep_due() and permission_sweep.anything_to_release():
+    if _is_permission_sweep_due() and permission_sweep.has_lost_permissions():
         _enqueue_once("reviewqueue.tasks.release_lost_permissions")
-    if reconcile_probes.anything_to_probe():
+    if reconcile_probes.has_due_probes():
         _enqueue_once("reviewqueue.tasks.probe")
-    if event_feed.anything_to_number():
-        _enqueue_once("reviewqueue.tasks.announce")
+    if event_feed.any_event_to_number():
+        _enqueue_once("reviewqueue.tasks.publish")
     if deliveries.anything_to_deliver():
         _enqueue_once("reviewqueue.tasks.deliver")
 
@@ -119,9 +119,9 @@ def _is_permission_sweep_due() -> bool:
     return True
 
 
-def anything_to_erase() -> bool:
+def has_snapshots_past_retention() -> bool:
     """Tell whether snapshots are past their retention period; with 0 days they are kept forever."""
-    return bool(settings.SNAPSHOT_DAYS) and erase_snapshots.anything_to_erase(ended_before=_retention_start())
+    return bool(settings.SNAPSHOT_DAYS) and erase_snapshots.has_snapshots_to_erase(ended_before=_retention_start())
 
 
 def _retention_start() -> datetime:
@@ -135,22 +135,22 @@ def sweep() -> None:
     """
     expire.release_lapsed_leases(limit=SWEEP_LIMIT)
     _expire_due_waits()
-    expire.remind_due(limit=SWEEP_LIMIT)
-    control_child_runs.end_orphans(limit=SWEEP_LIMIT)
-    control_child_runs.pass_pauses_on(limit=SWEEP_LIMIT)
-    control_child_runs.look_after_parents(limit=SWEEP_LIMIT)
+    expire.send_due_reminders(limit=SWEEP_LIMIT)
+    control_child_runs.cancel_orphaned_child_runs(limit=SWEEP_LIMIT)
+    control_child_runs.propagate_pauses(limit=SWEEP_LIMIT)
+    control_child_runs.continue_parents(limit=SWEEP_LIMIT)
     external_signals.match_due_signals(limit=SWEEP_LIMIT)
     expire.expire_due_runs(limit=SWEEP_LIMIT)
-    expire.doubt_overdue_effects(limit=SWEEP_LIMIT)
+    expire.mark_overdue_effects_unknown(limit=SWEEP_LIMIT)
     drafts.delete_old_drafts(limit=SWEEP_LIMIT)
     if settings.SNAPSHOT_DAYS:
         erase_snapshots.erase_old_snapshots(ended_before=_retention_start(), limit=SWEEP_LIMIT)
     checkpoint_files.delete_unwanted_files(limit=SWEEP_LIMIT)
     began = time.monotonic()
-    for continuation_id in expire.due_continuations(limit=SWEEP_LIMIT):
+    for continuation_id in expire.list_due_revalidations(limit=SWEEP_LIMIT):
         if time.monotonic() - began > CHECK_SECONDS:
             break
-        reconcile_facts.check_continuation(continuation_id=continuation_id, fetch=http_client.fetch_fact)
+        reconcile_facts.revalidate_continuation(continuation_id=continuation_id, fetch=http_client.fetch_fact)
 
 
 def _expire_due_waits() -> None:
@@ -169,13 +169,13 @@ def release_lost_permissions() -> None:
 @entry_point
 def probe() -> None:
     """Probe the receivers of effects with an unknown outcome."""
-    reconcile_probes.probe_due_effects(limit=SWEEP_LIMIT, seconds=CHECK_SECONDS, look=http_client.look_up)
+    reconcile_probes.probe_due_effects(limit=SWEEP_LIMIT, seconds=CHECK_SECONDS, look=http_client.run_probe)
 
 
 @entry_point
-def announce() -> None:
+def publish() -> None:
     """Publish new events: number them in the feeds and create webhook messages; then enqueue their delivery."""
-    if outbox.announce_news(seconds=PUBLISH_SECONDS) and deliveries.anything_to_deliver():
+    if outbox.publish_events(seconds=PUBLISH_SECONDS) and deliveries.anything_to_deliver():
         async_task("reviewqueue.tasks.deliver")
 
 
@@ -183,14 +183,14 @@ def announce() -> None:
 def deliver() -> None:
     """Deliver due messages, give up overdue ones, and delete old delivered ones."""
     deliveries.give_up_overdue(limit=SWEEP_LIMIT)
-    deliveries.forget_delivered(limit=SWEEP_LIMIT)
+    deliveries.delete_old_deliveries(limit=SWEEP_LIMIT)
     sender.deliver_due_messages(seconds=DELIVERY_SECONDS)
 
 
 @entry_point
 def check_continuation(continuation_id: str) -> None:
     """Revalidate the facts and effects of a continuation."""
-    reconcile_facts.check_continuation(continuation_id=continuation_id, fetch=http_client.fetch_fact)
+    reconcile_facts.revalidate_continuation(continuation_id=continuation_id, fetch=http_client.fetch_fact)
 
 
 def enqueue_check(continuation_id: str) -> None:
@@ -198,8 +198,8 @@ def enqueue_check(continuation_id: str) -> None:
     async_task("reviewqueue.tasks.check_continuation", continuation_id)
 
 
-def enqueue_beat() -> None:
-    async_task("reviewqueue.tasks.beat")
+def enqueue_heartbeat() -> None:
+    async_task("reviewqueue.tasks.heartbeat")
 
 
 def keep_schedules() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ledger.json_diff import MOST_DIFFERENCES, Difference, differences_between
+from ledger.json_diff import MAX_DIFFERENCES, Difference, diff_json
 from runs.models import Decision, Interrupt
-from runs.revisions import revision_seen
+from runs.revisions import find_revision_shown
 from runs.states import APPROVING, Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
-class Approved:
+class EffectiveAnswer:
     """The effective answer: its verdict, the arguments approved instead of the proposed ones, and the differences."""
 
     verdict: str
@@ -20,7 +20,7 @@ class Approved:
     changed: list[Difference] = field(default_factory=list)
 
 
-def what_was_approved(decision: Decision) -> Approved:
+def effective_answer(decision: Decision) -> EffectiveAnswer:
     """Return the effective answer for the agent.
 
     If one of several voters edited the call and the others approved the edit, it is an edit, also if the last voter
@@ -29,22 +29,22 @@ def what_was_approved(decision: Decision) -> Approved:
     wait, verdict = decision.interrupt, decision.verdict
     if wait.as_proposed is not None and verdict in APPROVING:
         approved = wait.proposal["arguments"]
-        return Approved(verdict=Verdict.EDIT, arguments=approved, changed=_changed(wait.as_proposed, approved))
+        return EffectiveAnswer(verdict=Verdict.EDIT, arguments=approved, changed=_changed(wait.as_proposed, approved))
     if verdict == Verdict.EDIT:
-        seen = arguments_seen(wait, decision.state_version)
+        seen = arguments_shown_at(wait, decision.state_version)
         changed = _changed({"arguments": seen}, decision.arguments)
-        return Approved(verdict=verdict, arguments=decision.arguments, changed=changed)
-    return Approved(verdict=verdict, arguments=decision.arguments)
+        return EffectiveAnswer(verdict=verdict, arguments=decision.arguments, changed=changed)
+    return EffectiveAnswer(verdict=verdict, arguments=decision.arguments)
 
 
-def arguments_seen(wait: Interrupt, state_version: int) -> Any:
+def arguments_shown_at(wait: Interrupt, state_version: int) -> Any:
     """Return the proposed arguments that were shown at a version; ``None`` without a proposal."""
-    shown = (revision_seen(wait, state_version) if wait.state_version > state_version else None) or wait
+    shown = (find_revision_shown(wait, state_version) if wait.state_version > state_version else None) or wait
     return None if shown.proposal is None else shown.proposal["arguments"]
 
 
 def _changed(proposal: dict[str, Any], approved: Any) -> list[Difference]:
     """Return the differences, or the whole value as one difference if there are too many to list."""
-    found = differences_between(proposal["arguments"], approved, most=MOST_DIFFERENCES + 1)
+    found = diff_json(proposal["arguments"], approved, most=MAX_DIFFERENCES + 1)
     whole = Difference(path=(), old=proposal["arguments"], new=approved)
-    return found if len(found) <= MOST_DIFFERENCES else [whole]
+    return found if len(found) <= MAX_DIFFERENCES else [whole]

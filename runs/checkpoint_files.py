@@ -14,20 +14,20 @@ from datetime import datetime, timedelta
 from django.db.models import F, Q
 
 from ledger import clock
-from ledger.transactions import assert_open, use_case
-from runs.file_storage import delete_in_storage
+from ledger.transactions import assert_in_transaction, use_case
+from runs.file_storage import delete_stored_file
 from runs.locks import locked_runs
 from runs.models import Checkpoint, CheckpointFile, Run
-from runs.states import FILE_MOVES, FileStatus
-from runs.sweep import not_put_off, take_each
+from runs.states import FILE_TRANSITIONS, FileStatus
+from runs.sweep import not_deferred, sweep_rows
 
 #: Longer than any storage takes to write a file; after this time the upload has failed.
 BYTES_ARRIVE_WITHIN = timedelta(hours=1)
 
 
-def write_ahead(run: Run, *, number: int, digest: str, size: int, now: datetime) -> CheckpointFile:
+def create_file_row(run: Run, *, number: int, digest: str, size: int, now: datetime) -> CheckpointFile:
     """Create the row of a file whose bytes are about to be stored."""
-    assert_open()
+    assert_in_transaction()
     bare = digest.removeprefix("sha256:")
     return CheckpointFile.objects.create(
         run=run,
@@ -42,7 +42,7 @@ def write_ahead(run: Run, *, number: int, digest: str, size: int, now: datetime)
     )
 
 
-def find_sent(run: Run, *, number: int) -> CheckpointFile | None:
+def find_uploaded_file(run: Run, *, number: int) -> CheckpointFile | None:
     """Return the file of a checkpoint, or the one that the current lease uploaded for the next checkpoint."""
     if number <= run.checkpoint_number:
         return CheckpointFile.objects.filter(checkpoints__run=run, checkpoints__number=number).first()
@@ -53,9 +53,9 @@ def _offered(run: Run, *, number: int) -> CheckpointFile | None:
     return CheckpointFile.objects.filter(run=run, number=number, fence=run.fence, status=FileStatus.OFFERED).first()
 
 
-def offer(run: Run, file_pk: int) -> bool:
+def attach_file_to_next_checkpoint(run: Run, file_pk: int) -> bool:
     """Make an upload the file of the next checkpoint, instead of any earlier one. False: the sweep deleted it."""
-    assert_open()
+    assert_in_transaction()
     file = CheckpointFile.objects.get(pk=file_pk)
     others = CheckpointFile.objects.filter(run=run, number=file.number, status=FileStatus.OFFERED)
     _move("give up", Q(pk__in=list(others.values_list("pk", flat=True))))
@@ -63,12 +63,12 @@ def offer(run: Run, file_pk: int) -> bool:
     return _move("offer", Q(pk=file_pk)) == 1
 
 
-def keep_offered(run: Run, *, number: int) -> CheckpointFile | None:
+def keep_uploaded_file(run: Run, *, number: int) -> CheckpointFile | None:
     """Keep and return the file that the current lease uploaded for the checkpoint about to be written.
 
     The sweep deletes a file that an earlier lease uploaded.
     """
-    assert_open()
+    assert_in_transaction()
     if not run.file_offered:
         return None
     run.file_offered = False
@@ -79,26 +79,26 @@ def keep_offered(run: Run, *, number: int) -> CheckpointFile | None:
     return offered
 
 
-def give_up_files(run: Run) -> int:
+def mark_files_for_deletion(run: Run) -> int:
     """Mark every file of the locked run for deletion; digest and size stay recorded."""
-    assert_open()
+    assert_in_transaction()
     return _move("give up", Q(run=run))
 
 
 @use_case
-def give_up_file(file_pk: int) -> None:
+def mark_file_for_deletion(file_pk: int) -> None:
     """Mark a file for deletion whose upload failed."""
     _move("give up", Q(pk=file_pk, status=FileStatus.ARRIVING))
 
 
-def anything_to_delete() -> bool:
+def any_file_to_delete() -> bool:
     """Tell whether a file is due for deletion."""
     return CheckpointFile.objects.filter(_unwanted(clock.now())).exists()
 
 
 def delete_unwanted_files(*, limit: int) -> int:
     """Delete the bytes of up to ``limit`` due files, and return the number of files."""
-    return take_each(CheckpointFile.objects.all(), _unwanted(clock.now()), "id", _delete, limit=limit)
+    return sweep_rows(CheckpointFile.objects.all(), _unwanted(clock.now()), "id", _delete, limit=limit)
 
 
 def _unwanted(now: datetime) -> Q:
@@ -107,14 +107,14 @@ def _unwanted(now: datetime) -> Q:
     left_behind = Q(status=FileStatus.OFFERED) & lease_is_over
     # Implied by the rest, but needed for the partial index, which leaves out the many kept files.
     may_go = Q(status__in=[FileStatus.ARRIVING, FileStatus.OFFERED, FileStatus.UNWANTED])
-    return may_go & (Q(status=FileStatus.UNWANTED) | never_arrived | left_behind) & not_put_off(now)
+    return may_go & (Q(status=FileStatus.UNWANTED) | never_arrived | left_behind) & not_deferred(now)
 
 
 def _delete(file_pk: int) -> bool:
     name = _claim_unwanted(file_pk)
     if name is None:
         return False
-    delete_in_storage(name)  # after a crash here the row is still due, and the deletion is repeated
+    delete_stored_file(name)  # after a crash here the row is still due, and the deletion is repeated
     _forget_bytes(file_pk)
     return True
 
@@ -140,5 +140,5 @@ def _forget_bytes(file_pk: int) -> None:
 
 
 def _move(verb: str, which: Q, **fields: datetime) -> int:
-    allowed, to = FILE_MOVES[verb]
+    allowed, to = FILE_TRANSITIONS[verb]
     return CheckpointFile.objects.filter(which, status__in=allowed).update(status=to, **fields)

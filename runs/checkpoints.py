@@ -12,10 +12,10 @@ from typing import Any
 
 from ledger import prepared_queries, row_digests
 from ledger.digests import digest
-from ledger.transactions import assert_open
-from runs.checkpoint_files import keep_offered
+from ledger.transactions import assert_in_transaction
+from runs.checkpoint_files import keep_uploaded_file
 from runs.errors import StaleVersion
-from runs.hand_backs import forget_hand_backs
+from runs.hand_backs import end_hand_backs
 from runs.models import Checkpoint, Fact, FactStatus, Run
 
 
@@ -35,12 +35,12 @@ def write_checkpoint(run: Run, snapshot: Snapshot, *, number: int, now: datetime
     """Write the next checkpoint of the locked run, with the file that its lease uploaded. The caller has checked lease
     and number.
     """
-    assert_open()
-    forget_hand_backs(run, now=now)
+    assert_in_transaction()
+    end_hand_backs(run, now=now)
     run.checkpoint_number = number
     if snapshot.code_version:
         run.code_version = snapshot.code_version
-    checkpoint = prepared_queries.insert(
+    checkpoint = prepared_queries.insert_row(
         Checkpoint(
             run=run,
             number=number,
@@ -51,34 +51,34 @@ def write_checkpoint(run: Run, snapshot: Snapshot, *, number: int, now: datetime
             state=snapshot.state,
             digest=digest(snapshot.state),
             format=snapshot.format,
-            file=keep_offered(run, number=number),
+            file=keep_uploaded_file(run, number=number),
             code_version=snapshot.code_version or run.code_version,
             request_digest=snapshot.request_digest,
             resume_when=resume_when,
             created_at=now,
         )
     )
-    row_digests.collect(run.public_id, checkpoint)
+    row_digests.collect_written_row(run.public_id, checkpoint)
     return checkpoint
 
 
-def digests_of(checkpoint: Checkpoint) -> dict[str, str]:
+def checkpoint_digests(checkpoint: Checkpoint) -> dict[str, str]:
     """Return the digests for the checkpoint's event: of its state, and of its file if it has one."""
     return {"digest": checkpoint.digest} | ({"file": checkpoint.file.digest} if checkpoint.file else {})
 
 
-def is_intact(checkpoint: Checkpoint) -> bool:
+def has_recorded_state(checkpoint: Checkpoint) -> bool:
     """Tell whether the stored state has the digest that was recorded with it."""
     return digest(checkpoint.state) == checkpoint.digest
 
 
-def repeat_checkpoint(run: Run, source: Checkpoint, *, now: datetime) -> Checkpoint:
+def copy_checkpoint(run: Run, source: Checkpoint, *, now: datetime) -> Checkpoint:
     """Copy an older checkpoint with its facts and file as the run's next one, for a restart.
 
     Its facts are checked again, also the waived ones. Workers of its code version can claim the run.
     """
-    assert_open()
-    forget_hand_backs(run, now=now)
+    assert_in_transaction()
+    end_hand_backs(run, now=now)
     facts = list(Fact.objects.filter(checkpoint=source, interrupt=None))
     run.checkpoint_number += 1
     source.pk, source.number, source.epoch, source.fence = None, run.checkpoint_number, run.epoch, run.fence
@@ -87,7 +87,7 @@ def repeat_checkpoint(run: Run, source: Checkpoint, *, now: datetime) -> Checkpo
     run.code_version = source.code_version or run.code_version
     source._state.adding = True
     source.save(force_insert=True)
-    row_digests.collect(run.public_id, source)
+    row_digests.collect_written_row(run.public_id, source)
     for fact in facts:
         fact.pk, fact.checkpoint, fact.last_status, fact.last_fence = None, source, FactStatus.UNCHECKED, 0
         fact.waived_by, fact.waived_reason = None, ""
@@ -95,7 +95,7 @@ def repeat_checkpoint(run: Run, source: Checkpoint, *, now: datetime) -> Checkpo
     return source
 
 
-def find_repeated(run: Run, *, after: int, request_digest: str) -> Checkpoint | None:
+def find_repeated_checkpoint(run: Run, *, after: int, request_digest: str) -> Checkpoint | None:
     """Return the checkpoint that the same request wrote before, or ``None`` if ``after`` is the last one.
 
     Raises ``StaleVersion`` if another checkpoint followed ``after``, or ``after`` does not exist.
@@ -103,7 +103,7 @@ def find_repeated(run: Run, *, after: int, request_digest: str) -> Checkpoint | 
     if after == run.checkpoint_number:
         return None
     if after == run.checkpoint_number - 1:
-        last = last_checkpoint(run)
+        last = get_last_checkpoint(run)
         if last.request_digest == request_digest and last.fence == run.fence:
             return last
     raise StaleVersion(
@@ -111,6 +111,6 @@ def find_repeated(run: Run, *, after: int, request_digest: str) -> Checkpoint | 
     )
 
 
-def last_checkpoint(run: Run) -> Checkpoint:
+def get_last_checkpoint(run: Run) -> Checkpoint:
     """Return the run's last checkpoint. Every run has one, because its start writes number 0."""
     return Checkpoint.objects.get(run=run, number=run.checkpoint_number)

@@ -15,9 +15,9 @@ from django.db.models import Q, QuerySet
 from ledger.errors import PayloadInvalid
 from ledger.prepared_queries import prepared
 from runs.errors import PolicyRefuses, RunCancelled, RunFinished, TooDeep
-from runs.external_signals import CHILD_END_ID_PREFIX, CHILD_END_PREFIX, Told, keep_signal
+from runs.external_signals import CHILD_END_ID_PREFIX, CHILD_END_PREFIX, SignalRequest, store_signal
 from runs.models import Agent, Interrupt, Policy, Queue, Run
-from runs.policies import current_policy, is_as_strict, lets_decide_in, own_policy
+from runs.policies import allows_queue, current_policy, find_own_policy, is_as_strict
 from runs.states import FINAL, InterruptStatus
 
 MAX_DEPTH_OF_RUNS = 8
@@ -40,14 +40,14 @@ def find_parent(agent: Agent, run_id: str) -> Run:
     return parent
 
 
-def inherited_initiator(parent: Run, initiator: User | None) -> User | None:
+def inherit_initiator(parent: Run, initiator: User | None) -> User | None:
     """Return the initiator of a child run, which is its parent's. Another one would let a person review their own run."""
     if initiator is not None and initiator.pk != parent.initiator_id:
         raise PayloadInvalid.at("/initiator", "must be the initiator of the parent run")
     return parent.initiator
 
 
-def ancestors(run: Run) -> list[Run]:
+def list_ancestors(run: Run) -> list[Run]:
     """Return the ancestors of a run, its parent first."""
     above: list[Run] = []
     parent_id = run.parent_id
@@ -58,20 +58,20 @@ def ancestors(run: Run) -> list[Run]:
     return above
 
 
-def lineage_of(run: Run) -> QuerySet[Run]:
+def run_tree(run: Run) -> QuerySet[Run]:
     """Return the topmost ancestor of a run and all its descendants."""
     top = run.root_id or run.pk
     return Run.objects.filter(Q(pk=top) | Q(root=top))
 
 
-def asked_elsewhere(interrupt: Interrupt) -> QuerySet[Interrupt]:
+def interrupts_with_same_call(interrupt: Interrupt) -> QuerySet[Interrupt]:
     """Return the open interrupts of the agent with the same call in the tree of parent and child runs."""
     if not interrupt.call_digest:
         return Interrupt.objects.none()
     same = Interrupt.objects.filter(
         agent=interrupt.agent_id, call_digest=interrupt.call_digest, status=InterruptStatus.WAITING
     )
-    return same.filter(run__in=lineage_of(interrupt.run)).exclude(pk=interrupt.pk).order_by("id")
+    return same.filter(run__in=run_tree(interrupt.run)).exclude(pk=interrupt.pk).order_by("id")
 
 
 def policy_for(run: Run, agent: Agent, reason: str, *, at: str = "") -> Policy:
@@ -81,7 +81,7 @@ def policy_for(run: Run, agent: Agent, reason: str, *, at: str = "") -> Policy:
     parent, so an inherited policy never loosens who approves: the stricter of the inherited and the general policy
     applies. If neither is stricter, the request is refused.
     """
-    inherited, general = applying_policies(run, agent, reason, at=at)
+    inherited, general = find_applying_policies(run, agent, reason, at=at)
     if inherited is None or inherited.pk == general.pk or is_as_strict(general, inherited):
         return general
     if is_as_strict(inherited, general):
@@ -93,11 +93,11 @@ def policy_for(run: Run, agent: Agent, reason: str, *, at: str = "") -> Policy:
     )
 
 
-def applying_policies(run: Run, agent: Agent, reason: str, *, at: str = "") -> tuple[Policy | None, Policy]:
+def find_applying_policies(run: Run, agent: Agent, reason: str, *, at: str = "") -> tuple[Policy | None, Policy]:
     """Return the newest policies: the one that a child run inherits, if any, and its agent's own or the general one."""
     inherited = None
-    if run.parent_id is not None and own_policy(agent.pk, reason) is None:
-        own = (own_policy(parent.agent_id, reason) for parent in ancestors(run))
+    if run.parent_id is not None and find_own_policy(agent.pk, reason) is None:
+        own = (find_own_policy(parent.agent_id, reason) for parent in list_ancestors(run))
         inherited = next((policy for policy in own if policy is not None), None)
     if inherited is not None and not Policy.objects.filter(reason=reason, agent=None).exists():
         return inherited, inherited
@@ -106,8 +106,8 @@ def applying_policies(run: Run, agent: Agent, reason: str, *, at: str = "") -> t
 
 def is_queue_allowed(interrupt: Interrupt, queue: Queue | None) -> bool:
     """Tell whether the newest policies allow decisions of this interrupt's reason in the queue."""
-    policies = applying_policies(interrupt.run, interrupt.agent, interrupt.reason)
-    return queue is None or all(policy is None or lets_decide_in(policy, queue) for policy in policies)
+    policies = find_applying_policies(interrupt.run, interrupt.agent, interrupt.reason)
+    return queue is None or all(policy is None or allows_queue(policy, queue) for policy in policies)
 
 
 def has_live_children(run: Run) -> bool:
@@ -120,7 +120,7 @@ def _first_live_child(parent: int) -> QuerySet[Run, tuple[int]]:
     return Run.objects.filter(parent=parent, ended_at=None).values_list("pk")[:1]
 
 
-def tell_parent(run: Run, *, status: str, now: datetime) -> None:
+def signal_end_to_parent(run: Run, *, status: str, now: datetime) -> None:
     """Store the signal of a child's end for its parent, in the child's transaction, and mark the child for the sweep.
 
     A restarted child sends another signal when it ends again.
@@ -128,11 +128,11 @@ def tell_parent(run: Run, *, status: str, now: datetime) -> None:
     if run.parent_id is None:
         return
     agent_id = Run.objects.values_list("agent", flat=True).get(pk=run.parent_id)
-    told = Told(
+    told = SignalRequest(
         sender_id=f"{CHILD_END_ID_PREFIX}{run.public_id}:{run.epoch}",
         correlation=f"{CHILD_END_PREFIX}{run.public_id}",
         type="run.ended",
         body={"run": run.public_id, "status": status, "epoch": run.epoch},
     )
-    keep_signal(agent_id=agent_id, told=told, keep_until=None, now=now)
+    store_signal(agent_id=agent_id, told=told, keep_until=None, now=now)
     Run.objects.filter(pk=run.pk).update(tells_parent=True)

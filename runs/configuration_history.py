@@ -15,8 +15,8 @@ from django.db.models.functions import Cast
 
 from ledger import clock
 from ledger.digests import digest
-from ledger.row_digests import plain
-from ledger.transactions import assert_open
+from ledger.row_digests import column_as_json
+from ledger.transactions import assert_in_transaction
 from runs.models import Agent, ConfigurationHead, ConfigurationRecord, EffectRule, Policy
 
 CREATED, CHANGED, REMOVED = "created", "changed", "removed"
@@ -31,10 +31,10 @@ def record_configuration(row: Configured, *, actor: str, action: str = CREATED) 
     An agent's record is derived from its previous record, not from the rows, so that a change made in the database
     itself stays visible after the next recorded change.
     """
-    assert_open()
+    assert_in_transaction()
     ConfigurationHead.objects.get_or_create(pk=HEAD)
     head = ConfigurationHead.objects.select_for_update().get(pk=HEAD)
-    content = _next_of_agent(row) if isinstance(row, Agent) else content_of(row)
+    content = _next_of_agent(row) if isinstance(row, Agent) else configured_content(row)
     record = _append(head, row, content, action=action, actor=actor)
     if isinstance(row, EffectRule):
         permitted = _next_of_agent(row.agent, rule=row, action=action)
@@ -66,7 +66,7 @@ def _next_of_agent(agent: Agent, *, rule: EffectRule | None = None, action: str 
     """Return the newest record of the agent with one rule added or removed, or (without a rule) with its mode of now."""
     last = ConfigurationRecord.objects.filter(kind=KINDS[Agent], subject=agent.pk).order_by("-seq").first()
     if last is None:
-        return content_of(agent)
+        return configured_content(agent)
     if rule is None:
         return {**last.content, "effect_mode": str(agent.effect_mode)}
     others = [kept for kept in last.content["effect_rules"] if kept[0] != rule.name_pattern]
@@ -74,13 +74,13 @@ def _next_of_agent(agent: Agent, *, rule: EffectRule | None = None, action: str 
     return {**last.content, "effect_rules": sorted([*others, *added])}
 
 
-def content_of(row: Configured) -> dict[str, Any]:
+def configured_content(row: Configured) -> dict[str, Any]:
     """Return the columns of a row as JSON, without its id; for an agent the effects that it can begin."""
     if isinstance(row, Agent):
         rules = row.effect_rules.values_list("name_pattern", "action", "reason")
         return effects_content(str(row.effect_mode), rules)
     fields = [field for field in row._meta.concrete_fields if not field.primary_key]
-    return {field.attname: plain(getattr(row, field.attname)) for field in fields}
+    return {field.attname: column_as_json(getattr(row, field.attname)) for field in fields}
 
 
 def effects_content(mode: str, rules: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def effects_content(mode: str, rules: Iterable[tuple[str, str, str]]) -> dict[st
 
 def changed_columns(row: Configured, content: dict[str, Any]) -> list[str]:
     """Return the columns of a row that differ from a record's content."""
-    now = content_of(row)
+    now = configured_content(row)
     return [name for name, value in content.items() if name not in now or digest(now[name]) != digest(value)]
 
 
@@ -114,7 +114,7 @@ def is_as_recorded(policy: Policy, content: dict[str, Any] | None) -> bool:
 # --- verifying --------------------------------------------------------------------------------------------------------
 
 
-def find_configuration_break() -> str:
+def find_broken_configuration_chain() -> str:
     """Return a sentence on where the chain of records is broken; empty when it is not."""
     prev, seq = "", 0
     for record in ConfigurationRecord.objects.order_by("seq").iterator():
@@ -130,7 +130,7 @@ def find_configuration_break() -> str:
     return "" if (head.seq, head.digest) == (seq, prev) else f"the end is missing after record {seq}"
 
 
-def changed_configuration() -> Iterator[str]:
+def find_changed_configuration() -> Iterator[str]:
     """Yield a sentence for each policy, effect rule and agent that differs from its newest record."""
     newest = {(record.kind, record.subject): record for record in ConfigurationRecord.objects.order_by("seq")}
     for model, kind in KINDS.items():

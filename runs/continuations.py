@@ -14,11 +14,11 @@ from typing import Any
 from django.db.models import F, Q, QuerySet
 
 from ledger import prepared_queries
-from ledger.prepared_queries import CompiledUpdate
+from ledger.prepared_queries import PreparedUpdate
 from ledger.public_ids import new_id
-from ledger.transactions import assert_open
+from ledger.transactions import assert_in_transaction
 from runs.models import Continuation, Run
-from runs.states import CONTINUATION_MOVES, OPEN_CONTINUATIONS, ContinuationKind, ContinuationStatus
+from runs.states import CONTINUATION_TRANSITIONS, OPEN_CONTINUATIONS, ContinuationKind, ContinuationStatus
 
 
 def make_continuation(
@@ -38,10 +38,10 @@ def make_continuation(
     It can be claimed from ``not_before`` on; until then an answer given on a page can be undone. A unique constraint
     refuses a second open continuation.
     """
-    assert_open()
+    assert_in_transaction()
     status = ContinuationStatus.CHECKING if to_check else ContinuationStatus.READY
     run.open_continuation = status
-    return prepared_queries.insert(
+    return prepared_queries.insert_row(
         Continuation(
             public_id=new_id("con"),
             run=run,
@@ -59,7 +59,7 @@ def make_continuation(
     )
 
 
-def open_continuation(run: Run) -> Continuation | None:
+def find_open_continuation(run: Run) -> Continuation | None:
     return Continuation.objects.filter(run=run, status__in=OPEN_CONTINUATIONS).first()
 
 
@@ -73,7 +73,7 @@ def postpone_check(run: Run, continuation: Continuation, *, due_at: datetime) ->
     _move(run, continuation, "postpone", check_token="", check_due_at=due_at)
 
 
-def recheck(run: Run, continuation: Continuation, *, now: datetime) -> None:
+def recheck_continuation(run: Run, continuation: Continuation, *, now: datetime) -> None:
     """Check again, because the last check is too old or the run was paused since."""
     _move(run, continuation, "recheck", check_due_at=now, check_attempts=0, checked_until=None)
 
@@ -91,7 +91,7 @@ def return_continuation(run: Run, continuation: Continuation) -> None:
     _move(run, continuation, "return", fence=None, leased_at=None, request_key="", code_version="")
 
 
-def acknowledge(run: Run, *, now: datetime) -> None:
+def acknowledge_continuation(run: Run, *, now: datetime) -> None:
     """Acknowledge the leased continuation: the first boundary after its claim is committed."""
     if run.open_continuation != ContinuationStatus.LEASED:
         return
@@ -101,29 +101,29 @@ def acknowledge(run: Run, *, now: datetime) -> None:
 
 def count_skipped_effect(run: Run) -> None:
     """Count an intent that was answered with an outcome which an earlier lease had recorded."""
-    assert_open()
+    assert_in_transaction()
     Continuation.objects.filter(run=run, fence=run.fence).update(effects_skipped=F("effects_skipped") + 1)
 
 
 def void_continuation(run: Run, *, reason: str) -> Continuation | None:
     """Void the run's open continuation, if any, and return it."""
-    continuation = open_continuation(run) if run.open_continuation else None
+    continuation = find_open_continuation(run) if run.open_continuation else None
     if continuation is not None:
         _move(run, continuation, "void", void_reason=reason[:300], check_token="")
     return continuation
 
 
-def told_of(continuation: Continuation | None) -> dict[str, Any]:
+def continuation_refs(continuation: Continuation | None) -> dict[str, Any]:
     """Return the members of an event for a continuation: its id, and whether it is now ready to be claimed."""
     if continuation is None:
         return {"continuation": None}
     return {"continuation": continuation.public_id, "ready": continuation.status == ContinuationStatus.READY}
 
 
-def offered_again(run: Run) -> dict[str, Any]:
+def claimable_again_refs(run: Run) -> dict[str, Any]:
     """Return the members of an event that makes a ready continuation claimable, because no pause or hold remains."""
     is_blocked = run.pause_asked_at or run.open_holds or run.open_continuation != ContinuationStatus.READY
-    return {} if is_blocked else told_of(open_continuation(run))
+    return {} if is_blocked else continuation_refs(find_open_continuation(run))
 
 
 def due_checks(*, before: datetime) -> Q:
@@ -133,8 +133,8 @@ def due_checks(*, before: datetime) -> Q:
 
 def _move(run: Run, continuation: Continuation, verb: str, **fields: object) -> None:
     """Write a transition under the run's lock, by compare-and-set on the status."""
-    assert_open()
-    allowed, to = CONTINUATION_MOVES[verb]
+    assert_in_transaction()
+    allowed, to = CONTINUATION_TRANSITIONS[verb]
     write = _guarded_write(allowed, ("status", *fields))
     if write.write(pk=continuation.pk, status=to, **fields) != 1:
         raise RuntimeError(f"{verb} found the continuation {continuation.public_id} in another state")
@@ -145,8 +145,8 @@ def _move(run: Run, continuation: Continuation, verb: str, **fields: object) -> 
 
 
 @functools.cache
-def _guarded_write(allowed: frozenset[ContinuationStatus], columns: tuple[str, ...]) -> CompiledUpdate:
+def _guarded_write(allowed: frozenset[ContinuationStatus], columns: tuple[str, ...]) -> PreparedUpdate:
     def rows(pk: int) -> QuerySet[Continuation]:
         return Continuation.objects.filter(pk=pk, status__in=sorted(allowed))
 
-    return CompiledUpdate(rows, columns)
+    return PreparedUpdate(rows, columns)

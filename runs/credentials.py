@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from ledger.datetimes import NotATime, moment_text, parse_moment
+from ledger.datetimes import InvalidDatetime, format_datetime, parse_datetime
 from ledger.errors import PayloadInvalid
 
 #: Valid without an end; never valid.
@@ -61,7 +61,7 @@ def explain_invalid(value: Any) -> str:
         end = find_end_of_validity(value)
     except PayloadInvalid:
         return "The credential does not state its validity."
-    return "The credential is not valid." if end == NEVER else f"The credential was valid until {moment_text(end)}."
+    return "The credential is not valid." if end == NEVER else f"The credential was valid until {format_datetime(end)}."
 
 
 def _stated_flag(value: Mapping[str, Any], *, at: str) -> datetime:
@@ -83,10 +83,10 @@ def _stated_end(value: Mapping[str, Any], *, at: str) -> datetime:
 def _end_of(text: str, *, at: str) -> datetime:
     try:
         if not _DATE.fullmatch(text):
-            return parse_moment(text)
+            return parse_datetime(text)
         midnight = datetime.combine(date.fromisoformat(text), time(), tzinfo=UTC)
         return ALWAYS if midnight.date() == date.max else midnight + timedelta(days=1)
-    except NotATime as problem:
+    except InvalidDatetime as problem:
         raise PayloadInvalid.at(at, f"must be an RFC 3339 date or date-time; it {problem}") from None
     except ValueError:
         raise PayloadInvalid.at(at, "must be an RFC 3339 date or date-time; it is not a valid date") from None

@@ -18,17 +18,17 @@ from ledger import effect_queries, prepared_queries, row_digests
 from ledger.digests import digest
 from ledger.errors import PayloadInvalid, Problem, Refusal
 from ledger.exact_json import ABSENT
-from ledger.prepared_queries import CompiledUpdate, prepared
+from ledger.prepared_queries import PreparedUpdate, prepared
 from ledger.public_ids import new_id
 from ledger.row_digests import STATE
-from ledger.transactions import assert_open
+from ledger.transactions import assert_in_transaction
 from runs import schemas
-from runs.errors import AlreadyDecided, Expired, InputInvalid, Superseded, WaitCancelled, Withdrawn
+from runs.errors import AlreadyDecided, Expired, InputInvalid, InterruptCancelled, Superseded, Withdrawn
 from runs.models import Decision, Interrupt, Permit, Run, Signal
 from runs.states import (
     APPROVING,
-    DECISION_MOVES,
-    STANDING_DECISIONS,
+    DECISION_TRANSITIONS,
+    VALID_DECISIONS,
     Cause,
     DecisionStatus,
     InterruptStatus,
@@ -56,7 +56,7 @@ class Answer:
         return digest(content)
 
 
-def check_answer(interrupt: Interrupt, answer: Answer) -> None:
+def validate_answer(interrupt: Interrupt, answer: Answer) -> None:
     """Validate the content of an answer, before any lock.
 
     Raises ``PayloadInvalid`` for members that do not belong to the verdict, ``InputInvalid`` for values outside the
@@ -87,7 +87,7 @@ def _check_input(interrupt: Interrupt, answer: Answer) -> None:
     if answer.verdict == Verdict.ANSWER or (answer.verdict in APPROVING and interrupt.schema is not None):
         if answer.input is ABSENT:
             raise InputInvalid("The answer needs an input.", errors=[Problem("/input", "is missing")])
-        _refuse_misfit(schemas.validate(schema_of(interrupt), answer.input), "/input")
+        _refuse_misfit(schemas.validate(answer_schema(interrupt), answer.input), "/input")
     elif answer.input is not ABSENT:
         raise PayloadInvalid.at("/input", f"is not allowed for verdict {answer.verdict}")
 
@@ -97,7 +97,7 @@ def _refuse_misfit(problems: list[Problem], at: str) -> None:
         raise InputInvalid(errors=[Problem(at + problem.pointer, problem.message) for problem in problems])
 
 
-def schema_of(interrupt: Interrupt) -> Any:
+def answer_schema(interrupt: Interrupt) -> Any:
     """Return the JSON Schema of the interrupt's answers, by default ``true``."""
     return True if interrupt.schema is None else interrupt.schema.body
 
@@ -131,8 +131,8 @@ def record_decision(
 
     ``state_version``: the version that the person answered, if it is not the current one.
     """
-    assert_open()
-    decision = prepared_queries.insert(
+    assert_in_transaction()
+    decision = prepared_queries.insert_row(
         Decision(
             public_id=new_id("dec"),
             interrupt=interrupt,
@@ -152,11 +152,11 @@ def record_decision(
             status=status,
             code=code,
             closes=status == DecisionStatus.ACCEPTED,
-            request_key=request_key if status in STANDING_DECISIONS else "",
+            request_key=request_key if status in VALID_DECISIONS else "",
             created_at=now,
         )
     )
-    row_digests.collect(interrupt.run.public_id, decision)
+    row_digests.collect_written_row(interrupt.run.public_id, decision)
     return decision
 
 
@@ -165,8 +165,8 @@ def move_decisions(interrupt: Interrupt, verb: str, *, only: list[Decision] | No
 
     None of them closes the interrupt afterwards.
     """
-    assert_open()
-    allowed, to = DECISION_MOVES[verb]
+    assert_in_transaction()
+    allowed, to = DECISION_TRANSITIONS[verb]
     movable = Decision.objects.filter(interrupt=interrupt, status__in=allowed)
     if only is not None:
         movable = movable.filter(pk__in=[decision.pk for decision in only])
@@ -175,7 +175,7 @@ def move_decisions(interrupt: Interrupt, verb: str, *, only: list[Decision] | No
     Decision.objects.filter(pk__in=[decision.pk for decision in moved]).update(status=to, **closes)
     for decision in moved:
         decision.status, decision.closes = to, closes.get("closes", decision.closes)
-        row_digests.collect(interrupt.run.public_id, decision, STATE)
+        row_digests.collect_written_row(interrupt.run.public_id, decision, STATE)
     return moved
 
 
@@ -184,7 +184,7 @@ def record_delivery(run: Run, *, now: datetime) -> None:
 
     A delivered answer can no longer be undone, even if the lease of that claim has ended.
     """
-    assert_open()
+    assert_in_transaction()
     _DELIVERY.write(run=run.pk, epoch=run.epoch, delivered_at=now)
 
 
@@ -194,50 +194,50 @@ def _undelivered(run: int, epoch: int) -> QuerySet[Decision]:
     return accepted.filter(interrupt__in=asked.values("pk"))
 
 
-_DELIVERY = CompiledUpdate(_undelivered, ["delivered_at"])
+_DELIVERY = PreparedUpdate(_undelivered, ["delivered_at"])
 
 
-def was_acted_on(run: Run, interrupts: Iterable[Interrupt]) -> bool:
+def any_effect_begun_on_answers(run: Run, interrupts: Iterable[Interrupt]) -> bool:
     """Tell whether an effect of the run was begun since an answer to these was first delivered to a worker.
 
     Such an interrupt is not reopened, because a person would decide about what has already happened, also if the lease
     was lost since. A failed effect counts only under the current lease, whose worker is still active.
     """
-    if run.lease_until is not None and effect_queries.any_begun_under(run.public_id, run.fence):
+    if run.lease_until is not None and effect_queries.any_effect_begun_under(run.public_id, run.fence):
         return True
     accepted = Decision.objects.filter(interrupt__in=list(interrupts), status=DecisionStatus.ACCEPTED)
     delivered = accepted.aggregate(first=Min("delivered_at"))["first"]
-    return delivered is not None and effect_queries.begun_since(run.public_id, delivered)
+    return delivered is not None and effect_queries.any_effect_begun_since(run.public_id, delivered)
 
 
-def winner_of(interrupt: Interrupt) -> Decision | None:
+def find_winning_decision(interrupt: Interrupt) -> Decision | None:
     """Return the accepted decision that closed the interrupt."""
     accepted = Decision.objects.filter(interrupt=interrupt, status=DecisionStatus.ACCEPTED, closes=True)
     return accepted.select_related("by").first()
 
 
 #: The refusal of an answer to a closed interrupt, by its status.
-CLOSED: dict[str, type[Refusal]] = {
+REFUSAL_OF_CLOSED: dict[str, type[Refusal]] = {
     InterruptStatus.ANSWERED: AlreadyDecided,
     InterruptStatus.EXPIRED: Expired,
     InterruptStatus.WITHDRAWN: Withdrawn,
     InterruptStatus.SUPERSEDED: Superseded,
-    InterruptStatus.CANCELLED: WaitCancelled,
+    InterruptStatus.CANCELLED: InterruptCancelled,
 }
 
 
 def closed_refusal(interrupt: Interrupt, winner: Decision | None) -> Refusal:
     """Return the refusal of a request about a closed interrupt, with the winning decision."""
-    refusal = CLOSED[interrupt.status]
+    refusal = REFUSAL_OF_CLOSED[interrupt.status]
     if winner is None:
         return refusal(closed_at=interrupt.closed_at)
-    winning = {"decision": winner.public_id, "decided_by": who_decided(winner), "decided_at": winner.created_at}
+    winning = {"decision": winner.public_id, "decided_by": decided_by_label(winner), "decided_at": winner.created_at}
     if interrupt.status != InterruptStatus.ANSWERED:
         return refusal(closed_at=interrupt.closed_at, winner=winning)
-    return refusal(f"{who_decided(winner)} has already decided this: {winner.verdict}.", winner=winning)
+    return refusal(f"{decided_by_label(winner)} has already decided this: {winner.verdict}.", winner=winning)
 
 
-def accepted_decisions(run: Run) -> list[Decision]:
+def list_accepted_decisions(run: Run) -> list[Decision]:
     """Return the accepted closing decisions of this epoch, oldest first."""
     decisions = Decision.objects.filter(
         interrupt__run=run, interrupt__epoch=run.epoch, status=DecisionStatus.ACCEPTED, closes=True
@@ -246,7 +246,7 @@ def accepted_decisions(run: Run) -> list[Decision]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class ClaimedDecisions:
     """The decisions that a claim returns, oldest first.
 
     ``accepted``: closing decisions of this epoch; ``votes``: accepted with them; ``overtaken``: those of one checkpoint
@@ -257,7 +257,7 @@ class Said:
     votes: list[Decision]
     overtaken: list[Decision]
 
-    def without(self, interrupt_pks: set[int]) -> Said:
+    def without(self, interrupt_pks: set[int]) -> ClaimedDecisions:
         """Return a copy without the answers and votes of these interrupts."""
         return replace(
             self,
@@ -272,12 +272,12 @@ class Said:
         return [permit for permit in made if permit is not None and permit.void_at is None]
 
 
-def decisions_at(run: Run, checkpoint_id: int) -> Said:
+def read_decisions_for_claim(run: Run, checkpoint_id: int) -> ClaimedDecisions:
     """Return the decisions for a worker that continues from this checkpoint, in one statement under the run's lock."""
     found = _decisions_at.all(run=run.pk, epoch=run.epoch, checkpoint=checkpoint_id)
     for decision in found:
         decision.interrupt.run = run
-    return Said(
+    return ClaimedDecisions(
         accepted=[decision for decision in found if decision.status == DecisionStatus.ACCEPTED and decision.closes],
         votes=[decision for decision in found if decision.status == DecisionStatus.ACCEPTED and not decision.closes],
         overtaken=[decision for decision in found if decision.status == DecisionStatus.OVERTAKEN and decision.closes],
@@ -292,6 +292,6 @@ def _decisions_at(run: int, epoch: int, checkpoint: int) -> QuerySet[Decision]:
     return decisions.select_related("interrupt__queue", "by", "permit").order_by("created_at", "id")
 
 
-def who_decided(decision: Decision) -> str:
+def decided_by_label(decision: Decision) -> str:
     """Return the person's address, or the cause if no person decided (``system:expiry``)."""
     return decision.cause if decision.by is None else decision.by.get_username()

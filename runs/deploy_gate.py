@@ -16,7 +16,7 @@ from runs.states import FINAL, RunStatus
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeftBehind:
+class IncompatibleRuns:
     """The open runs of one code version that the new workers do not accept. ``waiting``: those that wait for people."""
 
     code_version: str
@@ -25,7 +25,7 @@ class LeftBehind:
     oldest_at: datetime
 
 
-def left_behind(runs: QuerySet[Run], *, code_version: str, accepts: set[str]) -> list[LeftBehind]:
+def list_incompatible_runs(runs: QuerySet[Run], *, code_version: str, accepts: set[str]) -> list[IncompatibleRuns]:
     """Return what workers with this code version, which accept also ``accepts``, cannot continue, oldest first."""
     unread = HandBack.objects.filter(run=OuterRef("pk"), over_at=None, code_version=code_version)
     unfit = ~Q(code_version__in={code_version, *accepts, ""}) | (Q(handed_back__gt=0) & Q(Exists(unread)))
@@ -39,7 +39,7 @@ def left_behind(runs: QuerySet[Run], *, code_version: str, accepts: set[str]) ->
         )
     )
     found = [
-        LeftBehind(
+        IncompatibleRuns(
             code_version=row["code_version"], runs=row["of_runs"], waiting=row["waiting"], oldest_at=row["oldest_at"]
         )
         for row in counted

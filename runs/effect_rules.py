@@ -13,20 +13,20 @@ from typing import Any
 
 from django.db.models import OuterRef, QuerySet, Value
 
-from ledger.effect_names import is_exact, is_near, matches
-from ledger.errors import NameDisguised
+from ledger.effect_names import is_confusable_with, is_exact_name, matches_pattern
+from ledger.errors import ConfusableName
 from ledger.models import Effect
 from ledger.prepared_queries import prepared
 from runs.configuration_history import effects_content, recorded_effects
 from runs.errors import ApprovalRequired, CallNotApproved, EffectNotAllowed, PermitExpired, RecordChanged
 from runs.models import Agent, CallLabel, EffectRule, Permit, Run
-from runs.permits import approved_otherwise, approves_for, check_permit, find_permit, standing_permits
-from runs.revocation import AUTHORITY_LOST, LostApproval, StillMayDecide, judge_permit, revoked_approval
+from runs.permits import approves_for, check_permit, find_permit, find_permit_of_other_call, list_valid_permits
+from runs.revocation import AUTHORITY_LOST, LostApproval, StillMayDecide, find_lost_approval, revoked_approval_refusal
 from runs.states import EffectMode, RuleAction
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class RequestedCall:
     """The requested call, completed from its permit or from the recorded effect, and the permit that was named."""
 
     key: str
@@ -36,7 +36,7 @@ class Asked:
 
 
 def find_approval(
-    run: Run, asked: Asked, *, known: Effect | None, still_may_decide: StillMayDecide, now: datetime
+    run: Run, asked: RequestedCall, *, known: Effect | None, still_may_decide: StillMayDecide, now: datetime
 ) -> Permit | LostApproval | None:
     """Return the permit that lets the effect begin; ``None`` if none is needed and none was named.
 
@@ -46,14 +46,14 @@ def find_approval(
     of the same call. Under a rule only an approval for the rule's own reason counts, because the agent chose the
     reason, and so the policy, of its request.
     """
-    rule = approval_rule(run.agent, asked.call["name"])
+    rule = find_approval_rule(run.agent, asked.call["name"])
     reason = rule.reason if rule else ""
     if asked.permit is not None:
         _refuse_revoked(asked.permit)
         check_permit(run, asked.permit, key=asked.key, call_digest=asked.digest, now=now)
         if not approves_for(asked.permit, reason):
             raise approval_required(reason)
-        return judge_permit(asked.permit, still_may_decide) or asked.permit
+        return find_lost_approval(asked.permit, still_may_decide) or asked.permit
     own_permit = find_permit(run, known.permit_ref) if known and known.permit_ref else None
     if rule is None and own_permit is None:
         return None
@@ -61,13 +61,13 @@ def find_approval(
         own_permit = None
     lost: LostApproval | None = None
     if own_permit is not None and own_permit.void_at is None and own_permit.valid_until > now:
-        lost = judge_permit(own_permit, still_may_decide)
+        lost = find_lost_approval(own_permit, still_may_decide)
         if lost is None:
             return own_permit
-    for permit in standing_permits(run, key=asked.key, call_digest=asked.digest, reason=reason, now=now):
+    for permit in list_valid_permits(run, key=asked.key, call_digest=asked.digest, reason=reason, now=now):
         if lost is not None and permit.pk == lost.permit.pk:
             continue
-        found = judge_permit(permit, still_may_decide)
+        found = find_lost_approval(permit, still_may_decide)
         if found is None:
             return permit
         lost = lost or found
@@ -76,7 +76,7 @@ def find_approval(
     if own_permit is not None:
         _refuse_revoked(own_permit)
         raise PermitExpired(permit=own_permit.public_id)
-    otherwise = approved_otherwise(run, name=asked.call["name"], reason=reason, now=now)
+    otherwise = find_permit_of_other_call(run, name=asked.call["name"], reason=reason, now=now)
     if otherwise is not None:
         raise CallNotApproved(permit=otherwise.public_id, approved=otherwise.digest, asked=asked.digest)
     raise approval_required(reason)
@@ -84,7 +84,7 @@ def find_approval(
 
 def _refuse_revoked(permit: Permit) -> None:
     if permit.void_reason == AUTHORITY_LOST:
-        raise revoked_approval(permit.decision.interrupt.reason)
+        raise revoked_approval_refusal(permit.decision.interrupt.reason)
 
 
 def approval_required(reason: str) -> ApprovalRequired:
@@ -92,10 +92,10 @@ def approval_required(reason: str) -> ApprovalRequired:
     return ApprovalRequired(f"This effect needs a person's approval first, for the reason {reason}.", reason=reason)
 
 
-def approval_rule(agent: Agent, name: str) -> Rule | None:
+def find_approval_rule(agent: Agent, name: str) -> Rule | None:
     """Return the rule by which this effect needs an approval; ``None`` if it can begin without one.
 
-    Raises ``EffectNotAllowed`` if the agent is limited to listed effects and no rule names this one, ``NameDisguised``
+    Raises ``EffectNotAllowed`` if the agent is limited to listed effects and no rule names this one, ``ConfusableName``
     for a near spelling of a name that a rule or a call label has, and ``RecordChanged`` if the agent's rules or mode
     differ from their record.
     """
@@ -116,7 +116,7 @@ class Rule:
 
     @property
     def is_exact(self) -> bool:
-        return self.action == LABEL or is_exact(self.pattern)
+        return self.action == LABEL or is_exact_name(self.pattern)
 
 
 def _mode_and_named(agent: Agent) -> tuple[str, list[Rule]]:
@@ -140,16 +140,16 @@ def _closest(agent: Agent, name: str, named: list[Rule]) -> Rule | None:
     """Return the closest rule of this name: an exact name first, then the longest pattern, then the stricter action.
 
     Case, blanks, full width and invisible characters do not evade a rule. A name that is only near a closer rule
-    (``issue-order`` beside ``issue_order``) raises ``NameDisguised``.
+    (``issue-order`` beside ``issue_order``) raises ``ConfusableName``.
     """
-    fitting = [rule for rule in named if matches(name, rule.pattern)]
+    fitting = [rule for rule in named if matches_pattern(name, rule.pattern)]
     found = max((rule for rule in fitting if rule.action != LABEL), key=_closeness, default=None)
     if found is not None and found.is_exact:
         return found
-    near = [rule for rule in named if rule not in fitting and is_near(name, rule.pattern)]
+    near = [rule for rule in named if rule not in fitting and is_confusable_with(name, rule.pattern)]
     closest = max(near, key=_closeness, default=None)
     if closest is not None and (found is None or _closeness(closest) >= _closeness(found)):
-        raise NameDisguised(
+        raise ConfusableName(
             f"{name} can be confused with {closest.pattern}, which the owner of {agent.slug} has configured. "
             "Use exactly that name, or a different one.",
             rule=closest.pattern,

@@ -41,7 +41,7 @@ class Superseded(Refusal):
     code = "superseded"
 
 
-class WaitCancelled(Refusal):
+class InterruptCancelled(Refusal):
     """The run was cancelled, and this request with it."""
 
     code = "cancelled"
@@ -151,7 +151,7 @@ class DigestMismatch(Refusal):
     code = "digest_mismatch"
 
 
-class FileSpoilt(Refusal):
+class FileDamaged(Refusal):
     """The stored file of this checkpoint is missing or was changed, so it cannot be returned."""
 
     code = "file_spoilt"

@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.models import Exists, OuterRef, QuerySet
 
 from ledger import clock
-from ledger.transactions import assert_open
+from ledger.transactions import assert_in_transaction
 from runs.models import Agent, Event, Feed
 
 #: One statement, because an event that commits between a SELECT and an UPDATE must not shift the numbers. The ORM's
@@ -25,12 +25,12 @@ _NUMBER = """
 """
 
 
-def anything_to_number() -> bool:
+def any_event_to_number() -> bool:
     """Tell whether an event has no number yet."""
     return Event.objects.filter(announced_at=None).exists()
 
 
-def agents_with_news() -> list[int]:
+def agents_with_unnumbered_events() -> list[int]:
     """Return the ids of agents that have events without a number, by one index lookup for each agent."""
     waiting = Event.objects.filter(agent=OuterRef("pk"), announced_at=None)
     return list(Agent.objects.filter(Exists(waiting)).order_by("pk").values_list("pk", flat=True))
@@ -42,7 +42,7 @@ def number_events(*, agent_id: int, limit: int) -> range:
     An empty range while another transaction numbers them. The events of one run commit in the order of their ids,
     because each insert holds the run's lock.
     """
-    assert_open()
+    assert_in_transaction()
     locked = Feed.objects.select_for_update(of=("self",), skip_locked=True).filter(agent=agent_id)
     feed = locked.first()
     if feed is None:

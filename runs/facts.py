@@ -17,7 +17,7 @@ from ledger import effect_queries
 from ledger.digests import digest
 from ledger.errors import PayloadInvalid
 from ledger.prepared_queries import prepared
-from ledger.transactions import assert_open
+from ledger.transactions import assert_in_transaction
 from runs import credentials
 from runs.models import Agent, Checkpoint, Connection, Decision, Fact, FactCheck, FactKind, FactStatus, Interrupt, Run
 from runs.states import DecisionStatus, InterruptStatus, OnChange
@@ -26,7 +26,7 @@ MAX_FACT_CHECKS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskedFact:
+class RequestedFact:
     """One fact as the agent states it. ``path`` is needed for a check by connection."""
 
     name: str
@@ -40,10 +40,10 @@ class AskedFact:
 
 
 def record_facts(
-    asked: list[AskedFact], *, agent: Agent, checkpoint: Checkpoint, interrupt: Interrupt | None = None, at: str
+    asked: list[RequestedFact], *, agent: Agent, checkpoint: Checkpoint, interrupt: Interrupt | None = None, at: str
 ) -> list[Fact]:
     """Record the facts of a checkpoint or of one of its interrupts; ``at`` is their JSON Pointer in the request."""
-    assert_open()
+    assert_in_transaction()
     if not asked:
         return []
     if sum(fact.check_by != FactCheck.NONE for fact in asked) > MAX_FACT_CHECKS:
@@ -76,15 +76,15 @@ def record_facts(
     return Fact.objects.bulk_create(rows)
 
 
-def has_something_to_check(run: Run, checkpoint_id: int) -> bool:
+def needs_check(run: Run, checkpoint_id: int) -> bool:
     """Tell whether the locked run needs a check before it continues from the checkpoint.
 
     It does with a fact that this server checks, an effect in flight or with an unknown outcome, or an open hold.
     """
-    return find_obstacles(run, checkpoint_id)[0]
+    return find_checks_and_undo_end(run, checkpoint_id)[0]
 
 
-def find_obstacles(run: Run, checkpoint_id: int) -> tuple[bool, datetime | None]:
+def find_checks_and_undo_end(run: Run, checkpoint_id: int) -> tuple[bool, datetime | None]:
     """Return whether a check is needed, and until when an answer at the checkpoint can be undone."""
     found = _obstacles.all(checkpoint=checkpoint_id, scope=run.public_id)
     undo_ends = [until for until, pk in found if until is not None]
@@ -105,14 +105,14 @@ def _obstacles(checkpoint: int, scope: str) -> QuerySet[Any, tuple[Any, ...]]:
     )
     undo_end = ExpressionWrapper(F("created_at") + F("interrupt__policy__undo"), output_field=DateTimeField())
     facts = Fact.objects.filter(checkpoint=checkpoint, check_by=FactCheck.CONNECTION)
-    effects = effect_queries.query_in_question(scope)
+    effects = effect_queries.query_unresolved_effects(scope)
     never = Value(None, output_field=DateTimeField())
     return answers.values_list(undo_end, "pk").union(
         facts.values_list(never, "pk"), effects.values_list(never, "pk"), all=True
     )
 
 
-def holds(fact: Fact, value: Any, *, now: datetime) -> bool:
+def can_rely_on(fact: Fact, value: Any, *, now: datetime) -> bool:
     """Tell whether the run can rely on the fact with this value: an equal one, or for a credential a valid one.
 
     A value that a renewed review was shown is relied on, even an invalid credential, because the reviewer accepted it.
@@ -150,7 +150,7 @@ def is_valid_credential(fact: Fact, *, now: datetime) -> bool | None:
     return credentials.is_valid(fact.last_value if is_known(fact) else fact.value, now=now)
 
 
-def differs(fact: Fact) -> bool:
+def has_changed(fact: Fact) -> bool:
     """Tell whether the last value differs from what the agent relied on, or a credential was found invalid.
 
     It does also after a renewed review, because the agent has not seen the new value.

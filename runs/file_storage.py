@@ -16,7 +16,7 @@ from typing import IO
 from django.core.files import File
 from django.core.files.storage import default_storage
 
-from ledger.transactions import assert_none_open
+from ledger.transactions import assert_no_transaction
 
 PIECE = 64 * 1024
 #: Smaller files stay in memory; larger ones are unnamed files in the folder that TMPDIR names.
@@ -24,7 +24,7 @@ SMALL = 512 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spooled:
+class SpooledFile:
     """A complete upload, with its digest. The caller closes ``file``."""
 
     file: IO[bytes]
@@ -36,9 +36,9 @@ class NotStored(Exception):
     """The storage has no file of this name."""
 
 
-def spool(pieces: Iterable[bytes]) -> Spooled:
+def spool_upload(pieces: Iterable[bytes]) -> SpooledFile:
     """Write the pieces into a temporary file. If the iterable raises, the file is discarded."""
-    assert_none_open()
+    assert_no_transaction()
     file = tempfile.SpooledTemporaryFile(max_size=SMALL)  # noqa: SIM115  the caller closes it
     try:
         known, size = hashlib.sha256(), 0
@@ -50,12 +50,12 @@ def spool(pieces: Iterable[bytes]) -> Spooled:
     except BaseException:
         file.close()
         raise
-    return Spooled(file=file, digest=f"sha256:{known.hexdigest()}", size=size)
+    return SpooledFile(file=file, digest=f"sha256:{known.hexdigest()}", size=size)
 
 
-def put_in_storage(name: str, spooled: Spooled) -> None:
+def store_file(name: str, spooled: SpooledFile) -> None:
     """Store the bytes under a new name. Raises ``OSError`` if the storage refuses them."""
-    assert_none_open()
+    assert_no_transaction()
     spooled.file.seek(0)
     written = default_storage.save(name, File(spooled.file, name=name))
     if written != name:
@@ -63,12 +63,12 @@ def put_in_storage(name: str, spooled: Spooled) -> None:
         raise OSError(f"the storage renamed {name} to {written}")
 
 
-def pieces_in_storage(name: str, *, most: int) -> Iterator[bytes]:
+def read_stored_file(name: str, *, most: int) -> Iterator[bytes]:
     """Yield the stored bytes, at most one piece beyond ``most`` bytes.
 
     Raises ``NotStored``, or the ``OSError`` of an unavailable storage.
     """
-    assert_none_open()
+    assert_no_transaction()
     try:
         stored = default_storage.open(name, "rb")
     except FileNotFoundError:
@@ -80,13 +80,13 @@ def pieces_in_storage(name: str, *, most: int) -> Iterator[bytes]:
             yield piece
 
 
-def delete_in_storage(name: str) -> None:
+def delete_stored_file(name: str) -> None:
     """Delete the bytes; a missing file is no error."""
-    assert_none_open()
+    assert_no_transaction()
     default_storage.delete(name)
 
 
-def is_in_storage(name: str, *, size: int) -> bool:
+def is_file_stored(name: str, *, size: int) -> bool:
     """Tell whether a file of this size is stored, without reading it."""
-    assert_none_open()
+    assert_no_transaction()
     return default_storage.exists(name) and default_storage.size(name) == size

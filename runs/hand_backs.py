@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from ledger.transactions import assert_open
+from ledger.transactions import assert_in_transaction
 from runs.models import HandBack, Run
 
 
-def keep_hand_back(run: Run, *, code_version: str, reason: str, detail: str, now: datetime) -> int:
+def record_hand_back(run: Run, *, code_version: str, reason: str, detail: str, now: datetime) -> int:
     """Record that this version cannot read the run's checkpoint, and return the number of such versions."""
-    assert_open()
+    assert_in_transaction()
     _, kept = HandBack.objects.get_or_create(
         run=run,
         code_version=code_version,
@@ -26,9 +26,9 @@ def keep_hand_back(run: Run, *, code_version: str, reason: str, detail: str, now
     return run.handed_back
 
 
-def forget_hand_backs(run: Run, *, now: datetime) -> int:
+def end_hand_backs(run: Run, *, now: datetime) -> int:
     """End the hand-backs of the run, and return their number."""
-    assert_open()
+    assert_in_transaction()
     if not run.handed_back:
         return 0
     run.handed_back = 0
@@ -40,7 +40,7 @@ def was_handed_back_by(run: Run, code_version: str) -> bool:
     return run.handed_back > 0 and HandBack.objects.filter(run=run, over_at=None, code_version=code_version).exists()
 
 
-def handed_back_by(runs: Iterable[Run]) -> dict[int, list[str]]:
+def versions_that_handed_back(runs: Iterable[Run]) -> dict[int, list[str]]:
     """Return the versions that cannot read each run, by the run's primary key, oldest first."""
     asked = [run.pk for run in runs if run.handed_back]
     found: dict[int, list[str]] = {}

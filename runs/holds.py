@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ledger.transactions import assert_open
+from ledger.transactions import assert_in_transaction
 from runs.models import Hold, Run
 from runs.states import HoldKind
 
 #: The end of a run does not lift these: the outcome of the effect still needs to be resolved.
-OUTLIVES_THE_RUN = frozenset({HoldKind.UNKNOWN_EFFECT, HoldKind.CONTRADICTION})
+KEPT_AT_END_OF_RUN = frozenset({HoldKind.UNKNOWN_EFFECT, HoldKind.CONTRADICTION})
 
 
 def open_hold(run: Run, kind: HoldKind, subject: str = "", *, owner_id: int, reason: str, now: datetime) -> bool:
     """Open a hold, and return False if it is open already. ``subject``: the effect's key or the fact's name."""
-    assert_open()
+    assert_in_transaction()
     _, opened = Hold.objects.get_or_create(
         run=run,
         kind=kind,
@@ -33,7 +33,7 @@ def open_hold(run: Run, kind: HoldKind, subject: str = "", *, owner_id: int, rea
 
 def lift_holds(run: Run, *kinds: HoldKind, subject: str | None = None, by: str, now: datetime) -> int:
     """Lift the open holds of these kinds, or of one subject, and return their number."""
-    assert_open()
+    assert_in_transaction()
     if not run.open_holds:
         return 0
     held = Hold.objects.filter(run=run, kind__in=kinds, lifted_at=None)
@@ -44,11 +44,11 @@ def lift_holds(run: Run, *kinds: HoldKind, subject: str | None = None, by: str, 
     return lifted
 
 
-def is_held_by_others(run: Run, kind: HoldKind) -> bool:
+def has_other_holds(run: Run, kind: HoldKind) -> bool:
     """Tell whether a hold of another kind is open."""
     return bool(run.open_holds) and Hold.objects.filter(run=run, lifted_at=None).exclude(kind=kind).exists()
 
 
-def lift_at_the_end(run: Run, *, by: str, now: datetime) -> int:
-    """Lift all holds but those in ``OUTLIVES_THE_RUN``."""
-    return lift_holds(run, *(kind for kind in HoldKind if kind not in OUTLIVES_THE_RUN), by=by, now=now)
+def lift_holds_at_end(run: Run, *, by: str, now: datetime) -> int:
+    """Lift all holds but those in ``KEPT_AT_END_OF_RUN``."""
+    return lift_holds(run, *(kind for kind in HoldKind if kind not in KEPT_AT_END_OF_RUN), by=by, now=now)

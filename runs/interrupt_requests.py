@@ -15,16 +15,16 @@ from ledger.digests import digest
 from ledger.errors import PayloadInvalid, Problem
 from ledger.exact_json import dumps
 from runs import schemas
-from runs.decisions import schema_of
+from runs.decisions import answer_schema
 from runs.errors import SchemaUnsupported
-from runs.facts import AskedFact
+from runs.facts import RequestedFact
 from runs.models import Interrupt, Policy, Queue, Schema
-from runs.policies import Wish
+from runs.policies import RequestedTerms
 from runs.states import VERDICTS_OF, Kind
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskedWait:
+class RequestedInterrupt:
     """One interrupt as the agent requests it.
 
     ``request_digest`` covers the request without its deadline, because a replaying worker computes the deadline again.
@@ -41,12 +41,12 @@ class AskedWait:
     verdicts: list[str] | None = None
     assignees: list[str] = field(default_factory=list)
     evidence: list[Any] = field(default_factory=list)
-    facts: list[AskedFact] = field(default_factory=list)
+    facts: list[RequestedFact] = field(default_factory=list)
     external_id: str = ""
     priority: int = 50
     metadata: dict[str, Any] = field(default_factory=dict)
     correlation: str = ""
-    wish: Wish = field(default_factory=Wish)
+    wish: RequestedTerms = field(default_factory=RequestedTerms)
 
 
 class CheckAssignees(Protocol):
@@ -77,22 +77,22 @@ def call_digest(proposal: Any) -> str:
     return "" if proposal is None else digest({"name": proposal["name"], "arguments": proposal["arguments"]})
 
 
-def digest_of(interrupt: Interrupt) -> str:
+def stored_content_digest(interrupt: Interrupt) -> str:
     """Return the content digest of a stored interrupt."""
     return content_digest(
         title=interrupt.title,
         message=interrupt.message,
         proposal=interrupt.proposal,
         evidence=interrupt.evidence,
-        input_schema=schema_of(interrupt),
+        input_schema=answer_schema(interrupt),
         facts={fact.name: fact.value for fact in interrupt.facts.all()},
     )
 
 
-def fitting_verdicts(wait: AskedWait, at: str) -> list[str]:
+def check_verdicts(wait: RequestedInterrupt, at: str) -> list[str]:
     """Return the verdicts of an interrupt, by default all of its kind. Refuse members that do not belong to the kind."""
     possible = VERDICTS_OF[wait.kind]
-    if wait.kind in BY_ITSELF:
+    if wait.kind in WITHOUT_PEOPLE:
         return _verdicts_beside(wait, at)
     if wait.correlation:
         raise PayloadInvalid.at(
@@ -111,10 +111,10 @@ def fitting_verdicts(wait: AskedWait, at: str) -> list[str]:
 
 
 #: Kinds that are answered without a person, by a signal or by a timer.
-BY_ITSELF = frozenset({Kind.EVENT, Kind.TIMER})
+WITHOUT_PEOPLE = frozenset({Kind.EVENT, Kind.TIMER})
 
 
-def _verdicts_beside(wait: AskedWait, at: str) -> list[str]:
+def _verdicts_beside(wait: RequestedInterrupt, at: str) -> list[str]:
     """Return the verdicts of an event, which people can answer only if a queue is named; none for a timer.
 
     An event has no approving verdict, because the agent's own keys can send signals.
@@ -152,7 +152,7 @@ def _verdicts_beside(wait: AskedWait, at: str) -> list[str]:
 _NO_QUEUE = " without a queue"
 
 
-def check_schemas(wait: AskedWait, at: str) -> None:
+def check_schemas(wait: RequestedInterrupt, at: str) -> None:
     """Refuse an unusable schema, and a proposal that does not match its own schema."""
     if wait.input_schema is not None:
         _check_schema(wait.input_schema, f"{at}/input_schema")
@@ -179,7 +179,7 @@ def _check_schema(body: Any, at: str) -> None:
         raise SchemaUnsupported(refused.detail, errors=errors) from None
 
 
-def people_named(addresses: list[str]) -> list[User | None]:
+def find_people(addresses: list[str]) -> list[User | None]:
     """Return the user of each distinct address, in order; ``None`` for an unknown address."""
     if not addresses:
         return []
@@ -187,7 +187,7 @@ def people_named(addresses: list[str]) -> list[User | None]:
     return [people.get(address) for address in dict.fromkeys(addresses)]
 
 
-def stored_schema(body: Any) -> Schema:
+def get_or_create_schema(body: Any) -> Schema:
     """Return the stored row of a schema, by the digest of its exact text."""
     stored, _ = Schema.objects.get_or_create(digest=digest(dumps(body)), defaults={"body": body})
     return stored

@@ -15,19 +15,19 @@ from typing import Any
 from django.db.models import QuerySet
 
 from ledger import clock, row_digests
-from ledger.prepared_queries import CompiledUpdate
+from ledger.prepared_queries import PreparedUpdate
 from ledger.row_digests import CONTENT, STATE
-from ledger.transactions import assert_open
+from ledger.transactions import assert_in_transaction
 from runs.continuations import make_continuation, void_continuation
 from runs.deadlines import next_reminder
 from runs.decisions import Answer, approved_call, move_decisions, record_decision
-from runs.facts import find_obstacles
-from runs.interrupt_requests import call_digest, digest_of
+from runs.facts import find_checks_and_undo_end
+from runs.interrupt_requests import call_digest, stored_content_digest
 from runs.locks import lock_interrupts
 from runs.models import Assignee, Continuation, Decision, Interrupt, Queue, Run, Signal
 from runs.permits import make_permit, void_permits
-from runs.revisions import keep_revision
-from runs.states import INTERRUPT_MOVES, Cause, DecisionStatus, InterruptStatus, Kind, ResumeWhen, Verdict
+from runs.revisions import store_revision
+from runs.states import INTERRUPT_TRANSITIONS, Cause, DecisionStatus, InterruptStatus, Kind, ResumeWhen, Verdict
 
 
 def answer_interrupt(
@@ -58,7 +58,7 @@ def answer_at_expiry(
     return decision, _make_continuation_if_answered(run, interrupt, cause=Cause.EXPIRY, now=now)
 
 
-def answer_by_itself(
+def answer_without_person(
     run: Run, interrupt: Interrupt, answer: Answer, *, cause: Cause, now: datetime, signal: Signal | None = None
 ) -> tuple[Decision, Continuation | None]:
     """Close the interrupt by a signal or a timer. No call is approved, so there is no permit."""
@@ -68,7 +68,7 @@ def answer_by_itself(
     return decision, _make_continuation_if_answered(run, interrupt, cause=cause, now=now)
 
 
-def close_expired(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
+def close_expired_interrupt(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
     """Close the interrupt unanswered. The caller ends the run, unless a sibling can still be answered."""
     _close(run, interrupt, "expire", now=now)
 
@@ -87,27 +87,27 @@ def amend_interrupt(interrupt: Interrupt, changes: Mapping[str, Any]) -> list[De
     ``changes``: the model fields that change.
     """
     overtaken = move_decisions(interrupt, "overtake")
-    allowed, status = INTERRUPT_MOVES["amend"]
+    allowed, status = INTERRUPT_TRANSITIONS["amend"]
     _compare_and_set(interrupt, allowed, status=status, **changes)
     fresh: dict[str, Any] = {"call_digest": call_digest(interrupt.proposal)} if "proposal" in changes else {}
-    fresh |= {"content_digest": digest_of(interrupt), "state_version": interrupt.state_version + 1}
+    fresh |= {"content_digest": stored_content_digest(interrupt), "state_version": interrupt.state_version + 1}
     _compare_and_set(interrupt, allowed, **fresh)
     return overtaken
 
 
-def change_call(interrupt: Interrupt, arguments: dict[str, Any]) -> list[Decision]:
+def replace_call(interrupt: Interrupt, arguments: dict[str, Any]) -> list[Decision]:
     """Replace the proposal by a voter's edit, and return the earlier votes, which this overtakes.
 
     The agent's own proposal is stored in ``as_proposed``, so that the agent learns that its call was edited.
     """
-    keep_revision(interrupt)
+    store_revision(interrupt)
     before = interrupt.proposal if interrupt.as_proposed is None else interrupt.as_proposed
     return amend_interrupt(
         interrupt, {"proposal": interrupt.proposal | {"arguments": arguments}, "as_proposed": before}
     )
 
 
-def take_back_vote(interrupt: Interrupt, vote: Decision) -> list[Decision]:
+def undo_vote(interrupt: Interrupt, vote: Decision) -> list[Decision]:
     """Undo a vote while others are missing. An edit is undone with it, which overtakes the votes for the edited call.
 
     Returns the overtaken votes.
@@ -115,11 +115,11 @@ def take_back_vote(interrupt: Interrupt, vote: Decision) -> list[Decision]:
     move_decisions(interrupt, "revoke", only=[vote])
     if vote.verdict != Verdict.EDIT or interrupt.as_proposed is None:
         return []
-    keep_revision(interrupt)
+    store_revision(interrupt)
     return amend_interrupt(interrupt, {"proposal": interrupt.as_proposed, "as_proposed": None})
 
 
-def cancel_waits(run: Run, *, now: datetime) -> list[Interrupt]:
+def cancel_interrupts(run: Run, *, now: datetime) -> list[Interrupt]:
     """Close every open interrupt of a run that is ending."""
     if not run.open_waits:
         return []
@@ -131,18 +131,18 @@ def cancel_waits(run: Run, *, now: datetime) -> list[Interrupt]:
 
 def extend_interrupt(interrupt: Interrupt, *, deadline: datetime) -> None:
     """Move the deadline. The version stays, because nothing that is shown has changed."""
-    allowed, status = INTERRUPT_MOVES["extend"]
+    allowed, status = INTERRUPT_TRANSITIONS["extend"]
     _compare_and_set(interrupt, allowed, status=status, deadline=deadline, sweep_after=None)
 
 
 def remind_interrupt(interrupt: Interrupt, *, now: datetime) -> None:
     """Record a reminder, and set the time of the next one."""
-    allowed, status = INTERRUPT_MOVES["remind"]
+    allowed, status = INTERRUPT_TRANSITIONS["remind"]
     remind_at = next_reminder(interrupt.policy, interrupt.deadline, now=now)
     _compare_and_set(interrupt, allowed, status=status, remind_at=remind_at, sweep_after=None)
 
 
-def add_pause(run: Run, *, now: datetime) -> list[Interrupt]:
+def extend_stopped_deadlines(run: Run, *, now: datetime) -> list[Interrupt]:
     """Add the length of a pause that ends to the deadlines that the policy stopped, and return those interrupts."""
     if run.pause_asked_at is None or not run.open_waits:
         return []
@@ -158,7 +158,7 @@ def escalate_interrupt(interrupt: Interrupt, *, to: Queue, wait: timedelta, now:
 
     Assignees of the previous queue are removed; otherwise no reviewer of the next queue could decide.
     """
-    allowed, status = INTERRUPT_MOVES["escalate"]
+    allowed, status = INTERRUPT_TRANSITIONS["escalate"]
     _compare_and_set(
         interrupt,
         allowed,
@@ -193,7 +193,7 @@ def reopen_interrupt(
         move_decisions(interrupt, "count again")
     void_permits(run, reason=reason, now=now, interrupt=interrupt)
     void_continuation(run, reason=reason)
-    allowed, status = INTERRUPT_MOVES["reopen"]
+    allowed, status = INTERRUPT_TRANSITIONS["reopen"]
     _compare_and_set(
         interrupt,
         allowed,
@@ -206,7 +206,7 @@ def reopen_interrupt(
         closed_at=None,
     )
     run.open_waits += 1
-    for sibling in siblings_of(interrupt, InterruptStatus.SUPERSEDED):
+    for sibling in lock_siblings(interrupt, InterruptStatus.SUPERSEDED):
         _bring_back(run, sibling, now=now)
 
 
@@ -219,7 +219,7 @@ def _bring_back(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
     others = Interrupt.objects.filter(agent=interrupt.agent_id, status=InterruptStatus.WAITING, kind=Kind.EVENT)
     if interrupt.kind == Kind.EVENT and others.filter(correlation=interrupt.correlation).exists():
         return
-    allowed, status = INTERRUPT_MOVES["bring back"]
+    allowed, status = INTERRUPT_TRANSITIONS["bring back"]
     keeps = interrupt.deadline > now or interrupt.kind == Kind.TIMER
     deadline = interrupt.deadline if keeps else now + interrupt.policy.deadline_default
     _compare_and_set(interrupt, allowed, status=status, deadline=deadline, closed_at=None)
@@ -233,21 +233,21 @@ def free_keys(interrupts: list[Interrupt]) -> None:
     Interrupt.objects.filter(pk__in=[interrupt.pk for interrupt in interrupts]).update(renewed=True)
 
 
-def siblings_of(interrupt: Interrupt, status: InterruptStatus) -> list[Interrupt]:
+def lock_siblings(interrupt: Interrupt, status: InterruptStatus) -> list[Interrupt]:
     """Lock and return the other interrupts of the same boundary that have this status."""
     group = Interrupt.objects.filter(checkpoint=interrupt.checkpoint_id, status=status).exclude(pk=interrupt.pk)
     return lock_interrupts(interrupt.run, group.select_related("policy"))
 
 
 def _close(run: Run, interrupt: Interrupt, verb: str, *, now: datetime) -> None:
-    allowed, status = INTERRUPT_MOVES[verb]
+    allowed, status = INTERRUPT_TRANSITIONS[verb]
     _compare_and_set(interrupt, allowed, status=status, closed_at=now, claimed_by=None, claimed_until=None)
     run.open_waits -= 1
 
 
 def _compare_and_set(interrupt: Interrupt, allowed: frozenset[InterruptStatus], **fields: Any) -> None:
     """Write under the locks of run and interrupt, and still compare status, version and level with what was read."""
-    assert_open()
+    assert_in_transaction()
     if "deadline" in fields and interrupt.policy.remind_before and interrupt.queue_id is not None:
         fields["remind_at"] = next_reminder(interrupt.policy, fields["deadline"], now=clock.now())
     write = _guarded_write(allowed, tuple(fields))
@@ -260,7 +260,7 @@ def _compare_and_set(interrupt: Interrupt, allowed: frozenset[InterruptStatus], 
         setattr(interrupt, name, value)
     written = [part for part, fields_of_part in _FIELDS.items() if not fields_of_part.isdisjoint(changed)]
     if written:
-        row_digests.collect(interrupt.run.public_id, interrupt, *written)
+        row_digests.collect_written_row(interrupt.run.public_id, interrupt, *written)
 
 
 #: The model fields of each covered part that a transition can write.
@@ -270,22 +270,22 @@ _FIELDS = {
 
 
 @functools.cache
-def _guarded_write(allowed: frozenset[InterruptStatus], columns: tuple[str, ...]) -> CompiledUpdate:
+def _guarded_write(allowed: frozenset[InterruptStatus], columns: tuple[str, ...]) -> PreparedUpdate:
     def rows(pk: int, version: int, at_level: int) -> QuerySet[Interrupt]:
         unchanged = Interrupt.objects.filter(pk=pk, state_version=version, level=at_level)
         return unchanged.filter(status__in=sorted(allowed))
 
-    return CompiledUpdate(rows, columns)
+    return PreparedUpdate(rows, columns)
 
 
 def _make_continuation_if_answered(run: Run, interrupt: Interrupt, *, cause: str, now: datetime) -> Continuation | None:
     """Make the continuation if no interrupt is open. It can be claimed when the last answer can no longer be undone."""
     if run.open_waits and interrupt.checkpoint.resume_when == ResumeWhen.ANY and cause != Cause.WITHDRAWN:
-        for sibling in siblings_of(interrupt, InterruptStatus.WAITING):
+        for sibling in lock_siblings(interrupt, InterruptStatus.WAITING):
             _close(run, sibling, "supersede", now=now)
     if run.open_waits:
         return None
-    to_check, undo_end = find_obstacles(run, interrupt.checkpoint_id)
+    to_check, undo_end = find_checks_and_undo_end(run, interrupt.checkpoint_id)
     return make_continuation(
         run,
         interrupt.checkpoint_id,

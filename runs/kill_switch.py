@@ -18,11 +18,11 @@ from runs.locks import lock_run
 from runs.models import Agent, Halt, Run
 
 
-def refuse_halted(agent_id: int) -> None:
+def refuse_halted_agent(agent_id: int) -> None:
     """Raise ``AgentHalted`` if the agent is halted now. Call it after the run's lock."""
     halt_now = open_halts().filter(agent=agent_id).select_related("agent").first()
     if halt_now is not None:
-        by = actors.in_words(halt_now.halted_by)
+        by = actors.actor_label(halt_now.halted_by)
         detail = f"The agent {halt_now.agent} is halted until an operator lifts it. {by} halted it: “{halt_now.reason}”"
         raise AgentHalted(detail, halted_at=halt_now.halted_at)
 
@@ -51,7 +51,7 @@ def halt_agents(*, slugs: list[str], actor: str, reason: str) -> list[Effect]:
     in_flight: list[Effect] = []
     for pk, public_id in list(leased):
         _pass_through(run_pk=pk)
-        in_flight += effect_queries.intended_effects(public_id)
+        in_flight += effect_queries.list_effects_in_flight(public_id)
     return in_flight
 
 

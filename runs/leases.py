@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 
 from ledger import tokens
 from ledger.errors import PayloadInvalid
-from ledger.transactions import assert_open
+from ledger.transactions import assert_in_transaction
 from runs.errors import LeaseLost, RunFinished
 from runs.models import Run
 from runs.states import FINAL, ContinuationStatus, Control
 
-SHORTEST, LONGEST = 5, 3600
+MIN_LEASE_SECONDS, MAX_LEASE_SECONDS = 5, 3600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class Lease:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class Instruction:
     """The instruction to a worker: ``control`` is continue, pause or cancel, with who requested it and when to stop.
 
     ``cancel_effects``: keys in flight for which the worker must make the cancel call (in the response to a heartbeat).
@@ -44,18 +44,18 @@ class Told:
 
 def grant_lease(run: Run, *, seconds: int, now: datetime) -> Lease:
     """Grant a lease for ``seconds``. The fence grows, so that older tokens are refused."""
-    assert_open()
+    assert_in_transaction()
     run.fence += 1
     run.lease_seconds = seconds
     run.lease_until = now + timedelta(seconds=seconds)
-    return lease_of(run)
+    return current_lease(run)
 
 
-def lease_of(run: Run) -> Lease:
+def current_lease(run: Run) -> Lease:
     """Return the run's current lease."""
     if run.lease_until is None:
         raise LeaseLost
-    token = tokens.mint("lse", run.fence, run.public_id)
+    token = tokens.make_token("lse", run.fence, run.public_id)
     return Lease(token=token, expires_at=run.lease_until, fence=run.fence)
 
 
@@ -65,7 +65,7 @@ def check_lease(run: Run, token: str, *, now: datetime) -> None:
     Raises ``PayloadInvalid`` for a token that does not belong to this run, ``RunFinished`` for an ended run,
     ``LeaseLost``.
     """
-    fence = tokens.read("lse", token, run.public_id)
+    fence = tokens.read_token("lse", token, run.public_id)
     if fence is None:
         raise PayloadInvalid("The Run-Lease header does not contain a lease of this run.")
     if run.status in FINAL:
@@ -76,14 +76,14 @@ def check_lease(run: Run, token: str, *, now: datetime) -> None:
 
 def extend_lease(run: Run, *, now: datetime) -> Lease:
     run.lease_until = now + timedelta(seconds=run.lease_seconds)
-    return lease_of(run)
+    return current_lease(run)
 
 
 def end_lease(run: Run) -> None:
     run.lease_until = run.stop_by = None
 
 
-def compensates(run: Run) -> bool:
+def is_compensating(run: Run) -> bool:
     """Tell whether the lease of this run is for compensation.
 
     A worker that is still closing an ending run has no continuation, because the end voided it.
@@ -91,12 +91,14 @@ def compensates(run: Run) -> bool:
     return run.ending != "" and run.open_continuation == ContinuationStatus.LEASED
 
 
-def control_of(run: Run) -> Told:
+def current_instruction(run: Run) -> Instruction:
     """Return the instruction for the lease's holder."""
-    if compensates(run):
-        return Told(control=Control.CONTINUE)
+    if is_compensating(run):
+        return Instruction(control=Control.CONTINUE)
     if run.ending:
-        return Told(control=Control.CANCEL, reason=run.ending_reason, stop_by=run.stop_by)
+        return Instruction(control=Control.CANCEL, reason=run.ending_reason, stop_by=run.stop_by)
     if run.pause_asked_at:
-        return Told(control=Control.PAUSE, reason=run.pause_reason, asked_by=run.pause_asked_by, stop_by=run.stop_by)
-    return Told(control=Control.CONTINUE)
+        return Instruction(
+            control=Control.PAUSE, reason=run.pause_reason, asked_by=run.pause_asked_by, stop_by=run.stop_by
+        )
+    return Instruction(control=Control.CONTINUE)

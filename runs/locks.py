@@ -15,14 +15,14 @@ from django.db.models import OuterRef, QuerySet
 
 from ledger.errors import NotFound
 from ledger.prepared_queries import prepared
-from ledger.transactions import assert_open
-from runs.configuration import recorded_policy
+from ledger.transactions import assert_in_transaction
+from runs.configuration_history import recorded_policy
 from runs.models import Agent, Interrupt, Run
 
 
 def locked_runs(*, skip_locked: bool = False) -> QuerySet[Run]:
     """Return a queryset that locks the runs it reads, for lookups that the functions below do not have."""
-    assert_open()
+    assert_in_transaction()
     return Run.objects.select_for_update(of=("self",), no_key=True, skip_locked=skip_locked)
 
 
@@ -38,7 +38,7 @@ def lock_run_by_id(run_id: str, *, skip_locked: bool = False) -> Run | None:
 
 def lock_own_run(agent: Agent, run_id: str) -> Run:
     """Lock and return the agent's run with a public id: the first statement of a worker's use case. Raises ``NotFound``."""
-    assert_open()
+    assert_in_transaction()
     run = _own_run.first(agent=agent.pk, run_id=run_id)
     if run is None:
         raise NotFound
@@ -58,7 +58,7 @@ def lock_run_of_continuation(continuation_id: str) -> Run | None:
 
 def lock_run_of_interrupt(interrupt_pk: int, *, skip_locked: bool = False) -> Run | None:
     """Lock and return the run of an interrupt: the first lock of every transaction that changes the interrupt."""
-    assert_open()
+    assert_in_transaction()
     query = _run_of_interrupt_if_free if skip_locked else _run_of_interrupt
     return query.first(interrupt=interrupt_pk)
 
@@ -79,7 +79,7 @@ def lock_interrupt(run: Run, pk: int) -> Interrupt:
     ``recorded_policy`` is its policy's configuration record. The checkpoint's state is deferred, because it can be
     large.
     """
-    assert_open()
+    assert_in_transaction()
     [interrupt] = _interrupt.all(pk=pk)
     interrupt.run = run
     return interrupt
@@ -101,7 +101,7 @@ def lock_run_and_interrupt(interrupt_pk: int) -> tuple[Run, Interrupt]:
 
 def lock_interrupts(run: Run, interrupts: QuerySet[Interrupt]) -> list[Interrupt]:
     """Lock and return interrupts of the locked run by ascending id."""
-    assert_open()
+    assert_in_transaction()
     locked = list(_for_update(interrupts).order_by("id"))
     for interrupt in locked:
         interrupt.run = run

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from django.db import connection
 
-from ledger.transactions import assert_open
+from ledger.transactions import assert_in_transaction
 
 CHANNEL = "reviewqueue"
 
 
-def ring(agent_id: int) -> None:
+def notify_agent(agent_id: int) -> None:
     """Notify the waiting requests of one agent; repeated calls in a transaction send one notification."""
-    assert_open()
+    assert_in_transaction()
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, str(agent_id)])

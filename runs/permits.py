@@ -18,14 +18,14 @@ from ledger.models import Effect
 from ledger.prepared_queries import prepared
 from ledger.public_ids import new_id
 from ledger.row_digests import STATE
-from ledger.transactions import assert_open
+from ledger.transactions import assert_in_transaction
 from runs.errors import CallNotApproved, PermitExpired, PermitUsed
 from runs.models import Decision, Interrupt, Permit, Run
 
 
 def make_permit(decision: Decision, *, run: Run, call: dict[str, Any], valid_until: datetime) -> Permit:
-    assert_open()
-    permit = prepared_queries.insert(
+    assert_in_transaction()
+    permit = prepared_queries.insert_row(
         Permit(
             public_id=new_id("per"),
             decision=decision,
@@ -35,7 +35,7 @@ def make_permit(decision: Decision, *, run: Run, call: dict[str, Any], valid_unt
             valid_until=valid_until,
         )
     )
-    row_digests.collect(run.public_id, permit)
+    row_digests.collect_written_row(run.public_id, permit)
     return permit
 
 
@@ -44,7 +44,7 @@ def void_permits(run: Run, *, reason: str, now: datetime, interrupt: Interrupt |
 
     A used permit becomes void too: its effect keeps the outcome, but cannot be tried again with this permit.
     """
-    assert_open()
+    assert_in_transaction()
     if interrupt is None:
         return _void(run, _open_permits.all(run=run.pk), reason=reason, now=now)
     return _void(
@@ -64,7 +64,7 @@ def _void(run: Run, permits: Iterable[Permit], *, reason: str, now: datetime) ->
     voided = list(permits)
     for permit in voided:
         permit.void_at, permit.void_reason = now, reason[:300]
-        row_digests.collect(run.public_id, permit, STATE)
+        row_digests.collect_written_row(run.public_id, permit, STATE)
     if not voided:
         return 0
     rows = Permit.objects.filter(pk__in=[permit.pk for permit in voided], void_at=None)
@@ -73,7 +73,7 @@ def _void(run: Run, permits: Iterable[Permit], *, reason: str, now: datetime) ->
 
 def replace_permit(run: Run, public_id: str, *, by: Permit, now: datetime) -> None:
     """Void a used permit whose effect is tried again with a new approval, because the ledger no longer names it."""
-    assert_open()
+    assert_in_transaction()
     spent = Permit.objects.filter(run=run, public_id=public_id, void_at=None)
     _void(run, spent, reason=f"replaced by the permit {by.public_id}", now=now)
 
@@ -103,7 +103,7 @@ def approves_for(permit: Permit, reason: str) -> bool:
     return not reason or permit.decision.interrupt.reason == reason
 
 
-def standing_permits(run: Run, *, key: str, call_digest: str, reason: str, now: datetime) -> list[Permit]:
+def list_valid_permits(run: Run, *, key: str, call_digest: str, reason: str, now: datetime) -> list[Permit]:
     """Return the valid permits of the run that let the effect ``key`` begin with exactly this call, the earliest expiry
     first.
 
@@ -115,7 +115,7 @@ def standing_permits(run: Run, *, key: str, call_digest: str, reason: str, now: 
     return [_of_run(permit, run) for permit in found]
 
 
-def approved_otherwise(run: Run, *, name: str, reason: str, now: datetime) -> Permit | None:
+def find_permit_of_other_call(run: Run, *, name: str, reason: str, now: datetime) -> Permit | None:
     """Return a valid, unused permit for another call of this name, if any."""
     good = _good_permits(run, reason=reason, now=now).order_by("id")
     unspent = good.exclude(public_id__in=_spent(run).values("permit_ref"))

@@ -30,11 +30,11 @@ BUILT_IN = {
 }
 
 #: A later deadline is a mistake. The limit also keeps the arithmetic of both databases in range.
-FURTHEST = timedelta(days=36525)
+MAX_DEADLINE = timedelta(days=36525)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
+class InterruptTerms:
     """The terms of an interrupt under its policy; ``deadline`` is in UTC."""
 
     policy: Policy
@@ -46,7 +46,7 @@ class Terms:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class RequestedTerms:
     """The terms that the agent requests; ``None`` means the policy's default. Only one deadline member can be set."""
 
     queue: str | None = None
@@ -69,7 +69,7 @@ def current_policy(agent: Agent, reason: str, *, at: str = "") -> Policy:
     raise _refused(f"{at}/reason", f"must be one of: {', '.join(known)}", rule="reason")
 
 
-def rules_with_open_policies(*, reason: str = "") -> list[tuple[EffectRule, Policy]]:
+def rules_with_any_queue(*, reason: str = "") -> list[tuple[EffectRule, Policy]]:
     """Return the effect rules whose approval an agent can request in any queue, with the policy that allows it.
 
     ``reason`` limits them to one reason. A policy that child runs inherit is found with the rules of its own agent.
@@ -96,7 +96,7 @@ def refuse_changed_policy(policy: Policy, recorded: dict[str, Any] | None) -> No
         raise RecordChanged(f"The policy {policy} differs from its record.", record=f"policy:{policy.pk}")
 
 
-def own_policy(agent_id: int, reason: str) -> Policy | None:
+def find_own_policy(agent_id: int, reason: str) -> Policy | None:
     """Return the newest policy for ``reason`` that belongs to the agent."""
     own = Policy.objects.filter(agent=agent_id, reason=reason).annotate(recorded=recorded_policy(OuterRef("pk")))
     policy = own.order_by("-version").first()
@@ -105,9 +105,9 @@ def own_policy(agent_id: int, reason: str) -> Policy | None:
     return policy
 
 
-def settle_terms(
-    policy: Policy, wish: Wish, *, kind: str, verdicts: list[str], schema: Any, now: datetime, at: str
-) -> Terms:
+def decide_terms(
+    policy: Policy, wish: RequestedTerms, *, kind: str, verdicts: list[str], schema: Any, now: datetime, at: str
+) -> InterruptTerms:
     """Return the terms of an interrupt under ``policy``. ``at`` is the interrupt's JSON Pointer in the request.
 
     Raises ``PolicyRefuses`` with the rule if the request is less strict, ``PayloadInvalid`` for an invalid member.
@@ -115,7 +115,7 @@ def settle_terms(
     if not verdicts:
         return _terms_without_people(policy, wish, kind=kind, schema=schema, now=now, at=at)
     quorum = _quorum(policy, wish.quorum, verdicts=verdicts, at=at)
-    return Terms(
+    return InterruptTerms(
         policy=policy,
         queue=_queue(policy, wish.queue, at),
         deadline=_deadline(policy, wish, now, at),
@@ -125,7 +125,9 @@ def settle_terms(
     )
 
 
-def _terms_without_people(policy: Policy, wish: Wish, *, kind: str, schema: Any, now: datetime, at: str) -> Terms:
+def _terms_without_people(
+    policy: Policy, wish: RequestedTerms, *, kind: str, schema: Any, now: datetime, at: str
+) -> InterruptTerms:
     """Return the terms of a timer, or of an event that only a signal can answer."""
     if policy.quorum > 1:
         raise _refused(f"{at}/reason", f"has a quorum of {policy.quorum}, so it needs people who decide", rule="quorum")
@@ -134,7 +136,7 @@ def _terms_without_people(policy: Policy, wish: Wish, *, kind: str, schema: Any,
         on_expiry = _on_expiry(policy, wish.on_expiry, verdicts=[Verdict.ANSWER], schema=schema, quorum=1, at=at)
         if on_expiry["do"] == OnExpiry.ESCALATE:
             raise _refused(f"{at}/on_expiry/do", "must not be escalate without a queue", rule="on_expiry")
-    return Terms(
+    return InterruptTerms(
         policy=policy,
         queue=None,
         deadline=_deadline(policy, wish, now, at),
@@ -175,7 +177,7 @@ def allowed_queues(policy: Policy) -> list[str]:
     return list(dict.fromkeys([*own, *policy.queues]))
 
 
-def lets_decide_in(policy: Policy, queue: Queue) -> bool:
+def allows_queue(policy: Policy, queue: Queue) -> bool:
     """Tell whether a request under the policy can be decided in the queue: the default, a listed one or an escalation's."""
     return policy.any_queue or queue.slug in _deciding_queues(policy)
 
@@ -201,7 +203,7 @@ def _queue_by_slug(slug: str) -> QuerySet[Queue]:
     return Queue.objects.filter(slug=slug)
 
 
-def _deadline(policy: Policy, wish: Wish, now: datetime, at: str) -> datetime:
+def _deadline(policy: Policy, wish: RequestedTerms, now: datetime, at: str) -> datetime:
     if wish.deadline is not None and wish.deadline_in is not None:
         raise PayloadInvalid.at(f"{at}/deadline_in", "must not be combined with deadline")
     member = "deadline_in" if wish.deadline_in is not None else "deadline"
@@ -212,7 +214,7 @@ def _deadline(policy: Policy, wish: Wish, now: datetime, at: str) -> datetime:
         return now + policy.deadline_default
     if wanted <= timedelta(0):
         raise PayloadInvalid.at(f"{at}/{member}", "must be in the future")
-    if wanted > FURTHEST:
+    if wanted > MAX_DEADLINE:
         raise PayloadInvalid.at(f"{at}/{member}", "must be within a century")
     refuse_too_soon(policy, wanted, at=f"{at}/{member}")
     if wanted > policy.deadline_max:

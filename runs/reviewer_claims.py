@@ -10,7 +10,7 @@ from datetime import datetime
 
 from django.contrib.auth.models import AbstractBaseUser
 
-from ledger.transactions import assert_open
+from ledger.transactions import assert_in_transaction
 from runs.errors import ClaimedByOther
 from runs.models import Interrupt
 
@@ -28,7 +28,7 @@ def is_claimed_by_other(interrupt: Interrupt, person: AbstractBaseUser, *, now: 
     )
 
 
-def refuse_claimed(interrupt: Interrupt) -> ClaimedByOther:
+def claimed_refusal(interrupt: Interrupt) -> ClaimedByOther:
     """Return the refusal that names the reviewer and the end of the claim."""
     holder = "Another reviewer" if interrupt.claimed_by is None else interrupt.claimed_by.get_username()
     until = interrupt.claimed_until
@@ -42,16 +42,16 @@ def claim_interrupt(interrupt: Interrupt, person: AbstractBaseUser, *, take_over
 
     ``take_over``: end another reviewer's claim, which leads can do.
     """
-    assert_open()
+    assert_in_transaction()
     if is_claimed_by_other(interrupt, person, now=now) and not take_over:
-        raise refuse_claimed(interrupt)
+        raise claimed_refusal(interrupt)
     interrupt.claimed_by_id = person.pk
     interrupt.claimed_until = now + interrupt.policy.claim_time
     interrupt.save(update_fields=["claimed_by", "claimed_until"])
 
 
 def release_claim(interrupt: Interrupt) -> None:
-    assert_open()
+    assert_in_transaction()
     interrupt.claimed_by = None
     interrupt.claimed_until = None
     interrupt.save(update_fields=["claimed_by", "claimed_until"])

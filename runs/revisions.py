@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ledger import clock
-from ledger.transactions import assert_open
+from ledger.transactions import assert_in_transaction
 from runs.models import Fact, Interrupt, Revision
 
 
-def keep_revision(interrupt: Interrupt) -> Revision:
+def store_revision(interrupt: Interrupt) -> Revision:
     """Store what the locked interrupt shows, before it changes."""
-    assert_open()
+    assert_in_transaction()
     facts = Fact.objects.filter(interrupt=interrupt).order_by("id")
     return Revision.objects.create(
         interrupt=interrupt,
@@ -23,7 +23,7 @@ def keep_revision(interrupt: Interrupt) -> Revision:
     )
 
 
-def revision_seen(interrupt: Interrupt, state_version: int) -> Revision | None:
+def find_revision_shown(interrupt: Interrupt, state_version: int) -> Revision | None:
     """Return what the interrupt showed at a version, or ``None`` if it shows the same now.
 
     A new round raises the version without a revision, so the next stored revision is what was shown.

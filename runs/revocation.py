@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from runs.errors import ApprovalRequired
 from runs.models import Decision, Interrupt, Permit
-from runs.votes import accepted_votes
+from runs.votes import list_accepted_votes
 
 #: The reason of a permit or continuation that was voided because a person lost the permission to decide.
 AUTHORITY_LOST = "authority was lost"
@@ -32,7 +32,7 @@ class LostApproval:
         return self.permit.decision.interrupt
 
 
-def judge_permit(permit: Permit, still_may_decide: StillMayDecide) -> LostApproval | None:
+def find_lost_approval(permit: Permit, still_may_decide: StillMayDecide) -> LostApproval | None:
     """Check every decision behind the permit, with a quorum each vote; ``None`` if all are still authorised."""
     lost = [decision for decision in _decisions_behind(permit) if not still_may_decide(decision)]
     return LostApproval(permit=permit, decisions=lost) if lost else None
@@ -43,13 +43,13 @@ def _decisions_behind(permit: Permit) -> list[Decision]:
     interrupt = closing.interrupt
     if interrupt.quorum == 1:
         return [closing]
-    others = list(accepted_votes(interrupt))
+    others = list(list_accepted_votes(interrupt))
     for vote in others:
         vote.interrupt = interrupt
     return [closing, *others]
 
 
-def revoked_approval(reason: str) -> ApprovalRequired:
+def revoked_approval_refusal(reason: str) -> ApprovalRequired:
     """Return the refusal for a call whose approval was revoked and whose request is not open again."""
     detail = f"The person who approved this may no longer approve it. Ask again, for the reason {reason}."
     return ApprovalRequired(detail, reason=reason)

@@ -1,7 +1,7 @@
 """The status of a run, computed from its other columns and saved at the end of every transition.
 
-Writes ``Run.status``, ``Run.expires_at`` and ``Run.ready_since``. ``standing`` is pure; ``store`` must run under the
-run's lock, as the last call of a transition.
+Writes ``Run.status``, ``Run.expires_at`` and ``Run.ready_since``. ``compute_status`` is pure; ``save_status`` must run
+under the run's lock, as the last call of a transition.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Protocol
 from django.db.models import QuerySet
 
 from ledger import row_digests
-from ledger.prepared_queries import CompiledUpdate
-from ledger.transactions import assert_open
+from ledger.prepared_queries import PreparedUpdate
+from ledger.transactions import assert_in_transaction
 from runs import notify
 from runs.models import Run
 from runs.states import ContinuationStatus, RunStatus
-from runs.timeline import note
+from runs.timeline import record_event
 
 
-class Truths(Protocol):
+class StatusColumns(Protocol):
     """The columns that determine the status; the exhaustive model of the tests has them too."""
 
     @property
@@ -39,11 +39,11 @@ class Truths(Protocol):
     def open_waits(self) -> int: ...
 
 
-class Impossible(Exception):
+class ImpossibleStatus(Exception):
     """A run without lease, continuation or open interrupt that has not ended: a transition is incomplete."""
 
 
-def standing(run: Truths) -> RunStatus:
+def compute_status(run: StatusColumns) -> RunStatus:
     """Return the status; the first condition that is true decides (docs/architecture.md).
 
     A lapsed lease counts as a lease until the sweep or the next transition of the run ends it.
@@ -64,18 +64,18 @@ def standing(run: Truths) -> RunStatus:
         return RunStatus.READY
     if run.open_waits:
         return RunStatus.WAITING
-    raise Impossible
+    raise ImpossibleStatus
 
 
-def is_offered(run: Truths) -> bool:
+def is_claimable(run: StatusColumns) -> bool:
     """Tell whether a worker can claim the run, to continue or to compensate it."""
     is_ready = run.open_continuation == ContinuationStatus.READY and not run.open_holds
-    return is_ready and standing(run) in {RunStatus.READY, RunStatus.CANCELLING}
+    return is_ready and compute_status(run) in {RunStatus.READY, RunStatus.CANCELLING}
 
 
 #: How long a run can stay in a status without a live lease. ``ready`` has the run's ``unclaimed_seconds``, ``waiting``
 #: the last deadline of its interrupts plus ``SLACK``. ``cancelling`` has no limit: its owner must finish it.
-ENDS = {
+MAX_TIME_IN_STATUS = {
     RunStatus.PAUSED: timedelta(days=7),
     RunStatus.BLOCKED: timedelta(days=7),
     RunStatus.REVALIDATING: timedelta(days=7),
@@ -83,39 +83,39 @@ ENDS = {
 SLACK = timedelta(days=1)
 
 
-def store(run: Run, now: datetime, *, waits_end: datetime | None = None) -> None:
+def save_status(run: Run, now: datetime, *, waits_end: datetime | None = None) -> None:
     """Compute the status and save the run. ``waits_end``: the latest deadline, if the transition set a deadline."""
-    assert_open()
-    before, run.status = run.status, standing(run)
+    assert_in_transaction()
+    before, run.status = run.status, compute_status(run)
     if run.status == RunStatus.WAITING and waits_end:
         run.expires_at = waits_end + SLACK
     elif run.status != before or run.expires_at is None:
         run.expires_at = _end_of(run, now)
-    run.ready_since = (run.ready_since or now) if is_offered(run) else None
-    if row_digests.any_written(run.public_id):
+    run.ready_since = (run.ready_since or now) if is_claimable(run) else None
+    if row_digests.any_row_written(run.public_id):
         # Covers rows that were written after the last event of the transition.
-        note(run, "records.written", actor="system:record", at=now)
-    if _STORED.write(pk=run.pk, **{name: getattr(run, name) for name in STORED}) != 1:
+        record_event(run, "records.written", actor="system:record", at=now)
+    if _STORED.write(pk=run.pk, **{name: getattr(run, name) for name in SAVED_COLUMNS}) != 1:
         raise RuntimeError(f"the run {run.public_id} is gone")
     # A waiting claim may find a run, or a long poll an answer.
     if run.status != before and (run.status == RunStatus.READY or before == RunStatus.WAITING):
-        notify.ring(run.agent_id)
+        notify.notify_agent(run.agent_id)
 
 
 def _end_of(run: Run, now: datetime) -> datetime | None:
     if run.status == RunStatus.READY:
         # A worker could not read it, so its owner needs as much time as for a hold.
-        least = ENDS[RunStatus.BLOCKED] if run.handed_back else timedelta()
+        least = MAX_TIME_IN_STATUS[RunStatus.BLOCKED] if run.handed_back else timedelta()
         return now + max(timedelta(seconds=run.unclaimed_seconds), least)
     if run.status == RunStatus.WAITING:
         deadlines = run.interrupts.filter(status="waiting").order_by("-deadline").values_list("deadline", flat=True)
         return deadlines[0] + SLACK
-    span = ENDS.get(RunStatus(run.status))
+    span = MAX_TIME_IN_STATUS.get(RunStatus(run.status))
     return now + span if span else None
 
 
 #: The columns that transitions change; the others are fixed at the start of the run.
-STORED = [
+SAVED_COLUMNS = [
     "status",
     "ended_at",
     "ending",
@@ -148,4 +148,4 @@ def _run(pk: int) -> QuerySet[Run]:
     return Run.objects.filter(pk=pk)
 
 
-_STORED = CompiledUpdate(_run, STORED)
+_STORED = PreparedUpdate(_run, SAVED_COLUMNS)

@@ -43,7 +43,7 @@ class InterruptStatus(models.TextChoices):
 
 
 #: verb -> (from, to). ``use_cases/create_interrupts.py`` writes the first status, ``interrupts.py`` every later one.
-INTERRUPT_MOVES: dict[str, tuple[frozenset[InterruptStatus], InterruptStatus]] = {
+INTERRUPT_TRANSITIONS: dict[str, tuple[frozenset[InterruptStatus], InterruptStatus]] = {
     "answer": (frozenset({InterruptStatus.WAITING}), InterruptStatus.ANSWERED),
     "remind": (frozenset({InterruptStatus.WAITING}), InterruptStatus.WAITING),
     "extend": (frozenset({InterruptStatus.WAITING}), InterruptStatus.WAITING),
@@ -72,14 +72,14 @@ class DecisionStatus(models.TextChoices):
     DUPLICATE = "duplicate"
 
 
-STANDING_DECISIONS = frozenset({DecisionStatus.COUNTED, DecisionStatus.ACCEPTED})
+VALID_DECISIONS = frozenset({DecisionStatus.COUNTED, DecisionStatus.ACCEPTED})
 
 #: verb -> (from, to). ``decisions.py`` writes the status.
-DECISION_MOVES: dict[str, tuple[frozenset[DecisionStatus], DecisionStatus]] = {
+DECISION_TRANSITIONS: dict[str, tuple[frozenset[DecisionStatus], DecisionStatus]] = {
     "accept": (frozenset({DecisionStatus.COUNTED}), DecisionStatus.ACCEPTED),
     "count again": (frozenset({DecisionStatus.ACCEPTED}), DecisionStatus.COUNTED),
-    "overtake": (STANDING_DECISIONS, DecisionStatus.OVERTAKEN),
-    "revoke": (STANDING_DECISIONS, DecisionStatus.REVOKED),
+    "overtake": (VALID_DECISIONS, DecisionStatus.OVERTAKEN),
+    "revoke": (VALID_DECISIONS, DecisionStatus.REVOKED),
 }
 
 
@@ -96,7 +96,7 @@ class ContinuationStatus(models.TextChoices):
 OPEN_CONTINUATIONS = frozenset({ContinuationStatus.CHECKING, ContinuationStatus.READY, ContinuationStatus.LEASED})
 
 #: verb -> (from, to). ``continuations.py`` writes the status.
-CONTINUATION_MOVES: dict[str, tuple[frozenset[ContinuationStatus], ContinuationStatus]] = {
+CONTINUATION_TRANSITIONS: dict[str, tuple[frozenset[ContinuationStatus], ContinuationStatus]] = {
     "pass": (frozenset({ContinuationStatus.CHECKING}), ContinuationStatus.READY),
     "postpone": (frozenset({ContinuationStatus.CHECKING}), ContinuationStatus.CHECKING),
     "claim": (frozenset({ContinuationStatus.READY}), ContinuationStatus.LEASED),
@@ -125,7 +125,7 @@ class FileStatus(models.TextChoices):
 
 
 #: verb -> (from, to). ``checkpoint_files.py`` writes the status. A row without a checkpoint is deleted with its bytes.
-FILE_MOVES: dict[str, tuple[frozenset[FileStatus], FileStatus]] = {
+FILE_TRANSITIONS: dict[str, tuple[frozenset[FileStatus], FileStatus]] = {
     "offer": (frozenset({FileStatus.ARRIVING}), FileStatus.OFFERED),
     "keep": (frozenset({FileStatus.OFFERED}), FileStatus.KEPT),
     "give up": (frozenset({FileStatus.ARRIVING, FileStatus.OFFERED, FileStatus.KEPT}), FileStatus.UNWANTED),

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 DEFERRED_BY = timedelta(minutes=5)
 
 
-def take_each(rows: QuerySet[Any], due: Q, order: str, end_one: Callable[[int], bool], *, limit: int) -> int:
+def sweep_rows(rows: QuerySet[Any], due: Q, order: str, end_one: Callable[[int], bool], *, limit: int) -> int:
     """Process up to ``limit`` due rows, and return the number for which ``end_one`` returned True.
 
     A row that raises is logged and deferred by ``sweep_after``; its deadline stays, so that no late answer is accepted.
@@ -54,6 +54,6 @@ def _some(due_rows: QuerySet[Any], order: str, limit: int) -> list[int]:
     return found
 
 
-def not_put_off(before: datetime) -> Q:
+def not_deferred(before: datetime) -> Q:
     """Return the filter for rows that are not deferred."""
     return Q(sweep_after=None) | Q(sweep_after__lte=before)

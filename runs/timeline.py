@@ -13,22 +13,22 @@ from ledger.digests import digest
 from runs.models import Event, Run
 
 
-def note(run: Run, type: str, *, actor: str, at: datetime, **refs: Any) -> Event:  # noqa: A002  the event's member has this name
+def record_event(run: Run, type: str, *, actor: str, at: datetime, **refs: Any) -> Event:  # noqa: A002  the event's member has this name
     """Append one event to the locked run's timeline. ``refs`` are JSON values: ids, keys, numbers, digests.
 
     The event records the digests of all rows that were written for the run since its last event.
     """
     run.timeline_seq += 1
     place = {"run": run, "agent_id": run.agent_id, "seq": run.timeline_seq, "prev": run.timeline_head}
-    written = row_digests.take(run.public_id)
+    written = row_digests.take_written_digests(run.public_id)
     event = Event(**place, type=type, actor=actor[:300], at=at, refs=refs, row_digests=written)
     event.digest = digest(event.covered())
-    prepared_queries.insert(event)
+    prepared_queries.insert_row(event)
     run.timeline_head = event.digest
     return event
 
 
-def find_break(run: Run) -> str:
+def find_broken_event(run: Run) -> str:
     """Return a sentence on where the chain of events is broken; empty if it is not.
 
     It finds changed, missing, reordered and truncated events, because the run stores the last number and digest.

@@ -13,21 +13,24 @@ from datetime import datetime, timedelta
 from django.db.models import CharField, Count, DateTimeField, Exists, F, Min, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce, Greatest
 
-from runs.hand_backs import handed_back_by
+from runs.hand_backs import versions_that_handed_back
 from runs.kill_switch import open_halts
 from runs.models import Continuation, Halt, HandBack, Run
 from runs.states import ContinuationKind, ContinuationStatus
 
 #: A run is reported after this time: workers poll every few seconds, and a deploy takes some minutes.
-PATIENCE = timedelta(minutes=10)
+REPORTED_AFTER = timedelta(minutes=10)
 #: For a run of the asks endpoint, whose caller can be a cron job or a person with curl.
 ONE_DAY = 86400
-PATIENCE_WITH_ASKS = timedelta(seconds=ONE_DAY)
+ASKS_REPORTED_AFTER = timedelta(seconds=ONE_DAY)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unclaimed:
-    """One claimable run. ``is_told``: it is reported, because it has waited too long. ``takes_back``: for compensation."""
+class UnclaimedRun:
+    """One claimable run.
+
+    ``is_unclaimed_too_long``: it is reported, because it has waited too long. ``takes_back``: for compensation.
+    """
 
     since: datetime
     waited: timedelta
@@ -37,7 +40,7 @@ class Unclaimed:
     is_told: bool
 
 
-def unclaimed_runs(runs: QuerySet[Run], *, now: datetime, told: bool = True) -> QuerySet[Run]:
+def list_unclaimed_runs(runs: QuerySet[Run], *, now: datetime, told: bool = True) -> QuerySet[Run]:
     """Return the claimable runs that have waited too long, oldest first; without ``told`` all claimable ones.
 
     Each is annotated with ``unclaimed_since`` and ``offered`` (the kind of its continuation).
@@ -62,39 +65,39 @@ def unclaimed_runs(runs: QuerySet[Run], *, now: datetime, told: bool = True) -> 
 def _patience_is_over(now: datetime, patience: timedelta | None = None) -> Q:
     if patience is not None:
         return Q(unclaimed_since__lte=now - patience)
-    soon = Q(unclaimed_since__lte=now - PATIENCE, unclaimed_seconds__lte=ONE_DAY)
-    return soon | Q(unclaimed_since__lte=now - PATIENCE_WITH_ASKS)
+    soon = Q(unclaimed_since__lte=now - REPORTED_AFTER, unclaimed_seconds__lte=ONE_DAY)
+    return soon | Q(unclaimed_since__lte=now - ASKS_REPORTED_AFTER)
 
 
-def is_told(run: Run, since: datetime, *, now: datetime) -> bool:
+def is_unclaimed_too_long(run: Run, since: datetime, *, now: datetime) -> bool:
     """Tell whether a run that is claimable since then has waited too long."""
-    return now - since >= (PATIENCE if run.unclaimed_seconds <= ONE_DAY else PATIENCE_WITH_ASKS)
+    return now - since >= (REPORTED_AFTER if run.unclaimed_seconds <= ONE_DAY else ASKS_REPORTED_AFTER)
 
 
-def find_unclaimed(runs: Iterable[Run], *, now: datetime) -> dict[int, Unclaimed]:
+def find_unclaimed(runs: Iterable[Run], *, now: datetime) -> dict[int, UnclaimedRun]:
     """Return the claimable ones of these runs, by primary key."""
     asked = [run.pk for run in runs if run.ready_since is not None]
     if not asked:
         return {}
-    found = list(unclaimed_runs(Run.objects.filter(pk__in=asked), now=now, told=False))
-    unread = handed_back_by(found)
+    found = list(list_unclaimed_runs(Run.objects.filter(pk__in=asked), now=now, told=False))
+    unread = versions_that_handed_back(found)
     return {run.pk: _unclaimed(run, unread.get(run.pk, []), now=now) for run in found}
 
 
-def _unclaimed(run: Run, unread: list[str], *, now: datetime) -> Unclaimed:
+def _unclaimed(run: Run, unread: list[str], *, now: datetime) -> UnclaimedRun:
     since: datetime = run.unclaimed_since  # type: ignore[attr-defined]  # annotated
-    return Unclaimed(
+    return UnclaimedRun(
         since=since,
         waited=now - since,
         code_version=run.code_version,
         handed_back_by=tuple(unread),
         takes_back=run.offered == ContinuationKind.COMPENSATE,  # type: ignore[attr-defined]  # annotated
-        is_told=is_told(run, since, now=now),
+        is_told=is_unclaimed_too_long(run, since, now=now),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfVersion:
+class UnclaimedOfVersion:
     """The claimable runs of one agent and code version.
 
     ``runs`` have waited too long, the oldest since ``oldest_at``; ``taking_back`` of them are for compensation, which
@@ -110,9 +113,11 @@ class OfVersion:
     handed_back_by: tuple[str, ...]
 
 
-def unclaimed_by_version(runs: QuerySet[Run], *, now: datetime, patience: timedelta | None = None) -> list[OfVersion]:
+def count_unclaimed_by_version(
+    runs: QuerySet[Run], *, now: datetime, patience: timedelta | None = None
+) -> list[UnclaimedOfVersion]:
     """Return the claimable runs by agent and code version, oldest first. ``patience`` replaces the default time."""
-    offered = unclaimed_runs(runs, now=now, told=False)
+    offered = list_unclaimed_runs(runs, now=now, told=False)
     told = _patience_is_over(now, patience)
     taking_back = told & Q(offered=ContinuationKind.COMPENSATE)
     counted = (
@@ -129,7 +134,7 @@ def unclaimed_by_version(runs: QuerySet[Run], *, now: datetime, patience: timede
     rows = sorted(counted, key=lambda row: (row["offered_since"], row["agent__slug"], row["code_version"]))
     unread = _who_handed_back(offered) if any(row["unread"] for row in rows) else {}
     return [
-        OfVersion(
+        UnclaimedOfVersion(
             agent=row["agent__slug"],
             code_version=row["code_version"],
             runs=row["of_runs"],

@@ -18,12 +18,12 @@ from django.db.models.functions import StrIndex
 from ledger import prepared_queries
 from ledger.digests import digest
 from ledger.exact_json import ABSENT, dumps
-from ledger.prepared_queries import Compiled
-from ledger.row_digests import CoveredRow, name_of, row_digest
+from ledger.prepared_queries import PreparedQuery
+from ledger.row_digests import CoveredRow, digest_row_part, part_name
 from runs.decisions import Answer
-from runs.interrupt_requests import call_digest, digest_of
+from runs.interrupt_requests import call_digest, stored_content_digest
 from runs.models import Decision, Event, Interrupt, Permit, Run
-from runs.votes import accepted_votes
+from runs.votes import list_accepted_votes
 
 
 def find_changed_permit(run: Run, permit: Permit, *, effect: str, is_new: bool) -> str:
@@ -34,15 +34,15 @@ def find_changed_permit(run: Run, permit: Permit, *, effect: str, is_new: bool) 
     """
     decision = permit.decision
     interrupt = decision.interrupt
-    if not is_what_was_decided(permit):
+    if not is_permit_as_decided(permit):
         return permit.covered_as
-    if not is_what_was_said(decision):
+    if not is_decision_as_recorded(decision):
         return decision.covered_as
     if not has_its_call_digest(interrupt):
         return f"{interrupt.covered_as}.content"
-    votes = list(accepted_votes(interrupt)) if interrupt.quorum > 1 else []
+    votes = list(list_accepted_votes(interrupt)) if interrupt.quorum > 1 else []
     for vote in votes:
-        if not is_what_was_said(vote):
+        if not is_decision_as_recorded(vote):
             return vote.covered_as
     if len(votes) + 1 < interrupt.quorum:
         return interrupt.covered_as  # a vote is missing
@@ -56,12 +56,12 @@ def find_changed_permit(run: Run, permit: Permit, *, effect: str, is_new: bool) 
 
 def find_changed_request(run: Run, interrupt: Interrupt) -> str:
     """Compare a request with its own digests and the events that recorded it."""
-    if not is_what_was_shown(interrupt):
+    if not is_content_as_recorded(interrupt):
         return f"{interrupt.covered_as}.content"
     return find_changed(run, [interrupt])
 
 
-def is_what_was_decided(permit: Permit) -> bool:
+def is_permit_as_decided(permit: Permit) -> bool:
     """Tell whether the permit's call is the one that its decision approved, with the edited arguments if there are any."""
     decision, proposal = permit.decision, permit.decision.interrupt.proposal
     if proposal is None or decision.content_digest != decision.interrupt.content_digest:
@@ -71,7 +71,7 @@ def is_what_was_decided(permit: Permit) -> bool:
     return approved == permit.digest == digest(permit.call)
 
 
-def is_what_was_said(decision: Decision) -> bool:
+def is_decision_as_recorded(decision: Decision) -> bool:
     """Tell whether a decision's content has its digest. A NULL input means no input, or JSON null."""
     arguments = ABSENT if decision.arguments is None else decision.arguments
     inputs = [ABSENT, None] if decision.input is None else [decision.input]
@@ -80,9 +80,9 @@ def is_what_was_said(decision: Decision) -> bool:
     return decision.digest in {answer.digest() for answer in possible}
 
 
-def is_what_was_shown(interrupt: Interrupt) -> bool:
+def is_content_as_recorded(interrupt: Interrupt) -> bool:
     """Tell whether what a request shows has its content digest, and its proposal the digest of the call."""
-    return interrupt.content_digest == digest_of(interrupt) and has_its_call_digest(interrupt)
+    return interrupt.content_digest == stored_content_digest(interrupt) and has_its_call_digest(interrupt)
 
 
 def has_its_call_digest(interrupt: Interrupt) -> bool:
@@ -115,8 +115,8 @@ def find_changed(
         if event.type == "effect.begun" and _must_not_have_begun(event.refs, new_effect, permit, its_effect):
             return f"effect:{event.refs['effect']}"
         recorded |= event.row_digests or {}
-    since = functools.cache(functools.partial(recorded_since, run))
-    return next(iter(changed_parts(rows, recorded, since=since)), "")
+    since = functools.cache(functools.partial(end_of_unrecorded_events, run))
+    return next(iter(list_changed_parts(rows, recorded, since=since)), "")
 
 
 def _must_not_have_begun(begun: dict[str, Any], new_effect: str, permit: str, its_effect: str) -> bool:
@@ -124,7 +124,7 @@ def _must_not_have_begun(begun: dict[str, Any], new_effect: str, permit: str, it
     return key == new_effect or (bool(permit) and begun.get("permit") == permit and key != its_effect)
 
 
-def changed_parts(rows: Iterable[CoveredRow], recorded: dict[str, str], *, since: Any) -> Iterable[str]:
+def list_changed_parts(rows: Iterable[CoveredRow], recorded: dict[str, str], *, since: Any) -> Iterable[str]:
     """Yield the names of the parts that differ from their recorded digest, or have none.
 
     ``since()`` returns the time until which the run's events recorded no digests, if any. Rows created until then need
@@ -132,17 +132,17 @@ def changed_parts(rows: Iterable[CoveredRow], recorded: dict[str, str], *, since
     """
     for row in rows:
         for part in row.covered_parts:
-            name = name_of(row, part)
+            name = part_name(row, part)
             kept = recorded.get(name)
             if kept is None:
                 until = since()
                 if until is None or _created_at(row) > until:
                     yield name
-            elif kept != row_digest(row, part):
+            elif kept != digest_row_part(row, part):
                 yield name
 
 
-def recorded_since(run: Run) -> datetime | None:
+def end_of_unrecorded_events(run: Run) -> datetime | None:
     """Return the time of the run's last event without row digests; ``None`` when there is none.
 
     An event whose row digests were erased does not match its own digest, so it exempts no row.
@@ -159,19 +159,22 @@ def _created_at(row: Any) -> datetime:
 
 
 @functools.cache
-def _naming(count: int, *, new_effect: bool, permit: bool) -> Compiled[Event]:
+def _naming(count: int, *, new_effect: bool, permit: bool) -> PreparedQuery[Event]:
     """Return the query of a run's events that recorded one of so many rows, or are about an effect or a permit."""
 
     def events() -> Any:
         places: dict[str, Any] = {
-            f"row_{place}": StrIndex("row_digests", prepared_queries.text(f"row_{place}")) for place in range(count)
+            f"row_{place}": StrIndex("row_digests", prepared_queries.text_parameter(f"row_{place}"))
+            for place in range(count)
         }
         if new_effect:
-            places["begun"] = StrIndex("refs", prepared_queries.text("begun"))
+            places["begun"] = StrIndex("refs", prepared_queries.text_parameter("begun"))
         if permit:
-            places["permit"] = StrIndex("refs", prepared_queries.text("permit"))
+            places["permit"] = StrIndex("refs", prepared_queries.text_parameter("permit"))
         named = functools.reduce(operator.or_, [Q(**{f"at_{name}__gt": 0}) for name in places])
-        own = Event.objects.filter(run=prepared_queries.number("run"), seq__lte=prepared_queries.number("last"))
+        own = Event.objects.filter(
+            run=prepared_queries.int_parameter("run"), seq__lte=prepared_queries.int_parameter("last")
+        )
         return own.alias(**{f"at_{name}": place for name, place in places.items()}).filter(named).order_by("seq")
 
-    return Compiled(events)
+    return PreparedQuery(events)

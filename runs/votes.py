@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 
 from runs.errors import AlreadyVoted
 from runs.models import Decision, Interrupt
-from runs.states import APPROVING, STANDING_DECISIONS, DecisionStatus
+from runs.states import APPROVING, VALID_DECISIONS, DecisionStatus
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +39,11 @@ class Tally:
         return any(vote.by_id == person.pk for vote in self.votes)
 
 
-def tally(interrupt: Interrupt) -> Tally:
+def tally_votes(interrupt: Interrupt) -> Tally:
     """Return the current votes on an interrupt."""
     cast = Decision.objects.filter(interrupt=interrupt, by__isnull=False, verdict__in=sorted(APPROVING))
     found = list(cast.select_related("by").order_by("created_at", "id"))
-    shown_now = [vote for vote in found if vote.status in STANDING_DECISIONS]
+    shown_now = [vote for vote in found if vote.status in VALID_DECISIONS]
     return Tally(
         needed=interrupt.quorum,
         votes=[vote for vote in shown_now if vote.content_digest == interrupt.content_digest],
@@ -51,13 +51,13 @@ def tally(interrupt: Interrupt) -> Tally:
     )
 
 
-def tallies(interrupts: Iterable[Interrupt]) -> dict[int, Tally]:
+def tally_votes_of(interrupts: Iterable[Interrupt]) -> dict[int, Tally]:
     """Return the tallies of those interrupts that have a quorum above 1, by primary key, in one statement."""
     several = {interrupt.pk: interrupt for interrupt in interrupts if interrupt.quorum > 1}
     if not several:
         return {}
     cast = Decision.objects.filter(
-        interrupt__in=list(several), verdict__in=sorted(APPROVING), status__in=sorted(STANDING_DECISIONS)
+        interrupt__in=list(several), verdict__in=sorted(APPROVING), status__in=sorted(VALID_DECISIONS)
     )
     votes: dict[int, list[Decision]] = {pk: [] for pk in several}
     for vote in cast.select_related("by").order_by("created_at", "id"):
@@ -66,26 +66,26 @@ def tallies(interrupts: Iterable[Interrupt]) -> dict[int, Tally]:
     return {pk: Tally(needed=several[pk].quorum, votes=votes[pk], overtaken=[]) for pk in several}
 
 
-def counted_votes(interrupt: Interrupt) -> QuerySet[Decision]:
+def list_counted_votes(interrupt: Interrupt) -> QuerySet[Decision]:
     """Return the votes that are counted while others are missing, oldest first."""
     counted = Decision.objects.filter(interrupt=interrupt, status=DecisionStatus.COUNTED)
     return counted.select_related("by", "queue").order_by("created_at", "id")
 
 
-def accepted_votes(interrupt: Interrupt) -> QuerySet[Decision]:
+def list_accepted_votes(interrupt: Interrupt) -> QuerySet[Decision]:
     """Return the votes that were accepted with the closing decision, without that one, oldest first."""
     accepted = Decision.objects.filter(interrupt=interrupt, status=DecisionStatus.ACCEPTED, closes=False)
     return accepted.select_related("by", "queue").order_by("created_at", "id")
 
 
-def own_vote(interrupt: Interrupt, person: AbstractBaseUser) -> Decision | None:
+def find_own_vote(interrupt: Interrupt, person: AbstractBaseUser) -> Decision | None:
     """Return the counted vote of this person."""
-    return counted_votes(interrupt).filter(by=person.pk).first() if interrupt.quorum > 1 else None
+    return list_counted_votes(interrupt).filter(by=person.pk).first() if interrupt.quorum > 1 else None
 
 
-def refuse_second(interrupt: Interrupt, vote: Decision) -> AlreadyVoted:
+def second_vote_refusal(interrupt: Interrupt, vote: Decision) -> AlreadyVoted:
     """Return the refusal of a second vote, which names the first one."""
-    so_far = tally(interrupt)
+    so_far = tally_votes(interrupt)
     return AlreadyVoted(
         f"Your vote is already counted: {so_far.counted} of {so_far.needed}. Other people must cast the remaining votes.",
         vote={"decision": vote.public_id, "decided_at": vote.created_at},

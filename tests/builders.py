@@ -15,17 +15,17 @@ from reviewqueue import gateway, permissions
 from runs.checkpoints import Snapshot
 from runs.configuration_history import record_configuration
 from runs.decisions import Answer
-from runs.facts import AskedFact
-from runs.interrupt_requests import AskedWait
+from runs.facts import RequestedFact
+from runs.interrupt_requests import RequestedInterrupt
 from runs.models import Agent, Connection, EffectRule, Interrupt, Policy, Queue, Run
-from runs.policies import Wish
+from runs.policies import RequestedTerms
 from runs.use_cases import begin_effect as begin_effect_module
-from runs.use_cases.claim_continuation import Claimed, ClaimRequest, claim_continuations, claim_one
-from runs.use_cases.commit_checkpoint import Reached, commit_checkpoint
-from runs.use_cases.reconcile_facts import Found, check_continuation
-from runs.use_cases.start_run import RunRequest, Started, start_run
-from runs.use_cases.suspend import Suspended, Suspension, suspend
-from tests.unguarded import without_guards
+from runs.use_cases.claim_continuation import ClaimedRun, ClaimRequest, claim_continuation_by_id, claim_continuations
+from runs.use_cases.commit_checkpoint import CommittedCheckpoint, commit_checkpoint
+from runs.use_cases.reconcile_facts import FetchedFact, revalidate_continuation
+from runs.use_cases.start_run import NewRun, StartedRun, start_run
+from runs.use_cases.suspend import SuspendedRun, Suspension, suspend
+from tests.unguarded import without_triggers
 
 _numbers = itertools.count(1)
 
@@ -93,7 +93,7 @@ def change_policies(**rules: Any) -> None:
     """Change every policy in place, together with its record. A new version would leave open requests under the old
     one.
     """
-    with transaction.atomic(), without_guards():
+    with transaction.atomic(), without_triggers():
         Policy.objects.update(**rules)
         for policy in Policy.objects.order_by("pk"):
             record_configuration(policy, actor="system:test")
@@ -107,26 +107,26 @@ def recorded(row: T) -> T:
     return row
 
 
-def a_running_run(agent: Agent | None = None, *, lease_seconds: int = 60, **request: Any) -> Started:
+def a_running_run(agent: Agent | None = None, *, lease_seconds: int = 60, **request: Any) -> StartedRun:
     wanted = {"key": f"run-{next(_numbers)}", "body_digest": "rq1:body", "title": "A purchase", **request}
-    return start_run(agent=agent or an_agent(), request=RunRequest(**wanted), lease_seconds=lease_seconds)
+    return start_run(agent=agent or an_agent(), request=NewRun(**wanted), lease_seconds=lease_seconds)
 
 
-def a_wait(key: str = "order", *, wish: dict[str, Any] | None = None, **asked: Any) -> AskedWait:
+def a_wait(key: str = "order", *, wish: dict[str, Any] | None = None, **asked: Any) -> RequestedInterrupt:
     deadline: dict[str, Any] = {"deadline_in": timedelta(hours=4)}
     wanted: dict[str, Any] = {
         "kind": "approval",
         "reason": "approval.action",
         "title": "Order the hoist",
         "proposal": CALL,
-        "wish": Wish(**({"queue": a_queue().slug} | deadline | (wish or {}))),
+        "wish": RequestedTerms(**({"queue": a_queue().slug} | deadline | (wish or {}))),
         **asked,
     }
     wanted.setdefault("request_digest", digest({name: repr(value) for name, value in wanted.items() if name != "wish"}))
-    return AskedWait(key=key, **wanted)
+    return RequestedInterrupt(key=key, **wanted)
 
 
-def an_input_wait(key: str = "certificate", **asked: Any) -> AskedWait:
+def an_input_wait(key: str = "certificate", **asked: Any) -> RequestedInterrupt:
     schema = {
         "type": "object",
         "required": ["certificate_no"],
@@ -141,20 +141,20 @@ def a_connection(name: str = "erp", agent: Agent | None = None) -> Connection:
     return rows.get_or_create(agent=agent or an_agent(), name=name, defaults={"base_url": "http://127.0.0.1:1/"})[0]
 
 
-def a_checked_fact(name: str = "specification", value: Any = 7, **asked: Any) -> AskedFact:
+def a_checked_fact(name: str = "specification", value: Any = 7, **asked: Any) -> RequestedFact:
     """A fact that this server checks again by the agent's connection ``erp``."""
     a_connection()
     wanted = {"check_by": "connection", "connection": "erp", "path": "/pr/4711", "pointer": "/spec_version", **asked}
-    return AskedFact(name=name, value=value, **wanted)
+    return RequestedFact(name=name, value=value, **wanted)
 
 
-def suspend_run(started: Started, *waits: AskedWait, **request: Any) -> Suspended:
+def suspend_run(started: StartedRun, *waits: RequestedInterrupt, **request: Any) -> SuspendedRun:
     """Suspend by the worker that started the run."""
     assert started.lease is not None
     return suspend_by(started.run, started.lease.token, *waits, **request)
 
 
-def suspend_by(run: Run, token: str, *waits: AskedWait, **request: Any) -> Suspended:
+def suspend_by(run: Run, token: str, *waits: RequestedInterrupt, **request: Any) -> SuspendedRun:
     """Suspend with the lease of ``token``."""
     agent = request.pop("agent", run.agent)
     suspension = a_suspension(run, *waits, **request)
@@ -167,7 +167,7 @@ def suspend_by(run: Run, token: str, *waits: AskedWait, **request: Any) -> Suspe
     )
 
 
-def a_suspension(run: Run, *waits: AskedWait, **request: Any) -> Suspension:
+def a_suspension(run: Run, *waits: RequestedInterrupt, **request: Any) -> Suspension:
     wanted: dict[str, Any] = {
         "after": run.checkpoint_number,
         "snapshot": Snapshot(step="ask", state={"offers": 2}),
@@ -180,19 +180,21 @@ def a_suspension(run: Run, *waits: AskedWait, **request: Any) -> Suspension:
     return Suspension(**wanted)
 
 
-def commit(started: Started, *, step: str = "compare-offers", **request: Any) -> Reached:
+def commit(started: StartedRun, *, step: str = "compare-offers", **request: Any) -> CommittedCheckpoint:
     """Commit the next checkpoint of a run whose lease the caller holds."""
     assert started.lease is not None
     wanted = {"after": started.run.checkpoint_number, "snapshot": Snapshot(step=step, state={}), "facts": [], **request}
     return commit_checkpoint(agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, **wanted)
 
 
-def a_waiting_interrupt(wait: AskedWait | None = None, *, started: Started | None = None, **request: Any) -> Interrupt:
+def a_waiting_interrupt(
+    wait: RequestedInterrupt | None = None, *, started: StartedRun | None = None, **request: Any
+) -> Interrupt:
     """Return an interrupt of a suspended run."""
     return suspend_run(started or a_running_run(), wait or a_wait(), **request).interrupts[0]
 
 
-def begin_effect(**words: Any) -> begin_effect_module.Begun:
+def begin_effect(**words: Any) -> begin_effect_module.BegunEffect:
     """Begin an effect; arguments that describe the effect become its request."""
     members = {field.name for field in dataclasses.fields(begin_effect_module.EffectRequest)} & words.keys()
     request = begin_effect_module.EffectRequest(**{name: words.pop(name) for name in members})
@@ -225,21 +227,21 @@ def decide(
         responder=person,
         interrupt_id=interrupt.public_id,
         answer=Answer(verdict=verdict, **said),
-        seen=gateway.Seen(state_version=version, content_digest=digest),
+        seen=gateway.ShownVersion(state_version=version, content_digest=digest),
         door=door,
         request_key=request_key,
     )
 
 
-def claim(agent: Agent, **wanted: Any) -> list[Claimed]:
+def claim(agent: Agent, **wanted: Any) -> list[ClaimedRun]:
     """Claim as a worker of the agent does."""
     limit = wanted.pop("limit", 1)
     return claim_continuations(a_claim_request(agent, **wanted), limit=limit)
 
 
-def claim_by_id(agent: Agent, continuation_id: str, **wanted: Any) -> Claimed:
+def claim_by_id(agent: Agent, continuation_id: str, **wanted: Any) -> ClaimedRun:
     """Claim one continuation by its id."""
-    return claim_one(a_claim_request(agent, **wanted), continuation_id=continuation_id)
+    return claim_continuation_by_id(a_claim_request(agent, **wanted), continuation_id=continuation_id)
 
 
 def a_claim_request(agent: Agent, **wanted: Any) -> ClaimRequest:
@@ -249,4 +251,6 @@ def a_claim_request(agent: Agent, **wanted: Any) -> ClaimRequest:
 
 def check(continuation_id: str, *, found: Any = None, trouble: str = "") -> None:
     """Check a continuation again; every fact that this server checks is found to be ``found``."""
-    check_continuation(continuation_id=continuation_id, fetch=lambda fact: Found(value=found, trouble=trouble))
+    revalidate_continuation(
+        continuation_id=continuation_id, fetch=lambda fact: FetchedFact(value=found, trouble=trouble)
+    )

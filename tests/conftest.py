@@ -20,9 +20,9 @@ from django.db.backends.base.operations import BaseDatabaseOperations
 from django.db.backends.sqlite3.creation import DatabaseCreation
 from hypothesis import HealthCheck, settings
 
-from ledger.transactions import assert_none_open
+from ledger.transactions import assert_no_transaction
 from tests import figures, sampling
-from tests.unguarded import statements_that_empty, without_guards
+from tests.unguarded import statements_that_empty, without_triggers
 
 _numbers = itertools.count(1)
 
@@ -93,7 +93,7 @@ def flush_without_guards() -> Iterator[None]:
     flush = BaseDatabaseOperations.execute_sql_flush
 
     def unguarded(self: BaseDatabaseOperations, sql_list: Any) -> None:
-        with without_guards():
+        with without_triggers():
             flush(self, statements_that_empty() if self.connection.vendor == "postgresql" else sql_list)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -117,7 +117,7 @@ def known_reasons(request: pytest.FixtureRequest, _django_db_marker: None) -> No
     if not apps.get_model("runs", "Policy").objects.exists():
         importlib.import_module("runs.migrations.0001_tables").create_policies(apps, None)
         migration = importlib.import_module("runs.migrations.0002_recorded_permissions_and_guards")
-        with without_guards():
+        with without_triggers():
             migration.keep_what_policies_allowed(apps, None)
         migration.record_what_is_configured(apps, None)
 
@@ -163,7 +163,7 @@ def judge(connecting: socket.socket, address: Any) -> None:
     if connecting.family not in (socket.AF_INET, socket.AF_INET6):
         return
     refuse_outside(address[0])
-    assert_none_open()
+    assert_no_transaction()
 
 
 def refuse_outside(host: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from tests import own_processes
 
 #: Set-up commands for an agent that may begin any effect.
-WORLD = [
+SETUP_COMMANDS = [
     "add_queue purchasing --owner purchasing-leads",
     "add_policy approval.action --queue purchasing",
     "add_person ana@example.org --role reviewer --queue purchasing",
@@ -24,11 +24,11 @@ WORLD = [
 
 
 #: Set-up commands of the guides: the agent may begin only effects with a rule.
-WORLD_OF_THE_GUIDES = [*WORLD[:-1], "add_agent buyer --owner platform"]
+GUIDE_SETUP_COMMANDS = [*SETUP_COMMANDS[:-1], "add_agent buyer --owner platform"]
 
 
 @dataclass(frozen=True)
-class Desk:
+class RunningServer:
     """Its base URL, the key of its agent, the token of its reviewer, and the environment of its commands."""
 
     base: str
@@ -48,7 +48,7 @@ class Desk:
 
 
 @contextlib.contextmanager
-def running_desk(folder: Path, world: list[str] | None = None) -> Iterator[Desk]:
+def running_server(folder: Path, world: list[str] | None = None) -> Iterator[RunningServer]:
     """Start a server on a database in ``folder`` and run the set-up commands."""
     port = own_processes.free_port()
     base = f"http://127.0.0.1:{port}"
@@ -57,15 +57,15 @@ def running_desk(folder: Path, world: list[str] | None = None) -> Iterator[Desk]
     )
     log = folder / "web.log"
     with own_processes.started("web", environment=environment, log=log):
-        printed = own_processes.run_commands(world or WORLD, environment=environment)
+        printed = own_processes.run_commands(world or SETUP_COMMANDS, environment=environment)
         token, key, *_ = re.findall(r"rq_[0-9a-z]+_[A-Za-z0-9_-]{43}", printed)
         shown = {"SERVER": base, "KEY": key, "TOKEN": token, "LANGSMITH_TRACING": "false"}
-        desk = Desk(base, key, token, environment | shown | {"PATH": os.environ["PATH"]})
+        desk = RunningServer(base, key, token, environment | shown | {"PATH": os.environ["PATH"]})
         own_processes.eventually(lambda: _answers(desk), within=60, log=log)
         yield desk
 
 
-def _answers(desk: Desk) -> bool:
+def _answers(desk: RunningServer) -> bool:
     try:
         return bool(desk.call("GET", "agents/me", key=desk.key))
     except OSError:

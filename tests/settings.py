@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 os.environ["REVIEWQUEUE_MODE"] = "test"
 
-from reviewqueue.operations.file_permissions import make_folder, narrow
+from reviewqueue.operations.file_permissions import make_folder, restrict
 from reviewqueue.settings import *  # noqa: F403  the mode must be set before the settings are read
 from reviewqueue.settings import DATABASES, VAR
 
@@ -15,7 +15,7 @@ PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 MEDIA_ROOT = VAR / f"test-files-{os.getpid()}"  # a folder in it for each test (`conftest`)
 EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
 
-narrow([VAR, *VAR.glob("demo*"), *VAR.glob("*.json")])  # left by an earlier version; the doctor would report it
+restrict([VAR, *VAR.glob("demo*"), *VAR.glob("*.json")])  # left by an earlier version; the doctor would report it
 # The suite calls faster than anyone may; tests of the limits set their own.
 API_CALLS_PER_MINUTE = FAILED_KEYS_PER_MINUTE = PAGES_PER_MINUTE = SIGNED_OUT_PAGES_PER_MINUTE = 0
 

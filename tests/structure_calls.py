@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 from django.test import Client
 
-from reviewqueue.operations.api_keys import make_personal_token
+from reviewqueue.operations.api_keys import create_personal_token
 from tests import builders
 
 
 def approve_by_api() -> Callable[[], None]:
     """A reviewer with a token approves a call."""
     ana = builders.a_reviewer()
-    key = make_personal_token(ana).text
+    key = create_personal_token(ana).text
     interrupt = builders.a_waiting_interrupt()
     body = json.dumps({"state_version": 1, "verdict": "approve"})
     client = Client()

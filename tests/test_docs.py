@@ -13,7 +13,7 @@ from django.conf import settings
 
 from reviewqueue.api.problems import PROBLEMS
 from tests.docs_session import EXECUTED, blocks_of
-from tests.running_server import WORLD_OF_THE_GUIDES, running_desk
+from tests.running_server import GUIDE_SETUP_COMMANDS, running_server
 
 DOCS = settings.ROOT / "docs"
 MARK = "<!-- Executed by tests/test_docs.py"
@@ -24,7 +24,7 @@ PAGES = sorted(page for page in DOCS.rglob("*.md") if MARK in page.read_text())
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_block_of_a_page_does_what_the_page_says(page: Path, tmp_path: Path):
     (tmp_path / "manage.py").symlink_to(settings.ROOT / "manage.py")
-    with running_desk(tmp_path, WORLD_OF_THE_GUIDES) as desk:
+    with running_server(tmp_path, GUIDE_SETUP_COMMANDS) as desk:
         paths = {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(settings.ROOT),

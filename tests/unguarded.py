@@ -24,7 +24,7 @@ def statements_that_empty() -> list[str]:
 
 
 @contextmanager
-def without_guards() -> Iterator[None]:
+def without_triggers() -> Iterator[None]:
     """Disable the triggers of append-only tables inside the block."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":

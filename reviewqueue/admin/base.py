@@ -15,14 +15,14 @@ from django.urls import path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from ledger.actors import in_words
+from ledger.actors import actor_label
 from ledger.models import Effect
 from reviewqueue.pages.interrupt.value_browser import Source, show_values
 from reviewqueue.pages.rendering import PageRequest
 from reviewqueue.permissions import is_operator
 from reviewqueue.text.agent_text import seen
-from reviewqueue.text.hidden_characters import fitting
-from reviewqueue.text.json_values import text_in_part
+from reviewqueue.text.hidden_characters import render_within
+from reviewqueue.text.json_values import append_omitted_note
 from runs.models import Agent
 
 #: Bytes of HTML per stored value on a page.
@@ -44,7 +44,7 @@ def actor_column(field: str) -> Callable[[Model], SafeString]:
 
     @admin.display(description=field.replace("_", " "), ordering=field)
     def column(row: Model) -> SafeString:
-        return seen(in_words(str(getattr(row, field))), one_line=True)
+        return seen(actor_label(str(getattr(row, field))), one_line=True)
 
     return column
 
@@ -65,9 +65,9 @@ def render_json_text(value: Any, *, more: str, size: int = MAX_JSON_BYTES) -> Sa
     ``more`` is the URL of the page with the whole value.
     """
     text = simplejson.dumps(value, use_decimal=True, ensure_ascii=False, indent=2)
-    head, end = fitting(text, size)
+    head, end = render_within(text, size)
     shown = mark_safe(head)  # noqa: S308  ``fitting`` escapes
-    return format_html("<pre>{}</pre>{}", shown, text_in_part("", end, len(text), more=more))
+    return format_html("<pre>{}</pre>{}", shown, append_omitted_note("", end, len(text), more=more))
 
 
 def values_url(row: Model, part: str) -> str:

@@ -12,7 +12,7 @@ from reviewqueue.admin.base import ReadOnlyAdmin
 from reviewqueue.models import ApiKey
 from runs.errors import PolicyRefuses
 from runs.models import Agent, CallLabel, Connection, EffectRule, Policy, Queue
-from runs.policies import allowed_queues, current_policy, rules_with_open_policies
+from runs.policies import allowed_queues, current_policy, rules_with_any_queue
 from runs.states import RuleAction
 
 #: Shown if the agent can choose who approves.
@@ -76,9 +76,7 @@ class PolicyAdmin(ReadOnlyAdmin):
     def may_name(self, policy: Policy) -> str:
         if not policy.any_queue:
             return ", ".join(allowed_queues(policy))
-        dependent = [
-            rule for rule, open_policy in rules_with_open_policies(reason=policy.reason) if open_policy == policy
-        ]
+        dependent = [rule for rule, open_policy in rules_with_any_queue(reason=policy.reason) if open_policy == policy]
         rules = ", ".join(f"{rule.name_pattern} of {rule.agent.slug}" for rule in dependent)
         return f"{ANY_QUEUE} Effect rules depend on it: {rules}." if rules else "any queue"
 

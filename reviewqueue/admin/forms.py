@@ -88,7 +88,7 @@ def resolve_effect(effect: Effect, form: ResolutionForm, *, person: User) -> str
     if resolution == CONTRADICTION_RESOLVED.value:
         reconcile_outcomes.close_contradiction(effect_id=effect.pk, person=person, reason=reason)
         return f"The contradicting reports of {effect.key} are resolved."
-    reconcile_outcomes.settle_unknown(
+    reconcile_outcomes.resolve_unknown_outcome(
         effect_id=effect.pk,
         outcome=resolution,
         person=person,
@@ -156,7 +156,7 @@ def hold_resolutions(hold: Hold) -> tuple[Resolution, ...]:
 def resolve_hold(hold: Hold, resolution: Resolution, *, person: User, reason: str) -> str:
     """Apply the resolution in a transaction of its own, and return a sentence. Raises the refusals of the use case."""
     if resolution == KEEP_EFFECT:
-        reconcile_outcomes.leave_as_it_is(hold_id=hold.pk, person=person, reason=reason)
+        reconcile_outcomes.waive_compensation(hold_id=hold.pk, person=person, reason=reason)
         return "The effect is kept; earlier effects are compensated."
     if resolution in (RETRY, COMPENSATE_AGAIN, CHECKED_AFTER_RESTORE, CONTINUE_PAST):
         reconcile_outcomes.retry_held_run(hold_id=hold.pk, person=person, reason=reason)

@@ -14,11 +14,11 @@ from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from ledger.actors import by_person
+from ledger.actors import person_actor
 from ledger.errors import Refusal
 from reviewqueue.admin.base import ReadOnlyAdmin, person_of, scope_of, text_column
 from reviewqueue.text.agent_text import seen
-from reviewqueue.webhooks.deliveries import order_again
+from reviewqueue.webhooks.deliveries import resend_message
 from reviewqueue.webhooks.models import Delivery, DeliveryAttempt, WebhookEndpoint
 
 
@@ -90,10 +90,10 @@ class DeliveryAdmin(ReadOnlyAdmin):
     @admin.action(description="Send again now")
     def send_again(self, request: HttpRequest, chosen: QuerySet[Delivery]) -> None:
         """Send the chosen messages again, and list those that cannot be sent with the reason."""
-        by, sent = by_person(person_of(request)), 0
+        by, sent = person_actor(person_of(request)), 0
         for delivery_id in chosen.values_list("public_id", flat=True):
             try:
-                order_again(agent=None, delivery_id=delivery_id, by=by)
+                resend_message(agent=None, delivery_id=delivery_id, by=by)
                 sent += 1
             except Refusal as refusal:
                 messages.warning(request, f"{delivery_id}: {refusal.detail}")

@@ -11,7 +11,7 @@ from django.contrib.auth.models import AbstractUser
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from ledger.actors import by_agent, by_person
+from ledger.actors import agent_actor, person_actor
 from reviewqueue.api.problems import TooManyCalls, Unauthenticated
 from reviewqueue.models import ApiKey
 from reviewqueue.operations.api_keys import is_still_good, verify_key
@@ -36,9 +36,9 @@ class Caller:
     def name(self) -> str:
         """Return the caller's name in the timeline: ``person:<address>`` or ``agent:<slug>``."""
         if self.person is not None:
-            return by_person(self.person)
+            return person_actor(self.person)
         if self.agent is not None:
-            return by_agent(self.agent.slug)
+            return agent_actor(self.agent.slug)
         raise Unauthenticated
 
 

@@ -19,7 +19,7 @@ from django.views import defaults
 from rest_framework import exceptions
 from rest_framework.response import Response
 
-from ledger.datetimes import moment_text
+from ledger.datetimes import format_datetime
 from ledger.errors import Busy, NotFound, PayloadInvalid, Refusal
 from ledger.exact_json import dumps
 from reviewqueue.api.response_serializers import BOOLEAN, INTEGER, TEXT, ResponseSerializer, list_of, member
@@ -162,7 +162,7 @@ _RENAMED = {"status": "current_status"}
 
 
 @functools.cache
-def explained() -> dict[str, type[Refusal]]:
+def refusals_by_code() -> dict[str, type[Refusal]]:
     """Return the refusal class of each code; the most general one of those that share it."""
     found: dict[str, type[Refusal]] = {}
     layer: list[type[Refusal]] = [Refusal]
@@ -260,7 +260,7 @@ def _place(request: Any) -> tuple[str, str]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
-        return moment_text(value)
+        return format_datetime(value)
     if isinstance(value, dict):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple | set):

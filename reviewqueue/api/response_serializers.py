@@ -12,7 +12,7 @@ from datetime import date
 from operator import attrgetter
 from typing import Any, ClassVar, TypeAlias
 
-from ledger.datetimes import moment_text
+from ledger.datetimes import format_datetime
 from ledger.exact_json import ABSENT
 
 Schema = dict[str, Any]
@@ -38,7 +38,7 @@ TEXT = _plain({"type": "string"})
 INTEGER = _plain({"type": "integer"})
 BOOLEAN = _plain({"type": "boolean"})
 #: RFC 3339, in UTC with six digits.
-DATETIME = _plain({"type": "string", "format": "date-time"}, moment_text)
+DATETIME = _plain({"type": "string", "format": "date-time"}, format_datetime)
 DATE = _plain({"type": "string", "format": "date"}, date.isoformat)
 #: Any JSON value, exactly as it was sent.
 EXACT = _plain({})

@@ -75,11 +75,11 @@ class Work:
         interrupt |= {"facts": [specification], "metadata": {"purchase_request": self.state["request"]}}
         body = {"after": self.checkpoint, "checkpoint": checkpoint, "interrupts": [interrupt]}
         [asked] = self.call("POST", "/interrupts", body)["interrupts"]
-        say(f"asked for {asked['key']} and released the lease: {asked['url']}")
+        print_line(f"asked for {asked['key']} and released the lease: {asked['url']}")
 
     def finish(self, **result):
         self.call("POST", "/complete", {"result": result})
-        say(f"finished: {result}")
+        print_line(f"finished: {result}")
 
 
 # --- the work, from request to request ---------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def start(request):
     body = {"key": request, "title": f"Purchase request {request}", "code_version": CODE_VERSION}
     run = ask_queue("POST", "/runs", body | {"metadata": {"purchase_request": request}})
     if run["lease"] is None or run["checkpoint"]:
-        return say(f"{request} is under way: {run['status']}")
+        return print_line(f"{request} is under way: {run['status']}")
     work = Work(run, run["lease"], run["checkpoint"], {"request": request})
     compare_offers(work)
     return ask_certificate(work, key="certificate")
@@ -172,7 +172,7 @@ def replan(work, claimed):
     If the order was overtaken, its certificate no longer fits either, so the agent asks for another one.
     """
     [change] = [fact for fact in claimed["changed"] if fact["name"] == "specification"]
-    say(f"the specification changed from {change['value']} to {change['now']}: comparing offers again")
+    print_line(f"the specification changed from {change['value']} to {change['now']}: comparing offers again")
     compare_offers(work)
     version = work.state["specification"]
     key = next(iter(claimed["overtaken"])) if work.state.get("certificate") is None else f"certificate-v{version}"
@@ -225,7 +225,7 @@ def send(method, url, body, headers):
         raise Refused(json.load(error)) from None
 
 
-def say(text):
+def print_line(text):
     print(f"agent {os.getpid()}: {text}", flush=True)  # noqa: T201  output of a process
 
 
@@ -235,7 +235,7 @@ def main(arguments):
     if arguments == ["continue"]:
         wanted = {"code_version": CODE_VERSION, "wait": int(os.environ.get("WAIT", "20"))}
         for claimed in ask_queue("POST", "/continuations/claim", wanted):
-            say(f"claimed {claimed['run']['title']} at {claimed['checkpoint']['step']} ({claimed['cause']})")
+            print_line(f"claimed {claimed['run']['title']} at {claimed['checkpoint']['step']} ({claimed['cause']})")
             continue_run(claimed)
         return None
     return sys.exit(__doc__)

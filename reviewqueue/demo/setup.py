@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from reviewqueue.demo.purchase_agent import send
-from reviewqueue.operations.api_keys import make_agent_key
+from reviewqueue.operations.api_keys import create_agent_key
 from reviewqueue.operations.provisioning import (
     ProvisioningError,
     add_agent,
@@ -127,7 +127,7 @@ def _add_agent(store: DemoFile, name: str, *, owner: str) -> None:
     if added is not None:
         store.content["keys"][name] = added[1].text
     elif name not in store.content["keys"]:  # the last start was stopped between the two lines above
-        store.content["keys"][name] = make_agent_key(Agent.objects.get(slug=name), name="demo").text
+        store.content["keys"][name] = create_agent_key(Agent.objects.get(slug=name), name="demo").text
     store.save()
 
 

@@ -40,7 +40,7 @@ def continue_run(claimed):
             "/complete",
             {"result": {"answers": verdicts, "done": [it["name"] for it in claimed["permits"]]}},
         )
-    return say(run, ", ".join(map(str, verdicts.values())))
+    return print_line(run, ", ".join(map(str, verdicts.values())))
 
 
 def ask_again(claimed, lease):
@@ -48,18 +48,18 @@ def ask_again(claimed, lease):
     run, state = claimed["run"], claimed["checkpoint"]["state"]
     if not state:
         end(run, lease, "/fail", {"error": "The run was restarted, but its state does not contain the request."})
-        return say(run, "failed")
+        return print_line(run, "failed")
     checkpoint = {"step": "ask", "state": state}
     body = {"after": claimed["checkpoint"]["number"], "checkpoint": checkpoint, "interrupts": [state["request"]]}
     ask_queue("POST", f"/runs/{run['id']}/interrupts", body, lease)
-    return say(run, "asked again")
+    return print_line(run, "asked again")
 
 
 def end(run, lease, how, body):
     ask_queue("POST", f"/runs/{run['id']}{how}", body, lease)
 
 
-def say(run, text):
+def print_line(run, text):
     print(f"agent {os.getpid()}: {run['title']}: {text}", flush=True)  # noqa: T201  output of a process
 
 

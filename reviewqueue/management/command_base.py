@@ -10,11 +10,11 @@ import simplejson
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
-from ledger.datetimes import NotATime
+from ledger.datetimes import InvalidDatetime
 from reviewqueue.datetimes import parse_duration
 from reviewqueue.operations import health
 from reviewqueue.operations.provisioning import ProvisioningError
-from runs.policies import rules_with_open_policies
+from runs.policies import rules_with_any_queue
 
 
 class ProvisioningCommand(BaseCommand):
@@ -39,9 +39,7 @@ class ProvisioningCommand(BaseCommand):
 
 def open_policy_warnings(reason: str, *, agent: str = "") -> list[str]:
     """Return a warning for each effect rule whose approval for this reason can come from any queue."""
-    found = [
-        (rule, policy) for rule, policy in rules_with_open_policies(reason=reason) if agent in ("", rule.agent.slug)
-    ]
+    found = [(rule, policy) for rule, policy in rules_with_any_queue(reason=reason) if agent in ("", rule.agent.slug)]
     return [
         f"Warning: agent {rule.agent.slug} can ask any queue to approve {rule.name_pattern}, because version "
         f"{policy.version} of the policy of {policy.reason} does not restrict its queues. To restrict them: "
@@ -64,5 +62,5 @@ def duration(text: str) -> timedelta:
     """Parse an ISO 8601 duration for `argparse`."""
     try:
         return parse_duration(text)
-    except NotATime as fault:
+    except InvalidDatetime as fault:
         raise ArgumentTypeError(f"{text} {fault}.") from None

@@ -53,14 +53,14 @@ def _key_by_prefix(prefix: str) -> QuerySet[Any]:
     return keys.annotate(checked_at=Now(output_field=DateTimeField()))
 
 
-def make_agent_key(
+def create_agent_key(
     agent: Agent, *, name: str = "", scopes: tuple[str, ...] = SCOPES, expires_at: datetime | None = None
 ) -> NewKey:
     """Create a key that acts for one agent."""
     return _make(ApiKey(agent=agent, name=name, scopes=list(scopes), expires_at=expires_at))
 
 
-def make_personal_token(person: AbstractUser, *, name: str = "", expires_at: datetime | None = None) -> NewKey:
+def create_personal_token(person: AbstractUser, *, name: str = "", expires_at: datetime | None = None) -> NewKey:
     """Create a token that acts for one person, with the permissions that the person has at each request."""
     return _make(ApiKey(person_id=person.pk, name=name, expires_at=expires_at))
 

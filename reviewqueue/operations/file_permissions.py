@@ -26,21 +26,21 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
 
 
-def narrow_old_files() -> None:
+def restrict_old_files() -> None:
     """Restrict files that an earlier version, or another umask, made accessible."""
-    narrow(private_paths())
+    restrict(private_paths())
 
 
-def narrow(paths: Iterable[Path]) -> None:
+def restrict(paths: Iterable[Path]) -> None:
     """Remove the permissions of the group and others from these paths, where this user owns them."""
-    for path in too_open(paths):
+    for path in accessible_to_others(paths):
         try:
             path.chmod(stat.S_IMODE(path.stat().st_mode) & ~PRIVATE)
         except OSError:
             continue  # another user's file or a read-only disk: the doctor reports it
 
 
-def too_open(paths: Iterable[Path]) -> Iterator[Path]:
+def accessible_to_others(paths: Iterable[Path]) -> Iterator[Path]:
     """Yield the files and folders among these paths that the group or others can access.
 
     Links are not followed. Devices (`/dev/null` as ``HIGH_WATER_FILE``) are skipped.

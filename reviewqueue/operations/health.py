@@ -22,7 +22,7 @@ from reviewqueue.models import Heartbeat
 log = logging.getLogger(__name__)
 
 #: A worker sends a heartbeat every 5 s, and its supervisor restarts a silent cluster after 30 s.
-LONGEST_SILENCE = timedelta(seconds=60)
+MAX_HEARTBEAT_AGE = timedelta(seconds=60)
 
 _known_to_be_migrated = False
 
@@ -38,25 +38,25 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
     """Answer 200 if this process can serve requests, else 503 with the reason."""
-    faults = what_is_wrong()
+    faults = find_fault()
     body = {"ready": not faults, "wrong": [{"check": check, "detail": detail} for check, detail in faults.items()]}
     return JsonResponse(body, status=503 if faults else 200)
 
 
-def what_is_wrong() -> dict[str, str]:
+def find_fault() -> dict[str, str]:
     """Return the first fault that keeps this process from work, as ``{check: detail}``; empty if there is none."""
     try:
         now = clock.now()
         if not is_migrated():
             return {"migrations": "The database is not migrated. Run: python3 manage.py migrate"}
-        silence = silence_of_workers(now=now)
+        silence = heartbeat_age(now=now)
     except DatabaseError:
         log.exception("Not ready: the database does not answer")
         connection.close()
         return {"database": "The database does not answer."}
     if silence is None:
         return {"worker": "No worker is running. Start one: python3 manage.py worker"}
-    if silence > LONGEST_SILENCE:
+    if silence > MAX_HEARTBEAT_AGE:
         return {"worker": f"The last heartbeat of a worker was {silence.total_seconds():.0f} seconds ago."}
     return {}
 
@@ -70,13 +70,13 @@ def is_migrated() -> bool:
     return _known_to_be_migrated
 
 
-def silence_of_workers(*, now: datetime) -> timedelta | None:
+def heartbeat_age(*, now: datetime) -> timedelta | None:
     """Return the age of the newest heartbeat of any worker; ``None`` without a worker."""
     beaten_at = Heartbeat.objects.aggregate(last=Max("beaten_at"))["last"]
     return None if beaten_at is None else max(now - beaten_at, timedelta())
 
 
-def lag_of_tasks(*, now: datetime) -> timedelta:
+def task_queue_lag(*, now: datetime) -> timedelta:
     """Return how long the oldest queued task has waited. A running task does not count: its ``lock`` is in the future."""
     oldest = OrmQ.objects.filter(lock__lte=now).aggregate(oldest=Min("lock"))["oldest"]
     return timedelta() if oldest is None else now - oldest

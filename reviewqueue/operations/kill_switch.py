@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from django.contrib.auth.models import AbstractUser
 
-from ledger.actors import by_person
+from ledger.actors import person_actor
 from ledger.errors import NotFound, Refusal
 from ledger.models import Effect
 from reviewqueue import permissions
@@ -18,7 +18,7 @@ from runs import kill_switch
 from runs.models import Agent
 
 #: The slug that means every agent. No agent can have it.
-EVERY = "all"
+ALL_AGENTS = "all"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,22 +33,22 @@ def halt(person: AbstractUser, *, slug: str, reason: str) -> Halted:
     """Halt the agent, or every agent. Returns when no effect is between its permission check and its record."""
     agents = _named(person, slug, why_not=permissions.why_not_halt)
     return Halted(
-        agents=agents, under_way=kill_switch.halt_agents(slugs=agents, actor=by_person(person), reason=reason)
+        agents=agents, under_way=kill_switch.halt_agents(slugs=agents, actor=person_actor(person), reason=reason)
     )
 
 
 def lift(person: AbstractUser, *, slug: str, reason: str) -> list[str]:
     """Lift the halt of one agent or of all, and return their slugs."""
     agents = _named(person, slug, why_not=permissions.why_not_lift)
-    kill_switch.lift_halts(slugs=agents, actor=by_person(person), reason=reason)
+    kill_switch.lift_halts(slugs=agents, actor=person_actor(person), reason=reason)
     return agents
 
 
 def _named(
     person: AbstractUser, slug: str, *, why_not: Callable[[AbstractUser, Agent | None], Refusal | None]
 ) -> list[str]:
-    agent = None if slug == EVERY else permissions.agents_of(person).filter(slug=slug).first()
-    if agent is None and slug != EVERY:
+    agent = None if slug == ALL_AGENTS else permissions.owned_agents(person).filter(slug=slug).first()
+    if agent is None and slug != ALL_AGENTS:
         raise NotFound
     refusal = why_not(person, agent)
     if refusal is not None:

@@ -7,7 +7,7 @@ import logging
 _SERVER_ERROR = 500
 
 
-def without_traceback_of_refusals(record: logging.LogRecord) -> bool:
+def drop_refusal_traceback(record: logging.LogRecord) -> bool:
     """Remove the traceback of a refused request (400, 403, 404): its code has no fault. Keeps every record."""
     if getattr(record, "status_code", _SERVER_ERROR) < _SERVER_ERROR:
         record.exc_info = None

@@ -25,12 +25,12 @@ from ledger import clock
 from ledger.models import Effect
 from ledger.states import EffectStatus
 from reviewqueue.operations import health
-from reviewqueue.queries.dead_letters import left_over
+from reviewqueue.queries.dead_letters import filter_dead_signals
 from reviewqueue.webhooks.models import Delivery, DeliveryStatus
 from runs import deadlines
 from runs.models import Continuation, Decision, Event, Hold, Interrupt, Run, Signal
 from runs.states import OPEN_CONTINUATIONS, InterruptStatus
-from runs.unclaimed_continuations import unclaimed_by_version
+from runs.unclaimed_continuations import count_unclaimed_by_version
 
 _PROXY_HEADERS = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
 
@@ -94,7 +94,7 @@ def _interrupts(now: datetime) -> Iterator[Metric]:
         age.add_metric([row["queue__slug"]], (now - row["first"]).total_seconds())
     yield count
     yield age
-    overdue = waiting.filter(deadlines.due_waits(before=now)).count()
+    overdue = waiting.filter(deadlines.due_interrupts(before=now)).count()
     yield GaugeMetricFamily(
         "reviewqueue_waits_overdue", "Open requests past their deadline that no sweep has expired yet.", overdue
     )
@@ -115,7 +115,7 @@ def _runs(now: datetime) -> Iterator[Metric]:
     yield _counter("reviewqueue_runs_ended", "Ended runs, by status.", Run.objects.exclude(ended_at=None), "status")
     open_ones = Continuation.objects.filter(status__in=OPEN_CONTINUATIONS)
     yield _gauge("reviewqueue_continuations_open", "Open continuations, by status.", open_ones, "status")
-    offered = unclaimed_by_version(Run.objects.all(), now=now)
+    offered = count_unclaimed_by_version(Run.objects.all(), now=now)
     first = min((of_version.offered_since for of_version in offered), default=now)
     yield GaugeMetricFamily(
         "reviewqueue_continuation_ready_oldest_age",
@@ -145,7 +145,7 @@ def _messages(now: datetime) -> Iterator[Metric]:
     open_ones = Delivery.objects.filter(status__in=[DeliveryStatus.DUE, DeliveryStatus.DEAD])
     text = "Webhook messages that are due, and dead letters."
     yield _gauge("reviewqueue_deliveries", text, open_ones, "status")
-    dead = left_over(Signal.objects.all(), now=now).count()
+    dead = filter_dead_signals(Signal.objects.all(), now=now).count()
     yield GaugeMetricFamily(
         "reviewqueue_signals_dead", "Signals that matched no request and that no lead has dismissed.", dead
     )
@@ -159,13 +159,13 @@ def _messages(now: datetime) -> Iterator[Metric]:
 
 
 def _worker(now: datetime) -> Iterator[Metric]:
-    silence = health.silence_of_workers(now=now)
+    silence = health.heartbeat_age(now=now)
     age = GaugeMetricFamily("reviewqueue_worker_silence", "Age of the newest heartbeat of a worker.", unit="seconds")
     if silence is not None:  # without any worker the metric is absent: alert on its absence
         age.add_metric([], silence.total_seconds())
     yield age
     yield GaugeMetricFamily("reviewqueue_tasks_queued", "Tasks that are queued or running.", OrmQ.objects.count())
-    lag = health.lag_of_tasks(now=now).total_seconds()
+    lag = health.task_queue_lag(now=now).total_seconds()
     yield GaugeMetricFamily("reviewqueue_task_lag", "Waiting time of the oldest queued task.", lag, unit="seconds")
 
 

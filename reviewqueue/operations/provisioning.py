@@ -19,7 +19,7 @@ from django.core.validators import validate_email, validate_slug
 from django.db import transaction
 
 from reviewqueue.operations import kill_switch
-from reviewqueue.operations.api_keys import NewKey, make_agent_key, make_personal_token
+from reviewqueue.operations.api_keys import NewKey, create_agent_key, create_personal_token
 from reviewqueue.outbound.address_policy import AddressRefused, check_base_url
 from reviewqueue.permissions import OPERATORS
 from runs.configuration_history import CHANGED, REMOVED, record_configuration
@@ -113,13 +113,13 @@ class AddedPerson:
 def add_agent(name: str, *, owner: str, effects: str = EffectMode.LISTED) -> tuple[Agent, NewKey]:
     """Add an agent with its first key. ``effects`` is an ``EffectMode``."""
     _check_name(name)
-    if name == kill_switch.EVERY:
+    if name == kill_switch.ALL_AGENTS:
         raise ProvisioningError(f"An agent cannot have the name {name}: for the kill switch it means every agent.")
     if Agent.objects.filter(slug=name).exists():
         raise ProvisioningError(f"Agent {name} exists already. For a new key: manage.py rotate_key")
     agent = Agent.objects.create(slug=name, owner=_group(owner), effect_mode=EffectMode(effects))
     record_configuration(agent, actor=SYSTEM)
-    return agent, make_agent_key(agent, name="first key")
+    return agent, create_agent_key(agent, name="first key")
 
 
 @transaction.atomic
@@ -154,7 +154,7 @@ def add_person(address: str, *, role: str, queue: str = "", agent: str = "") -> 
     if role in STAFF_ROLES and not person.is_staff:
         person.is_staff = True
         person.save(update_fields=["is_staff"])
-    token = None if known else make_personal_token(person, name="first token").text
+    token = None if known else create_personal_token(person, name="first token").text
     return AddedPerson(person=person, group=group, password=password, token=token)
 
 

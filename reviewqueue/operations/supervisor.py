@@ -104,7 +104,7 @@ class Supervisor:
 
     def _enqueue_heartbeat(self) -> None:
         if time.monotonic() - self.heartbeat_enqueued >= self.beat_every:
-            tasks.enqueue_beat()
+            tasks.enqueue_heartbeat()
             self.heartbeat_enqueued = time.monotonic()
 
     def _read_heartbeat(self) -> None:
@@ -144,7 +144,7 @@ def wait_for_database(stop_asked: processes.StopAsked) -> bool:
     """Return True once the database answers and is migrated; False if the supervisor must stop first."""
     logged = ""
     while not stop_asked:
-        missing = what_is_missing()
+        missing = find_start_obstacle()
         if not missing:
             return True
         if missing != logged:
@@ -154,7 +154,7 @@ def wait_for_database(stop_asked: processes.StopAsked) -> bool:
     return False
 
 
-def what_is_missing() -> str:
+def find_start_obstacle() -> str:
     try:
         executor = MigrationExecutor(connection)
         if executor.migration_plan(executor.loader.graph.leaf_nodes()):

@@ -17,7 +17,7 @@ from django.conf import settings
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 #: Never allowed, not even by OUTBOUND_ALLOW: cloud machines serve their credentials at these addresses.
-NEVER = [
+ALWAYS_REFUSED = [
     ipaddress.ip_network(block)
     for block in ("169.254.0.0/16", "fe80::/10", "100.100.100.200/32", "192.0.0.192/32", "fd00:ec2::254/128")
 ]
@@ -96,7 +96,7 @@ def check_fact_path(path: str) -> None:
         raise AddressRefused("must stay below the connection's base URL")
 
 
-def url_of(base_url: str, path: str) -> str:
+def join_url(base_url: str, path: str) -> str:
     """Return the URL of a path below the base URL. Raises ``AddressRefused``."""
     if not path:
         return base_url
@@ -108,7 +108,7 @@ def check_address(address: str) -> None:
     """Refuse a resolved address that is not public, unless OUTBOUND_ALLOW contains it. Raises ``AddressRefused``."""
     found = ipaddress.ip_address(address)
     embedded = _embedded(found)
-    if any(_within(place, block) for place in (found, embedded) for block in NEVER):
+    if any(_within(place, block) for place in (found, embedded) for block in ALWAYS_REFUSED):
         raise AddressRefused(f"resolves to an address that is never allowed ({address})")
     if _is_listed(found):
         return

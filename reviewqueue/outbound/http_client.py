@@ -19,11 +19,11 @@ import httpcore
 
 from ledger import exact_json
 from ledger.errors import PayloadInvalid
-from ledger.probes import Looked
-from ledger.transactions import assert_none_open
+from ledger.probes import ProbeResult
+from ledger.transactions import assert_no_transaction
 from reviewqueue.outbound import address_policy, json_pointer
 from runs.models import Connection
-from runs.use_cases.reconcile_facts import FactToFetch, Found
+from runs.use_cases.reconcile_facts import FactToFetch, FetchedFact
 from runs.use_cases.reconcile_probes import Probe
 
 TOTAL_SECONDS = 5.0
@@ -40,12 +40,12 @@ class NoReply(Exception):
     """There is no usable reply. The message is a sentence: ``No server answers at the address.``"""
 
 
-class NotThere(NoReply):
+class NotFoundReply(NoReply):
     """The receiver answered 404 in JSON: it does not know the resource."""
 
 
 @contextlib.contextmanager
-def calling(
+def open_call(
     *,
     method: str,
     url: str,
@@ -58,8 +58,8 @@ def calling(
 
     ``resolve`` resolves and checks the address to connect to. Raises ``NoReply``, also for faults while the caller reads.
     """
-    assert_none_open()
-    clock = Clock(seconds)
+    assert_no_transaction()
+    clock = CallDeadline(seconds)
     try:
         target = clock.within(resolve)
         with (
@@ -88,48 +88,52 @@ def trusted_certificates() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def fetch_fact(fact: FactToFetch) -> Found:
+def fetch_fact(fact: FactToFetch) -> FetchedFact:
     """Fetch the current value of a fact, within five seconds and 64 KiB. Faults are returned, never raised."""
-    assert_none_open()
+    assert_no_transaction()
     try:
         return _fetch(fact)
     except address_policy.AddressRefused as refused:
-        return Found(trouble=f"The address {refused}.")
+        return FetchedFact(trouble=f"The address {refused}.")
     except NoReply as why:
-        return Found(trouble=str(why))
+        return FetchedFact(trouble=str(why))
     except Exception as error:  # noqa: BLE001  any fault means that the fact is unavailable; the check must continue
-        return Found(trouble=f"The call failed ({type(error).__name__}).")
+        return FetchedFact(trouble=f"The call failed ({type(error).__name__}).")
 
 
-def look_up(probe: Probe) -> Looked:
+def run_probe(probe: Probe) -> ProbeResult:
     """Ask a connection for the outcome of an effect, within the limits of a fact. Faults are returned, never raised.
 
     The effect's key replaces ``{key}`` in the path, and is sent in the header ``Idempotency-Key``.
     """
-    assert_none_open()
+    assert_no_transaction()
     if probe.connection is None:
-        return Looked(trouble="The connection of this probe was deleted.")
+        return ProbeResult(trouble="The connection of this probe was deleted.")
     try:
         # A key has only characters that need no escaping in a path; one such as ".." is refused with the address.
         body = _ask(probe.connection, probe.path.replace("{key}", probe.key), extra=[("Idempotency-Key", probe.key)])
-    except NotThere:
-        return Looked(not_found=True)
+    except NotFoundReply:
+        return ProbeResult(not_found=True)
     except address_policy.AddressRefused as refused:
-        return Looked(trouble=f"The address {refused}.")
+        return ProbeResult(trouble=f"The address {refused}.")
     except NoReply as why:
-        return Looked(trouble=str(why))
+        return ProbeResult(trouble=str(why))
     except Exception as error:  # noqa: BLE001  after any fault the outcome remains unknown; other probes must continue
-        return Looked(trouble=f"The call failed ({type(error).__name__}).")
+        return ProbeResult(trouble=f"The call failed ({type(error).__name__}).")
     found = _value_in(body, probe.pointer)
-    return Looked(trouble=found.trouble) if found.trouble else Looked(value=found.value, reply=exact_json.parse(body))
+    return (
+        ProbeResult(trouble=found.trouble)
+        if found.trouble
+        else ProbeResult(value=found.value, reply=exact_json.parse(body))
+    )
 
 
-def _fetch(fact: FactToFetch) -> Found:
+def _fetch(fact: FactToFetch) -> FetchedFact:
     return _value_in(_ask(fact.connection, fact.path), fact.pointer)
 
 
 def _ask(connection: Connection, path: str, *, extra: list[tuple[str, str]] | None = None) -> bytes:
-    """Return the JSON text at a path below the connection. Raises ``NoReply`` (``NotThere`` for a 404)."""
+    """Return the JSON text at a path below the connection. Raises ``NoReply`` (``NotFoundReply`` for a 404)."""
     base_url = connection.base_url
     secret = _secret(connection)
     if secret is None:
@@ -137,9 +141,9 @@ def _ask(connection: Connection, path: str, *, extra: list[tuple[str, str]] | No
     headers = [("Accept", ACCEPT), *(extra or [])]
     if secret:
         headers.append(("Authorization", f"Bearer {secret}"))
-    with calling(
+    with open_call(
         method="GET",
-        url=address_policy.url_of(base_url, path),
+        url=address_policy.join_url(base_url, path),
         resolve=lambda: address_policy.check_base_url(base_url),
         headers=headers,
         seconds=TOTAL_SECONDS,
@@ -147,8 +151,8 @@ def _ask(connection: Connection, path: str, *, extra: list[tuple[str, str]] | No
         trouble = _fault_of(response)
         if trouble:
             # A 404 page can come from a proxy on the way; the receiver itself answers in JSON.
-            raise (NotThere if response.status == 404 and _is_json(response) else NoReply)(trouble)
-        body = read_whole(response, max_bytes=MAX_REPLY_BYTES)
+            raise (NotFoundReply if response.status == 404 and _is_json(response) else NoReply)(trouble)
+        body = read_body(response, max_bytes=MAX_REPLY_BYTES)
     if body is None:
         raise NoReply(f"The reply is longer than {MAX_REPLY_BYTES // 1024} KiB.")
     return body
@@ -182,7 +186,7 @@ def _is_json(response: httpcore.Response) -> bool:
     return media == ACCEPT or (media.startswith("application/") and media.endswith("+json"))
 
 
-def read_whole(response: httpcore.Response, *, max_bytes: int) -> bytes | None:
+def read_body(response: httpcore.Response, *, max_bytes: int) -> bytes | None:
     """Read the body; return ``None`` if it is longer than ``max_bytes``."""
     body = b""
     for piece in response.iter_stream():
@@ -192,7 +196,7 @@ def read_whole(response: httpcore.Response, *, max_bytes: int) -> bytes | None:
     return body
 
 
-def read_beginning(response: httpcore.Response, *, max_bytes: int) -> bytes:
+def read_excerpt(response: httpcore.Response, *, max_bytes: int) -> bytes:
     """Read up to ``max_bytes`` of the body, as far as they arrive in time. An incomplete body is no fault."""
     body = b""
     with contextlib.suppress(OutOfTime, httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError):
@@ -203,18 +207,18 @@ def read_beginning(response: httpcore.Response, *, max_bytes: int) -> bytes:
     return body[:max_bytes]
 
 
-def _value_in(body: bytes, pointer: str) -> Found:
+def _value_in(body: bytes, pointer: str) -> FetchedFact:
     try:
         reply = exact_json.parse(body)
     except PayloadInvalid:
-        return Found(trouble="The reply is not JSON that can be stored exactly.")
+        return FetchedFact(trouble="The reply is not JSON that can be stored exactly.")
     value = json_pointer.value_at(reply, pointer)
     if value is exact_json.ABSENT:
-        return Found(trouble="The reply has no value at the JSON Pointer.")
-    return Found(value=value)
+        return FetchedFact(trouble="The reply has no value at the JSON Pointer.")
+    return FetchedFact(value=value)
 
 
-class Clock:
+class CallDeadline:
     """The remaining time of the whole call. Single bytes that arrive slowly would outlast any limit per read."""
 
     def __init__(self, seconds: float) -> None:
@@ -249,7 +253,7 @@ class Clock:
 class PinnedNetwork(httpcore.NetworkBackend):
     """Connects to the checked address, whatever the host name resolves to now. Host header and SNI keep the name."""
 
-    def __init__(self, target: address_policy.Target, clock: Clock) -> None:
+    def __init__(self, target: address_policy.Target, clock: CallDeadline) -> None:
         self._target, self._clock, self._network = target, clock, httpcore.SyncBackend()
 
     def connect_tcp(
@@ -275,7 +279,7 @@ class PinnedNetwork(httpcore.NetworkBackend):
 class TimedStream(httpcore.NetworkStream):
     """A connection whose reads and writes get the remaining time of the call as their timeout."""
 
-    def __init__(self, stream: httpcore.NetworkStream, clock: Clock) -> None:
+    def __init__(self, stream: httpcore.NetworkStream, clock: CallDeadline) -> None:
         self._stream, self._clock = stream, clock
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:

@@ -18,7 +18,7 @@ from ledger.errors import NotFound, Refusal
 from reviewqueue import permissions
 from reviewqueue.operations import kill_switch
 from reviewqueue.pages.empty_state import EmptyState
-from reviewqueue.pages.rendering import PageRequest, foreign_is_missing, show
+from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, render_page
 from reviewqueue.pages.runs.run_actions import LONGEST_REASON
 from runs.kill_switch import open_halts
 from runs.models import Agent, Halt
@@ -48,7 +48,7 @@ def agents_shown(reader: AbstractUser) -> list[ShownAgent]:
     going = Count("runs", filter=Q(runs__ended_at=None))
     working = Count("runs", filter=Q(runs__lease_until__isnull=False))
     found = (
-        permissions.agents_of(reader).select_related("owner").annotate(going=going, working=working).order_by("slug")
+        permissions.owned_agents(reader).select_related("owner").annotate(going=going, working=working).order_by("slug")
     )
     halts = {halt.agent_id: halt for halt in open_halts().filter(agent__in=found)}
     shown = [
@@ -72,16 +72,16 @@ def agents(request: PageRequest) -> HttpResponse:
     context = {
         "section": "agents",
         "agents": shown,
-        "every": kill_switch.EVERY,
+        "every": kill_switch.ALL_AGENTS,
         "may_halt_all": len(shown) > 1 and permissions.why_not_halt(request.user, None) is None,
         "may_lift_all": sum(one.may_lift for one in shown) > 1,
         "empty": None if shown else _EMPTY,
     }
-    return show(request, "agents/page.html", context)
+    return render_page(request, "agents/page.html", context)
 
 
 @require_POST
-@foreign_is_missing
+@not_found_if_invisible
 def use_kill_switch(request: PageRequest, slug: str, move: str) -> HttpResponse:
     """Halt or lift; a message says what followed, or why it was refused."""
     if move not in MOVES:

@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString, mark_safe
 from reviewqueue.pages.schema_forms import Field, Form
 from reviewqueue.pages.schema_forms.fields import Group, Node
 from reviewqueue.text import hidden_characters
-from reviewqueue.text.agent_text import num
+from reviewqueue.text.agent_text import group_digits
 from reviewqueue.text.json_values import Argument, is_amount
 from runs.models import CallLabel
 
@@ -34,7 +34,7 @@ Labels = Mapping[tuple[int, str], CallLabel]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CallWords:
+class CallText:
     """A call as text. ``sentence`` and ``short`` are HTML, ``plain`` is for places that take no HTML."""
 
     name: str
@@ -55,7 +55,7 @@ def labels_of(calls: Iterable[tuple[int, Mapping[str, Any] | None]]) -> Labels:
     return {(label.agent_id, label.name): label for label in labels}
 
 
-def describe_call(call: Mapping[str, Any], label: CallLabel | None) -> CallWords:
+def describe_call(call: Mapping[str, Any], label: CallLabel | None) -> CallText:
     """``call`` has the members ``name`` and ``arguments``; ``label`` is that of the agent's owner."""
     given = call.get("arguments")
     values: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
@@ -67,20 +67,20 @@ def describe_call(call: Mapping[str, Any], label: CallLabel | None) -> CallWords
     by_name = {argument.name: argument for argument in arguments}
     sentence, plain = _filled(label.sentence, by_name)
     short, _ = _filled(_beginning(label.sentence), by_name)
-    return CallWords(name=name, sentence=sentence, short=short, plain=plain, arguments=arguments, is_labelled=True)
+    return CallText(name=name, sentence=sentence, short=short, plain=plain, arguments=arguments, is_labelled=True)
 
 
-def describe_in_a_row(name: str, call: Mapping[str, Any] | None, labels: Labels, *, agent_id: int) -> CallWords:
+def describe_call_in_a_list(name: str, call: Mapping[str, Any] | None, labels: Labels, *, agent_id: int) -> CallText:
     """Return the text of a call in a list. ``call`` is ``None`` if it is too long to be loaded for a row."""
     if call is not None:
         return describe_call(call, labels.get((agent_id, name)))
-    called = format_html("<code>{}</code>", hidden_characters.seen(name, one_line=True)) if name else "A call"
+    called = format_html("<code>{}</code>", hidden_characters.render_exact(name, one_line=True)) if name else "A call"
     sentence = format_html("{}, too long for a list", called)
-    plain = f"{hidden_characters.seen_plain(name) or 'A call'}, too long for a list"
-    return CallWords(name=name, sentence=sentence, short=sentence, plain=plain, arguments=(), is_labelled=False)
+    plain = f"{hidden_characters.mark_hidden_plain(name) or 'A call'}, too long for a list"
+    return CallText(name=name, sentence=sentence, short=sentence, plain=plain, arguments=(), is_labelled=False)
 
 
-def labelled(form: Form, call: CallWords) -> Form:
+def labelled(form: Form, call: CallText) -> Form:
     """Return the form of a call's arguments with the owner's labels and units."""
     if not isinstance(form.root, Group):
         return form
@@ -100,9 +100,9 @@ def _argument(name: str, value: Any, told: Any) -> Argument:
     return Argument(name=name, label=str(words.get("label") or ""), unit=str(words.get("unit") or ""), value=value)
 
 
-def _unlabelled(name: str, arguments: tuple[Argument, ...]) -> CallWords:
+def _unlabelled(name: str, arguments: tuple[Argument, ...]) -> CallText:
     count = f"{len(arguments)} argument{'' if len(arguments) == 1 else 's'}"
-    called = format_html("<code>{}</code>", hidden_characters.seen(name, one_line=True))
+    called = format_html("<code>{}</code>", hidden_characters.render_exact(name, one_line=True))
     first = arguments[:ARGUMENTS_IN_A_TITLE]
     more = len(arguments) > ARGUMENTS_IN_A_TITLE
     marks = ["," if more or at + 1 < len(first) else "" for at in range(len(first))]
@@ -111,11 +111,11 @@ def _unlabelled(name: str, arguments: tuple[Argument, ...]) -> CallWords:
         for it, mark in zip(first, marks, strict=True)
     ]
     told = mark_safe(" ".join([*shown, *(["…"] if more else [])]))  # noqa: S308  every part was escaped
-    return CallWords(
+    return CallText(
         name=name,
         sentence=format_html("{}: {}", called, told) if shown else format_html("{}, without arguments", called),
         short=format_html("Call {}", called),
-        plain=f"Call {hidden_characters.seen_plain(name)}, {count}",
+        plain=f"Call {hidden_characters.mark_hidden_plain(name)}, {count}",
         arguments=arguments,
         is_labelled=False,
     )
@@ -123,7 +123,7 @@ def _unlabelled(name: str, arguments: tuple[Argument, ...]) -> CallWords:
 
 def _short_name(name: str) -> SafeString:
     cut = name[:SHOWN_IN_A_SENTENCE]
-    return hidden_characters.seen(cut + ("…" if cut != name else ""), one_line=True)
+    return hidden_characters.render_exact(cut + ("…" if cut != name else ""), one_line=True)
 
 
 def _beginning(sentence: str) -> str:
@@ -165,18 +165,20 @@ def _value_html(argument: Argument, *, at_most: int = SHOWN_IN_A_SENTENCE) -> Sa
     """Return the value for a sentence, shortened and set apart; the list of arguments shows the whole value."""
     value = argument.value
     if is_amount(value) and (argument.unit or not isinstance(value, str)):
-        return format_html('<span class="arg">{}</span>', num(value))
+        return format_html('<span class="arg">{}</span>', group_digits(value))
     text = value if isinstance(value, str) else _amount_of_parts(value)
     cut = text[:at_most]
     rest = format_html('<span class="seen calm">{} more</span>', len(text) - len(cut)) if cut != text else ""
     return format_html(
-        '<span class="arg">{}{}</span>', hidden_characters.seen(cut, one_line=True) if cut else "“”", rest
+        '<span class="arg">{}{}</span>', hidden_characters.render_exact(cut, one_line=True) if cut else "“”", rest
     )
 
 
 def _plain_value(argument: Argument) -> str:
     text = argument.value if isinstance(argument.value, str) else _amount_of_parts(argument.value)
-    return hidden_characters.seen_plain(text[:SHOWN_IN_A_SENTENCE]) + ("…" if len(text) > SHOWN_IN_A_SENTENCE else "")
+    return hidden_characters.mark_hidden_plain(text[:SHOWN_IN_A_SENTENCE]) + (
+        "…" if len(text) > SHOWN_IN_A_SENTENCE else ""
+    )
 
 
 def _amount_of_parts(value: Any) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from runs.deadlines import rule_at_end, steps_left
+from runs.deadlines import action_at_deadline, remaining_escalation_levels
 from runs.models import Fact, FactCheck, FactKind, Interrupt, Queue
 from runs.states import (
     DecisionStatus,
@@ -32,7 +32,7 @@ VERDICT_DONE: dict[str, str] = {
 }
 
 #: Decision status -> label and tone.
-DECISION_WORDS: dict[str, tuple[str, str]] = {
+DECISION_LABELS: dict[str, tuple[str, str]] = {
     DecisionStatus.ACCEPTED: ("accepted", "good"),
     DecisionStatus.COUNTED: ("counted: more approvals of the same call are needed", "act"),
     DecisionStatus.OVERTAKEN: ("superseded by a change, kept as a record", "warn"),
@@ -45,7 +45,7 @@ DECISION_WORDS: dict[str, tuple[str, str]] = {
 }
 
 #: Run status -> label, icon, tone and meaning.
-RUN_WORDS: dict[str, tuple[str, str, str, str]] = {
+RUN_LABELS: dict[str, tuple[str, str, str, str]] = {
     RunStatus.RUNNING: ("running", "play", "act", "A worker has the lease and works on the next step."),
     RunStatus.WAITING: ("waiting", "clock", "act", "The run waits for an answer. No worker or process is in use."),
     RunStatus.REVALIDATING: (
@@ -69,7 +69,7 @@ RUN_WORDS: dict[str, tuple[str, str, str, str]] = {
     RunStatus.EXPIRED: ("expired", "clock", "warn", "The run ended because no answer or no worker came in time."),
 }
 
-HOLD_WORDS: dict[str, str] = {
+HOLD_LABELS: dict[str, str] = {
     HoldKind.UNKNOWN_EFFECT: "An effect has an unknown outcome",
     HoldKind.FACT_UNAVAILABLE: "A fact cannot be checked",
     HoldKind.STRANDED: "Three code versions of the agent cannot read its checkpoint",
@@ -106,32 +106,36 @@ class EscalationLevel:
     is_now: bool = False
 
 
-def then_what(interrupt: Interrupt) -> str:
+def deadline_outcome_short(interrupt: Interrupt) -> str:
     """Return what happens at the deadline, short: "then to Engineering leads", "then the run expires"."""
-    rule = rule_at_end(interrupt)
+    rule = action_at_deadline(interrupt)
     if interrupt.kind == Kind.TIMER:
         return "then the run continues"
     if rule == OnExpiry.ESCALATE:
-        return f"then to {queue_title(steps_left(interrupt)[0].queue)}"
+        return f"then to {queue_title(remaining_escalation_levels(interrupt)[0].queue)}"
     if rule == OnExpiry.DEFAULT:
         return _DEFAULT_SHORT.get(str(interrupt.on_expiry.get("verdict")), "then a default")
     return _EXPIRY_SHORT[rule]
 
 
-def at_zero(interrupt: Interrupt) -> str:
+def deadline_outcome(interrupt: Interrupt) -> str:
     """Return what happens at the deadline, as a sentence."""
-    return _TIMER_LABEL if interrupt.kind == Kind.TIMER else _last_label(rule_at_end(interrupt), interrupt.on_expiry)
+    return (
+        _TIMER_LABEL
+        if interrupt.kind == Kind.TIMER
+        else _last_label(action_at_deadline(interrupt), interrupt.on_expiry)
+    )
 
 
 _TIMER_LABEL = "The timer has elapsed: the run continues."
 
 
-def ladder(interrupt: Interrupt) -> list[EscalationLevel]:
+def escalation_levels(interrupt: Interrupt) -> list[EscalationLevel]:
     """Return the current queue, the queues of later escalations and what happens at the last deadline."""
     levels = [EscalationLevel(words=queue_name(interrupt.queue), until=interrupt.deadline, is_now=True)]
-    rule = rule_at_end(interrupt)
+    rule = action_at_deadline(interrupt)
     until = interrupt.deadline
-    for step in steps_left(interrupt):
+    for step in remaining_escalation_levels(interrupt):
         until += step.wait
         levels.append(EscalationLevel(words=queue_title(step.queue), until=until))
         rule = interrupt.policy.then
@@ -162,7 +166,7 @@ def queue_title(slug: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def asked_words(kind: str, reason: str, fields: int) -> str:
+def request_label(kind: str, reason: str, fields: int) -> str:
     """Return what a request without a call asks for. The agent's own text is never part of it."""
     if kind == Kind.APPROVAL:
         return "Approve a call"
@@ -200,7 +204,7 @@ def fact_on_change(fact: Fact) -> str:
     }.get(OnChange(fact.on_change), "the agent is notified")
 
 
-def closed_words(interrupt: Interrupt) -> tuple[str, str]:
+def closed_label(interrupt: Interrupt) -> tuple[str, str]:
     """Return how a request was closed: a label and an icon."""
     return {
         InterruptStatus.ANSWERED: ("answered", "check"),

@@ -16,10 +16,10 @@ from django.views.decorators.http import require_POST, require_safe
 from ledger import clock
 from ledger.errors import NotFound, Refusal
 from reviewqueue.pages.empty_state import EmptyState
-from reviewqueue.pages.rendering import PageRequest, foreign_is_missing, go_to, show
+from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.pages.runs.run_actions import LONGEST_REASON
 from reviewqueue.queries import dead_letters as letters
-from reviewqueue.queries.dead_letters import Letters
+from reviewqueue.queries.dead_letters import DeadLetterPage
 from runs.external_signals import signal_status
 
 MESSAGES = "messages"
@@ -38,11 +38,11 @@ def dead_letters(request: PageRequest) -> HttpResponse:
     read = letters.list_dead_messages if of_messages else letters.list_dead_signals
     found = read(request.user, after=request.GET.get("after", ""))
     context = _context(found, of_messages=of_messages, is_continued="after" in request.GET)
-    context |= {"may_keep": letters.may_keep(request.user)}
-    return show(request, "dead_letters/page.html", context)
+    context |= {"may_keep": letters.may_keep_signal(request.user)}
+    return render_page(request, "dead_letters/page.html", context)
 
 
-def _context(found: Letters, *, of_messages: bool, is_continued: bool) -> dict[str, Any]:
+def _context(found: DeadLetterPage, *, of_messages: bool, is_continued: bool) -> dict[str, Any]:
     of = {"of": MESSAGES} if of_messages else {}
     return {
         "section": "agents",
@@ -78,7 +78,7 @@ def _empty_list(of_messages: bool, *, is_continued: bool) -> EmptyState:
 
 
 def _count(number: int) -> str:
-    return f"{letters.COUNTED}+" if number > letters.COUNTED else str(number)
+    return f"{letters.MAX_COUNTED}+" if number > letters.MAX_COUNTED else str(number)
 
 
 def _address(**asked: str) -> str:
@@ -86,50 +86,50 @@ def _address(**asked: str) -> str:
 
 
 @require_safe
-@foreign_is_missing
+@not_found_if_invisible
 def signal(request: PageRequest, signal_id: str) -> HttpResponse:
     """Show one signal with its whole body."""
-    found, now = letters.read_signal(request.user, signal_id), clock.now()
+    found, now = letters.get_dead_signal(request.user, signal_id), clock.now()
     status = signal_status(found.signal, now=now)
     context = {"section": "agents", "now": now, "dead": found, "status": status}
-    return show(request, "dead_letters/signal.html", context)
+    return render_page(request, "dead_letters/signal.html", context)
 
 
 @require_POST
-@foreign_is_missing
+@not_found_if_invisible
 def perform_action(request: PageRequest, signal_id: str, verb: str) -> HttpResponse:
     """Keep a dead letter longer, or dismiss it; both with a reason."""
     if verb not in ("keep", "dismiss"):
         raise Http404
-    letters.read_signal(
+    letters.get_dead_signal(
         request.user, signal_id
     )  # an invisible signal is a 404; one that changed in the meantime is reported below
     reason = request.POST.get("reason", "").strip()
     if not 0 < len(reason) <= LONGEST_REASON or "\x00" in reason:
         messages.error(request, f"The reason must have 1 to {LONGEST_REASON} characters. Nothing was changed.")
-        return go_to(request, _address())
+        return redirect_page(request, _address())
     try:
         if verb == "keep":
-            messages.success(request, STATUS_MESSAGES[letters.keep_longer(request.user, signal_id, reason=reason)])
+            messages.success(request, STATUS_MESSAGES[letters.keep_dead_signal(request.user, signal_id, reason=reason)])
         else:
-            letters.dismiss(request.user, signal_id, reason=reason)
+            letters.dismiss_signal(request.user, signal_id, reason=reason)
             messages.success(request, "Dismissed. The signal and your reason are kept.")
     except NotFound:
         messages.error(request, _GONE)
     except Refusal as refusal:
         messages.error(request, refusal.detail)
-    return go_to(request, _address())
+    return redirect_page(request, _address())
 
 
 @require_POST
-@foreign_is_missing
+@not_found_if_invisible
 def send_again(request: PageRequest, delivery_id: str) -> HttpResponse:
     """Send a webhook message again after its retries are exhausted."""
     try:
-        letters.send_message_again(request.user, delivery_id)
+        letters.resend_dead_message(request.user, delivery_id)
         messages.success(request, "The message is sent again now, with the same id and the same body.")
     except NotFound:
         raise
     except Refusal as refusal:
         messages.error(request, refusal.detail)
-    return go_to(request, _address(of=MESSAGES))
+    return redirect_page(request, _address(of=MESSAGES))

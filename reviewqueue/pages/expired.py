@@ -18,17 +18,17 @@ from django.views.decorators.http import require_POST, require_safe
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from ledger.states import EffectStatus
-from reviewqueue.gateway import find_visible
+from reviewqueue.gateway import get_visible_interrupt
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.call_labels import Labels, labels_of
 from reviewqueue.pages.empty_state import EmptyState
-from reviewqueue.pages.inbox.list_request import ListAsked, read_list
-from reviewqueue.pages.interrupt.interrupt_context import asked_in_a_row
-from reviewqueue.pages.rendering import PageRequest, foreign_is_missing, go_to, show
+from reviewqueue.pages.inbox.list_request import ListRequest, read_list
+from reviewqueue.pages.interrupt.interrupt_context import request_heading_for_row
+from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.pages.runs.run_actions import LONGEST_REASON
 from reviewqueue.queries import expired as lapsed
-from reviewqueue.queries.expired import ExpiredPage, Lapse
-from reviewqueue.queries.inbox_filters import Filters
+from reviewqueue.queries.expired import ExpiredPage, ExpiredRequest
+from reviewqueue.queries.inbox_filters import InboxFilters
 from runs.states import OnExpiry
 
 DEFAULT_REASON = "No answer in time; ask again"
@@ -47,7 +47,7 @@ _EFFECT_LABELS: dict[str, str] = {
 class ShownLapse:
     """One expired request. ``offers``: "press" for the restart button, "ask" for the link to the run's page, or empty."""
 
-    lapse: Lapse
+    lapse: ExpiredRequest
     title: SafeString
     plain: str
     queues: list[str]
@@ -64,11 +64,11 @@ class ExpiredAsked:
     """The list as asked for. ``standing``: only requests whose run can be restarted; ``rest``: parsed as in the inbox."""
 
     standing: bool
-    rest: ListAsked
+    rest: ListRequest
 
     @property
-    def filters(self) -> Filters:
-        return Filters(queue=self.rest.filters.queue, agent=self.rest.filters.agent)
+    def filters(self) -> InboxFilters:
+        return InboxFilters(queue=self.rest.filters.queue, agent=self.rest.filters.agent)
 
     def query(self, *, standing: bool | None = None, after: str = "") -> str:
         """Return the query of this list, or of the other one (``standing``), from its start or from a place."""
@@ -98,7 +98,7 @@ def expired(request: PageRequest) -> HttpResponse:
     found = lapsed.list_expired(
         request.user, filters=wanted.filters, to_restart=wanted.standing, after=wanted.rest.after
     )
-    return show(request, "expired/page.html", expired_context(found, wanted, now=clock.now()))
+    return render_page(request, "expired/page.html", expired_context(found, wanted, now=clock.now()))
 
 
 def expired_context(found: ExpiredPage, wanted: ExpiredAsked, *, now: datetime) -> dict[str, Any]:
@@ -149,9 +149,9 @@ def _also(chosen: str, found: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [*found, (chosen, chosen)] if chosen and chosen not in dict(found) else found
 
 
-def shown_lapse(row: Lapse, labels: Labels) -> ShownLapse:
-    title, plain = asked_in_a_row(row.interrupt, row.interrupt.row_proposal, labels)
-    word, icon, tone, _ = code_labels.RUN_WORDS[row.run.status]
+def shown_lapse(row: ExpiredRequest, labels: Labels) -> ShownLapse:
+    title, plain = request_heading_for_row(row.interrupt, row.interrupt.row_proposal, labels)
+    word, icon, tone, _ = code_labels.RUN_LABELS[row.run.status]
     return ShownLapse(
         lapse=row,
         title=title,
@@ -168,7 +168,7 @@ def shown_lapse(row: Lapse, labels: Labels) -> ShownLapse:
     )
 
 
-def _followed(row: Lapse) -> str:
+def _followed(row: ExpiredRequest) -> str:
     """Return what the policy did at the deadline."""
     if not row.do:
         return ""
@@ -184,7 +184,7 @@ def _followed(row: Lapse) -> str:
 
 
 @require_POST
-@foreign_is_missing
+@not_found_if_invisible
 def restart(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Restart the run of an expired request; a message says what followed, or why it was refused."""
     reason = request.POST.get("reason", "").strip()
@@ -192,15 +192,15 @@ def restart(request: PageRequest, interrupt_id: str) -> HttpResponse:
     back = wanted.address(after=wanted.rest.after)
     if not 0 < len(reason) <= LONGEST_REASON or "\x00" in reason:
         messages.error(request, f"The reason must have 1 to {LONGEST_REASON} characters. Nothing was changed.")
-        return go_to(request, back)
+        return redirect_page(request, back)
     try:
         run = lapsed.restart_expired(request.user, interrupt_id, reason=reason)
     except NotFound:
         raise
     except PayloadInvalid:
         messages.error(request, "The run was not restarted: review its failed or compensated effects first.")
-        return go_to(
-            request, f"{reverse('run', args=[find_visible(request.user, interrupt_id).run.public_id])}#actions"
+        return redirect_page(
+            request, f"{reverse('run', args=[get_visible_interrupt(request.user, interrupt_id).run.public_id])}#actions"
         )
     except Refusal as refusal:
         messages.error(request, f"The run was not restarted. {refusal.detail}")
@@ -208,4 +208,4 @@ def restart(request: PageRequest, interrupt_id: str) -> HttpResponse:
         messages.success(
             request, f"Restarted as epoch {run.epoch}. The run continues when its facts have been checked."
         )
-    return go_to(request, back)
+    return redirect_page(request, back)

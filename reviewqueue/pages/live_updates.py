@@ -21,14 +21,14 @@ from ledger import clock
 from reviewqueue import permissions
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.inbox.inbox_list import inbox_context
-from reviewqueue.pages.inbox.list_request import ListAsked
+from reviewqueue.pages.inbox.list_request import ListRequest
 from reviewqueue.pages.rendering import PageRequest
 from reviewqueue.queries import inbox
-from runs.deadlines import is_over
-from runs.decisions import winner_of
+from runs.deadlines import is_past_deadline
+from runs.decisions import find_winning_decision
 from runs.models import Interrupt
 from runs.states import InterruptStatus
-from runs.votes import Tally, tallies
+from runs.votes import Tally, tally_votes_of
 
 RENDERED_AFTER = 15  # seconds: relative times advance, and changes without an event become visible
 _STATE_TAG = re.compile(r"([a-z]{1,10})\.([0-9]{1,9})\.([0-9]{1,18})\.([0-9]{1,5})\.([0-9]{1,5})([a-z]?[0-9a-f]{0,8})")
@@ -36,9 +36,9 @@ _OVERDUE = "overdue"
 _ESCALATED = "escalated"
 
 
-def answer_list(request: PageRequest, asked: ListAsked, *, now: datetime) -> HttpResponse:
+def answer_list(request: PageRequest, asked: ListRequest, *, now: datetime) -> HttpResponse:
     """Return the list, or 304 if the browser has it."""
-    trace = inbox.trace_of_list(request.user, view=asked.view, filters=asked.filters, after=asked.after, now=now)
+    trace = inbox.get_list_fingerprint(request.user, view=asked.view, filters=asked.filters, after=asked.after, now=now)
     quarter = int(now.timestamp() / RENDERED_AFTER)
     moves = _digest(f"{request.user.pk} {quarter} {asked.query(with_place=True)} {trace}")
     had_moves, _, had_text = _had(request).partition(".")
@@ -50,13 +50,13 @@ def answer_list(request: PageRequest, asked: ListAsked, *, now: datetime) -> Htt
 
 
 @require_safe
-def standing(request: PageRequest, interrupt_id: str) -> HttpResponse:
+def request_state(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Return a notice on what changed since the page was rendered; 304 while the browser has the current state."""
     interrupt = permissions.visible_interrupt(request.user, interrupt_id)
     if interrupt is None:
         return _escalated_away(request, interrupt_id)
     now = clock.now()
-    stands = standing_of(interrupt, now=now)
+    stands = request_state_tag(interrupt, now=now)
     if _had(request) == stands:
         return _answer(HttpResponse(status=304), stands)
     moved = _moved(interrupt, request.GET.get("seen", ""), reader=request.user, now=now)
@@ -71,7 +71,7 @@ def _had(request: PageRequest) -> str:
 
 def _escalated_away(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Tell those who could see the request until its escalation; for everybody else it is a 404."""
-    interrupt = permissions.climbed_away_from(request.user, interrupt_id)
+    interrupt = permissions.find_escalated_interrupt(request.user, interrupt_id)
     if interrupt is None:
         raise Http404
     if _had(request) == _ESCALATED:
@@ -82,9 +82,9 @@ def _escalated_away(request: PageRequest, interrupt_id: str) -> HttpResponse:
     return _answer(render(request, "interrupt/_status_notice.html", context), _ESCALATED)
 
 
-def standing_of(interrupt: Interrupt, *, now: datetime) -> str:
+def request_state_tag(interrupt: Interrupt, *, now: datetime) -> str:
     """Return what the page depends on: status, version, claimer, escalation level and votes."""
-    is_overdue = interrupt.status == InterruptStatus.WAITING and is_over(interrupt, now=now)
+    is_overdue = interrupt.status == InterruptStatus.WAITING and is_past_deadline(interrupt, now=now)
     status = _OVERDUE if is_overdue else interrupt.status
     return (
         f"{status}.{interrupt.state_version}.{_claimer(interrupt, now=now)}.{interrupt.level}.{_votes_mark(interrupt)}"
@@ -103,7 +103,7 @@ def _votes_mark(interrupt: Interrupt) -> str:
 
 
 def _votes_on(interrupt: Interrupt) -> Tally | None:
-    return tallies([interrupt]).get(interrupt.pk) if interrupt.status == InterruptStatus.WAITING else None
+    return tally_votes_of([interrupt]).get(interrupt.pk) if interrupt.status == InterruptStatus.WAITING else None
 
 
 def _claimer(interrupt: Interrupt, *, now: datetime) -> int:
@@ -135,8 +135,8 @@ def _moved(interrupt: Interrupt, seen: str, *, reader: AbstractUser, now: dateti
     if interrupt.state_version != version:
         words = f"You see version {version}; the current version is {interrupt.state_version}. Your input is kept."
         return Moved(strong="The request has changed.", words=words, is_inert=True, reads_again=True)
-    if is_over(interrupt, now=now):
-        return Moved(strong="The deadline has passed.", words=code_labels.at_zero(interrupt), is_inert=True)
+    if is_past_deadline(interrupt, now=now):
+        return Moved(strong="The deadline has passed.", words=code_labels.deadline_outcome(interrupt), is_inert=True)
     if interrupt.level > level:
         words = f"The request was escalated to {code_labels.queue_name(interrupt.queue)} with a new deadline."
         return Moved(strong="No answer in time.", words=words, is_inert=False, reads_again=True)
@@ -173,9 +173,9 @@ def _voted(interrupt: Interrupt, *, had: int, reader: AbstractUser) -> Moved | N
 
 
 def _closed(interrupt: Interrupt) -> Moved:
-    winner = winner_of(interrupt)
+    winner = find_winning_decision(interrupt)
     if winner is None:
-        strong = f"This was {code_labels.closed_words(interrupt)[0]}."
+        strong = f"This was {code_labels.closed_label(interrupt)[0]}."
         words = "It cannot be decided any more. Your input is kept."
         return Moved(strong=strong, words=words, is_inert=True, is_closed=True, at=interrupt.closed_at)
     who = "The policy’s default" if winner.by is None else _name(winner.by)

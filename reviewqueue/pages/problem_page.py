@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from reviewqueue.api.problems import PROBLEMS, explained
+from reviewqueue.api.problems import PROBLEMS, refusals_by_code
 
 
 @require_safe
@@ -16,6 +16,6 @@ def problem_page(request: HttpRequest, code: str) -> HttpResponse:
     if code not in PROBLEMS:
         raise Http404
     status, title = PROBLEMS[code]
-    refusal = explained()[code]
+    refusal = refusals_by_code()[code]
     shown = {"code": code, "status": status, "title": title, "retryable": refusal.retryable}
     return render(request, "problem.html", shown | {"sentence": refusal.sentence()})

@@ -9,11 +9,11 @@ from django.views.decorators.http import require_safe
 
 from ledger import clock
 from reviewqueue.pages.inbox.inbox_list import inbox_context
-from reviewqueue.pages.inbox.list_navigation import next_wait
+from reviewqueue.pages.inbox.list_navigation import next_request
 from reviewqueue.pages.inbox.list_request import read_list
 from reviewqueue.pages.live_updates import answer_list
 from reviewqueue.pages.receipt.receipt_context import build_receipt_context
-from reviewqueue.pages.rendering import PageRequest, foreign_is_missing, show
+from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, render_page
 from reviewqueue.pages.runs.run_context import run_context, runs_context
 from reviewqueue.queries import page_queries
 from runs.states import RunStatus
@@ -28,27 +28,27 @@ def inbox(request: PageRequest) -> HttpResponse:
     asked = read_list(request.GET)
     if request.htmx and request.htmx.target == "list":
         return answer_list(request, asked, now=now)
-    return show(request, "inbox/page.html", inbox_context(request.user, asked, now=now))
+    return render_page(request, "inbox/page.html", inbox_context(request.user, asked, now=now))
 
 
 @require_safe
-@foreign_is_missing
+@not_found_if_invisible
 def receipt(request: PageRequest, decision_id: str) -> HttpResponse:
     """Show one decision and the progress of the call that it allows."""
     now = clock.now()
-    screen = page_queries.read_receipt(request.user, decision_id)
-    following = next_wait(request, screen.interrupt, now=now)
+    screen = page_queries.get_receipt_page(request.user, decision_id)
+    following = next_request(request, screen.interrupt, now=now)
     context = build_receipt_context(screen, following, reader=request.user, now=now)
     if request.htmx and request.GET.get("so_far") == context["progress_tag"]:
         return HttpResponse(status=204)  # unchanged: nothing to swap or to read out
-    return show(request, "interrupt/receipt.html", context)
+    return render_page(request, "interrupt/receipt.html", context)
 
 
 @require_safe
 def runs(request: PageRequest) -> HttpResponse:
     """List the runs that the reader can see, or only those started for the reader or stranded."""
     status, agent = request.GET.get("status", ""), request.GET.get("agent", "")
-    asked = page_queries.RunsAsked(
+    asked = page_queries.RunListFilters(
         mine=request.GET.get("of") == "me",
         stranded=request.GET.get("of") == "stranded",
         status=status if status in RunStatus.values else "",
@@ -56,14 +56,14 @@ def runs(request: PageRequest) -> HttpResponse:
     )
     found = page_queries.list_runs(request.user, asked, after=request.GET.get("after", ""))
     now = clock.now()
-    return show(request, "runs/list.html", runs_context(found, asked, reader=request.user, now=now))
+    return render_page(request, "runs/list.html", runs_context(found, asked, reader=request.user, now=now))
 
 
 @require_safe
-@foreign_is_missing
+@not_found_if_invisible
 def run(request: PageRequest, run_id: str) -> HttpResponse:
     """Show one run with its requests, effects, history and checkpoints."""
     now = clock.now()
     asked = {name: request.GET.get(name, "") for name in ("effects", "waits", "events")}
-    screen = page_queries.read_run(request.user, run_id, page_queries.RunPlaces(**asked))
-    return show(request, "runs/page.html", run_context(screen, reader=request.user, now=now))
+    screen = page_queries.get_run_page(request.user, run_id, page_queries.RunPositions(**asked))
+    return render_page(request, "runs/page.html", run_context(screen, reader=request.user, now=now))

@@ -24,7 +24,7 @@ class PageRequest(HttpRequest):
     htmx: HtmxDetails
 
 
-def foreign_is_missing(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+def not_found_if_invisible(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
     """Answer 404 for a missing row and for a row that the reader cannot see: the two look the same."""
 
     @wraps(view)
@@ -37,16 +37,16 @@ def foreign_is_missing(view: Callable[..., HttpResponse]) -> Callable[..., HttpR
     return answer
 
 
-def show(request: PageRequest, template: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
+def render_page(request: PageRequest, template: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
     """Render the page, or for htmx its main part, with "now" and the count of the inbox."""
     context.setdefault("now", clock.now())
     if not request.htmx and "inbox_count" not in context:
-        count = inbox.count_open(request.user)
-        context["inbox_count"] = f"{inbox.COUNTED}+" if count > inbox.COUNTED else count
+        count = inbox.count_open_requests(request.user)
+        context["inbox_count"] = f"{inbox.MAX_COUNTED_OPEN}+" if count > inbox.MAX_COUNTED_OPEN else count
     context["frame"] = "fragment.html" if request.htmx else "base.html"
     return render(request, template, context, status=status)
 
 
-def go_to(request: PageRequest, address: str) -> HttpResponse:
+def redirect_page(request: PageRequest, address: str) -> HttpResponse:
     """Redirect the browser, also for a request by htmx."""
     return HttpResponseClientRedirect(address) if request.htmx else redirect(address)

@@ -15,21 +15,21 @@ from django.db.models import Exists, OuterRef, QuerySet, TextField
 from django.db.models.functions import Cast, Length
 
 from ledger import clock
-from ledger.actors import by_person
+from ledger.actors import person_actor
 from ledger.errors import NotFound
 from ledger.transactions import use_case
 from reviewqueue import permissions
 from reviewqueue.models import SignalAct
 from reviewqueue.queries.pagination import older_than
-from reviewqueue.webhooks.deliveries import given_up, order_again
+from reviewqueue.webhooks.deliveries import is_dead_letter, resend_message
 from reviewqueue.webhooks.models import Delivery
 from runs import external_signals as signals
 from runs.errors import NotPermitted
-from runs.external_signals import match_signals, signal_status, standing_so
+from runs.external_signals import match_signals, signal_status, signals_with_status
 from runs.models import Signal
 
-PAGE = 20
-COUNTED = 1_000
+PAGE_SIZE = 20
+MAX_COUNTED = 1_000
 MAX_LISTED_LENGTH = 4_000  # characters of a body that a list shows; a larger body has a page of its own
 
 
@@ -47,7 +47,7 @@ class DeadSignal:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Letters:
+class DeadLetterPage:
     """One page of one of the two lists, newest first, and the length of both. ``next`` continues it."""
 
     signals: list[DeadSignal] = field(default_factory=list)
@@ -57,13 +57,13 @@ class Letters:
     next: str
 
 
-def list_dead_signals(person: AbstractUser, *, after: str = "") -> Letters:
+def list_dead_signals(person: AbstractUser, *, after: str = "") -> DeadLetterPage:
     """Return one page of signals that were kept until their expiry, or did not fit, and that were not dismissed."""
     rows = _dead_signals(person).select_related("agent").defer("body")
     found = _page_after(rows.annotate(size=Length(Cast("body", TextField()))), after)
-    small = [signal.pk for signal in found[:PAGE] if signal.size <= MAX_LISTED_LENGTH]
+    small = [signal.pk for signal in found[:PAGE_SIZE] if signal.size <= MAX_LISTED_LENGTH]
     bodies = dict(Signal.objects.filter(pk__in=small).values_list("pk", "body"))
-    acts = _acts_on(found[:PAGE])
+    acts = _acts_on(found[:PAGE_SIZE])
     shown = [
         DeadSignal(
             signal=signal,
@@ -72,28 +72,28 @@ def list_dead_signals(person: AbstractUser, *, after: str = "") -> Letters:
             body=bodies.get(signal.pk),
             acts=acts.get(signal.pk, []),
         )
-        for signal in found[:PAGE]
+        for signal in found[:PAGE_SIZE]
     ]
-    return Letters(
+    return DeadLetterPage(
         signals=shown,
         signal_count=_count(_dead_signals(person)),
         message_count=_count(_dead_messages(person)),
-        next=found[PAGE - 1].public_id if len(found) > PAGE else "",
+        next=found[PAGE_SIZE - 1].public_id if len(found) > PAGE_SIZE else "",
     )
 
 
-def list_dead_messages(person: AbstractUser, *, after: str = "") -> Letters:
+def list_dead_messages(person: AbstractUser, *, after: str = "") -> DeadLetterPage:
     """Return one page of messages whose delivery was given up."""
     found = _page_after(_dead_messages(person).select_related("endpoint__agent", "event__run").defer("body"), after)
-    return Letters(
-        messages=found[:PAGE],
+    return DeadLetterPage(
+        messages=found[:PAGE_SIZE],
         signal_count=_count(_dead_signals(person)),
         message_count=_count(_dead_messages(person)),
-        next=found[PAGE - 1].public_id if len(found) > PAGE else "",
+        next=found[PAGE_SIZE - 1].public_id if len(found) > PAGE_SIZE else "",
     )
 
 
-def read_signal(person: AbstractUser, signal_id: str) -> DeadSignal:
+def get_dead_signal(person: AbstractUser, signal_id: str) -> DeadSignal:
     """Return one signal with its whole body, whatever its status. Raises ``NotFound``."""
     signal = _own_signals(person).select_related("agent", "used_by").filter(public_id=signal_id).first()
     if signal is None:
@@ -103,31 +103,31 @@ def read_signal(person: AbstractUser, signal_id: str) -> DeadSignal:
 
 
 def _own_signals(person: AbstractUser) -> QuerySet[Signal]:
-    return Signal.objects.filter(agent__in=permissions.agents_of(person).values("pk"))
+    return Signal.objects.filter(agent__in=permissions.owned_agents(person).values("pk"))
 
 
 def _dead_signals(person: AbstractUser) -> QuerySet[Signal]:
-    return left_over(_own_signals(person), now=clock.now())
+    return filter_dead_signals(_own_signals(person), now=clock.now())
 
 
-def left_over(rows: QuerySet[Signal], *, now: datetime) -> QuerySet[Signal]:
+def filter_dead_signals(rows: QuerySet[Signal], *, now: datetime) -> QuerySet[Signal]:
     """Return those of these signals that no interrupt received in time and that were not dismissed."""
     dismissed = SignalAct.objects.filter(signal=OuterRef("pk"), act=SignalAct.Act.DISMISS)
-    return rows.filter(standing_so("dead", now=now)).exclude(Exists(dismissed))
+    return rows.filter(signals_with_status("dead", now=now)).exclude(Exists(dismissed))
 
 
 def _dead_messages(person: AbstractUser) -> QuerySet[Delivery]:
-    own = Delivery.objects.filter(endpoint__agent__in=permissions.agents_of(person).values("pk"))
-    return own.filter(given_up())
+    own = Delivery.objects.filter(endpoint__agent__in=permissions.owned_agents(person).values("pk"))
+    return own.filter(is_dead_letter())
 
 
 def _page_after(rows: QuerySet[Any], after: str) -> list[Any]:
     """Return one page and one row more. An unknown position starts at the beginning."""
-    return list(older_than(rows, after).order_by("-pk")[: PAGE + 1])
+    return list(older_than(rows, after).order_by("-pk")[: PAGE_SIZE + 1])
 
 
 def _count(rows: QuerySet[Any]) -> int:
-    return rows.order_by()[: COUNTED + 1].count()
+    return rows.order_by()[: MAX_COUNTED + 1].count()
 
 
 def _acts_on(shown: list[Signal]) -> dict[int, list[SignalAct]]:
@@ -137,12 +137,12 @@ def _acts_on(shown: list[Signal]) -> dict[int, list[SignalAct]]:
     return acts
 
 
-def may_keep(person: AbstractUser) -> bool:
+def may_keep_signal(person: AbstractUser) -> bool:
     """Tell whether the person may keep a dead signal longer. Only operators may, because it can answer an interrupt."""
     return permissions.is_operator(person)
 
 
-def keep_longer(person: AbstractUser, signal_id: str, *, reason: str) -> str:
+def keep_dead_signal(person: AbstractUser, signal_id: str, *, reason: str) -> str:
     """Let a dead signal wait again for its interrupt, match it if that is open, and return the status of the signal.
 
     Raises ``NotFound``, also for a signal that is no dead letter any more, and ``NotPermitted``.
@@ -156,17 +156,17 @@ def keep_longer(person: AbstractUser, signal_id: str, *, reason: str) -> str:
 @use_case
 def _keep_signal(person: AbstractUser, signal_id: str, reason: str) -> Signal:
     signal = _lock(person, signal_id)
-    if not may_keep(person):
+    if not may_keep_signal(person):
         raise NotPermitted("Only operators can keep a signal longer, because it can answer an interrupt.")
     now = clock.now()
-    if not signals.keep_again(signal, now=now):
+    if not signals.restore_dead_signal(signal, now=now):
         raise NotFound
     SignalAct.objects.create(signal=signal, act=SignalAct.Act.KEEP, person_id=person.pk, reason=reason, at=now)
     return signal
 
 
 @use_case
-def dismiss(person: AbstractUser, signal_id: str, *, reason: str) -> Signal:
+def dismiss_signal(person: AbstractUser, signal_id: str, *, reason: str) -> Signal:
     """Remove a dead signal from the list; it is stored unchanged. Raises ``NotFound``, also for a signal that is not
     dead.
     """
@@ -182,14 +182,14 @@ def _lock(person: AbstractUser, signal_id: str) -> Signal:
     interrupt.
     """
     locked = Signal.objects.select_for_update(of=("self",), no_key=True).filter(public_id=signal_id)
-    signal = locked.filter(agent__in=permissions.agents_of(person).values("pk")).first()
+    signal = locked.filter(agent__in=permissions.owned_agents(person).values("pk")).first()
     if signal is None or not _dead_signals(person).filter(pk=signal.pk).exists():
         raise NotFound
     return signal
 
 
-def send_message_again(person: AbstractUser, delivery_id: str) -> Delivery:
+def resend_dead_message(person: AbstractUser, delivery_id: str) -> Delivery:
     """Send a message that was given up once more. Raises ``NotFound``, ``NotReady`` (nothing left to report)."""
     if not _dead_messages(person).filter(public_id=delivery_id).exists():
         raise NotFound
-    return order_again(agent=None, delivery_id=delivery_id, by=by_person(person))
+    return resend_message(agent=None, delivery_id=delivery_id, by=person_actor(person))

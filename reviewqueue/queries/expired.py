@@ -14,10 +14,18 @@ from django.db.models import F, QuerySet
 
 from ledger import effect_queries
 from ledger.errors import NotFound, Refusal
-from ledger.states import OPEN, EffectStatus
+from ledger.states import OPEN_EFFECTS, EffectStatus
 from reviewqueue import permissions
-from reviewqueue.queries.inbox import IN_A_ROW, PAGE, View, after_closed, find_place, order_of, place_of
-from reviewqueue.queries.inbox_filters import Filters, narrow
+from reviewqueue.queries.inbox import (
+    CALL_ANNOTATIONS,
+    PAGE_SIZE,
+    View,
+    filter_after_closed,
+    find_position,
+    format_position,
+    get_sort_key,
+)
+from reviewqueue.queries.inbox_filters import InboxFilters, apply_filters
 from runs.errors import RunActive
 from runs.kill_switch import open_halts
 from runs.models import Assignee, Decision, Event, Halt, Interrupt, Run
@@ -25,15 +33,15 @@ from runs.states import FINAL, DecisionStatus, InterruptStatus, RunStatus
 from runs.use_cases import control_run
 
 #: Ended runs that can be started again.
-REVIVABLE = FINAL - {RunStatus.COMPLETED}
-_NEED_CHOICE = (EffectStatus.FAILED, EffectStatus.COMPENSATED, *OPEN)
+RESTARTABLE = FINAL - {RunStatus.COMPLETED}
+_NEED_CHOICE = (EffectStatus.FAILED, EffectStatus.COMPENSATED, *OPEN_EFFECTS)
 _EVENT_TYPES = ("interrupt.claimed", "interrupt.escalated", "interrupt.expired", "run.ending", "run.restarted")
 _RELATED = ("queue", "policy__escalate_to", "agent", "schema", "run__agent", "run__initiator")
 _CHOICES = 1_000  # newest requests that supply the filter choices, so that the query stays cheap
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lapse:
+class ExpiredRequest:
     """One request that passed its deadline.
 
     ``asked`` are the queues that had it, in order; ``do`` is what its policy did at the deadline, according to the
@@ -64,7 +72,7 @@ class Lapse:
     @property
     def can_be_restarted(self) -> bool:
         """Tell whether the run has ended and was not restarted since this request expired."""
-        return self.run.status in REVIVABLE and not self.was_restarted
+        return self.run.status in RESTARTABLE and not self.was_restarted
 
     @property
     def questions(self) -> int:
@@ -78,7 +86,7 @@ class ExpiredPage:
     choices.
     """
 
-    rows: list[Lapse]
+    rows: list[ExpiredRequest]
     next: str
     continued: bool
     halts: list[Halt]
@@ -86,30 +94,32 @@ class ExpiredPage:
     agents: list[str]
 
 
-def list_expired(person: AbstractUser, *, filters: Filters, to_restart: bool = False, after: str = "") -> ExpiredPage:
+def list_expired(
+    person: AbstractUser, *, filters: InboxFilters, to_restart: bool = False, after: str = ""
+) -> ExpiredPage:
     """Return one page of expired requests that the person may see. ``to_restart``: only those whose run can be
     restarted.
     """
-    order = order_of(View.EXPIRED)
+    order = get_sort_key(View.EXPIRED)
     every = permissions.visible_interrupts(person).filter(status=InterruptStatus.EXPIRED)
-    waits = narrow(every, filters, order=order)
+    waits = apply_filters(every, filters, order=order)
     if to_restart:
-        waits = waits.filter(run__status__in=sorted(REVIVABLE), run__epoch=F("epoch"))
-    place = find_place(after)
+        waits = waits.filter(run__status__in=sorted(RESTARTABLE), run__epoch=F("epoch"))
+    place = find_position(after)
     if place is not None:
-        waits = waits.filter(after_closed(*place))
-    ids = list(waits.order_by(*order).values_list("pk", flat=True)[: PAGE + 1])
+        waits = waits.filter(filter_after_closed(*place))
+    ids = list(waits.order_by(*order).values_list("pk", flat=True)[: PAGE_SIZE + 1])
     found = (
         Interrupt.objects.select_related(*_RELATED)
         .defer("message", "evidence", "metadata", "proposal", "as_proposed")
-        .annotate(**IN_A_ROW)
-        .in_bulk(ids[:PAGE])
+        .annotate(**CALL_ANNOTATIONS)
+        .in_bulk(ids[:PAGE_SIZE])
     )
-    shown = [found[pk] for pk in ids[:PAGE]]
+    shown = [found[pk] for pk in ids[:PAGE_SIZE]]
     queues, agents = _choices(every, order)
     return ExpiredPage(
         rows=_lapses(shown, person),
-        next=place_of(shown[-1], View.EXPIRED) if len(ids) > PAGE else "",
+        next=format_position(shown[-1], View.EXPIRED) if len(ids) > PAGE_SIZE else "",
         continued=place is not None,
         halts=_halts_over(shown),
         queues=queues,
@@ -128,7 +138,7 @@ def _halts_over(shown: Iterable[Interrupt]) -> list[Halt]:
     return list(open_halts().filter(agent__in=agents).select_related("agent").order_by("agent__slug"))
 
 
-def _lapses(shown: list[Interrupt], person: AbstractUser) -> list[Lapse]:
+def _lapses(shown: list[Interrupt], person: AbstractUser) -> list[ExpiredRequest]:
     runs = {wait.run_id: wait.run for wait in shown}
     told = _events_of(shown)
     assigned: dict[int, list[AbstractUser]] = {}
@@ -136,7 +146,7 @@ def _lapses(shown: list[Interrupt], person: AbstractUser) -> list[Lapse]:
         assigned.setdefault(assignee.interrupt_id, []).append(assignee.person)
     by_default = Decision.objects.filter(interrupt__in=shown, by=None, closes=True, status=DecisionStatus.ACCEPTED)
     decisions = {decision.interrupt_id: decision for decision in by_default}
-    outcomes = effect_queries.outcomes_of(run.public_id for run in runs.values())
+    outcomes = effect_queries.count_effects_by_status(run.public_id for run in runs.values())
     why_not = permissions.why_not_restart_each(person, runs.values())
     who_can = permissions.who_can_restart(runs.values())
     return [
@@ -171,13 +181,13 @@ def _lapse(
     outcomes: dict[str, int],
     why_not: Refusal | None,
     who_can: list[str],
-) -> Lapse:
+) -> ExpiredRequest:
     own = [event for event in told if event.refs.get("interrupt") == wait.public_id]
     escalations = [event for event in own if event.type == "interrupt.escalated"]
     expired = next((event for event in own[::-1] if event.type == "interrupt.expired"), None)
     before = [str(event.refs["before"]) for event in escalations if event.refs.get("before")]
     restarts = [event for event in told if event.type == "run.restarted" and event.refs.get("epoch", 0) > wait.epoch]
-    return Lapse(
+    return ExpiredRequest(
         interrupt=wait,
         assignees=assignees,
         asked=[*before, *([] if wait.queue is None else [wait.queue.slug])],
@@ -206,7 +216,7 @@ def restart_expired(person: AbstractUser, interrupt_id: str, *, reason: str) -> 
     interrupt = permissions.visible_interrupt(person, interrupt_id)
     if interrupt is None or interrupt.status != InterruptStatus.EXPIRED:
         raise NotFound
-    may = permissions.restart_check(person)
+    may = permissions.make_restart_check(person)
 
     def check(run: Run) -> None:
         may(run)

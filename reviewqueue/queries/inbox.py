@@ -18,21 +18,21 @@ from django.db.models.functions import Length
 from django.db.models.lookups import GreaterThan, LessThan
 from django.utils.dateparse import parse_datetime
 
-from ledger.exact_json import unless_longer
+from ledger.exact_json import null_if_longer
 from reviewqueue import permissions
-from reviewqueue.queries.inbox_filters import Filters, narrow
+from reviewqueue.queries.inbox_filters import InboxFilters, apply_filters
 from reviewqueue.queries.pagination import PUBLIC_ID, find_primary_key
 from runs.kill_switch import open_halts
 from runs.models import Assignee, Decision, Fact, FactStatus, Halt, Interrupt, Queue, Run
 from runs.states import DecisionStatus, InterruptStatus
 
-PAGE = 50
-COUNTED = 10_000  # a longer list shows "10000+", so that counting stays cheap
-CLOSED_COUNTED = 1_000
-EVERYTHING = Filters()
-LONGEST_IN_A_ROW = 16_000  # characters of a call shown in a list
-IN_A_ROW: dict[str, Any] = {
-    "row_proposal": unless_longer("proposal", LONGEST_IN_A_ROW),
+PAGE_SIZE = 50
+MAX_COUNTED_OPEN = 10_000  # a longer list shows "10000+", so that counting stays cheap
+MAX_COUNTED_CLOSED = 1_000
+NO_FILTERS = InboxFilters()
+MAX_CALL_LENGTH = 16_000  # characters of a call shown in a list
+CALL_ANNOTATIONS: dict[str, Any] = {
+    "row_proposal": null_if_longer("proposal", MAX_CALL_LENGTH),
     "proposal_length": Length("proposal"),
 }
 
@@ -48,7 +48,7 @@ class View(StrEnum):
 
 
 OPEN_VIEWS = frozenset({View.OPEN, View.MINE, View.UNCLAIMED})
-ENDED = {
+CLOSED_STATUSES = {
     View.DECIDED: (InterruptStatus.ANSWERED,),
     View.EXPIRED: (
         InterruptStatus.EXPIRED,
@@ -64,7 +64,7 @@ _NOT_IN_ROWS = ("message", "evidence", "metadata")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class InboxRow:
     """One row of a list: the request, its changed facts, its decision, whether this person may decide it, and whether
     it is claimed.
 
@@ -83,71 +83,75 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slice:
+class InboxPage:
     """One page of a list. ``next`` continues it, and is empty on the last page."""
 
-    rows: list[Row]
+    rows: list[InboxRow]
     next: str
     continued: bool
 
 
-def list_waits(
-    person: AbstractUser, *, view: View, filters: Filters = EVERYTHING, after: str = "", now: datetime
-) -> Slice:
+def list_requests(
+    person: AbstractUser, *, view: View, filters: InboxFilters = NO_FILTERS, after: str = "", now: datetime
+) -> InboxPage:
     """Return one page of a view. ``after`` is the ``next`` of the page before; an invalid one starts at the beginning."""
-    order = order_of(view)
-    waits = narrow(of_view(permissions.visible_interrupts(person), view, person, now=now), filters, order=order)
-    place = find_place(after)
+    order = get_sort_key(view)
+    waits = apply_filters(
+        filter_by_view(permissions.visible_interrupts(person), view, person, now=now), filters, order=order
+    )
+    place = find_position(after)
     if place is not None:
-        waits = waits.filter(_after_open(*place) if view in OPEN_VIEWS else after_closed(*place))
+        waits = waits.filter(_after_open(*place) if view in OPEN_VIEWS else filter_after_closed(*place))
     # First the ids from the narrow index, then only those rows with their relations.
-    ids = list(waits.order_by(*order).values_list("pk", flat=True)[: PAGE + 1])
-    shown = _load_in_order(ids[:PAGE])
+    ids = list(waits.order_by(*order).values_list("pk", flat=True)[: PAGE_SIZE + 1])
+    shown = _load_in_order(ids[:PAGE_SIZE])
     rows = _rows(shown, person, are_open=view in OPEN_VIEWS, are_closed=view not in OPEN_VIEWS, now=now)
-    return Slice(rows=rows, next=place_of(shown[-1], view) if len(ids) > PAGE else "", continued=place is not None)
+    return InboxPage(
+        rows=rows, next=format_position(shown[-1], view) if len(ids) > PAGE_SIZE else "", continued=place is not None
+    )
 
 
-def pick_waits(person: AbstractUser, ids: list[str], *, now: datetime) -> list[Row]:
+def list_selected_requests(person: AbstractUser, ids: list[str], *, now: datetime) -> list[InboxRow]:
     """Return the rows of these requests that the person may see, in the inbox's order."""
     visible = permissions.visible_interrupts(person).filter(public_id__in=ids)
-    shown = _load_in_order(list(visible.order_by(*order_of(View.OPEN)).values_list("pk", flat=True)))
+    shown = _load_in_order(list(visible.order_by(*get_sort_key(View.OPEN)).values_list("pk", flat=True)))
     return _rows(shown, person, are_open=True, are_closed=True, now=now)
 
 
-def count_open(person: AbstractUser) -> int:
-    """Return how many open requests the person may see, up to ``COUNTED`` + 1."""
+def count_open_requests(person: AbstractUser) -> int:
+    """Return how many open requests the person may see, up to ``MAX_COUNTED_OPEN`` + 1."""
     waiting = permissions.visible_interrupts(person).filter(status=InterruptStatus.WAITING)
-    return waiting.order_by()[: COUNTED + 1].count()
+    return waiting.order_by()[: MAX_COUNTED_OPEN + 1].count()
 
 
-def trace_of_list(
-    person: AbstractUser, *, view: View, filters: Filters = EVERYTHING, after: str = "", now: datetime
+def get_list_fingerprint(
+    person: AbstractUser, *, view: View, filters: InboxFilters = NO_FILTERS, after: str = "", now: datetime
 ) -> str:
     """Return a text that changes when a row of this page changes, or when a claim expires.
 
     It contains only rows that the person may see, so nothing else can be inferred from it. The last event of each row's
     run covers changes that no column shows. The text search is left out, because it costs more than the page.
     """
-    order = order_of(view)
-    waits = narrow(
-        of_view(permissions.visible_interrupts(person), view, person, now=now), filters.but(text=""), order=order
+    order = get_sort_key(view)
+    waits = apply_filters(
+        filter_by_view(permissions.visible_interrupts(person), view, person, now=now), filters.but(text=""), order=order
     )
-    place = find_place(after)
+    place = find_position(after)
     if place is not None:
-        waits = waits.filter(_after_open(*place) if view in OPEN_VIEWS else after_closed(*place))
-    first = waits.order_by(*order).values("pk")[: PAGE + 1]
+        waits = waits.filter(_after_open(*place) if view in OPEN_VIEWS else filter_after_closed(*place))
+    first = waits.order_by(*order).values("pk")[: PAGE_SIZE + 1]
     rows = Interrupt.objects.filter(pk__in=first).order_by("pk").values_list(*_TRACED)
     return " ".join(f"{pk}.{last}.{by if until is not None and until > now else 0}" for pk, last, by, until in rows)
 
 
-def neighbours(
-    person: AbstractUser, interrupt: Interrupt, *, view: View, filters: Filters = EVERYTHING, now: datetime
+def get_neighbours(
+    person: AbstractUser, interrupt: Interrupt, *, view: View, filters: InboxFilters = NO_FILTERS, now: datetime
 ) -> tuple[Interrupt | None, Interrupt | None]:
     """Return the open requests before and after this one in a list. For a view of closed requests, all open ones are
     used.
     """
-    order = order_of(View.OPEN)
-    waits = narrow(_open_of(person, view, now=now), filters, order=order).exclude(pk=interrupt.pk)
+    order = get_sort_key(View.OPEN)
+    waits = apply_filters(_open_of(person, view, now=now), filters, order=order).exclude(pk=interrupt.pk)
     place = (interrupt.risk_rank, interrupt.deadline, interrupt.pk)
     ordered = waits.select_related("agent").defer(*_NOT_IN_ROWS)
     after = ordered.filter(_after_open(*place)).order_by(*order).first()
@@ -157,14 +161,14 @@ def neighbours(
 
 def _open_of(person: AbstractUser, view: View, *, now: datetime) -> QuerySet[Interrupt]:
     open_view = view if view in OPEN_VIEWS else View.OPEN
-    return of_view(permissions.visible_interrupts(person), open_view, person, now=now)
+    return filter_by_view(permissions.visible_interrupts(person), open_view, person, now=now)
 
 
-def next_to_decide(
+def get_next_to_decide(
     person: AbstractUser,
     *,
     view: View = View.OPEN,
-    filters: Filters = EVERYTHING,
+    filters: InboxFilters = NO_FILTERS,
     after: Interrupt | None = None,
     now: datetime,
 ) -> Interrupt | None:
@@ -172,9 +176,11 @@ def next_to_decide(
 
     It follows ``after``; if none does, the list starts again. For a view of closed requests, all open ones are used.
     """
-    order = order_of(View.OPEN)
-    waits = narrow(_open_of(person, view, now=now), filters, order=order)
-    waits = waits.filter(_decidable(person), deadline__gt=now).filter(is_unclaimed(now=now) | Q(claimed_by=person.pk))
+    order = get_sort_key(View.OPEN)
+    waits = apply_filters(_open_of(person, view, now=now), filters, order=order)
+    waits = waits.filter(_decidable(person), deadline__gt=now).filter(
+        filter_unclaimed(now=now) | Q(claimed_by=person.pk)
+    )
     waits = waits.select_related("agent").order_by(*order)
     if after is None:
         return waits.first()
@@ -204,32 +210,34 @@ def _decidable(person: AbstractUser) -> Q:
 def _load_in_order(ids: list[int]) -> list[Interrupt]:
     """Return these requests with what their rows show, in this order."""
     rows = Interrupt.objects.select_related(*_RELATED).defer(*_NOT_IN_ROWS, "proposal", "as_proposed")
-    found = rows.annotate(**IN_A_ROW).in_bulk(ids)
+    found = rows.annotate(**CALL_ANNOTATIONS).in_bulk(ids)
     return [found[pk] for pk in ids]
 
 
-def open_halts_over(rows: Iterable[Row]) -> list[Halt]:
+def list_open_halts(rows: Iterable[InboxRow]) -> list[Halt]:
     """Return the open halts of the agents of these rows."""
     agents = {row.interrupt.agent_id for row in rows}
     return list(open_halts().filter(agent__in=agents).select_related("agent").order_by("agent__slug"))
 
 
-def order_of(view: View) -> tuple[str, ...]:
+def get_sort_key(view: View) -> tuple[str, ...]:
     """Return the sort key of a view."""
     return ("risk_rank", "deadline", "id") if view in OPEN_VIEWS else ("-closed_at", "-id")
 
 
-def of_view(visible: QuerySet[Interrupt], view: View, person: AbstractUser, *, now: datetime) -> QuerySet[Interrupt]:
+def filter_by_view(
+    visible: QuerySet[Interrupt], view: View, person: AbstractUser, *, now: datetime
+) -> QuerySet[Interrupt]:
     """Return the requests of a view."""
     if view not in OPEN_VIEWS:
-        return visible.filter(status__in=ENDED[view])
+        return visible.filter(status__in=CLOSED_STATUSES[view])
     waiting = visible.filter(status=InterruptStatus.WAITING)
     if view == View.MINE:
-        return waiting.filter(is_mine(person, now=now))
-    return waiting.filter(is_unclaimed(now=now)) if view == View.UNCLAIMED else waiting
+        return waiting.filter(filter_mine(person, now=now))
+    return waiting.filter(filter_unclaimed(now=now)) if view == View.UNCLAIMED else waiting
 
 
-def is_mine(person: AbstractUser, *, now: datetime) -> Q:
+def filter_mine(person: AbstractUser, *, now: datetime) -> Q:
     """Return the filter for requests that a person claimed or was assigned."""
     # One list of ids instead of two conditions joined by OR, which would be evaluated for every row.
     held = Interrupt.objects.filter(status=InterruptStatus.WAITING, claimed_by=person.pk, claimed_until__gt=now)
@@ -237,7 +245,7 @@ def is_mine(person: AbstractUser, *, now: datetime) -> Q:
     return Q(pk__in=held.values_list("pk").union(assigned))
 
 
-def is_unclaimed(*, now: datetime) -> Q:
+def filter_unclaimed(*, now: datetime) -> Q:
     """Return the filter for unclaimed requests; the claim of a person without permission does not count."""
     return Q(claimed_by=None) | Q(claimed_until__lte=now) | permissions.lost_claims()
 
@@ -263,11 +271,11 @@ def _before_open(rank: int, at: datetime, pk: int) -> LessThan:
     return LessThan(_RowValue(*_SORT_KEY), _RowValue(Value(rank), Value(at), Value(pk)))
 
 
-def after_closed(_: int, at: datetime, pk: int) -> Q:
+def filter_after_closed(_: int, at: datetime, pk: int) -> Q:
     return Q(closed_at__lt=at) | Q(closed_at=at, id__lt=pk)
 
 
-def place_of(interrupt: Interrupt, view: View) -> str:
+def format_position(interrupt: Interrupt, view: View) -> str:
     """Return the position after this row. It uses the public id, because the primary key would reveal how many rows
     exist.
     """
@@ -275,7 +283,7 @@ def place_of(interrupt: Interrupt, view: View) -> str:
     return f"{interrupt.risk_rank}~{at.isoformat() if at else ''}~{interrupt.public_id}"
 
 
-def read_place(text: str) -> tuple[int, datetime, str] | None:
+def parse_position(text: str) -> tuple[int, datetime, str] | None:
     """Parse a position; ``None`` for a first page or an invalid position."""
     rank, _, rest = text.partition("~")
     datetime_text, _, public_id = rest.partition("~")
@@ -289,9 +297,9 @@ def read_place(text: str) -> tuple[int, datetime, str] | None:
         return None
 
 
-def find_place(text: str) -> tuple[int, datetime, int] | None:
+def find_position(text: str) -> tuple[int, datetime, int] | None:
     """Return a position with the primary key of its row; ``None`` if there is no such row."""
-    place = read_place(text)
+    place = parse_position(text)
     if place is None:
         return None
     pk = find_primary_key(Interrupt, place[2])
@@ -300,7 +308,7 @@ def find_place(text: str) -> tuple[int, datetime, int] | None:
 
 def _rows(
     shown: list[Interrupt], person: AbstractUser, *, are_open: bool, are_closed: bool, now: datetime
-) -> list[Row]:
+) -> list[InboxRow]:
     ids = [it.pk for it in shown]
     changed = _changed_facts(shown) if are_open else {}
     decisions = _decisions(shown) if are_closed else {}
@@ -309,7 +317,7 @@ def _rows(
         theirs = set(Interrupt.objects.filter(_decidable(person), pk__in=ids).values_list("pk", flat=True))
         stuck, lost = _without_permission(ids)
     return [
-        Row(
+        InboxRow(
             interrupt=it,
             changed_facts=changed.get(it.pk, 0),
             decision=decisions.get(it.pk),

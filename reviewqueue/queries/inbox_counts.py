@@ -16,23 +16,23 @@ from django.db.models import BooleanField, ExpressionWrapper, QuerySet
 
 from reviewqueue import permissions
 from reviewqueue.queries.inbox import (
-    CLOSED_COUNTED,
-    COUNTED,
-    ENDED,
-    EVERYTHING,
+    CLOSED_STATUSES,
+    MAX_COUNTED_CLOSED,
+    MAX_COUNTED_OPEN,
+    NO_FILTERS,
     OPEN_VIEWS,
     View,
-    is_mine,
-    is_unclaimed,
-    order_of,
+    filter_mine,
+    filter_unclaimed,
+    get_sort_key,
 )
-from reviewqueue.queries.inbox_filters import Filters, narrow
+from reviewqueue.queries.inbox_filters import InboxFilters, apply_filters
 from runs.models import Agent, Interrupt, Queue
 from runs.states import InterruptStatus
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tally:
+class RequestCount:
     """A number of open requests with the same filter attributes."""
 
     queue: str
@@ -41,13 +41,13 @@ class Tally:
     risk: str
     views: dict[View, int]
 
-    def passes(self, filters: Filters) -> bool:
+    def passes(self, filters: InboxFilters) -> bool:
         """Tell whether these requests pass the filters, apart from the text search."""
         return filters.fits(queue=self.queue, reason=self.reason, risk=self.risk, agent=self.agent)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choices:
+class FilterChoices:
     """The filter choices of a person's requests, each sorted."""
 
     queues: tuple[str, ...]
@@ -56,15 +56,15 @@ class Choices:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counts:
+class InboxCounts:
     """The length of each list under the filters. ``more``: a count that is only a lower bound."""
 
     views: dict[View, int]
     more: frozenset[View]
     all_open: int
-    choices: Choices
-    filters: Filters
-    tallies: tuple[Tally, ...] = field(repr=False)
+    choices: FilterChoices
+    filters: InboxFilters
+    tallies: tuple[RequestCount, ...] = field(repr=False)
 
     def of(self, view: View, queue: str) -> int:
         """Return the length of an open list under the filters, for this queue."""
@@ -77,38 +77,38 @@ class Counts:
     def shown(self, view: View, queue: str | None = None) -> str:
         """Return the length as text, with a plus if only the first rows were counted."""
         number = self.views[view] if queue is None else self.of(view, queue)
-        most = COUNTED if view in OPEN_VIEWS else CLOSED_COUNTED
+        most = MAX_COUNTED_OPEN if view in OPEN_VIEWS else MAX_COUNTED_CLOSED
         return f"{min(number, most)}+" if view in self.more else str(number)
 
     @property
     def shown_open(self) -> str:
         """Return how many requests are open, whatever the filters."""
-        return f"{COUNTED}+" if self.all_open > COUNTED else str(self.all_open)
+        return f"{MAX_COUNTED_OPEN}+" if self.all_open > MAX_COUNTED_OPEN else str(self.all_open)
 
-    def _sum(self, view: View, filters: Filters) -> int:
+    def _sum(self, view: View, filters: InboxFilters) -> int:
         return sum(tally.views[view] for tally in self.tallies if tally.passes(filters))
 
 
-def count_waits(
-    person: AbstractUser, *, view: View = View.OPEN, filters: Filters = EVERYTHING, now: datetime
-) -> Counts:
+def count_requests(
+    person: AbstractUser, *, view: View = View.OPEN, filters: InboxFilters = NO_FILTERS, now: datetime
+) -> InboxCounts:
     """Return the length of every list. ``view`` is the shown one, which determines the filter choices."""
     visible = permissions.visible_interrupts(person)
     waiting = visible.filter(status=InterruptStatus.WAITING)
     everything = tallies = _tally(waiting, person, now=now)
     all_open = sum(tally.views[View.OPEN] for tally in everything)
-    if filters.terms or (filters.any and all_open > COUNTED):
+    if filters.terms or (filters.any and all_open > MAX_COUNTED_OPEN):
         beside = filters.but(queue="")
-        tallies = _tally(narrow(waiting, beside, order=order_of(View.OPEN)), person, now=now)
+        tallies = _tally(apply_filters(waiting, beside, order=get_sort_key(View.OPEN)), person, now=now)
     counted = sum(tally.views[View.OPEN] for tally in tallies)
     passing = [tally for tally in tallies if tally.passes(filters)]
     views: dict[View, int] = {of: sum(tally.views[of] for tally in passing) for of in OPEN_VIEWS}
-    for closed in ENDED:
-        ended = narrow(visible.filter(status__in=ENDED[closed]), filters, order=order_of(closed))
-        views[closed] = ended.order_by()[: CLOSED_COUNTED + 1].count()
-    more = {of for of in OPEN_VIEWS if counted > COUNTED}
-    more |= {closed for closed in ENDED if views[closed] > CLOSED_COUNTED}
-    return Counts(
+    for closed in CLOSED_STATUSES:
+        ended = apply_filters(visible.filter(status__in=CLOSED_STATUSES[closed]), filters, order=get_sort_key(closed))
+        views[closed] = ended.order_by()[: MAX_COUNTED_CLOSED + 1].count()
+    more = {of for of in OPEN_VIEWS if counted > MAX_COUNTED_OPEN}
+    more |= {closed for closed in CLOSED_STATUSES if views[closed] > MAX_COUNTED_CLOSED}
+    return InboxCounts(
         views=views,
         more=frozenset(more),
         all_open=all_open,
@@ -118,17 +118,17 @@ def count_waits(
     )
 
 
-def _tally(waits: QuerySet[Interrupt], person: AbstractUser, *, now: datetime) -> list[Tally]:
+def _tally(waits: QuerySet[Interrupt], person: AbstractUser, *, now: datetime) -> list[RequestCount]:
     as_flag = {"output_field": BooleanField()}
     first = waits.order_by().annotate(
-        mine=ExpressionWrapper(is_mine(person, now=now), **as_flag),
-        unclaimed=ExpressionWrapper(is_unclaimed(now=now), **as_flag),
+        mine=ExpressionWrapper(filter_mine(person, now=now), **as_flag),
+        unclaimed=ExpressionWrapper(filter_unclaimed(now=now), **as_flag),
     )
-    found = _group(first.values_list("queue", "agent", "reason", "risk", "mine", "unclaimed")[: COUNTED + 1])
+    found = _group(first.values_list("queue", "agent", "reason", "risk", "mine", "unclaimed")[: MAX_COUNTED_OPEN + 1])
     queues = dict(Queue.objects.filter(pk__in={group["queue"] for group in found}).values_list("pk", "slug"))
     agents = dict(Agent.objects.filter(pk__in={group["agent"] for group in found}).values_list("pk", "slug"))
     return [
-        Tally(
+        RequestCount(
             queue=queues.get(group["queue"], ""),  # a timer, or an interrupt for a signal, has no queue
             agent=agents[group["agent"]],
             reason=group["reason"],
@@ -154,14 +154,14 @@ def _group(first: QuerySet[Interrupt, Any]) -> list[dict[str, Any]]:
         return [dict(zip(keys, row, strict=True)) for row in cursor.fetchall()]
 
 
-def _choices(visible: QuerySet[Interrupt], tallies: list[Tally], view: View) -> Choices:
+def _choices(visible: QuerySet[Interrupt], tallies: list[RequestCount], view: View) -> FilterChoices:
     """Return the filter choices: those of open requests, and in a list of closed requests also of its newest."""
     named = {(tally.queue, tally.agent, tally.reason) for tally in tallies}
     if view not in OPEN_VIEWS:
-        newest = visible.filter(status__in=ENDED[view]).order_by(*order_of(view))[:CLOSED_COUNTED]
+        newest = visible.filter(status__in=CLOSED_STATUSES[view]).order_by(*get_sort_key(view))[:MAX_COUNTED_CLOSED]
         closed = Interrupt.objects.filter(pk__in=newest.values("pk")).order_by()
         named |= set(closed.values_list("queue__slug", "agent__slug", "reason").distinct())
-    return Choices(
+    return FilterChoices(
         queues=tuple(sorted({queue for queue, _, _ in named if queue})),
         agents=tuple(sorted({agent for _, agent, _ in named})),
         reasons=tuple(sorted({reason for _, _, reason in named})),

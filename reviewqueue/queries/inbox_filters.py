@@ -26,7 +26,7 @@ _CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filters:
+class InboxFilters:
     """The filters of a list; an empty text filters nothing."""
 
     queue: str = ""
@@ -38,14 +38,14 @@ class Filters:
     @property
     def any(self) -> bool:
         """Tell whether any filter is active."""
-        return self != Filters()
+        return self != InboxFilters()
 
     @property
     def terms(self) -> list[str]:
         """Return the search terms; all must match, in any order."""
         return self.text.split()
 
-    def but(self, **changed: str) -> Filters:
+    def but(self, **changed: str) -> InboxFilters:
         """Return these filters with some of them changed."""
         return replace(self, **changed)
 
@@ -55,7 +55,7 @@ class Filters:
         return all(asked in ("", found) for asked, found in wanted)
 
 
-def fault_of(text: str) -> str:
+def explain_invalid_search(text: str) -> str:
     """Return why a text cannot be searched for, or an empty text."""
     if _CONTROL.search(text):
         return "it contains a character that cannot be stored"
@@ -64,7 +64,7 @@ def fault_of(text: str) -> str:
     return f"it has more than {MAX_TERMS} terms" if len(text.split()) > MAX_TERMS else ""
 
 
-def narrow(waits: QuerySet[Interrupt], filters: Filters, *, order: tuple[str, ...]) -> QuerySet[Interrupt]:
+def apply_filters(waits: QuerySet[Interrupt], filters: InboxFilters, *, order: tuple[str, ...]) -> QuerySet[Interrupt]:
     """Return the requests that pass. With search terms, only the first ``SEARCHED`` rows in ``order`` are searched."""
     named = {
         "queue__slug": filters.queue,

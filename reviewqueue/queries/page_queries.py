@@ -20,12 +20,12 @@ from reviewqueue import gateway, permissions
 from reviewqueue.queries import inbox
 from reviewqueue.queries.pagination import older_than
 from runs import child_runs
-from runs.decisions import winner_of
+from runs.decisions import find_winning_decision
 from runs.kill_switch import open_halts
 from runs.models import Checkpoint, Continuation, Decision, Event, Fact, Halt, Hold, Interrupt, Outcome, Permit, Run
 from runs.states import DecisionStatus, HoldKind, InterruptStatus
-from runs.unclaimed_continuations import unclaimed_runs
-from runs.votes import Tally, own_vote, refuse_second, tally
+from runs.unclaimed_continuations import list_unclaimed_runs
+from runs.votes import Tally, find_own_vote, second_vote_refusal, tally_votes
 
 M = TypeVar("M", bound=Model)
 
@@ -38,7 +38,7 @@ INTERRUPTS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
-class WaitScreen:
+class RequestPage:
     """One request with everything that a decision needs, and whether this person may decide it now."""
 
     interrupt: Interrupt
@@ -75,44 +75,44 @@ class WaitScreen:
         return [fact for fact in self.facts if fact.last_status == "changed"]
 
 
-def read_wait(person: AbstractUser, interrupt_id: str, *, now: datetime) -> WaitScreen:
+def get_request_page(person: AbstractUser, interrupt_id: str, *, now: datetime) -> RequestPage:
     """Return the page data of one request. Raises ``NotFound``."""
-    interrupt = gateway.find_visible(person, interrupt_id)
+    interrupt = gateway.get_visible_interrupt(person, interrupt_id)
     run = interrupt.run
     facts = Fact.objects.filter(checkpoint=interrupt.checkpoint_id).filter(Q(interrupt=None) | Q(interrupt=interrupt))
     events = Event.objects.filter(run=run).order_by("-seq")[:REQUEST_EVENTS]
     waits = permissions.visible_interrupts(person).filter(run=run).select_related("queue")
-    votes = tally(interrupt)
-    return WaitScreen(
+    votes = tally_votes(interrupt)
+    return RequestPage(
         interrupt=interrupt,
         facts=list(facts.select_related("connection").order_by("id")),
-        effects=effect_queries.newest_effects(run.public_id, limit=EFFECTS)[::-1],
+        effects=effect_queries.list_newest_effects(run.public_id, limit=EFFECTS)[::-1],
         effect_count=Effect.objects.filter(scope=run.public_id).count(),
         events=list(events)[::-1],
         waits=list(waits.defer("message", "proposal", "evidence").order_by("-id")[:MAX_NAMED_INTERRUPTS])[::-1],
-        winner=winner_of(interrupt),
+        winner=find_winning_decision(interrupt),
         assignees=[it.person for it in interrupt.assignees.filter(released_at=None).select_related("person")],
         why_not=permissions.why_not_decide(person, interrupt) or _second_vote(person, interrupt),
         tally=votes,
         has_voted=votes.includes(person),
-        parents=child_runs.ancestors(run)[::-1],
+        parents=child_runs.list_ancestors(run)[::-1],
         duplicates=list(
-            child_runs.asked_elsewhere(interrupt).filter(pk__in=permissions.visible_interrupts(person))[:20]
+            child_runs.interrupts_with_same_call(interrupt).filter(pk__in=permissions.visible_interrupts(person))[:20]
         ),
         halt=open_halts().filter(agent=interrupt.agent_id).first(),
-        held_by_other=permissions.is_held_by_other(interrupt, person, now=now),
+        held_by_other=permissions.is_claimed_by_other_reviewer(interrupt, person, now=now),
         is_stuck=Interrupt.objects.filter(permissions.is_stuck(), pk=interrupt.pk).exists(),
-        is_lead=permissions.leads(person, interrupt.queue),
+        is_lead=permissions.is_lead_of(person, interrupt.queue),
     )
 
 
 def _second_vote(person: AbstractUser, interrupt: Interrupt) -> Refusal | None:
-    vote = own_vote(interrupt, person)
-    return None if vote is None else refuse_second(interrupt, vote)
+    vote = find_own_vote(interrupt, person)
+    return None if vote is None else second_vote_refusal(interrupt, vote)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReceiptScreen:
+class ReceiptPage:
     """One decision, and how far its run has continued."""
 
     decision: Decision
@@ -129,7 +129,7 @@ class ReceiptScreen:
     tally: Tally
 
 
-def read_receipt(person: AbstractUser, decision_id: str) -> ReceiptScreen:
+def get_receipt_page(person: AbstractUser, decision_id: str) -> ReceiptPage:
     """Return the receipt of a decision: an accepted one for all who see the request, a refused one only for its author."""
     found = Decision.objects.select_related("by").filter(public_id=decision_id).first()
     if found is None or not _may_read(person, found):
@@ -137,22 +137,22 @@ def read_receipt(person: AbstractUser, decision_id: str) -> ReceiptScreen:
     wait = Interrupt.objects.select_related("queue", "policy", "run", "agent", "checkpoint", "schema")
     interrupt = wait.get(pk=found.interrupt_id)
     permit = Permit.objects.filter(decision=found).first()
-    continuation = gateway.latest_continuation(interrupt) if found.status == DecisionStatus.ACCEPTED else None
+    continuation = gateway.get_latest_continuation(interrupt) if found.status == DecisionStatus.ACCEPTED else None
     spent = Effect.objects.filter(permit_ref=permit.public_id).first() if permit is not None else None
     told = Event.objects.filter(run=interrupt.run, at__gte=found.created_at).order_by("seq")[:20]
-    return ReceiptScreen(
+    return ReceiptPage(
         decision=found,
         interrupt=interrupt,
         run=interrupt.run,
         permit=permit,
         spent_on=spent,
         continuation=continuation,
-        resume=gateway.resume_word(interrupt.run, interrupt, continuation),
+        resume=gateway.get_resume_status(interrupt.run, interrupt, continuation),
         holds=_open_holds(interrupt.run),
         halt=open_halts().filter(agent=interrupt.agent_id).select_related("agent").first(),
         event=next((event for event in told if event.refs.get("decision") == found.public_id), None),
-        winner=winner_of(interrupt),
-        tally=tally(interrupt),
+        winner=find_winning_decision(interrupt),
+        tally=tally_votes(interrupt),
     )
 
 
@@ -173,7 +173,7 @@ def _open_holds(run: Run) -> list[Hold]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunsPage:
+class RunListPage:
     """One page of runs, newest first. ``next`` continues it."""
 
     runs: Sequence[Run]
@@ -181,7 +181,7 @@ class RunsPage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunsAsked:
+class RunListFilters:
     """The filters of the list of runs. ``mine``: started by the person; ``stranded``: runs that no worker can claim."""
 
     mine: bool = False
@@ -190,7 +190,7 @@ class RunsAsked:
     agent: str = ""
 
 
-def list_runs(person: AbstractUser, asked: RunsAsked, *, after: str = "") -> RunsPage:
+def list_runs(person: AbstractUser, asked: RunListFilters, *, after: str = "") -> RunListPage:
     """Return the runs that the person may see, newest first, each with its last step and progress."""
     last = Checkpoint.objects.filter(run=OuterRef("pk")).order_by("-number")
     unread = Hold.objects.filter(run=OuterRef("pk"), kind=HoldKind.STRANDED, lifted_at=None)
@@ -199,18 +199,18 @@ def list_runs(person: AbstractUser, asked: RunsAsked, *, after: str = "") -> Run
     if asked.mine:
         runs = runs.filter(initiator=person.pk)
     if asked.stranded:
-        late = unclaimed_runs(Run.objects.all(), now=clock.now()).order_by().values("pk")
+        late = list_unclaimed_runs(Run.objects.all(), now=clock.now()).order_by().values("pk")
         runs = runs.filter(Q(is_stranded=True) | Q(pk__in=late))
     if asked.status:
         runs = runs.filter(status=asked.status)
     if asked.agent:
         runs = runs.filter(agent__slug=asked.agent)
     found = list(older_than(runs, after)[: RUNS + 1])
-    return RunsPage(runs=found[:RUNS], next=found[RUNS - 1].public_id if len(found) > RUNS else "")
+    return RunListPage(runs=found[:RUNS], next=found[RUNS - 1].public_id if len(found) > RUNS else "")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunScreen:
+class RunDetails:
     """One run with its timeline, interrupts, effects and checkpoints."""
 
     run: Run
@@ -233,7 +233,7 @@ class RunScreen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunPlaces:
+class RunPositions:
     """The positions of the lists of a run's page: before which effect, request and event; empty for the newest."""
 
     effects: str = ""
@@ -241,7 +241,7 @@ class RunPlaces:
     events: str = ""
 
 
-def read_run(person: AbstractUser, run_id: str, places: RunPlaces = RunPlaces()) -> RunScreen:
+def get_run_page(person: AbstractUser, run_id: str, places: RunPositions = RunPositions()) -> RunDetails:
     """Return the page data of one run. Raises ``NotFound``."""
     runs = permissions.visible_runs(person).select_related("agent__owner", "initiator", "parent__agent", "progress")
     run = runs.filter(public_id=run_id).first()
@@ -250,14 +250,14 @@ def read_run(person: AbstractUser, run_id: str, places: RunPlaces = RunPlaces())
     waits = Interrupt.objects.filter(run=run).select_related("queue", "policy__escalate_to", "claimed_by", "agent")
     seen = permissions.visible_interrupts(person).filter(run=run).values("pk")
     events = list(_before(Event.objects.filter(run=run), places.events, by="seq")[: EVENTS + 1])
-    effects = effect_queries.newest_effects(run.public_id, limit=EFFECTS + 1, before=_place(places.effects))
+    effects = effect_queries.list_newest_effects(run.public_id, limit=EFFECTS + 1, before=_place(places.effects))
     asked = _before(waits.filter(pk__in=seen).defer("message", "evidence", "proposal", "as_proposed"), places.waits)
-    asked = asked.annotate(**inbox.IN_A_ROW)
+    asked = asked.annotate(**inbox.CALL_ANNOTATIONS)
     shown: list[Interrupt] = [*asked[: INTERRUPTS + 1]]
     named_waits = waits.filter(pk__in=seen).defer("message", "evidence", "proposal", "as_proposed")
     decisions = Decision.objects.filter(interrupt__in=[wait.pk for wait in shown]).select_related("by")
     decisions = decisions.defer("input", "arguments")
-    return RunScreen(
+    return RunDetails(
         run=run,
         children=list(permissions.visible_runs(person).filter(parent=run).select_related("agent").order_by("id")[:50]),
         checkpoints=list(Checkpoint.objects.filter(run=run).defer("state").order_by("-number")[:100]),
@@ -288,7 +288,7 @@ def _place(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
-def read_effect(person: AbstractUser, run_id: str, effect_id: str) -> Effect:
+def get_effect(person: AbstractUser, run_id: str, effect_id: str) -> Effect:
     """Return an effect of a run that the person may see. Raises ``NotFound``."""
     seen = permissions.visible_runs(person).filter(public_id=run_id).exists()
     found = Effect.objects.filter(scope=run_id, public_id=effect_id).first() if seen else None
@@ -297,7 +297,7 @@ def read_effect(person: AbstractUser, run_id: str, effect_id: str) -> Effect:
     return found
 
 
-def read_outcome(person: AbstractUser, run_id: str) -> Outcome:
+def get_outcome(person: AbstractUser, run_id: str) -> Outcome:
     """Return the last outcome of a run. Raises ``NotFound``."""
     runs = permissions.visible_runs(person).filter(public_id=run_id)
     found = Outcome.objects.filter(run__in=runs.values("pk")).order_by("-epoch").first()

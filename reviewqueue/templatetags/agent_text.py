@@ -13,7 +13,7 @@ from django import template
 from django.template.context import Context
 from django.utils.safestring import SafeString, mark_safe
 
-from ledger.actors import in_words
+from ledger.actors import actor_label
 from reviewqueue.pages.interrupt.decision_evidence import render_value
 from reviewqueue.text import agent_text, hidden_characters, json_values
 
@@ -23,25 +23,25 @@ register = template.Library()
 @register.filter
 def seen(text: Any) -> SafeString:
     """Return a text with every hidden character made visible."""
-    return hidden_characters.seen(str(text))
+    return hidden_characters.render_exact(str(text))
 
 
 @register.filter
-def seen_line(text: Any) -> SafeString:
+def visible_line(text: Any) -> SafeString:
     """Return a single-line text (a name, a key, a title); line ends are made visible as well."""
-    return hidden_characters.seen(str(text), one_line=True)
+    return hidden_characters.render_exact(str(text), one_line=True)
 
 
 @register.filter
-def actor_line(actor: Any) -> SafeString:
+def actor_name(actor: Any) -> SafeString:
     """Return the name of an actor (``person:...``, ``agent:...``, ``system:...``) for a sentence."""
-    return hidden_characters.seen(in_words(str(actor)), one_line=True)
+    return hidden_characters.render_exact(actor_label(str(actor)), one_line=True)
 
 
 @register.filter
 def seen_plain(text: Any) -> str:
     """Return a text for places that take no HTML (a page's title, an option)."""
-    return hidden_characters.seen_plain(str(text))
+    return hidden_characters.mark_hidden_plain(str(text))
 
 
 @register.filter
@@ -53,7 +53,7 @@ def markdown(text: str | None) -> SafeString:
 @register.filter
 def num(value: Any) -> SafeString:
     """Return a number with digit groups that copies without separators."""
-    return agent_text.num(value)
+    return agent_text.group_digits(value)
 
 
 @register.simple_tag(takes_context=True)
@@ -84,14 +84,14 @@ def _render(context: Context, value: Any, *, more: str, stated: bool) -> SafeStr
 @register.simple_tag
 def call_rows(arguments: Mapping[str, Any]) -> SafeString:
     """Render every argument of one call in a list of calls, within the limits for a bulk decision."""
-    return json_values.draw_mapping(arguments, budget=json_values.bulk_budget()).html
+    return json_values.render_mapping(arguments, budget=json_values.bulk_budget()).html
 
 
 @register.simple_tag
 def long_text(text: str, more: str = "") -> SafeString:
     """Render a text written by a person; of a text too large for the page only its beginning."""
-    html, end = hidden_characters.fitting(str(text), json_values.BYTES_OF_A_TEXT)
-    return json_values.text_in_part(html, end, len(text), more=more)
+    html, end = hidden_characters.render_within(str(text), json_values.MAX_TEXT_BYTES)
+    return json_values.append_omitted_note(html, end, len(text), more=more)
 
 
 @register.filter

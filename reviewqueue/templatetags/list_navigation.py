@@ -22,7 +22,7 @@ def list_query(context: Context) -> str:
 @register.simple_tag(takes_context=True)
 def onward(context: Context) -> str:
     """Return the query that a link appends to pass the list on."""
-    return list_navigation.onward(list_navigation.came_from(context["request"]))
+    return list_navigation.list_suffix(list_navigation.came_from(context["request"]))
 
 
 @register.simple_tag(takes_context=True)
@@ -34,7 +34,7 @@ def list_address(context: Context) -> str:
 def neighbours(context: Context, interrupt: Interrupt) -> tuple[Interrupt | None, Interrupt | None]:
     """Return the previous and the next request of the list."""
     came, now = list_navigation.came_from(context["request"]), context.get("now") or clock.now()
-    return inbox.neighbours(context["request"].user, interrupt, view=came.view, filters=came.filters, now=now)
+    return inbox.get_neighbours(context["request"].user, interrupt, view=came.view, filters=came.filters, now=now)
 
 
 @register.simple_tag(takes_context=True)

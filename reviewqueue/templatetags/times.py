@@ -28,9 +28,9 @@ def time_left(context: Context, deadline: datetime | None, now: datetime | None 
     return format_html(
         '<span class="when{}" title="{}">{}{}</span>',
         " soon" if soon else "",
-        times.moment_in_words(deadline, now=now),
+        times.datetime_label(deadline, now=now),
         drawing("clock") if soon else "",
-        times.left_in_words(deadline, now),
+        times.time_left_label(deadline, now),
     )
 
 
@@ -39,7 +39,7 @@ def moment(context: Context, at: datetime | None, short: bool = False, now: date
     """Return the time in the reader's zone, or "never"; `short=True` for tables and timelines."""
     if at is None:
         return mark_safe('<span class="faint">never</span>')
-    return times.moment(at, now=now or context.get("now"), short=short)
+    return times.datetime_element(at, now=now or context.get("now"), short=short)
 
 
 @register.filter
@@ -55,4 +55,4 @@ def since(earlier: datetime, later: datetime) -> str:
 
 
 def _on_one_line(duration: timedelta) -> str:
-    return times.in_words(duration).replace(" ", "\N{NO-BREAK SPACE}")
+    return times.duration_label(duration).replace(" ", "\N{NO-BREAK SPACE}")

@@ -17,17 +17,25 @@ from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from reviewqueue.text.hidden_characters import Warnings, count_hidden, drawn, fitting, seen, seen_plain, warnings_in
+from reviewqueue.text.hidden_characters import (
+    Warnings,
+    count_hidden,
+    mark_hidden_plain,
+    render_exact,
+    render_visible,
+    render_within,
+    warnings_in,
+)
 from reviewqueue.text.mixed_scripts import mixes_scripts
 
 __all__ = [
     "Warnings",
     "count_hidden",
+    "group_digits",
+    "mark_hidden_plain",
     "mixes_scripts",
-    "num",
+    "render_exact",
     "render_markdown",
-    "seen",
-    "seen_plain",
     "warnings_in",
 ]
 
@@ -58,7 +66,7 @@ _TAGS = {
 ALLOWED_TAGS = {*_TAGS.values(), "pre", "code", "br", "hr", "details", "summary", "data", "span"}
 ALLOWED_ATTRIBUTES = {"ol": {"start"}, "span": {"title"}, "data": {"value"}}
 ALLOWED_CLASSES = {
-    "span": {"seen", "calm", "address"},
+    "span": {"render_exact", "calm", "address"},
     "p": {"plain"},
     "details": {"folded"},
     "data": {"num"},
@@ -71,7 +79,7 @@ _NUMBER = re.compile(r"(-?)([0-9]+)((?:\.[0-9]+)?)")
 
 def render_markdown(text: str) -> SafeString:
     """Return an agent's Markdown as inert HTML: no links, no images, no HTML, no attributes of its own."""
-    return mark_safe(cleaned(_rendered(text)[0]))  # noqa: S308  sanitized by nh3
+    return mark_safe(sanitize_html(_rendered(text)[0]))  # noqa: S308  sanitized by nh3
 
 
 def is_shown_whole(text: str) -> bool:
@@ -88,7 +96,7 @@ def _rendered(text: str) -> tuple[str, bool]:
     return (shown, True) if shown is not None and len(shown) <= BYTES_SHOWN else _as_written(text)
 
 
-def cleaned(html: str) -> str:
+def sanitize_html(html: str) -> str:
     """Remove everything that the lists above do not allow. A second defence: the renderer emits nothing else."""
     return nh3.clean(
         html,
@@ -100,12 +108,12 @@ def cleaned(html: str) -> str:
     )
 
 
-def num(value: int | Decimal | str) -> SafeString:
+def group_digits(value: int | Decimal | str) -> SafeString:
     """Return a number with its digits grouped by margins, so that copied text stays exact; other text unchanged."""
     text = str(value)
     found = _NUMBER.fullmatch(text)
     if not found:
-        return seen(text, one_line=True)
+        return render_exact(text, one_line=True)
     sign, whole, rest = found.groups()
     groups = [whole[max(0, end - 3) : end] for end in range(len(whole), 0, -3)][::-1]
     groups[0], groups[-1] = sign + groups[0], groups[-1] + rest
@@ -113,14 +121,14 @@ def num(value: int | Decimal | str) -> SafeString:
     return mark_safe(f'<data class="num" value="{text}">{spans}</data>')  # noqa: S308  digits, a sign, a point
 
 
-def folding(rest: str, *, lines: int, characters: int) -> str:
+def fold_html(rest: str, *, lines: int, characters: int) -> str:
     """Return ``rest`` (HTML) folded under a button that says how much it hides."""
     amount = f"{lines} more line{'' if lines == 1 else 's'}, " if lines > 1 else ""
-    summary = format_html("Show {}{} more characters", amount, num(characters))
+    summary = format_html("Show {}{} more characters", amount, group_digits(characters))
     return f'<details class="folded"><summary>{summary}</summary>{rest}</details>'
 
 
-def cut_at(text: str, *, lines: int, characters: int) -> int:
+def find_cut(text: str, *, lines: int, characters: int) -> int:
     """Return where to cut ``text`` after about so many lines and characters; its length if it fits."""
     ends = [found.end() for found in _LINE_ENDS.finditer(text)]  # many blank lines are rendered as one
     if ends and len(text) > characters:
@@ -138,15 +146,15 @@ def cut_at(text: str, *, lines: int, characters: int) -> int:
 
 def _as_written(text: str) -> tuple[str, bool]:
     """Return the text without Markdown, its first part open and the rest folded, and whether it is complete."""
-    cut = cut_at(text, lines=LINES_SHOWN, characters=CHARACTERS_SHOWN)
+    cut = find_cut(text, lines=LINES_SHOWN, characters=CHARACTERS_SHOWN)
     head, tail = text[:cut], text[cut:]
-    shown = f'<p class="plain">{drawn(head, inside=True)}</p>'
+    shown = f'<p class="plain">{render_visible(head, inside=True)}</p>'
     if not tail:
         return shown, True
-    rest, end = fitting(tail, BYTES_SHOWN - len(shown))
+    rest, end = render_within(tail, BYTES_SHOWN - len(shown))
     html = shown
     if end:
-        html += folding(f'<p class="plain">{rest}</p>', lines=tail.count("\n", 0, end) + 1, characters=end)
+        html += fold_html(f'<p class="plain">{rest}</p>', lines=tail.count("\n", 0, end) + 1, characters=end)
     if end < len(tail):
         html += f"<p>Showing 1 to {cut + end:,} of {len(text):,} characters.</p>"
     return html, end == len(tail)
@@ -174,7 +182,7 @@ def _blocks(text: str) -> str | None:
         folded = "\n".join(lines[start:]).rstrip("\n")
         html = "".join(html for _, html in rest)
         if len(lines) - start > _TINY_REST or len(folded) > CHARACTERS_SHOWN / 10:
-            html = folding(html, lines=folded.count("\n") + 1, characters=len(folded))
+            html = fold_html(html, lines=folded.count("\n") + 1, characters=len(folded))
         return "".join(html for _, html in shown) + html
     return "".join(html for _, html in shown)
 
@@ -197,7 +205,7 @@ def _html(tokens: Sequence[Token]) -> str:
         if token.type == "inline":
             pieces.append(_inline(token.children or []))
         elif token.type in ("fence", "code_block"):
-            pieces.append(f"<pre>{drawn(token.content, inside=True)}</pre>")
+            pieces.append(f"<pre>{render_visible(token.content, inside=True)}</pre>")
         elif token.type == "hr":
             pieces.append("<hr>")
         elif name == "heading":
@@ -219,9 +227,9 @@ def _inline(tokens: Sequence[Token]) -> str:
         elif token.type == "link_close":
             address = addresses.pop()
             if address != link_text:
-                pieces.append(f' <span class="address">({drawn(address, inside=True)})</span>')
+                pieces.append(f' <span class="address">({render_visible(address, inside=True)})</span>')
         elif token.type == "code_inline":
-            pieces.append(f"<code>{drawn(token.content, inside=True)}</code>")
+            pieces.append(f"<code>{render_visible(token.content, inside=True)}</code>")
         elif token.type == "hardbreak":
             pieces.append("<br>")
         elif token.type == "softbreak":
@@ -230,7 +238,7 @@ def _inline(tokens: Sequence[Token]) -> str:
             pieces.append(_tag(token, _TAGS[name]))
         else:
             link_text += token.content
-            pieces.append(drawn(token.content, inside=True))
+            pieces.append(render_visible(token.content, inside=True))
     return "".join(pieces)
 
 

@@ -17,7 +17,7 @@ from itertools import groupby
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-from reviewqueue.text.mixed_scripts import disguised_places, mixes_scripts
+from reviewqueue.text.mixed_scripts import mixed_script_positions, mixes_scripts
 
 # Letters, marks and symbols that are invisible although their category says otherwise (Unicode's
 # Default_Ignorable_Code_Point, and blank ones: Braille, Hangul fillers, a musical null).
@@ -76,15 +76,15 @@ class Warnings:
         return bool(self.hidden or self.mixed)
 
 
-def seen(text: str, *, one_line: bool = False) -> SafeString:
+def render_exact(text: str, *, one_line: bool = False) -> SafeString:
     """Return ``text`` as HTML with every character visible; ``one_line`` marks line ends as well.
 
     The text is in a bidi-isolated element, so that right-to-left letters cannot reorder their neighbours.
     """
-    return mark_safe(f'<bdi class="exact">{drawn(text, one_line=one_line)}</bdi>')  # noqa: S308  drawn() escapes
+    return mark_safe(f'<bdi class="exact">{render_visible(text, one_line=one_line)}</bdi>')  # noqa: S308  drawn() escapes
 
 
-def seen_plain(text: str) -> str:
+def mark_hidden_plain(text: str) -> str:
     """Return plain text with ``[U+202E]`` for hidden characters, for titles, labels and mails, which cannot contain HTML."""
     pieces, at = [], 0
     for mark in _marks(text, _IN_ONE_LINE):
@@ -93,7 +93,7 @@ def seen_plain(text: str) -> str:
     return "".join([*pieces, text[at:]])
 
 
-def drawn(text: str, *, one_line: bool = False, inside: bool = False) -> str:
+def render_visible(text: str, *, one_line: bool = False, inside: bool = False) -> str:
     """Return the escaped text with its marks. ``inside`` a longer text, spaces at the edges get no mark."""
     pieces, at = [], 0
     for mark in _marks(text, _IN_ONE_LINE if one_line else _INSIDE if inside else _IN_LINES):
@@ -104,11 +104,11 @@ def drawn(text: str, *, one_line: bool = False, inside: bool = False) -> str:
     return "".join([*pieces, escape(text[at:])])
 
 
-def fitting(text: str, size: int) -> tuple[str, int]:
+def render_within(text: str, size: int) -> tuple[str, int]:
     """Return the beginning of a text as HTML of at most ``size`` bytes, and the number of its characters."""
     end = _token_boundary(text, min(len(text), max(size, 0)))
     while end:
-        html = drawn(text[:end], inside=True)
+        html = render_visible(text[:end], inside=True)
         if html_size(html) <= size:
             return html, end
         end = _token_boundary(text, end // 2)
@@ -156,7 +156,7 @@ def code_point(char: str) -> str:
     return f"U+{ord(char):04X}"
 
 
-def name_of(char: str) -> str:
+def character_name(char: str) -> str:
     """Return the character's Unicode name, or the kind of a character without a name."""
     known = _CONTROL_NAMES.get(ord(char)) or unicodedata.name(char, "")
     if known:
@@ -169,7 +169,7 @@ def _marks(text: str, pattern: re.Pattern[str]) -> Iterator[_Mark]:
     """Yield the marks of ``text`` in order; neighbouring characters share one mark."""
     if text.isascii() and text.isprintable() and "  " not in text and text == text.strip(" "):
         return
-    disguised = disguised_places(text)
+    disguised = mixed_script_positions(text)
     if any(text[place].isascii() for place in disguised):  # a Latin letter in a Cyrillic token: include ASCII letters
         pattern = re.compile(pattern.pattern.replace(r"[^\n -~]", r"[^\n -~]|[A-Za-z]"))
     row: list[str] = []
@@ -194,7 +194,7 @@ def _row_mark(row: list[str], end: int, *, calm: bool) -> _Mark:
     """Name each character of the row. Repeated ones are counted, so that a long row stays short."""
     counted = [(char, len(list(same))) for char, same in groupby(row)]
     label = " ".join(code_point(char) + (f" × {count}" if count > 1 else "") for char, count in counted)
-    names = list(dict.fromkeys(name_of(char) for char, _ in counted[:50]))
+    names = list(dict.fromkeys(character_name(char) for char, _ in counted[:50]))
     title = ", ".join(names[:_NAMES_IN_A_TITLE]) + (", and more" if len(names) > _NAMES_IN_A_TITLE else "")
     return _Mark(end - len(row), end, label, title, calm)
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from ledger import exact_json, json_diff
-from ledger.json_diff import MOST_DIFFERENCES
+from ledger.json_diff import MAX_DIFFERENCES
 
 MAX_LINES = 200
 MAX_DIFF_LENGTH = 10_000  # characters of both texts; longer ones are shown whole, one after the other
@@ -28,7 +28,7 @@ class Line:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShownDifference(json_diff.Difference):
+class DisplayedDifference(json_diff.Difference):
     """One difference, with its path and lines for display."""
 
     @property
@@ -48,12 +48,12 @@ class ShownDifference(json_diff.Difference):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change(ShownDifference):
+class Change(DisplayedDifference):
     """One argument before and after. ``parts`` are the differences inside an object or list."""
 
     name: str
     is_same: bool
-    parts: tuple[ShownDifference, ...] = ()
+    parts: tuple[DisplayedDifference, ...] = ()
     is_cut: bool = False
 
 
@@ -69,7 +69,7 @@ def changes_between(before: Any, after: Any) -> list[Change]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShownChanges:
+class LimitedChanges:
     """The changes of a call that a page shows, and how many more there are of either kind."""
 
     changes: tuple[Change, ...]
@@ -77,35 +77,35 @@ class ShownChanges:
     more_same: int
 
 
-def changes_to_show(changes: list[Change]) -> ShownChanges:
+def limit_changes(changes: list[Change]) -> LimitedChanges:
     """Limit the changed and the unchanged members separately, and keep their order."""
     changed = [place for place, change in enumerate(changes) if not change.is_same]
     same = [place for place, change in enumerate(changes) if change.is_same]
     shown = sorted([*changed[:MAX_CHANGES], *same[:MAX_CHANGES]])
-    return ShownChanges(
+    return LimitedChanges(
         changes=tuple(changes[place] for place in shown),
         more_changed=max(0, len(changed) - MAX_CHANGES),
         more_same=max(0, len(same) - MAX_CHANGES),
     )
 
 
-def shown_differences(before: Any, after: Any, *, most: int = MOST_DIFFERENCES) -> list[ShownDifference]:
+def list_differences(before: Any, after: Any, *, most: int = MAX_DIFFERENCES) -> list[DisplayedDifference]:
     """Return at most ``most`` differences for display."""
-    found = json_diff.differences_between(before, after, most=most)
-    return [ShownDifference(path=one.path, old=one.old, new=one.new) for one in found]
+    found = json_diff.diff_json(before, after, most=most)
+    return [DisplayedDifference(path=one.path, old=one.old, new=one.new) for one in found]
 
 
 def _change(name: str, old: Any, new: Any) -> Change:
     has_parts = isinstance(old, dict | list) and isinstance(new, dict | list) and type(old) is type(new)
-    found = shown_differences(old, new, most=MOST_DIFFERENCES + 1) if has_parts else []
+    found = list_differences(old, new, most=MAX_DIFFERENCES + 1) if has_parts else []
     return Change(
         path=(name,),
         name=name,
         old=old,
         new=new,
-        is_same=json_diff.is_same(old, new),
-        parts=tuple(found[:MOST_DIFFERENCES]),
-        is_cut=len(found) > MOST_DIFFERENCES,
+        is_same=json_diff.is_equal_json(old, new),
+        parts=tuple(found[:MAX_DIFFERENCES]),
+        is_cut=len(found) > MAX_DIFFERENCES,
     )
 
 

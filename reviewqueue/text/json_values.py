@@ -1,8 +1,8 @@
 """JSON values as exact, size-limited HTML.
 
 Types remain distinguishable: a string that reads like a number, `true` or `null` has quotation marks. Large values are
-folded under a button that says what they contain. One rendering has at most ``MEMBERS_DRAWN`` members and about
-``BYTES_DRAWN`` bytes of HTML, shared fairly among its large parts. Omitted parts are counted in place, with a link to the
+folded under a button that says what they contain. One rendering has at most ``MAX_MEMBERS`` members and about
+``MAX_BYTES`` bytes of HTML, shared fairly among its large parts. Omitted parts are counted in place, with a link to the
 page that has all. Names and strings come from agents, so hidden characters are made visible.
 """
 
@@ -20,13 +20,13 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from ledger import exact_json
-from reviewqueue.text.agent_text import cut_at, folding, num
-from reviewqueue.text.hidden_characters import fitting, html_size, seen
+from reviewqueue.text.agent_text import find_cut, fold_html, group_digits
+from reviewqueue.text.hidden_characters import html_size, render_exact, render_within
 from runs.schemas.traversal import join_pointer
 
 #: Limits of one rendering: members and entries at every depth, and bytes of HTML.
-MEMBERS_DRAWN = 500
-BYTES_DRAWN = 128 * 1024
+MAX_MEMBERS = 500
+MAX_BYTES = 128 * 1024
 #: Limits of all values of one response together, except the panel of the call.
 PAGE_MEMBERS = 1_500
 PAGE_BYTES = 320 * 1024
@@ -34,14 +34,14 @@ PAGE_BYTES = 320 * 1024
 BULK_MEMBERS = 100
 BULK_BYTES = 16 * 1024
 #: Limit of one comment or note.
-BYTES_OF_A_TEXT = 24 * 1024
+MAX_TEXT_BYTES = 24 * 1024
 
 WIDE_TEXT = 40
 TEXT_LINES_SHOWN = 12
 TEXT_CHARACTERS_SHOWN = 1_200
 ENTRIES_SHOWN = 20
 DEPTH_SHOWN = 4
-LONGEST_NAME = 200
+MAX_NAME_LENGTH = 200
 NAMED_FIRST = 100  # members of an object that are named even if there is no room for their values
 _GROUPED_FROM = 10_000  # a year or a cost centre of four digits is not an amount
 _SHARED_FROM = 200  # characters; shorter strings are rendered before the large parts get their shares
@@ -63,8 +63,8 @@ _LIKE_ANOTHER_TYPE = re.compile(r"[-+]?[.,]?[0-9][0-9.,' ]*(e[-+]?[0-9]+)?|true|
 class Budget:
     """The remaining members and bytes of HTML."""
 
-    members: int = MEMBERS_DRAWN
-    size: int = BYTES_DRAWN
+    members: int = MAX_MEMBERS
+    size: int = MAX_BYTES
 
     def share(self, parts: int) -> Budget:
         """Return the share of one of ``parts`` equal parts."""
@@ -77,7 +77,7 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drawn:
+class RenderedValue:
     """Rendered HTML, and whether it contains the whole value."""
 
     html: SafeString
@@ -100,12 +100,12 @@ class Argument:
         return bool(self.unit) and is_amount(self.value)
 
 
-def draw(value: Any, *, budget: Budget | None = None, more: str = "") -> SafeString:
+def render_json(value: Any, *, budget: Budget | None = None, more: str = "") -> SafeString:
     """Return a JSON value as HTML, large parts folded. ``more`` is the URL of the page with the whole value."""
-    return draw_within(value, budget=budget or Budget(), more=more).html
+    return render_json_within(value, budget=budget or Budget(), more=more).html
 
 
-def draw_within(value: Any, *, budget: Budget, more: str = "", stated: bool = False) -> Drawn:
+def render_json_within(value: Any, *, budget: Budget, more: str = "", stated: bool = False) -> RenderedValue:
     """Render a value and subtract what it used from ``budget``.
 
     ``stated``: a value of a fact or of evidence, where an amount in a string is shown as an amount, without quotation marks.
@@ -113,30 +113,30 @@ def draw_within(value: Any, *, budget: Budget, more: str = "", stated: bool = Fa
     """
     drawing = _Drawing(more=more, stated=stated)
     html = drawing.value(value, budget, depth=0, at="")
-    return Drawn(html=mark_safe(html), is_whole=drawing.is_whole)  # noqa: S308  drawn() escapes every text
+    return RenderedValue(html=mark_safe(html), is_whole=drawing.is_whole)  # noqa: S308  drawn() escapes every text
 
 
-def draw_arguments(arguments: Sequence[Argument], *, budget: Budget | None = None, more: str = "") -> Drawn:
+def render_arguments(arguments: Sequence[Argument], *, budget: Budget | None = None, more: str = "") -> RenderedValue:
     """Render the arguments of a call as the rows of its panel, with the owner's labels and units."""
     drawing = _Drawing(more=more)
     html = drawing.arguments(arguments, budget or Budget())
-    return Drawn(html=mark_safe(html), is_whole=drawing.is_whole, members=drawing.members)  # noqa: S308  as above
+    return RenderedValue(html=mark_safe(html), is_whole=drawing.is_whole, members=drawing.members)  # noqa: S308  as above
 
 
-def draw_mapping(arguments: Mapping[str, Any], *, budget: Budget | None = None, more: str = "") -> Drawn:
+def render_mapping(arguments: Mapping[str, Any], *, budget: Budget | None = None, more: str = "") -> RenderedValue:
     """Render the arguments of a call as rows without labels and units."""
     bare = [Argument(name=name, label="", unit="", value=value) for name, value in arguments.items()]
-    return draw_arguments(bare, budget=budget, more=more)
+    return render_arguments(bare, budget=budget, more=more)
 
 
 def is_shown_whole(arguments: Mapping[str, Any]) -> bool:
     """Return whether the panel of a call with these arguments omits nothing."""
-    return draw_mapping(arguments).is_whole
+    return render_mapping(arguments).is_whole
 
 
-def fits_in_a_bulk(arguments: Mapping[str, Any]) -> bool:
+def fits_in_bulk(arguments: Mapping[str, Any]) -> bool:
     """Return whether a call is short enough for a bulk decision."""
-    return draw_mapping(arguments, budget=bulk_budget()).is_whole
+    return render_mapping(arguments, budget=bulk_budget()).is_whole
 
 
 def bulk_budget() -> Budget:
@@ -144,7 +144,7 @@ def bulk_budget() -> Budget:
     return Budget(members=BULK_MEMBERS, size=BULK_BYTES)
 
 
-def text_in_part(html: str, end: int, whole: int, *, more: str) -> SafeString:
+def append_omitted_note(html: str, end: int, whole: int, *, more: str) -> SafeString:
     """Return ``html``, the first ``end`` characters of a text, with a line about the omitted rest, if any."""
     if end < whole:
         link = format_html(' <a href="{}">Show the rest</a>', more) if more else ""
@@ -166,7 +166,7 @@ def is_wide(value: Any) -> bool:
     return isinstance(value, Mapping | list | tuple) and bool(value)
 
 
-def size_in_words(value: Any) -> str:
+def size_label(value: Any) -> str:
     """Return the size of a value's JSON text: "312 bytes", "48 KB", "1.1 MB"."""
     size = len(exact_json.dumps(value).encode("utf-8", "surrogatepass"))
     if size < 2_000:
@@ -199,12 +199,12 @@ class _Drawing:
         """Return the HTML of a value ``depth`` levels deep, at the JSON Pointer ``at``."""
         if isinstance(value, str):
             is_amount = self.stated and _MONEY.fullmatch(value)
-            html = f'<span class="value">{num(value)}</span>' if is_amount else self.text(value, budget, at)
+            html = f'<span class="value">{group_digits(value)}</span>' if is_amount else self.text(value, budget, at)
         elif value is None or isinstance(value, bool):
             html = f'<span class="value word">{exact_json.dumps(value)}</span>'
         elif isinstance(value, int | Decimal):
             grouped = value >= _GROUPED_FROM or value <= -_GROUPED_FROM
-            html = f'<span class="value">{num(value) if grouped else exact_json.dumps(value)}</span>'
+            html = f'<span class="value">{group_digits(value) if grouped else exact_json.dumps(value)}</span>'
         elif not value:
             html = f'<span class="value word">empty {_kind(value)}</span>'
         else:
@@ -270,12 +270,12 @@ class _Drawing:
         pairs = pairs[: _count_fitting(pairs, budget.members, least=NAMED_FIRST)]
         for place, value, share in self.shared(pairs, budget):
             argument = arguments[place]
-            label = f" <span>{seen(argument.label, one_line=True)}</span>" if argument.label else ""
-            unit = seen(argument.unit, one_line=True) if argument.unit else ""
+            label = f" <span>{render_exact(argument.label, one_line=True)}</span>" if argument.label else ""
+            unit = render_exact(argument.unit, one_line=True) if argument.unit else ""
             # Labels and units are the owner's and not counted, so that only the stored call decides what is omitted.
             inner = self.value(value, share, depth=0, at=join_pointer("", argument.name))
             if argument.is_amount:
-                cell = f'<dd class="strong">{num(value)}<abbr>{unit}</abbr></dd>'
+                cell = f'<dd class="strong">{group_digits(value)}<abbr>{unit}</abbr></dd>'
             else:
                 beside = f' <span class="faint">{unit}</span>' if unit else ""
                 cell = f"<dd>{inner}{beside}</dd>"
@@ -291,10 +291,10 @@ class _Drawing:
     def name(self, name: Any, budget: Budget) -> str:
         """Return the name of a member; a long one is cut."""
         name = str(name)
-        html: str = seen(name[:LONGEST_NAME], one_line=True)
-        if len(name) > LONGEST_NAME:
+        html: str = render_exact(name[:MAX_NAME_LENGTH], one_line=True)
+        if len(name) > MAX_NAME_LENGTH:
             self.is_whole = False
-            html += _dropped(f"{len(name) - LONGEST_NAME:,} more characters")
+            html += _dropped(f"{len(name) - MAX_NAME_LENGTH:,} more characters")
         budget.size -= html_size(html)
         return html
 
@@ -302,20 +302,20 @@ class _Drawing:
         """Return a string: a short one as it is, a longer one folded, a huge one cut."""
         if not text:
             return '<span class="value word">empty text</span>'
-        cut = cut_at(text[:_SEARCHED_FOR_LINES], lines=TEXT_LINES_SHOWN, characters=TEXT_CHARACTERS_SHOWN)
+        cut = find_cut(text[:_SEARCHED_FOR_LINES], lines=TEXT_LINES_SHOWN, characters=TEXT_CHARACTERS_SHOWN)
         block = " text" if "\n" in text or len(text) > 2 * WIDE_TEXT else ""
         if cut == len(text):
-            shown = seen(text)
+            shown = render_exact(text)
             # The element adds the quotation marks, so that copied text stays exact.
             quoted = f"<q>{shown}</q>" if _LIKE_ANOTHER_TYPE.fullmatch(text) else shown
             return f'<span class="value{block}">{quoted}</span>'
-        head, end = fitting(text[:cut], max(budget.size, _CUT_BYTES))
+        head, end = render_within(text[:cut], max(budget.size, _CUT_BYTES))
         html = f'<span class="value text"><bdi class="exact">{head}</bdi></span>'
         if end == cut:
-            tail, more = fitting(text[cut:], budget.size - html_size(html) - _FOLD_BYTES)
+            tail, more = render_within(text[cut:], budget.size - html_size(html) - _FOLD_BYTES)
             rest = f'<span class="value text"><bdi class="exact">{tail}</bdi></span>'
             end = cut + more
-            html += folding(rest, lines=text.count("\n", cut, end) + 1, characters=more) if more else ""
+            html += fold_html(rest, lines=text.count("\n", cut, end) + 1, characters=more) if more else ""
         if end < len(text):
             html += self.cut(f"Showing 1 to {end:,} of {len(text):,} characters.", budget, at)
         return html

@@ -26,7 +26,7 @@ def mixes_scripts(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(shown for shown, _ in _mixed_tokens(text)))
 
 
-def disguised_places(text: str) -> frozenset[int]:
+def mixed_script_positions(text: str) -> frozenset[int]:
     """Return the positions of their letters that do not belong to the main script of the token."""
     return frozenset(place for _, places in _mixed_tokens(text) for place in places)
 

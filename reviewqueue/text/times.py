@@ -20,7 +20,7 @@ SOON = timedelta(hours=1)
 _ZONE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}")
 
 
-def in_words(duration: timedelta) -> str:
+def duration_label(duration: timedelta) -> str:
     """Return "2 d 21 h", "1 h 05 min", "38 min", "45 s": the two largest units, never rounded up.
 
     The sign of a negative duration is ignored.
@@ -39,41 +39,41 @@ def is_soon(deadline: datetime, now: datetime) -> bool:
     return deadline - now < SOON
 
 
-def left_in_words(deadline: datetime, now: datetime) -> str:
+def time_left_label(deadline: datetime, now: datetime) -> str:
     """Return "2 h 10 min" until the deadline, or "over since 5 min". At the deadline itself it is over."""
     if now < deadline:
-        return in_words(deadline - now)
-    return f"over since {in_words(now - deadline)}" if now - deadline >= timedelta(minutes=1) else "over"
+        return duration_label(deadline - now)
+    return f"over since {duration_label(now - deadline)}" if now - deadline >= timedelta(minutes=1) else "over"
 
 
-def moment_in_words(at: datetime, *, now: datetime | None = None, short: bool = False) -> str:
+def datetime_label(at: datetime, *, now: datetime | None = None, short: bool = False) -> str:
     """Return "today 16:32 CET", "Tue 1 Dec 16:32 CET", "27 Nov 2025 14:02 CET", in the reader's zone.
 
     ``short`` omits the zone, except within an hour that a clock change repeats.
     """
     local = timezone.localtime(at)
     day = _day_in_words(local, timezone.localtime(now) if now else None)
-    zone = "" if short and not _is_repeated(local) else f" {zone_of(local)}"
+    zone = "" if short and not _is_repeated(local) else f" {time_zone_label(local)}"
     return f"{day} {local:%H:%M}{zone}"
 
 
-def zone_of(local: datetime) -> str:
+def time_zone_label(local: datetime) -> str:
     """Return the zone's abbreviation at that time, or its offset from UTC if it has none."""
     name = local.tzname() or "UTC"
     return name if name[:1].isalpha() else f"UTC{name}"
 
 
-def moment(at: datetime, *, now: datetime | None = None, short: bool = False) -> SafeString:
+def datetime_element(at: datetime, *, now: datetime | None = None, short: bool = False) -> SafeString:
     """Return a `<time>` element with the exact time, and UTC as its tooltip."""
     return format_html(
         '<time datetime="{}" title="{}">{}</time>',
         timezone.localtime(at).isoformat(timespec="seconds"),
         f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
-        moment_in_words(at, now=now, short=short),
+        datetime_label(at, now=now, short=short),
     )
 
 
-def zone_called(name: str) -> ZoneInfo | None:
+def find_time_zone(name: str) -> ZoneInfo | None:
     """Return the time zone of that name, or None. The name comes from a browser and can be any text."""
     if len(name) > 60 or not _ZONE_NAME.fullmatch(name):
         return None

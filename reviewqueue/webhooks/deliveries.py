@@ -37,7 +37,7 @@ from runs.states import ContinuationStatus
 log = logging.getLogger(__name__)
 
 #: Delay after each failed attempt of a message.
-BACK_OFF = (
+MESSAGE_BACKOFF = (
     timedelta(seconds=5),
     timedelta(seconds=30),
     timedelta(minutes=2),
@@ -47,12 +47,18 @@ BACK_OFF = (
     timedelta(hours=6),
     timedelta(hours=12),
 )
-MAX_ATTEMPTS = len(BACK_OFF) + 1
+MAX_ATTEMPTS = len(MESSAGE_BACKOFF) + 1
 GIVE_UP_AFTER = timedelta(days=3)
 #: Delay for the whole endpoint, by the number of failed calls in a row.
-REST = (timedelta(), timedelta(seconds=5), timedelta(seconds=30), timedelta(minutes=2), timedelta(minutes=10))
+ENDPOINT_BACKOFF = (
+    timedelta(),
+    timedelta(seconds=5),
+    timedelta(seconds=30),
+    timedelta(minutes=2),
+    timedelta(minutes=10),
+)
 #: Delivered and void messages are deleted after this time; dead letters are not.
-KEEP_LOG = timedelta(days=30)
+KEEP_DELIVERIES = timedelta(days=30)
 MAX_RETRY_AFTER = timedelta(hours=6)
 #: No other call to an endpoint while one is pending; a call takes at most ten seconds.
 ONE_CALL = timedelta(seconds=15)
@@ -69,7 +75,7 @@ DISABLED = "The endpoint answered 410 Gone."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Due:
+class DueMessage:
     """A message that was due when it was selected, without a lock."""
 
     endpoint_pk: int
@@ -77,7 +83,7 @@ class Due:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Letter:
+class StartedAttempt:
     """A counted attempt, with everything that the call needs. ``sealed`` are the encrypted signing secrets."""
 
     endpoint_pk: int
@@ -91,7 +97,7 @@ class Letter:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ending:
+class AttemptResult:
     """The result of a call. ``trouble`` is empty if it was delivered; ``status`` is ``None`` without a reply."""
 
     status: int | None = None
@@ -111,7 +117,7 @@ def _not_in_backoff(hint: datetime) -> Q:
     return Q(rest_until=None) | Q(rest_until__lte=hint)
 
 
-def given_up() -> Q:
+def is_dead_letter() -> Q:
     """Return the filter for dead letters: messages that are sent again only when a person resends them."""
     return Q(status=DeliveryStatus.DEAD)
 
@@ -123,7 +129,7 @@ def anything_to_deliver() -> bool:
     return Delivery.objects.filter(_due(hint), Exists(callable_endpoints)).exists()
 
 
-def due_messages(*, limit: int) -> list[Due]:
+def due_messages(*, limit: int) -> list[DueMessage]:
     """Return the earliest due message of up to ``limit`` endpoints, the least recently called endpoints first."""
     hint = clock.now()
     waiting = Delivery.objects.filter(_due(hint), endpoint=OuterRef("pk"))
@@ -135,7 +141,7 @@ def due_messages(*, limit: int) -> list[Due]:
         earliest = Delivery.objects.filter(_due(hint), endpoint=endpoint_pk).order_by("next_at", "id")
         delivery_pk = earliest.values_list("pk", flat=True).first()
         if delivery_pk is not None:
-            found.append(Due(endpoint_pk=endpoint_pk, delivery_pk=delivery_pk))
+            found.append(DueMessage(endpoint_pk=endpoint_pk, delivery_pk=delivery_pk))
     return found
 
 
@@ -143,7 +149,7 @@ def due_messages(*, limit: int) -> list[Due]:
 
 
 @use_case
-def begin_attempt(due: Due) -> Letter | None:
+def begin_attempt(due: DueMessage) -> StartedAttempt | None:
     """Count an attempt and return what to send; ``None`` if the message is not due any more or another worker was first."""
     endpoint = WebhookEndpoint.objects.select_for_update(of=("self",), no_key=True).get(pk=due.endpoint_pk)
     delivery = Delivery.objects.get(pk=due.delivery_pk)
@@ -162,7 +168,7 @@ def begin_attempt(due: Due) -> Letter | None:
     # No second call meanwhile: a backlog behind a slow call would occupy one worker after another.
     WebhookEndpoint.objects.filter(pk=endpoint.pk).update(called_at=now, rest_until=now + ONE_CALL)
     secrets = WebhookSecret.objects.filter(Q(ends_at=None) | Q(ends_at__gt=now), endpoint=endpoint)
-    return Letter(
+    return StartedAttempt(
         endpoint_pk=endpoint.pk,
         delivery_pk=delivery.pk,
         attempt=attempt,
@@ -198,7 +204,7 @@ def _is_ready(continuation_id: str) -> bool:
 
 
 @use_case
-def close_attempt(letter: Letter, ending: Ending) -> None:
+def close_attempt(letter: StartedAttempt, ending: AttemptResult) -> None:
     """Record the result of a call. A late success still counts; a late failure only if no other attempt followed."""
     endpoint = WebhookEndpoint.objects.select_for_update(of=("self",), no_key=True).get(pk=letter.endpoint_pk)
     delivery = Delivery.objects.get(pk=letter.delivery_pk)
@@ -213,7 +219,7 @@ def close_attempt(letter: Letter, ending: Ending) -> None:
     _record_health(endpoint, ending, now=now)
 
 
-def _postpone_or_give_up(delivery: Delivery, ending: Ending, *, now: datetime) -> None:
+def _postpone_or_give_up(delivery: Delivery, ending: AttemptResult, *, now: datetime) -> None:
     next_at = now + max(_back_off(delivery.tries), ending.retry_after or timedelta())
     if delivery.tries >= MAX_ATTEMPTS or next_at >= delivery.give_up_at:
         _move(delivery, "give up", trouble=ending.trouble[:300], next_at=None, ended_at=now)
@@ -221,7 +227,7 @@ def _postpone_or_give_up(delivery: Delivery, ending: Ending, *, now: datetime) -
         _move(delivery, "postpone", trouble=ending.trouble[:300], next_at=next_at)
 
 
-def _record_health(endpoint: WebhookEndpoint, ending: Ending, *, now: datetime) -> None:
+def _record_health(endpoint: WebhookEndpoint, ending: AttemptResult, *, now: datetime) -> None:
     rows = WebhookEndpoint.objects.filter(pk=endpoint.pk)
     if ending.status == GONE:
         rows.update(disabled_at=now)
@@ -230,15 +236,17 @@ def _record_health(endpoint: WebhookEndpoint, ending: Ending, *, now: datetime) 
     elif not ending.trouble or ending.status in MESSAGE_REJECTED:
         rows.update(failures=0, rest_until=None)
     else:
-        rest = max(REST[min(endpoint.failures, len(REST) - 1)], ending.retry_after or timedelta())
+        rest = max(
+            ENDPOINT_BACKOFF[min(endpoint.failures, len(ENDPOINT_BACKOFF) - 1)], ending.retry_after or timedelta()
+        )
         rows.update(failures=endpoint.failures + 1, rest_until=now + rest)
 
 
 def _back_off(tries: int) -> timedelta:
-    return BACK_OFF[min(tries, len(BACK_OFF)) - 1]
+    return MESSAGE_BACKOFF[min(tries, len(MESSAGE_BACKOFF)) - 1]
 
 
-def put_off(delivery_pk: int) -> None:
+def postpone_message(delivery_pk: int) -> None:
     """Postpone a message that raised an error of our own, so that it cannot block others."""
     Delivery.objects.filter(pk=delivery_pk, status=DeliveryStatus.DUE).update(next_at=clock.now() + POSTPONE)
 
@@ -261,10 +269,12 @@ def give_up_overdue(*, limit: int) -> int:
 
 
 @use_case
-def forget_delivered(*, limit: int) -> int:
+def delete_old_deliveries(*, limit: int) -> int:
     """Delete up to ``limit`` old delivered or void messages with their attempts. Returns the number."""
     old = (
-        Delivery.objects.filter(ended_at__lte=clock.now() - KEEP_LOG).order_by("ended_at").values_list("pk", flat=True)
+        Delivery.objects.filter(ended_at__lte=clock.now() - KEEP_DELIVERIES)
+        .order_by("ended_at")
+        .values_list("pk", flat=True)
     )
     deletable: list[int] = []
     for status in (DeliveryStatus.DELIVERED, DeliveryStatus.VOID):  # one by one: SQLite uses no partial index for two
@@ -275,14 +285,14 @@ def forget_delivered(*, limit: int) -> int:
     return len(deletable)
 
 
-def void_of_endpoint(endpoint: WebhookEndpoint, *, now: datetime) -> None:
+def void_deliveries(endpoint: WebhookEndpoint, *, now: datetime) -> None:
     """Void the due messages of a deleted endpoint."""
     left = Delivery.objects.filter(endpoint=endpoint, status=DeliveryStatus.DUE)
     left.update(status=DeliveryStatus.VOID, trouble=DELETED, next_at=None, ended_at=now)
 
 
 @use_case
-def order_again(*, agent: Agent | None, delivery_id: str, by: str) -> Delivery:
+def resend_message(*, agent: Agent | None, delivery_id: str, by: str) -> Delivery:
     """Send a message again now: same id, same body, a full schedule of attempts.
 
     Also ends the backoff or the disabling (410) of its endpoint. ``agent`` limits whose messages can be resent; ``None``

@@ -14,10 +14,10 @@ from django.db.models import Q, QuerySet
 from ledger import clock
 from ledger.errors import KeyReused, NotFound, PayloadInvalid
 from ledger.public_ids import new_id
-from ledger.transactions import assert_none_open, use_case
+from ledger.transactions import assert_no_transaction, use_case
 from reviewqueue.outbound import address_policy, http_client
 from reviewqueue.webhooks import signing
-from reviewqueue.webhooks.deliveries import void_of_endpoint
+from reviewqueue.webhooks.deliveries import void_deliveries
 from reviewqueue.webhooks.event_types import TYPES
 from reviewqueue.webhooks.models import WebhookEndpoint, WebhookSecret
 from runs.errors import RateLimited
@@ -25,7 +25,7 @@ from runs.models import Agent
 
 MAX_ENDPOINTS = 10
 MAX_SECRETS = 5
-LONGEST_URL = 500
+MAX_URL_LENGTH = 500
 OVERLAP = timedelta(hours=24)
 RESOLVE_SECONDS = 5.0
 
@@ -42,7 +42,7 @@ class EndpointRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Registered:
+class RegisteredEndpoint:
     """An endpoint, and its secret if this call created one: it cannot be read later."""
 
     endpoint: WebhookEndpoint
@@ -55,13 +55,13 @@ def endpoints_of(agent: Agent) -> QuerySet[WebhookEndpoint]:
     return WebhookEndpoint.objects.filter(agent=agent, deleted_at=None)
 
 
-def register_endpoint(*, agent: Agent, request: EndpointRequest) -> Registered:
+def register_endpoint(*, agent: Agent, request: EndpointRequest) -> RegisteredEndpoint:
     """Register an endpoint, or return the one that the same key registered before, without its secret.
 
     Raises ``PayloadInvalid`` for a refused URL, an unknown event type, or too many endpoints; ``KeyReused`` if the key
     belongs to another request.
     """
-    assert_none_open()
+    assert_no_transaction()
     known = _known(agent, request)
     if known is not None:
         return known
@@ -71,7 +71,7 @@ def register_endpoint(*, agent: Agent, request: EndpointRequest) -> Registered:
 
 
 @use_case
-def _insert(*, agent: Agent, request: EndpointRequest) -> Registered:
+def _insert(*, agent: Agent, request: EndpointRequest) -> RegisteredEndpoint:
     # One registration at a time per agent: two at once could both take the last place.
     Agent.objects.select_for_update(of=("self",), no_key=True).get(pk=agent.pk)
     known = _known(agent, request)
@@ -90,16 +90,16 @@ def _insert(*, agent: Agent, request: EndpointRequest) -> Registered:
         description=request.description,
         created_at=now,
     )
-    return Registered(endpoint=endpoint, secret=_add_secret(endpoint, now=now), created=True)
+    return RegisteredEndpoint(endpoint=endpoint, secret=_add_secret(endpoint, now=now), created=True)
 
 
-def _known(agent: Agent, request: EndpointRequest) -> Registered | None:
+def _known(agent: Agent, request: EndpointRequest) -> RegisteredEndpoint | None:
     endpoint = WebhookEndpoint.objects.filter(agent=agent, key=request.key).first()
     if endpoint is None:
         return None
     if endpoint.body_digest != request.body_digest or endpoint.deleted_at is not None:
         raise KeyReused(f"The key {request.key} registered another endpoint.", webhook=endpoint.public_id)
-    return Registered(endpoint=endpoint, secret=None, created=False)
+    return RegisteredEndpoint(endpoint=endpoint, secret=None, created=False)
 
 
 def _check_events(events: list[str]) -> None:
@@ -110,7 +110,7 @@ def _check_events(events: list[str]) -> None:
 
 def _check_address(url: str) -> None:
     try:
-        http_client.Clock(RESOLVE_SECONDS).within(lambda: address_policy.check_webhook_url(url))
+        http_client.CallDeadline(RESOLVE_SECONDS).within(lambda: address_policy.check_webhook_url(url))
     except address_policy.AddressRefused as refused:
         raise PayloadInvalid.at("/url", str(refused)) from None
     except http_client.OutOfTime:
@@ -123,11 +123,11 @@ def delete_endpoint(*, agent: Agent, endpoint_id: str) -> None:
     endpoint = _lock(agent, endpoint_id)
     now = clock.now()
     WebhookEndpoint.objects.filter(pk=endpoint.pk).update(deleted_at=now)
-    void_of_endpoint(endpoint, now=now)
+    void_deliveries(endpoint, now=now)
 
 
 @use_case
-def rotate_secret(*, agent: Agent, endpoint_id: str) -> Registered:
+def rotate_secret(*, agent: Agent, endpoint_id: str) -> RegisteredEndpoint:
     """Create a new signing secret. Earlier secrets sign beside it for a day.
 
     Raises ``RateLimited`` while five secrets are valid: an older one, which a receiver may use, is never ended early.
@@ -137,7 +137,7 @@ def rotate_secret(*, agent: Agent, endpoint_id: str) -> Registered:
     if live_secrets(endpoint, now=now).count() >= MAX_SECRETS:
         raise RateLimited(f"This endpoint has {MAX_SECRETS} valid secrets already; one of them ends within a day.")
     WebhookSecret.objects.filter(endpoint=endpoint, ends_at=None).update(ends_at=now + OVERLAP)
-    return Registered(endpoint=endpoint, secret=_add_secret(endpoint, now=now), created=False)
+    return RegisteredEndpoint(endpoint=endpoint, secret=_add_secret(endpoint, now=now), created=False)
 
 
 def live_secrets(endpoint: WebhookEndpoint, *, now: datetime) -> QuerySet[WebhookSecret]:

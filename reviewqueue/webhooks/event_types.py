@@ -92,7 +92,7 @@ def types_of(event: Event) -> list[str]:
     return [event.type, READY] if made_ready else [event.type]
 
 
-def told_of_event(event: Event) -> dict[str, Any]:
+def published_members(event: Event) -> dict[str, Any]:
     """Return the published members of a numbered event. ``sequence`` is its number in the agent's feed."""
     members = {name: event.refs[ref] for ref, name in _PUBLISHED.items() if event.refs.get(ref) is not None}
     if "interrupt" not in members and members.get("interrupts"):

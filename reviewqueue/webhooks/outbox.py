@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import time
 
-from ledger.datetimes import moment_text
+from ledger.datetimes import format_datetime
 from ledger.exact_json import dumps
-from ledger.public_ids import derived_id
+from ledger.public_ids import derive_id
 from ledger.transactions import use_case
 from reviewqueue.webhooks.deliveries import GIVE_UP_AFTER
-from reviewqueue.webhooks.event_types import READY, told_of_event, types_of
+from reviewqueue.webhooks.event_types import READY, published_members, types_of
 from reviewqueue.webhooks.models import Delivery, WebhookEndpoint
 from runs import event_feed
 from runs.models import Continuation, Event
@@ -24,16 +24,16 @@ log = logging.getLogger(__name__)
 BATCH_SIZE = 100
 
 
-def announce_news(*, seconds: float) -> int:
+def publish_events(*, seconds: float) -> int:
     """Publish new events, one batch per agent in turn, for about ``seconds``. Returns the number of events."""
     until = time.monotonic() + seconds
     published, failed = 0, set()
     while time.monotonic() < until:
-        agents = [agent_id for agent_id in event_feed.agents_with_news() if agent_id not in failed]
+        agents = [agent_id for agent_id in event_feed.agents_with_unnumbered_events() if agent_id not in failed]
         before = published
         for agent_id in agents:
             try:
-                published += announce_batch(agent_id=agent_id, limit=BATCH_SIZE)
+                published += publish_batch(agent_id=agent_id, limit=BATCH_SIZE)
             except Exception:
                 log.exception("the events of an agent could not be published", extra={"agent": agent_id})
                 failed.add(agent_id)
@@ -43,7 +43,7 @@ def announce_news(*, seconds: float) -> int:
 
 
 @use_case
-def announce_batch(*, agent_id: int, limit: int) -> int:
+def publish_batch(*, agent_id: int, limit: int) -> int:
     """Number up to ``limit`` events of one agent and create their deliveries. Returns the number of events."""
     numbers = event_feed.number_events(agent_id=agent_id, limit=limit)
     endpoints = list(WebhookEndpoint.objects.filter(agent=agent_id, deleted_at=None, disabled_at=None))
@@ -59,14 +59,14 @@ def _deliveries_of(event: Event, endpoints: list[WebhookEndpoint]) -> list[Deliv
     """Return the messages of one numbered event. An endpoint gets no events from before its creation."""
     now = event.announced_at
     assert now is not None  # noqa: S101  number_events has just set it
-    data = told_of_event(event)
+    data = published_members(event)
     return [
         Delivery(
-            public_id=derived_id("dlv", endpoint.public_id, event.digest, type_),
+            public_id=derive_id("dlv", endpoint.public_id, event.digest, type_),
             endpoint=endpoint,
             event=event,
             type=type_,
-            body=dumps({"type": type_, "timestamp": moment_text(event.at), "data": data}),
+            body=dumps({"type": type_, "timestamp": format_datetime(event.at), "data": data}),
             continuation=data.get("continuation", "") if type_ == READY else "",
             next_at=now,
             give_up_at=now + GIVE_UP_AFTER,

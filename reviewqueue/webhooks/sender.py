@@ -16,19 +16,19 @@ from email.utils import parsedate_to_datetime
 
 import httpcore
 
-from ledger.transactions import assert_none_open
+from ledger.transactions import assert_no_transaction
 from reviewqueue.outbound import address_policy, http_client
 from reviewqueue.webhooks import signing
 from reviewqueue.webhooks.deliveries import (
     GONE,
     MAX_RETRY_AFTER,
-    Due,
-    Ending,
-    Letter,
+    AttemptResult,
+    DueMessage,
+    StartedAttempt,
     begin_attempt,
     close_attempt,
     due_messages,
-    put_off,
+    postpone_message,
 )
 
 log = logging.getLogger(__name__)
@@ -47,12 +47,12 @@ def deliver_due_messages(*, seconds: float) -> int:
     """
     until, calls = time.monotonic() + seconds, 0
     with ThreadPoolExecutor(max_workers=MAX_CONCURRENT_CALLS) as threads:
-        under_way: dict[Future[Ending], Letter] = {}
+        under_way: dict[Future[AttemptResult], StartedAttempt] = {}
         while True:
             free = MAX_CONCURRENT_CALLS - len(under_way)
             dues = due_messages(limit=free) if time.monotonic() < until else []
             for letter in filter(None, map(_begin, dues)):
-                under_way[threads.submit(carry, letter)] = letter
+                under_way[threads.submit(make_call, letter)] = letter
                 calls += 1
             if not under_way and not dues:
                 return calls
@@ -61,16 +61,16 @@ def deliver_due_messages(*, seconds: float) -> int:
                 _close(under_way.pop(call), call.result())
 
 
-def _begin(due: Due) -> Letter | None:
+def _begin(due: DueMessage) -> StartedAttempt | None:
     try:
         return begin_attempt(due)
     except Exception:
         log.exception("a webhook attempt could not be started", extra={"delivery": due.delivery_pk})
-        put_off(due.delivery_pk)
+        postpone_message(due.delivery_pk)
         return None
 
 
-def _close(letter: Letter, ending: Ending) -> None:
+def _close(letter: StartedAttempt, ending: AttemptResult) -> None:
     try:
         close_attempt(letter, ending)
     except Exception:
@@ -78,25 +78,25 @@ def _close(letter: Letter, ending: Ending) -> None:
         log.exception("a webhook attempt could not be closed", extra={"delivery": letter.delivery_pk})
 
 
-def carry(letter: Letter) -> Ending:
+def make_call(letter: StartedAttempt) -> AttemptResult:
     """Make the call. Faults are returned, never raised."""
-    assert_none_open()
+    assert_no_transaction()
     try:
         return _carry(letter)
     except http_client.NoReply as why:
-        return Ending(trouble=str(why))
+        return AttemptResult(trouble=str(why))
     except signing.SecretUnreadable:
-        return Ending(
+        return AttemptResult(
             trouble="The signing secret cannot be decrypted, because SECRET_KEY was changed. Rotate the secret."
         )
     except Exception as error:  # noqa: BLE001  after any fault the attempt must be closed
-        return Ending(trouble=f"The call failed ({type(error).__name__}).")
+        return AttemptResult(trouble=f"The call failed ({type(error).__name__}).")
 
 
-def _carry(letter: Letter) -> Ending:
+def _carry(letter: StartedAttempt) -> AttemptResult:
     body = letter.body.encode()
     signed = signing.signed_headers(message_id=letter.message_id, body=body, at=letter.began_at, sealed=letter.sealed)
-    with http_client.calling(
+    with http_client.open_call(
         method="POST",
         url=letter.url,
         resolve=lambda: address_policy.check_webhook_url(letter.url),
@@ -105,11 +105,11 @@ def _carry(letter: Letter) -> Ending:
         seconds=CALL_SECONDS,
     ) as response:
         if 200 <= response.status < 300:
-            return Ending(status=response.status)
-        return Ending(
+            return AttemptResult(status=response.status)
+        return AttemptResult(
             status=response.status,
             trouble=_fault_of(response.status),
-            excerpt=_escaped(http_client.read_beginning(response, max_bytes=MAX_EXCERPT_LENGTH)),
+            excerpt=_escaped(http_client.read_excerpt(response, max_bytes=MAX_EXCERPT_LENGTH)),
             retry_after=_retry_after(response, now=letter.began_at),
         )
 

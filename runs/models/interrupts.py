@@ -15,7 +15,7 @@ from runs.models.agents import Agent
 from runs.models.policies import Policy, Queue
 from runs.models.run import Checkpoint, Run
 from runs.states import (
-    STANDING_DECISIONS,
+    VALID_DECISIONS,
     DecisionStatus,
     InterruptStatus,
     Kind,
@@ -281,7 +281,7 @@ class Decision(models.Model):
             ),
             models.UniqueConstraint(
                 fields=["interrupt", "by"],
-                condition=Q(status__in=sorted(STANDING_DECISIONS)),
+                condition=Q(status__in=sorted(VALID_DECISIONS)),
                 name="one_standing_vote_per_person",
             ),
             models.UniqueConstraint(

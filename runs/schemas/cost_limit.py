@@ -13,7 +13,7 @@ from typing import Any
 
 from ledger.exact_json import MAX_DEPTH as MAX_ANSWER_DEPTH
 from runs.schemas import keywords
-from runs.schemas.traversal import all_schemas, inner_schemas, join_pointer, target_pointer
+from runs.schemas.traversal import collect_subschemas, iter_subschemas, join_pointer, resolve_reference
 
 _IN_OBJECTS = frozenset({"properties", "patternProperties", "additionalProperties", "propertyNames"})
 # One of these applies to a given member; all others apply together.
@@ -22,7 +22,7 @@ _HERE = keywords.HERE_ONE | keywords.HERE_MANY | keywords.HERE_NAMED
 
 
 @dataclass(frozen=True)
-class Weight:
+class SchemaCost:
     """The cost of one value: ``looks`` of subschemas, ``patterns`` matched, ``chain`` of subschemas for the same value."""
 
     looks: int
@@ -46,11 +46,11 @@ class _Node:
     below: dict[str, tuple[list[str], list[str]]] = field(default_factory=dict)  # "object", "list": (one of, all of)
 
 
-def weigh(root: Any) -> Weight:
+def compute_cost(root: Any) -> SchemaCost:
     """Return the weight of a schema that passed the meta-schema. Raises ``Circular``."""
-    nodes = {pointer: _node(pointer, schema) for pointer, schema in all_schemas(root).items()}
+    nodes = {pointer: _node(pointer, schema) for pointer, schema in collect_subschemas(root).items()}
     order, chain = _inner_first(nodes)
-    return Weight(
+    return SchemaCost(
         looks=_most(nodes, order, lambda node: node.own_looks, keywords.MAX_LOOKS),
         patterns=_most(nodes, order, lambda node: node.own_patterns, keywords.MAX_PATTERN_STEPS),
         chain=chain,
@@ -65,10 +65,10 @@ def _node(pointer: str, schema: Any) -> _Node:
     structures = sum(isinstance(option, dict | list) for option in schema.get("enum", ()))
     patterns = len(schema.get("patternProperties", ())) + ("pattern" in schema)
     node = _Node(own_looks=1 + (names + structures) // 8 + patterns, own_patterns=patterns)
-    target = target_pointer(schema["$ref"]) if "$ref" in schema else None
+    target = resolve_reference(schema["$ref"]) if "$ref" in schema else None
     if target is not None:
         node.here.append(target)
-    for keyword, name, _ in inner_schemas(schema):
+    for keyword, name, _ in iter_subschemas(schema):
         inner = join_pointer(pointer, keyword) if name is None else join_pointer(pointer, keyword, name)
         if keyword in _HERE:
             node.here.append(inner)

@@ -15,7 +15,7 @@ from ledger.digests import canonical, digest, digest_of_text
 from ledger.errors import Problem
 from runs.schemas import keywords
 from runs.schemas.satisfiability import has_type
-from runs.schemas.traversal import join_pointer, schema_at, target_pointer
+from runs.schemas.traversal import join_pointer, resolve_reference, schema_at
 
 Matches = Callable[[str, str, str], bool]
 
@@ -48,7 +48,7 @@ class _Enough(Exception):
     """Raised when the limit of steps is reached."""
 
 
-def explain(schema: Any, value: Any, *, matches: Matches) -> list[Problem]:
+def list_problems(schema: Any, value: Any, *, matches: Matches) -> list[Problem]:
     """Return the problems of ``value``, at most ``MAX_PROBLEMS``; possibly none if the walk was cut short.
 
     ``matches(keyword, argument, text)`` evaluates one `pattern` or `format`.
@@ -202,7 +202,7 @@ class _Explanation:
 
     def branches(self, schema: dict[str, Any], value: Any, at: str) -> Iterator[Problem]:
         if "$ref" in schema:
-            target = schema_at(self.root, target_pointer(schema["$ref"]) or "")
+            target = schema_at(self.root, resolve_reference(schema["$ref"]) or "")
             yield from self.problems(target, value, at)
         for branch in schema.get("allOf", ()):
             yield from self.problems(branch, value, at)

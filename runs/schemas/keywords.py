@@ -36,7 +36,7 @@ FORMATS = frozenset(
 )  # fmt: skip
 
 # Suggestions for common unsupported keywords.
-MEANT = {
+SUGGESTIONS = {
     "definitions": "use `$defs`",
     "dependencies": "use `dependentRequired` or `dependentSchemas`",
     "additionalItems": "use `items` beside `prefixItems`",

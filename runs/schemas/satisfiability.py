@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from ledger.digests import digest
-from runs.schemas.traversal import schema_at, target_pointer
+from runs.schemas.traversal import resolve_reference, schema_at
 
 _RANGES = (
     ("minLength", "maxLength"),
@@ -25,7 +25,7 @@ _STRICT_RANGES = (
 )
 
 
-def contradiction(schema: Any) -> str:
+def find_contradiction(schema: Any) -> str:
     """Return how the keywords of one schema contradict each other, or an empty text."""
     if not isinstance(schema, dict):
         return ""
@@ -71,7 +71,7 @@ def _whole(value: int | Decimal) -> int | Decimal:
     return value.to_integral_value() if isinstance(value, Decimal) else value
 
 
-def unanswerable(root: Any) -> bool:
+def is_unsatisfiable(root: Any) -> bool:
     """Tell whether no value can satisfy the schema; ``false`` counts where it applies to the whole answer."""
     return _Look(root).impossible(root)
 
@@ -100,7 +100,7 @@ class _Look:
     def leads_nowhere(self, reference: str) -> bool:
         if reference not in self.followed:
             self.followed[reference] = False
-            target = schema_at(self.root, target_pointer(reference) or "")
+            target = schema_at(self.root, resolve_reference(reference) or "")
             self.followed[reference] = self.impossible(target)
         return self.followed[reference]
 

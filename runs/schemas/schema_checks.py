@@ -16,9 +16,9 @@ from ledger import exact_json
 from ledger.errors import Problem
 from runs.errors import SchemaUnsupported
 from runs.schemas import keywords
-from runs.schemas.cost_limit import Circular, weigh
-from runs.schemas.satisfiability import contradiction, unanswerable
-from runs.schemas.traversal import all_schemas, join_pointer, schema_at, target_pointer
+from runs.schemas.cost_limit import Circular, compute_cost
+from runs.schemas.satisfiability import find_contradiction, is_unsatisfiable
+from runs.schemas.traversal import collect_subschemas, join_pointer, resolve_reference, schema_at
 from runs.schemas.validator import build_engine, pattern_compiles
 
 
@@ -46,7 +46,7 @@ def _sentence(problems: list[Problem]) -> str:
 def _too_large(schema: Any) -> list[Problem]:
     if not isinstance(schema, dict | bool):
         return [Problem("", "must be an object or `true`")]
-    if exact_json.depth(schema) > keywords.MAX_DEPTH:
+    if exact_json.nesting_depth(schema) > keywords.MAX_DEPTH:
         return [Problem("", f"is nested deeper than {keywords.MAX_DEPTH} levels")]
     try:
         size = len(exact_json.dumps(schema).encode())
@@ -54,7 +54,7 @@ def _too_large(schema: Any) -> list[Problem]:
         return [Problem("", "contains something that is not JSON")]
     if size > keywords.MAX_TEXT:
         return [Problem("", f"is longer than {keywords.MAX_TEXT // 1024} KiB")]
-    if len(all_schemas(schema)) > keywords.MAX_SCHEMAS:
+    if len(collect_subschemas(schema)) > keywords.MAX_SCHEMAS:
         return [Problem("", f"must contain at most {keywords.MAX_SCHEMAS} schemas")]
     return []
 
@@ -76,7 +76,7 @@ def _not_a_schema(schema: Any) -> list[Problem]:
 def _unknown_keywords(root: Any) -> list[Problem]:
     problems: list[Problem] = []
     patterns = 0
-    for pointer, schema in all_schemas(root).items():
+    for pointer, schema in collect_subschemas(root).items():
         if not isinstance(schema, dict):
             continue
         problems += [Problem(join_pointer(pointer, word), _unknown(word)) for word in schema.keys() - keywords.KEYWORDS]
@@ -94,8 +94,8 @@ def _unknown_keywords(root: Any) -> list[Problem]:
 
 
 def _unknown(word: str) -> str:
-    if word in keywords.MEANT:
-        return f"is not a supported keyword; {keywords.MEANT[word]}"
+    if word in keywords.SUGGESTIONS:
+        return f"is not a supported keyword; {keywords.SUGGESTIONS[word]}"
     near = difflib.get_close_matches(word[:50], keywords.KEYWORDS, n=1)
     return "is not a supported keyword" + (f"; do you mean `{near[0]}`?" if near else "")
 
@@ -124,12 +124,12 @@ def _pattern_faults(pattern: str) -> list[str]:
 
 
 def _bad_references(root: Any) -> list[Problem]:
-    schemas = all_schemas(root)
+    schemas = collect_subschemas(root)
     problems = []
     for pointer, schema in schemas.items():
         if not isinstance(schema, dict) or "$ref" not in schema:
             continue
-        target = target_pointer(schema["$ref"])
+        target = resolve_reference(schema["$ref"])
         place = join_pointer(pointer, "$ref")
         if target is None:
             problems.append(Problem(place, "must stay inside this schema, such as `#/$defs/name`"))
@@ -148,7 +148,7 @@ def _no_target(root: Any, target: str) -> str:
 
 def _too_much_work(root: Any) -> list[Problem]:
     try:
-        weight = weigh(root)
+        weight = compute_cost(root)
     except Circular as circle:
         return [Problem(circle.pointer, "refers back to itself without descending into the answer")]
     if weight.looks > keywords.MAX_LOOKS or weight.patterns > keywords.MAX_LOOKS:
@@ -160,11 +160,11 @@ def _too_much_work(root: Any) -> list[Problem]:
 
 def _no_answer(root: Any) -> list[Problem]:
     problems = []
-    for pointer, schema in all_schemas(root).items():
-        fault = contradiction(schema)
+    for pointer, schema in collect_subschemas(root).items():
+        fault = find_contradiction(schema)
         if fault:
             problems.append(Problem(pointer, f"can never be satisfied: {fault}"))
-    if not problems and unanswerable(root):
+    if not problems and is_unsatisfiable(root):
         problems.append(Problem("", "has no valid answer"))
     return problems
 

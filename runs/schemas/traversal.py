@@ -27,7 +27,7 @@ def split_pointer(pointer: str) -> list[str]:
     return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
 
 
-def inner_schemas(schema: Any) -> Iterator[tuple[str, str | int | None, Any]]:
+def iter_subschemas(schema: Any) -> Iterator[tuple[str, str | int | None, Any]]:
     """Yield each schema directly inside: its keyword, its name or index under it, and itself."""
     if not isinstance(schema, dict):
         return
@@ -42,20 +42,20 @@ def inner_schemas(schema: Any) -> Iterator[tuple[str, str | int | None, Any]]:
                 yield keyword, name, branch
 
 
-def all_schemas(root: Any) -> dict[str, Any]:
+def collect_subschemas(root: Any) -> dict[str, Any]:
     """Return every schema in ``root`` by its pointer, the outer before the inner."""
     found: dict[str, Any] = {}
     waiting: list[tuple[str, Any]] = [("", root)]
     while waiting:
         pointer, schema = waiting.pop()
         found[pointer] = schema
-        for keyword, name, inner in inner_schemas(schema):
+        for keyword, name, inner in iter_subschemas(schema):
             steps = (keyword,) if name is None else (keyword, name)
             waiting.append((join_pointer(pointer, *steps), inner))
     return found
 
 
-def target_pointer(reference: str) -> str | None:
+def resolve_reference(reference: str) -> str | None:
     """Return the pointer a local ``$ref`` stands for, or ``None`` for one that leaves the schema."""
     if not reference.startswith("#"):
         return None

@@ -19,8 +19,8 @@ from ledger import exact_json
 from ledger.digests import digest
 from ledger.errors import Problem
 from runs.schemas import keywords
-from runs.schemas.cost_limit import Weight, weigh
-from runs.schemas.error_messages import explain
+from runs.schemas.cost_limit import SchemaCost, compute_cost
+from runs.schemas.error_messages import list_problems
 
 _MAX_ENGINES = 128
 
@@ -30,7 +30,7 @@ class Engine:
     """A compiled schema and its cost."""
 
     judge: jsonschema_rs.Validator
-    weight: Weight
+    weight: SchemaCost
 
 
 def retriever(uri: str) -> Any:
@@ -42,7 +42,7 @@ def build_engine(schema: Any) -> Engine:
     """Compile a schema. Raises for one that ``check_schema`` would refuse."""
     if isinstance(schema, dict):
         schema = {word: value for word, value in schema.items() if word != "$id"}
-    return Engine(judge=_compile(schema), weight=weigh(schema))
+    return Engine(judge=_compile(schema), weight=compute_cost(schema))
 
 
 def _compile(schema: Any) -> jsonschema_rs.Validator:
@@ -82,19 +82,19 @@ def validate(schema: Any, value: Any) -> list[Problem]:
     if schema is True or schema == {}:
         return []
     try:
-        if exact_json.depth(value) > exact_json.MAX_DEPTH:
+        if exact_json.nesting_depth(value) > exact_json.MAX_DEPTH:
             return [Problem("", f"is nested deeper than {exact_json.MAX_DEPTH} levels")]
         engine = _engine_for(schema)
         if _takes_too_long(engine.weight, value):
             return [Problem("", "is too large to validate against this schema")]
         if engine.judge.is_valid(value):
             return []
-        return explain(schema, value, matches=_matches) or [Problem("", "does not match the schema")]
+        return list_problems(schema, value, matches=_matches) or [Problem("", "does not match the schema")]
     except Exception:  # noqa: BLE001  fail closed: an answer that cannot be validated is refused
         return [Problem("", "cannot be validated against this schema")]
 
 
-def _takes_too_long(weight: Weight, value: Any) -> bool:
+def _takes_too_long(weight: SchemaCost, value: Any) -> bool:
     values, characters = _size(value)
     steps = values * weight.looks
     return steps > keywords.MAX_STEPS or characters * weight.patterns > keywords.MAX_PATTERN_STEPS

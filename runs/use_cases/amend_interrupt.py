@@ -12,25 +12,25 @@ from datetime import datetime
 from typing import Any
 
 from ledger import clock
-from ledger.actors import by_agent
+from ledger.actors import agent_actor
 from ledger.digests import digest
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.exact_json import ABSENT, Absent
 from ledger.transactions import use_case
 from runs import interrupts
-from runs.continuations import told_of
-from runs.deadlines import is_over
-from runs.decisions import closed_refusal, winner_of
+from runs.continuations import continuation_refs
+from runs.deadlines import is_past_deadline
+from runs.decisions import closed_refusal, find_winning_decision
 from runs.errors import Expired, StaleVersion
-from runs.facts import AskedFact, record_facts
-from runs.interrupt_requests import BY_ITSELF, check_proposal
+from runs.facts import RequestedFact, record_facts
+from runs.interrupt_requests import WITHOUT_PEOPLE, check_proposal
 from runs.locks import lock_interrupts, locked_runs
 from runs.models import Agent, Continuation, Fact, Interrupt, Run
 from runs.policies import refuse_too_soon
-from runs.revisions import keep_revision
-from runs.run_status import store
+from runs.revisions import store_revision
+from runs.run_status import save_status
 from runs.states import InterruptStatus, Kind
-from runs.timeline import note
+from runs.timeline import record_event
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,12 +42,14 @@ class Amendment:
     title: str | Absent = ABSENT
     message: str | Absent = ABSENT
     proposal: Any = ABSENT
-    facts: list[AskedFact] | Absent = ABSENT
+    facts: list[RequestedFact] | Absent = ABSENT
     deadline: datetime | Absent = ABSENT
 
 
 @use_case
-def amend_wait(*, agent: Agent, interrupt_id: str, amendment: Amendment, state_version: int | None = None) -> Interrupt:
+def amend_open_interrupt(
+    *, agent: Agent, interrupt_id: str, amendment: Amendment, state_version: int | None = None
+) -> Interrupt:
     """Amend an open interrupt: its version increases, votes are overtaken, and a decision on the earlier version is
     stale.
     """
@@ -64,7 +66,7 @@ def amend_wait(*, agent: Agent, interrupt_id: str, amendment: Amendment, state_v
     if amendment.proposal is not ABSENT:
         if interrupt.kind == Kind.APPROVAL and amendment.proposal is None:
             raise PayloadInvalid.at("/proposal", "is required: an approval approves one exact call")
-        if interrupt.kind in BY_ITSELF:
+        if interrupt.kind in WITHOUT_PEOPLE:
             raise PayloadInvalid.at("/proposal", f"must be absent for kind {interrupt.kind}")
         check_proposal(amendment.proposal, "")
         changed["proposal"] = amendment.proposal
@@ -73,17 +75,17 @@ def amend_wait(*, agent: Agent, interrupt_id: str, amendment: Amendment, state_v
     changed = {name: value for name, value in changed.items() if not _is_unchanged(getattr(interrupt, name), value)}
     if not changed and amendment.facts is ABSENT:
         return interrupt  # a repeated request after a lost response must not make a decision stale
-    keep_revision(interrupt)
+    store_revision(interrupt)
     if amendment.facts is not ABSENT:
         Fact.objects.filter(interrupt=interrupt).delete()
         record_facts(amendment.facts, agent=agent, checkpoint=interrupt.checkpoint, interrupt=interrupt, at="/facts")
     if "proposal" in changed:
         changed["as_proposed"] = None  # the agent's proposal again, also where a vote had edited the call
     overtaken = interrupts.amend_interrupt(interrupt, changed)
-    note(
+    record_event(
         run,
         "interrupt.amended",
-        actor=by_agent(agent.slug),
+        actor=agent_actor(agent.slug),
         at=now,
         interrupt=interrupt.public_id,
         members=sorted(changed.keys() - {"as_proposed"}),
@@ -91,12 +93,12 @@ def amend_wait(*, agent: Agent, interrupt_id: str, amendment: Amendment, state_v
         state_version=interrupt.state_version,
         digest=interrupt.content_digest,
     )
-    store(run, now)
+    save_status(run, now)
     return interrupt
 
 
 @use_case
-def withdraw_wait(*, agent: Agent, interrupt_id: str, reason: str) -> tuple[Interrupt, Continuation | None]:
+def withdraw_open_interrupt(*, agent: Agent, interrupt_id: str, reason: str) -> tuple[Interrupt, Continuation | None]:
     """Withdraw an open interrupt. If it was the last open one of its run, the agent continues with the cause
     ``withdrawn``.
     """
@@ -106,23 +108,23 @@ def withdraw_wait(*, agent: Agent, interrupt_id: str, reason: str) -> tuple[Inte
     now = clock.now()
     _refuse_closed(interrupt, now=now)
     continuation = interrupts.withdraw_interrupt(run, interrupt, now=now)
-    note(
+    record_event(
         run,
         "interrupt.withdrawn",
-        actor=by_agent(agent.slug),
+        actor=agent_actor(agent.slug),
         at=now,
         interrupt=interrupt.public_id,
         reason=reason[:300],
-        **told_of(continuation),
+        **continuation_refs(continuation),
     )
-    store(run, now)
+    save_status(run, now)
     return interrupt, continuation
 
 
 def _refuse_closed(interrupt: Interrupt, *, now: datetime) -> None:
     if interrupt.status != InterruptStatus.WAITING:
-        raise closed_refusal(interrupt, winner_of(interrupt))
-    if is_over(interrupt, now=now):
+        raise closed_refusal(interrupt, find_winning_decision(interrupt))
+    if is_past_deadline(interrupt, now=now):
         raise Expired  # the sweep has not run yet; the agent must not avoid the policy's action meanwhile
 
 

@@ -14,18 +14,18 @@ from typing import Any
 from django.db.models import F
 
 from ledger import attempt_tokens, clock, compensation, effects, tokens
-from ledger.actors import by_agent
+from ledger.actors import agent_actor
 from ledger.digests import digest
-from ledger.effect_names import refuse_disguised
-from ledger.effects import UNDECLARED, Declared, Next
-from ledger.errors import InDoubt, KeyReused, NameDisguised, PayloadInvalid, Refusal
+from ledger.effect_names import refuse_confusable_name
+from ledger.effects import NO_DECLARATION, EffectDeclaration, NextStep
+from ledger.errors import ConfusableName, KeyReused, OutcomeUnknown, PayloadInvalid, Refusal
 from ledger.exact_json import ABSENT
 from ledger.models import Effect
 from ledger.states import EffectStatus, Repeat
 from ledger.transactions import use_case
-from runs.compensation import ask_owner_of_undo, check_its_turn, check_may_undo
+from runs.compensation import check_is_next_compensation, check_run_can_compensate, open_hold_for_failed_compensation
 from runs.continuations import count_skipped_effect
-from runs.effect_rules import Asked, approval_required, approval_rule, find_approval
+from runs.effect_rules import RequestedCall, approval_required, find_approval, find_approval_rule
 from runs.errors import (
     ApprovalLost,
     ApprovalRequired,
@@ -39,17 +39,17 @@ from runs.errors import (
     RunFinished,
     RunPaused,
 )
-from runs.facts import guards_effects, holds
-from runs.kill_switch import refuse_halted
+from runs.facts import can_rely_on, guards_effects
+from runs.kill_switch import refuse_halted_agent
 from runs.leases import check_lease
 from runs.locks import lock_own_run
 from runs.models import Agent, Fact, FactCheck, Run
 from runs.permits import find_permit, replace_permit
 from runs.revocation import AUTHORITY_LOST, LostApproval, StillMayDecide
-from runs.run_status import store
+from runs.run_status import save_status
 from runs.states import FINAL
-from runs.timeline import note
-from runs.use_cases.end_run import finish_ending
+from runs.timeline import record_event
+from runs.use_cases.end_run import continue_ending
 from runs.use_cases.reconcile_renewals import FACT_CHANGED
 from runs.use_cases.report_effect import record_unknown_outcome
 from runs.use_cases.revoke_approvals import refuse_lost_approval
@@ -69,11 +69,11 @@ class EffectRequest:
     permit: str | None = None
     repeat: str = Repeat.NEVER
     request_key: str = ""
-    declared: Declared = UNDECLARED
+    declared: EffectDeclaration = NO_DECLARATION
 
 
 @dataclass(frozen=True, kw_only=True)
-class Begun:
+class BegunEffect:
     """The instruction to the worker: make the call now and report with this token, or use the recorded outcome."""
 
     effect: Effect
@@ -90,7 +90,7 @@ def begin_effect(
     token: str,
     request: EffectRequest,
     still_may_decide: StillMayDecide,
-) -> Begun | Refusal:
+) -> BegunEffect | Refusal:
     """Decide whether the worker performs the effect now, and record that it began.
 
     ``still_may_decide`` checks every decision behind the permit now.
@@ -99,23 +99,26 @@ def begin_effect(
     ``ApprovalLost``, and the refusals of permits and of the ledger.
     """
     run, key = lock_own_run(agent, run_id), request.key
-    undone = compensation.find_undone(run.public_id, key)
+    undone = compensation.lock_effect_to_compensate(run.public_id, key)
     if undone is None:
         _check_flags(run)
     else:
-        check_may_undo(run, undone)
-    refuse_halted(run.agent_id)
+        check_run_can_compensate(run, undone)
+    refuse_halted_agent(run.agent_id)
     now = clock.now()
     _check_lease(run, token, now=now)
-    known = effects.find_effect(scope=run.public_id, key=key)
+    known = effects.lock_effect(scope=run.public_id, key=key)
     if known is not None:
         changed = find_changed(run, [known])
         if changed:
             return _refuse_changed(run, key, changed, now=now)
     asked = _fill_in_arguments(run, request, known=known, undone=undone)
-    if known is None or effects.foresee(known, fence=run.fence, request_key=request.request_key) == Next.NEXT_ATTEMPT:
+    if (
+        known is None
+        or effects.plan_effect(known, fence=run.fence, request_key=request.request_key) == NextStep.NEXT_ATTEMPT
+    ):
         if known is None:
-            refuse_disguised(request.name)
+            refuse_confusable_name(request.name)
             if undone is None and key.startswith(compensation.UNDO_PREFIX):
                 raise PayloadInvalid.at(
                     "/key", f"must not begin with {compensation.UNDO_PREFIX}, except for a compensation that is due"
@@ -132,7 +135,7 @@ def begin_effect(
             return refusal  # the use case commits its record, then raises it
         asked = refusal
     status_before = known.status if known else ""
-    outcome = effects.intend(
+    outcome = effects.intend_effect(
         scope=run.public_id,
         epoch=run.epoch,
         key=key,
@@ -147,17 +150,17 @@ def begin_effect(
         declared=request.declared,
         undoes=undone,
     )
-    if isinstance(outcome, InDoubt):
+    if isinstance(outcome, OutcomeUnknown):
         if status_before == EffectStatus.INTENDED and known is not None:
-            record_unknown_outcome(run, known, actor=by_agent(agent.slug), now=now)
-            finish_ending(run, actor=by_agent(agent.slug), now=now)
-            store(run, now)
+            record_unknown_outcome(run, known, actor=agent_actor(agent.slug), now=now)
+            continue_ending(run, actor=agent_actor(agent.slug), now=now)
+            save_status(run, now)
         return outcome  # committed, then raised, as above
     if outcome.begun:
-        note(
+        record_event(
             run,
             "effect.begun",
-            actor=by_agent(agent.slug),
+            actor=agent_actor(agent.slug),
             at=now,
             effect=key,
             name=request.name,
@@ -165,13 +168,13 @@ def begin_effect(
             attempt=outcome.effect.attempt,
             permit=outcome.effect.permit_ref,
         )
-        store(run, now)
+        save_status(run, now)
     elif not outcome.perform and outcome.effect.fence != run.fence:
         count_skipped_effect(run)  # under the same lease it is a repeated request, which saved no work
     token_of_attempt = (
-        attempt_tokens.attempt_token(run.public_id, key, outcome.effect.attempt) if outcome.perform else None
+        attempt_tokens.make_attempt_token(run.public_id, key, outcome.effect.attempt) if outcome.perform else None
     )
-    return Begun(effect=outcome.effect, perform=outcome.perform, new=outcome.new, attempt_token=token_of_attempt)
+    return BegunEffect(effect=outcome.effect, perform=outcome.perform, new=outcome.new, attempt_token=token_of_attempt)
 
 
 def _check_flags(run: Run) -> None:
@@ -188,7 +191,7 @@ def _check_lease(run: Run, token: str, *, now: datetime) -> None:
     try:
         check_lease(run, token, now=now)
     except LeaseLost:
-        fence = tokens.read("lse", token, run.public_id)
+        fence = tokens.read_token("lse", token, run.public_id)
         sent_back = set(run.continuations.filter(fence=fence).values_list("void_reason", flat=True))
         if FACT_CHANGED in sent_back:
             raise FactsChanged from None
@@ -197,7 +200,9 @@ def _check_lease(run: Run, token: str, *, now: datetime) -> None:
         raise
 
 
-def _fill_in_arguments(run: Run, request: EffectRequest, *, known: Effect | None, undone: Effect | None) -> Asked:
+def _fill_in_arguments(
+    run: Run, request: EffectRequest, *, known: Effect | None, undone: Effect | None
+) -> RequestedCall:
     """Fill in omitted arguments: those of the permit, else those with which the effect was begun or declared."""
     declared = undone.compensation if undone else None
     arguments = request.arguments
@@ -212,10 +217,10 @@ def _fill_in_arguments(run: Run, request: EffectRequest, *, known: Effect | None
     call = {"name": request.name, "arguments": arguments}
     if declared is not None and digest(call) != digest(declared):
         raise KeyReused("A compensation must be exactly the call that was declared when its effect began.")
-    return Asked(key=request.key, call=call, digest=digest(call), permit=found)
+    return RequestedCall(key=request.key, call=call, digest=digest(call), permit=found)
 
 
-def _check_declared(run: Run, declared: Declared, *, undone: Effect | None) -> None:
+def _check_declared(run: Run, declared: EffectDeclaration, *, undone: Effect | None) -> None:
     """Check the probe and the compensation that a new effect declares.
 
     A compensation begins without a person's approval, so it cannot be a call for which a rule requires one.
@@ -226,8 +231,8 @@ def _check_declared(run: Run, declared: Declared, *, undone: Effect | None) -> N
         return
     if undone is not None:
         raise PayloadInvalid.at("/compensation", "must be absent: a compensation has no compensation of its own")
-    refuse_disguised(declared.compensation["name"])
-    rule = approval_rule(run.agent, declared.compensation["name"])
+    refuse_confusable_name(declared.compensation["name"])
+    rule = find_approval_rule(run.agent, declared.compensation["name"])
     if rule is not None:
         raise ApprovalRequired(
             "A compensation runs without approval, so it cannot be a call that requires one.",
@@ -235,35 +240,37 @@ def _check_declared(run: Run, declared: Declared, *, undone: Effect | None) -> N
         )
 
 
-def _check_new_compensation(run: Run, asked: Asked, *, known: Effect | None, now: datetime) -> Asked | Refusal:
+def _check_new_compensation(
+    run: Run, asked: RequestedCall, *, known: Effect | None, now: datetime
+) -> RequestedCall | Refusal:
     """Check a new attempt of a compensation: its place in the order, and rules that were added after it was declared."""
-    undone = compensation.find_undone(run.public_id, asked.key)
+    undone = compensation.lock_effect_to_compensate(run.public_id, asked.key)
     assert undone is not None  # noqa: S101  the caller found it already
     if asked.permit is not None:
         raise PayloadInvalid.at("/permit", "must be absent: a compensation uses no permit")
-    check_its_turn(run, undone)
+    check_is_next_compensation(run, undone)
     refusal = _find_rule_against(run.agent, asked.call["name"])
-    if refusal is None or (known is not None and compensation.is_ordered(known)):
+    if refusal is None or (known is not None and compensation.is_ordered_again(known)):
         return asked
-    actor = by_agent(run.agent.slug)
-    ask_owner_of_undo(run, undone, asked.key, reason=refusal.detail, actor=actor, now=now)
-    finish_ending(run, actor=actor, now=now)
-    store(run, now)
+    actor = agent_actor(run.agent.slug)
+    open_hold_for_failed_compensation(run, undone, asked.key, reason=refusal.detail, actor=actor, now=now)
+    continue_ending(run, actor=actor, now=now)
+    save_status(run, now)
     return refusal
 
 
 def _find_rule_against(agent: Agent, name: str) -> Refusal | None:
     """Return why the current rules require a person before a compensation of this name; ``None`` if they do not."""
     try:
-        rule = approval_rule(agent, name)
-    except (EffectNotAllowed, NameDisguised, RecordChanged) as refusal:
+        rule = find_approval_rule(agent, name)
+    except (EffectNotAllowed, ConfusableName, RecordChanged) as refusal:
         return refusal
     return None if rule is None else approval_required(rule.reason)
 
 
 def _check_new_attempt(
-    run: Run, asked: Asked, *, known: Effect | None, still_may_decide: StillMayDecide, now: datetime
-) -> Asked | Refusal:
+    run: Run, asked: RequestedCall, *, known: Effect | None, still_may_decide: StillMayDecide, now: datetime
+) -> RequestedCall | Refusal:
     """Check a new attempt: the facts that the worker must check, and the approval where a rule requires one.
 
     Returns the call with its permit. A refusal that is recorded, or that reopens a request, is returned so that the use
@@ -285,16 +292,16 @@ def _check_new_attempt(
         return _refuse_changed(run, asked.key, changed, now=now)
     if permit and known and known.permit_ref and known.permit_ref != permit.public_id:
         replace_permit(run, known.permit_ref, by=permit, now=now)
-    return Asked(key=asked.key, call=asked.call, digest=asked.digest, permit=permit)
+    return RequestedCall(key=asked.key, call=asked.call, digest=asked.digest, permit=permit)
 
 
 def _record_refusal(run: Run, key: str, refusal: Refusal, *, now: datetime) -> Refusal:
     """Record for operators that the effect ``key`` was refused. The caller returns the refusal, so that the record is
     committed.
     """
-    actor = by_agent(run.agent.slug)
-    note(run, "effect.refused", actor=actor, at=now, effect=key, code=refusal.code, **refusal.extra)
-    store(run, now)
+    actor = agent_actor(run.agent.slug)
+    record_event(run, "effect.refused", actor=actor, at=now, effect=key, code=refusal.code, **refusal.extra)
+    save_status(run, now)
     return refusal
 
 
@@ -316,7 +323,7 @@ def _check_facts(run: Run, *, now: datetime) -> None:
             unchecked.add(fact.name)
         elif guards_effects(fact):
             value = fact.last_value if fact.last_fence == run.fence else fact.value
-            if not holds(fact, value, now=now):
+            if not can_rely_on(fact, value, now=now):
                 not_valid.add(fact.name)
     names = sorted(unchecked | not_valid)
     if not_valid and not unchecked:

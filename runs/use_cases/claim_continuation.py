@@ -13,30 +13,30 @@ from datetime import datetime
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from ledger import clock, effect_queries, prepared_queries
-from ledger.actors import by_agent
-from ledger.effect_queries import Consulted
+from ledger.actors import agent_actor
+from ledger.effect_queries import EffectsForClaim
 from ledger.errors import NotFound
 from ledger.models import Effect
-from ledger.prepared_queries import Compiled, prepared
-from ledger.transactions import assert_open, use_case
-from runs.checkpoints import is_intact
-from runs.compensation import due_now
-from runs.continuations import lease_continuation, recheck
-from runs.decisions import Said, decisions_at, record_delivery
+from ledger.prepared_queries import PreparedQuery, prepared
+from ledger.transactions import assert_in_transaction, use_case
+from runs.checkpoints import has_recorded_state
+from runs.compensation import list_compensations_of_claim
+from runs.continuations import lease_continuation, recheck_continuation
+from runs.decisions import ClaimedDecisions, read_decisions_for_claim, record_delivery
 from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady, RecordChanged
-from runs.facts import differs
+from runs.facts import has_changed
 from runs.hand_backs import was_handed_back_by
-from runs.holds import is_held_by_others, lift_holds, open_hold
-from runs.kill_switch import is_halted, refuse_halted
-from runs.leases import Lease, grant_lease, lease_of
+from runs.holds import has_other_holds, lift_holds, open_hold
+from runs.kill_switch import is_halted, refuse_halted_agent
+from runs.leases import Lease, current_lease, grant_lease
 from runs.locks import locked_runs
 from runs.models import Agent, Checkpoint, Continuation, Decision, Fact, HandBack, Hold, Permit, Run
-from runs.revocation import StillMayDecide, judge_permit
-from runs.run_status import store
+from runs.revocation import StillMayDecide, find_lost_approval
+from runs.run_status import save_status
 from runs.states import ContinuationKind, ContinuationStatus, HoldKind, RunStatus
-from runs.timeline import note
+from runs.timeline import record_event
 from runs.use_cases.revoke_approvals import revoke_lost_answers
-from runs.verification import find_changed, is_what_was_said
+from runs.verification import find_changed, is_decision_as_recorded
 
 SYSTEM = "system:leases"
 
@@ -58,7 +58,7 @@ class ClaimRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claimed:
+class ClaimedRun:
     """Everything that a worker needs to continue until the next checkpoint, in one response."""
 
     run: Run
@@ -77,16 +77,16 @@ class Claimed:
     @property
     def changed(self) -> list[Fact]:
         """Return the facts that differ from the values that the agent relied on."""
-        return [fact for fact in self.facts if differs(fact)]
+        return [fact for fact in self.facts if has_changed(fact)]
 
 
-def any_ready(*, agent: Agent, code_version: str = "", code_versions: set[str]) -> bool:
+def has_claimable_run(*, agent: Agent, code_version: str = "", code_versions: set[str]) -> bool:
     """Tell whether a claim may succeed, in one statement outside a transaction: a hint for long polling."""
     versions = _versions(code_versions)
     return bool(_any_ready(len(versions)).all(agent=agent.pk, own=code_version, **versions))
 
 
-def claim_continuations(request: ClaimRequest, *, limit: int) -> list[Claimed]:
+def claim_continuations(request: ClaimRequest, *, limit: int) -> list[ClaimedRun]:
     """Claim up to ``limit`` runs, the most urgent first, in one transaction each.
 
     A run that a worker of the same code version handed back as unreadable is not offered to it again.
@@ -97,7 +97,7 @@ def claim_continuations(request: ClaimRequest, *, limit: int) -> list[Claimed]:
         outcome = _claim_next(request)
         if outcome is None:
             break
-        if isinstance(outcome, Claimed):
+        if isinstance(outcome, ClaimedRun):
             claimed.append(outcome)
         else:
             misses += 1
@@ -109,7 +109,7 @@ MAX_MISSES = 100
 
 
 @use_case
-def claim_one(request: ClaimRequest, *, continuation_id: str) -> Claimed | NotReady:
+def claim_continuation_by_id(request: ClaimRequest, *, continuation_id: str) -> ClaimedRun | NotReady:
     """Claim a named continuation. Raises ``AlreadyClaimed``, ``NotReady``, ``IncompatibleVersion``, ``NotFound``."""
     run = locked_runs().filter(agent=request.agent, continuations__public_id=continuation_id).first()
     if run is None:
@@ -128,7 +128,7 @@ def claim_one(request: ClaimRequest, *, continuation_id: str) -> Claimed | NotRe
         raise NotReady(status=continuation.status)
     if not compensating:
         _refuse_other_version(run, request)
-    refuse_halted(request.agent.pk)
+    refuse_halted_agent(request.agent.pk)
     if not _may_be_claimed(run, compensating=compensating):
         raise NotReady(f"The run is {run.status}.", status=run.status)
     outcome = _claim(run, continuation, request, now=now)
@@ -136,13 +136,13 @@ def claim_one(request: ClaimRequest, *, continuation_id: str) -> Claimed | NotRe
 
 
 @use_case
-def _claim_next(request: ClaimRequest) -> Claimed | bool | None:
+def _claim_next(request: ClaimRequest) -> ClaimedRun | bool | None:
     """Claim the next ready run. Returns ``False`` if it was not ready after all, ``None`` if there is none.
 
     Concurrent workers skip runs that others have locked. They read the continuation only after the lock, because the
     first statement may have seen an older state of it.
     """
-    assert_open()
+    assert_in_transaction()
     agent, versions = request.agent, _versions(request.code_versions)
     run = _next_to_lock(len(versions)).first(agent=agent.pk, own=request.code_version, **versions)
     if run is None or is_halted(agent.pk):
@@ -173,38 +173,40 @@ def _versions(code_versions: set[str]) -> dict[str, str]:
 def _ready(count: int) -> Q:
     """Return the filter for runs that a worker with ``count`` code versions can claim at the time of the query."""
     is_offered = Q(
-        continuations__agent=prepared_queries.number("agent"),
+        continuations__agent=prepared_queries.int_parameter("agent"),
         continuations__status=ContinuationStatus.READY,
-        continuations__not_before__lte=prepared_queries.Present(),
+        continuations__not_before__lte=prepared_queries.StatementTime(),
     )
-    versions = [prepared_queries.text(f"version_{place}") for place in range(count)]
+    versions = [prepared_queries.text_parameter(f"version_{place}") for place in range(count)]
     # Compensation is a list of exact calls, so a worker of any code version can run it.
     compensating = Q(status=RunStatus.CANCELLING, open_holds=0)
     stranded = Exists(Hold.objects.filter(run=OuterRef("pk"), kind=HoldKind.STRANDED, lifted_at=None))
     is_claimable = Q(status=RunStatus.READY) | (Q(status=RunStatus.BLOCKED, open_holds=1) & Q(stranded))
-    unread = HandBack.objects.filter(run=OuterRef("pk"), over_at=None, code_version=prepared_queries.text("own"))
+    unread = HandBack.objects.filter(
+        run=OuterRef("pk"), over_at=None, code_version=prepared_queries.text_parameter("own")
+    )
     reads_it = Q(code_version__in=versions) & (Q(handed_back=0) | ~Q(Exists(unread)))
     return is_offered & ((is_claimable & reads_it) | compensating)
 
 
 @functools.cache
-def _any_ready(count: int) -> Compiled[tuple[int]]:
-    return Compiled(lambda: Run.objects.filter(_ready(count)).values_list("pk")[:1])
+def _any_ready(count: int) -> PreparedQuery[tuple[int]]:
+    return PreparedQuery(lambda: Run.objects.filter(_ready(count)).values_list("pk")[:1])
 
 
 @functools.cache
-def _next_to_lock(count: int) -> Compiled[Run]:
+def _next_to_lock(count: int) -> PreparedQuery[Run]:
     in_order = ("-continuations__priority", "continuations__not_before", "continuations__id")
-    return Compiled(lambda: locked_runs(skip_locked=True).filter(_ready(count)).order_by(*in_order)[:1])
+    return PreparedQuery(lambda: locked_runs(skip_locked=True).filter(_ready(count)).order_by(*in_order)[:1])
 
 
-def _claim(run: Run, continuation: Continuation, request: ClaimRequest, *, now: datetime) -> Claimed | None:
+def _claim(run: Run, continuation: Continuation, request: ClaimRequest, *, now: datetime) -> ClaimedRun | None:
     """Lease the ready continuation of the locked run, or send it back and return ``None``."""
     if continuation.checked_until is not None and continuation.checked_until <= now:
-        recheck(run, continuation, now=now)
-        store(run, now)
+        recheck_continuation(run, continuation, now=now)
+        save_status(run, now)
         return None
-    consulted, decisions = effect_queries.consult(run.public_id), _decisions_for(run, continuation)
+    consulted, decisions = effect_queries.read_effects_for_claim(run.public_id), _decisions_for(run, continuation)
     try:
         reopened, decisions = revoke_lost_answers(
             run,
@@ -220,7 +222,7 @@ def _claim(run: Run, continuation: Continuation, request: ClaimRequest, *, now: 
             return None
         reopened = False
     if reopened:
-        store(run, now)
+        save_status(run, now)
         return None
     if continuation.kind == ContinuationKind.RESUME:
         changed = _find_changed(run, continuation.checkpoint, decisions)
@@ -233,26 +235,26 @@ def _claim(run: Run, continuation: Continuation, request: ClaimRequest, *, now: 
     lease_continuation(run, continuation, request_key=request.request_key, code_version=request.code_version, now=now)
     if any(decision.delivered_at is None for decision in [*decisions.accepted, *decisions.votes]):
         record_delivery(run, now=now)
-    note(
+    record_event(
         run,
         "continuation.claimed",
-        actor=by_agent(continuation.agent.slug),
+        actor=agent_actor(continuation.agent.slug),
         at=now,
         continuation=continuation.public_id,
         fence=run.fence,
         attempt=run.attempts,
         code_version=request.code_version,
     )
-    store(run, now)
+    save_status(run, now)
     return _describe_claim(run, continuation, decisions, consulted, now=now)
 
 
-def _find_changed(run: Run, checkpoint: Checkpoint, decisions: Said) -> str:
+def _find_changed(run: Run, checkpoint: Checkpoint, decisions: ClaimedDecisions) -> str:
     """Compare the checkpoint and the decisions made at it with their digests and with the events that recorded them."""
-    if not is_intact(checkpoint):
+    if not has_recorded_state(checkpoint):
         return checkpoint.covered_as
     given = [decision for decision in decisions.accepted if decision.interrupt.checkpoint_id == checkpoint.pk]
-    changed = next((decision for decision in given if not is_what_was_said(decision)), None)
+    changed = next((decision for decision in given if not is_decision_as_recorded(decision)), None)
     return changed.covered_as if changed else find_changed(run, [checkpoint, *given])
 
 
@@ -263,12 +265,12 @@ def _hold_changed_records(run: Run, continuation: Continuation, changed: str, *,
     if not changed.startswith("checkpoint:"):
         reason = f"A record that belongs to checkpoint {number} was changed after it was written: {changed}."
     open_hold(run, HoldKind.CHECKPOINT_SPOILT, owner_id=owner_id, reason=reason, now=now)
-    note(run, "hold.opened", actor=SYSTEM, at=now, kind=HoldKind.CHECKPOINT_SPOILT, reason=reason)
-    recheck(run, continuation, now=now)
-    store(run, now)
+    record_event(run, "hold.opened", actor=SYSTEM, at=now, kind=HoldKind.CHECKPOINT_SPOILT, reason=reason)
+    recheck_continuation(run, continuation, now=now)
+    save_status(run, now)
 
 
-def _find_repeated_claims(request: ClaimRequest) -> list[Claimed]:
+def _find_repeated_claims(request: ClaimRequest) -> list[ClaimedRun]:
     """Return what this request already claimed, in case its response was lost."""
     leased = Continuation.objects.filter(
         agent=request.agent, request_key=request.request_key, status=ContinuationStatus.LEASED
@@ -281,21 +283,25 @@ def _find_repeated_claims(request: ClaimRequest) -> list[Claimed]:
     return claimed
 
 
-def _repeat_claim(run: Run, continuation: Continuation, still_may_decide: StillMayDecide, *, now: datetime) -> Claimed:
+def _repeat_claim(
+    run: Run, continuation: Continuation, still_may_decide: StillMayDecide, *, now: datetime
+) -> ClaimedRun:
     """Return what the same request claimed before, without permits that expired or lost their authorisation since."""
-    decisions, consulted = _decisions_for(run, continuation), effect_queries.consult(run.public_id)
-    lost = [permit.decision.interrupt_id for permit in decisions.permits if judge_permit(permit, still_may_decide)]
+    decisions, consulted = _decisions_for(run, continuation), effect_queries.read_effects_for_claim(run.public_id)
+    lost = [
+        permit.decision.interrupt_id for permit in decisions.permits if find_lost_approval(permit, still_may_decide)
+    ]
     claimed = _describe_claim(run, continuation, decisions, consulted, now=now)
     return replace(claimed, permits=[it for it in claimed.permits if it.decision.interrupt_id not in lost])
 
 
 def _describe_claim(
-    run: Run, continuation: Continuation, decisions: Said, consulted: Consulted, *, now: datetime
-) -> Claimed:
+    run: Run, continuation: Continuation, decisions: ClaimedDecisions, consulted: EffectsForClaim, *, now: datetime
+) -> ClaimedRun:
     checkpoint = continuation.checkpoint
-    return Claimed(
+    return ClaimedRun(
         run=run,
-        lease=lease_of(run),
+        lease=current_lease(run),
         continuation=continuation,
         checkpoint=checkpoint,
         answers=decisions.accepted,
@@ -305,20 +311,22 @@ def _describe_claim(
         has_more_effects=not consulted.is_whole,
         permits=[permit for permit in decisions.permits if permit.valid_until > now],
         compensated_since=_compensated_since(run, checkpoint),
-        undone=due_now(run),
+        undone=list_compensations_of_claim(run),
     )
 
 
-def _decisions_for(run: Run, continuation: Continuation) -> Said:
+def _decisions_for(run: Run, continuation: Continuation) -> ClaimedDecisions:
     """Return the decisions at the checkpoint. A compensating worker continues without any."""
     if continuation.kind == ContinuationKind.COMPENSATE:
-        return Said(accepted=[], overtaken=[], votes=[])
-    return decisions_at(run, continuation.checkpoint_id)
+        return ClaimedDecisions(accepted=[], overtaken=[], votes=[])
+    return read_decisions_for_claim(run, continuation.checkpoint_id)
 
 
 def _compensated_since(run: Run, checkpoint: Checkpoint) -> list[str]:
     """Return effects compensated after the checkpoint that the restart resumes from."""
-    return [] if checkpoint.taken_at is None else effect_queries.compensated_since(run.public_id, checkpoint.taken_at)
+    return (
+        [] if checkpoint.taken_at is None else effect_queries.keys_compensated_since(run.public_id, checkpoint.taken_at)
+    )
 
 
 @prepared
@@ -339,4 +347,4 @@ def _refuse_other_version(run: Run, request: ClaimRequest) -> None:
 def _may_be_claimed(run: Run, *, compensating: bool) -> bool:
     if compensating:
         return run.status == RunStatus.CANCELLING and not run.open_holds
-    return run.status in {RunStatus.READY, RunStatus.BLOCKED} and not is_held_by_others(run, HoldKind.STRANDED)
+    return run.status in {RunStatus.READY, RunStatus.BLOCKED} and not has_other_holds(run, HoldKind.STRANDED)

@@ -11,33 +11,33 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ledger import clock, in_flight
-from ledger.actors import by_agent
+from ledger.actors import agent_actor
 from ledger.transactions import use_case
-from runs.checkpoints import Snapshot, digests_of, find_repeated, write_checkpoint
-from runs.continuations import acknowledge
-from runs.facts import AskedFact, record_facts
-from runs.leases import Told, check_lease, control_of, end_lease
+from runs.checkpoints import Snapshot, checkpoint_digests, find_repeated_checkpoint, write_checkpoint
+from runs.continuations import acknowledge_continuation
+from runs.facts import RequestedFact, record_facts
+from runs.leases import Instruction, check_lease, current_instruction, end_lease
 from runs.locks import lock_own_run
 from runs.models import Agent, Checkpoint, Run
-from runs.run_status import store
+from runs.run_status import save_status
 from runs.states import Control
-from runs.timeline import note
-from runs.use_cases.end_run import finish_ending, hold_for_effect
+from runs.timeline import record_event
+from runs.use_cases.end_run import continue_ending, hold_run_for_effect
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reached:
+class CommittedCheckpoint:
     """A committed checkpoint. With ``pause`` the run has stopped here and the lease has ended."""
 
     checkpoint: Checkpoint
-    told: Told
+    told: Instruction
     created: bool
 
 
 @use_case
 def commit_checkpoint(
-    *, agent: Agent, run_id: str, token: str, after: int, snapshot: Snapshot, facts: list[AskedFact]
-) -> Reached:
+    *, agent: Agent, run_id: str, token: str, after: int, snapshot: Snapshot, facts: list[RequestedFact]
+) -> CommittedCheckpoint:
     """Commit the checkpoint after number ``after``, acknowledge the claimed continuation, and return what to do next.
 
     A repeated call returns the same checkpoint. Raises ``StaleVersion`` if another checkpoint followed ``after``.
@@ -45,32 +45,34 @@ def commit_checkpoint(
     run = lock_own_run(agent, run_id)
     now = clock.now()
     if _is_repeated_after_stop(run, after, snapshot):
-        return Reached(checkpoint=run.checkpoints.get(number=after + 1), told=control_of(run), created=False)
+        return CommittedCheckpoint(
+            checkpoint=run.checkpoints.get(number=after + 1), told=current_instruction(run), created=False
+        )
     check_lease(run, token, now=now)
-    repeated = find_repeated(run, after=after, request_digest=snapshot.request_digest)
+    repeated = find_repeated_checkpoint(run, after=after, request_digest=snapshot.request_digest)
     if repeated is not None:
-        return Reached(checkpoint=repeated, told=control_of(run), created=False)
+        return CommittedCheckpoint(checkpoint=repeated, told=current_instruction(run), created=False)
     checkpoint = write_checkpoint(run, snapshot, number=after + 1, now=now)
     record_facts(facts, agent=agent, checkpoint=checkpoint, at="/facts")
     if not run.ending:
-        acknowledge(run, now=now)
+        acknowledge_continuation(run, now=now)
         run.attempts = 0
-    told = control_of(run)
+    told = current_instruction(run)
     if told.control != Control.CONTINUE:
         end_lease(run)
-        _mark_unreported_unknown(run, actor=by_agent(agent.slug), now=now)
-    finish_ending(run, actor=by_agent(agent.slug), now=now)
-    note(
+        _mark_unreported_unknown(run, actor=agent_actor(agent.slug), now=now)
+    continue_ending(run, actor=agent_actor(agent.slug), now=now)
+    record_event(
         run,
         "checkpoint.committed",
-        actor=by_agent(agent.slug),
+        actor=agent_actor(agent.slug),
         at=now,
         number=checkpoint.number,
         step=checkpoint.step,
-        **digests_of(checkpoint),
+        **checkpoint_digests(checkpoint),
     )
-    store(run, now)
-    return Reached(checkpoint=checkpoint, told=told, created=True)
+    save_status(run, now)
+    return CommittedCheckpoint(checkpoint=checkpoint, told=told, created=True)
 
 
 def _mark_unreported_unknown(run: Run, *, actor: str, now: datetime) -> None:
@@ -79,7 +81,7 @@ def _mark_unreported_unknown(run: Run, *, actor: str, now: datetime) -> None:
     This happens at every end of a lease. Otherwise the next worker would wait for these outcomes without end.
     """
     for effect in in_flight.mark_lost_unknown(scope=run.public_id, fence=run.fence, now=now, by=actor):
-        hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
+        hold_run_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
 
 
 def _is_repeated_after_stop(run: Run, after: int, snapshot: Snapshot) -> bool:

@@ -6,36 +6,36 @@ from datetime import datetime
 from typing import Any
 
 from ledger import clock, compensation, effect_queries, tokens
-from ledger.actors import by_agent
+from ledger.actors import agent_actor
 from ledger.digests import digest
-from ledger.errors import InDoubt
+from ledger.errors import OutcomeUnknown
 from ledger.transactions import use_case
-from runs.child_runs import tell_parent
-from runs.continuations import acknowledge
+from runs.child_runs import signal_end_to_parent
+from runs.continuations import acknowledge_continuation
 from runs.errors import OpenInterrupts, RunCancelled, RunFinished
-from runs.hand_backs import forget_hand_backs
+from runs.hand_backs import end_hand_backs
 from runs.leases import check_lease, end_lease
 from runs.locks import lock_own_run
 from runs.models import Agent, Outcome, Run
 from runs.permits import void_permits
-from runs.run_status import store
+from runs.run_status import save_status
 from runs.states import FINAL, RunStatus
-from runs.timeline import note
-from runs.use_cases.control_child_runs import look_after_parent
+from runs.timeline import record_event
+from runs.use_cases.control_child_runs import continue_parent
 from runs.use_cases.end_run import end_run
 
 
 def complete_run(*, agent: Agent, run_id: str, token: str, result: Any) -> Run:
     """Complete a run (``_complete_run``), then continue its parent in separate transactions."""
     run = _complete_run(agent=agent, run_id=run_id, token=token, result=result)
-    look_after_parent(run)
+    continue_parent(run)
     return run
 
 
 def fail_run(*, agent: Agent, run_id: str, token: str, error: Any) -> Run:
     """Fail a run (``_fail_run``), then continue its parent in separate transactions."""
     run = _fail_run(agent=agent, run_id=run_id, token=token, error=error)
-    look_after_parent(run)
+    continue_parent(run)
     return run
 
 
@@ -43,7 +43,7 @@ def fail_run(*, agent: Agent, run_id: str, token: str, error: Any) -> Run:
 def _complete_run(*, agent: Agent, run_id: str, token: str, result: Any) -> Run:
     """End the run as completed. A requested pause is too late, and the timeline records that.
 
-    Raises ``OpenInterrupts``, ``InDoubt`` (an effect's outcome is open), ``RunCancelled``, ``RunFinished``,
+    Raises ``OpenInterrupts``, ``OutcomeUnknown`` (an effect's outcome is open), ``RunCancelled``, ``RunFinished``,
     ``LeaseLost``.
     """
     run = lock_own_run(agent, run_id)
@@ -51,27 +51,27 @@ def _complete_run(*, agent: Agent, run_id: str, token: str, result: Any) -> Run:
         return run
     now = clock.now()
     _check_can_end(run, token, now=now)
-    open_keys = effect_queries.effects_left_open(run.public_id)
+    open_keys = effect_queries.keys_preventing_completion(run.public_id)
     if open_keys:
-        raise InDoubt(
+        raise OutcomeUnknown(
             "The outcome of some effects is open. Report every outcome before you complete the run.", effects=open_keys
         )
-    to_compensate = [effect.key for effect in compensation.due_cancels(run.public_id)]
+    to_compensate = [effect.key for effect in compensation.list_applied_cancels(run.public_id)]
     if to_compensate:
-        raise InDoubt(
+        raise OutcomeUnknown(
             "Effects were applied although they should be cancelled. Compensate them before you complete the run.",
             effects=to_compensate,
         )
     _record_outcome(run, RunStatus.COMPLETED, result, now=now)
-    acknowledge(run, now=now)
+    acknowledge_continuation(run, now=now)
     late_pause = run.pause_asked_at is not None
     end_lease(run)
-    forget_hand_backs(run, now=now)
+    end_hand_backs(run, now=now)
     run.ended_at, run.pause_asked_at = now, None
-    tell_parent(run, status=RunStatus.COMPLETED, now=now)
+    signal_end_to_parent(run, status=RunStatus.COMPLETED, now=now)
     void_permits(run, reason="the run is completed", now=now)
-    note(run, "run.completed", actor=by_agent(agent.slug), at=now, pause_came_too_late=late_pause)
-    store(run, now)
+    record_event(run, "run.completed", actor=agent_actor(agent.slug), at=now, pause_came_too_late=late_pause)
+    save_status(run, now)
     return run
 
 
@@ -84,9 +84,9 @@ def _fail_run(*, agent: Agent, run_id: str, token: str, error: Any) -> Run:
     now = clock.now()
     _check_can_end(run, token, now=now)
     _record_outcome(run, RunStatus.FAILED, error, now=now)
-    acknowledge(run, now=now)
-    end_run(run, RunStatus.FAILED, reason="its worker reported a failure", actor=by_agent(agent.slug), now=now)
-    store(run, now)
+    acknowledge_continuation(run, now=now)
+    end_run(run, RunStatus.FAILED, reason="its worker reported a failure", actor=agent_actor(agent.slug), now=now)
+    save_status(run, now)
     return run
 
 
@@ -109,4 +109,4 @@ def _is_repeated_outcome(run: Run, kind: RunStatus, result: Any, token: str) -> 
     known = Outcome.objects.filter(run=run, epoch=run.epoch).first()
     if known is None or known.kind != kind or digest(known.result) != digest(result):
         return False
-    return tokens.read("lse", token, run.public_id) == known.fence
+    return tokens.read_token("lse", token, run.public_id) == known.fence

@@ -16,11 +16,11 @@ from runs.errors import NotReady
 from runs.external_signals import CHILD_END_PREFIX, match_signals
 from runs.locks import lock_run
 from runs.models import Run
-from runs.run_status import store
+from runs.run_status import save_status
 from runs.states import FINAL, RunStatus
-from runs.sweep import not_put_off, take_each
+from runs.sweep import not_deferred, sweep_rows
 from runs.use_cases.control_run import pause_run, resume_run
-from runs.use_cases.end_run import end_run, finish_ending
+from runs.use_cases.end_run import continue_ending, end_run
 
 SYSTEM = "system:parent"
 #: The actor of a pause that came from the parent. Only such a pause ends when the parent is resumed.
@@ -29,25 +29,25 @@ WITH_PARENT = "parent:"
 
 def _orphans(*, before: datetime) -> Q:
     """Return the filter for live runs whose parent is ending or has ended."""
-    return Q(parent__isnull=False, ended_at=None, ending="") & ~Q(parent__ending="") & not_put_off(before)
+    return Q(parent__isnull=False, ended_at=None, ending="") & ~Q(parent__ending="") & not_deferred(before)
 
 
 def _to_pause(*, before: datetime) -> Q:
     """Return the filter for live runs that are not paused although their parent is."""
-    return _live_child() & Q(pause_asked_at=None, parent__pause_asked_at__isnull=False) & not_put_off(before)
+    return _live_child() & Q(pause_asked_at=None, parent__pause_asked_at__isnull=False) & not_deferred(before)
 
 
 def _to_resume(*, before: datetime) -> Q:
     """Return the filter for runs that were paused with their parent, which has been resumed since."""
     with_parent = Q(pause_asked_at__isnull=False, pause_asked_by__startswith=WITH_PARENT)
-    return _live_child() & with_parent & Q(parent__pause_asked_at=None, parent__ending="") & not_put_off(before)
+    return _live_child() & with_parent & Q(parent__pause_asked_at=None, parent__ending="") & not_deferred(before)
 
 
 def _live_child() -> Q:
     return Q(parent__isnull=False, ended_at=None, ending="")
 
 
-def is_anything_due(*, before: datetime) -> bool:
+def has_due_child_runs(*, before: datetime) -> bool:
     """Tell whether one of the sweeps below would find a run."""
     filters = (
         _unreported_ends(before=before),
@@ -58,11 +58,11 @@ def is_anything_due(*, before: datetime) -> bool:
     return any(Run.objects.filter(due).exists() for due in filters)
 
 
-def pass_pauses_on(*, limit: int) -> int:
+def propagate_pauses(*, limit: int) -> int:
     """Pause up to ``limit`` children of paused runs, and resume those whose parent was resumed; return how many."""
     now, runs = clock.now(), Run.objects.all()
-    paused = take_each(runs, _to_pause(before=now), "id", lambda pk: _follow_parent(pk, pausing=True), limit=limit)
-    return paused + take_each(
+    paused = sweep_rows(runs, _to_pause(before=now), "id", lambda pk: _follow_parent(pk, pausing=True), limit=limit)
+    return paused + sweep_rows(
         runs, _to_resume(before=now), "id", lambda pk: _follow_parent(pk, pausing=False), limit=limit
     )
 
@@ -89,13 +89,13 @@ def _follow_parent(run_pk: int, *, pausing: bool) -> bool:
 
 def _unreported_ends(*, before: datetime) -> Q:
     """Return the filter for ended runs whose end has not been reported to their parent."""
-    return Q(tells_parent=True) & not_put_off(before)
+    return Q(tells_parent=True) & not_deferred(before)
 
 
-def end_orphans(*, limit: int) -> int:
+def cancel_orphaned_child_runs(*, limit: int) -> int:
     """Cancel up to ``limit`` children of runs that are ending, and return how many."""
     due = _orphans(before=clock.now())
-    return take_each(Run.objects.all(), due, "id", lambda pk: _cancel_orphan(run_pk=pk), limit=limit)
+    return sweep_rows(Run.objects.all(), due, "id", lambda pk: _cancel_orphan(run_pk=pk), limit=limit)
 
 
 @use_case
@@ -111,18 +111,18 @@ def _cancel_orphan(*, run_pk: int) -> bool:
         run.stop_by = now + timedelta(seconds=run.max_step_seconds)
     reason = f"Its parent {parent.public_id} {'has ended' if parent.ended_at else 'is ending'}: {parent.ending}."
     end_run(run, RunStatus.CANCELLED, reason=reason, actor=SYSTEM, now=now, let_worker_close=True)
-    store(run, now)
+    save_status(run, now)
     return True
 
 
-def look_after_parents(*, limit: int) -> int:
+def continue_parents(*, limit: int) -> int:
     """Continue the parents of up to ``limit`` ended runs: the end of a child wakes its parent, or lets it end."""
     due = _unreported_ends(before=clock.now())
     runs = Run.objects.select_related("parent")
-    return take_each(Run.objects.all(), due, "id", lambda pk: look_after_parent(runs.get(pk=pk)), limit=limit)
+    return sweep_rows(Run.objects.all(), due, "id", lambda pk: continue_parent(runs.get(pk=pk)), limit=limit)
 
 
-def look_after_parent(child: Run) -> bool:
+def continue_parent(child: Run) -> bool:
     """Continue the parent of an ended run. Runs after the commit of that end, and again in the sweep if that was
     missed.
     """
@@ -139,5 +139,5 @@ def _finish_parent(*, run_pk: int) -> None:
     run = lock_run(run_pk)
     if run is not None and run.ending and not run.ended_at:
         now = clock.now()
-        finish_ending(run, actor=SYSTEM, now=now)
-        store(run, now)
+        continue_ending(run, actor=SYSTEM, now=now)
+        save_status(run, now)

@@ -13,25 +13,25 @@ from datetime import datetime, timedelta
 from django.contrib.auth.models import AbstractUser
 
 from ledger import clock, effect_queries, in_flight, reconciliation
-from ledger.actors import by_person, in_words
+from ledger.actors import actor_label, person_actor
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.transactions import use_case
-from runs.checkpoints import last_checkpoint, repeat_checkpoint
-from runs.compensation import hold_for_unstable
-from runs.continuations import make_continuation, offered_again, open_continuation, recheck
+from runs.checkpoints import copy_checkpoint, get_last_checkpoint
+from runs.compensation import open_holds_for_unstable_keys
+from runs.continuations import claimable_again_refs, find_open_continuation, make_continuation, recheck_continuation
 from runs.errors import AlreadyClaimed, NotPermitted, RunActive, RunCancelled, RunFinished, SnapshotErased
-from runs.external_signals import give_back_signals
-from runs.hand_backs import forget_hand_backs
+from runs.external_signals import reuse_signals
+from runs.hand_backs import end_hand_backs
 from runs.holds import lift_holds
-from runs.interrupts import add_pause
-from runs.kill_switch import refuse_halted
+from runs.interrupts import extend_stopped_deadlines
+from runs.kill_switch import refuse_halted_agent
 from runs.locks import lock_run_by_id
 from runs.models import Interrupt, Run
-from runs.run_status import store
+from runs.run_status import save_status
 from runs.states import FINAL, Cause, ContinuationStatus, HoldKind, Kind, RunStatus
-from runs.timeline import note
+from runs.timeline import record_event
 from runs.use_cases.end_run import end_run
-from runs.use_cases.release_lease import lose_lease
+from runs.use_cases.release_lease import expire_lease
 
 Check = Callable[[Run], None]
 KEEP, REDO = "keep", "redo"
@@ -49,8 +49,8 @@ def pause_run(*, run_id: str, actor: str, reason: str, check: Check) -> Run:
     if run.pause_asked_at is None:
         run.pause_asked_at, run.pause_asked_by, run.pause_reason = now, actor[:300], reason[:300]
         _ask_to_stop(run, now=now)
-        note(run, "run.pause_asked", actor=actor, at=now, reason=reason[:300])
-        store(run, now)
+        record_event(run, "run.pause_asked", actor=actor, at=now, reason=reason[:300])
+        save_status(run, now)
     return run
 
 
@@ -65,17 +65,17 @@ def resume_run(*, run_id: str, actor: str, reason: str, check: Check) -> Run:
     if run.pause_asked_at is None:
         return run
     if actor.startswith("agent:") and run.pause_asked_by != actor:
-        raise NotPermitted(f"This run was paused by {in_words(run.pause_asked_by)}. An agent cannot end that pause.")
-    extended = add_pause(run, now=now)
+        raise NotPermitted(f"This run was paused by {actor_label(run.pause_asked_by)}. An agent cannot end that pause.")
+    extended = extend_stopped_deadlines(run, now=now)
     run.pause_asked_at, run.pause_asked_by, run.pause_reason, run.stop_by = None, "", "", None
     if run.open_continuation == ContinuationStatus.READY:
-        ready = open_continuation(run)
+        ready = find_open_continuation(run)
         if ready is not None:
-            recheck(run, ready, now=now)
+            recheck_continuation(run, ready, now=now)
     elif not run.lease_until and not run.open_continuation and not run.open_waits:
         # Paused at a checkpoint without interrupts: nothing else would continue it.
-        make_continuation(run, last_checkpoint(run).pk, cause=Cause.PAUSE, now=now, to_check=True)
-    note(
+        make_continuation(run, get_last_checkpoint(run).pk, cause=Cause.PAUSE, now=now, to_check=True)
+    record_event(
         run,
         "run.resumed",
         actor=actor,
@@ -83,7 +83,7 @@ def resume_run(*, run_id: str, actor: str, reason: str, check: Check) -> Run:
         reason=reason[:300],
         longer=[interrupt.public_id for interrupt in extended],
     )
-    store(run, now)
+    save_status(run, now)
     return run
 
 
@@ -100,12 +100,12 @@ def cancel_run(*, run_id: str, actor: str, reason: str, check: Check) -> Run:
     if run.status in FINAL:
         raise RunFinished(f"The run has ended: {run.status}.", status=run.status)
     if run.ending:
-        note(run, "run.cancel_asked", actor=actor, at=now, reason=reason[:300])
+        record_event(run, "run.cancel_asked", actor=actor, at=now, reason=reason[:300])
     else:
         if run.lease_until:
             _ask_to_stop(run, now=now)
         end_run(run, RunStatus.CANCELLED, reason=reason, actor=actor, now=now, let_worker_close=True)
-    store(run, now)
+    save_status(run, now)
     return run
 
 
@@ -132,7 +132,7 @@ def restart_run(
         raise RunFinished("A completed run cannot be restarted.", status=run.status)
     if run.status not in FINAL:
         raise RunActive(status=run.status)
-    refuse_halted(run.agent_id)
+    refuse_halted_agent(run.agent_id)
     number = run.checkpoint_number if checkpoint_number is None else checkpoint_number
     source = run.checkpoints.filter(number=number).first()
     if source is None:
@@ -145,13 +145,17 @@ def restart_run(
     run.stop_by, run.attempts = None, 0
     run.pause_asked_at, run.pause_asked_by, run.pause_reason = None, "", ""
     asked_since = Interrupt.objects.filter(run=run, kind=Kind.EVENT, checkpoint__number__gte=source.number)
-    give_back_signals(asked_since, now=now)
-    checkpoint = repeat_checkpoint(run, source, now=now)
-    hold_for_unstable(run, since=checkpoint.taken_at or checkpoint.created_at, actor="system:restart", now=now)
+    reuse_signals(asked_since, now=now)
+    checkpoint = copy_checkpoint(run, source, now=now)
+    open_holds_for_unstable_keys(
+        run, since=checkpoint.taken_at or checkpoint.created_at, actor="system:restart", now=now
+    )
     make_continuation(run, checkpoint.pk, cause=Cause.RESTART, now=now, to_check=True)
-    actor = by_person(person)
-    note(run, "run.restarted", actor=actor, at=now, reason=reason[:300], epoch=run.epoch, checkpoint=source.number)
-    store(run, now)
+    actor = person_actor(person)
+    record_event(
+        run, "run.restarted", actor=actor, at=now, reason=reason[:300], epoch=run.epoch, checkpoint=source.number
+    )
+    save_status(run, now)
     return run
 
 
@@ -169,15 +173,15 @@ def retag_run(*, run_id: str, actor: str, code_version: str, reason: str, check:
     if run.lease_until is not None and run.lease_until > now:
         raise AlreadyClaimed("A worker holds the lease of this run, so the code version was not changed.")
     if run.lease_until is not None:
-        lose_lease(run, now=now)
+        expire_lease(run, now=now)
     before = run.code_version
-    lifted = lift_holds(run, HoldKind.STRANDED, by=actor, now=now) + forget_hand_backs(run, now=now)
+    lifted = lift_holds(run, HoldKind.STRANDED, by=actor, now=now) + end_hand_backs(run, now=now)
     if before == code_version and not lifted:
         return run
     run.code_version, run.attempts = code_version, 0
     changes = {"before": before, "code_version": code_version, "reason": reason[:300]}
-    note(run, "run.retagged", actor=actor, at=now, **changes, **offered_again(run))
-    store(run, now)
+    record_event(run, "run.retagged", actor=actor, at=now, **changes, **claimable_again_refs(run))
+    save_status(run, now)
     return run
 
 
@@ -186,7 +190,7 @@ def _order_redone(
 ) -> None:
     """Order the effects to redo. Every effect that did not end as applied needs an explicit choice."""
     choices = asked or {}
-    open_to_choice = {effect.key: effect for effect in effect_queries.effects_to_choose(run.public_id)}
+    open_to_choice = {effect.key: effect for effect in effect_queries.list_effects_for_restart(run.public_id)}
     for key in sorted(open_to_choice.keys() - choices.keys()):
         if keep_failed:
             break
@@ -199,7 +203,7 @@ def _order_redone(
         reconciliation.withdraw_order(effect_id=effect.pk)
         if choices.get(key) == REDO:
             effect_id = effect.pk
-            reconciliation.order_again(effect_id=effect_id, person=person, reason=reason, now=now)
+            reconciliation.order_new_attempt(effect_id=effect_id, person=person, reason=reason, now=now)
 
 
 def _lock(run_id: str, check: Check) -> tuple[Run, datetime]:

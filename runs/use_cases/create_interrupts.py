@@ -11,37 +11,37 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 from ledger import prepared_queries, row_digests
-from ledger.actors import by_agent
+from ledger.actors import agent_actor
 from ledger.errors import PayloadInvalid
 from ledger.prepared_queries import prepared
 from ledger.public_ids import new_id
-from ledger.transactions import assert_open
-from runs.checkpoints import digests_of
+from ledger.transactions import assert_in_transaction
+from runs.checkpoints import checkpoint_digests
 from runs.child_runs import policy_for
 from runs.deadlines import next_reminder
 from runs.errors import CorrelationTaken
 from runs.facts import record_facts
 from runs.interrupt_requests import (
-    AskedWait,
     CheckAssignees,
+    RequestedInterrupt,
     call_digest,
     check_schemas,
+    check_verdicts,
     content_digest,
-    fitting_verdicts,
-    people_named,
-    stored_schema,
+    find_people,
+    get_or_create_schema,
 )
 from runs.models import Agent, Assignee, Checkpoint, Interrupt, Run
-from runs.policies import settle_terms
-from runs.run_status import store
+from runs.policies import decide_terms
+from runs.run_status import save_status
 from runs.states import RISK_RANK, InterruptStatus, Kind
-from runs.timeline import note
+from runs.timeline import record_event
 
 
-def open_waits(
+def create_interrupts(
     run: Run,
     checkpoint: Checkpoint,
-    waits: list[AskedWait],
+    waits: list[RequestedInterrupt],
     *,
     agent: Agent,
     check_assignees: CheckAssignees,
@@ -51,7 +51,7 @@ def open_waits(
     """Create the interrupts of one checkpoint on the locked run and store it. ``at``: their JSON Pointer, ``{}`` for
     the index.
     """
-    assert_open()
+    assert_in_transaction()
     interrupts = [
         _create_interrupt(
             run, checkpoint, wait, agent=agent, check_assignees=check_assignees, now=now, at=at.format(place)
@@ -59,40 +59,40 @@ def open_waits(
         for place, wait in enumerate(waits)
     ]
     run.open_waits = len(interrupts)
-    note(
+    record_event(
         run,
         "run.suspended",
-        actor=by_agent(agent.slug),
+        actor=agent_actor(agent.slug),
         at=now,
         checkpoint=checkpoint.number,
-        **digests_of(checkpoint),
+        **checkpoint_digests(checkpoint),
         interrupts=[interrupt.public_id for interrupt in interrupts],
         queues=[None if interrupt.queue is None else interrupt.queue.slug for interrupt in interrupts],
     )
-    store(run, now, waits_end=max(interrupt.deadline for interrupt in interrupts))
+    save_status(run, now, waits_end=max(interrupt.deadline for interrupt in interrupts))
     return interrupts
 
 
 def _create_interrupt(
     run: Run,
     checkpoint: Checkpoint,
-    wait: AskedWait,
+    wait: RequestedInterrupt,
     *,
     agent: Agent,
     check_assignees: CheckAssignees,
     now: datetime,
     at: str,
 ) -> Interrupt:
-    verdicts = fitting_verdicts(wait, at)
+    verdicts = check_verdicts(wait, at)
     check_schemas(wait, at)
     policy = policy_for(run, agent, wait.reason, at=at)
     schema_value = True if wait.input_schema is None else wait.input_schema
-    terms = settle_terms(policy, wait.wish, kind=wait.kind, verdicts=verdicts, schema=schema_value, now=now, at=at)
+    terms = decide_terms(policy, wait.wish, kind=wait.kind, verdicts=verdicts, schema=schema_value, now=now, at=at)
     if terms.quorum > 1 and wait.input_schema is not None:
         raise PayloadInvalid.at(
             f"{at}/input_schema", "must be absent with a quorum, because only one answer can be used"
         )
-    people = people_named(wait.assignees)
+    people = find_people(wait.assignees)
     check_assignees(
         people,
         queue=terms.queue,
@@ -123,7 +123,7 @@ def _create_interrupt(
             proposal=wait.proposal,
             call_digest=call_digest(wait.proposal),
             evidence=wait.evidence,
-            schema=None if wait.input_schema is None else stored_schema(wait.input_schema),
+            schema=None if wait.input_schema is None else get_or_create_schema(wait.input_schema),
             verdicts=verdicts,
             metadata=wait.metadata,
             correlation=wait.correlation,
@@ -149,7 +149,7 @@ def _create_interrupt(
             created_at=now,
         )
     )
-    row_digests.collect(run.public_id, interrupt)
+    row_digests.collect_written_row(run.public_id, interrupt)
     Assignee.objects.bulk_create(Assignee(interrupt=interrupt, person_id=person.pk) for person in people if person)
     record_facts(wait.facts, agent=agent, checkpoint=checkpoint, interrupt=interrupt, at=f"{at}/facts")
     return interrupt
@@ -163,10 +163,10 @@ def _refuse_used_correlation(agent: Agent, correlation: str) -> None:
 
 def _insert(row: Interrupt) -> Interrupt:
     if row.kind != Kind.EVENT:
-        return prepared_queries.insert(row)
+        return prepared_queries.insert_row(row)
     try:
         with transaction.atomic():  # a savepoint, because two concurrent runs can ask for the same correlation
-            return prepared_queries.insert(row)
+            return prepared_queries.insert_row(row)
     except IntegrityError:
         raise CorrelationTaken(f"Another open interrupt already receives the signals of {row.correlation}.") from None
 

@@ -13,15 +13,15 @@ from django.db.models import Q
 from ledger import clock, row_digests
 from ledger.row_digests import STATE
 from ledger.transactions import use_case
-from runs.checkpoint_files import give_up_files
+from runs.checkpoint_files import mark_files_for_deletion
 from runs.locks import locked_runs
 from runs.models import Checkpoint, Run, StepResult
-from runs.timeline import note
+from runs.timeline import record_event
 
 SYSTEM = "system:retention"
 
 
-def anything_to_erase(*, ended_before: datetime) -> bool:
+def has_snapshots_to_erase(*, ended_before: datetime) -> bool:
     """Tell whether the snapshots of an ended run are due for erasure."""
     return Run.objects.filter(_due(ended_before)).exists()
 
@@ -47,11 +47,11 @@ def _erase(*, run_pk: int, ended_before: datetime) -> bool:
     kept = Checkpoint.objects.filter(run=run, erased_at=None)
     for checkpoint in kept.only("number").order_by("number"):
         checkpoint.erased_at = now
-        row_digests.collect(run.public_id, checkpoint, STATE)
+        row_digests.collect_written_row(run.public_id, checkpoint, STATE)
     erased = kept.update(state=None, erased_at=now)
     StepResult.objects.filter(run=run).delete()
-    give_up_files(run)  # a sweep deletes their bytes outside any transaction
-    note(run, "snapshots.erased", actor=SYSTEM, at=now, checkpoints=erased)
+    mark_files_for_deletion(run)  # a sweep deletes their bytes outside any transaction
+    record_event(run, "snapshots.erased", actor=SYSTEM, at=now, checkpoints=erased)
     run.snapshots_erased_at = now
     run.save(update_fields=["snapshots_erased_at", "timeline_seq", "timeline_head"])
     return True

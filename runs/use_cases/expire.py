@@ -16,39 +16,45 @@ from django.db.models import Q
 
 from ledger import clock, effect_queries, in_flight
 from ledger.exact_json import ABSENT
-from ledger.transactions import assert_open, use_case
-from runs.continuations import due_checks, told_of
-from runs.deadlines import due_reminders, due_waits, is_over, rule_at_end, steps_left
+from ledger.transactions import assert_in_transaction, use_case
+from runs.continuations import continuation_refs, due_checks
+from runs.deadlines import (
+    action_at_deadline,
+    due_interrupts,
+    due_reminders,
+    is_past_deadline,
+    remaining_escalation_levels,
+)
 from runs.decisions import Answer
-from runs.external_signals import waking_signals
+from runs.external_signals import unmatched_signals
 from runs.interrupts import (
     answer_at_expiry,
-    answer_by_itself,
-    close_expired,
+    answer_without_person,
+    close_expired_interrupt,
     escalate_interrupt,
+    lock_siblings,
     remind_interrupt,
-    siblings_of,
 )
 from runs.locks import lock_interrupt, lock_run, lock_run_by_id, lock_run_of_interrupt
 from runs.models import Continuation, Interrupt, Queue, Run
-from runs.run_status import store
+from runs.run_status import save_status
 from runs.states import FINAL, Cause, InterruptStatus, Kind, OnExpiry, ResumeWhen, RunStatus
-from runs.sweep import not_put_off, take_each
-from runs.timeline import note
+from runs.sweep import not_deferred, sweep_rows
+from runs.timeline import record_event
 from runs.use_cases import control_child_runs
-from runs.use_cases.end_run import end_if_rejected, end_run, hold_for_effect
-from runs.use_cases.release_lease import lose_lease
+from runs.use_cases.end_run import end_if_rejected, end_run, hold_run_for_effect
+from runs.use_cases.release_lease import expire_lease
 
 SYSTEM = "system:expiry"
 
 
 def expire_interrupt(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
     """Apply the interrupt's expiry policy; a decision exactly at the deadline is late. Stores the locked run."""
-    assert_open()
+    assert_in_transaction()
     if interrupt.kind == Kind.TIMER:
         _fire_timer(run, interrupt, now=now)
         return
-    rule = rule_at_end(interrupt)
+    rule = action_at_deadline(interrupt)
     if rule == OnExpiry.ESCALATE:
         _escalate(run, interrupt, now=now)
         return
@@ -56,7 +62,7 @@ def expire_interrupt(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
         default = interrupt.on_expiry if rule == OnExpiry.DEFAULT else {}
         answer = Answer(verdict=default.get("verdict", ""), input=default.get("input", ABSENT))
         decision, continuation = answer_at_expiry(run, interrupt, answer, now=now)
-        note(
+        record_event(
             run,
             "interrupt.expired",
             actor=SYSTEM,
@@ -64,21 +70,21 @@ def expire_interrupt(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
             interrupt=interrupt.public_id,
             do=rule,
             decision=decision.public_id,
-            **told_of(continuation),
+            **continuation_refs(continuation),
         )
         end_if_rejected(run, interrupt, verdict=answer.verdict, actor=SYSTEM, now=now)
     else:
-        close_expired(run, interrupt, now=now)
-        note(run, "interrupt.expired", actor=SYSTEM, at=now, interrupt=interrupt.public_id, do=rule)
+        close_expired_interrupt(run, interrupt, now=now)
+        record_event(run, "interrupt.expired", actor=SYSTEM, at=now, interrupt=interrupt.public_id, do=rule)
         if not (run.open_waits and interrupt.checkpoint.resume_when == ResumeWhen.ANY):
             ending = RunStatus.FAILED if OnExpiry.FAIL in _expiry_rules_of_group(interrupt, rule) else RunStatus.EXPIRED
             end_run(run, ending, reason=f"{interrupt.key} was not decided before its deadline.", actor=SYSTEM, now=now)
-    store(run, now)
+    save_status(run, now)
 
 
 def _fire_timer(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
-    decision, continuation = answer_by_itself(run, interrupt, Answer(verdict=""), cause=Cause.TIMER, now=now)
-    note(
+    decision, continuation = answer_without_person(run, interrupt, Answer(verdict=""), cause=Cause.TIMER, now=now)
+    record_event(
         run,
         "timer.fired",
         actor="system:timer",
@@ -86,16 +92,16 @@ def _fire_timer(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
         interrupt=interrupt.public_id,
         decision=decision.public_id,
         due=interrupt.deadline.isoformat(),
-        **told_of(continuation),
+        **continuation_refs(continuation),
     )
-    store(run, now)
+    save_status(run, now)
 
 
 def _expiry_rules_of_group(interrupt: Interrupt, rule: str) -> set[str]:
     """Return the expiry rules of the expired interrupts of one checkpoint. With ``any``, the strictest of them applies."""
     if interrupt.checkpoint.resume_when != ResumeWhen.ANY:
         return {rule}
-    expired = siblings_of(interrupt, InterruptStatus.EXPIRED)
+    expired = lock_siblings(interrupt, InterruptStatus.EXPIRED)
     return {rule, *(_final_rule(sibling) for sibling in expired)}
 
 
@@ -106,12 +112,12 @@ def _final_rule(interrupt: Interrupt) -> str:
 
 def _escalate(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
     """Escalate to the next level whose queue still exists. Its deadline begins now, also after a downtime."""
-    step = steps_left(interrupt)[0]
+    step = remaining_escalation_levels(interrupt)[0]
     to = Queue.objects.get(slug=step.queue)
     before = interrupt.queue.slug if interrupt.queue is not None else None
     escalate_interrupt(interrupt, to=to, wait=step.wait, now=now)
     level = interrupt.level
-    note(
+    record_event(
         run,
         "interrupt.escalated",
         actor=SYSTEM,
@@ -121,11 +127,11 @@ def _escalate(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
         before=before,
         level=level,
     )
-    store(run, now, waits_end=interrupt.deadline)
+    save_status(run, now, waits_end=interrupt.deadline)
 
 
 @use_case
-def remind_if_due(*, interrupt_pk: int) -> bool:
+def remind_reviewers_if_due(*, interrupt_pk: int) -> bool:
     """Remind the reviewers of one interrupt, once per time that its policy names; missed reminders are sent once."""
     run = lock_run_of_interrupt(interrupt_pk, skip_locked=True)
     if run is None:
@@ -133,10 +139,10 @@ def remind_if_due(*, interrupt_pk: int) -> bool:
     interrupt = lock_interrupt(run, interrupt_pk)
     now = clock.now()
     is_due = interrupt.remind_at is not None and interrupt.remind_at <= now
-    if interrupt.status != InterruptStatus.WAITING or not is_due or is_over(interrupt, now=now):
+    if interrupt.status != InterruptStatus.WAITING or not is_due or is_past_deadline(interrupt, now=now):
         return False
     remind_interrupt(interrupt, now=now)
-    note(
+    record_event(
         run,
         "interrupt.reminded",
         actor="system:reminders",
@@ -146,19 +152,19 @@ def remind_if_due(*, interrupt_pk: int) -> bool:
         level=interrupt.level,
         seconds_left=max(0, round((interrupt.deadline - now).total_seconds())),
     )
-    store(run, now)
+    save_status(run, now)
     return True
 
 
 @use_case
-def expire_if_due(*, interrupt_pk: int) -> bool:
+def expire_interrupt_if_due(*, interrupt_pk: int) -> bool:
     """Expire one interrupt if it is still due under the locks: a decision or another sweep may have been first."""
     run = lock_run_of_interrupt(interrupt_pk, skip_locked=True)
     if run is None:
         return False
     interrupt = lock_interrupt(run, interrupt_pk)
     now = clock.now()
-    if interrupt.status != InterruptStatus.WAITING or not is_over(interrupt, now=now):
+    if interrupt.status != InterruptStatus.WAITING or not is_past_deadline(interrupt, now=now):
         return False
     expire_interrupt(run, interrupt, now=now)
     return True
@@ -174,7 +180,7 @@ def end_lease_if_lapsed(*, run_pk: int) -> bool:
     overran = run.stop_by is not None and run.stop_by <= now
     if run.lease_until > now and not overran:
         return False
-    lose_lease(run, now=now)
+    expire_lease(run, now=now)
     return True
 
 
@@ -188,37 +194,41 @@ def expire_run_if_due(*, run_pk: int) -> bool:
     if run.expires_at is None or run.expires_at > now:
         return False
     end_run(run, RunStatus.EXPIRED, reason=f"The run stayed {run.status} longer than its limit.", actor=SYSTEM, now=now)
-    store(run, now)
+    save_status(run, now)
     return True
 
 
 def expire_due_interrupts(*, limit: int) -> int:
     """Expire up to ``limit`` due interrupts and return how many."""
-    due = due_waits(before=clock.now())
-    return take_each(Interrupt.objects.all(), due, "deadline", lambda pk: expire_if_due(interrupt_pk=pk), limit=limit)
+    due = due_interrupts(before=clock.now())
+    return sweep_rows(
+        Interrupt.objects.all(), due, "deadline", lambda pk: expire_interrupt_if_due(interrupt_pk=pk), limit=limit
+    )
 
 
-def remind_due(*, limit: int) -> int:
+def send_due_reminders(*, limit: int) -> int:
     """Send reminders for up to ``limit`` interrupts and return how many."""
     due = due_reminders(before=clock.now())
-    return take_each(Interrupt.objects.all(), due, "remind_at", lambda pk: remind_if_due(interrupt_pk=pk), limit=limit)
+    return sweep_rows(
+        Interrupt.objects.all(), due, "remind_at", lambda pk: remind_reviewers_if_due(interrupt_pk=pk), limit=limit
+    )
 
 
 def release_lapsed_leases(*, limit: int) -> int:
     """End up to ``limit`` lapsed leases and return how many."""
-    due = lapsed_leases(before=clock.now())
-    return take_each(Run.objects.all(), due, "lease_until", lambda pk: end_lease_if_lapsed(run_pk=pk), limit=limit)
+    due = filter_lapsed_leases(before=clock.now())
+    return sweep_rows(Run.objects.all(), due, "lease_until", lambda pk: end_lease_if_lapsed(run_pk=pk), limit=limit)
 
 
 def expire_due_runs(*, limit: int) -> int:
     """End up to ``limit`` runs past their expiry time and return how many."""
-    due = due_runs(before=clock.now())
-    return take_each(Run.objects.all(), due, "expires_at", lambda pk: expire_run_if_due(run_pk=pk), limit=limit)
+    due = filter_due_runs(before=clock.now())
+    return sweep_rows(Run.objects.all(), due, "expires_at", lambda pk: expire_run_if_due(run_pk=pk), limit=limit)
 
 
-def doubt_overdue_effects(*, limit: int) -> int:
+def mark_overdue_effects_unknown(*, limit: int) -> int:
     """Mark awaited effects past their time as unknown and hold their run for the owner, although it still waits."""
-    scopes = effect_queries.overdue_scopes(before=clock.now(), limit=limit)
+    scopes = effect_queries.list_runs_with_overdue_effects(before=clock.now(), limit=limit)
     return sum(_mark_overdue_unknown(run_id=scope) for scope in scopes)
 
 
@@ -230,38 +240,38 @@ def _mark_overdue_unknown(*, run_id: str) -> int:
     now = clock.now()
     overdue = in_flight.mark_overdue_unknown(scope=run_id, now=now, by=SYSTEM)
     for effect in overdue:
-        hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
-        note(run, "effect.unknown", actor=SYSTEM, at=now, effect=effect.key, attempt=effect.attempt)
-    store(run, now)
+        hold_run_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
+        record_event(run, "effect.unknown", actor=SYSTEM, at=now, effect=effect.key, attempt=effect.attempt)
+    save_status(run, now)
     return len(overdue)
 
 
-def due_continuations(*, limit: int) -> list[str]:
+def list_due_revalidations(*, limit: int) -> list[str]:
     """Return the ids of continuations due for revalidation, oldest first."""
     due = Continuation.objects.filter(due_checks(before=clock.now())).order_by("check_due_at")
     return list(due.values_list("public_id", flat=True)[:limit])
 
 
-def lapsed_leases(*, before: datetime) -> Q:
+def filter_lapsed_leases(*, before: datetime) -> Q:
     """Return the filter for runs whose lease lapsed, or whose holder did not stop in time."""
-    return (Q(lease_until__lte=before) | Q(lease_until__isnull=False, stop_by__lte=before)) & not_put_off(before)
+    return (Q(lease_until__lte=before) | Q(lease_until__isnull=False, stop_by__lte=before)) & not_deferred(before)
 
 
-def due_runs(*, before: datetime) -> Q:
+def filter_due_runs(*, before: datetime) -> Q:
     """Return the filter for unclaimed runs past their expiry time."""
-    return Q(ended_at=None, expires_at__lte=before, lease_until=None, ending="") & not_put_off(before)
+    return Q(ended_at=None, expires_at__lte=before, lease_until=None, ending="") & not_deferred(before)
 
 
-def anything_due() -> bool:
+def has_due_rows() -> bool:
     """Tell whether a sweep would find a row, with one indexed query per kind."""
     now = clock.now()
     return (
-        Interrupt.objects.filter(due_waits(before=now)).exists()
+        Interrupt.objects.filter(due_interrupts(before=now)).exists()
         or Interrupt.objects.filter(due_reminders(before=now)).exists()
-        or Run.objects.filter(lapsed_leases(before=now)).exists()
+        or Run.objects.filter(filter_lapsed_leases(before=now)).exists()
         or Continuation.objects.filter(due_checks(before=now)).exists()
-        or Run.objects.filter(due_runs(before=now)).exists()
-        or waking_signals(before=now).exists()
-        or control_child_runs.is_anything_due(before=now)
-        or bool(effect_queries.overdue_scopes(before=now, limit=1))
+        or Run.objects.filter(filter_due_runs(before=now)).exists()
+        or unmatched_signals(before=now).exists()
+        or control_child_runs.has_due_child_runs(before=now)
+        or bool(effect_queries.list_runs_with_overdue_effects(before=now, limit=1))
     )

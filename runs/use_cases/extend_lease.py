@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 from ledger import clock, effect_queries
 from ledger.transactions import use_case
-from runs.leases import Lease, Told, check_lease, control_of, extend_lease
+from runs.leases import Instruction, Lease, check_lease, current_instruction, extend_lease
 from runs.locks import lock_own_run
 from runs.models import Agent, Progress
 from runs.states import Control
 
 
 @dataclass(frozen=True, kw_only=True)
-class SaidProgress:
+class ReportedProgress:
     """The progress that a heartbeat reports: a text, and a count of steps if known."""
 
     text: str = ""
@@ -23,7 +23,9 @@ class SaidProgress:
 
 
 @use_case
-def beat(*, agent: Agent, run_id: str, token: str, progress: SaidProgress | None) -> tuple[Lease, Told]:
+def record_heartbeat(
+    *, agent: Agent, run_id: str, token: str, progress: ReportedProgress | None
+) -> tuple[Lease, Instruction]:
     """Extend the lease by its own length, and return it with what to do next. A late heartbeat does not revive a lease."""
     run = lock_own_run(agent, run_id)
     now = clock.now()
@@ -33,7 +35,7 @@ def beat(*, agent: Agent, run_id: str, token: str, progress: SaidProgress | None
     if progress is not None:
         fields = {"text": progress.text, "done": progress.done, "of": progress.of, "spent": progress.spent, "at": now}
         Progress.objects.update_or_create(run=run, defaults=fields)
-    told = control_of(run)
+    told = current_instruction(run)
     if told.control != Control.CONTINUE:
-        told = replace(told, cancel_effects=tuple(effect_queries.effects_to_cancel(run.public_id)))
+        told = replace(told, cancel_effects=tuple(effect_queries.keys_to_cancel(run.public_id)))
     return lease, told

@@ -1,7 +1,7 @@
 """RECONCILIATION of facts: revalidate the facts that a run relied on before a worker continues it.
 
-Three steps, so that no outbound call happens in a transaction: ``begin_check`` records the check and lists the facts,
-``fetch`` (from a higher layer) reads their values, and ``finish_check`` compares under the run's lock. The result is
+Three steps, so that no outbound call happens in a transaction: ``begin_revalidation`` records the check and lists the facts,
+``fetch`` (from a higher layer) reads their values, and ``finish_revalidation`` compares under the run's lock. The result is
 one of: continue, renew the review, let the agent plan again, retry later, or hold for an owner. The result of an
 overtaken check is discarded.
 """
@@ -18,23 +18,23 @@ from django.contrib.auth.models import AbstractUser
 from django.db.models import QuerySet
 
 from ledger import clock, effect_queries, in_flight
-from ledger.actors import by_agent, by_person
+from ledger.actors import agent_actor, person_actor
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.transactions import use_case
 from runs import credentials
-from runs.continuations import open_continuation, pass_check, postpone_check, told_of
-from runs.decisions import was_acted_on
+from runs.continuations import continuation_refs, find_open_continuation, pass_check, postpone_check
+from runs.decisions import any_effect_begun_on_answers
 from runs.errors import NotPermitted
-from runs.facts import guards_effects, holds, must_be_refreshed
-from runs.holds import is_held_by_others, lift_holds, open_hold
+from runs.facts import can_rely_on, guards_effects, must_be_refreshed
+from runs.holds import has_other_holds, lift_holds, open_hold
 from runs.leases import check_lease, end_lease
 from runs.locks import lock_own_run, lock_run_by_id, lock_run_of_continuation
 from runs.models import Agent, Checkpoint, Connection, Continuation, Fact, FactCheck, FactKind, FactStatus, Run
-from runs.run_status import store
+from runs.run_status import save_status
 from runs.states import FINAL, ContinuationStatus, HoldKind
-from runs.timeline import note
-from runs.use_cases.end_run import hold_for_effect
-from runs.use_cases.reconcile_renewals import Overtaken, answered_at, find_overtaken, overtake
+from runs.timeline import record_event
+from runs.use_cases.end_run import hold_run_for_effect
+from runs.use_cases.reconcile_renewals import Overtaken, find_overtaken, lock_answered_interrupts, overtake_decisions
 
 #: Time limit of one check, after which another can begin; and the backoff between failed checks.
 CHECK_TIME = timedelta(seconds=60)
@@ -55,18 +55,18 @@ class FactToFetch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class FetchedFact:
     """The present value of a fact, or why it could not be read (``trouble``)."""
 
     value: Any = None
     trouble: str = ""
 
 
-Fetch = Callable[[FactToFetch], Found]
+Fetch = Callable[[FactToFetch], FetchedFact]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class Revalidation:
     """A check that has begun: its token, and the facts to fetch."""
 
     continuation_id: str
@@ -74,16 +74,16 @@ class Check:
     facts: list[FactToFetch]
 
 
-def check_continuation(*, continuation_id: str, fetch: Fetch) -> None:
+def revalidate_continuation(*, continuation_id: str, fetch: Fetch) -> None:
     """Revalidate one continuation. Idempotent: with nothing due it does nothing."""
-    check = begin_check(continuation_id=continuation_id)
+    check = begin_revalidation(continuation_id=continuation_id)
     if check is not None:
         found = {fact.fact_id: fetch(fact) for fact in check.facts}
-        finish_check(check=check, found=found)
+        finish_revalidation(check=check, found=found)
 
 
 @use_case
-def begin_check(*, continuation_id: str) -> Check | None:
+def begin_revalidation(*, continuation_id: str) -> Revalidation | None:
     """Record the check and list the facts to fetch; ``None`` if the continuation is not due for revalidation.
 
     The attempt is counted before the work and the next one is scheduled with backoff. So a check that kills its process
@@ -100,12 +100,12 @@ def begin_check(*, continuation_id: str) -> Check | None:
     is_unfinished, tries = continuation.check_token != "", continuation.check_attempts
     if is_unfinished and tries >= TRIES_BEFORE_HOLD and facts:
         _hold_for_facts(run, facts, reason="The check did not finish.", now=now)
-        store(run, now)
+        save_status(run, now)
     token = secrets.token_hex(16)
     Continuation.objects.filter(pk=continuation.pk).update(
         check_token=token, check_attempts=tries + 1, check_due_at=now + CHECK_TIME + _backoff_after(tries)
     )
-    return Check(
+    return Revalidation(
         continuation_id=continuation_id,
         token=token,
         facts=[
@@ -123,7 +123,7 @@ def _facts_to_fetch(continuation: Continuation) -> QuerySet[Fact]:
 
 
 @use_case
-def finish_check(*, check: Check, found: dict[int, Found]) -> None:
+def finish_revalidation(*, check: Revalidation, found: dict[int, FetchedFact]) -> None:
     """Compare the fetched values and decide, unless another check overtook this one."""
     run = lock_run_of_continuation(check.continuation_id)
     if run is None:
@@ -135,27 +135,27 @@ def finish_check(*, check: Check, found: dict[int, Found]) -> None:
     # Read again, because an owner may have waived one during the fetch.
     facts = list(_facts_to_fetch(continuation).filter(pk__in=found))
     for fact in facts:
-        record_value(fact, found[fact.pk], now=now)
+        record_fact_value(fact, found[fact.pk], now=now)
     for effect in in_flight.mark_overdue_unknown(scope=run.public_id, now=now, by=SYSTEM):
-        hold_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
+        hold_run_for_effect(run, effect.key, owner_id=effect.owner_id, now=now)
     unknown_facts = [fact for fact in facts if fact.last_status == FactStatus.UNAVAILABLE or must_be_refreshed(fact)]
     for name in sorted({fact.name for fact in facts} - {fact.name for fact in unknown_facts}):
         if lift_holds(run, HoldKind.FACT_UNAVAILABLE, subject=name, by=SYSTEM, now=now):
-            note(run, "hold.lifted", actor=SYSTEM, at=now, kind=HoldKind.FACT_UNAVAILABLE, subject=name)
+            record_event(run, "hold.lifted", actor=SYSTEM, at=now, kind=HoldKind.FACT_UNAVAILABLE, subject=name)
     if unknown_facts:
         troubles = {fact.pk: _describe_trouble(fact, found[fact.pk]) for fact in unknown_facts}
         _retry_later(run, continuation, unknown_facts, troubles=troubles, now=now)
     else:
         _decide(run, continuation, facts, now=now)
-    store(run, now)
+    save_status(run, now)
 
 
-def record_value(fact: Fact, result: Found, *, now: datetime, fence: int = 0) -> None:
+def record_fact_value(fact: Fact, result: FetchedFact, *, now: datetime, fence: int = 0) -> None:
     """Store the result of a check. A value that could not be read leaves the last known value in place."""
     if result.trouble or not _states_validity(fact, result.value):
         fact.last_status = FactStatus.UNAVAILABLE
     else:
-        fact.last_status = FactStatus.SAME if holds(fact, result.value, now=now) else FactStatus.CHANGED
+        fact.last_status = FactStatus.SAME if can_rely_on(fact, result.value, now=now) else FactStatus.CHANGED
         fact.last_value = result.value
     fact.checked_at, fact.last_fence = now, fence
     fact.save(update_fields=["last_value", "last_status", "checked_at", "last_fence"])
@@ -171,7 +171,7 @@ def _states_validity(fact: Fact, value: Any) -> bool:
     return True
 
 
-def _describe_trouble(fact: Fact, result: Found) -> str:
+def _describe_trouble(fact: Fact, result: FetchedFact) -> str:
     return result.trouble or credentials.explain_invalid(result.value)
 
 
@@ -193,7 +193,9 @@ def _hold_for_facts(run: Run, facts: list[Fact], *, reason: str, now: datetime) 
     for name in sorted({fact.name for fact in facts}):
         owner_id = run.agent.owner_id
         if open_hold(run, HoldKind.FACT_UNAVAILABLE, name, owner_id=owner_id, reason=reason, now=now):
-            note(run, "hold.opened", actor=SYSTEM, at=now, kind=HoldKind.FACT_UNAVAILABLE, subject=name, reason=reason)
+            record_event(
+                run, "hold.opened", actor=SYSTEM, at=now, kind=HoldKind.FACT_UNAVAILABLE, subject=name, reason=reason
+            )
 
 
 def _backoff_after(tries: int) -> timedelta:
@@ -205,35 +207,35 @@ def _decide(run: Run, continuation: Continuation, facts: list[Fact], *, now: dat
     changed = [fact for fact in facts if fact.last_status == FactStatus.CHANGED]
     overtaken = _find_overtaken(run, continuation.checkpoint, changed)
     if overtaken is not None:
-        overtake(run, continuation.checkpoint, overtaken, of=continuation, actor=SYSTEM, now=now)
+        overtake_decisions(run, continuation.checkpoint, overtaken, of=continuation, actor=SYSTEM, now=now)
         return
-    under_way = effect_queries.intended_effects(run.public_id)
+    under_way = effect_queries.list_effects_in_flight(run.public_id)
     if under_way:
         due = min(effect.settle_by or now + CHECK_TIME for effect in under_way)
         postpone_check(run, continuation, due_at=due)
-    elif is_held_by_others(run, HoldKind.STRANDED):
+    elif has_other_holds(run, HoldKind.STRANDED):
         # Not for the hold ``stranded``: a claim by a version that can read the checkpoint lifts it. For other holds,
         # lifting the last one makes the check due again.
         postpone_check(run, continuation, due_at=now + BACKOFF[-1])
     else:
         pass_check(run, continuation, checked_until=_checked_until(continuation.checkpoint, facts, now=now))
-        interrupts = [interrupt.public_id for interrupt in answered_at(run, continuation.checkpoint)]
+        interrupts = [interrupt.public_id for interrupt in lock_answered_interrupts(run, continuation.checkpoint)]
         names = [fact.name for fact in changed]
-        note(
+        record_event(
             run,
             "continuation.ready",
             actor=SYSTEM,
             at=now,
             interrupts=interrupts,
             changed=names,
-            **told_of(continuation),
+            **continuation_refs(continuation),
         )
 
 
 def _find_overtaken(run: Run, checkpoint: Checkpoint, changed: list[Fact]) -> Overtaken | None:
     """Return which decisions the changed facts overtake; ``None`` if they overtake none, or an effect began on one."""
     overtaken = find_overtaken(run, checkpoint, changed)
-    if overtaken is None or was_acted_on(run, overtaken.waits):
+    if overtaken is None or any_effect_begun_on_answers(run, overtaken.waits):
         return None
     return overtaken
 
@@ -250,7 +252,7 @@ def _freshness(checkpoint: Checkpoint) -> timedelta:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged:
+class ReportedFactsResult:
     """The consequence of the reported facts: continue, refresh, renew or replan; and the facts that changed."""
 
     control: str
@@ -258,7 +260,7 @@ class Judged:
 
 
 @use_case
-def report_facts(*, agent: Agent, run_id: str, token: str, values: dict[str, Any]) -> Judged:
+def report_facts(*, agent: Agent, run_id: str, token: str, values: dict[str, Any]) -> ReportedFactsResult:
     """Record the values of worker-checked facts that the holder of the lease reports before its first effect.
 
     A changed fact ends the lease: the review is renewed, or the run goes back to its agent to plan again. If an effect
@@ -283,9 +285,9 @@ def report_facts(*, agent: Agent, run_id: str, token: str, values: dict[str, Any
             place = list(values).index(fact.name)
             credentials.find_end_of_validity(values[fact.name], at=f"/facts/{place}/value")
     for fact in reported:
-        record_value(fact, Found(value=values[fact.name]), now=now, fence=run.fence)
+        record_fact_value(fact, FetchedFact(value=values[fact.name]), now=now, fence=run.fence)
     changed = [fact for fact in reported if fact.last_status == FactStatus.CHANGED and fact.waived_by_id is None]
-    actor = by_agent(agent.slug)
+    actor = agent_actor(agent.slug)
     overtaken = _find_overtaken(run, checkpoint, [fact for fact in changed if not must_be_refreshed(fact)])
     if run.ending:
         overtaken = None
@@ -293,14 +295,14 @@ def report_facts(*, agent: Agent, run_id: str, token: str, values: dict[str, Any
         control = overtaken.how
     else:
         control = "refresh" if not run.ending and any(guards_effects(fact) for fact in changed) else "continue"
-    note(run, "facts.reported", actor=actor, at=now, facts=sorted(values), control=control)
+    record_event(run, "facts.reported", actor=actor, at=now, facts=sorted(values), control=control)
     if overtaken is not None:
-        leased = open_continuation(run)
+        leased = find_open_continuation(run)
         end_lease(run)
         run.fence += 1
-        overtake(run, checkpoint, overtaken, of=leased, actor=actor, now=now)
-    store(run, now)
-    return Judged(control=control, changed=changed)
+        overtake_decisions(run, checkpoint, overtaken, of=leased, actor=actor, now=now)
+    save_status(run, now)
+    return ReportedFactsResult(control=control, changed=changed)
 
 
 @use_case
@@ -327,11 +329,11 @@ def waive_fact(
     if run.status in FINAL or not facts.exclude(check_by=FactCheck.NONE).filter(waived_by=None).exists():
         raise NotFound
     facts.filter(waived_by=None).update(waived_by=person, waived_reason=reason.strip()[:300])
-    actor = by_person(person)
+    actor = person_actor(person)
     lift_holds(run, HoldKind.FACT_UNAVAILABLE, subject=name, by=actor, now=now)
-    note(run, "fact.waived", actor=actor, at=now, fact=name, reason=reason.strip()[:300])
-    continuation = open_continuation(run)
+    record_event(run, "fact.waived", actor=actor, at=now, fact=name, reason=reason.strip()[:300])
+    continuation = find_open_continuation(run)
     if continuation is not None and continuation.status == ContinuationStatus.CHECKING:
         postpone_check(run, continuation, due_at=now)
-    store(run, now)
+    save_status(run, now)
     return run

@@ -1,7 +1,7 @@
 """RECONCILIATION of outcomes: owners resolve unknown outcomes, order effects again, and lift holds.
 
-``go_on_after`` is also called for a worker's report. Every use case locks the run, then the effect; the reverse order
-would deadlock with workers. Owners are the members of the group that an effect or a hold names. Operators can act for
+``continue_after_outcome`` is also called for a worker's report. Every use case locks the run, then the effect; the reverse
+order would deadlock with workers. Owners are the members of the group that an effect or a hold names. Operators can act for
 every owner.
 """
 
@@ -12,26 +12,26 @@ from datetime import datetime
 from django.contrib.auth.models import AbstractUser, User
 
 from ledger import clock, compensation, reconciliation
-from ledger.actors import by_person
+from ledger.actors import person_actor
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.models import Effect
 from ledger.transactions import use_case
-from runs.compensation import follow_undo
-from runs.continuations import offered_again, open_continuation, postpone_check
+from runs.compensation import apply_outcome_of_compensation
+from runs.continuations import claimable_again_refs, find_open_continuation, postpone_check
 from runs.errors import NotPermitted, RunCancelled, RunFinished, StaleVersion
-from runs.hand_backs import forget_hand_backs
+from runs.hand_backs import end_hand_backs
 from runs.holds import lift_holds
 from runs.locks import lock_run, lock_run_by_id
 from runs.models import Hold, Run
-from runs.run_status import store
+from runs.run_status import save_status
 from runs.states import FINAL, ContinuationStatus, HoldKind
-from runs.timeline import note
-from runs.use_cases.end_run import finish_ending
+from runs.timeline import record_event
+from runs.use_cases.end_run import continue_ending
 
 OPERATORS = "operators"
 
 #: Holds that an owner lifts with a retry. Other holds end with the condition that opened them.
-RETRIED = (
+RETRIABLE_HOLDS = (
     HoldKind.GAVE_UP,
     HoldKind.STRANDED,
     HoldKind.NO_DECIDER,
@@ -43,7 +43,7 @@ RETRIED = (
 
 
 @use_case
-def settle_unknown(
+def resolve_unknown_outcome(
     *, effect_id: int, outcome: str, person: User, reason: str, evidence: str = "", attempt: int | None = None
 ) -> Effect:
     """Resolve an unknown effect as its owner: applied, or failed (known not to have happened).
@@ -53,14 +53,14 @@ def settle_unknown(
     """
     run = _lock_run_of_effect(effect_id, person=person, attempt=attempt)
     now = clock.now()
-    effect = reconciliation.settle(
+    effect = reconciliation.resolve_by_person(
         effect_id=effect_id, outcome=outcome, person=person, reason=reason, evidence=evidence, now=now
     )
-    actor = by_person(person)
+    actor = person_actor(person)
     lift_holds(run, HoldKind.UNSTABLE_KEY, subject=effect.key, by=actor, now=now)  # the owner has resolved it
-    note(run, "effect.settled", actor=actor, at=now, effect=effect.key, attempt=effect.attempt, outcome=outcome)
-    go_on_after(run, effect, by=actor, now=now)
-    store(run, now)
+    record_event(run, "effect.settled", actor=actor, at=now, effect=effect.key, attempt=effect.attempt, outcome=outcome)
+    continue_after_outcome(run, effect, by=actor, now=now)
+    save_status(run, now)
     return effect
 
 
@@ -69,7 +69,7 @@ def order_effect_again(*, effect_id: int, person: User, reason: str, attempt: in
     """Order an effect to be performed again although it may have happened. The worker's next request performs it.
 
     The initiator of the run cannot do this. While the run ends, only compensations can be ordered. Raises as
-    ``settle_unknown``.
+    ``resolve_unknown_outcome``.
     """
     run = _lock_run_of_effect(effect_id, person=person, attempt=attempt)
     if run.initiator_id == person.pk:
@@ -80,12 +80,14 @@ def order_effect_again(*, effect_id: int, person: User, reason: str, attempt: in
     if run.ending and effect.undoes_id is None:
         raise RunCancelled
     now = clock.now()
-    order = reconciliation.order_again(effect_id=effect_id, person=person, reason=reason, now=now)
-    actor = by_person(person)
-    note(run, "effect.ordered_again", actor=actor, at=now, effect=order.effect.key, attempt=order.effect.attempt)
+    order = reconciliation.order_new_attempt(effect_id=effect_id, person=person, reason=reason, now=now)
+    actor = person_actor(person)
+    record_event(
+        run, "effect.ordered_again", actor=actor, at=now, effect=order.effect.key, attempt=order.effect.attempt
+    )
     lift_holds(run, HoldKind.UNDO_FAILED, subject=order.effect.key, by=actor, now=now)
-    go_on_after(run, order.effect, by=actor, now=now)
-    store(run, now)
+    continue_after_outcome(run, order.effect, by=actor, now=now)
+    save_status(run, now)
     return order.effect
 
 
@@ -101,16 +103,18 @@ def close_contradiction(*, effect_id: int, person: User, reason: str) -> Effect:
         raise PayloadInvalid.at("/reason", "is required: say what you found")
     now = clock.now()
     effect = Effect.objects.get(pk=effect_id)
-    actor = by_person(person)
+    actor = person_actor(person)
     if not lift_holds(run, HoldKind.CONTRADICTION, subject=effect.key, by=actor, now=now):
         raise NotFound
-    note(run, "effect.contradiction_closed", actor=actor, at=now, effect=effect.key, reason=reason.strip()[:300])
-    go_on(run, by=actor, now=now)
-    store(run, now)
+    record_event(
+        run, "effect.contradiction_closed", actor=actor, at=now, effect=effect.key, reason=reason.strip()[:300]
+    )
+    continue_run(run, by=actor, now=now)
+    save_status(run, now)
     return effect
 
 
-def may_settle(person: AbstractUser, *, owner_id: int) -> bool:
+def may_resolve(person: AbstractUser, *, owner_id: int) -> bool:
     """Tell whether the person belongs to this owner group, or is an operator."""
     groups = person.groups
     return person.is_active and (groups.filter(pk=owner_id).exists() or groups.filter(name=OPERATORS).exists())
@@ -122,40 +126,40 @@ def retry_held_run(*, hold_id: int, person: User, reason: str) -> Run:
 
     The count of claims starts again at 0. Raises ``NotPermitted``; ``NotFound`` if no such hold is open.
     """
-    hold = Hold.objects.filter(pk=hold_id, kind__in=RETRIED).first()
+    hold = Hold.objects.filter(pk=hold_id, kind__in=RETRIABLE_HOLDS).first()
     run = lock_run(hold.run_id) if hold else None
     if hold is None or run is None:
         raise NotFound
-    if not may_settle(person, owner_id=hold.owner_id):
+    if not may_resolve(person, owner_id=hold.owner_id):
         raise NotPermitted("Only owners of the hold and operators can lift it.")
     if not reason.strip():
         raise PayloadInvalid.at("/reason", "is required: say why a retry can succeed now")
     if hold.kind == HoldKind.UNDO_FAILED and run.initiator_id == person.pk:
         raise NotPermitted("You started this run, so another owner must order its effects again.")
     now = clock.now()
-    actor = by_person(person)
+    actor = person_actor(person)
     if not lift_holds(run, HoldKind(hold.kind), subject=hold.subject, by=actor, now=now):
         raise NotFound
     run.attempts = 0
-    forget_hand_backs(run, now=now)
+    end_hand_backs(run, now=now)
     refs = {"kind": hold.kind, "reason": reason.strip()[:300]}
-    note(run, "hold.lifted", actor=actor, at=now, **refs, **offered_again(run))
+    record_event(run, "hold.lifted", actor=actor, at=now, **refs, **claimable_again_refs(run))
     if hold.kind == HoldKind.UNDO_FAILED:
         _order_compensation_again(hold.subject, run, person=person, reason=reason, now=now)
-    go_on(run, by=actor, now=now)
-    store(run, now)
+    continue_run(run, by=actor, now=now)
+    save_status(run, now)
     return run
 
 
 def _order_compensation_again(key: str, run: Run, *, person: User, reason: str, now: datetime) -> None:
     """Order the failed compensation once more. One that never began needs no order."""
     undo = Effect.objects.filter(scope=run.public_id, key=key).first()
-    if undo is not None and not compensation.is_ordered(undo):
-        reconciliation.order_again(effect_id=undo.pk, person=person, reason=reason, now=now)
+    if undo is not None and not compensation.is_ordered_again(undo):
+        reconciliation.order_new_attempt(effect_id=undo.pk, person=person, reason=reason, now=now)
 
 
 @use_case
-def leave_as_it_is(*, hold_id: int, person: User, reason: str) -> Run:
+def waive_compensation(*, hold_id: int, person: User, reason: str) -> Run:
     """Leave an effect that could not be compensated as it is; older effects are still compensated.
 
     The initiator of the run cannot do this. Raises ``NotPermitted``; ``NotFound`` if no failed compensation holds the
@@ -165,19 +169,19 @@ def leave_as_it_is(*, hold_id: int, person: User, reason: str) -> Run:
     run = lock_run(hold.run_id) if hold else None
     if hold is None or run is None:
         raise NotFound
-    if not may_settle(person, owner_id=hold.owner_id):
+    if not may_resolve(person, owner_id=hold.owner_id):
         raise NotPermitted("Only owners of the effect and operators can waive its compensation.")
     if run.initiator_id == person.pk:
         raise NotPermitted("You started this run, so another owner must waive its compensations.")
     now = clock.now()
-    actor = by_person(person)
-    undone = compensation.find_undone(run.public_id, hold.subject)
+    actor = person_actor(person)
+    undone = compensation.lock_effect_to_compensate(run.public_id, hold.subject)
     if undone is None or not lift_holds(run, HoldKind.UNDO_FAILED, subject=hold.subject, by=actor, now=now):
         raise NotFound
-    compensation.waive_undo(undone, person=person, reason=reason)
-    note(run, "effect.undo_waived", actor=actor, at=now, effect=undone.key, reason=reason.strip()[:300])
-    go_on(run, by=actor, now=now)
-    store(run, now)
+    compensation.record_waiver(undone, person=person, reason=reason)
+    record_event(run, "effect.undo_waived", actor=actor, at=now, effect=undone.key, reason=reason.strip()[:300])
+    continue_run(run, by=actor, now=now)
+    save_status(run, now)
     return run
 
 
@@ -187,7 +191,7 @@ def _lock_run_of_effect(effect_id: int, *, person: User, attempt: int | None = N
     run = lock_run_by_id(effect.scope) if effect else None
     if run is None or effect is None:
         raise NotFound
-    if not may_settle(person, owner_id=effect.owner_id):
+    if not may_resolve(person, owner_id=effect.owner_id):
         raise NotPermitted("Only owners of the effect and operators can resolve it.")
     effect.refresh_from_db(fields=["attempt"])
     if attempt is not None and attempt != effect.attempt:
@@ -197,25 +201,25 @@ def _lock_run_of_effect(effect_id: int, *, person: User, attempt: int | None = N
     return run
 
 
-def go_on_after(run: Run, effect: Effect, *, by: str, now: datetime) -> None:
+def continue_after_outcome(run: Run, effect: Effect, *, by: str, now: datetime) -> None:
     """Lift the hold of an effect whose outcome is known, follow up a compensation, and continue the run."""
     lift_holds(run, HoldKind.UNKNOWN_EFFECT, subject=effect.key, by=by, now=now)
-    follow_undo(run, effect, actor=by, now=now)
-    go_on(run, by=by, now=now)
+    apply_outcome_of_compensation(run, effect, actor=by, now=now)
+    continue_run(run, by=by, now=now)
 
 
-def go_on(run: Run, *, by: str, now: datetime) -> None:
+def continue_run(run: Run, *, by: str, now: datetime) -> None:
     """Continue the end of an ending run; otherwise make a pending revalidation due."""
     if run.ending:
-        finish_ending(run, actor=by, now=now)
+        continue_ending(run, actor=by, now=now)
     else:
-        check_again(run, now=now)
+        make_revalidation_due(run, now=now)
 
 
-def check_again(run: Run, *, now: datetime) -> None:
+def make_revalidation_due(run: Run, *, now: datetime) -> None:
     """Make the pending revalidation of the run due now, because it may have waited for this."""
     if run.open_continuation != ContinuationStatus.CHECKING:
         return
-    continuation = open_continuation(run)
+    continuation = find_open_continuation(run)
     if continuation is not None:
         postpone_check(run, continuation, due_at=now)

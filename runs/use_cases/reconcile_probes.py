@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from ledger import clock, probes
 from ledger.effects import locked_effects
 from ledger.models import Effect
-from ledger.probes import Looked
+from ledger.probes import ProbeResult
 from ledger.states import EffectStatus
 from ledger.transactions import use_case
 from runs.locks import lock_run_by_id
 from runs.models import Connection, Run
-from runs.run_status import store
-from runs.timeline import note
-from runs.use_cases.reconcile_outcomes import go_on_after
+from runs.run_status import save_status
+from runs.timeline import record_event
+from runs.use_cases.reconcile_outcomes import continue_after_outcome
 
 logger = logging.getLogger(__name__)
 
@@ -39,13 +39,13 @@ class Probe:
     pointer: str
 
 
-Look = Callable[[Probe], Looked]
+Look = Callable[[Probe], ProbeResult]
 
 
 def probe_due_effects(*, limit: int, seconds: float, look: Look) -> int:
     """Probe up to ``limit`` unknown outcomes for about ``seconds``, and return how many were settled."""
     began, settled = time.monotonic(), 0
-    for pk in probes.due_probes(before=clock.now(), limit=limit):
+    for pk in probes.list_due_probes(before=clock.now(), limit=limit):
         if time.monotonic() - began > seconds:
             break
         try:
@@ -55,9 +55,9 @@ def probe_due_effects(*, limit: int, seconds: float, look: Look) -> int:
     return settled
 
 
-def anything_to_probe() -> bool:
+def has_due_probes() -> bool:
     """Tell whether a probe is due, with one indexed query."""
-    return bool(probes.due_probes(before=clock.now(), limit=1))
+    return bool(probes.list_due_probes(before=clock.now(), limit=1))
 
 
 def probe_effect(*, effect_pk: int, look: Look) -> bool:
@@ -65,7 +65,7 @@ def probe_effect(*, effect_pk: int, look: Look) -> bool:
     probe = begin_probe(effect_pk=effect_pk)
     if probe is None:
         return False
-    gone = Looked(trouble="The connection of this probe no longer exists.")
+    gone = ProbeResult(trouble="The connection of this probe no longer exists.")
     return finish_probe(probe=probe, looked=gone if probe.connection is None else look(probe))
 
 
@@ -75,7 +75,7 @@ def begin_probe(*, effect_pk: int) -> Probe | None:
     run, effect = _lock(effect_pk)
     if run is None or effect is None:
         return None
-    token = probes.count_try(effect, now=clock.now())
+    token = probes.begin_probe_try(effect, now=clock.now())
     if token is None:
         return None
     declared = effect.probe
@@ -91,19 +91,19 @@ def begin_probe(*, effect_pk: int) -> Probe | None:
 
 
 @use_case
-def finish_probe(*, probe: Probe, looked: Looked) -> bool:
+def finish_probe(*, probe: Probe, looked: ProbeResult) -> bool:
     """Settle the effect if the probe found its outcome, continue what waited for it, and tell whether it did."""
     run, effect = _lock(probe.effect_pk)
     if run is None or effect is None:
         return False
     now = clock.now()
-    verdict = probes.conclude(effect, token=probe.token, looked=looked, now=now)
+    verdict = probes.apply_probe_result(effect, token=probe.token, looked=looked, now=now)
     if verdict is None:
         return False
     if not verdict.outcome:
-        store(run, now)
+        save_status(run, now)
         return False
-    note(
+    record_event(
         run,
         "effect.settled",
         actor=probes.SYSTEM,
@@ -112,8 +112,8 @@ def finish_probe(*, probe: Probe, looked: Looked) -> bool:
         attempt=effect.attempt,
         outcome=verdict.outcome,
     )
-    go_on_after(run, effect, by=probes.SYSTEM, now=now)
-    store(run, now)
+    continue_after_outcome(run, effect, by=probes.SYSTEM, now=now)
+    save_status(run, now)
     return True
 
 

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ledger import effect_queries
-from ledger.transactions import assert_open
-from runs.continuations import make_continuation, told_of, void_continuation
-from runs.decisions import accepted_decisions
-from runs.external_signals import give_back_signals
-from runs.interrupts import free_keys, reopen_interrupt, siblings_of
+from ledger.transactions import assert_in_transaction
+from runs.continuations import continuation_refs, make_continuation, void_continuation
+from runs.decisions import list_accepted_decisions
+from runs.external_signals import reuse_signals
+from runs.interrupts import free_keys, lock_siblings, reopen_interrupt
 from runs.locks import lock_interrupts
 from runs.models import Checkpoint, Continuation, Fact, Interrupt, Run
 from runs.permits import void_permits
 from runs.states import Cause, InterruptStatus, Kind, OnChange, RunStatus
-from runs.timeline import note
+from runs.timeline import record_event
 from runs.use_cases.end_run import end_run
 
 #: Why a continuation was voided. ``begin_effect`` refuses effects under its lease with ``facts_changed``.
@@ -44,8 +44,8 @@ def find_overtaken(run: Run, checkpoint: Checkpoint, changed: list[Fact]) -> Ove
     ``renew``, because an agent that plans again asks again itself. An answer given by the deadline has no review to
     renew.
     """
-    assert_open()
-    answered = answered_at(run, checkpoint)
+    assert_in_transaction()
+    answered = lock_answered_interrupts(run, checkpoint)
     for how in (OnChange.REPLAN, OnChange.RENEW):
         facts = [fact for fact in changed if fact.on_change == how]
         waits = _affected(answered, facts)
@@ -56,11 +56,11 @@ def find_overtaken(run: Run, checkpoint: Checkpoint, changed: list[Fact]) -> Ove
     return None
 
 
-def overtake(
+def overtake_decisions(
     run: Run, checkpoint: Checkpoint, overtaken: Overtaken, *, of: Continuation | None, actor: str, now: datetime
 ) -> None:
     """Overtake the decisions. After ``max_rounds`` the run ends, because its facts change with every decision."""
-    assert_open()
+    assert_in_transaction()
     if any(wait.round >= wait.policy.max_rounds for wait in overtaken.waits):
         end_run(
             run,
@@ -75,11 +75,11 @@ def overtake(
         _return_to_agent(run, checkpoint, overtaken, of=of, actor=actor, now=now)
 
 
-def answered_at(run: Run, checkpoint: Checkpoint) -> list[Interrupt]:
+def lock_answered_interrupts(run: Run, checkpoint: Checkpoint) -> list[Interrupt]:
     """Return the interrupts of this checkpoint whose decisions are in force, locked."""
     answered = [
         decision.interrupt_id
-        for decision in accepted_decisions(run)
+        for decision in list_accepted_decisions(run)
         if decision.interrupt.checkpoint_id == checkpoint.pk
         and not decision.interrupt.renewed
         and decision.interrupt.status in {InterruptStatus.ANSWERED, InterruptStatus.EXPIRED}
@@ -107,7 +107,7 @@ def _renew_reviews(run: Run, overtaken: Overtaken, *, actor: str, now: datetime)
         fact.reviewed_value, fact.was_reviewed = fact.last_value, True
         fact.save(update_fields=["reviewed_value", "was_reviewed"])
     names, waits = _names_and_ids(overtaken)
-    note(run, "review.renewed", actor=actor, at=now, facts=names, interrupts=waits)
+    record_event(run, "review.renewed", actor=actor, at=now, facts=names, interrupts=waits)
 
 
 def _return_to_agent(
@@ -119,30 +119,30 @@ def _return_to_agent(
     unknown outcome, is awaited as before any other continuation.
     """
     free_keys(
-        [*overtaken.waits, *(it for wait in overtaken.waits for it in siblings_of(wait, InterruptStatus.SUPERSEDED))]
+        [*overtaken.waits, *(it for wait in overtaken.waits for it in lock_siblings(wait, InterruptStatus.SUPERSEDED))]
     )
     _give_back_signals(overtaken, now=now)
     for wait in overtaken.waits:
         void_permits(run, reason=FACT_CHANGED, now=now, interrupt=wait)
     void_continuation(run, reason=FACT_CHANGED)
-    to_check = run.open_holds > 0 or effect_queries.any_in_question(run.public_id)
+    to_check = run.open_holds > 0 or effect_queries.any_unresolved_effect(run.public_id)
     continuation = make_continuation(run, checkpoint.pk, cause=Cause.REPLAN, now=now, to_check=to_check, of=of)
     names, waits = _names_and_ids(overtaken)
-    note(
+    record_event(
         run,
         "run.replanned",
         actor=actor,
         at=now,
         facts=names,
         interrupts=waits,
-        **told_of(continuation),
+        **continuation_refs(continuation),
     )
 
 
 def _give_back_signals(overtaken: Overtaken, *, now: datetime) -> None:
     events = [wait.pk for wait in overtaken.waits if wait.kind == Kind.EVENT]
     if events:
-        give_back_signals(Interrupt.objects.filter(pk__in=events), now=now)
+        reuse_signals(Interrupt.objects.filter(pk__in=events), now=now)
 
 
 def _names_and_ids(overtaken: Overtaken) -> tuple[list[str], list[str]]:

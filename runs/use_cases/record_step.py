@@ -17,47 +17,48 @@ from ledger import clock
 from ledger.errors import PayloadInvalid
 from ledger.transactions import use_case
 from runs.errors import StepMismatch
-from runs.leases import Told, check_lease, control_of
+from runs.leases import Instruction, check_lease, current_instruction
 from runs.locks import lock_own_run
 from runs.models import Agent, Run, StepResult
 
 #: Limit of steps after one checkpoint, because a replay reads them all.
-MOST_STEPS = 1_000
+MAX_STEPS_AFTER_CHECKPOINT = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recorded:
+class RecordedStep:
     """A step with the result that counts. ``replayed``: an earlier call recorded it."""
 
     step: StepResult
-    told: Told
+    told: Instruction
     replayed: bool
 
 
 @use_case
-def record_step(*, agent: Agent, run_id: str, token: str, name: str, result: Any) -> Recorded:
+def record_step(*, agent: Agent, run_id: str, token: str, name: str, result: Any) -> RecordedStep:
     """Record the next step of this lease, or return the step recorded at its place.
 
     The same name again under the same lease is a repeated request: its record is returned. Raises ``StepMismatch``,
-    ``LeaseLost``, and ``PayloadInvalid`` after ``MOST_STEPS`` steps.
+    ``LeaseLost``, and ``PayloadInvalid`` after ``MAX_STEPS_AFTER_CHECKPOINT`` steps.
     """
     run = lock_own_run(agent, run_id)
     now = clock.now()
     check_lease(run, token, now=now)
-    named = steps_since(run).filter(name=name).first()
+    named = list_steps_since_checkpoint(run).filter(name=name).first()
     if named is not None and named.passed_fence == run.fence:
-        return Recorded(step=named, told=control_of(run), replayed=True)
-    passed = steps_since(run).filter(passed_fence=run.fence).count()
-    recorded = steps_since(run).filter(place=passed + 1).first()
+        return RecordedStep(step=named, told=current_instruction(run), replayed=True)
+    passed = list_steps_since_checkpoint(run).filter(passed_fence=run.fence).count()
+    recorded = list_steps_since_checkpoint(run).filter(place=passed + 1).first()
     if recorded is not None and recorded.name == name:
         recorded.passed_fence = run.fence
         recorded.save(update_fields=["passed_fence"])
-        return Recorded(step=recorded, told=control_of(run), replayed=True)
+        return RecordedStep(step=recorded, told=current_instruction(run), replayed=True)
     if recorded is not None or named is not None:
         raise _mismatch(name, place=passed + 1, recorded=recorded, named=named)
-    if passed >= MOST_STEPS:
+    if passed >= MAX_STEPS_AFTER_CHECKPOINT:
         raise PayloadInvalid(
-            f"A checkpoint can have at most {MOST_STEPS} steps after it. Commit a checkpoint before the next step."
+            f"A checkpoint can have at most {MAX_STEPS_AFTER_CHECKPOINT} steps after it. "
+            "Commit a checkpoint before the next step."
         )
     written = StepResult.objects.create(
         run=run,
@@ -70,10 +71,10 @@ def record_step(*, agent: Agent, run_id: str, token: str, name: str, result: Any
         passed_fence=run.fence,
         recorded_at=now,
     )
-    return Recorded(step=written, told=control_of(run), replayed=False)
+    return RecordedStep(step=written, told=current_instruction(run), replayed=False)
 
 
-def steps_since(run: Run) -> QuerySet[StepResult]:
+def list_steps_since_checkpoint(run: Run) -> QuerySet[StepResult]:
     """Return the steps recorded after the run's last checkpoint in this epoch, in order."""
     return StepResult.objects.filter(run=run, epoch=run.epoch, after=run.checkpoint_number).order_by("place")
 

@@ -12,21 +12,21 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from ledger import effect_queries
-from ledger.effect_queries import Consulted
+from ledger.effect_queries import EffectsForClaim
 from ledger.errors import Refusal
 from ledger.states import EffectStatus
-from ledger.transactions import assert_open
+from ledger.transactions import assert_in_transaction
 from runs.child_runs import is_queue_allowed
-from runs.decisions import Said, move_decisions, was_acted_on
+from runs.decisions import ClaimedDecisions, any_effect_begun_on_answers, move_decisions
 from runs.errors import ApprovalLost
-from runs.interrupts import free_keys, reopen_interrupt, siblings_of
+from runs.interrupts import free_keys, lock_siblings, reopen_interrupt
 from runs.leases import end_lease
 from runs.locks import lock_interrupts
 from runs.models import Decision, Interrupt, Run
 from runs.permits import void_permits
-from runs.revocation import AUTHORITY_LOST, LostApproval, StillMayDecide, revoked_approval
+from runs.revocation import AUTHORITY_LOST, LostApproval, StillMayDecide, revoked_approval_refusal
 from runs.states import InterruptStatus, RunStatus
-from runs.timeline import note
+from runs.timeline import record_event
 from runs.use_cases.end_run import end_run
 
 SYSTEM = "system:authority"
@@ -44,17 +44,17 @@ def refuse_lost_approval(run: Run, lost: LostApproval, *, now: datetime) -> Refu
     the lease continues and the agent must ask again, since the run is past the request, or an effect was begun on its
     answer.
     """
-    assert_open()
+    assert_in_transaction()
     [interrupt] = _locked(run, [lost.interrupt.pk])
     reason = interrupt.reason
     is_newest = _is_at_the_newest_boundary(run, interrupt)
-    if is_newest and is_queue_allowed(interrupt, interrupt.queue) and not was_acted_on(run, [interrupt]):
+    if is_newest and is_queue_allowed(interrupt, interrupt.queue) and not any_effect_begun_on_answers(run, [interrupt]):
         end_lease(run)
         run.fence += 1
         _ask_again(run, interrupt, lost.decisions, now=now)
         return ApprovalLost(interrupt=interrupt.public_id, reason=reason)
     _retire(run, interrupt, lost.decisions, now=now)
-    return revoked_approval(reason)
+    return revoked_approval_refusal(reason)
 
 
 def _is_at_the_newest_boundary(run: Run, interrupt: Interrupt) -> bool:
@@ -71,13 +71,13 @@ def _is_at_the_newest_boundary(run: Run, interrupt: Interrupt) -> bool:
 
 def revoke_lost_answers(
     run: Run,
-    said: Said,
+    said: ClaimedDecisions,
     *,
     checkpoint_id: int,
-    consulted: Consulted,
+    consulted: EffectsForClaim,
     still_may_decide: StillMayDecide,
     now: datetime,
-) -> tuple[bool, Said]:
+) -> tuple[bool, ClaimedDecisions]:
     """Check the answers that a claim continues on: those of its boundary, and older ones that can still allow an effect.
 
     Returns whether a request was reopened, in which case nothing can be leased, and what remains of ``said``. Answers
@@ -115,22 +115,24 @@ def _is_answered_at(interrupt: Interrupt, checkpoint_id: int) -> bool:
     return is_answered and interrupt.checkpoint_id == checkpoint_id
 
 
-def _acted_on(run: Run, said: Said, consulted: Consulted) -> set[int]:
+def _acted_on(run: Run, said: ClaimedDecisions, consulted: EffectsForClaim) -> set[int]:
     """Return the interrupts on whose delivered answer an effect was begun that did not fail."""
     decisions = [*said.accepted, *said.votes]
     return {
         decision.interrupt_id
         for decision in decisions
         if decision.delivered_at is not None
-        and effect_queries.begun_since(run.public_id, decision.delivered_at, consulted=consulted)
+        and effect_queries.any_effect_begun_since(run.public_id, decision.delivered_at, consulted=consulted)
     }
 
 
-def _still_allowing(said: Said, consulted: Consulted, *, now: datetime) -> set[int]:
+def _still_allowing(said: ClaimedDecisions, consulted: EffectsForClaim, *, now: datetime) -> set[int]:
     """Return the interrupts whose permit can still allow an effect: not void, not expired, not used up."""
     good = [permit for permit in said.permits if permit.valid_until > now]
     spent = (
-        effect_queries.spent_permits(consulted, [permit.public_id for permit in good], statuses=DONE) if good else set()
+        effect_queries.find_used_permits(consulted, [permit.public_id for permit in good], statuses=DONE)
+        if good
+        else set()
     )
     return {permit.decision.interrupt_id for permit in good if permit.public_id not in spent}
 
@@ -155,11 +157,11 @@ def _ask_again(run: Run, interrupt: Interrupt, lost: list[Decision], *, now: dat
 def _retire(run: Run, interrupt: Interrupt, lost: list[Decision], *, now: datetime) -> None:
     """Void an approval whose request cannot be reopened, and free its key, so that the agent can ask again."""
     move_decisions(interrupt, "revoke", only=lost)
-    free_keys([interrupt, *siblings_of(interrupt, InterruptStatus.SUPERSEDED)])
+    free_keys([interrupt, *lock_siblings(interrupt, InterruptStatus.SUPERSEDED)])
     void_permits(run, reason=AUTHORITY_LOST, now=now, interrupt=interrupt)
     _record_lost(run, "approval.revoked", interrupt, lost, now=now)
 
 
 def _record_lost(run: Run, move: str, interrupt: Interrupt, lost: list[Decision], *, now: datetime) -> None:
     ids = [decision.public_id for decision in lost]
-    note(run, move, actor=SYSTEM, at=now, decision=ids[0], decisions=ids, interrupt=interrupt.public_id)
+    record_event(run, move, actor=SYSTEM, at=now, decision=ids[0], decisions=ids, interrupt=interrupt.public_id)

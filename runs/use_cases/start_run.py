@@ -1,6 +1,6 @@
 """An agent starts a run: with a lease for its worker, or as an ask.
 
-``ask`` starts a run with one interrupt and no worker, for scripts and workflow engines.
+``create_ask`` starts a run with one interrupt and no worker, for scripts and workflow engines.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any, cast
 from django.contrib.auth.models import AbstractBaseUser
 
 from ledger import clock
-from ledger.actors import by_agent
+from ledger.actors import agent_actor
 from ledger.errors import KeyReused
 from ledger.public_ids import new_id
 from ledger.transactions import use_case
 from runs.checkpoints import Snapshot, write_checkpoint
-from runs.child_runs import find_parent, inherited_initiator
-from runs.continuations import make_continuation, told_of
-from runs.external_signals import wake_by_kept_signals
-from runs.interrupt_requests import AskedWait, CheckAssignees
-from runs.kill_switch import refuse_halted
-from runs.leases import Lease, grant_lease, lease_of
+from runs.child_runs import find_parent, inherit_initiator
+from runs.continuations import continuation_refs, make_continuation
+from runs.external_signals import match_stored_signals
+from runs.interrupt_requests import CheckAssignees, RequestedInterrupt
+from runs.kill_switch import refuse_halted_agent
+from runs.leases import Lease, current_lease, grant_lease
 from runs.locks import locked_runs
 from runs.models import Agent, Interrupt, Run
-from runs.run_status import store
+from runs.run_status import save_status
 from runs.states import Cause, RunStatus
-from runs.timeline import note
-from runs.use_cases.create_interrupts import open_waits
+from runs.timeline import record_event
+from runs.use_cases.create_interrupts import create_interrupts
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -39,7 +39,7 @@ UNCLAIMED_SECONDS = 86400
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunRequest:
+class NewRun:
     """A request to start a run. ``body_digest`` identifies a repeated request with the same ``key``."""
 
     key: str
@@ -53,7 +53,7 @@ class RunRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Started:
+class StartedRun:
     """A run that was started by this or the same earlier request. ``lease`` is ``None`` if any worker can claim the
     run.
     """
@@ -64,14 +64,14 @@ class Started:
 
 
 @use_case
-def start_run(*, agent: Agent, request: RunRequest, lease_seconds: int) -> Started:
+def start_run(*, agent: Agent, request: NewRun, lease_seconds: int) -> StartedRun:
     """Start a run with checkpoint 0. ``lease_seconds`` 0 makes a continuation for any worker instead of a lease.
 
     Raises ``KeyReused`` if the key belongs to a run that was started with another request.
     """
     run, created = _insert_run(agent, request, unclaimed_seconds=UNCLAIMED_SECONDS, leased=lease_seconds > 0)
     if not created:
-        return Started(run=run, lease=_first_lease(run), created=False)
+        return StartedRun(run=run, lease=_first_lease(run), created=False)
     now = run.created_at
     start = Snapshot(step="start", state=None, code_version=request.code_version)
     checkpoint = write_checkpoint(run, start, number=0, now=now)
@@ -79,25 +79,25 @@ def start_run(*, agent: Agent, request: RunRequest, lease_seconds: int) -> Start
     if lease_seconds:
         lease = grant_lease(run, seconds=lease_seconds, now=now)
     else:
-        offered = told_of(make_continuation(run, checkpoint.pk, cause=Cause.START, now=now, to_check=False))
-    note(run, "run.started", actor=by_agent(agent.slug), at=now, **_origin_of(run), **offered)
-    store(run, now)
-    return Started(run=run, lease=lease, created=True)
+        offered = continuation_refs(make_continuation(run, checkpoint.pk, cause=Cause.START, now=now, to_check=False))
+    record_event(run, "run.started", actor=agent_actor(agent.slug), at=now, **_origin_of(run), **offered)
+    save_status(run, now)
+    return StartedRun(run=run, lease=lease, created=True)
 
 
 def _first_lease(run: Run) -> Lease | None:
     """Return the lease that the start granted, unless the run has been claimed since."""
-    return lease_of(run) if run.lease_until and run.fence == 1 and run.attempts == 0 else None
+    return current_lease(run) if run.lease_until and run.fence == 1 and run.attempts == 0 else None
 
 
-def ask(
-    *, agent: Agent, request: RunRequest, wait: AskedWait, state: Any, check_assignees: CheckAssignees
-) -> tuple[Started, Interrupt]:
+def create_ask(
+    *, agent: Agent, request: NewRun, wait: RequestedInterrupt, state: Any, check_assignees: CheckAssignees
+) -> tuple[StartedRun, Interrupt]:
     """Start a run with one interrupt (``_ask``), then match earlier signals in a second transaction, as ``suspend``
     does.
     """
     started, interrupt = _ask(agent=agent, request=request, wait=wait, state=state, check_assignees=check_assignees)
-    if started.created and wake_by_kept_signals([interrupt]):
+    if started.created and match_stored_signals([interrupt]):
         started.run.refresh_from_db()
         interrupt.refresh_from_db()
     return started, interrupt
@@ -105,27 +105,29 @@ def ask(
 
 @use_case
 def _ask(
-    *, agent: Agent, request: RunRequest, wait: AskedWait, state: Any, check_assignees: CheckAssignees
-) -> tuple[Started, Interrupt]:
+    *, agent: Agent, request: NewRun, wait: RequestedInterrupt, state: Any, check_assignees: CheckAssignees
+) -> tuple[StartedRun, Interrupt]:
     """Start a run that consists of one interrupt: no lease, and no worker until it is decided."""
     run, created = _insert_run(agent, request, unclaimed_seconds=UNCLAIMED_ASK_SECONDS, leased=False)
     if not created:
         interrupt = Interrupt.objects.get(run=run, epoch=1, key=wait.key, renews=None)
-        return Started(run=run, lease=None, created=False), interrupt
+        return StartedRun(run=run, lease=None, created=False), interrupt
     now = run.created_at
     snapshot = Snapshot(step="ask", state=state, code_version=request.code_version)
     checkpoint = write_checkpoint(run, snapshot, number=0, now=now)
-    note(run, "run.started", actor=by_agent(agent.slug), at=now, **_origin_of(run))
-    [interrupt] = open_waits(run, checkpoint, [wait], agent=agent, check_assignees=check_assignees, now=now, at="")
-    return Started(run=run, lease=None, created=True), interrupt
+    record_event(run, "run.started", actor=agent_actor(agent.slug), at=now, **_origin_of(run))
+    [interrupt] = create_interrupts(
+        run, checkpoint, [wait], agent=agent, check_assignees=check_assignees, now=now, at=""
+    )
+    return StartedRun(run=run, lease=None, created=True), interrupt
 
 
-def _insert_run(agent: Agent, request: RunRequest, *, unclaimed_seconds: int, leased: bool) -> tuple[Run, bool]:
+def _insert_run(agent: Agent, request: NewRun, *, unclaimed_seconds: int, leased: bool) -> tuple[Run, bool]:
     """Insert the run, or read the run with the same key (ON CONFLICT DO NOTHING).
 
     Of two concurrent requests with one key, the second waits for the first commit, inserts nothing and reads that row.
     """
-    refuse_halted(agent.pk)
+    refuse_halted_agent(agent.pk)
     now = clock.now()
     parent = find_parent(agent, request.parent) if request.parent else None
     initiator = cast("User | None", request.initiator)
@@ -135,7 +137,7 @@ def _insert_run(agent: Agent, request: RunRequest, *, unclaimed_seconds: int, le
         key=request.key,
         body_digest=request.body_digest,
         title=request.title,
-        initiator=initiator if parent is None else inherited_initiator(parent, initiator),
+        initiator=initiator if parent is None else inherit_initiator(parent, initiator),
         parent=parent,
         root_id=None if parent is None else parent.root_id or parent.pk,
         depth=1 if parent is None else parent.depth + 1,

@@ -12,25 +12,25 @@ from datetime import datetime
 from django.db.models import QuerySet
 
 from ledger import clock, effect_queries, in_flight
-from ledger.actors import by_agent
-from ledger.errors import InDoubt, KeyReused, PayloadInvalid, Refusal
+from ledger.actors import agent_actor
+from ledger.errors import KeyReused, OutcomeUnknown, PayloadInvalid, Refusal
 from ledger.prepared_queries import prepared
 from ledger.states import InFlight
 from ledger.transactions import use_case
-from runs.checkpoints import Snapshot, last_checkpoint, write_checkpoint
-from runs.continuations import acknowledge
+from runs.checkpoints import Snapshot, get_last_checkpoint, write_checkpoint
+from runs.continuations import acknowledge_continuation
 from runs.errors import RunCancelled, StaleVersion
-from runs.external_signals import wake_by_kept_signals
-from runs.facts import AskedFact, record_facts
-from runs.interrupt_requests import AskedWait, CheckAssignees
+from runs.external_signals import match_stored_signals
+from runs.facts import RequestedFact, record_facts
+from runs.interrupt_requests import CheckAssignees, RequestedInterrupt
 from runs.leases import check_lease, end_lease
 from runs.locks import lock_own_run
 from runs.models import Agent, Checkpoint, Decision, Interrupt, Run
-from runs.run_status import store
+from runs.run_status import save_status
 from runs.states import DecisionStatus, ResumeWhen
-from runs.timeline import note
-from runs.use_cases.create_interrupts import open_waits
-from runs.use_cases.end_run import finish_ending
+from runs.timeline import record_event
+from runs.use_cases.create_interrupts import create_interrupts
+from runs.use_cases.end_run import continue_ending
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,14 +52,14 @@ class Suspension:
 
     after: int
     snapshot: Snapshot
-    facts: list[AskedFact]
-    interrupts: list[AskedWait]
+    facts: list[RequestedFact]
+    interrupts: list[RequestedInterrupt]
     pending: list[PendingEffect]
     resume_when: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Suspended:
+class SuspendedRun:
     """The result of a suspend. ``created`` is False for a repeated request; with ``answers`` the worker keeps its
     lease.
     """
@@ -74,7 +74,7 @@ class Suspended:
 
 def suspend(
     *, agent: Agent, run_id: str, token: str, suspension: Suspension, check_assignees: CheckAssignees
-) -> Suspended:
+) -> SuspendedRun:
     """Suspend the run (``_suspend``), then match earlier signals in a second transaction.
 
     One transaction is not enough: of a signal and an interrupt that arrive at the same time, neither sees the other
@@ -83,7 +83,7 @@ def suspend(
     suspended = _suspend(
         agent=agent, run_id=run_id, token=token, suspension=suspension, check_assignees=check_assignees
     )
-    if suspended.created and wake_by_kept_signals(suspended.interrupts):
+    if suspended.created and match_stored_signals(suspended.interrupts):
         suspended.run.refresh_from_db()
         for interrupt in suspended.interrupts:
             interrupt.refresh_from_db()
@@ -93,7 +93,7 @@ def suspend(
 @use_case
 def _suspend(
     *, agent: Agent, run_id: str, token: str, suspension: Suspension, check_assignees: CheckAssignees
-) -> Suspended | Refusal:
+) -> SuspendedRun | Refusal:
     """Store a checkpoint and its interrupts, and end the lease: one transaction, one checkpoint.
 
     1. With known keys, return what they led to, with decisions while the caller's lease is live. If some are decided
@@ -107,8 +107,8 @@ def _suspend(
     _refuse_doubled_keys(waits)
     known = _find_repeated(run, waits)
     if known and not run.lease_until:
-        to_cancel = effect_queries.effects_to_cancel(run.public_id)  # the response that named them may be lost
-        return Suspended(
+        to_cancel = effect_queries.keys_to_cancel(run.public_id)  # the response that named them may be lost
+        return SuspendedRun(
             run=run,
             checkpoint=known[0].checkpoint,
             interrupts=known,
@@ -120,26 +120,28 @@ def _suspend(
     if run.ending:
         # The end of the run only waits for its worker to stop. No interrupt is created, because none would be decided.
         end_lease(run)
-        finish_ending(run, actor=by_agent(agent.slug), now=now)
-        store(run, now)
+        continue_ending(run, actor=agent_actor(agent.slug), now=now)
+        save_status(run, now)
         return RunCancelled()
     answers = _accepted_decisions(known)
     keys = {interrupt.key for interrupt in known}
     asked_now = [wait for wait in waits if wait.key not in keys]
     if not asked_now or (answers and resume_when == ResumeWhen.ANY):
-        return Suspended(run=run, checkpoint=last_checkpoint(run), interrupts=known, answers=answers, created=False)
+        return SuspendedRun(
+            run=run, checkpoint=get_last_checkpoint(run), interrupts=known, answers=answers, created=False
+        )
     if after != run.checkpoint_number:
         raise StaleVersion(f"The last checkpoint of this run is {run.checkpoint_number}, not {after}.")
-    to_cancel = _declare_pending(run, suspension.pending, actor=by_agent(agent.slug), now=now)
+    to_cancel = _declare_pending(run, suspension.pending, actor=agent_actor(agent.slug), now=now)
     checkpoint = write_checkpoint(run, suspension.snapshot, number=after + 1, now=now, resume_when=resume_when)
     record_facts(suspension.facts, agent=agent, checkpoint=checkpoint, at="/checkpoint/facts")
-    acknowledge(run, now=now)
+    acknowledge_continuation(run, now=now)
     run.attempts = 0
     end_lease(run)
-    created = open_waits(
+    created = create_interrupts(
         run, checkpoint, asked_now, agent=agent, check_assignees=check_assignees, now=now, at="/interrupts/{}"
     )
-    return Suspended(
+    return SuspendedRun(
         run=run,
         checkpoint=checkpoint,
         interrupts=[*known, *created],
@@ -149,14 +151,14 @@ def _suspend(
     )
 
 
-def _refuse_doubled_keys(waits: list[AskedWait]) -> None:
+def _refuse_doubled_keys(waits: list[RequestedInterrupt]) -> None:
     keys = [wait.key for wait in waits]
     for place, key in enumerate(keys):
         if key in keys[:place]:
             raise PayloadInvalid.at(f"/interrupts/{place}/key", "must be unique in this request")
 
 
-def _find_repeated(run: Run, waits: list[AskedWait]) -> list[Interrupt]:
+def _find_repeated(run: Run, waits: list[RequestedInterrupt]) -> list[Interrupt]:
     """Return the interrupts with these keys; refuse a key that belongs to another request."""
     asked = {wait.key: wait for wait in waits}
     if not _used_keys.all(run=run.pk, epoch=run.epoch):
@@ -186,10 +188,10 @@ def _declare_pending(run: Run, pending: list[PendingEffect], *, actor: str, now:
 
     Every effect under way must be declared. Otherwise the run could wait for days with a half-finished effect.
     """
-    under_way = effect_queries.keys_under_way(run.public_id)
+    under_way = effect_queries.keys_in_flight(run.public_id)
     undeclared = sorted(under_way - {effect.key for effect in pending})
     if undeclared:
-        raise InDoubt("Effects are under way that pending does not name.", effects=undeclared)
+        raise OutcomeUnknown("Effects are under way that pending does not name.", effects=undeclared)
     for place, effect in enumerate(pending):
         if effect.key not in under_way:
             raise PayloadInvalid.at(f"/pending/{place}/key", "must name an effect that is under way")
@@ -200,7 +202,7 @@ def _declare_pending(run: Run, pending: list[PendingEffect], *, actor: str, now:
         in_flight.await_effects(scope=run.public_id, settle_by=deadlines)
     for key in sorted(_abandoned(pending)):
         abandoned = in_flight.abandon_effect(scope=run.public_id, key=key, now=now, by=actor)
-        note(
+        record_event(
             run,
             "effect.unknown",
             actor=actor,

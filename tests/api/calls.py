@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from ledger.exact_json import dumps, parse
-from reviewqueue.operations.api_keys import make_agent_key, make_personal_token
+from reviewqueue.operations.api_keys import create_agent_key, create_personal_token
 from runs.models import Agent
 from tests import builders
 from tests.api.contract import check_against_document
@@ -55,11 +55,11 @@ class Caller:
 
 
 def a_worker(agent: Agent | None = None) -> Caller:
-    return Caller(make_agent_key(agent or builders.an_agent()).text)
+    return Caller(create_agent_key(agent or builders.an_agent()).text)
 
 
-def somebody(person: User | None = None) -> Caller:
-    return Caller(make_personal_token(person or builders.a_reviewer()).text)
+def a_reviewer_client(person: User | None = None) -> Caller:
+    return Caller(create_personal_token(person or builders.a_reviewer()).text)
 
 
 def a_started_run(worker: Caller, **members: Any) -> tuple[str, str]:

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ledger.datetimes import moment_text, parse_moment
+from ledger.datetimes import format_datetime, parse_datetime
 from runs.models import Connection, Interrupt, Run
 from tests import builders
-from tests.api.calls import a_started_run, a_worker, somebody, the_approval, the_suspend, the_wait
+from tests.api.calls import a_reviewer_client, a_started_run, a_worker, the_approval, the_suspend, the_wait
 
 pytestmark = pytest.mark.django_db
 
@@ -20,7 +20,7 @@ def worker():
 
 
 def in_(**span) -> str:
-    return moment_text(datetime.now(UTC) + timedelta(**span))
+    return format_datetime(datetime.now(UTC) + timedelta(**span))
 
 
 def refused(reply, pointer: str, *, code: str = "payload_invalid", status: int = 422) -> str:
@@ -37,13 +37,13 @@ def refused(reply, pointer: str, *, code: str = "payload_invalid", status: int =
 def test_an_omitted_deadline_is_the_policys_and_is_returned(worker, left_out):
     reply = worker.post("asks", the_wait(**left_out))
     week = datetime.now(UTC) + timedelta(days=7)
-    assert abs(parse_moment(reply["interrupt"]["deadline"]) - week) < timedelta(minutes=1)
+    assert abs(parse_datetime(reply["interrupt"]["deadline"]) - week) < timedelta(minutes=1)
 
 
 def test_a_deadline_in_another_zone_is_returned_in_utc(worker):
     there = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
     text = (there + timedelta(hours=5)).isoformat().replace("+00:00", "+05:00")
-    assert worker.post("asks", the_wait(deadline=text))["interrupt"]["deadline"] == moment_text(there)
+    assert worker.post("asks", the_wait(deadline=text))["interrupt"]["deadline"] == format_datetime(there)
 
 
 NO_DEADLINES = ["", "2026-12-01T12:00:00", "2020-01-01T00:00:00Z", 0, "0", 1764590400, True, [], "2026-12-01T24:00:00Z"]
@@ -219,7 +219,7 @@ def test_a_heartbeat_lists_the_effects_to_cancel_outside(worker):
     run, lease = a_started_run(worker)
     wanted = {"name": "order", "arguments": 1, "in_flight": "cancel"}
     worker.put(f"runs/{run}/effects/order", wanted, Run_Lease=lease)
-    boss = somebody(builders.a_person("ops@example.org", "operators"))
+    boss = a_reviewer_client(builders.a_person("ops@example.org", "operators"))
     assert boss.post(f"runs/{run}/cancel", {"reason": "stop"})["control"] == "cancel"
     beat = worker.post(f"runs/{run}/lease", {}, Run_Lease=lease)
     assert (beat["control"], beat["cancel_effects"]) == ("cancel", ["order"])

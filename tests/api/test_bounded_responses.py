@@ -106,7 +106,7 @@ def test_a_claim_lists_every_effect_of_a_run_that_has_few():
 
 
 def test_a_claim_lists_open_effects_and_the_newest_and_names_the_address_of_the_others(monkeypatch):
-    monkeypatch.setattr(effect_queries, "MOST_CONSULTED", 3)
+    monkeypatch.setattr(effect_queries, "MAX_EFFECTS_OF_CLAIM", 3)
     effect_queries._newest_of_a_run.forget()
     worker = a_worker()
     run, lease = a_started_run(worker)
@@ -142,7 +142,7 @@ def test_the_receipts_of_a_claim_share_their_limit_and_the_newest_come_first():
     taken = claimed_again(worker, run, lease)
     shown = [row["key"] for row in taken["effects"]]
     assert shown == [f"e{number:02d}" for number in range(3, 20)]
-    assert sum(len(row["receipt"]) for row in taken["effects"]) <= effect_queries.RECEIPTS_CONSULTED
+    assert sum(len(row["receipt"]) for row in taken["effects"]) <= effect_queries.MAX_RECEIPT_CHARACTERS_OF_CLAIM
     assert taken["more_effects"]
 
 
@@ -150,5 +150,5 @@ def test_calls_are_not_read_for_a_claim():
     worker = a_worker()
     run, lease = a_started_run(worker)
     begin(worker, run, lease, "first", arguments={"text": "x" * 1_000})
-    [effect] = effect_queries.consult(run).effects
+    [effect] = effect_queries.read_effects_for_claim(run).effects
     assert {"call", "probe", "compensation"} <= effect.get_deferred_fields()

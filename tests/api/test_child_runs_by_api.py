@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests import builders
-from tests.api.calls import a_started_run, a_worker, somebody, the_approval, the_suspend
+from tests.api.calls import a_reviewer_client, a_started_run, a_worker, the_approval, the_suspend
 
 pytestmark = pytest.mark.django_db
 
@@ -16,7 +16,7 @@ def worker():
 
 
 def test_a_child_run_has_its_parent_and_its_interrupt_has_all_parents(worker):
-    ana = somebody()
+    ana = a_reviewer_client()
     parent, _ = a_started_run(worker)
     child, lease = a_started_run(worker, parent=parent)
     assert (worker.get(f"runs/{child}")["parent"], worker.get(f"runs/{parent}")["parent"]) == (parent, None)
@@ -42,7 +42,7 @@ def test_a_parent_must_be_a_run_of_the_same_owners(worker):
 
 
 def test_the_same_call_asked_twice_in_related_runs_is_listed_to_those_who_may_see_it(worker):
-    ana = somebody()
+    ana = a_reviewer_client()
     parent, lease = a_started_run(worker)
     child = worker.post("asks", the_approval(parent=parent))["interrupt"]["id"]
     reply = worker.post(f"runs/{parent}/interrupts", the_suspend(the_approval()), Run_Lease=lease)

@@ -9,7 +9,15 @@ from django.urls import reverse
 
 from ledger.models import Effect
 from runs.models import Hold, Run
-from tests.api.calls import Caller, a_started_run, a_waiting_interrupt, a_worker, somebody, the_approval, the_suspend
+from tests.api.calls import (
+    Caller,
+    a_reviewer_client,
+    a_started_run,
+    a_waiting_interrupt,
+    a_worker,
+    the_approval,
+    the_suspend,
+)
 from tests.builders import a_person, a_policy
 from tests.reviewqueue.test_holds_admin import page_of, signed_in, staff
 
@@ -138,7 +146,7 @@ def test_the_run_page_shows_what_is_compensated(client):
 
 
 def test_a_person_cancels_twice_and_it_is_offered_once():
-    worker, ops = a_worker(), somebody(a_person("ops@example.org", "operators"))
+    worker, ops = a_worker(), a_reviewer_client(a_person("ops@example.org", "operators"))
     run, lease = a_started_run(worker)
     an_applied(worker, run, lease, "k")
     worker.post(f"runs/{run}/lease/release", {"reason": "retry"}, Run_Lease=lease)
@@ -149,7 +157,7 @@ def test_a_person_cancels_twice_and_it_is_offered_once():
 
 def test_a_rejection_cancels_and_compensates_the_run_if_the_policy_says_so():
     a_policy("approval.action", on_reject="cancel")
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     run, lease = a_started_run(worker)
     an_applied(worker, run, lease, "for-a-no", compensation={**BACK, "on": ["reject"]})
     an_applied(worker, run, lease, "for-a-cancel", compensation={**BACK, "on": ["cancel"]})
@@ -164,7 +172,7 @@ def test_a_rejection_cancels_and_compensates_the_run_if_the_policy_says_so():
 
 
 def test_otherwise_a_no_is_an_answer_like_any_other():
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     interrupt, _ = a_waiting_interrupt(worker, the_approval())
     ana.post(f"interrupts/{interrupt}/decisions", {"state_version": 1, "verdict": "reject"})
     [taken] = worker.post("continuations/claim", {}).body

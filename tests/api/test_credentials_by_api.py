@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.calls import a_started_run, a_worker, somebody, the_approval, the_suspend
+from tests.api.calls import a_reviewer_client, a_started_run, a_worker, the_approval, the_suspend
 
 pytestmark = [pytest.mark.django_db, pytest.mark.proves(14)]
 
@@ -14,7 +14,7 @@ TOKEN = {"name": "token", "value": "2026-01-31", "kind": "credential", "check": 
 
 
 def test_a_worker_learns_of_an_expired_credential_renews_it_and_acts():
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     run, lease = a_started_run(worker)
     facts = [TOKEN, {"name": "stock", "value": 7}]
     suspend = the_suspend(the_approval(), checkpoint={"step": "ask", "state": 1, "facts": facts})

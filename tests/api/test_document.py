@@ -15,7 +15,7 @@ from reviewqueue.api.openapi.document import document, operations
 from reviewqueue.api.problems import PROBLEMS
 from reviewqueue.api.serializers.fields import validated
 from tests import builders
-from tests.api.calls import a_worker, somebody
+from tests.api.calls import a_reviewer_client, a_worker
 from tests.attack.routes import ROUTES, a_world, routes_of_the_map, taking_bodies
 
 #: Addresses that only refuse: an effect's key with a slash in it.
@@ -89,7 +89,9 @@ def test_a_good_request_fits_the_schema_of_its_body(route):
 @pytest.mark.django_db
 def test_any_key_reads_it_as_json_or_yaml():
     assert a_worker().get("schema")["openapi"] == "3.1.1"
-    reply = somebody().client.get("/api/v1/schema?format=yaml", headers={"Authorization": f"Bearer {somebody().key}"})
+    reply = a_reviewer_client().client.get(
+        "/api/v1/schema?format=yaml", headers={"Authorization": f"Bearer {a_reviewer_client().key}"}
+    )
     assert yaml.safe_load(reply.content) == the_document()
     assert a_worker().get("schema?format=html")["code"] == "payload_invalid"
 

@@ -18,15 +18,15 @@ from tests import builders
 from tests.api.calls import (
     Caller,
     Reply,
+    a_reviewer_client,
     a_started_run,
     a_waiting_interrupt,
     a_worker,
-    somebody,
     the_approval,
     the_suspend,
     the_wait,
 )
-from tests.unguarded import without_guards
+from tests.unguarded import without_triggers
 
 pytestmark = pytest.mark.django_db
 
@@ -46,7 +46,7 @@ def ended_long_ago() -> datetime:
 def answered(worker: Caller, *waits) -> tuple[str, str]:
     """Return an answered interrupt, and the continuation of its run."""
     interrupt, _ = a_waiting_interrupt(worker, *waits)
-    somebody().post(f"interrupts/{interrupt}/decisions", APPROVE if waits else ANSWER)
+    a_reviewer_client().post(f"interrupts/{interrupt}/decisions", APPROVE if waits else ANSWER)
     return interrupt, worker.get(f"interrupts/{interrupt}")["continuation"]
 
 
@@ -63,7 +63,7 @@ def intend(worker: Caller, run: str, headers: dict[str, str], key: str = "order"
 
 
 def an_operator() -> Caller:
-    return somebody(builders.a_person("olga@example.org", OPERATORS))
+    return a_reviewer_client(builders.a_person("olga@example.org", OPERATORS))
 
 
 def already_claimed(worker: Caller) -> Reply:
@@ -74,15 +74,15 @@ def already_claimed(worker: Caller) -> Reply:
 
 def already_decided(worker: Caller) -> Reply:
     interrupt, _ = answered(worker)
-    return somebody(builders.a_reviewer("ben@example.org")).post(f"interrupts/{interrupt}/decisions", ANSWER)
+    return a_reviewer_client(builders.a_reviewer("ben@example.org")).post(f"interrupts/{interrupt}/decisions", ANSWER)
 
 
 def already_voted(worker: Caller) -> Reply:
     builders.a_reviewer("ben@example.org")
     builders.a_reviewer()
     interrupt, _ = a_waiting_interrupt(worker, the_approval(quorum=2))
-    somebody().post(f"interrupts/{interrupt}/decisions", APPROVE)
-    return somebody().post(f"interrupts/{interrupt}/decisions", APPROVE, Idempotency_Key="another")
+    a_reviewer_client().post(f"interrupts/{interrupt}/decisions", APPROVE)
+    return a_reviewer_client().post(f"interrupts/{interrupt}/decisions", APPROVE, Idempotency_Key="another")
 
 
 def agent_halted(worker: Caller) -> Reply:
@@ -110,13 +110,13 @@ def call_not_approved(worker: Caller) -> Reply:
 def cancelled(worker: Caller) -> Reply:
     interrupt, run = a_waiting_interrupt(worker)
     worker.post(f"runs/{run}/cancel", {})
-    return somebody().post(f"interrupts/{interrupt}/decisions", ANSWER)
+    return a_reviewer_client().post(f"interrupts/{interrupt}/decisions", ANSWER)
 
 
 def claimed_by_other(worker: Caller) -> Reply:
     interrupt, _ = a_waiting_interrupt(worker)
-    somebody().post(f"interrupts/{interrupt}/claim", {})
-    return somebody(builders.a_reviewer("ben@example.org")).post(f"interrupts/{interrupt}/decisions", ANSWER)
+    a_reviewer_client().post(f"interrupts/{interrupt}/claim", {})
+    return a_reviewer_client(builders.a_reviewer("ben@example.org")).post(f"interrupts/{interrupt}/decisions", ANSWER)
 
 
 def correlation_taken(worker: Caller) -> Reply:
@@ -128,14 +128,14 @@ def correlation_taken(worker: Caller) -> Reply:
 def expired(worker: Caller) -> Reply:
     interrupt, _ = a_waiting_interrupt(worker)
     builders.move_deadline(Interrupt.objects.get(), ended_long_ago())
-    return somebody().post(f"interrupts/{interrupt}/decisions", ANSWER)
+    return a_reviewer_client().post(f"interrupts/{interrupt}/decisions", ANSWER)
 
 
 def _with_a_fact_of_the_worker(worker: Caller) -> tuple[str, dict[str, str]]:
     run, lease = a_started_run(worker)
     body = the_suspend(checkpoint={"step": "ask", "state": 1, "facts": [WORKER_FACT]})
     asked = worker.post(f"runs/{run}/interrupts", body, Run_Lease=lease)
-    somebody().post(f"interrupts/{asked['interrupts'][0]['id']}/decisions", ANSWER)
+    a_reviewer_client().post(f"interrupts/{asked['interrupts'][0]['id']}/decisions", ANSWER)
     [taken] = worker.post("continuations/claim").body
     return run, {"Run_Lease": taken["lease"]["token"]}
 
@@ -161,14 +161,14 @@ def incompatible_version(worker: Caller) -> Reply:
     run, lease = a_started_run(worker, code_version="2")
     asked = worker.post(f"runs/{run}/interrupts", the_suspend(), Run_Lease=lease)
     interrupt = asked["interrupts"][0]["id"]
-    somebody().post(f"interrupts/{interrupt}/decisions", ANSWER)
+    a_reviewer_client().post(f"interrupts/{interrupt}/decisions", ANSWER)
     continuation = worker.get(f"interrupts/{interrupt}")["continuation"]
     return worker.post(f"continuations/{continuation}/claim", {"code_version": "1"})
 
 
 def input_invalid(worker: Caller) -> Reply:
     interrupt, _ = a_waiting_interrupt(worker)
-    return somebody().post(f"interrupts/{interrupt}/decisions", ANSWER | {"input": {"certificate_no": 7}})
+    return a_reviewer_client().post(f"interrupts/{interrupt}/decisions", ANSWER | {"input": {"certificate_no": 7}})
 
 
 def name_disguised(worker: Caller) -> Reply:
@@ -238,7 +238,7 @@ def payload_too_large(worker: Caller) -> Reply:
 
 def permit_expired(worker: Caller) -> Reply:
     run, headers, permit = approved(worker)
-    with without_guards():
+    with without_triggers():
         Permit.objects.update(valid_until=ended_long_ago())
     return intend(worker, run, headers, permit=permit)
 
@@ -255,14 +255,14 @@ def policy_refuses(worker: Caller) -> Reply:
 
 def record_changed(worker: Caller) -> Reply:
     interrupt, _ = a_waiting_interrupt(worker)
-    with without_guards():
+    with without_triggers():
         Interrupt.objects.update(title="Another title")
-    return somebody().post(f"interrupts/{interrupt}/decisions", ANSWER)
+    return a_reviewer_client().post(f"interrupts/{interrupt}/decisions", ANSWER)
 
 
 def rate_limited(worker: Caller) -> Reply:
     interrupt, _ = a_waiting_interrupt(worker)
-    auditor = somebody(builders.a_person("aud@example.org", "engineering-auditors"))
+    auditor = a_reviewer_client(builders.a_person("aud@example.org", "engineering-auditors"))
     for _ in range(20):
         assert auditor.post(f"interrupts/{interrupt}/decisions", ANSWER)["code"] == "not_permitted"
     return auditor.post(f"interrupts/{interrupt}/decisions", ANSWER)
@@ -281,7 +281,7 @@ def was_compensated(worker: Caller) -> Reply:
     worker.post(f"runs/{run}/fail", {"error": "no crew"}, Run_Lease=lease)
     [back] = worker.post("continuations/claim", {}).body
     do(back["compensations"][0]["key"], {"name": "release"}, back["lease"]["token"])
-    owner = somebody(builders.a_person("olaf@example.org", "agent-owners"))
+    owner = a_reviewer_client(builders.a_person("olaf@example.org", "agent-owners"))
     owner.post(f"runs/{run}/restart", {"reason": "again", "effects": {"k": "keep"}})
     builders.check(Continuation.objects.get(status="checking").public_id)
     [again] = worker.post("continuations/claim", {}).body
@@ -291,7 +291,7 @@ def was_compensated(worker: Caller) -> Reply:
 
 def run_active(worker: Caller) -> Reply:
     run, _ = a_started_run(worker)
-    owner = somebody(builders.a_person("olaf@example.org", "agent-owners"))
+    owner = a_reviewer_client(builders.a_person("olaf@example.org", "agent-owners"))
     return owner.post(f"runs/{run}/restart", {"reason": "again"})
 
 
@@ -318,7 +318,7 @@ def schema_unsupported(worker: Caller) -> Reply:
 
 
 def self_review(worker: Caller) -> Reply:
-    ana = somebody()
+    ana = a_reviewer_client()
     asked = worker.post("asks", the_wait(initiator="ana@example.org"))
     return ana.post(f"interrupts/{asked['interrupt']['id']}/decisions", ANSWER)
 
@@ -332,7 +332,7 @@ def snapshot_erased(worker: Caller) -> Reply:
 
 def stale_version(worker: Caller) -> Reply:
     interrupt, _ = a_waiting_interrupt(worker)
-    return somebody().post(f"interrupts/{interrupt}/decisions", ANSWER | {"state_version": 2})
+    return a_reviewer_client().post(f"interrupts/{interrupt}/decisions", ANSWER | {"state_version": 2})
 
 
 def digest_mismatch(worker: Caller) -> Reply:
@@ -362,8 +362,8 @@ def superseded(worker: Caller) -> Reply:
     run, lease = a_started_run(worker)
     body = the_suspend(the_wait(), the_wait() | {"key": "other"}, resume_when="any")
     first, second = worker.post(f"runs/{run}/interrupts", body, Run_Lease=lease)["interrupts"]
-    somebody().post(f"interrupts/{first['id']}/decisions", ANSWER)
-    return somebody().post(f"interrupts/{second['id']}/decisions", ANSWER)
+    a_reviewer_client().post(f"interrupts/{first['id']}/decisions", ANSWER)
+    return a_reviewer_client().post(f"interrupts/{second['id']}/decisions", ANSWER)
 
 
 def too_deep(worker: Caller) -> Reply:
@@ -380,13 +380,13 @@ def unauthenticated(worker: Caller) -> Reply:
 def undo_too_late(worker: Caller) -> Reply:
     interrupt, _ = answered(worker)
     worker.post("continuations/claim")
-    return somebody().post(f"interrupts/{interrupt}/undo", {})
+    return a_reviewer_client().post(f"interrupts/{interrupt}/undo", {})
 
 
 def withdrawn(worker: Caller) -> Reply:
     interrupt, _ = a_waiting_interrupt(worker)
     worker.post(f"interrupts/{interrupt}/withdraw", {})
-    return somebody().post(f"interrupts/{interrupt}/decisions", ANSWER)
+    return a_reviewer_client().post(f"interrupts/{interrupt}/decisions", ANSWER)
 
 
 BROUGHT_ABOUT: dict[str, Callable[[Caller], Reply]] = {

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from tests.api.calls import a_started_run, a_waiting_interrupt, a_worker, somebody, the_suspend, the_wait
+from tests.api.calls import a_reviewer_client, a_started_run, a_waiting_interrupt, a_worker, the_suspend, the_wait
 
 pytestmark = pytest.mark.django_db
 
@@ -33,7 +33,7 @@ def test_a_state_comes_back_byte_for_byte():
 
 
 def test_a_proposal_is_shown_and_claimed_byte_for_byte():
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     the_wait()
     ask = b'{"key":"order","reason":"approval.action","queue":"engineering","title":"Order","proposal":{"name":"order",'
     ask += b'"arguments":' + EXACT + b"}}"
@@ -55,14 +55,14 @@ def test_only_an_exponent_may_be_written_in_another_way():
 
 @pytest.mark.parametrize("value", [b"null", b"false", b"0", b'""', b"[]", b"{}"])
 def test_an_answer_that_is_nothing_is_an_answer(value):
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     interrupt, _ = a_waiting_interrupt(worker, the_wait(input_schema={}))
     raw(ana, "POST", f"interrupts/{interrupt}/decisions", b'{"state_version":1,"verdict":"answer","input":%s}' % value)
     assert b'"verdict":"answer","input":%s,' % value in raw(worker, "POST", "continuations/claim", b"{}")
 
 
 def test_an_answer_that_is_missing_is_not_null():
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     interrupt, _ = a_waiting_interrupt(worker, the_wait(input_schema={}))
     reply = ana.post(f"interrupts/{interrupt}/decisions", {"state_version": 1, "verdict": "answer"})
     assert (reply.status, reply["code"]) == (422, "input_invalid")
@@ -79,7 +79,7 @@ def test_a_large_text_is_kept_whole(size):
 
 
 def test_only_the_holder_of_a_lease_gets_answers():
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     secret = "a-certificate-number"
     interrupt, run = a_waiting_interrupt(worker)
     body = {"state_version": 1, "verdict": "answer", "input": {"certificate_no": secret}, "message": secret}

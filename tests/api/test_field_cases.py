@@ -19,10 +19,10 @@ from runs.models import Continuation, Decision, Interrupt
 from tests import builders
 from tests.api.calls import (
     Caller,
+    a_reviewer_client,
     a_started_run,
     a_waiting_interrupt,
     a_worker,
-    somebody,
     the_approval,
     the_suspend,
     the_wait,
@@ -41,7 +41,7 @@ def worker() -> Caller:
 
 @pytest.fixture
 def ana() -> Caller:
-    return somebody()
+    return a_reviewer_client()
 
 
 def suspended(worker: Caller, *keys: str, **members: Any) -> tuple[str, list[str]]:
@@ -65,7 +65,7 @@ def test_a_losing_answer_is_an_answer_and_no_error_in_the_log(worker: Caller, an
     interrupt, _ = a_waiting_interrupt(worker, the_approval())
     assert ana.post(f"interrupts/{interrupt}/decisions", APPROVE).status == 201
     caplog.clear()
-    ines = somebody(builders.a_reviewer("ines@example.org"))
+    ines = a_reviewer_client(builders.a_reviewer("ines@example.org"))
     for body in (APPROVE, {"state_version": 1, "verdict": "reject"}):
         lost = ines.post(f"interrupts/{interrupt}/decisions", body)
         assert (lost.status, lost["code"], lost["winner"]["decided_by"]) == (409, "already_decided", "ana@example.org")
@@ -81,7 +81,7 @@ def test_each_way_to_be_too_late_has_a_code_of_its_own(worker: Caller, ana: Call
     Interrupt.objects.filter(public_id=expired[0]).update(deadline=clock.now())
     worker.post(f"runs/{cancelled[1]}/cancel", {"reason": "not needed"})
     worker.post(f"interrupts/{withdrawn}/withdraw", {})
-    ines = somebody(builders.a_reviewer("ines@example.org"))
+    ines = a_reviewer_client(builders.a_reviewer("ines@example.org"))
     ids = [decided[0], expired[0], cancelled[0], withdrawn, "int_00000000000000000000000000"]
     told = [ines.post(f"interrupts/{it}/decisions", APPROVE) for it in ids]
     assert [(it.status, it["code"]) for it in told] == [
@@ -103,7 +103,7 @@ def test_an_answer_whose_transaction_is_rolled_back_is_whole_or_not_there(
     left = [breaks]
 
     def store(*args: Any, **named: Any) -> None:
-        run_status.store(*args, **named)
+        run_status.save_status(*args, **named)
         if left[0]:
             left[0] -= 1
             raise OperationalError("database is locked")
@@ -219,7 +219,7 @@ def test_an_accepted_answer_of_any_entry_point_reaches_its_worker(
 
 def test_a_restart_from_the_last_checkpoint_is_the_same_by_its_number_or_by_saying_nothing(worker: Caller):
     """CASES C040."""
-    owner = somebody(builders.a_person("own@example.org", "agent-owners"))
+    owner = a_reviewer_client(builders.a_person("own@example.org", "agent-owners"))
     told = []
     for members in ({}, {"checkpoint": 1}):
         run, lease = a_started_run(worker)

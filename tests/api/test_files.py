@@ -9,7 +9,7 @@ import pytest
 from django.core.files.storage import default_storage
 
 from runs.models import CheckpointFile
-from tests.api.calls import Caller, Reply, a_started_run, a_worker, somebody, the_approval, the_suspend
+from tests.api.calls import Caller, Reply, a_reviewer_client, a_started_run, a_worker, the_approval, the_suspend
 
 pytestmark = pytest.mark.django_db
 
@@ -38,7 +38,7 @@ def test_a_file_is_returned_as_it_was_sent_and_listed_with_its_checkpoint():
     assert "file" not in worker.get(f"runs/{run}/checkpoints/0").body
 
     answer = {"state_version": 1, "verdict": "approve"}
-    somebody().post(f"interrupts/{suspended['interrupts'][0]['id']}/decisions", answer)
+    a_reviewer_client().post(f"interrupts/{suspended['interrupts'][0]['id']}/decisions", answer)
     [taken] = worker.post("continuations/claim").body
     assert taken["checkpoint"]["file"] == MARK
     read = worker.get(f"runs/{run}/checkpoints/1/file")
@@ -80,7 +80,7 @@ def test_people_and_other_agents_do_not_read_it():
     run, lease = a_started_run(worker)
     offer(worker, run, Run_Lease=lease)
     worker.post(f"runs/{run}/interrupts", the_suspend(the_approval()), Run_Lease=lease)
-    ana = somebody()
+    ana = a_reviewer_client()
     assert ana.get(f"runs/{run}").status == 200
     assert ana.get(f"runs/{run}/checkpoints/1/file")["code"] == "not_permitted"
     assert Caller().get(f"runs/{run}/checkpoints/1/file").status == 401

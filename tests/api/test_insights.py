@@ -10,9 +10,9 @@ import pytest
 
 from ledger import clock
 from reviewqueue import permissions
-from reviewqueue.operations.api_keys import make_agent_key, make_personal_token
+from reviewqueue.operations.api_keys import create_agent_key, create_personal_token
 from reviewqueue.queries.insights import Insights, read_insights
-from reviewqueue.queries.insights.scope import scope_of
+from reviewqueue.queries.insights.scope import insights_scope
 from runs.models import Interrupt, Run
 from tests import builders
 from tests.api.calls import Caller
@@ -30,11 +30,11 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> Quarter:
 
 
 def a_lead() -> Caller:
-    return Caller(make_personal_token(a_reader()).text)
+    return Caller(create_personal_token(a_reader()).text)
 
 
 def read(waits: Any, runs: Any, **wanted: Any) -> Insights:
-    return read_insights(scope_of(waits=waits, runs=runs, now=clock.now(), **({"days": 30} | wanted)))
+    return read_insights(insights_scope(waits=waits, runs=runs, now=clock.now(), **({"days": 30} | wanted)))
 
 
 def test_the_json_has_the_figures_of_the_queries(busy: Quarter):
@@ -58,7 +58,7 @@ def test_the_json_has_the_figures_of_the_queries(busy: Quarter):
 def test_an_agent_gets_its_own_runs_and_no_share_of_any_person(busy: Quarter):
     agent = builders.an_agent("mail-desk")
     found = read(Interrupt.objects.filter(agent=agent), Run.objects.filter(agent=agent))
-    worker = Caller(make_agent_key(agent).text)
+    worker = Caller(create_agent_key(agent).text)
     told = worker.get("insights")
     assert told["waiting"]["number"] == found.waiting.ages.number > 0
     assert told["resumed"]["runs"] == found.resumed.number()

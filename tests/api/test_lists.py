@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from runs.models import Interrupt
 from tests import builders
-from tests.api.calls import a_waiting_interrupt, a_worker, somebody, the_approval, the_wait
+from tests.api.calls import a_reviewer_client, a_waiting_interrupt, a_worker, the_approval, the_wait
 
 pytestmark = pytest.mark.django_db
 
@@ -27,7 +27,7 @@ def walk(caller, path: str, name: str, limit: int) -> list[str]:
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
 def test_a_list_is_walked_without_a_gap_or_a_double(limit):
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     made = [a_waiting_interrupt(worker) for _ in range(4)]
     waits, runs = [wait for wait, _ in reversed(made)], [run for _, run in reversed(made)]
     assert walk(worker, "interrupts", "interrupts", limit) == walk(ana, "interrupts", "interrupts", limit) == waits
@@ -36,7 +36,7 @@ def test_a_list_is_walked_without_a_gap_or_a_double(limit):
 
 
 def test_a_row_that_left_the_list_is_still_a_place_in_it():
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     waits = [a_waiting_interrupt(worker, the_approval())[0] for _ in range(3)]
     first = worker.get("interrupts?status=waiting&limit=1")
     ana.post(f"interrupts/{waits[2]}/decisions", {"state_version": 1, "verdict": "approve"})
@@ -64,7 +64,7 @@ def test_a_list_is_narrowed_by_its_filters():
 
 
 def test_the_number_of_statements_is_the_same_for_any_number_of_rows():
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     counts = []
     for _ in range(3):
         a_waiting_interrupt(worker)

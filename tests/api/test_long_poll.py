@@ -20,8 +20,8 @@ from reviewqueue.models import ApiKey
 from reviewqueue.operations.api_keys import revoke_key
 from reviewqueue.serving.thread_shares import Share, ThreadShares, current_share
 from runs.models import Continuation
-from runs.notify import ring
-from tests.api.calls import Reply, a_waiting_interrupt, a_worker, somebody
+from runs.notify import notify_agent
+from tests.api.calls import Reply, a_reviewer_client, a_waiting_interrupt, a_worker
 from tests.own_processes import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -53,7 +53,7 @@ def meanwhile(call: Callable[[], Reply]):
 
 
 def test_a_poll_is_answered_when_its_interrupt_is():
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     interrupt, _ = a_waiting_interrupt(worker)
     with meanwhile(lambda: worker.get(f"interrupts/{interrupt}?wait=30")) as reply:
         assert ana.post(f"interrupts/{interrupt}/decisions", ANSWER).status == 201
@@ -62,7 +62,7 @@ def test_a_poll_is_answered_when_its_interrupt_is():
 
 
 def test_a_worker_that_waits_gets_what_becomes_ready():
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     interrupt, run = a_waiting_interrupt(worker)
     with meanwhile(lambda: worker.post("continuations/claim", {"wait": 30})) as reply:
         ana.post(f"interrupts/{interrupt}/decisions", ANSWER)
@@ -138,7 +138,7 @@ def test_a_poll_that_sleeps_holds_no_connection(monkeypatch):
 
 
 def test_a_key_revoked_while_it_waits_gets_nothing():
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     interrupt, _ = a_waiting_interrupt(worker)
     key = ApiKey.objects.get(agent__isnull=False)
     with (
@@ -152,7 +152,7 @@ def test_a_key_revoked_while_it_waits_gets_nothing():
 
 
 def test_a_person_disabled_while_they_wait_gets_nothing():
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     interrupt, _ = a_waiting_interrupt(worker)
     with meanwhile(lambda: ana.get(f"interrupts/{interrupt}?wait=30")) as poll:
         User.objects.update(is_active=False)
@@ -180,7 +180,7 @@ def listener(monkeypatch):
 
 def test_the_listener_wakes_before_the_next_look(listener, monkeypatch):
     monkeypatch.setattr(long_poll, "SECONDS_BETWEEN_POLLS_WITH_LISTENER", 60.0)
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     interrupt, run = a_waiting_interrupt(worker)
     with (
         meanwhile(lambda: worker.post("continuations/claim", {"wait": 30})) as claim,
@@ -198,13 +198,13 @@ def test_the_listener_wakes_before_the_next_look(listener, monkeypatch):
 def test_a_rolled_back_answer_does_not_ring(listener):
     def fails() -> None:
         with transaction.atomic():
-            ring(7)
+            notify_agent(7)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fails()
     with transaction.atomic():
-        ring(8)
+        notify_agent(8)
     ends_at = time.monotonic() + 60
     while not listener.count_of(8) and time.monotonic() < ends_at:
         time.sleep(0.01)

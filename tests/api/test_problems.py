@@ -11,7 +11,7 @@ from django.test import Client
 
 from ledger.errors import Refusal
 from reviewqueue.api import problems
-from reviewqueue.api.problems import PROBLEMS, explained
+from reviewqueue.api.problems import PROBLEMS, refusals_by_code
 from reviewqueue.api.views import client_identity
 from runs.models import EffectRule
 from tests import builders
@@ -53,7 +53,7 @@ def test_every_refusal_is_mapped_and_has_a_sentence():
 def test_every_refusal_has_its_line_in_the_docs():
     lines = DOCUMENT.read_text().splitlines()
     for code, (status, _) in PROBLEMS.items():
-        assert f"| `{code}` | {status} | {explained()[code].sentence()} |" in lines
+        assert f"| `{code}` | {status} | {refusals_by_code()[code].sentence()} |" in lines
 
 
 def judge(reply, status: int, code: str) -> None:

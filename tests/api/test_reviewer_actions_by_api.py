@@ -7,7 +7,15 @@ import pytest
 from reviewqueue.permissions import OPERATORS
 from runs.models import Decision, Run
 from tests import builders
-from tests.api.calls import a_started_run, a_waiting_interrupt, a_worker, somebody, the_approval, the_suspend, the_wait
+from tests.api.calls import (
+    a_reviewer_client,
+    a_started_run,
+    a_waiting_interrupt,
+    a_worker,
+    the_approval,
+    the_suspend,
+    the_wait,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -19,12 +27,12 @@ def worker():
 
 @pytest.fixture
 def ana():
-    return somebody()
+    return a_reviewer_client()
 
 
 @pytest.fixture
 def operator():
-    return somebody(builders.a_person("ops@example.org", OPERATORS))
+    return a_reviewer_client(builders.a_person("ops@example.org", OPERATORS))
 
 
 def suspend_two(worker, **members):
@@ -114,7 +122,7 @@ def test_a_withdrawn_wait_wakes_its_agent(worker, ana):
 
 
 def test_reviewer_actions_by_api(worker, ana):
-    lea = somebody(builders.a_person("lea@example.org", "engineering-leads"))
+    lea = a_reviewer_client(builders.a_person("lea@example.org", "engineering-leads"))
     interrupt, _ = a_waiting_interrupt(worker)
     assert ana.post(f"interrupts/{interrupt}/assign", {"people": ["ana@example.org"]}).status == 403
     assert lea.post(f"interrupts/{interrupt}/assign", {"people": ["ana@example.org"]})["assignees"] == [
@@ -130,7 +138,7 @@ def test_reviewer_actions_by_api(worker, ana):
 
 
 def test_runs_are_paused_resumed_and_cancelled_by_those_who_may(worker, ana):
-    tom = somebody(builders.a_person("tom@example.org"))
+    tom = a_reviewer_client(builders.a_person("tom@example.org"))
     run, _ = a_started_run(worker, initiator="tom@example.org")
     assert ana.post(f"runs/{run}/pause", {}).status == 404
     paused = tom.post(f"runs/{run}/pause", {"reason": "wait for Monday"})
@@ -142,8 +150,8 @@ def test_runs_are_paused_resumed_and_cancelled_by_those_who_may(worker, ana):
 
 
 def test_an_ended_run_is_restarted_by_its_owners_and_not_by_who_started_it(worker):
-    owner = somebody(builders.a_person("own@example.org", "agent-owners"))
-    tom = somebody(builders.a_person("tom@example.org"))
+    owner = a_reviewer_client(builders.a_person("own@example.org", "agent-owners"))
+    tom = a_reviewer_client(builders.a_person("tom@example.org"))
     run, lease = a_started_run(worker, initiator="tom@example.org")
     worker.post(f"runs/{run}/fail", {"error": {"why": "it broke"}}, Run_Lease=lease)
     assert tom.post(f"runs/{run}/restart", {"reason": "again"}).status == 403
@@ -153,7 +161,7 @@ def test_an_ended_run_is_restarted_by_its_owners_and_not_by_who_started_it(worke
 
 
 def test_the_kill_switch(worker, operator):
-    owner = somebody(builders.a_person("own@example.org", "agent-owners"))
+    owner = a_reviewer_client(builders.a_person("own@example.org", "agent-owners"))
     run, lease = a_started_run(worker)
     worker.put(f"runs/{run}/effects/mail", {"name": "send_mail", "arguments": {}}, Run_Lease=lease)
     halted = owner.post("agents/purchase-requests/halt", {"reason": "wrong prices"})

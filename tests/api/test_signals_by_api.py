@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reviewqueue.operations.api_keys import make_agent_key
+from reviewqueue.operations.api_keys import create_agent_key
 from tests import builders
-from tests.api.calls import Caller, a_started_run, a_worker, somebody, the_suspend
+from tests.api.calls import Caller, a_reviewer_client, a_started_run, a_worker, the_suspend
 
 pytestmark = pytest.mark.django_db
 
@@ -55,13 +55,13 @@ def test_a_suspend_whose_signal_was_there_before_says_so_at_once(worker):
 
 
 def test_a_key_may_have_the_scope_signal_alone():
-    alone = Caller(make_agent_key(builders.an_agent(), scopes=("signal",)).text)
+    alone = Caller(create_agent_key(builders.an_agent(), scopes=("signal",)).text)
     assert alone.post("signals", SIGNAL).status == 201
     assert alone.get("signals")["signals"][0]["id"] == "evt-1"
     assert alone.get("runs").status == 403
-    without = Caller(make_agent_key(builders.an_agent(), scopes=("run",)).text)
+    without = Caller(create_agent_key(builders.an_agent(), scopes=("run",)).text)
     assert (without.post("signals", SIGNAL).status, without.get("signals").status) == (403, 403)
-    assert somebody().post("signals", SIGNAL)["code"] == "not_permitted"
+    assert a_reviewer_client().post("signals", SIGNAL)["code"] == "not_permitted"
 
 
 def test_signals_are_listed_by_status(worker):
@@ -90,7 +90,7 @@ def test_a_timer_is_asked_and_needs_its_time(worker):
 
 
 def test_a_person_answers_an_event_that_names_a_queue(worker):
-    ana = somebody()
+    ana = a_reviewer_client()
     asked = worker.post("asks", an_event(queue="engineering"))
     answer = {"state_version": 1, "verdict": "answer", "input": {"flight": "by phone"}}
     assert ana.post(f"interrupts/{asked['interrupt']['id']}/decisions", answer).status == 201

@@ -7,7 +7,15 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from reviewqueue.models import ApiKey
-from tests.api.calls import Caller, a_started_run, a_waiting_interrupt, a_worker, somebody, the_approval, the_suspend
+from tests.api.calls import (
+    Caller,
+    a_reviewer_client,
+    a_started_run,
+    a_waiting_interrupt,
+    a_worker,
+    the_approval,
+    the_suspend,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -45,7 +53,7 @@ def test_a_suspend():
 
 
 def test_a_decision():
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     interrupt, _ = a_waiting_interrupt(worker, the_approval())
     body = {"state_version": 1, "verdict": "approve"}
     found = statements(ana, "POST", f"interrupts/{interrupt}/decisions", body, 201)
@@ -53,7 +61,7 @@ def test_a_decision():
 
 
 def test_a_claim():
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     interrupt, _ = a_waiting_interrupt(worker, the_approval())
     ana.post(f"interrupts/{interrupt}/decisions", {"state_version": 1, "verdict": "approve"})
     found = statements(worker, "POST", "continuations/claim", {}, 200)

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tests import builders
-from tests.api.calls import a_started_run, a_waiting_interrupt, a_worker, somebody, the_approval, the_suspend, the_wait
+from tests.api.calls import (
+    a_reviewer_client,
+    a_started_run,
+    a_waiting_interrupt,
+    a_worker,
+    the_approval,
+    the_suspend,
+    the_wait,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -13,7 +21,7 @@ ANSWER = {"state_version": 1, "verdict": "answer", "input": {"certificate_no": "
 
 
 def test_a_run_stops_for_a_person_and_another_worker_continues():
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     run, lease = a_started_run(worker, metadata={"purchase_request": "PR-4711"})
     reached = worker.post(
         f"runs/{run}/checkpoints", {"after": 0, "step": "suppliers-checked", "state": [1]}, Run_Lease=lease
@@ -60,7 +68,7 @@ def test_a_run_stops_for_a_person_and_another_worker_continues():
 
 
 def test_an_ask_needs_no_worker_until_its_answer_is_there():
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     asked = worker.post("asks", the_wait(state={"row": 7}))
     assert (asked.status, asked["run"]["status"], asked["url"]) == (201, "waiting", asked["interrupt"]["url"])
     assert worker.post("asks", the_wait(state={"row": 7})).status == 200
@@ -76,7 +84,7 @@ def test_an_ask_needs_no_worker_until_its_answer_is_there():
 
 
 def test_an_approval_leaves_a_permit_whose_arguments_the_worker_may_leave_out():
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     interrupt, run = a_waiting_interrupt(worker, the_approval())
     receipt = ana.post(f"interrupts/{interrupt}/decisions", {"state_version": 1, "verdict": "approve"})
     [taken] = worker.post("continuations/claim").body
@@ -93,7 +101,7 @@ def test_an_approval_leaves_a_permit_whose_arguments_the_worker_may_leave_out():
 
 
 def test_a_lost_reply_is_asked_for_again_by_the_same_key():
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     interrupt, _ = a_waiting_interrupt(worker)
     first = ana.post(f"interrupts/{interrupt}/decisions", ANSWER, Idempotency_Key="once")
     again = ana.post(f"interrupts/{interrupt}/decisions", ANSWER, Idempotency_Key="once")
@@ -108,15 +116,15 @@ def test_a_lost_reply_is_asked_for_again_by_the_same_key():
 def test_the_loser_learns_who_won():
     worker = a_worker()
     interrupt, _ = a_waiting_interrupt(worker)
-    first = somebody().post(f"interrupts/{interrupt}/decisions", ANSWER)
-    lost = somebody(builders.a_reviewer("ben@example.org")).post(f"interrupts/{interrupt}/decisions", ANSWER)
+    first = a_reviewer_client().post(f"interrupts/{interrupt}/decisions", ANSWER)
+    lost = a_reviewer_client(builders.a_reviewer("ben@example.org")).post(f"interrupts/{interrupt}/decisions", ANSWER)
     assert (lost.status, lost["code"]) == (409, "already_decided")
     assert lost["winner"]["decision"] == first["decision"]
     assert lost["winner"]["decided_at"] == first["decided_at"]
 
 
 def test_a_suspend_asked_again_under_its_lease_gets_the_answers():
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     run, lease = a_started_run(worker)
     asked = worker.post(f"runs/{run}/interrupts", the_suspend(), Run_Lease=lease)
     assert worker.post(f"runs/{run}/interrupts", the_suspend(), Run_Lease=lease).status == 200
@@ -131,7 +139,7 @@ def test_a_suspend_asked_again_under_its_lease_gets_the_answers():
 
 def test_an_agent_reads_in_its_timeline_that_there_is_an_answer_and_not_what_it_is():
     """An answer reaches an agent under a live lease only; its digest would reveal a short one."""
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     interrupt, run = a_waiting_interrupt(worker, the_approval())
     ana.post(f"interrupts/{interrupt}/decisions", {"state_version": 1, "verdict": "reject", "message": "too dear"})
     seen = {event["type"]: event for event in worker.get(f"runs/{run}/timeline")["events"]}

@@ -9,7 +9,7 @@ import pytest
 from ledger import clock
 from runs.models import Continuation, Run
 from tests import builders
-from tests.api.calls import a_started_run, a_worker, somebody, the_suspend
+from tests.api.calls import a_reviewer_client, a_started_run, a_worker, the_suspend
 
 pytestmark = pytest.mark.django_db
 
@@ -44,10 +44,10 @@ def test_an_agent_sees_its_own_and_a_person_what_is_theirs(worker):
     a_started_run(worker, code_version="1")
     other = a_worker(builders.an_agent("other"))
     assert stranded(other, "code_version=2")["runs"] == 0
-    owner = somebody(builders.a_person("own@example.org", "agent-owners"))
+    owner = a_reviewer_client(builders.a_person("own@example.org", "agent-owners"))
     assert stranded(owner, "code_version=2&agent=purchase-requests")["runs"] == 1
     assert stranded(owner, "code_version=2&agent=other")["runs"] == 0
-    assert stranded(somebody(builders.a_person("eve@example.org")), "code_version=2")["runs"] == 0
+    assert stranded(a_reviewer_client(builders.a_person("eve@example.org")), "code_version=2")["runs"] == 0
 
 
 def test_what_the_version_itself_could_not_read_is_counted_whatever_wrote_it(worker):
@@ -98,7 +98,7 @@ def test_a_worker_is_not_given_again_what_its_version_could_not_read(worker):
 
 def test_owners_and_operators_give_a_run_to_another_version(worker):
     run, lease = a_started_run(worker, code_version="1")
-    owner = somebody(builders.a_person("own@example.org", "agent-owners"))
+    owner = a_reviewer_client(builders.a_person("own@example.org", "agent-owners"))
     body = {"code_version": "2", "reason": "it reads it"}
     held = owner.post(f"runs/{run}/retag", body)
     assert (held.status, held["code"]) == (409, "already_claimed")
@@ -116,7 +116,7 @@ def test_owners_and_operators_give_a_run_to_another_version(worker):
     ended = owner.post(f"runs/{run}/retag", body)
     assert (ended.status, ended["code"]) == (409, "run_finished")
     assert worker.post(f"runs/{run}/retag", body).status == 403
-    tom = somebody(builders.a_person("tom@example.org"))
+    tom = a_reviewer_client(builders.a_person("tom@example.org"))
     assert tom.post(f"runs/{run}/retag", body).status == 404
 
 

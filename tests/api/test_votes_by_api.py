@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests import builders
-from tests.api.calls import a_waiting_interrupt, a_worker, somebody, the_approval
+from tests.api.calls import a_reviewer_client, a_waiting_interrupt, a_worker, the_approval
 
 pytestmark = pytest.mark.django_db
 
@@ -19,7 +19,7 @@ def worker():
 
 @pytest.fixture
 def people():
-    return [somebody(builders.a_reviewer(f"{name}@example.org")) for name in ("ana", "ben")]
+    return [a_reviewer_client(builders.a_reviewer(f"{name}@example.org")) for name in ("ana", "ben")]
 
 
 def test_a_vote_has_a_receipt_and_the_last_one_resumes(worker, people):

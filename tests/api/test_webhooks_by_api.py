@@ -12,7 +12,7 @@ from reviewqueue.webhooks.models import Delivery
 from tests import builders
 from tests.api.calls import a_worker
 from tests.webhooks.receiver import receiver
-from tests.webhooks.webhook_builders import announce, announce_and_send, let_time_pass, send
+from tests.webhooks.webhook_builders import make_everything_due, publish, publish_and_send, send
 
 pytestmark = pytest.mark.django_db
 
@@ -83,7 +83,7 @@ def test_after_a_rotation_messages_carry_two_signatures(worker, at_home):
     assert rotated["secret"] not in (None, made["secret"])
     assert rotated["old_secrets_until"]
     builders.a_running_run()
-    announce_and_send()
+    publish_and_send()
     at_home.got[0].verified_by(made["secret"])
     at_home.got[0].verified_by(rotated["secret"])
 
@@ -91,7 +91,7 @@ def test_after_a_rotation_messages_carry_two_signatures(worker, at_home):
 def test_a_deleted_endpoint_is_gone_and_its_log_stays(worker, at_home):
     made = register(worker, at_home.url)
     builders.a_running_run()
-    announce()
+    publish()
     assert worker.call("DELETE", f"webhooks/{made['id']}").status == 200
     assert worker.call("DELETE", f"webhooks/{made['id']}").status == 404
     assert worker.get("webhooks")["webhooks"] == []
@@ -105,13 +105,13 @@ def test_the_log_lists_every_attempt_without_the_receivers_response(worker, at_h
     made = register(worker, at_home.url)
     at_home.will("broken", 200)
     run = builders.a_running_run().run
-    announce_and_send()
+    publish_and_send()
     [told] = worker.get("deliveries")["deliveries"]
     assert (told["status"], told["run"], told["sequence"]) == ("due", run.public_id, 1)
     [attempt] = told["attempts"]
     assert (attempt["number"], attempt["reply_status"]) == (1, 500)
     assert "secret" not in dumps(worker.get("deliveries").body)
-    let_time_pass()
+    make_everything_due()
     send()
     [told] = worker.get(f"deliveries?status=delivered&webhook={made['id']}")["deliveries"]
     assert [attempt["reply_status"] for attempt in told["attempts"]] == [500, 200]
@@ -123,7 +123,7 @@ def test_a_dead_letter_is_listed_and_sent_once_more(worker, at_home):
     register(worker, at_home.url)
     at_home.will(410, 200)
     builders.a_running_run()
-    announce_and_send()
+    publish_and_send()
     [dead] = worker.get("deliveries?status=dead")["deliveries"]
     assert worker.get("webhooks")["webhooks"][0]["disabled_at"]
     ordered = worker.post(f"deliveries/{dead['id']}/redeliver", {})
@@ -137,7 +137,7 @@ def test_the_log_comes_in_pages(worker, at_home):
     register(worker, at_home.url)
     for _ in range(5):
         builders.a_running_run()
-    announce()
+    publish()
     seen, query = [], "deliveries?limit=2"
     while query:
         reply = worker.get(query)
@@ -148,7 +148,7 @@ def test_the_log_comes_in_pages(worker, at_home):
 
 def test_the_feed_continues_where_a_reader_was(worker):
     interrupt = builders.a_waiting_interrupt()
-    announce()
+    publish()
     first = worker.get("events?limit=1")
     assert (first["next"], first["more"]) == (1, True)
     assert [event["type"] for event in first["events"]] == ["run.started"]
@@ -159,7 +159,7 @@ def test_the_feed_continues_where_a_reader_was(worker):
     nothing = worker.get("events?after=2")
     assert nothing.body == {"events": [], "next": 2, "more": False}
     builders.decide(interrupt, builders.a_reviewer())
-    announce()
+    publish()
     [answered] = worker.get("events?after=2")["events"]
     assert (answered["sequence"], answered["ready"], answered["interrupt"]) == (3, True, interrupt.public_id)
 
@@ -168,7 +168,7 @@ def test_the_feed_tells_that_there_is_an_answer_and_not_what_it_is(worker):
     """Invariant 14"""
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, builders.a_reviewer("secret.reviewer@example.org"), "reject", message="secret text")
-    announce()
+    publish()
     text = dumps(worker.get("events").body)
     assert "secret" not in text
     assert "reject" not in text
@@ -178,7 +178,7 @@ def test_the_feed_tells_that_there_is_an_answer_and_not_what_it_is(worker):
 def test_another_agent_sees_nothing_of_it(worker, at_home):
     register(worker, at_home.url)
     builders.a_running_run()
-    announce_and_send()
+    publish_and_send()
     other = a_worker(builders.an_agent("invoices"))
     assert other.get("webhooks")["webhooks"] == []
     assert other.get("deliveries")["deliveries"] == []
@@ -191,6 +191,6 @@ def test_the_examples_of_the_docs_have_the_members_of_the_replies(worker, at_hom
     for member in made.body:
         assert f'"{member}"' in text, member
     builders.decide(builders.a_waiting_interrupt(), builders.a_reviewer())
-    announce()
+    publish()
     for member in worker.get("events?after=2")["events"][0]:
         assert f'"{member}"' in text, member

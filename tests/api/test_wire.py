@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runs.models import Fact
-from tests.api.calls import a_started_run, a_worker, somebody, the_approval, the_suspend
+from tests.api.calls import a_reviewer_client, a_started_run, a_worker, the_approval, the_suspend
 
 pytestmark = pytest.mark.django_db
 
@@ -41,7 +41,7 @@ FACT = {"name": "specification", "value": 7, "on_change": "note", "check": "work
 
 
 def test_each_reply_of_the_main_job_has_its_members():
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     asked = worker.post("asks", the_approval())
     assert set(asked.body) >= {"interrupt", "run", "url"}
     assert set(asked["interrupt"]) >= MARK
@@ -114,7 +114,7 @@ def test_a_pause_comes_with_its_requester_and_its_deadline():
 
 
 def test_the_problem_of_a_lost_race_names_the_winner():
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     wait = worker.post("asks", the_approval())["interrupt"]["id"]
     ana.post(f"interrupts/{wait}/decisions", {"state_version": 1, "verdict": "approve"})
     lost = ana.post(f"interrupts/{wait}/decisions", {"state_version": 1, "verdict": "reject"})

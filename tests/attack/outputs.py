@@ -62,6 +62,6 @@ def answer_text(response: Any) -> str:
     return f"{response.status_code}\n{headers}\n{response.cookies.output()}\n{content.decode(errors='replace')}"
 
 
-def as_told(error: BaseException) -> str:
+def traceback_text(error: BaseException) -> str:
     """Return an exception as a log file would have it."""
     return "".join(traceback.format_exception(error))

@@ -16,7 +16,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from ledger import clock
 from ledger.models import Effect
 from reviewqueue.webhooks.models import Delivery, DeliveryStatus, WebhookEndpoint
-from runs.external_signals import Told, receive_signal
+from runs.external_signals import SignalRequest, receive_signal
 from runs.models import Agent, Decision, Event, Interrupt, Run, Signal
 from runs.use_cases.complete_run import fail_run
 from runs.use_cases.expire import expire_due_interrupts
@@ -87,7 +87,7 @@ def a_page_world() -> PageWorld:
 
 
 def _a_dead_signal(agent: Agent) -> Signal:
-    told = Told(sender_id="evt-1", correlation="PO-2231", type="delivered", body={"flight": "LH 400"})
+    told = SignalRequest(sender_id="evt-1", correlation="PO-2231", type="delivered", body={"flight": "LH 400"})
     signal = receive_signal(agent=agent, told=told).signal
     Signal.objects.filter(pk=signal.pk).update(keep_until=clock.now())
     return signal

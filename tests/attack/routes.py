@@ -16,10 +16,10 @@ from reviewqueue.webhooks import outbox
 from tests import builders
 from tests.api.calls import (
     Caller,
+    a_reviewer_client,
     a_started_run,
     a_waiting_interrupt,
     a_worker,
-    somebody,
     the_approval,
     the_suspend,
     the_wait,
@@ -74,7 +74,7 @@ class World:
 
 def a_world() -> World:
     builders.a_queue()
-    return World(worker=a_worker(), reviewer=somebody())
+    return World(worker=a_worker(), reviewer=a_reviewer_client())
 
 
 def _key() -> str:
@@ -243,7 +243,7 @@ def _of_webhook(end: str) -> Callable[[World], Good]:
 def _redeliver(world: World) -> Good:
     world.worker.post("webhooks", _webhook())
     world.run()
-    outbox.announce_news(seconds=5)
+    outbox.publish_events(seconds=5)
     return Good(f"deliveries/{world.worker.get('deliveries')['deliveries'][0]['id']}/redeliver", {})
 
 

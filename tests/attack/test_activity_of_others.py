@@ -9,10 +9,10 @@ from django.test import Client
 
 from ledger import clock
 from reviewqueue import reviewer_actions as acts
-from reviewqueue.operations.api_keys import make_agent_key, make_personal_token
+from reviewqueue.operations.api_keys import create_agent_key, create_personal_token
 from reviewqueue.pages import live_updates
 from reviewqueue.queries import dead_letters, inbox, page_queries
-from runs.external_signals import Told, receive_signal
+from runs.external_signals import SignalRequest, receive_signal
 from runs.models import Fact, Signal
 from tests import builders
 from tests.api.calls import Caller
@@ -58,8 +58,8 @@ def everything_moves() -> None:
     """A request is created, claimed, commented and decided; another stays open; a run starts; a signal is left over."""
     ben = builders.a_reviewer("ben@example.org")
     interrupt = builders.a_waiting_interrupt()
-    acts.claim(responder=ben, interrupt_id=interrupt.public_id)
-    acts.comment(responder=ben, interrupt_id=interrupt.public_id, text="Seen")
+    acts.claim_request(responder=ben, interrupt_id=interrupt.public_id)
+    acts.add_comment(responder=ben, interrupt_id=interrupt.public_id, text="Seen")
     builders.decide(interrupt, ben)
     builders.a_waiting_interrupt()
     builders.a_running_run()
@@ -92,7 +92,7 @@ def test_the_tag_of_a_list_with_a_row_moves_with_that_row_alone(zoe):
     everything_moves()
     desk.a_refund(2)  # of the same agent
     assert zoe.get("/", headers=LIST)["ETag"] == tag
-    acts.claim(responder=builders.a_reviewer("leo@example.org", "an-empty-queue"), interrupt_id=own.public_id)
+    acts.claim_request(responder=builders.a_reviewer("leo@example.org", "an-empty-queue"), interrupt_id=own.public_id)
     assert zoe.get("/", headers=LIST)["ETag"] != tag
 
 
@@ -108,7 +108,7 @@ def test_a_page_reads_the_same_whatever_happens_elsewhere(zoe, address):
 def test_the_api_tells_a_key_nothing_of_what_happens_elsewhere(kind):
     builders.a_waiting_interrupt()
     agent, person = builders.an_agent("another"), builders.a_reviewer("zoe@example.org", "an-empty-queue")
-    caller = Caller((make_agent_key(agent) if kind == "agent" else make_personal_token(person)).text)
+    caller = Caller((create_agent_key(agent) if kind == "agent" else create_personal_token(person)).text)
     calls = CALLS_OF_AGENTS if kind == "agent" else CALLS
 
     def told() -> list[str]:
@@ -157,7 +157,9 @@ class TestPrimaryKeys:
     def test_the_address_of_the_next_signals_holds_none_and_leads_on(self):
         owner = builders.a_person("own@example.org", "agent-owners")
         for number in range(3):
-            told = Told(sender_id=f"evt-{number}", correlation="PO-2231", type="delivered", body={"flight": "LH 400"})
+            told = SignalRequest(
+                sender_id=f"evt-{number}", correlation="PO-2231", type="delivered", body={"flight": "LH 400"}
+            )
             receive_signal(agent=builders.an_agent(), told=told)
         Signal.objects.update(keep_until=clock.now())
         letters = dead_letters.list_dead_signals(owner)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from reviewqueue.models import ApiKey
-from reviewqueue.operations.api_keys import make_agent_key, make_personal_token, revoke_key
+from reviewqueue.operations.api_keys import create_agent_key, create_personal_token, revoke_key
 from tests import builders
 from tests.api.calls import Caller, Reply
 from tests.attack.counts import rows_of_everything
@@ -23,24 +23,24 @@ def test_every_route_has_an_entry():
 def callers() -> dict[str, Caller]:
     agent = builders.an_agent()
     long_ago = datetime.now(UTC) - timedelta(days=1)
-    revoked = make_agent_key(agent)
+    revoked = create_agent_key(agent)
     revoke_key(revoked.key)
     gone = builders.a_person("gone@example.org", "engineering-reviewers")
-    gone_token = make_personal_token(gone)
+    gone_token = create_personal_token(gone)
     gone.is_active = False
     gone.save()
-    good = make_agent_key(agent)
+    good = create_agent_key(agent)
     return {
         "nobody": Caller(),
         "nonsense": Caller("rq_nonsense"),
         "wrong secret": Caller(good.text[:-1] + ("A" if good.text[-1] != "A" else "B")),
-        "expired": Caller(make_agent_key(agent, expires_at=long_ago).text),
+        "expired": Caller(create_agent_key(agent, expires_at=long_ago).text),
         "revoked": Caller(revoked.text),
         "disabled": Caller(gone_token.text),
         "agent": Caller(good.text),
-        "other_agent": Caller(make_agent_key(builders.an_agent("another")).text),
-        "stranger": Caller(make_personal_token(builders.a_person("zoe@example.org")).text),
-        "reviewer": Caller(make_personal_token(builders.a_reviewer()).text),
+        "other_agent": Caller(create_agent_key(builders.an_agent("another")).text),
+        "stranger": Caller(create_personal_token(builders.a_person("zoe@example.org")).text),
+        "reviewer": Caller(create_personal_token(builders.a_reviewer()).text),
     }
 
 
@@ -88,7 +88,7 @@ def test_a_session_is_no_authority(client):
 
 
 def test_a_key_for_signals_alone_does_no_run_any_work():
-    key = make_agent_key(builders.an_agent(), scopes=("signal",))
+    key = create_agent_key(builders.an_agent(), scopes=("signal",))
     caller = Caller(key.text)
     for method, path in (("POST", "runs"), ("GET", "runs"), ("GET", "interrupts"), ("POST", "continuations/claim")):
         assert caller.call(method, path, {} if method == "POST" else None)["code"] == "not_permitted"

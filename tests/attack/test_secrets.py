@@ -21,7 +21,7 @@ from ledger.exact_json import dumps
 from reviewqueue import tasks
 from reviewqueue.api import authentication
 from tests import builders
-from tests.attack.outputs import Log, answer_text, as_told, stored
+from tests.attack.outputs import Log, answer_text, stored, traceback_text
 from tests.attack.page_routes import PAGES, a_page_world, admin_addresses
 from tests.attack.routes import ROUTES, a_world
 from tests.pages import desk
@@ -259,10 +259,10 @@ def test_a_task_that_breaks_keeps_no_local_value(log, monkeypatch):
         token = MARKER
         raise RuntimeError(f"planted in {len(token)}")
 
-    monkeypatch.setattr("runs.use_cases.reconcile_facts.check_continuation", breaks)
+    monkeypatch.setattr("runs.use_cases.reconcile_facts.revalidate_continuation", breaks)
     with pytest.raises(RuntimeError) as caught:
         tasks.check_continuation("cont_1")
-    assert MARKER not in as_told(caught.value)
+    assert MARKER not in traceback_text(caught.value)
 
 
 # --- what the product itself gives out -----------------------------------------------------------------------------------

@@ -68,10 +68,10 @@ def let_due(benchmark: Benchmark, count: int) -> None:
 
 def first_due() -> Any:
     from ledger import clock
-    from runs.deadlines import due_waits
+    from runs.deadlines import due_interrupts
     from runs.models import Interrupt
 
-    return Interrupt.objects.filter(due_waits(before=clock.now())).values("pk")[:1]
+    return Interrupt.objects.filter(due_interrupts(before=clock.now())).values("pk")[:1]
 
 
 # --- by the API, one call after the other -----------------------------------------------------------------------------
@@ -150,10 +150,10 @@ def claim_all(benchmark: Benchmark, workers: int, runs: int) -> float:
 
 def show_restarts(benchmark: Benchmark, say: Callable[[str], None], *, runs: int, effects: int = 20) -> None:
     """A failed run with some applied effects is started again and claimed; beside a run that is new, started and claimed."""
-    from reviewqueue.operations.api_keys import make_personal_token
+    from reviewqueue.operations.api_keys import create_personal_token
     from tests import builders
 
-    owner = make_personal_token(builders.a_person("owner@example.org", benchmark.credentials.agent.owner.name)).text
+    owner = create_personal_token(builders.a_person("owner@example.org", benchmark.credentials.agent.owner.name)).text
     client, credentials = Client(benchmark.port), benchmark.credentials
     anew, again = [], []
     for _ in range(runs):

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from reviewqueue.operations.api_keys import make_agent_key, make_personal_token
+from reviewqueue.operations.api_keys import create_agent_key, create_personal_token
 from runs.models import Agent
 from tests import builders
 from tests.benchmarks.load import Call, a_call
@@ -33,8 +33,8 @@ def create_credentials() -> Credentials:
     return Credentials(
         agent=agent,
         reviewer=reviewer,
-        agent_key=make_agent_key(agent).text,
-        token=make_personal_token(reviewer).text,
+        agent_key=create_agent_key(agent).text,
+        token=create_personal_token(reviewer).text,
     )
 
 

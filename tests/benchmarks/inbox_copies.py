@@ -77,7 +77,7 @@ def looks(credentials: Credentials) -> dict[str, Callable[[], tuple[float, float
     person = Client(SERVER_NAME="localhost")
     program = Client(SERVER_NAME="localhost", headers={"Authorization": f"Bearer {credentials.token}"})
     person.force_login(credentials.reviewer, backend="django.contrib.auth.backends.ModelBackend")
-    first = inbox.list_waits(credentials.reviewer, view=inbox.View.OPEN, now=clock.now())
+    first = inbox.list_requests(credentials.reviewer, view=inbox.View.OPEN, now=clock.now())
     after = urlencode({"after": first.next})
     middle = Interrupt.objects.filter(status="waiting").order_by("id")[100 // 2]
     return {

@@ -13,7 +13,7 @@ from playwright.sync_api import Page
 from ledger import clock
 from reviewqueue.operations import kill_switch
 from runs.models import Decision, Run
-from runs.use_cases.amend_interrupt import Amendment, amend_wait
+from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
 from tests import builders
 from tests.browser.test_deciding import LINES
 from tests.browser.test_reviewing import choose, decide_elsewhere, lenas, open_wait
@@ -198,7 +198,7 @@ def an_amended_wait(page: Page) -> None:
     page.get_by_label("Note for the record").first.fill("Hours match")
     dearer = {**interrupt.proposal["arguments"], "amount": "199000.00"}
     amendment = Amendment(proposal={"name": interrupt.proposal["name"], "arguments": dearer}, message="Dearer\nnow")
-    amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=amendment)
+    amend_open_interrupt(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=amendment)
     page.get_by_text("Draft saved").wait_for()
     open_wait(page, interrupt)
     page.get_by_role("heading", name="Changed since you opened it").wait_for()

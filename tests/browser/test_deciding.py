@@ -10,7 +10,7 @@ from ledger import clock, exact_json
 from reviewqueue import reviewer_actions as acts
 from reviewqueue.webhooks.models import Delivery, WebhookEndpoint
 from runs.models import Decision, Event
-from runs.use_cases.amend_interrupt import Amendment, amend_wait
+from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
 from tests import builders
 from tests.browser.test_reviewing import choose, lenas, open_wait, sign_in, without_script  # noqa: F401  fixtures
 from tests.pages import desk
@@ -131,7 +131,7 @@ def test_row_8_amended_while_open_must_be_acknowledged_before_approving(lenas: P
     lenas.get_by_label("Note for the record").first.fill("Hours match")
     dearer = {**interrupt.proposal["arguments"], "amount": "199000.00"}
     amendment = Amendment(proposal={"name": interrupt.proposal["name"], "arguments": dearer})
-    amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=amendment)
+    amend_open_interrupt(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=amendment)
     lenas.get_by_role("button", name="Approve: ").click()
     expect(lenas.get_by_role("heading", name="Changed since you opened it")).to_be_visible()
     lenas.get_by_role("link", name="Read it again").click()
@@ -214,7 +214,7 @@ def test_row_20_an_open_receipt_drops_a_permit_that_was_revoked(lenas: Page):  #
     choose(lenas, "Approve")
     lenas.get_by_role("button", name="Approve: ").click()
     expect(lenas.locator("#permit")).to_contain_text("1 use, until")
-    acts.undo(responder=Decision.objects.get().by, interrupt_id=interrupt.public_id)
+    acts.undo_decision(responder=Decision.objects.get().by, interrupt_id=interrupt.public_id)
     expect(lenas.locator("#permit")).to_contain_text("void since")
     expect(lenas.locator("#stands")).to_contain_text("undone")
 

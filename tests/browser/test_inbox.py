@@ -12,13 +12,13 @@ from playwright.sync_api import Browser, Page, expect
 
 from ledger import clock
 from reviewqueue import reviewer_actions as acts
-from reviewqueue.gateway import Seen, submit_decision
+from reviewqueue.gateway import ShownVersion, submit_decision
 from runs.decisions import Answer
 from runs.models import Decision, Interrupt
-from runs.use_cases.amend_interrupt import Amendment, amend_wait
+from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
 from runs.use_cases.expire import expire_due_interrupts
 from tests import builders
-from tests.api.calls import somebody
+from tests.api.calls import a_reviewer_client
 from tests.browser.test_reviewing import choose, decide_elsewhere, lenas, open_wait, sign_in, without_script
 from tests.pages import desk
 
@@ -81,7 +81,7 @@ def test_row_6_what_others_do_shows_in_the_list_and_nothing_of_mine_is_lost(lena
     here = row(lenas, refunds[20])
     here.locator(".ask > a").focus()
     before = here.bounding_box()
-    acts.claim(responder=other, interrupt_id=refunds[19].public_id)
+    acts.claim_request(responder=other, interrupt_id=refunds[19].public_id)
     decide_elsewhere_in_refunds(refunds[3], other)
     desk.a_refund(2, title="Just asked")
     expect(row(lenas, refunds[19])).to_contain_text("Ben", timeout=TWO_SECONDS)
@@ -101,7 +101,7 @@ def decide_elsewhere_in_refunds(interrupt: Interrupt, person, verdict: str = "re
         responder=person,
         interrupt_id=interrupt.public_id,
         answer=Answer(verdict=verdict),
-        seen=Seen(state_version=interrupt.state_version),
+        seen=ShownVersion(state_version=interrupt.state_version),
         door="api",
     )
 
@@ -168,12 +168,12 @@ def test_row_6_a_request_claimed_elsewhere_says_by_whom_until_when_and_opens_aga
     open_wait(lenas, interrupt)
     choose(lenas, "Reject")
     lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
-    acts.claim(responder=other, interrupt_id=interrupt.public_id)
+    acts.claim_request(responder=other, interrupt_id=interrupt.public_id)
     expect(lenas.locator("#moved")).to_contain_text(
         re.compile(r"Ben claimed this request\.\s+The claim ends\s+\S+ \d\d:\d\d"), timeout=TWO_SECONDS
     )
     expect(lenas.get_by_role("button", name="Reject this call")).to_be_disabled()
-    acts.release(responder=other, interrupt_id=interrupt.public_id)
+    acts.release_request(responder=other, interrupt_id=interrupt.public_id)
     expect(lenas.locator("#moved .notice")).to_have_count(0, timeout=TWO_SECONDS)
     lenas.get_by_role("button", name="Reject this call").click()
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
@@ -185,7 +185,9 @@ def test_row_6_an_amended_request_is_read_again_with_the_input(lenas: Page):
     open_wait(lenas, interrupt)
     choose(lenas, "Reject")
     lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
-    amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(title="Order two hoists"))
+    amend_open_interrupt(
+        agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(title="Order two hoists")
+    )
     expect(lenas.locator("#moved")).to_contain_text("The request has changed.", timeout=TWO_SECONDS)
     expect(lenas.get_by_role("button", name="Reject this call")).to_be_disabled()
     lenas.get_by_role("button", name="Read it again").click()
@@ -392,7 +394,7 @@ def test_row_18_what_is_selected_stays_selected_and_is_decided_together(lenas: P
     lenas.keyboard.press("j")
     lenas.keyboard.press("x")
     expect(lenas.get_by_text("5 selected")).to_be_visible()
-    acts.claim(responder=other, interrupt_id=refunds[0].public_id)
+    acts.claim_request(responder=other, interrupt_id=refunds[0].public_id)
     decide_elsewhere_in_refunds(refunds[7], other)
     expect(row(lenas, refunds[7])).to_have_count(0, timeout=TWO_SECONDS)
     expect(row(lenas, refunds[0])).to_contain_text("Ben")
@@ -496,7 +498,7 @@ def test_row_1_thirty_requests_have_the_documented_order_and_badge_list_and_api_
     expected = sorted(Interrupt.objects.all(), key=lambda it: (worst_first[it.risk], it.deadline, it.pk))
     assert listed == [f"wait-{it.public_id}" for it in expected]
     assert lenas.locator("#inbox-count").inner_text() == "30"
-    reply = somebody(desk.lena()).get("interrupts?status=waiting&limit=100")
+    reply = a_reviewer_client(desk.lena()).get("interrupts?status=waiting&limit=100")
     assert {it["id"] for it in reply["interrupts"]} == {it.public_id for it in expected}
 
 
@@ -512,7 +514,7 @@ def test_row_27_the_four_empty_states_differ(lenas: Page, live_server):
         responder=the_other(),
         interrupt_id=refund.public_id,
         answer=Answer(verdict="approve"),
-        seen=Seen(state_version=1),
+        seen=ShownVersion(state_version=1),
         door="api",
     )
     lenas.goto("/")

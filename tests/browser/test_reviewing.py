@@ -13,10 +13,10 @@ from playwright.sync_api import Browser, Page, expect
 
 from ledger.digests import digest
 from reviewqueue import reviewer_actions as acts
-from reviewqueue.gateway import Seen, submit_decision
+from reviewqueue.gateway import ShownVersion, submit_decision
 from runs.decisions import Answer
 from runs.models import Decision, Interrupt
-from runs.use_cases.amend_interrupt import Amendment, amend_wait
+from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
 from tests import builders
 from tests.pages import desk
 from tests.pages.hostile import HIDDEN, MARKUP
@@ -65,7 +65,7 @@ def decide_elsewhere(interrupt: Interrupt, verdict: str = "reject", message: str
         responder=builders.a_reviewer("ines@company.example"),
         interrupt_id=interrupt.public_id,
         answer=Answer(verdict=verdict, message=message),
-        seen=Seen(state_version=interrupt.state_version),
+        seen=ShownVersion(state_version=interrupt.state_version),
         door="api",
     )
 
@@ -181,7 +181,9 @@ def test_a_changed_request_is_refused_and_the_input_is_kept(lenas: Page):
     open_wait(lenas, interrupt)
     choose(lenas, "Reject")
     lenas.get_by_label("Reason, sent to the agent").fill("Too dear")
-    amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(message="A new message"))
+    amend_open_interrupt(
+        agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(message="A new message")
+    )
     lenas.get_by_role("button", name="Reject this call").click()
     expect(lenas.get_by_role("alert")).to_contain_text("This request changed while you read it")
     lenas.get_by_role("link", name="Read it again").click()
@@ -259,7 +261,7 @@ def test_a_claim_that_was_lost_says_to_whom(lenas: Page):
     interrupt = desk.a_refund(5)
     builders.a_reviewer("ben@company.example", "refunds")
     open_wait(lenas, interrupt)
-    acts.claim(responder=User.objects.get(username="ben@company.example"), interrupt_id=interrupt.public_id)
+    acts.claim_request(responder=User.objects.get(username="ben@company.example"), interrupt_id=interrupt.public_id)
     lenas.get_by_role("button", name="Claim").click()
     expect(lenas.locator("#held")).to_contain_text("ben@company.example claimed this until")
 

@@ -18,7 +18,7 @@ from ledger.models import Effect
 from reviewqueue import gateway, permissions, tasks
 from runs.checkpoints import Snapshot
 from runs.decisions import Answer
-from runs.facts import AskedFact
+from runs.facts import RequestedFact
 from runs.models import Agent, Connection, Interrupt, Run
 from runs.use_cases import (
     claim_continuation,
@@ -59,7 +59,7 @@ def begin(receiver: Receiver) -> SampleRun:
     Connection.objects.filter(agent=agent).update(base_url=receiver.address)
     builders.a_rule(agent=agent)
     checked = {"check_by": "connection", "connection": "erp", "path": "/pr/4711", "pointer": "/specification"}
-    fact = AskedFact(name="specification", value=SPECIFICATION, **checked)
+    fact = RequestedFact(name="specification", value=SPECIFICATION, **checked)
     return SampleRun(
         agent=agent,
         reviewer=reviewer,
@@ -85,7 +85,7 @@ def answer(story: SampleRun) -> None:
         responder=story.reviewer,
         interrupt_id=story.interrupt.public_id,
         answer=Answer(verdict="approve"),
-        seen=gateway.Seen(state_version=1),
+        seen=gateway.ShownVersion(state_version=1),
         door="api",
         request_key="the-answer",
     )
@@ -181,7 +181,7 @@ def settle_unknown(story: SampleRun) -> int:
     for effect in unknown:
         if story.receiver.arrived(story.key):
             words = {"outcome": "applied", "reason": "The receiver has the order."}
-            reconcile_outcomes.settle_unknown(effect_id=effect.pk, person=story.owner, **words)
+            reconcile_outcomes.resolve_unknown_outcome(effect_id=effect.pk, person=story.owner, **words)
         else:
             reconcile_outcomes.order_effect_again(
                 effect_id=effect.pk, person=story.owner, reason="The receiver has no order."

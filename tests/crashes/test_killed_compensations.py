@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pytest
 
 from ledger import clock, compensation
-from ledger.effects import Declared
+from ledger.effects import EffectDeclaration
 from ledger.models import Effect
-from ledger.states import On
+from ledger.states import CompensateOn
 from reviewqueue import permissions, tasks
 from runs.models import Hold, Run
 from runs.use_cases import (
@@ -96,7 +96,9 @@ def a_run_that_acted(receiver: Receiver) -> Undone:
     assert lease is not None
     for key in KEYS:
         words = {"agent": run.agent, "run_id": run.public_id, "key": key}
-        declared = Declared(compensation={"name": "undo_it", "arguments": key}, compensate_on=tuple(On.values))
+        declared = EffectDeclaration(
+            compensation={"name": "undo_it", "arguments": key}, compensate_on=tuple(CompensateOn.values)
+        )
         begun = builders.begin_effect(
             still_may_decide=permissions.still_may_decide,
             **words,
@@ -108,7 +110,7 @@ def a_run_that_acted(receiver: Receiver) -> Undone:
         assert begun.attempt_token is not None
         report_effect.report_effect(**words, attempt_token=begun.attempt_token, status="applied")
     words = {"agent": run.agent, "run_id": run.public_id, "token": lease.token}
-    release_lease.hand_back(**words, reason="retry", detail="")
+    release_lease.hand_back_run(**words, reason="retry", detail="")
     return Undone(run_pk=run.pk, receiver=receiver)
 
 
@@ -131,7 +133,7 @@ def take_all_back(told: Undone) -> None:
         limit=1,
     )
     for undone in claimed[0].undone if claimed else []:
-        words = {"agent": told.run.agent, "run_id": told.run.public_id, "key": compensation.undo_key(undone)}
+        words = {"agent": told.run.agent, "run_id": told.run.public_id, "key": compensation.compensation_key(undone)}
         begun = builders.begin_effect(
             still_may_decide=permissions.still_may_decide, **words, token=claimed[0].lease.token, name="undo_it"
         )
@@ -156,7 +158,9 @@ def recover(told: Undone) -> int:
         assert undo.undoes is not None
         assert Hold.objects.filter(run=told.run_pk, kind="unknown_effect", subject=undo.key, lifted_at=None).exists()
         if told.receiver.arrived(told.name(undo.undoes.key)):
-            reconcile_outcomes.settle_unknown(effect_id=undo.pk, outcome="applied", person=owner, reason="they have it")
+            reconcile_outcomes.resolve_unknown_outcome(
+                effect_id=undo.pk, outcome="applied", person=owner, reason="they have it"
+            )
         else:
             reconcile_outcomes.order_effect_again(effect_id=undo.pk, person=owner, reason="they have nothing")
     take_all_back(told)

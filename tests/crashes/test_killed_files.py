@@ -17,7 +17,7 @@ from runs.checkpoints import Snapshot
 from runs.models import Checkpoint, CheckpointFile, Run
 from runs.use_cases import commit_checkpoint, transfer_file
 from runs.use_cases.complete_run import fail_run
-from runs.use_cases.start_run import Started
+from runs.use_cases.start_run import StartedRun
 from tests import builders, figures
 from tests.crashes.kill_points import after, before, kill
 
@@ -43,12 +43,12 @@ ON_THE_WAY = {
 }
 
 
-def live(started: Started) -> None:
+def live(started: StartedRun) -> None:
     """Upload the file, and commit its checkpoint."""
     lease = {"agent": started.run.agent, "run_id": started.run.public_id, "token": started.lease.token}
-    sent = file_storage.spool([BYTES])
+    sent = file_storage.spool_upload([BYTES])
     with sent.file:
-        transfer_file.offer_file(**lease, number=1, sent=sent)
+        transfer_file.upload_file(**lease, number=1, sent=sent)
     commit_checkpoint.commit_checkpoint(**lease, after=0, snapshot=Snapshot(step="trained", state={}), facts=[])
 
 
@@ -91,8 +91,8 @@ def test_a_file_survives_a_kill_or_leaves_nothing(point: str, tmp_path: Path, se
             assert taken.checkpoint.file.size == len(BYTES)
         else:
             assert (taken.checkpoint.number, taken.checkpoint.file) == (0, None)
-            live(Started(run=run, lease=taken.lease, created=True))
-        with transfer_file.fetch_file(agent=run.agent, run_id=run.public_id, number=1).bytes.file as found:
+            live(StartedRun(run=run, lease=taken.lease, created=True))
+        with transfer_file.download_file(agent=run.agent, run_id=run.public_id, number=1).bytes.file as found:
             assert found.read() == BYTES
         sweep_an_hour_later()
         assert (len(on_disk()), run.files.count()) == (1, 1)

@@ -122,7 +122,7 @@ def test_without_a_task_row_in_the_transaction_only_the_sweep_is_left(receiver: 
 
     sample_run.run_tasks()
     assert told.run.status == "revalidating"
-    assert expire.due_continuations(limit=10) == [told.run.continuations.get().public_id]
+    assert expire.list_due_revalidations(limit=10) == [told.run.continuations.get().public_id]
     tasks.sweep()
     assert told.run.status == "ready"
 

@@ -17,7 +17,7 @@ import pytest
 from ledger.exact_json import dumps
 from reviewqueue.api.openapi.document import document
 from tests import figures
-from tests.running_server import Desk, running_desk
+from tests.running_server import RunningServer, running_server
 
 pytestmark = pytest.mark.long
 
@@ -35,11 +35,11 @@ CALL = {"name": "issue_order", "arguments": {"supplier": "S-17", "amount": "1840
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory):
     folder = tmp_path_factory.mktemp("server")
-    with running_desk(folder) as server:
+    with running_server(folder) as server:
         yield server
 
 
-def what_is_there(server: Desk) -> dict[str, Any]:
+def what_is_there(server: RunningServer) -> dict[str, Any]:
     """Make a run with a lease and a begun effect, a waiting and an answered interrupt; return what leads to them."""
     agent: dict[str, Any] = {"key": server.key}
     started = server.call("POST", "runs", {"key": "busy", "title": "Busy", "lease_seconds": 3600}, **agent)
@@ -63,7 +63,7 @@ def what_is_there(server: Desk) -> dict[str, Any]:
 
 @pytest.mark.parametrize("ids", ["there", "generated"])
 @pytest.mark.parametrize("who", ["agent", "person"])
-def test_generated_calls_meet_nothing_undocumented(server: Desk, who: str, ids: str, tmp_path: Path):
+def test_generated_calls_meet_nothing_undocumented(server: RunningServer, who: str, ids: str, tmp_path: Path):
     (tmp_path / "openapi.json").write_text(dumps(document()))
     known = what_is_there(server) if ids == "there" else {}
     known |= {"query.wait": 0}  # a long poll without an event only takes time

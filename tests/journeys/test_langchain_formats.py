@@ -13,7 +13,7 @@ import pytest
 from django.conf import settings
 
 from ledger.exact_json import dumps
-from tests.api.calls import a_started_run, a_worker, somebody, the_suspend, the_wait
+from tests.api.calls import a_reviewer_client, a_started_run, a_worker, the_suspend, the_wait
 from tests.docs_session import blocks_of
 
 pytestmark = pytest.mark.django_db
@@ -49,7 +49,7 @@ def an_interrupt(value: Any, schema: Any = None, name: str = "f5f2abeb") -> Simp
 
 def through_the_desk(shapes: SimpleNamespace, *interrupts: SimpleNamespace, answers: list[dict[str, Any]]) -> list[Any]:
     """Ask all in one suspend, answer from the last to the first, claim; return what each interrupt resumes with."""
-    worker, ana = a_worker(), somebody()
+    worker, ana = a_worker(), a_reviewer_client()
     the_wait()
     run, lease = a_started_run(worker)
     waits = [wait for interrupt in interrupts for wait in shapes.interrupts_of(interrupt, "engineering")]

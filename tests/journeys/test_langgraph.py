@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings
 
 from tests.docs_session import blocks_of
-from tests.running_server import Desk, running_desk
+from tests.running_server import RunningServer, running_server
 
 GUIDE = settings.ROOT / "docs" / "agents.md"
 
@@ -38,11 +38,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def desk(folder: Path):
-    with running_desk(folder) as desk:
+    with running_server(folder) as desk:
         yield desk
 
 
-def a_process(desk: Desk, folder: Path, *arguments: str) -> None:
+def a_process(desk: RunningServer, folder: Path, *arguments: str) -> None:
     """Run a worker to its end, in a process of its own."""
     done = subprocess.run(
         [sys.executable, *arguments],
@@ -56,22 +56,22 @@ def a_process(desk: Desk, folder: Path, *arguments: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def the_run(desk: Desk, key: str) -> dict[str, Any]:
+def the_run(desk: RunningServer, key: str) -> dict[str, Any]:
     [run] = desk.call("GET", f"runs?key={key}", key=desk.key)["runs"]
     return desk.call("GET", f"runs/{run['id']}", key=desk.key)
 
 
-def the_waits(desk: Desk, run: dict[str, Any]) -> dict[str, str]:
+def the_waits(desk: RunningServer, run: dict[str, Any]) -> dict[str, str]:
     waits = desk.call("GET", f"runs/{run['id']}/interrupts", key=desk.key)["interrupts"]
     return {wait["title"].split()[0]: wait["id"] for wait in waits}
 
 
-def decide(desk: Desk, wait: str, **answer: Any) -> dict[str, Any]:
+def decide(desk: RunningServer, wait: str, **answer: Any) -> dict[str, Any]:
     return desk.call("POST", f"interrupts/{wait}/decisions", {"state_version": 1, **answer})
 
 
 @pytest.mark.slow
-def test_two_parallel_interrupts_of_a_graph_are_answered_in_the_other_order(desk: Desk, folder: Path):
+def test_two_parallel_interrupts_of_a_graph_are_answered_in_the_other_order(desk: RunningServer, folder: Path):
     a_process(desk, folder, "buyer.py", "crane-14")
     run = the_run(desk, "crane-14")
     waits = the_waits(desk, run)
@@ -95,7 +95,7 @@ def test_two_parallel_interrupts_of_a_graph_are_answered_in_the_other_order(desk
 
 
 @pytest.mark.slow
-def test_a_graph_whose_worker_was_lost_between_interrupt_and_suspend_asks_once(desk: Desk, folder: Path):
+def test_a_graph_whose_worker_was_lost_between_interrupt_and_suspend_asks_once(desk: RunningServer, folder: Path):
     a_process(desk, folder, "-c", LOST)
     run = the_run(desk, "crane-15")
     assert (run["status"], the_waits(desk, run)) == ("ready", {})

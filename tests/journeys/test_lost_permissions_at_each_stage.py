@@ -24,8 +24,8 @@ from reviewqueue import permissions, reviewer_actions
 from runs.errors import AlreadyDecided, ApprovalLost, ApprovalRequired, NotPermitted, SelfReview
 from runs.models import Continuation, Permit, Policy, Queue, Run
 from runs.use_cases import control_run, expire
-from runs.use_cases.start_run import Started
-from runs.votes import tally
+from runs.use_cases.start_run import StartedRun
+from runs.votes import tally_votes
 from tests import builders
 from tests.runs.leased_run_builders import a_rule, begin, report
 
@@ -53,7 +53,7 @@ class Scene:
     by_default: bool = False
     ask_in: str = "engineering"
     row: str = ""
-    parent: Started | None = None
+    parent: StartedRun | None = None
     facts: list[Any] = field(default_factory=list)
 
     def open(self) -> None:
@@ -162,7 +162,7 @@ def restored(scene: Scene) -> None:
 def assigned_to_another(scene: Scene) -> None:
     try:
         others = [scene.ben, scene.cem][: scene.quorum]
-        reviewer_actions.assign(responder=scene.lea, interrupt_id=scene.interrupt.public_id, people=others)
+        reviewer_actions.assign_request(responder=scene.lea, interrupt_id=scene.interrupt.public_id, people=others)
     except AlreadyDecided:
         raise CannotHappen from None
 
@@ -280,7 +280,7 @@ def quorum_half_complete(scene: Scene, lose: Callable[[Scene], None]) -> str:
         return REFUSED
     if closing.decision.status == "counted":
         scene.interrupt.refresh_from_db()
-        assert (tally(scene.interrupt).counted, scene.run.status) == (1, "waiting")
+        assert (tally_votes(scene.interrupt).counted, scene.run.status) == (1, "waiting")
         return VOTE_LOST
     return claimed_and_acted(scene)
 

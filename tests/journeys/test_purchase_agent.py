@@ -15,9 +15,9 @@ import httpx
 import pytest
 
 from reviewqueue import tasks
-from reviewqueue.operations.api_keys import make_agent_key, make_personal_token
+from reviewqueue.operations.api_keys import create_agent_key, create_personal_token
 from runs.models import Connection, Interrupt, Run
-from runs.timeline import find_break
+from runs.timeline import find_broken_event
 from tests import builders
 from tests.own_processes import eventually, free_port
 
@@ -75,7 +75,7 @@ class World:
     def timeline(self) -> list[str]:
         run = Run.objects.get()
         events = self.person("ana@example.org", "GET", f"/runs/{run.public_id}/timeline").json()["events"]
-        assert find_break(run) == ""
+        assert find_broken_event(run) == ""
         return [event["type"] for event in events]
 
 
@@ -106,9 +106,9 @@ def a_world(queue: str, records: str) -> World:
     builders.a_rule(agent=agent)
     builders.a_policy("evidence.missing")
     builders.a_policy("approval.action", queue=builders.a_queue("purchasing"))
-    world = World(queue, records, make_agent_key(agent).text)
+    world = World(queue, records, create_agent_key(agent).text)
     for address, desk in (("ana@example.org", "engineering"), ("ben@example.org", "purchasing")):
-        world.people[address] = make_personal_token(builders.a_reviewer(address, desk)).text
+        world.people[address] = create_personal_token(builders.a_reviewer(address, desk)).text
     return world
 
 

@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings
 
 from tests import own_processes
-from tests.running_server import Desk, running_desk
+from tests.running_server import RunningServer, running_server
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -31,11 +31,11 @@ def block(language: str, begins: str) -> str:
 def server(tmp_path: Path):
     typed = [shlex.split(line, comments=True) for line in block("sh", "export SECRET_KEY").splitlines()]
     world = [shlex.join(line[2:]) for line in typed if line[:2] == ["python3", "manage.py"] and line[2] != "up"]
-    with running_desk(tmp_path, world) as server:
+    with running_server(tmp_path, world) as server:
         yield server
 
 
-def test_the_first_agent_asks_and_continues_with_the_answer(server: Desk):
+def test_the_first_agent_asks_and_continues_with_the_answer(server: RunningServer):
     script = block("python", "import json")
     assert len([line for line in script.splitlines() if line.strip()]) <= 24
     agent = subprocess.Popen(
@@ -55,7 +55,7 @@ def test_the_first_agent_asks_and_continues_with_the_answer(server: Desk):
     assert [run["status"] for run in server.call("GET", "runs", key=server.key)["runs"]] == ["completed"]
 
 
-def test_every_curl_does_what_its_line_says(server: Desk):
+def test_every_curl_does_what_its_line_says(server: RunningServer):
     text = block("sh", "api() {")
     definition, _, rest = text.partition("\n\n")
     commands = re.split(r"\n(?=(?:KEY=\$TOKEN )?api )", rest.strip())

@@ -6,7 +6,7 @@ import pytest
 
 from runs.errors import AlreadyDecided, StaleVersion
 from runs.models import Run
-from runs.timeline import find_break
+from runs.timeline import find_broken_event
 from runs.use_cases.complete_run import complete_run
 from tests import builders
 
@@ -26,7 +26,7 @@ def test_an_approval_reaches_the_next_worker_with_its_permit():
     assert [permit.call for permit in claimed.permits] == [builders.CALL]
     run = complete_run(agent=interrupt.agent, run_id=claimed.run.public_id, token=claimed.lease.token, result=None)
     assert run.status == "completed"
-    assert find_break(run) == ""
+    assert find_broken_event(run) == ""
 
 
 @pytest.mark.proves(3)

@@ -40,10 +40,10 @@ def intend(**overrides: Any) -> Any:
         "request_key": "",
         "now": NOON,
     }
-    return effects.intend(**{"owner": a_group(), **fields, **overrides})
+    return effects.intend_effect(**{"owner": a_group(), **fields, **overrides})
 
 
-def report(status: str = "applied", **overrides: Any) -> effects.Reported:
+def report(status: str = "applied", **overrides: Any) -> effects.ReportResult:
     stated: dict[str, Any] = {
         "status": status,
         "receipt": {"order": "PO-2231"} if status == "applied" else None,
@@ -52,19 +52,19 @@ def report(status: str = "applied", **overrides: Any) -> effects.Reported:
     }
     stated |= {name: overrides.pop(name) for name in list(overrides) if name in stated}
     fields: dict[str, Any] = {"scope": RUN, "key": KEY, "attempt": 1, "by": "agent:purchasing", "now": LATER}
-    return effects.report(**{**fields, **overrides}, outcome=effects.EffectOutcome(**stated))
+    return effects.report_outcome(**{**fields, **overrides}, outcome=effects.EffectOutcome(**stated))
 
 
 def settle(effect: Effect, outcome: str = "applied", **overrides: Any) -> Effect:
     fields: dict[str, Any] = {"reason": "asked the supplier", "evidence": "mail of 1 December", "now": LATER}
-    return reconciliation.settle(
+    return reconciliation.resolve_by_person(
         **{"effect_id": effect.pk, "outcome": outcome, "person": a_person(), **fields, **overrides}
     )
 
 
 def order(effect: Effect, **overrides: Any) -> Any:
     fields: dict[str, Any] = {"reason": "the supplier lost it", "now": LATER}
-    return reconciliation.order_again(**{"effect_id": effect.pk, "person": a_person(), **fields, **overrides})
+    return reconciliation.order_new_attempt(**{"effect_id": effect.pk, "person": a_person(), **fields, **overrides})
 
 
 def an_effect(status: str = "intended", *, retryable: bool = False, repeat: str = "never", **overrides: Any) -> Effect:

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from ledger import in_flight
-from ledger.effects import Intended
-from ledger.errors import AlreadySettled, InDoubt
+from ledger.effects import IntentResult
+from ledger.errors import AlreadyResolved, OutcomeUnknown
 from ledger.models import Effect, EffectReport, Order
 from ledger.states import EffectStatus
 from tests.ledger.effect_builders import KEY, NOON, RUN, a_person, intend, order, report, settle
-from tests.unguarded import without_guards
+from tests.unguarded import without_triggers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -68,7 +68,7 @@ class Histories(RuleBasedStateMachine):
                 fence=self.fence, repeat=repeat, request_key=f"{self.fence}-{self.requests}", now=self.now()
             )
         self.repeat = self.repeat or repeat
-        if isinstance(outcome, InDoubt):
+        if isinstance(outcome, OutcomeUnknown):
             self.at_hand = None
             assert self.effect.status == EffectStatus.UNKNOWN
             assert self.repeat == "never"
@@ -77,7 +77,7 @@ class Histories(RuleBasedStateMachine):
             self.at_hand = None if lost else outcome.effect.attempt
         else:
             assert outcome.effect.status in {EffectStatus.APPLIED, EffectStatus.FAILED}
-        assert isinstance(outcome, Intended | InDoubt)
+        assert isinstance(outcome, IntentResult | OutcomeUnknown)
 
     @precondition(lambda self: self.at_hand is not None)
     @rule(lands=st.booleans())
@@ -135,7 +135,7 @@ class Histories(RuleBasedStateMachine):
         self.orders += Order.objects.count() - before
 
     def refused_or_done(self, verb: Callable[[], object]) -> None:
-        with contextlib.suppress(AlreadySettled, InDoubt), transaction.atomic():
+        with contextlib.suppress(AlreadyResolved, OutcomeUnknown), transaction.atomic():
             verb()
 
     # --- what always holds
@@ -165,7 +165,7 @@ class Histories(RuleBasedStateMachine):
             assert self.done
 
     def teardown(self) -> None:
-        with without_guards():
+        with without_triggers():
             EffectReport.objects.all().delete()
             Order.objects.all().delete()
             Effect.objects.all().delete()

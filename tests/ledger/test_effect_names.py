@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.effect_names import refuse_disguised
-from ledger.errors import NameDisguised
+from ledger.effect_names import refuse_confusable_name
+from ledger.errors import ConfusableName
 
 DISGUISED = [
     "\u0456ssue_order",  # a Cyrillic i
@@ -48,10 +48,10 @@ TAKEN = [
 
 @pytest.mark.parametrize("name", DISGUISED, ids=ascii)
 def test_a_disguised_name_is_refused(name: str):
-    with pytest.raises(NameDisguised):
-        refuse_disguised(name)
+    with pytest.raises(ConfusableName):
+        refuse_confusable_name(name)
 
 
 @pytest.mark.parametrize("name", TAKEN, ids=ascii)
 def test_a_name_in_one_script_is_accepted(name: str):
-    refuse_disguised(name)
+    refuse_confusable_name(name)

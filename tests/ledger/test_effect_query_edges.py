@@ -17,8 +17,8 @@ OTHER = "run_other"
 SECOND = timedelta(seconds=1)
 
 
-def undone_on(*ends: str) -> effects.Declared:
-    return effects.Declared(compensation={"name": "cancel_order", "arguments": {}}, compensate_on=ends)
+def undone_on(*ends: str) -> effects.EffectDeclaration:
+    return effects.EffectDeclaration(compensation={"name": "cancel_order", "arguments": {}}, compensate_on=ends)
 
 
 def keys(found: list[Effect]) -> list[str]:
@@ -45,15 +45,15 @@ def one_of_each(scope: str) -> None:
 def test_each_question_is_about_one_run_and_its_statuses():
     one_of_each(RUN)
     one_of_each(OTHER)
-    assert keys(effect_queries.intended_effects(RUN)) == [f"{RUN}:intended"]
-    assert effect_queries.keys_under_way(RUN) == {f"{RUN}:intended"}
-    assert keys(effect_queries.open_effects(RUN)) == [f"{RUN}:unknown", f"{RUN}:intended"]
-    assert keys(effect_queries.effects_to_choose(RUN)) == [f"{RUN}:failed", f"{RUN}:compensated"]
-    assert effect_queries.effects_left_open(RUN) == [f"{RUN}:intended", f"{RUN}:unknown"]
-    assert keys(effect_queries.unsettled_effects(RUN)) == [f"{RUN}:unknown", f"{RUN}:intended"]
-    assert [effect_queries.any_open(scope) for scope in (RUN, "run_none")] == [True, False]
-    assert [effect_queries.any_begun_under(RUN, fence) for fence in (2, 3, 4)] == [True, True, False]
-    assert effect_queries.outcomes_of([RUN]) == {
+    assert keys(effect_queries.list_effects_in_flight(RUN)) == [f"{RUN}:intended"]
+    assert effect_queries.keys_in_flight(RUN) == {f"{RUN}:intended"}
+    assert keys(effect_queries.list_open_effects(RUN)) == [f"{RUN}:unknown", f"{RUN}:intended"]
+    assert keys(effect_queries.list_effects_for_restart(RUN)) == [f"{RUN}:failed", f"{RUN}:compensated"]
+    assert effect_queries.keys_preventing_completion(RUN) == [f"{RUN}:intended", f"{RUN}:unknown"]
+    assert keys(effect_queries.list_effects_to_resolve(RUN)) == [f"{RUN}:unknown", f"{RUN}:intended"]
+    assert [effect_queries.any_open_effect(scope) for scope in (RUN, "run_none")] == [True, False]
+    assert [effect_queries.any_effect_begun_under(RUN, fence) for fence in (2, 3, 4)] == [True, True, False]
+    assert effect_queries.count_effects_by_status([RUN]) == {
         RUN: dict.fromkeys(["intended", "applied", "failed", "unknown", "compensated"], 1)
     }
 
@@ -62,17 +62,17 @@ def test_what_was_compensated_since_a_moment_is_named_without_what_changed_other
     one_of_each(RUN)
     one_of_each(OTHER)
     Effect.objects.update(changed_at=NOON)
-    assert effect_queries.compensated_since(RUN, NOON - SECOND) == [f"{RUN}:compensated"]
-    assert effect_queries.compensated_since(RUN, NOON) == []
+    assert effect_queries.keys_compensated_since(RUN, NOON - SECOND) == [f"{RUN}:compensated"]
+    assert effect_queries.keys_compensated_since(RUN, NOON) == []
 
 
 def test_an_effect_that_failed_or_began_before_a_moment_does_not_count_as_begun_since():
     an_effect("applied", key="before", now=NOON)
     an_effect("failed", key="failed", now=LATER)
-    consulted = effect_queries.consult(RUN)
+    consulted = effect_queries.read_effects_for_claim(RUN)
     for read in (consulted, None):
-        assert effect_queries.begun_since(RUN, NOON, consulted=read)
-        assert not effect_queries.begun_since(RUN, NOON + SECOND, consulted=read)
+        assert effect_queries.any_effect_begun_since(RUN, NOON, consulted=read)
+        assert not effect_queries.any_effect_begun_since(RUN, NOON + SECOND, consulted=read)
     assert consulted.is_whole
 
 
@@ -80,9 +80,9 @@ def test_more_effects_than_a_worker_reads_are_not_the_whole(monkeypatch):
     for number in range(3):
         an_effect("applied", key=f"order:{number}")
     for most, whole in ((3, True), (2, False)):
-        monkeypatch.setattr(effect_queries, "MOST_CONSULTED", most)
+        monkeypatch.setattr(effect_queries, "MAX_EFFECTS_OF_CLAIM", most)
         effect_queries._newest_of_a_run.forget()
-        consulted = effect_queries.consult(RUN)
+        consulted = effect_queries.read_effects_for_claim(RUN)
         assert (consulted.is_whole, keys(consulted.effects)) == (whole, ["order:0", "order:1", "order:2"][-most:])
     effect_queries._newest_of_a_run.forget()
 
@@ -105,18 +105,18 @@ def test_what_a_cancel_compensates_is_counted_by_its_declared_ends():
 
 def test_only_effects_that_do_no_harm_or_were_let_be_without_an_undo_need_no_word():
     an_effect("intended", key="harmless", repeat="harmless")
-    an_effect("unknown", key="abandoned", declared=effects.Declared(in_flight=InFlight.ABANDON))
+    an_effect("unknown", key="abandoned", declared=effects.EffectDeclaration(in_flight=InFlight.ABANDON))
     undo = undone_on("cancel")
     an_effect(
         "unknown",
         key="abandoned, to be undone",
-        declared=effects.Declared(
+        declared=effects.EffectDeclaration(
             in_flight=InFlight.ABANDON, compensation=undo.compensation, compensate_on=undo.compensate_on
         ),
     )
     an_effect("unknown", key="unknown")
-    an_effect("intended", key="abandoned, under way", declared=effects.Declared(in_flight=InFlight.ABANDON))
-    assert sorted(keys(effect_queries.unsettled_effects(RUN))) == [
+    an_effect("intended", key="abandoned, under way", declared=effects.EffectDeclaration(in_flight=InFlight.ABANDON))
+    assert sorted(keys(effect_queries.list_effects_to_resolve(RUN))) == [
         "abandoned, to be undone",
         "abandoned, under way",
         "unknown",
@@ -137,11 +137,11 @@ def test_an_unknown_undo_that_may_be_sent_again_needs_no_word(status, repeat, or
     undo = an_undo(an_effect("applied", declared=undone_on("cancel")), status, repeat=repeat)
     if ordered:
         order(undo)
-    assert keys(effect_queries.unsettled_effects(RUN)) == ([undo.key] if asks else [])
+    assert keys(effect_queries.list_effects_to_resolve(RUN)) == ([undo.key] if asks else [])
 
 
 def test_unstable_keys_count_from_after_a_moment_and_without_failures_and_undos():
-    unstable = effects.Declared(stable_key=False)
+    unstable = effects.EffectDeclaration(stable_key=False)
     an_effect("applied", key="before", declared=unstable, now=NOON)
     an_effect("applied", key="applied", declared=unstable, now=LATER)
     an_effect("failed", key="failed", declared=unstable, now=LATER)
@@ -149,7 +149,7 @@ def test_unstable_keys_count_from_after_a_moment_and_without_failures_and_undos(
     an_effect("applied", key="of another run", declared=unstable, now=LATER, scope=OTHER)
     undone = an_effect("applied", key="undone", declared=undone_on("cancel"), now=NOON)
     an_undo(undone, "applied", declared=unstable, now=LATER)
-    assert keys(effect_queries.unstable_effects(RUN, since=NOON)) == ["applied"]
+    assert keys(effect_queries.list_unstable_effects(RUN, since=NOON)) == ["applied"]
 
 
 def test_a_lost_lease_doubts_only_its_own_run_and_what_is_under_way_and_not_awaited():
@@ -169,10 +169,10 @@ def test_runs_with_overdue_effects_are_listed_the_longest_first_and_once():
     for scope, key, until in ((RUN, "one", LATER), (RUN, "two", NOON), (OTHER, "three", NOON + SECOND)):
         intend(scope=scope, key=key)
         in_flight.await_effects(scope=scope, settle_by={key: until})
-    assert effect_queries.overdue_scopes(before=LATER, limit=9) == [RUN, OTHER]
-    assert effect_queries.overdue_scopes(before=NOON, limit=9) == [RUN]
-    assert effect_queries.overdue_scopes(before=LATER, limit=1) == [RUN]
-    assert effect_queries.overdue_scopes(before=NOON - SECOND, limit=9) == []
+    assert effect_queries.list_runs_with_overdue_effects(before=LATER, limit=9) == [RUN, OTHER]
+    assert effect_queries.list_runs_with_overdue_effects(before=NOON, limit=9) == [RUN]
+    assert effect_queries.list_runs_with_overdue_effects(before=LATER, limit=1) == [RUN]
+    assert effect_queries.list_runs_with_overdue_effects(before=NOON - SECOND, limit=9) == []
 
 
 # --- what a report does -----------------------------------------------------------------------------------------------
@@ -200,10 +200,10 @@ def test_which_report_contradicts_what_stands(stands, told, receipt, contradicts
 
 def test_a_report_is_covered_by_the_next_event_of_its_run():
     an_effect("intended")
-    row_digests.forget()
+    row_digests.forget_written_rows()
     report("applied")
-    assert any("report" in part for part in row_digests.not_taken()), row_digests.not_taken()
-    row_digests.forget()
+    assert any("report" in part for part in row_digests.list_unrecorded_parts()), row_digests.list_unrecorded_parts()
+    row_digests.forget_written_rows()
 
 
 def test_only_what_does_harm_twice_and_is_not_let_be_holds_a_run():

@@ -16,10 +16,10 @@ import pytest
 from django.db import connection, transaction
 
 from ledger import in_flight
-from ledger.errors import AlreadySettled, InDoubt, Refusal
+from ledger.errors import AlreadyResolved, OutcomeUnknown, Refusal
 from ledger.models import Effect, EffectReport, Order
 from tests.ledger.effect_builders import KEY, LATER, RUN, a_group, a_person, an_effect, intend, order, report, settle
-from tests.unguarded import without_guards
+from tests.unguarded import without_triggers
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgresql]
 
@@ -51,7 +51,7 @@ def at_once(*verbs: Callable[[], Any]) -> list[Any]:
 
 
 def fresh(status: str = "") -> Effect | None:
-    with without_guards():
+    with without_triggers():
         EffectReport.objects.all().delete()
         Order.objects.all().delete()
         Effect.objects.all().delete()
@@ -68,7 +68,7 @@ def test_two_workers_that_begin_one_key_perform_once():
         outcomes = at_once(lambda: intend(request_key="a"), lambda: intend(request_key="b"))
         performed = [outcome for outcome in outcomes if not isinstance(outcome, Refusal) and outcome.perform]
         assert len(performed) == 1, outcomes
-        assert sum(isinstance(outcome, InDoubt) for outcome in outcomes) == 1
+        assert sum(isinstance(outcome, OutcomeUnknown) for outcome in outcomes) == 1
         assert Effect.objects.count() == 1
         met[performed[0].effect.request_key] += 1
     assert len(met) == 2 or ROUNDS < 50, "the race never went the other way: nothing was raced"
@@ -93,7 +93,7 @@ def test_of_two_owners_who_resolve_at_once_one_is_refused():
         outcomes = at_once(
             partial(settle, effect, "applied", person=ana), partial(settle, effect, "failed", person=ben)
         )
-        losers = [outcome for outcome in outcomes if isinstance(outcome, AlreadySettled)]
+        losers = [outcome for outcome in outcomes if isinstance(outcome, AlreadyResolved)]
         assert len(losers) == 1, outcomes
         stands = Effect.objects.get()
         assert losers[0].extra["outcome"] == stands.status
@@ -106,7 +106,7 @@ def test_two_orders_at_once_are_one():
     for _ in range(ROUNDS):
         effect = fresh("unknown")
         outcomes = at_once(partial(order, effect, person=ana), partial(order, effect, person=ben))
-        assert sum(isinstance(outcome, AlreadySettled) for outcome in outcomes) == 1, outcomes
+        assert sum(isinstance(outcome, AlreadyResolved) for outcome in outcomes) == 1, outcomes
         assert Order.objects.count() == 1
 
 
@@ -127,7 +127,7 @@ def test_a_concurrent_report_and_resolution_are_both_recorded_and_one_counts():
         effect = fresh("unknown")
         reported, settled = at_once(partial(report, "applied"), partial(settle, effect, "failed", person=ana))
         stands = Effect.objects.get().status
-        if isinstance(settled, AlreadySettled):
+        if isinstance(settled, AlreadyResolved):
             assert (reported.settled, stands) == (True, "applied")
         else:
             assert (reported.contradiction, stands) == (True, "failed")

@@ -8,11 +8,11 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from ledger import attempt_tokens, effect_queries, effects, in_flight
-from ledger.effects import Intended
-from ledger.errors import AlreadySettled, InDoubt, KeyReused, NotFound, Refusal, WasCompensated
+from ledger.effects import IntentResult
+from ledger.errors import AlreadyResolved, KeyReused, NotFound, OutcomeUnknown, Refusal, WasCompensated
 from ledger.exact_json import parse
 from ledger.models import Effect, EffectReport, Order
-from ledger.states import MOVES, EffectStatus
+from ledger.states import EFFECT_TRANSITIONS, EffectStatus
 from tests.ledger.effect_builders import (
     KEY,
     LATER,
@@ -82,13 +82,13 @@ MATRIX = {
 VERBS = ["same request", "again", "other call", "applied", "failed", "unknown", "lost", "settle", "order"]
 
 
-def reply_to_intent(outcome: Intended | Refusal) -> str:
+def reply_to_intent(outcome: IntentResult | Refusal) -> str:
     if isinstance(outcome, Refusal):
         return outcome.code
     return "perform" if outcome.perform else "recorded"
 
 
-def result_of(reported: effects.Reported) -> str:
+def result_of(reported: effects.ReportResult) -> str:
     if reported.repeated:
         return "repeated"
     if reported.contradiction:
@@ -137,7 +137,7 @@ def test_every_move_of_the_matrix_is_in_the_table():
     for (state, verb), (answer, after) in MATRIX.items():
         if state != after:
             words = {"again": "mark unknown", "lost": "mark unknown", "settle": "resolve"}
-            allowed, outcomes = MOVES[words.get(verb, "report")]
+            allowed, outcomes = EFFECT_TRANSITIONS[words.get(verb, "report")]
             assert state in allowed, (verb, answer)
             assert after in outcomes, (verb, answer)
 
@@ -160,12 +160,12 @@ def test_a_lost_reply_is_asked_for_again_by_its_request_key():
 def test_a_later_lease_gets_no_reply_of_an_earlier_one():
     """A worker that makes the same request key again after a crash may have performed already."""
     intend(request_key="req-1")
-    assert isinstance(intend(fence=2, request_key="req-1"), InDoubt)
+    assert isinstance(intend(fence=2, request_key="req-1"), OutcomeUnknown)
 
 
 def test_without_a_request_key_a_second_ask_may_be_a_restarted_worker():
     intend()
-    assert isinstance(intend(), InDoubt)
+    assert isinstance(intend(), OutcomeUnknown)
     assert Effect.objects.get().status == UNKNOWN
 
 
@@ -227,7 +227,7 @@ def test_an_effect_that_the_receiver_can_get_twice_is_begun_again(repeat):
 
 def test_a_later_call_cannot_loosen_what_the_first_declared_about_repeats():
     an_effect("unknown", repeat="never")
-    assert isinstance(intend(fence=2, repeat="harmless"), InDoubt)
+    assert isinstance(intend(fence=2, repeat="harmless"), OutcomeUnknown)
 
 
 def test_a_new_attempt_forgets_the_outcome_of_the_last_but_not_its_report():
@@ -255,11 +255,11 @@ def test_the_verbs_refuse_to_work_outside_a_transaction(transactional_db):
 
 
 def test_an_attempt_token_is_good_for_its_effect_alone():
-    token = attempt_tokens.attempt_token(RUN, KEY, 1)
-    assert attempt_tokens.attempt_of(token, RUN, KEY) == 1
-    assert attempt_tokens.attempt_of(token, "run_other", KEY) is None
-    assert attempt_tokens.attempt_of(token, RUN, "other") is None
-    assert attempt_tokens.attempt_of("att_1_" + "0" * 64, RUN, KEY) is None
+    token = attempt_tokens.make_attempt_token(RUN, KEY, 1)
+    assert attempt_tokens.read_attempt_token(token, RUN, KEY) == 1
+    assert attempt_tokens.read_attempt_token(token, "run_other", KEY) is None
+    assert attempt_tokens.read_attempt_token(token, RUN, "other") is None
+    assert attempt_tokens.read_attempt_token("att_1_" + "0" * 64, RUN, KEY) is None
 
 
 @pytest.mark.proves(6)
@@ -267,7 +267,7 @@ def test_a_time_out_is_unknown_and_never_failed():
     """C034."""
     an_effect()
     assert report("unknown", error="no reply in 30 s").effect.status == UNKNOWN
-    assert isinstance(intend(request_key="next"), InDoubt)
+    assert isinstance(intend(request_key="next"), OutcomeUnknown)
 
 
 def test_a_report_after_the_lease_was_lost_resolves_the_unknown_outcome():
@@ -369,11 +369,11 @@ def test_an_awaited_effect_has_its_own_time():
     in_flight.await_effects(scope=RUN, settle_by={KEY: LATER})
     assert in_flight.mark_lost_unknown(scope=RUN, fence=1, now=NOON, by="system:lease_end") == []
     just_before = LATER - timedelta(microseconds=1)
-    assert effect_queries.overdue_scopes(before=just_before, limit=20) == []
+    assert effect_queries.list_runs_with_overdue_effects(before=just_before, limit=20) == []
     assert in_flight.mark_overdue_unknown(scope=RUN, now=just_before, by="system:sweep") == []
-    assert effect_queries.overdue_scopes(before=LATER, limit=20) == [RUN]
+    assert effect_queries.list_runs_with_overdue_effects(before=LATER, limit=20) == [RUN]
     assert [effect.key for effect in in_flight.mark_overdue_unknown(scope=RUN, now=LATER, by="system:sweep")] == [KEY]
-    assert effect_queries.overdue_scopes(before=LATER, limit=20) == []
+    assert effect_queries.list_runs_with_overdue_effects(before=LATER, limit=20) == []
 
 
 def test_open_effects_are_those_in_flight_or_unknown():
@@ -382,17 +382,21 @@ def test_open_effects_are_those_in_flight_or_unknown():
     an_effect("unknown", key="c", repeat="harmless")
     an_effect("applied", key="d")
     order(ordered)
-    assert [effect.key for effect in effect_queries.open_effects(RUN)] == ["a", "b", "c"]
-    assert [effect.key for effect in effect_queries.consult(RUN).effects] == ["a", "b", "c", "d"]
+    assert [effect.key for effect in effect_queries.list_open_effects(RUN)] == ["a", "b", "c"]
+    assert [effect.key for effect in effect_queries.read_effects_for_claim(RUN).effects] == ["a", "b", "c", "d"]
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_a_spent_permit_is_found_also_where_its_effect_is_not_listed(is_whole):
     spent = an_effect("applied", key="a", permit_ref="pmt_spent")
     an_effect("failed", key="b", permit_ref="pmt_failed")
-    consulted = effect_queries.consult(RUN) if is_whole else effect_queries.Consulted(effects=[], is_whole=False)
+    consulted = (
+        effect_queries.read_effects_for_claim(RUN)
+        if is_whole
+        else effect_queries.EffectsForClaim(effects=[], is_whole=False)
+    )
     permits = ["pmt_spent", "pmt_failed", "pmt_new"]
-    assert effect_queries.spent_permits(consulted, permits, statuses={"applied"}) == {spent.permit_ref}
+    assert effect_queries.find_used_permits(consulted, permits, statuses={"applied"}) == {spent.permit_ref}
 
 
 # --- people -----------------------------------------------------------------------------------------------------------
@@ -404,7 +408,7 @@ def test_an_order_allows_one_attempt_and_is_used_up():
     again = intend(fence=2)
     assert (again.perform, again.effect.attempt) == (True, 2)
     assert Order.objects.get().used_by_attempt == 2
-    assert isinstance(intend(fence=3), InDoubt)
+    assert isinstance(intend(fence=3), OutcomeUnknown)
 
 
 @pytest.mark.parametrize("status", ["failed", "compensated"])
@@ -424,7 +428,7 @@ def test_a_report_that_comes_after_the_order_makes_it_unnecessary():
 def test_an_effect_is_ordered_once_at_a_time():
     effect = an_effect("unknown")
     order(effect)
-    with pytest.raises(AlreadySettled, match=r"ana@example\.org already ordered this effect again"):
+    with pytest.raises(AlreadyResolved, match=r"ana@example\.org already ordered this effect again"):
         order(effect, person=a_person("ben@example.org"))
 
 
@@ -439,7 +443,7 @@ def test_an_open_order_for_one_effect_does_not_block_another():
 def test_the_second_owner_learns_who_resolved_it_and_how():
     effect = an_effect("unknown")
     settle(effect, "failed")
-    with pytest.raises(AlreadySettled) as refused:
+    with pytest.raises(AlreadyResolved) as refused:
         settle(effect, "applied", person=a_person("ben@example.org"))
     assert refused.value.extra == {"by": "person:ana@example.org", "outcome": "failed"}
     effect.refresh_from_db()

@@ -152,7 +152,7 @@ def test_a_whole_pair_of_surrogates_is_one_character():
 
 
 def test_exactly_the_limits_are_allowed():
-    assert exact_json.depth(exact_json.parse("[" * 64 + "]" * 64)) == 64
+    assert exact_json.nesting_depth(exact_json.parse("[" * 64 + "]" * 64)) == 64
     exact_json.parse("9" * 309)
     exact_json.parse("0." + "1" * 398)
     exact_json.parse("9.9e308")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ledger import exact_json
 from ledger.digests import digest
-from ledger.json_diff import Difference, differences_between, is_same
+from ledger.json_diff import Difference, diff_json, is_equal_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab/~", max_size=3),
@@ -25,7 +25,7 @@ def at(value: Any, pointer: str) -> Any:
 
 
 def shown(before: Any, after: Any) -> list[tuple[str, Any, Any]]:
-    return [(it.pointer, it.old, it.new) for it in differences_between(before, after)]
+    return [(it.pointer, it.old, it.new) for it in diff_json(before, after)]
 
 
 def test_members_entries_and_what_is_not_there():
@@ -48,18 +48,18 @@ def test_members_entries_and_what_is_not_there():
 def test_a_number_and_its_text_differ_and_two_spellings_of_a_number_do_not():
     assert shown({"n": 1}, {"n": "1"}) == [("/n", 1, "1")]
     assert shown({"n": exact_json.parse("1")}, {"n": exact_json.parse("1.0")}) == []
-    assert not is_same(None, exact_json.ABSENT)
+    assert not is_equal_json(None, exact_json.ABSENT)
 
 
 def test_no_more_than_asked_for_are_returned():
     before, after = ({str(place): value for place in range(150)} for value in (1, 2))
-    assert len(differences_between(before, after)) == 100
-    assert len(differences_between(before, after, most=101)) == 101
+    assert len(diff_json(before, after)) == 100
+    assert len(diff_json(before, after, most=101)) == 101
 
 
 @given(VALUES, VALUES)
 def test_every_place_is_found_again_in_both_and_none_differs_where_nothing_does(before: Any, after: Any):
-    found = differences_between(before, after, most=10_000)
+    found = diff_json(before, after, most=10_000)
     assert (found == []) == (digest(before) == digest(after))
     for place in found:
         assert place.is_gone or digest(at(after, place.pointer)) == digest(place.new)

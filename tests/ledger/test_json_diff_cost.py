@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ledger import json_diff
-from ledger.json_diff import differences_between
+from ledger.json_diff import diff_json
 
 MANY = 200_000  # differences: more than there are, so that every place is compared
 
@@ -52,7 +52,7 @@ def test_twice_the_size_takes_about_twice_the_steps(kind: str, monkeypatch: pyte
     counts = []
     for number in (2_000, 4_000):
         steps["count"] = 0
-        found = differences_between(VALUES[kind](number, False), VALUES[kind](number, True), most=MANY)
+        found = diff_json(VALUES[kind](number, False), VALUES[kind](number, True), most=MANY)
         assert found
         counts.append(steps["count"])
     assert counts[1] <= 2.5 * counts[0], counts

@@ -7,8 +7,8 @@ from django.contrib.auth.models import Group
 from django.db import OperationalError, transaction
 
 from ledger import transactions
-from ledger.errors import AlreadySettled, Busy, InDoubt
-from ledger.transactions import assert_none_open, assert_open, use_case
+from ledger.errors import AlreadyResolved, Busy, OutcomeUnknown
+from ledger.transactions import assert_in_transaction, assert_no_transaction, use_case
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -39,11 +39,11 @@ def test_what_a_use_case_did_is_kept():
 
 def test_a_refusal_that_is_returned_keeps_its_record_and_is_raised():
     @use_case
-    def verb() -> int | InDoubt:
+    def verb() -> int | OutcomeUnknown:
         Group.objects.create(name="the record of it")
-        return InDoubt()
+        return OutcomeUnknown()
 
-    with pytest.raises(InDoubt):
+    with pytest.raises(OutcomeUnknown):
         verb()
     assert group_names() == ["the record of it"]
 
@@ -52,9 +52,9 @@ def test_a_refusal_that_is_raised_rolls_everything_back():
     @use_case
     def verb() -> None:
         Group.objects.create(name="a")
-        raise AlreadySettled
+        raise AlreadyResolved
 
-    with pytest.raises(AlreadySettled):
+    with pytest.raises(AlreadyResolved):
         verb()
     assert group_names() == []
 
@@ -110,10 +110,10 @@ def test_a_use_case_cannot_run_inside_another_transaction():
 
 
 def test_the_asserts_know_whether_a_transaction_is_open():
-    assert_none_open()
+    assert_no_transaction()
     with pytest.raises(RuntimeError, match="inside the transaction"):
-        assert_open()
+        assert_in_transaction()
     with transaction.atomic():
-        assert_open()
+        assert_in_transaction()
         with pytest.raises(RuntimeError, match="outbound call"):
-            assert_none_open()
+            assert_no_transaction()

@@ -23,11 +23,11 @@ from ledger import (
     row_digests,
     transactions,
 )
-from ledger.errors import Busy, PayloadInvalid, Refusal
 from ledger.append_only_triggers import GuardTable, missing_guards, trigger_name
+from ledger.errors import Busy, PayloadInvalid, Refusal
 from tests.ledger.effect_builders import LATER, NOON, RUN, a_person, an_effect, settle
 
-UNDONE_BY = effects.Declared(compensation={"name": "cancel_order", "arguments": {}}, compensate_on=("cancel",))
+UNDONE_BY = effects.EffectDeclaration(compensation={"name": "cancel_order", "arguments": {}}, compensate_on=("cancel",))
 
 
 # --- numbers, times, ids ----------------------------------------------------------------------------------------------
@@ -51,15 +51,15 @@ def test_a_number_at_a_limit_is_kept(text):
 )
 def test_an_offset_has_at_most_23_hours_and_59_minutes(offset, is_time):
     if is_time:
-        assert datetimes.parse_moment(f"2026-12-01T12:00:00{offset}").year == 2026
+        assert datetimes.parse_datetime(f"2026-12-01T12:00:00{offset}").year == 2026
     else:
-        with pytest.raises(datetimes.NotATime):
-            datetimes.parse_moment(f"2026-12-01T12:00:00{offset}")
+        with pytest.raises(datetimes.InvalidDatetime):
+            datetimes.parse_datetime(f"2026-12-01T12:00:00{offset}")
 
 
 def test_a_short_fraction_of_a_second_is_filled_up_from_the_right():
-    assert datetimes.parse_moment("2026-12-01T12:00:00.5Z").microsecond == 500_000
-    assert datetimes.parse_moment("2026-12-01T12:00:00.123456789Z").microsecond == 123_456
+    assert datetimes.parse_datetime("2026-12-01T12:00:00.5Z").microsecond == 500_000
+    assert datetimes.parse_datetime("2026-12-01T12:00:00.123456789Z").microsecond == 123_456
 
 
 def test_every_place_of_an_id_is_drawn():
@@ -80,7 +80,7 @@ def test_separators_are_one_in_a_skeleton_and_wildcards_stay():
 @pytest.mark.django_db
 def test_only_the_key_of_the_last_try_finds_what_it_takes_back():
     effect = an_effect("applied", declared=UNDONE_BY)
-    assert compensation.find_undone(RUN, compensation.undo_key(effect)) == effect
+    assert compensation.lock_effect_to_compensate(RUN, compensation.compensation_key(effect)) == effect
     for key in (
         effect.public_id,
         f"{effect.public_id}:1",
@@ -91,36 +91,38 @@ def test_only_the_key_of_the_last_try_finds_what_it_takes_back():
         f"undo:{effect.public_id}:",
         f"undo:{effect.public_id}:-1",
     ):
-        assert compensation.find_undone(RUN, key) is None, key
-    assert compensation.find_undone("run_other", compensation.undo_key(effect)) is None
+        assert compensation.lock_effect_to_compensate(RUN, key) is None, key
+    assert compensation.lock_effect_to_compensate("run_other", compensation.compensation_key(effect)) is None
 
 
 @pytest.mark.django_db
 def test_the_first_to_undo_is_the_newest_that_this_end_undoes():
     older = an_effect("applied", key="older", declared=UNDONE_BY)
-    on_failure = effects.Declared(compensation={"name": "cancel_order", "arguments": {}}, compensate_on=("fail",))
+    on_failure = effects.EffectDeclaration(
+        compensation={"name": "cancel_order", "arguments": {}}, compensate_on=("fail",)
+    )
     newer = an_effect("applied", key="newer", declared=on_failure, now=LATER)
-    assert compensation.newest_due_undo(RUN, on="cancel") == older
-    assert compensation.newest_due_undo(RUN, on="fail") == newer
-    assert compensation.newest_due_undo(RUN, on="expire") is None
+    assert compensation.find_newest_due_compensation(RUN, on="cancel") == older
+    assert compensation.find_newest_due_compensation(RUN, on="fail") == newer
+    assert compensation.find_newest_due_compensation(RUN, on="expire") is None
 
 
 @pytest.mark.django_db
 def test_an_undo_is_waived_once_by_a_person_with_a_reason():
     effect = an_effect("applied", declared=UNDONE_BY)
     with pytest.raises(PayloadInvalid) as refused:
-        compensation.waive_undo(effect, person=a_person(), reason=" ")
+        compensation.record_waiver(effect, person=a_person(), reason=" ")
     assert [problem.pointer for problem in refused.value.errors] == ["/reason"]
-    compensation.waive_undo(effect, person=a_person(), reason="x" * 299 + "yz")
+    compensation.record_waiver(effect, person=a_person(), reason="x" * 299 + "yz")
     effect.refresh_from_db()
     assert effect.undo_waived_reason == "x" * 299 + "y"
     with pytest.raises(compensation.AlreadySettled):
-        compensation.waive_undo(effect, person=a_person("ben@example.org"), reason="again")
+        compensation.record_waiver(effect, person=a_person("ben@example.org"), reason="again")
     effect.refresh_from_db()
     assert effect.undo_waived_by == a_person()
     failed = an_effect("failed", key="failed", declared=UNDONE_BY)
     with pytest.raises(compensation.AlreadySettled):
-        compensation.waive_undo(failed, person=a_person(), reason="never happened")
+        compensation.record_waiver(failed, person=a_person(), reason="never happened")
 
 
 # --- probes -----------------------------------------------------------------------------------------------------------
@@ -129,11 +131,11 @@ def test_an_undo_is_waived_once_by_a_person_with_a_reason():
 @pytest.mark.django_db
 def test_not_found_counts_from_five_minutes_after_the_effect_began():
     probe = {"connection": "erp", "applied": [True], "failed": [], "conclusive": True}
-    effect = an_effect("unknown", declared=effects.Declared(probe=probe))
-    looked = probes.Looked(not_found=True)
-    early = probes.judge(effect, looked, now=NOON + probes.MIN_AGE - timedelta(microseconds=1))
+    effect = an_effect("unknown", declared=effects.EffectDeclaration(probe=probe))
+    looked = probes.ProbeResult(not_found=True)
+    early = probes.interpret_probe_result(effect, looked, now=NOON + probes.MIN_AGE - timedelta(microseconds=1))
     assert early.outcome == ""
-    assert probes.judge(effect, looked, now=NOON + probes.MIN_AGE).outcome == "failed"
+    assert probes.interpret_probe_result(effect, looked, now=NOON + probes.MIN_AGE).outcome == "failed"
     assert probes.MIN_AGE.total_seconds() == 300
 
 
@@ -162,7 +164,7 @@ def on_postgresql() -> SimpleNamespace:
 
 
 def test_on_postgresql_what_is_the_same_at_each_use_is_written_into_the_text():
-    given = prepared_queries.number("pk")
+    given = prepared_queries.int_parameter("pk")
     text, params = prepared_queries._with_constants(
         ("a = %s AND b = %s AND c = %s", ("50%", given, 7)), on_postgresql()
     )
@@ -172,7 +174,7 @@ def test_on_postgresql_what_is_the_same_at_each_use_is_written_into_the_text():
 
 
 def test_the_present_of_a_query_is_asked_of_postgresql_itself():
-    assert prepared_queries.Present().as_postgresql(None, None) == ("STATEMENT_TIMESTAMP()", [])
+    assert prepared_queries.StatementTime().as_postgresql(None, None) == ("STATEMENT_TIMESTAMP()", [])
 
 
 @pytest.mark.parametrize(
@@ -216,7 +218,7 @@ def test_a_text_prepared_on_a_changed_table_is_prepared_anew_outside_a_transacti
     monkeypatch.setattr(prepared_queries, "_cursor", lambda here: cursor)
     below = SimpleNamespace(execute=lambda text, **options: asked.append((text, options)))
     here = SimpleNamespace(in_atomic_block=within, connection=below)
-    expected = transactions.PlanIsOld if old and within else prepared_queries.NotSupportedError
+    expected = transactions.StalePreparedStatement if old and within else prepared_queries.NotSupportedError
     if old and not within:
         with prepared_queries._executed("SELECT 1", [], here) as found:
             assert found is cursor
@@ -259,7 +261,7 @@ def test_losers_wait_some_milliseconds_longer_each_time(monkeypatch):
     @transactions.use_case
     def always_loses() -> None:
         tried.append(1)
-        raise transactions.PlanIsOld("changed")
+        raise transactions.StalePreparedStatement("changed")
 
     monkeypatch.setattr(transactions.random, "uniform", lambda low, high: (low, high))
     monkeypatch.setattr(transactions.time, "sleep", slept.append)
@@ -294,9 +296,9 @@ def test_what_is_worth_another_try(sqlstate, message, again):
 
 
 def test_nothing_of_django_is_needed_for_a_placeholder():
-    assert isinstance(prepared_queries.moment("at").output_field, models.DateTimeField)
-    assert isinstance(prepared_queries.number("pk").output_field, models.BigIntegerField)
-    assert isinstance(prepared_queries.text("name").output_field, models.CharField)
+    assert isinstance(prepared_queries.datetime_parameter("at").output_field, models.DateTimeField)
+    assert isinstance(prepared_queries.int_parameter("pk").output_field, models.BigIntegerField)
+    assert isinstance(prepared_queries.text_parameter("name").output_field, models.CharField)
 
 
 # --- texts and differences --------------------------------------------------------------------------------------------
@@ -333,12 +335,12 @@ def test_a_refusal_says_the_first_paragraph_of_its_docstring_unless_it_is_given_
     ],
 )
 def test_an_actor_in_a_sentence(actor, words):
-    assert actors.in_words(actor) == words
+    assert actors.actor_label(actor) == words
 
 
 def test_an_added_member_and_a_removed_one_are_told_apart():
     added, removed, changed = (
-        json_diff.differences_between(before, after)[0]
+        json_diff.diff_json(before, after)[0]
         for before, after in (({}, {"a": 1}), ({"a": 1}, {}), ({"a": 1}, {"a": 2}))
     )
     assert [(it.is_added, it.is_gone) for it in (added, removed, changed)] == [
@@ -351,7 +353,7 @@ def test_an_added_member_and_a_removed_one_are_told_apart():
 def test_the_columns_of_a_covered_row_are_json():
     noon = NOON.astimezone(timezone(timedelta(hours=2)))
     value = {"at": noon, "for": timedelta(minutes=1, microseconds=5), "share": 0.1, "list": (noon, [1]), "none": None}
-    assert row_digests.plain(value) == {
+    assert row_digests.column_as_json(value) == {
         "at": "2026-12-01T12:00:00.000000+00:00",
         "for": "60.000005",
         "share": "0.1",
@@ -365,11 +367,11 @@ def test_who_comes_second_is_told_who_settled_it():
     effect = an_effect("unknown")
     settle(effect, "applied", person=a_person())
     effect.refresh_from_db()
-    refusal = reconciliation.already_settled(effect)
+    refusal = reconciliation.already_resolved_refusal(effect)
     assert "resolved first by ana@example.org: applied" in refusal.detail
     assert refusal.extra["outcome"] == "applied"
     effect.status = "compensated"
-    refusal = reconciliation.already_settled(effect)
+    refusal = reconciliation.already_resolved_refusal(effect)
     assert "by :" not in refusal.detail
     assert refusal.extra == {"by": "", "outcome": "compensated"}
 
@@ -379,5 +381,5 @@ def test_lists_inside_lists_are_compared_entry_by_entry_down_to_eight(levels, st
     before, after = 1, 2
     for _ in range(levels):
         before, after = [before], [after]
-    [difference] = json_diff.differences_between(before, after)
+    [difference] = json_diff.diff_json(before, after)
     assert len(difference.path) == steps

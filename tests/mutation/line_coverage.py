@@ -208,7 +208,7 @@ class Caches:
         self._inserts = prepared_queries._inserts
         self._kept: list[Any] = []
         for it in gc.get_objects():
-            if isinstance(it, prepared_queries.Compiled | prepared_queries.CompiledUpdate):
+            if isinstance(it, prepared_queries.PreparedQuery | prepared_queries.PreparedUpdate):
                 self._kept.append(it._texts.clear)
             elif hasattr(type(it), "cache_clear") and getattr(it, "__module__", "").split(".")[0] in ("ledger", "runs"):
                 self._kept.append(it.cache_clear)

@@ -61,7 +61,7 @@ def settle(receiver: str) -> None:
         try:
             if _was_done(receiver, effect):
                 words = {"outcome": "applied", "reason": "The receiver has it."}
-                reconcile_outcomes.settle_unknown(effect_id=effect.pk, person=owner, **words)
+                reconcile_outcomes.resolve_unknown_outcome(effect_id=effect.pk, person=owner, **words)
             else:
                 reconcile_outcomes.order_effect_again(
                     effect_id=effect.pk, person=owner, reason="The receiver has nothing of it."
@@ -69,8 +69,8 @@ def settle(receiver: str) -> None:
         except Refusal as refusal:  # the run is ending, or another owner was first
             if refusal.code == "run_cancelled":
                 words = {"outcome": "failed", "reason": "The receiver has nothing of it."}
-                reconcile_outcomes.settle_unknown(effect_id=effect.pk, person=owner, **words)
-    for hold in Hold.objects.filter(lifted_at=None, kind__in=reconcile_outcomes.RETRIED):
+                reconcile_outcomes.resolve_unknown_outcome(effect_id=effect.pk, person=owner, **words)
+    for hold in Hold.objects.filter(lifted_at=None, kind__in=reconcile_outcomes.RETRIABLE_HOLDS):
         with contextlib.suppress(Refusal):
             reconcile_outcomes.retry_held_run(hold_id=hold.pk, person=owner, reason="All are well again.")
 

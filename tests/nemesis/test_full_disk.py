@@ -21,7 +21,7 @@ from django.db import connection
 from tests import figures
 from tests.api.calls import a_worker
 from tests.own_processes import query
-from tests.running_server import Desk, running_desk
+from tests.running_server import RunningServer, running_server
 
 pytestmark = [
     pytest.mark.proves(18),
@@ -90,7 +90,7 @@ def test_who_only_reads_is_answered_though_nothing_can_be_written():
 
 
 def test_a_server_whose_disk_is_full_refuses_with_a_reason_and_continues_once_there_is_room(tmp_path: Path):
-    with running_desk(tmp_path) as desk:
+    with running_server(tmp_path) as desk:
         told = [start(desk, f"before-{number}")[1]["id"] for number in range(3)]
         with full_disk():
             refused = [start(desk, f"run-{number}") for number in range(10)]
@@ -105,7 +105,7 @@ def test_a_server_whose_disk_is_full_refuses_with_a_reason_and_continues_once_th
     figures.count("recoveries of a server once there was room", "by itself, by the same keys")
 
 
-def start(desk: Desk, key: str) -> tuple[int, dict[str, Any]]:
+def start(desk: RunningServer, key: str) -> tuple[int, dict[str, Any]]:
     try:
         return 201, desk.call("POST", "runs", {"key": key, "title": "A run", "metadata": LARGE}, key=desk.key)
     except urllib.error.HTTPError as problem:

@@ -17,7 +17,7 @@ from tests.nemesis.clients import Client, Script
 from tests.nemesis.history import read
 from tests.nemesis.world import ManagedProcess
 from tests.own_processes import eventually, query
-from tests.running_server import Desk, running_desk
+from tests.running_server import RunningServer, running_server
 
 KILLS = 50 if os.environ.get("REVIEWQUEUE_LONG") else 3
 CLIENTS = 4
@@ -34,7 +34,7 @@ class Creator(Client):
         self.record.close()
 
 
-def web_again(desk: Desk, folder: Path) -> ManagedProcess:
+def web_again(desk: RunningServer, folder: Path) -> ManagedProcess:
     """A separate web process that can be killed and restarted."""
     web = ManagedProcess(
         "web",
@@ -51,7 +51,7 @@ def web_again(desk: Desk, folder: Path) -> ManagedProcess:
 @pytest.mark.postgresql
 def test_what_was_created_is_there_once_however_often_the_server_was_killed(tmp_path: Path):
     chance = random.Random(figures.SEED)
-    with running_desk(tmp_path) as desk:
+    with running_server(tmp_path) as desk:
         pass  # its world is made; its server is followed by one that can be killed
     port = int(desk.base.rpartition(":")[2])
     web = web_again(desk, tmp_path)
@@ -72,19 +72,19 @@ def test_what_was_created_is_there_once_however_often_the_server_was_killed(tmp_
     judge(tmp_path, desk)
 
 
-def answers(desk: Desk) -> bool:
+def answers(desk: RunningServer) -> bool:
     try:
         return bool(desk.call("GET", "agents/me", key=desk.key))
     except OSError:
         return False
 
 
-def a_creator(desk: Desk, folder: Path, port: int, number: int) -> Creator:
+def a_creator(desk: RunningServer, folder: Path, port: int, number: int) -> Creator:
     words = {"name": f"client-{number}", "ports": [port], "token": desk.key, "receiver": 0, "seed": figures.SEED}
     return Creator(Script(folder=folder, stop_file=folder / "stop", **words))
 
 
-def judge(folder: Path, desk: Desk) -> None:
+def judge(folder: Path, desk: RunningServer) -> None:
     calls = read(folder)
     told = {call.about["key"]: call.told["run"] for call in calls if call.ok}
     kept = query(desk.environment["DATABASE_URL"], "SELECT key, public_id FROM runs_run")

@@ -16,7 +16,7 @@ from django.conf import settings
 from runs.models import Checkpoint, Interrupt, Run
 from tests import figures, own_processes
 from tests.benchmarks.inbox_copies import copy_rows
-from tests.running_server import Desk, running_desk
+from tests.running_server import RunningServer, running_server
 
 LONG = bool(os.environ.get("REVIEWQUEUE_LONG"))
 WAITS, POLLS = (10_000, 1_000) if LONG else (1_000, 100)
@@ -39,7 +39,7 @@ class Held:
 @pytest.mark.postgresql
 @pytest.mark.proves(11)
 def test_waits_and_long_polls_hold_no_more_than_a_few_threads_and_connections(tmp_path: Path):
-    with running_desk(tmp_path) as desk:
+    with running_server(tmp_path) as desk:
         wait = ask(desk)
         polled(desk, wait, 5 * settings.WEB_THREADS, seconds=1)  # its threads and its pool are warm
         before = held(desk)
@@ -64,13 +64,13 @@ def test_waits_and_long_polls_hold_no_more_than_a_few_threads_and_connections(tm
     figures.count("long polls open", told, n=POLLS)
 
 
-def ask(desk: Desk) -> str:
+def ask(desk: RunningServer) -> str:
     question = {"key": "PR-1", "reason": "question", "title": "Which?", "queue": "purchasing", "kind": "input"}
     asked = desk.call("POST", "asks", question | {"input_schema": {"type": "string"}}, key=desk.key)
     return str(asked["interrupt"]["id"])
 
 
-def copy_until_waiting(desk: Desk, number: int) -> None:
+def copy_until_waiting(desk: RunningServer, number: int) -> None:
     """Copy the waiting run inside the database until so many more wait."""
     numbers = f"generate_series(1, {number}) AS n(n)"
     with psycopg.connect(desk.environment["DATABASE_URL"], autocommit=True) as server:
@@ -85,7 +85,7 @@ def copy_until_waiting(desk: Desk, number: int) -> None:
         server.execute("VACUUM ANALYZE")
 
 
-def held(desk: Desk) -> Held:
+def held(desk: RunningServer) -> Held:
     statement = """SELECT count(*) FROM pg_stat_activity
                    WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"""
     [[connections]] = own_processes.query(desk.environment["DATABASE_URL"], statement)
@@ -94,7 +94,7 @@ def held(desk: Desk) -> Held:
     return Held(connections=connections, memory=memory, threads=sum(one.num_threads() for one in family))
 
 
-def poll(desk: Desk, wait: str, *, seconds: int) -> socket.socket:
+def poll(desk: RunningServer, wait: str, *, seconds: int) -> socket.socket:
     """Send the request without reading the response."""
     host, _, port = desk.base.removeprefix("http://").partition(":")
     asking = socket.create_connection((host, int(port)), timeout=120)
@@ -108,6 +108,6 @@ def heard(asking: socket.socket) -> str:
         return reply.read().partition(b"\r\n")[0].decode()
 
 
-def polled(desk: Desk, wait: str, number: int, *, seconds: int) -> None:
+def polled(desk: RunningServer, wait: str, number: int, *, seconds: int) -> None:
     for asking in [poll(desk, wait, seconds=seconds) for _ in range(number)]:
         heard(asking)

@@ -21,7 +21,7 @@ import pytest
 from tests import figures, own_processes
 from tests.nemesis.receiver import SPECIFICATION
 from tests.nemesis.world import ManagedProcess
-from tests.running_server import WORLD, Desk, running_desk
+from tests.running_server import SETUP_COMMANDS, RunningServer, running_server
 
 ANSWERS = 20
 SECONDS = 180
@@ -42,12 +42,12 @@ def test_how_long_the_others_wait_beside_bad_ones(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("OUTBOUND_ALLOW", "127.0.0.0/8")
     outside = a_receiver(tmp_path)
     world = [
-        *WORLD,
+        *SETUP_COMMANDS,
         f"add_connection erp --agent buyer --url http://127.0.0.1:{outside[1]}",
     ]
     try:
         with (
-            running_desk(tmp_path, world) as desk,
+            running_server(tmp_path, world) as desk,
             own_processes.started("worker", environment=desk.environment, log=tmp_path / "worker.log"),
         ):
             until_ready(desk, "first")  # its worker is up
@@ -68,12 +68,12 @@ def a_receiver(folder: Path) -> tuple[ManagedProcess, int]:
     return kept, port
 
 
-def p95_of_answers(desk: Desk, word: str) -> float:
+def p95_of_answers(desk: RunningServer, word: str) -> float:
     """Return the 95th percentile of seconds from a decision until its facts are revalidated and its run is ready."""
     return statistics.quantiles([until_ready(desk, f"{word}-{n}") for n in range(ANSWERS)], n=20)[-1]
 
 
-def until_ready(desk: Desk, key: str) -> float:
+def until_ready(desk: RunningServer, key: str) -> float:
     check = {"connection": "erp", "path": "/specification", "pointer": "/specification"}
     fact = {"name": "specification", "value": SPECIFICATION, "check": check}
     question = {"key": key, "reason": "approval.action", "title": "Order it", "facts": [fact]}
@@ -88,7 +88,7 @@ def until_ready(desk: Desk, key: str) -> float:
 
 
 @contextmanager
-def bad_ones(desk: Desk) -> Iterator[None]:
+def bad_ones(desk: RunningServer) -> Iterator[None]:
     """Twenty unreadable tasks and twenty that fail, an endpoint without a server, and an agent that never stops."""
     said = own_processes.run_command("add_agent", "flooder", "--owner", "platform", environment=desk.environment)
     [key] = re.findall(r"rq_[0-9a-z]+_[A-Za-z0-9_-]{43}", said)

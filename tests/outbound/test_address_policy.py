@@ -14,7 +14,7 @@ from reviewqueue.outbound.address_policy import (
     check_base_url,
     check_fact_path,
     check_webhook_url,
-    url_of,
+    join_url,
 )
 from reviewqueue.outbound.json_pointer import is_pointer, value_at
 
@@ -141,11 +141,11 @@ def test_a_path_that_could_leave_the_base_address_is_refused(path):
 
 @pytest.mark.parametrize("path", ["/pr/4711", "/pr/4711?full=1", "/a..b/c", "/pr/%C3%A4", "/pr/4711/", "/a@b:c"])
 def test_a_path_below_the_base_address_is_taken(path):
-    assert url_of("http://erp.example.org/api/", path) == f"http://erp.example.org/api{path}"
+    assert join_url("http://erp.example.org/api/", path) == f"http://erp.example.org/api{path}"
 
 
 def test_a_base_address_is_called_by_itself_without_a_path():
-    assert address_policy.url_of("http://erp.example.org/api", "") == "http://erp.example.org/api"
+    assert address_policy.join_url("http://erp.example.org/api", "") == "http://erp.example.org/api"
 
 
 RFC_6901 = {"foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, " ": 7, "m~n": 8, "-": 9, "01": 10}

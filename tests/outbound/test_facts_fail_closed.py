@@ -7,7 +7,7 @@ import pytest
 from reviewqueue import tasks
 from reviewqueue.outbound import http_client
 from runs.errors import NotReady
-from runs.facts import AskedFact
+from runs.facts import RequestedFact
 from runs.models import Connection, Continuation, Fact, Run
 from tests import builders
 from tests.outbound.hostile_server import hostile_server
@@ -29,7 +29,7 @@ def server():
 def an_answer_that_rests_on(server, path: str, value: object = 7) -> Continuation:
     agent = builders.an_agent()
     Connection.objects.create(agent=agent, name="erp", base_url=server.address)
-    fact = AskedFact(
+    fact = RequestedFact(
         name="specification",
         value=value,
         check_by="connection",

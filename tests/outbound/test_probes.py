@@ -7,9 +7,9 @@ from decimal import Decimal
 import pytest
 from django.db import transaction
 
-from ledger.probes import Looked
+from ledger.probes import ProbeResult
 from reviewqueue.outbound import http_client
-from reviewqueue.outbound.http_client import look_up
+from reviewqueue.outbound.http_client import run_probe
 from runs.models import Connection
 from runs.use_cases.reconcile_probes import Probe
 from tests.outbound.hostile_server import hostile_server
@@ -28,9 +28,9 @@ def a_shorter_clock(monkeypatch):
     monkeypatch.setattr(http_client, "TOTAL_SECONDS", LIMIT)
 
 
-def look(server, path: str, *, key: str = "order:PR-1", pointer: str = "/spec/version", base: str = "") -> Looked:
+def look(server, path: str, *, key: str = "order:PR-1", pointer: str = "/spec/version", base: str = "") -> ProbeResult:
     connection = Connection(name="erp", base_url=base or server.address, secret="")
-    return look_up(Probe(effect_pk=1, token="t", key=key, connection=connection, path=path, pointer=pointer))
+    return run_probe(Probe(effect_pk=1, token="t", key=key, connection=connection, path=path, pointer=pointer))
 
 
 def test_the_value_comes_home_with_the_whole_reply(server):

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from ledger import clock
-from runs.facts import AskedFact
+from runs.facts import RequestedFact
 from runs.models import CallLabel, Fact, FactStatus, Interrupt
 from tests import builders
 
@@ -92,9 +92,9 @@ def an_order(**asked: Any) -> Interrupt:
             {"label": "Offers", "value": {"S-17": "184000.00", "S-22": "173500.00"}, "source": "mailbox"},
         ],
         "facts": [
-            AskedFact(name="Budget left, 4410", value="212400.00", on_change="note"),
-            AskedFact(name="specification", value=8, on_change="replan"),
-            AskedFact(name="Offer valid until", value="2026-12-04", on_change="renew"),
+            RequestedFact(name="Budget left, 4410", value="212400.00", on_change="note"),
+            RequestedFact(name="specification", value=8, on_change="replan"),
+            RequestedFact(name="Offer valid until", value="2026-12-04", on_change="renew"),
         ],
         "wish": {"deadline_in": timedelta(hours=2, minutes=10), "risk": "high"},
         **asked,

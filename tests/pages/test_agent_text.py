@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reviewqueue.text import agent_text
-from reviewqueue.text.agent_text import cleaned, num, render_markdown
+from reviewqueue.text.agent_text import group_digits, render_markdown, sanitize_html
 from tests.pages.hostile import HIDDEN, MARKUP
 
 ALLOWED = {
@@ -45,7 +45,7 @@ def assert_inert(html: str) -> Elements:
         assert name in ("class", "title", "value", "start")
         assert "javascript" not in (value or "").lower()
         assert "://" not in (value or "")
-    assert cleaned(html) == html
+    assert sanitize_html(html) == html
     return found
 
 
@@ -176,12 +176,12 @@ def test_the_parsers_worst_texts_stay_quick(pattern: str) -> None:
     ],
 )
 def test_digits_are_grouped_by_margins_and_copy_exactly(value: str | int, html: str | None) -> None:
-    drawn = num(value)
+    drawn = group_digits(value)
     assert html is None or drawn == html
     assert Elements(drawn).text == str(value)
 
 
 @pytest.mark.parametrize("value", ["1O0.00", "12\u202e34", "１００", '"><script>', "1e5", "", "1.", "٣٤"])
 def test_a_value_that_is_no_plain_number_is_only_escaped(value: str) -> None:
-    assert "<data" not in num(value)
-    assert "<script" not in num(value)
+    assert "<data" not in group_digits(value)
+    assert "<script" not in group_digits(value)

@@ -11,7 +11,7 @@ from django.test import Client
 from ledger import clock
 from reviewqueue import reviewer_actions as acts
 from runs.models import Decision, Event, Interrupt
-from runs.use_cases.amend_interrupt import Amendment, amend_wait
+from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
 from tests import builders
 from tests.pages import desk
 from tests.pages.test_inbox import decide
@@ -48,7 +48,7 @@ def test_fifty_are_selected_and_the_five_special_ones_are_left_out_with_the_reas
     high = desk.an_order()
     typed = desk.a_question(wish={"risk": "low", "deadline_in": timedelta(hours=3)})
     held, changed, hidden = desk.a_refund(50), desk.an_order(wish={"risk": "low"}), desk.a_refund(51, title="a\u202eb")
-    acts.claim(responder=other, interrupt_id=held.public_id)
+    acts.claim_request(responder=other, interrupt_id=held.public_id)
     desk.change_a_fact(changed)
     special = {
         high: "Requests with high risk are decided one by one.",
@@ -92,8 +92,8 @@ def test_what_moved_meanwhile_is_left_waiting_and_named():
     client = desk.signed_in(person)
     form = form_of(page_of(client, waits))
     decide(decided, other, "reject")
-    amend_wait(agent=amended.agent, interrupt_id=amended.public_id, amendment=Amendment(title="Another"))
-    acts.claim(responder=other, interrupt_id=taken.public_id)
+    amend_open_interrupt(agent=amended.agent, interrupt_id=amended.public_id, amendment=Amendment(title="Another"))
+    acts.claim_request(responder=other, interrupt_id=taken.public_id)
     Interrupt.objects.filter(pk=over.pk).update(deadline=clock.now() - timedelta(seconds=1))
     told = press(client, form)
     assert "1 of 5 decided" in told

@@ -9,9 +9,9 @@ import pytest
 from django.test import Client
 
 from ledger import clock
-from runs.facts import AskedFact
+from runs.facts import RequestedFact
 from runs.models import Decision, Interrupt, Revision
-from runs.use_cases.amend_interrupt import Amendment, amend_wait
+from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
 from tests.pages import desk
 
 pytestmark = pytest.mark.django_db
@@ -23,7 +23,7 @@ def client() -> Client:
 
 
 def amend(interrupt: Interrupt, **changed: object) -> Interrupt:
-    return amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(**changed))
+    return amend_open_interrupt(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(**changed))
 
 
 def a_dearer_call(interrupt: Interrupt) -> dict[str, object]:
@@ -102,7 +102,7 @@ def test_facts_and_a_shorter_deadline_are_shown(client: Client):
     form = desk.form_of(client, interrupt, verdict="approve", act="approve")
     amend(
         interrupt,
-        facts=[AskedFact(name="specification", value=9, on_change="replan")],
+        facts=[RequestedFact(name="specification", value=9, on_change="replan")],
         deadline=clock.now() + timedelta(hours=1),
     )
     html = desk.post(client, interrupt, form).content.decode()

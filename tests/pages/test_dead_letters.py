@@ -20,7 +20,7 @@ from tests import builders
 from tests.pages import desk
 from tests.runs.test_external_signals import an_event, receive
 from tests.webhooks.receiver import receiver
-from tests.webhooks.webhook_builders import an_endpoint, announce
+from tests.webhooks.webhook_builders import an_endpoint, publish
 
 pytestmark = pytest.mark.django_db
 
@@ -53,7 +53,7 @@ def a_dead_message() -> Delivery:
     with receiver() as server:
         an_endpoint(server.url, "run.started")
     builders.a_running_run(title="PR-4711")
-    announce()
+    publish()
     Delivery.objects.update(
         status=DeliveryStatus.DEAD, next_at=None, ended_at=clock.now(), tries=12, trouble="It answered 500."
     )

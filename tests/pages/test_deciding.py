@@ -13,12 +13,12 @@ from django.test import Client
 from ledger import clock
 from ledger.digests import digest
 from reviewqueue import reviewer_actions as acts
-from reviewqueue.gateway import Seen, submit_decision
+from reviewqueue.gateway import ShownVersion, submit_decision
 from reviewqueue.pages.interrupt.decision_form import fact_token
 from runs.decisions import Answer
 from runs.kill_switch import halt_agents
 from runs.models import Decision, Interrupt, Permit
-from runs.use_cases.amend_interrupt import Amendment, amend_wait
+from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
 from tests import builders
 from tests.pages import desk
 
@@ -39,7 +39,7 @@ def answer_elsewhere(interrupt: Interrupt, verdict: str = "reject", message: str
         responder=builders.a_reviewer("ines@company.example"),
         interrupt_id=interrupt.public_id,
         answer=Answer(verdict=verdict, message=message),
-        seen=Seen(state_version=interrupt.state_version),
+        seen=ShownVersion(state_version=interrupt.state_version),
         door="api",
     )
 
@@ -331,7 +331,7 @@ class TestRefusals:
         interrupt = desk.an_order()
         form = desk.form_of(client, interrupt, verdict="approve", act="approve")
         amendment = Amendment(title="Order two hoists", message="Now two.")
-        amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=amendment)
+        amend_open_interrupt(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=amendment)
         html = desk.post(client, interrupt, form).content.decode()
         assert "You saw version 1. The current version is 2. The agent changed: message, title." in html
 
@@ -364,7 +364,7 @@ class TestRefusals:
     def test_a_request_claimed_by_another_reviewer_is_not_decided(self, client: Client):
         interrupt = desk.an_order()
         form = desk.form_of(client, interrupt, verdict="reject", act="reject", **{"message-reject": "Too dear"})
-        acts.claim(responder=builders.a_reviewer("ines@company.example"), interrupt_id=interrupt.public_id)
+        acts.claim_request(responder=builders.a_reviewer("ines@company.example"), interrupt_id=interrupt.public_id)
         response = desk.post(client, interrupt, form)
         assert response.status_code == 409
         assert "ines@company.example has claimed this request until" in response.content.decode()

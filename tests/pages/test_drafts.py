@@ -11,7 +11,7 @@ from ledger import clock
 from reviewqueue import drafts
 from reviewqueue.models import TypedAnswer
 from runs.models import Decision, Interrupt
-from runs.use_cases.amend_interrupt import Amendment, amend_wait
+from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
 from tests import builders
 from tests.pages import desk
 
@@ -127,7 +127,9 @@ def test_a_foreign_request_saves_no_draft_and_looks_missing(typing):
 def test_text_for_an_older_version_says_what_changed_since(typing):
     client, _, interrupt, form = typing
     save(client, interrupt, form)
-    amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(title="Order two"))
+    amend_open_interrupt(
+        agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(title="Order two")
+    )
     html = page(client, interrupt)
     assert "Changed since you opened it" in html
     assert "Too dear by 6 %" in html

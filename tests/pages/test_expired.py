@@ -59,7 +59,7 @@ def press(client: Client, interrupt: Interrupt, **fields: str) -> str:
 def test_it_says_who_was_asked_who_claimed_it_and_what_followed(owner):
     ana = builders.a_reviewer()
     wait = builders.a_waiting_interrupt(builders.a_wait(assignees=["ana@example.org"]))
-    acts.claim(responder=ana, interrupt_id=wait.public_id)
+    acts.claim_request(responder=ana, interrupt_id=wait.public_id)
     let_expire(wait)
     told = row_of(page(desk.signed_in(owner)), wait)
     assert "Engineering" in told

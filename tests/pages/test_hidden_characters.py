@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reviewqueue.text.hidden_characters import count_hidden, drawn, seen, seen_plain, warnings_in
+from reviewqueue.text.hidden_characters import (
+    count_hidden,
+    mark_hidden_plain,
+    render_exact,
+    render_visible,
+    warnings_in,
+)
 from reviewqueue.text.mixed_scripts import mixes_scripts
 from tests.pages.hostile import BLANKS, HIDDEN
 
@@ -40,52 +46,52 @@ def named(label: str) -> str:
 @pytest.mark.parametrize("char", HIDDEN, ids=lambda char: f"U+{ord(char):04X}")
 def test_a_hidden_character_is_visible_counted_and_never_sent_raw(char: str) -> None:
     text = f"offer{char}fdp.exe"
-    assert char not in seen(text)
-    assert f">U+{ord(char):04X}</span>" in seen(text)
+    assert char not in render_exact(text)
+    assert f">U+{ord(char):04X}</span>" in render_exact(text)
     assert count_hidden(text) == 1
-    assert read_back(seen(text)) == text
-    assert f"offer[U+{ord(char):04X}]fdp.exe" == seen_plain(text)
+    assert read_back(render_exact(text)) == text
+    assert f"offer[U+{ord(char):04X}]fdp.exe" == mark_hidden_plain(text)
 
 
 @pytest.mark.parametrize("char", BLANKS, ids=lambda char: f"U+{ord(char):04X}")
 def test_an_unusual_space_is_marked_calmly_alone_and_counted_as_padding(char: str) -> None:
-    assert 'class="seen calm"' in seen(f"6{char}%")
+    assert 'class="seen calm"' in render_exact(f"6{char}%")
     assert count_hidden(f"6{char}%") == 0
     assert count_hidden(f"approve{char * 40}all") == 40
-    assert f"U+{ord(char):04X} × 40" in seen(f"approve{char * 40}all")
+    assert f"U+{ord(char):04X} × 40" in render_exact(f"approve{char * 40}all")
 
 
 @given(st.text(st.characters(exclude_categories=[])))
 def test_the_drawing_can_be_read_back_to_the_exact_text(text: str) -> None:
     text = re.sub(r"\n(?:[ \t\r]*\n)+", "\n\n", text)  # lines with nothing but blanks are counted, not kept apart
     for one_line in (False, True):
-        markup = seen(text, one_line=one_line)
+        markup = render_exact(text, one_line=one_line)
         assert read_back(markup) == text
         assert not RAW.search(markup)
-    assert not RAW.search(seen_plain(text))
-    seen(text).encode()
+    assert not RAW.search(mark_hidden_plain(text))
+    render_exact(text).encode()
 
 
 @given(st.text(st.sampled_from("aо\u200b\u202e \n\t\r\u00a0\u0301\ufe0f\u26a0\u200d<&'\U000e0041"), max_size=60))
 def test_no_mixture_of_odd_characters_breaks_the_drawing(text: str) -> None:
-    markup = drawn(text)
+    markup = render_visible(text)
     assert not RAW.search(markup)
     assert (count_hidden(text) == 0) or 'class="seen"' in markup
 
 
 def test_a_tail_below_blank_lines_is_pulled_up_and_the_lines_counted() -> None:
     text = "Good morning" + "\n" * 413 + "also forward the file"
-    assert ">412 blank lines</span>\nalso forward" in seen(text)
-    assert ">413 line ends</span>also forward" in seen(text, one_line=True)
+    assert ">412 blank lines</span>\nalso forward" in render_exact(text)
+    assert ">413 line ends</span>also forward" in render_exact(text, one_line=True)
     spaced = "Good morning" + "\n  \t" * 413 + "\nalso forward"
-    assert ">413 blank lines</span>\nalso forward" in seen(spaced)
+    assert ">413 blank lines</span>\nalso forward" in render_exact(spaced)
 
 
 def test_blanks_in_front_behind_and_in_a_row_are_counted() -> None:
-    assert seen(" S-17").count("1 blank") == 1
-    assert seen("S-17  ").count("2 blanks") == 1
-    assert ">120 blanks</span>" in seen("pay" + " " * 120 + "twice")
-    assert "blanks" not in seen("def f():\n    return 1")
+    assert render_exact(" S-17").count("1 blank") == 1
+    assert render_exact("S-17  ").count("2 blanks") == 1
+    assert ">120 blanks</span>" in render_exact("pay" + " " * 120 + "twice")
+    assert "blanks" not in render_exact("def f():\n    return 1")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +108,7 @@ def test_blanks_in_front_behind_and_in_a_row_are_counted() -> None:
 )
 def test_ordinary_text_has_no_warning(text: str) -> None:
     assert not warnings_in(text)
-    assert 'class="seen"' not in seen(text)
+    assert 'class="seen"' not in render_exact(text)
 
 
 def test_combining_characters_in_excess_are_made_visible() -> None:
@@ -111,7 +117,7 @@ def test_combining_characters_in_excess_are_made_visible() -> None:
 
 
 def test_right_to_left_letters_stay_in_their_own_element() -> None:
-    assert seen("שלום 184").startswith("<bdi")
+    assert render_exact("שלום 184").startswith("<bdi")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +133,7 @@ def test_right_to_left_letters_stay_in_their_own_element() -> None:
 )
 def test_a_look_alike_letter_is_marked_and_its_word_is_named(text: str, words: tuple[str, ...], drawn_as: str) -> None:
     assert mixes_scripts(text) == words
-    assert drawn_as in MARK.sub(r"<\1>", drawn(text))
+    assert drawn_as in MARK.sub(r"<\1>", render_visible(text))
 
 
 @pytest.mark.parametrize("text", ["отчёт.pdf", "IT-отдел", "и/или HTML/текст", "東京 Tower", "Δt = 5 ms", "plain"])
@@ -147,5 +153,5 @@ def test_names_and_values_of_any_depth_are_searched() -> None:
 def test_long_and_odd_texts_are_rendered_in_linear_time() -> None:
     for odd in ("\u200b", "a\u200b", "\n ", " " * 15 + "\n", "\U000e0041\U000e0042", "hо "):
         text = odd * (200_000 // len(odd))
-        assert drawn(text)
+        assert render_visible(text)
         count_hidden(text)

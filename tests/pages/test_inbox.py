@@ -12,10 +12,10 @@ from django.test.utils import CaptureQueriesContext
 
 from ledger import clock
 from reviewqueue import reviewer_actions as acts
-from reviewqueue.gateway import Seen, submit_decision
+from reviewqueue.gateway import ShownVersion, submit_decision
 from reviewqueue.queries import inbox, inbox_counts, inbox_filters
 from reviewqueue.queries.inbox import View
-from reviewqueue.queries.inbox_filters import fault_of
+from reviewqueue.queries.inbox_filters import explain_invalid_search
 from runs.decisions import Answer
 from runs.models import Event, Interrupt, Run
 from tests import builders
@@ -38,7 +38,7 @@ def decide(interrupt: Interrupt, person, verdict: str = "approve") -> None:
         responder=person,
         interrupt_id=interrupt.public_id,
         answer=answer,
-        seen=Seen(state_version=interrupt.state_version),
+        seen=ShownVersion(state_version=interrupt.state_version),
         door="api",
     )
 
@@ -71,7 +71,7 @@ def test_only_what_a_person_may_see_is_listed_and_counted():
     stranger = builders.a_reviewer("zoe@company.example", "elsewhere")
     html = desk.signed_in(stranger).get("/").content.decode()
     assert shown_ids(html) == []
-    assert inbox.count_open(stranger) == 0
+    assert inbox.count_open_requests(stranger) == 0
     refunds = builders.a_reviewer("ben@company.example", "refunds")
     assert shown_ids(desk.signed_in(refunds).get("/").content.decode()) == [refund.public_id]
     assert "engineering" not in desk.signed_in(refunds).get("/").content.decode().lower()
@@ -82,15 +82,15 @@ def test_every_count_equals_its_list():
     waits = [builders.a_waiting_interrupt() for _ in range(7)]
     for number in range(3):
         desk.a_refund(number)
-    acts.claim(responder=person, interrupt_id=waits[0].public_id)
-    acts.claim(responder=other, interrupt_id=waits[1].public_id)
-    acts.claim(responder=other, interrupt_id=waits[2].public_id)
+    acts.claim_request(responder=person, interrupt_id=waits[0].public_id)
+    acts.claim_request(responder=other, interrupt_id=waits[1].public_id)
+    acts.claim_request(responder=other, interrupt_id=waits[2].public_id)
     Interrupt.objects.filter(pk=waits[2].pk).update(claimed_until=clock.now() - timedelta(seconds=1))
     builders.a_waiting_interrupt(builders.a_wait(assignees=[person.username]))
     decide(waits[3], other)
     Interrupt.objects.filter(pk=waits[4].pk).update(status="expired", closed_at=clock.now())
     client = desk.signed_in(person)
-    counts = inbox_counts.count_waits(person, now=clock.now())
+    counts = inbox_counts.count_requests(person, now=clock.now())
     assert counts.views == {"open": 9, "mine": 2, "unclaimed": 7, "decided": 1, "expired": 1}
     for view in View:
         html = client.get(f"/?view={view}").content.decode()
@@ -116,7 +116,7 @@ def test_a_request_decided_elsewhere_moves_to_the_decided_list():
 def test_a_claim_is_shown_to_everybody_until_it_ends():
     person, other = desk.lena(), builders.a_reviewer("ben@company.example")
     interrupt = builders.a_waiting_interrupt()
-    acts.claim(responder=other, interrupt_id=interrupt.public_id)
+    acts.claim_request(responder=other, interrupt_id=interrupt.public_id)
     client = desk.signed_in(person)
     assert "ben@company.example" in client.get("/").content.decode()
     Interrupt.objects.update(claimed_until=clock.now())
@@ -124,7 +124,7 @@ def test_a_claim_is_shown_to_everybody_until_it_ends():
 
 
 def test_pages_follow_each_other_without_gaps_or_doubles_also_when_rows_leave_meanwhile(monkeypatch):
-    monkeypatch.setattr(inbox, "PAGE", 4)
+    monkeypatch.setattr(inbox, "PAGE_SIZE", 4)
     person, other = desk.lena(), builders.a_reviewer("ben@company.example")
     waits = [
         builders.a_waiting_interrupt(
@@ -249,7 +249,7 @@ class TestFilters:
         orders = [desk.an_order(title=f"Order {number} for crane 14") for number in range(3)]
         questions = [desk.a_question() for _ in range(2)]
         refunds = [desk.a_refund(number) for number in range(4)]
-        acts.claim(responder=person, interrupt_id=orders[0].public_id)
+        acts.claim_request(responder=person, interrupt_id=orders[0].public_id)
         decide(orders[1], other)
         decide(refunds[1], person, "reject")
         return person, orders, questions, refunds
@@ -297,7 +297,7 @@ class TestFilters:
         assert listed(view="decided", agent="refunds") == {refunds[1].public_id}
 
     def test_views_queues_and_pages_keep_the_filters(self, monkeypatch):
-        monkeypatch.setattr(inbox, "PAGE", 2)
+        monkeypatch.setattr(inbox, "PAGE_SIZE", 2)
         person, *_, refunds = self.a_full_inbox()
         client = desk.signed_in(person)
         html = client.get("/", {"agent": "refunds", "q": "cracked", "view": "unclaimed"}).content.decode()
@@ -363,8 +363,8 @@ class TestFilters:
         assert told in response.content.decode()
 
     def test_a_lone_surrogate_is_no_text_to_search_for(self):
-        assert fault_of("a\ud800")
-        assert not fault_of("crane 14")
+        assert explain_invalid_search("a\ud800")
+        assert not explain_invalid_search("crane 14")
 
     def test_only_the_first_waits_of_a_list_are_searched(self, monkeypatch):
         monkeypatch.setattr(inbox_filters, "SEARCHED", 2)

@@ -15,8 +15,8 @@ from ledger import clock
 from reviewqueue import permissions
 from reviewqueue.queries.insights import Insights, read_insights
 from reviewqueue.queries.insights.csv_export import Figure, csv_text, figures_of
-from reviewqueue.queries.insights.scope import scope_of
-from reviewqueue.text.times import in_words
+from reviewqueue.queries.insights.scope import insights_scope
+from reviewqueue.text.times import duration_label
 from tests import builders
 from tests.reviewqueue.a_busy_quarter import FOREIGN, Quarter, a_reader
 
@@ -73,7 +73,7 @@ def signed_in(person: User) -> Client:
 
 def read(reader: User, *, days: int = 30, queue: str = "", agent: str = "") -> Insights:
     waits, runs = permissions.visible_interrupts(reader), permissions.visible_runs(reader)
-    return read_insights(scope_of(waits=waits, runs=runs, days=days, now=clock.now(), queue=queue, agent=agent))
+    return read_insights(insights_scope(waits=waits, runs=runs, days=days, now=clock.now(), queue=queue, agent=agent))
 
 
 def rows_of(tables: Tables, words: str) -> list[list[str]]:
@@ -90,7 +90,9 @@ def test_the_tables_of_the_page_are_the_figures_of_the_queries(reader: User, bus
     assert [(int(row[1]), int(row[2])) for row in waits] == list(found.waiting.bands.values())
     risks = {row[0].lower(): row[1:] for row in rows_of(tables, "-risk requests are decided")}
     for risk, lengths in found.deciding.risks.items():
-        shown = [in_words(it) for it in (lengths.p10, lengths.p50, lengths.p90, lengths.longest) if it is not None]
+        shown = [
+            duration_label(it) for it in (lengths.p10, lengths.p50, lengths.p90, lengths.longest) if it is not None
+        ]
         assert risks[risk] == [str(lengths.number), *shown]
     refused = {(row[1], row[0]): int(row[2]) for row in rows_of(tables, "decisions were refused")}
     assert refused == found.refused.codes
@@ -113,7 +115,7 @@ def test_titles_are_findings_that_the_figures_bear(reader: User, busy: Quarter):
         found.resumed.number("completed", "failed", "cancelled", "expired"),
     )
     assert f"resumed runs completed: {completed} of {ended} that ended" in titles
-    assert f"Half of the high-risk requests are decided in {in_words(found.deciding.risks['high'].p50)}" in titles
+    assert f"Half of the high-risk requests are decided in {duration_label(found.deciding.risks['high'].p50)}" in titles
 
 
 def test_a_period_a_queue_and_an_agent_can_be_chosen(reader: User, busy: Quarter):

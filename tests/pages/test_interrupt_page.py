@@ -177,7 +177,7 @@ def test_an_input_request_shows_the_agents_form_and_the_plan_is_not_for_approval
 
 def test_a_claim_by_another_leaves_the_page_readable_and_takes_the_form_away():
     interrupt, ines = desk.an_order(), builders.a_reviewer("ines@company.example")
-    acts.claim(responder=ines, interrupt_id=interrupt.public_id)
+    acts.claim_request(responder=ines, interrupt_id=interrupt.public_id)
     html = page_of(interrupt)
     assert "has claimed this" in html
     assert 'name="verdict"' not in html
@@ -200,7 +200,7 @@ def test_claiming_extending_and_releasing_are_forms():
 
 def test_a_lost_claim_says_who_was_first_and_nothing_else_changes():
     interrupt, ines = desk.an_order(), builders.a_reviewer("ines@company.example")
-    acts.claim(responder=ines, interrupt_id=interrupt.public_id)
+    acts.claim_request(responder=ines, interrupt_id=interrupt.public_id)
     ben = desk.signed_in(builders.a_reviewer("ben@company.example"))
     response = ben.post(f"/interrupts/{interrupt.public_id}/claim")
     assert response.status_code == 409
@@ -234,7 +234,7 @@ def test_the_number_of_queries_does_not_grow_with_the_history():
 
     first = queries()
     for _ in range(12):
-        acts.claim(responder=person, interrupt_id=interrupt.public_id)
+        acts.claim_request(responder=person, interrupt_id=interrupt.public_id)
     desk.a_refund(1)
     desk.a_refund(2)
     assert queries() <= first + 2

@@ -15,7 +15,7 @@ from ledger import exact_json
 from reviewqueue.middleware import CompressionMiddleware
 from reviewqueue.pages.schema_forms import build_edit_form, build_form
 from reviewqueue.text import json_values
-from runs.facts import AskedFact
+from runs.facts import RequestedFact
 from runs.models import Decision
 from tests import builders
 from tests.pages import desk
@@ -78,7 +78,7 @@ def test_a_call_that_is_not_shown_whole_is_approved_only_with_a_confirmation():
 def test_what_an_approval_rests_on_is_confirmed_where_it_is_not_shown_whole(part: str):
     asked = {
         "message": {"message": "word " * 40_000},
-        "facts": {"facts": [AskedFact(name="stock", value=list(range(900)), on_change="note")]},
+        "facts": {"facts": [RequestedFact(name="stock", value=list(range(900)), on_change="note")]},
         "evidence": {"evidence": [{"label": f"Rows {n}", "value": list(range(200)), "source": ""} for n in range(5)]},
     }
     interrupt = desk.an_order(**asked[part])
@@ -103,7 +103,7 @@ def test_a_rejection_needs_no_confirmation_of_what_is_not_shown():
 
 def test_what_a_page_draws_of_facts_and_evidence_is_what_its_confirmation_is_judged_by():
     evidence = [{"label": f"Rows {n}", "value": list(range(187)), "source": ""} for n in range(4)]
-    for facts, is_whole in (([], True), ([AskedFact(name="stock", value=[1, 2, 3], on_change="note")], False)):
+    for facts, is_whole in (([], True), ([RequestedFact(name="stock", value=[1, 2, 3], on_change="note")], False)):
         interrupt = desk.an_order(evidence=evidence, facts=facts)
         html = desk.signed_in(desk.lena()).get(f"/interrupts/{interrupt.public_id}").content.decode()
         assert ("not shown here" not in html and "Showing 1 to" not in html) is is_whole
@@ -214,10 +214,10 @@ def test_the_work_of_a_form_and_a_panel_does_not_grow_with_the_square_of_the_mem
     for number in (10_000, 20_000):
         calls["drawn"] = 0
         arguments = {f"m{place}": "x" for place in range(number)}
-        json_values.draw_mapping(arguments)
+        json_values.render_mapping(arguments)
         found.append(calls["drawn"])
         assert build_edit_form(arguments).root is not None
-    assert found[0] == found[1] <= 2 * json_values.MEMBERS_DRAWN
+    assert found[0] == found[1] <= 2 * json_values.MAX_MEMBERS
 
 
 def test_pages_are_compressed_and_a_compressed_list_is_still_asked_for_by_its_tag():

@@ -13,7 +13,7 @@ from reviewqueue import reviewer_actions as acts
 from runs.models import Decision, Interrupt
 from tests import builders
 from tests.pages import desk
-from tests.unguarded import without_guards
+from tests.unguarded import without_triggers
 
 pytestmark = pytest.mark.django_db
 FILTER = "queue=refunds&q=cracked"
@@ -34,7 +34,7 @@ def test_a_decision_leads_to_its_receipt_which_offers_the_next_of_the_same_list(
     person, other = desk.lena(), builders.a_reviewer("ben@company.example", "refunds")
     desk.an_order()  # first in the inbox, but of another queue
     first, held, following = (desk.a_refund(number) for number in range(3))
-    acts.claim(responder=other, interrupt_id=held.public_id)
+    acts.claim_request(responder=other, interrupt_id=held.public_id)
     client = desk.signed_in(person)
     receipt = decide_by_page(client, first)
     assert receipt.startswith("/decisions/")
@@ -54,7 +54,7 @@ def test_the_setting_opens_the_next_request_at_once_with_undo():
     assert "You rejected:" in html
     assert "Refund order R-1" in html
     assert f'action="/interrupts/{first.public_id}/undo"' in html
-    with without_guards():
+    with without_triggers():
         Decision.objects.update(created_at=clock.now() - timedelta(days=1))
     assert f'action="/interrupts/{first.public_id}/undo"' not in client.get(there).content.decode()
 

@@ -13,7 +13,7 @@ from ledger import clock
 from reviewqueue import reviewer_actions as acts
 from reviewqueue.pages import live_updates
 from runs.models import Interrupt
-from runs.use_cases.amend_interrupt import Amendment, amend_wait
+from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
 from runs.use_cases.expire import expire_due_interrupts
 from tests import builders
 from tests.pages import desk
@@ -54,7 +54,7 @@ class TestAList:
         client = desk.signed_in(person)
         refund, order = desk.a_refund(1), desk.an_order()
         tag = ask(client, "/?queue=refunds", LIST)["ETag"]
-        acts.claim(responder=other, interrupt_id=refund.public_id)
+        acts.claim_request(responder=other, interrupt_id=refund.public_id)
         answer = ask(client, "/?queue=refunds", LIST, tag)
         assert answer.status_code == 200
         assert "ben@company.example" in answer.content.decode()
@@ -65,7 +65,7 @@ class TestAList:
         )  # in another queue, so the list is unchanged and the counts change with the next rendering
         assert ask(client, "/?queue=refunds", LIST, answer["ETag"]).status_code == 304
         tag = ask(client, "/?queue=refunds", LIST)["ETag"]
-        acts.comment(responder=person, interrupt_id=refund.public_id, text="Seen")  # moves nothing that is shown
+        acts.add_comment(responder=person, interrupt_id=refund.public_id, text="Seen")  # moves nothing that is shown
         again = ask(client, "/?queue=refunds", LIST, tag)
         assert again.status_code == 304
         assert again["ETag"] != tag
@@ -73,7 +73,7 @@ class TestAList:
     def test_a_claim_that_ends_by_itself_is_a_move(self):
         client, other = desk.signed_in(desk.lena()), builders.a_reviewer("ben@company.example", "refunds")
         refund = desk.a_refund(1)
-        acts.claim(responder=other, interrupt_id=refund.public_id)
+        acts.claim_request(responder=other, interrupt_id=refund.public_id)
         tag = ask(client, "/", LIST)["ETag"]
         Interrupt.objects.update(claimed_until=clock.now())
         assert ask(client, "/", LIST, tag).status_code == 200
@@ -123,9 +123,9 @@ class TestAWait:
         client = desk.signed_in(person)
         held, decided, amended, over = (desk.a_refund(number) for number in range(4))
         addresses = {it.pk: self.address(client, it) for it in (held, decided, amended, over)}
-        acts.claim(responder=other, interrupt_id=held.public_id)
+        acts.claim_request(responder=other, interrupt_id=held.public_id)
         decide(decided, other, "reject")
-        amend_wait(agent=amended.agent, interrupt_id=amended.public_id, amendment=Amendment(title="Another"))
+        amend_open_interrupt(agent=amended.agent, interrupt_id=amended.public_id, amendment=Amendment(title="Another"))
         Interrupt.objects.filter(pk=over.pk).update(deadline=clock.now() - timedelta(seconds=1))
         expire_due_interrupts(limit=10)
 
@@ -137,7 +137,7 @@ class TestAWait:
         assert "The request has changed." in told(amended)
         assert "This was expired." in told(over)
         assert all("data-inert" in told(it) for it in (held, decided, amended, over))
-        acts.release(responder=other, interrupt_id=held.public_id)
+        acts.release_request(responder=other, interrupt_id=held.public_id)
         assert "notice" not in told(held)
 
     def test_another_reviewers_vote_is_reported_and_disables_nothing(self):
@@ -153,7 +153,7 @@ class TestAWait:
         assert "Read it again" in told
         assert "data-inert" not in told
         after = self.address(client, interrupt)
-        acts.undo(responder=other, interrupt_id=interrupt.public_id)
+        acts.undo_decision(responder=other, interrupt_id=interrupt.public_id)
         assert "An approval was undone." in ask(client, after, WAIT).content.decode()
         decide(interrupt, third)  # as many as there were, and another's
         told = ask(client, after, WAIT).content.decode()
@@ -187,7 +187,7 @@ class TestAWait:
     def test_an_ended_own_claim_is_reported_and_disables_nothing(self):
         person = desk.lena()
         client, interrupt = desk.signed_in(person), desk.a_refund(1)
-        acts.claim(responder=person, interrupt_id=interrupt.public_id)
+        acts.claim_request(responder=person, interrupt_id=interrupt.public_id)
         address = self.address(client, interrupt)
         Interrupt.objects.update(claimed_until=clock.now())
         told = ask(client, address, WAIT).content.decode()

@@ -11,7 +11,7 @@ from ledger import clock
 from ledger.errors import Busy, KeyReused, PayloadInvalid
 from reviewqueue.pages.interrupt.decision_form import new_decision_form
 from reviewqueue.pages.interrupt.refusal_messages import WHO_CAN, describe_refusal
-from reviewqueue.queries.page_queries import read_wait
+from reviewqueue.queries.page_queries import get_request_page
 from runs import errors
 from runs.models import Interrupt
 from tests import builders
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 REFUSALS = [
     errors.AlreadyDecided, errors.AlreadyVoted, errors.Expired, errors.Withdrawn, errors.Superseded,
-    errors.WaitCancelled, errors.NotPermitted, errors.SelfReview, errors.ClaimedByOther, errors.StaleVersion,
+    errors.InterruptCancelled, errors.NotPermitted, errors.SelfReview, errors.ClaimedByOther, errors.StaleVersion,
     errors.InputInvalid, errors.RateLimited, KeyReused, PayloadInvalid, Busy,
 ]  # fmt: skip
 
@@ -41,7 +41,7 @@ def test_every_refusal_of_the_gateway_says_who_can():
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.code)
 def test_every_refusal_has_a_strong_sentence_and_who_can_on_its_page(refusal):
     person, interrupt = desk.lena(), desk.an_order()
-    screen = read_wait(person, interrupt.public_id, now=clock.now())
+    screen = get_request_page(person, interrupt.public_id, now=clock.now())
     form = new_decision_form(screen)
     refused = describe_refusal(refusal(), screen=screen, decision_form=form, reader=person, now=clock.now())
     assert refused.headline not in ("", "The decision was refused.")

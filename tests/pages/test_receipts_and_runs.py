@@ -8,11 +8,11 @@ import pytest
 from django.urls import reverse
 
 from ledger import clock
-from ledger.attempt_tokens import attempt_token
+from ledger.attempt_tokens import make_attempt_token
 from reviewqueue import permissions
 from reviewqueue import reviewer_actions as acts
-from reviewqueue.gateway import Seen, submit_decision
-from reviewqueue.pages.runs.timeline_text import tell
+from reviewqueue.gateway import ShownVersion, submit_decision
+from reviewqueue.pages.runs.timeline_text import timeline_entries
 from runs.decisions import Answer
 from runs.errors import StaleVersion
 from runs.models import Continuation, Decision, Event, Halt, Hold, Interrupt, Permit, Run
@@ -22,7 +22,7 @@ from runs.use_cases.hold_after_restore import hold_after_restore
 from tests import builders
 from tests.pages import desk
 from tests.runs.leased_run_builders import begin, report
-from tests.unguarded import without_guards
+from tests.unguarded import without_triggers
 
 pytestmark = pytest.mark.django_db
 
@@ -32,7 +32,7 @@ def decide(interrupt: Interrupt, person, verdict: str = "approve", *, door: str 
         responder=person,
         interrupt_id=interrupt.public_id,
         answer=Answer(verdict=verdict, **said),
-        seen=Seen(state_version=interrupt.state_version),
+        seen=ShownVersion(state_version=interrupt.state_version),
         door=door,
     )
     return receipt.decision
@@ -105,7 +105,7 @@ def test_a_receipt_leads_to_the_next_wait_that_this_person_may_decide():
     person, interrupt, refund = desk.lena(), desk.an_order(), desk.a_refund(5)
     decision = decide(interrupt, person)
     assert f'href="/interrupts/{refund.public_id}"' in receipt_of(decision, person)
-    acts.claim(responder=builders.a_reviewer("ben@company.example", "refunds"), interrupt_id=refund.public_id)
+    acts.claim_request(responder=builders.a_reviewer("ben@company.example", "refunds"), interrupt_id=refund.public_id)
     assert f'href="/interrupts/{refund.public_id}"' not in receipt_of(decision, person)
 
 
@@ -116,7 +116,7 @@ def test_a_refused_answer_is_seen_by_its_author_alone():
             responder=person,
             interrupt_id=interrupt.public_id,
             answer=Answer(verdict="approve"),
-            seen=Seen(state_version=9),
+            seen=ShownVersion(state_version=9),
             door="page",
         )
     refused = Decision.objects.get()
@@ -136,7 +136,7 @@ def test_a_foreign_receipt_and_a_foreign_run_look_missing():
 
 def test_a_run_is_readable_from_top_to_bottom():
     person, interrupt = desk.lena(), desk.an_order()
-    acts.claim(responder=person, interrupt_id=interrupt.public_id)
+    acts.claim_request(responder=person, interrupt_id=interrupt.public_id)
     decide(interrupt, person, message="Hours match")
     told = text(desk.signed_in(person).get(f"/runs/{interrupt.run.public_id}").content.decode())
     story = [
@@ -219,7 +219,7 @@ def test_the_timeline_names_the_queue_of_that_time_or_none():
     assert "Escalated from Engineering to Engineering leads: no answer in time" in told
     asked = Event.objects.get(type="run.suspended")
     asked.refs.pop("queues")  # as it was noted before
-    older = tell([asked], reader=operator, waits=[interrupt])
+    older = timeline_entries([asked], reader=operator, waits=[interrupt])
     assert older[0].words == "Sent a request; worker released"
 
 
@@ -251,7 +251,7 @@ def test_a_receipt_tells_that_what_it_allowed_was_carried_out_also_after_the_run
     call = interrupt.proposal
     begin(run, key="order:1", **call, permit=decision.permit.public_id)
     assert "The effect has begun: order:1 intended" in text(receipt_of(decision, person))
-    report(run, key="order:1", attempt_token=attempt_token(run.public_id, "order:1", 1))
+    report(run, key="order:1", attempt_token=make_attempt_token(run.public_id, "order:1", 1))
     told = text(receipt_of(decision, person))
     assert "The effect was applied: order:1 applied" in told
     assert "Permit used for order:1 applied" in told
@@ -264,10 +264,10 @@ def test_a_receipt_tells_that_what_it_allowed_was_carried_out_also_after_the_run
 def test_a_permit_of_an_answer_that_counts_no_more_is_void_and_one_past_its_time_was_not_used():
     person, interrupt = desk.lena(), desk.an_order()
     decision = decide(interrupt, person)
-    with without_guards():
+    with without_triggers():
         Permit.objects.update(valid_until=clock.now())
     assert "not used; it expired" in text(receipt_of(decision, person))
-    acts.undo(responder=person, interrupt_id=interrupt.public_id)
+    acts.undo_decision(responder=person, interrupt_id=interrupt.public_id)
     told = text(receipt_of(decision, person))
     assert "Permit void since" in told
     Permit.objects.update(void_at=None)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from runs.continuations import open_continuation
+from runs.continuations import find_open_continuation
 from runs.models import Connection, Decision, Interrupt, Run
 from tests import builders
 from tests.pages import desk
@@ -24,7 +24,7 @@ def a_second_round(person, **said) -> tuple[Interrupt, Decision]:
     Connection.objects.get_or_create(agent=agent, name="erp", defaults={"base_url": "https://erp.example"})
     interrupt = desk.an_order(facts=[builders.a_checked_fact(on_change="renew")])
     decision = builders.decide(interrupt, person, **said).decision
-    continuation = open_continuation(Run.objects.get())
+    continuation = find_open_continuation(Run.objects.get())
     builders.check(continuation.public_id, found=8)
     interrupt.refresh_from_db()
     decision.refresh_from_db()
@@ -82,7 +82,7 @@ def test_an_overtaken_answer_is_listed_as_decided_with_its_verdict_and_its_perso
     builders.decide(interrupt, builders.a_reviewer("ines@company.example"))
     decided = desk.signed_in(person).get("/?view=decided")
     assert "overtaken" not in text(decided.content.decode())
-    builders.check(open_continuation(Run.objects.get()).public_id, found=8)
+    builders.check(find_open_continuation(Run.objects.get()).public_id, found=8)
     assert Decision.objects.get().status == "overtaken"
     told = text(desk.signed_in(person).get("/?view=decided").content.decode())
     assert "approved Ines ; superseded by a change" in told

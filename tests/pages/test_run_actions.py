@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from ledger import clock
-from ledger.actors import in_words
+from ledger.actors import actor_label
 from runs.kill_switch import halt_agents
 from runs.models import Run
 from runs.use_cases.complete_run import fail_run
@@ -173,4 +173,4 @@ def test_a_restart_while_its_agent_is_halted_says_that_nothing_was_restarted_and
     ],
 )
 def test_an_actors_name_has_no_internal_prefix(actor, told):
-    assert in_words(actor) == told
+    assert actor_label(actor) == told

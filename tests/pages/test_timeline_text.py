@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from ledger import clock
-from reviewqueue.pages.runs.timeline_text import Entry, tell
+from reviewqueue.pages.runs.timeline_text import Entry, timeline_entries
 from reviewqueue.webhooks.event_types import TYPES
 from runs.models import Event
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 def told(event_type: str, actor: str) -> Entry:
     reader = get_user_model().objects.create_user("olga@example.org")
     event = Event(type=event_type, actor=actor, at=clock.now(), refs={})
-    return tell([event], reader=reader, waits=[])[0]
+    return timeline_entries([event], reader=reader, waits=[])[0]
 
 
 @pytest.mark.parametrize("event_type", sorted(TYPES))

@@ -33,7 +33,7 @@ NOW = datetime(2026, 11, 30, 13, 22, tzinfo=UTC)
     ],
 )
 def test_a_duration_has_its_two_largest_units(duration: timedelta, words: str) -> None:
-    assert times.in_words(duration) == words
+    assert times.duration_label(duration) == words
 
 
 @pytest.mark.parametrize(
@@ -57,20 +57,20 @@ def test_a_deadline_is_red_only_under_one_hour_and_over_exactly_at_its_time(
 def test_the_two_hours_that_a_clock_change_repeats_differ() -> None:
     with timezone.override(ZoneInfo("Europe/Oslo")):
         first, second = datetime(2026, 10, 25, 0, 30, tzinfo=UTC), datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
-        assert times.moment_in_words(first, short=True) == "25 Oct 2026 02:30 CEST"
-        assert times.moment_in_words(second, short=True) == "25 Oct 2026 02:30 CET"
+        assert times.datetime_label(first, short=True) == "25 Oct 2026 02:30 CEST"
+        assert times.datetime_label(second, short=True) == "25 Oct 2026 02:30 CET"
 
 
 def test_a_deadline_beyond_a_clock_change_is_shown_with_the_offset_of_its_own_day() -> None:
     deadline = datetime(2026, 3, 29, 21, 59, tzinfo=UTC)
     with timezone.override(ZoneInfo("Europe/Oslo")):
         for now in (deadline - timedelta(days=2), deadline - timedelta(hours=1)):
-            assert times.moment_in_words(deadline, now=now).endswith("23:59 CEST")
+            assert times.datetime_label(deadline, now=now).endswith("23:59 CEST")
 
 
 def test_a_time_says_its_zone_and_utc_when_pointed_at() -> None:
     with timezone.override(ZoneInfo("Europe/Berlin")):
-        drawn = times.moment(NOW + timedelta(hours=2, minutes=10), now=NOW)
+        drawn = times.datetime_element(NOW + timedelta(hours=2, minutes=10), now=NOW)
     assert ">today 16:32 CET</time>" in drawn
     assert 'datetime="2026-11-30T16:32:00+01:00"' in drawn
     assert 'title="2026-11-30 15:32:00 UTC"' in drawn
@@ -78,7 +78,7 @@ def test_a_time_says_its_zone_and_utc_when_pointed_at() -> None:
 
 def test_a_zone_without_a_name_is_shown_as_its_offset() -> None:
     with timezone.override(ZoneInfo("America/Sao_Paulo")):
-        assert times.moment_in_words(NOW, now=NOW) == "today 10:22 UTC-03"
+        assert times.datetime_label(NOW, now=NOW) == "today 10:22 UTC-03"
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,13 @@ def test_a_zone_without_a_name_is_shown_as_its_offset() -> None:
 def test_a_page_uses_the_zone_of_its_browser_if_the_zone_exists(cookie: str, hour: str) -> None:
     request = HttpRequest()
     request.COOKIES["zone"] = cookie
-    page = activate_browser_time_zone(lambda request: HttpResponse(times.moment_in_words(NOW)))(request)
+    page = activate_browser_time_zone(lambda request: HttpResponse(times.datetime_label(NOW)))(request)
     assert hour in page.content.decode()
 
 
 @given(st.text())
 def test_no_zone_name_can_break_a_page(name: str) -> None:
-    times.zone_called(name)
+    times.find_time_zone(name)
 
 
 def test_a_missing_time_is_never_and_a_missing_deadline_nothing() -> None:

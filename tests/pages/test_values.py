@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ledger import exact_json
 from reviewqueue.text import json_values
-from reviewqueue.text.json_values import draw, is_wide, size_in_words
+from reviewqueue.text.json_values import is_wide, render_json, size_label
 from tests.pages.hostile import HIDDEN, MARKUP
 from tests.pages.test_agent_text import Elements
 
@@ -46,26 +46,26 @@ def text_of(markup: str) -> str:
     ],
 )
 def test_values_of_different_types_look_different(value: Any, inside: str) -> None:
-    assert inside in draw(value)
+    assert inside in render_json(value)
 
 
 def test_copied_text_is_what_was_sent() -> None:
     for value in ("00123", "184000.00", "a  b", "line\nline", 'say "yes"', "<b>&amp;"):
-        assert text_of(draw(value)) == value
+        assert text_of(render_json(value)) == value
     for value in (184000, Decimal("184000.00"), -5, Decimal("0.10")):
-        assert text_of(draw(value)) == exact_json.dumps(value)
+        assert text_of(render_json(value)) == exact_json.dumps(value)
 
 
 @pytest.mark.parametrize("text", MARKUP)
 def test_hostile_names_and_texts_are_inert(text: str) -> None:
-    found = Elements(draw({text: [text, {text: text}]}))
+    found = Elements(render_json({text: [text, {text: text}]}))
     assert found.tags <= {"dl", "div", "dt", "dd", "ol", "li", "span", "bdi", "q", "details", "summary", "data"}
     assert {name for name, _ in found.attributes} <= {"class", "title", "value", "start"}
 
 
 @pytest.mark.parametrize("char", HIDDEN)
 def test_hidden_characters_in_names_and_texts_are_shown(char: str) -> None:
-    drawn = draw({f"am{char}ount": f"1{char}0"})
+    drawn = render_json({f"am{char}ount": f"1{char}0"})
     assert char not in drawn
     assert drawn.count(f"U+{ord(char):04X}</span>") == 2
 
@@ -78,7 +78,7 @@ def test_an_argument_called_items_hides_nothing() -> None:
 
 
 def test_nested_values_keep_their_order_and_numbers() -> None:
-    drawn = draw({"b": 1, "a": [{"z": None}, "x"]})
+    drawn = render_json({"b": 1, "a": [{"z": None}, "x"]})
     assert drawn.index(">b<") < drawn.index(">a<") < drawn.index(">z<")
     assert drawn.startswith('<dl class="object">')
     assert '<ol class="list"><li><div><dl class="object">' in drawn
@@ -86,16 +86,16 @@ def test_nested_values_keep_their_order_and_numbers() -> None:
 
 def test_a_long_text_is_folded_with_its_size_and_wholly_there() -> None:
     text = "\n".join(f"line {n}" for n in range(400))
-    drawn = draw(text)
+    drawn = render_json(text)
     assert "Show 388 more lines, " in drawn
     assert text_of(drawn) == text
     endless = "x" * 50_000
-    assert text_of(draw(endless)) == endless
-    assert "<details" in draw(endless)
+    assert text_of(render_json(endless)) == endless
+    assert "<details" in render_json(endless)
 
 
 def test_a_long_list_is_folded_and_its_numbering_continues() -> None:
-    drawn = draw(list(range(100)))
+    drawn = render_json(list(range(100)))
     assert "Show 80 more of 100 entries" in drawn
     assert '<ol class="list on" start="21">' in drawn
     assert drawn.count("<li>") == 100
@@ -105,22 +105,22 @@ def test_deep_values_are_folded_but_wholly_there() -> None:
     value: Any = "bottom"
     for _ in range(60):
         value = {"in": value}
-    drawn = draw(value)
+    drawn = render_json(value)
     assert "Show object, 1 member</summary>" in drawn
     assert "bottom" in drawn
 
 
 def test_an_endless_value_is_shown_in_part_with_the_way_to_the_rest() -> None:
     value = {"rows": [{"n": n, "name": f"row {n}"} for n in range(20_000)], "amount": "184000.00"}
-    drawn = draw(value, more="/interrupts/int_1/call")
+    drawn = render_json(value, more="/interrupts/int_1/call")
     assert "Showing 1 to 166 of 20,000 entries." in drawn
     assert '<a href="/interrupts/int_1/call?at=%2Frows">Show the rest</a>' in drawn
     assert "184000.00" in drawn
-    assert len(drawn) < json_values.BYTES_DRAWN
+    assert len(drawn) < json_values.MAX_BYTES
 
 
 def test_a_long_list_does_not_push_the_members_behind_it_off_the_page() -> None:
-    drawn = draw({"lines": ["x"] * 50_000, "to": {"account": "DE02"}, "text": "y" * 500_000, "amount": "7.00"})
+    drawn = render_json({"lines": ["x"] * 50_000, "to": {"account": "DE02"}, "text": "y" * 500_000, "amount": "7.00"})
     assert "DE02" in drawn
     assert "7.00" in drawn
     assert "Showing 1 to " in drawn
@@ -144,16 +144,16 @@ LARGE = {
 
 @pytest.mark.parametrize("name", LARGE)
 def test_a_drawing_has_at_most_so_many_members_and_bytes(name: str) -> None:
-    drawing = json_values.draw_within(LARGE[name], budget=json_values.Budget())
-    assert len(drawing.html.encode()) <= 1.25 * json_values.BYTES_DRAWN
-    assert drawing.html.count("<dt>") + drawing.html.count("<li>") <= json_values.MEMBERS_DRAWN
+    drawing = json_values.render_json_within(LARGE[name], budget=json_values.Budget())
+    assert len(drawing.html.encode()) <= 1.25 * json_values.MAX_BYTES
+    assert drawing.html.count("<dt>") + drawing.html.count("<li>") <= json_values.MAX_MEMBERS
     assert not drawing.is_whole or name == "blank lines"
     assert drawing.is_whole == ("Showing 1 to " not in drawing.html and "more characters</span>" not in drawing.html)
 
 
 def test_a_value_within_the_limits_is_shown_whole() -> None:
     for value in ({"a": [1] * 400}, "x" * 100_000, [{"a": number} for number in range(200)]):
-        assert json_values.draw_within(value, budget=json_values.Budget()).is_whole
+        assert json_values.render_json_within(value, budget=json_values.Budget()).is_whole
 
 
 def test_members_are_counted_at_every_depth() -> None:
@@ -167,8 +167,8 @@ def test_wide_values_get_a_row_of_their_own() -> None:
 
 
 def test_sizes_are_shown_as_text() -> None:
-    assert size_in_words("abc") == "5 bytes"
-    assert size_in_words("x" * 48_000) == "48 KB"
+    assert size_label("abc") == "5 bytes"
+    assert size_label("x" * 48_000) == "48 KB"
 
 
 JSON = st.recursive(
@@ -180,18 +180,18 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_no_value_raises(value: Any) -> None:
-    draw(value).encode()
+    render_json(value).encode()
     is_wide(value)
 
 
 def test_a_tail_below_blank_lines_is_not_folded_away() -> None:
-    drawn = draw("Good morning" + "\n" * 413 + "also forward the file")
+    drawn = render_json("Good morning" + "\n" * 413 + "also forward the file")
     assert "<details" not in drawn
     assert ">412 blank lines</span>\nalso forward" in drawn
 
 
 def drawn_stated(value: object) -> str:
-    return json_values.draw_within(value, budget=json_values.Budget(), stated=True).html
+    return json_values.render_json_within(value, budget=json_values.Budget(), stated=True).html
 
 
 def test_an_amount_that_was_stated_as_text_reads_as_an_amount_and_copies_exactly():
@@ -201,4 +201,4 @@ def test_an_amount_that_was_stated_as_text_reads_as_an_amount_and_copies_exactly
         == '<span class="value"><data class="num" value="212400.00"><span>212</span><span>400.00</span></data></span>'
     )
     for other in ("212400", "1e5.00", "LT-1.00", 5, "true", "0012 4.00"):
-        assert drawn_stated(other) == json_values.draw(other)
+        assert drawn_stated(other) == json_values.render_json(other)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from runs.models import Decision, Interrupt
-from runs.use_cases.amend_interrupt import Amendment, amend_wait
+from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
 from tests import builders
 from tests.pages import desk
 
@@ -54,7 +54,7 @@ def test_a_vote_leads_to_its_receipt_and_can_be_undone(wait):
 def test_votes_for_an_older_version_are_shown_as_no_longer_counting(wait):
     builders.decide(wait, marek())
     changed = {"name": "issue_purchase_order", "arguments": {"supplier": "S-17", "amount": "1.00"}}
-    amend_wait(agent=wait.agent, interrupt_id=wait.public_id, amendment=Amendment(proposal=changed))
+    amend_open_interrupt(agent=wait.agent, interrupt_id=wait.public_id, amendment=Amendment(proposal=changed))
     shown = page(desk.signed_in(desk.lena()), wait)
     assert "0 of 2, without yours" in shown
     assert "vote no longer counts" in shown

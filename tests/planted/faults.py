@@ -22,7 +22,7 @@ from django.views.debug import SafeExceptionReporterFilter
 
 from ledger import compensation, effect_names, effect_queries, effects, in_flight
 from ledger.digests import digest
-from ledger.effects import Next
+from ledger.effects import NextStep
 from ledger.errors import PayloadInvalid
 from reviewqueue import drafts, gateway, middleware, permission_sweep, permissions, tasks
 from reviewqueue.api import authentication, pagination
@@ -75,9 +75,21 @@ from tests.reviewqueue import (
     test_sign_in_limits,
     test_tampering,
 )
-from tests.runs import test_begin_effect, test_compensation, test_credentials, test_effect_rules, test_escalation, test_leases_and_claims, test_permits, test_policies, test_probes, test_revalidation, test_run_control
-from tests.runs import test_revoked_permits
-from tests.runs import test_external_signals
+from tests.runs import (
+    test_begin_effect,
+    test_compensation,
+    test_credentials,
+    test_effect_rules,
+    test_escalation,
+    test_external_signals,
+    test_leases_and_claims,
+    test_permits,
+    test_policies,
+    test_probes,
+    test_revalidation,
+    test_revoked_permits,
+    test_run_control,
+)
 from tests.serving import test_asgi_bridge, test_thread_shares
 
 
@@ -124,7 +136,7 @@ def nothing(*_: Any, **__: Any) -> None:
     costs=(),
 )
 def a_continuation_ignores_the_undo_window() -> None:
-    find_obstacles = facts.find_obstacles
+    find_obstacles = facts.find_checks_and_undo_end
     interrupts.find_obstacles = lambda *of: (find_obstacles(*of)[0], None)
 
 
@@ -148,7 +160,7 @@ def a_child_takes_any_policy_of_its_parent() -> None:
 
 @fault(seen_by=test_policies.test_a_person_without_permission_and_an_unknown_person_get_the_same_answer, costs=(13,))
 def a_refusal_reveals_known_addresses() -> None:
-    sound = interrupt_requests.people_named
+    sound = interrupt_requests.find_people
 
     def telling(addresses: list[str]) -> list[Any]:
         people = sound(addresses)
@@ -166,13 +178,13 @@ def an_effect_that_no_rule_names_may_begin() -> None:
 
 @fault(seen_by=test_effect_rules.test_a_near_spelling_of_a_rules_name_is_refused_and_names_the_rule, costs=(12,))
 def a_near_spelling_is_another_name() -> None:
-    everywhere(effect_names.is_near, lambda name, pattern: False)
+    everywhere(effect_names.is_confusable_with, lambda name, pattern: False)
 
 
 @fault(seen_by=test_effect_rules.test_a_compensation_must_be_an_allowed_effect, costs=(12,))
 def a_compensation_is_allowed_by_no_rule() -> None:
     sound = begin_effect._check_declared
-    free = replace(effects.UNDECLARED)
+    free = replace(effects.NO_DECLARATION)
     begin_effect._check_declared = lambda run, declared, *, undone: sound(run, free, undone=undone)
 
 
@@ -201,7 +213,7 @@ def of_two_equally_close_rules_the_alphabetically_first_applies() -> None:
 
 @fault(seen_by=test_gateway.test_an_answer_exactly_at_the_deadline_is_late, costs=(7,))
 def an_answer_exactly_at_the_deadline_is_in_time() -> None:
-    everywhere(deadlines.is_over, lambda interrupt, *, now: interrupt.deadline < now)
+    everywhere(deadlines.is_past_deadline, lambda interrupt, *, now: interrupt.deadline < now)
 
 
 @fault(seen_by=test_gateway.test_another_version_or_another_content_is_stale, costs=(3, 12))
@@ -209,7 +221,7 @@ def an_answer_counts_whatever_its_reader_saw() -> None:
     sound = gateway._find_refusal
 
     def blind(responder: Any, interrupt: Any, seen: Any, *more: Any, **named: Any) -> Any:
-        return sound(responder, interrupt, gateway.Seen(state_version=interrupt.state_version), *more, **named)
+        return sound(responder, interrupt, gateway.ShownVersion(state_version=interrupt.state_version), *more, **named)
 
     gateway._find_refusal = blind
 
@@ -244,7 +256,9 @@ def a_reminder_does_not_record_that_it_was_sent() -> None:
     expire.remind_interrupt = nothing
 
 
-@fault(seen_by=test_external_signals.test_one_signal_answers_one_interrupt_and_the_next_is_stored_for_the_next, costs=(3,))
+@fault(
+    seen_by=test_external_signals.test_one_signal_answers_one_interrupt_and_the_next_is_stored_for_the_next, costs=(3,)
+)
 def a_signal_is_not_used_up() -> None:
     sound = external_signals.answer_by_itself
 
@@ -261,7 +275,7 @@ def a_signal_is_not_used_up() -> None:
 @fault(seen_by=test_leases_and_claims.test_a_stale_lease_cannot_write, costs=(9,))
 def a_lease_is_good_whatever_its_fence() -> None:
     sound = leases.check_lease
-    everywhere(sound, lambda run, token, *, now: sound(run, leases.lease_of(run).token, now=now))
+    everywhere(sound, lambda run, token, *, now: sound(run, leases.current_lease(run).token, now=now))
 
 
 @fault(
@@ -292,9 +306,7 @@ def only_the_vote_that_closed_is_judged_when_an_effect_begins() -> None:
     revocation._decisions_behind = lambda permit: [permit.decision]
 
 
-@fault(
-    seen_by=test_revoked_permits.test_a_claim_hands_out_no_permit_of_an_earlier_boundary_that_was_lost, costs=(13,)
-)
+@fault(seen_by=test_revoked_permits.test_a_claim_hands_out_no_permit_of_an_earlier_boundary_that_was_lost, costs=(13,))
 def a_claim_judges_its_own_boundary_only() -> None:
     revoke_approvals._still_allowing = lambda *_, **__: set()
 
@@ -309,7 +321,7 @@ def an_approval_by_default_needs_no_policy() -> None:
     costs=(13,),
 )
 def a_claim_blocks_others_whatever_its_owner_may_do() -> None:
-    permissions.holder_may_decide = lambda interrupt: True
+    permissions.claimant_may_decide = lambda interrupt: True
 
 
 @fault(
@@ -333,13 +345,13 @@ def claims_and_votes_of_a_lost_permission_are_never_released() -> None:
     costs=(14,),
 )
 def a_fact_is_taken_as_it_was() -> None:
-    sound = reconcile_facts.record_value
+    sound = reconcile_facts.record_fact_value
 
     def unchanged(fact: Any, *words: Any, **named: Any) -> None:
         sound(fact, *words, **named)
         fact.last_status = FactStatus.SAME
 
-    reconcile_facts.record_value = unchanged
+    reconcile_facts.record_fact_value = unchanged
 
 
 @fault(seen_by=test_revalidation.test_an_overtaken_answer_is_never_delivered_as_an_answer_again, costs=(14,))
@@ -352,7 +364,7 @@ def an_overtaken_answer_stays_accepted() -> None:
     costs=(14,),
 )
 def a_credential_is_compared_like_a_value() -> None:
-    everywhere(facts.holds, lambda fact, value, *, now: digest(value) == digest(fact.relied_on))
+    everywhere(facts.can_rely_on, lambda fact, value, *, now: digest(value) == digest(fact.relied_on))
 
 
 @fault(
@@ -421,7 +433,7 @@ def events_do_not_record_what_a_permit_began() -> None:
 
 @fault(seen_by=test_tampering.test_events_whose_digests_were_erased_exempt_no_row, costs=(24,))
 def events_without_digests_exempt_every_row() -> None:
-    verification.recorded_since = lambda run: run.events.latest("seq").at
+    verification.end_of_unrecorded_events = lambda run: run.events.latest("seq").at
 
 
 @fault(seen_by=test_tampering.test_an_effect_whose_outcome_was_changed_is_not_begun_again, costs=(5, 24))
@@ -501,13 +513,13 @@ def an_effect_begins_though_its_agent_is_halted() -> None:
     costs=(5, 6),
 )
 def an_unknown_effect_is_retried() -> None:
-    sound = effects.foresee
+    sound = effects.plan_effect
 
-    def blind(*words: Any, **named: Any) -> Next:
+    def blind(*words: Any, **named: Any) -> NextStep:
         found = sound(*words, **named)
-        return Next.NEXT_ATTEMPT if found is Next.DOUBT else found
+        return NextStep.NEXT_ATTEMPT if found is NextStep.DOUBT else found
 
-    effects.foresee = blind
+    effects.plan_effect = blind
 
 
 @fault(seen_by=test_probes.test_a_probe_that_finds_the_declared_value_settles_it_and_the_run_continues, costs=(5, 6))
@@ -522,9 +534,11 @@ def a_report_never_contradicts_the_recorded_outcome() -> None:
 
 @fault(seen_by=test_compensation.test_a_cancelled_run_compensates_its_effects_newest_first, costs=(15,))
 def the_oldest_effect_is_compensated_first() -> None:
-    sound = compensation.due_undos
-    compensation.due_undos = lambda scope, *, on: list(reversed(sound(scope, on=on)))
-    compensation.newest_due_undo = lambda scope, *, on: next(iter(compensation.due_undos(scope, on=on)), None)
+    sound = compensation.list_due_compensations
+    compensation.list_due_compensations = lambda scope, *, on: list(reversed(sound(scope, on=on)))
+    compensation.find_newest_due_compensation = lambda scope, *, on: next(
+        iter(compensation.list_due_compensations(scope, on=on)), None
+    )
 
 
 # --- secrets ----------------------------------------------------------------------------------------------------------
@@ -566,7 +580,7 @@ def wrong_passwords_are_counted_by_person_alone() -> None:
 )
 def a_live_list_is_compared_by_the_newest_events_of_all_users() -> None:
     newest = Event.objects.order_by("-id").values_list("pk", flat=True)
-    inbox.trace_of_list = lambda person, **_: str(list(newest[:64]))
+    inbox.get_list_fingerprint = lambda person, **_: str(list(newest[:64]))
 
 
 @fault(seen_by=test_error_reports.test_a_report_holds_names_and_no_value_that_was_sent, costs=())
@@ -684,9 +698,9 @@ def a_page_of_the_api_has_any_size() -> None:
     seen_by=test_bounded_responses.test_the_receipts_of_a_claim_share_their_limit_and_the_newest_come_first, costs=()
 )
 def a_claim_lists_receipts_of_any_size() -> None:
-    effect_queries.RECEIPTS_CONSULTED = 10**12
+    effect_queries.MAX_RECEIPT_CHARACTERS_OF_CLAIM = 10**12
 
 
 @fault(seen_by=test_large_values.test_a_call_that_is_not_shown_whole_is_no_part_of_a_bulk, costs=(12,))
 def a_call_that_is_not_shown_whole_is_decided_in_a_bulk() -> None:
-    everywhere(json_values.fits_in_a_bulk, lambda arguments: True)
+    everywhere(json_values.fits_in_bulk, lambda arguments: True)

@@ -11,16 +11,16 @@ from unittest import mock
 from django.db import connection
 from django.db.models import QuerySet
 
-from ledger.prepared_queries import Compiled
+from ledger.prepared_queries import PreparedQuery
 from runs import continuations, interrupts
-from tests.unguarded import without_guards
+from tests.unguarded import without_triggers
 
 
 def without_row_locks() -> None:
     """Read without the locks on run, interrupt and effect."""
     QuerySet.select_for_update = lambda rows, **_: rows.all()  # type: ignore[method-assign]
     for query in gc.get_objects():
-        if type(query) is Compiled:  # not isinstance, which wakes every lazy object of a request that is over
+        if type(query) is PreparedQuery:  # not isinstance, which wakes every lazy object of a request that is over
             query.forget()
 
 
@@ -55,7 +55,7 @@ def without_unique(*names: str) -> Iterator[None]:
         yield
     finally:
         with connection.cursor() as cursor:
-            with without_guards():
+            with without_triggers():
                 cursor.execute("TRUNCATE runs_run, ledger_effect CASCADE")
             for put_back in taken:
                 cursor.execute(put_back)

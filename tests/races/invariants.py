@@ -7,8 +7,8 @@ from typing import Any
 from django.db import connection
 
 from runs.models import Run
-from runs.run_status import Impossible, standing
-from runs.timeline import find_break
+from runs.run_status import ImpossibleStatus, compute_status
+from runs.timeline import find_broken_event
 from tests.races.race_runner import RaceResult
 
 #: Each statement returns one row for each breach of the promise that names it; `%s` is the run.
@@ -82,13 +82,13 @@ def breaches(run_pk: int) -> list[str]:
     """Return the invariants that this run breaks, as texts."""
     found = [promise for promise, statement in PROMISES.items() if rows(statement, run_pk)]
     run = Run.objects.get(pk=run_pk)
-    broken = find_break(run)
+    broken = find_broken_event(run)
     if broken:
         found.append(f"a timeline with a gap: {broken}")
     try:
-        if standing(run) != run.status:
-            found.append(f"a status that does not follow: {run.status}, not {standing(run)}")
-    except Impossible:
+        if compute_status(run) != run.status:
+            found.append(f"a status that does not follow: {run.status}, not {compute_status(run)}")
+    except ImpossibleStatus:
         found.append("a run that nothing can continue")
     return found
 

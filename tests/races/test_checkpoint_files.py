@@ -23,9 +23,9 @@ pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
 def a_sender(sent_bytes: bytes) -> Move:
     def send(wanted: dict[str, Any]) -> dict[str, Any]:
-        sent = file_storage.spool([sent_bytes])
+        sent = file_storage.spool_upload([sent_bytes])
         with sent.file:
-            offered = transfer_file.offer_file(agent=builders.an_agent(), number=1, sent=sent, **wanted)
+            offered = transfer_file.upload_file(agent=builders.an_agent(), number=1, sent=sent, **wanted)
         return {"digest": offered.file.digest, "created": offered.created}
 
     return send

@@ -13,7 +13,7 @@ from reviewqueue import permissions
 from runs.models import Agent, Continuation, HandBack, Run
 from runs.use_cases import control_run, release_lease
 from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
-from runs.use_cases.release_lease import hand_back
+from runs.use_cases.release_lease import hand_back_run
 from tests import builders
 from tests.races import guards
 from tests.races.invariants import breaches, deadlocks, forbidden_responses, rows
@@ -115,7 +115,7 @@ def a_worker_that_cannot_read_it(agent: Agent) -> Move:
     def give_back(run: dict[str, Any]) -> str:
         time.sleep(random.uniform(0, run["spread"]))
         words = {"reason": "incompatible", "detail": "no such step"}
-        return hand_back(agent=agent, run_id=run["run"], token=run["token"], **words).status
+        return hand_back_run(agent=agent, run_id=run["run"], token=run["token"], **words).status
 
     return give_back
 

@@ -8,7 +8,7 @@ import pytest
 
 from reviewqueue import permissions
 from runs.models import Agent, Continuation
-from runs.use_cases.claim_continuation import Claimed, ClaimRequest, claim_continuations, claim_one
+from runs.use_cases.claim_continuation import ClaimedRun, ClaimRequest, claim_continuation_by_id, claim_continuations
 from tests import builders, figures
 from tests.races import guards
 from tests.races.invariants import breaches, deadlocks, forbidden_responses
@@ -25,7 +25,7 @@ def a_worker(agent: Agent) -> Move:
     """Claims two runs at a time until none is left."""
 
     def claim_all(_: dict[str, Any]) -> list[tuple[str, int, str]]:
-        mine: list[Claimed] = []
+        mine: list[ClaimedRun] = []
         while claimed := claim_continuations(
             ClaimRequest(
                 agent=agent, code_versions=set(), lease_seconds=60, still_may_decide=permissions.still_may_decide
@@ -40,13 +40,13 @@ def a_worker(agent: Agent) -> Move:
 
 def a_worker_for_one(agent: Agent) -> Move:
     def claim_it(wanted: dict[str, Any]) -> str:
-        claimed = claim_one(
+        claimed = claim_continuation_by_id(
             ClaimRequest(
                 agent=agent, code_versions=set(), lease_seconds=60, still_may_decide=permissions.still_may_decide
             ),
             continuation_id=wanted["continuation"],
         )
-        assert isinstance(claimed, Claimed)
+        assert isinstance(claimed, ClaimedRun)
         return claimed.lease.token
 
     return claim_it

@@ -14,7 +14,7 @@ from runs.checkpoints import Snapshot
 from runs.errors import RunCancelled, RunPaused
 from runs.models import Agent, Continuation, Run
 from runs.use_cases import begin_effect, commit_checkpoint, control_run
-from runs.use_cases.claim_continuation import Claimed, ClaimRequest, claim_continuations, claim_one
+from runs.use_cases.claim_continuation import ClaimedRun, ClaimRequest, claim_continuation_by_id, claim_continuations
 from tests import builders, figures
 from tests.races import guards
 from tests.races.invariants import breaches, deadlocks, forbidden_responses, rows
@@ -45,13 +45,13 @@ def a_person_who(verb: str) -> Move:
 def a_worker_by_id(agent: Agent) -> Move:
     def claim(run: dict[str, Any]) -> str:
         time.sleep(random.uniform(0, run["spread"]))
-        claimed = claim_one(
+        claimed = claim_continuation_by_id(
             ClaimRequest(
                 agent=agent, code_versions=set(), lease_seconds=60, still_may_decide=permissions.still_may_decide
             ),
             continuation_id=run["continuation"],
         )
-        assert isinstance(claimed, Claimed)
+        assert isinstance(claimed, ClaimedRun)
         return claimed.lease.token
 
     return claim
@@ -165,7 +165,7 @@ def a_reviewer_who_claims() -> Move:
 
     def claim(run: dict[str, Any]) -> str:
         # It looks at more than a cancel before it takes its lock, so it does not hesitate.
-        return reviewer_actions.claim(responder=person, interrupt_id=run["interrupt"]).public_id
+        return reviewer_actions.claim_request(responder=person, interrupt_id=run["interrupt"]).public_id
 
     return claim
 
@@ -213,7 +213,7 @@ def test_without_row_locks_a_cancelled_wait_stays_claimed():
 EFFECTS = 6
 
 
-def begin(agent: Agent, run_id: str, token: str, key: str) -> begin_effect.Begun:
+def begin(agent: Agent, run_id: str, token: str, key: str) -> begin_effect.BegunEffect:
     call = builders.CALL
     return builders.begin_effect(
         still_may_decide=permissions.still_may_decide,

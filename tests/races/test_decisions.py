@@ -38,7 +38,7 @@ def an_answerer(person: User, answer: Answer) -> Move:
             responder=person,
             interrupt_id=wait["interrupt"],
             answer=answer,
-            seen=gateway.Seen(state_version=1),
+            seen=gateway.ShownVersion(state_version=1),
             door="api",
         )
         return {"decision": receipt.decision.public_id, "by": person.username}
@@ -129,7 +129,7 @@ def set_the_deadline_and_sweep(wait: dict[str, Any]) -> bool:
 def sweep_until_closed(wait: dict[str, Any]) -> bool:
     """Handle a due row repeatedly as a sweep does, with the errors that a sweep would log and survive."""
     for _ in range(2000):
-        if expire.expire_if_due(interrupt_pk=wait["pk"]):
+        if expire.expire_interrupt_if_due(interrupt_pk=wait["pk"]):
             return True
         if not Interrupt.objects.filter(pk=wait["pk"], status="waiting").exists():
             break

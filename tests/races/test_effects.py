@@ -27,7 +27,7 @@ KEY = "order:PR-4711"
 TENSION = 0.04
 
 
-def begin(agent: Agent, run_id: str, token: str) -> begin_effect.Begun:
+def begin(agent: Agent, run_id: str, token: str) -> begin_effect.BegunEffect:
     call = builders.CALL
     return builders.begin_effect(
         still_may_decide=permissions.still_may_decide,

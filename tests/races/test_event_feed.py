@@ -12,7 +12,7 @@ from django.db import connection, transaction
 from ledger.transactions import use_case
 from runs import event_feed
 from runs.models import Event
-from runs.use_cases.start_run import RunRequest, start_run
+from runs.use_cases.start_run import NewRun, start_run
 from tests import builders
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
@@ -44,7 +44,7 @@ def beside(*jobs):
 def start_slowly(agent, key, before_commit):
     """Start a run whose transaction stays open until `before_commit` returns."""
     with transaction.atomic():
-        request = RunRequest(key=key, body_digest="rq1:body", title="A purchase")
+        request = NewRun(key=key, body_digest="rq1:body", title="A purchase")
         start_run.__wrapped__(agent=agent, request=request, lease_seconds=60)
         before_commit()
 
@@ -87,7 +87,7 @@ def test_a_reader_beside_writers_and_two_numberers_sees_each_event_once():
         writing[number].set()
 
     def number():
-        while not all(done.is_set() for done in writing) or event_feed.anything_to_number():
+        while not all(done.is_set() for done in writing) or event_feed.any_event_to_number():
             number_events(agent_id=agent.pk, limit=7)
 
     def read():

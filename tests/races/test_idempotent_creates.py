@@ -12,7 +12,7 @@ from reviewqueue import permissions
 from runs.checkpoints import Snapshot
 from runs.models import Agent, Run
 from runs.use_cases import start_run as start_run_module
-from runs.use_cases.start_run import RunRequest, ask, start_run
+from runs.use_cases.start_run import NewRun, create_ask, start_run
 from runs.use_cases.suspend import Suspension, suspend
 from tests import builders, figures
 from tests.races import guards
@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 CLIENTS = 6
 
 
-def a_request(key: str, *, body: str) -> RunRequest:
-    return RunRequest(key=key, body_digest=f"rq1:{body}", title=f"A purchase, {body}")
+def a_request(key: str, *, body: str) -> NewRun:
+    return NewRun(key=key, body_digest=f"rq1:{body}", title=f"A purchase, {body}")
 
 
 def a_starter(agent: Agent, *, body: str = "the same") -> Move:
@@ -40,7 +40,7 @@ def an_asker(agent: Agent) -> Move:
     wait = builders.a_wait()
 
     def ask_it(wanted: dict[str, Any]) -> dict[str, Any]:
-        started, interrupt = ask(
+        started, interrupt = create_ask(
             agent=agent,
             request=a_request(wanted["key"], body="the same"),
             wait=wait,
@@ -169,7 +169,7 @@ def test_without_locks_and_constraints_the_same_suspend_opens_several_waits():
 def look_first_then_insert() -> None:
     """What the product must not do: check whether the key exists, and insert if it does not."""
 
-    def insert(agent: Agent, request: RunRequest, *, unclaimed_seconds: int, leased: bool) -> tuple[Run, bool]:
+    def insert(agent: Agent, request: NewRun, *, unclaimed_seconds: int, leased: bool) -> tuple[Run, bool]:
         known = Run.objects.filter(agent=agent, key=request.key).first()
         if known is not None:
             return known, False

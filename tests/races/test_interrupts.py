@@ -39,7 +39,7 @@ def a_responder(address: str, *, of: str) -> Move:
             responder=person,
             interrupt_id=wait[of],
             answer=wait[f"answer to {of}"],
-            seen=gateway.Seen(state_version=1),
+            seen=gateway.ShownVersion(state_version=1),
             door="api",
         )
         going_on = receipt.continuation.public_id if receipt.continuation else None
@@ -117,8 +117,12 @@ def an_agent_that(verb: str, agent: Agent) -> Move:
         time.sleep(random.uniform(0, wait["spread"]))
         if verb == "amends":
             amendment = amend_interrupt.Amendment(proposal=AMENDED)
-            return amend_interrupt.amend_wait(agent=agent, interrupt_id=wait[ORDER], amendment=amendment).state_version
-        interrupt, _ = amend_interrupt.withdraw_wait(agent=agent, interrupt_id=wait[ORDER], reason="bought elsewhere")
+            return amend_interrupt.amend_open_interrupt(
+                agent=agent, interrupt_id=wait[ORDER], amendment=amendment
+            ).state_version
+        interrupt, _ = amend_interrupt.withdraw_open_interrupt(
+            agent=agent, interrupt_id=wait[ORDER], reason="bought elsewhere"
+        )
         return interrupt.state_version
 
     return act

@@ -62,7 +62,8 @@ def a_decision() -> Ready:
 def a_reviewer_s_claim() -> Ready:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
     return Ready(
-        run=interrupt.run, move=lambda: bool(reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id))
+        run=interrupt.run,
+        move=lambda: bool(reviewer_actions.claim_request(responder=ana, interrupt_id=interrupt.public_id)),
     )
 
 
@@ -74,7 +75,7 @@ def a_due_wait() -> Interrupt:
 
 def an_expiry() -> Ready:
     interrupt = a_due_wait()
-    return Ready(run=interrupt.run, move=lambda: expire.expire_if_due(interrupt_pk=interrupt.pk))
+    return Ready(run=interrupt.run, move=lambda: expire.expire_interrupt_if_due(interrupt_pk=interrupt.pk))
 
 
 def the_expiry_of_an_unclaimed_run() -> Ready:
@@ -94,7 +95,8 @@ def a_claim() -> Ready:
     continuation = Continuation.objects.get(run=run)
     request = builders.a_claim_request(run.agent)
     return Ready(
-        run=run, move=lambda: bool(claim_continuation.claim_one(request, continuation_id=continuation.public_id))
+        run=run,
+        move=lambda: bool(claim_continuation.claim_continuation_by_id(request, continuation_id=continuation.public_id)),
     )
 
 
@@ -103,7 +105,7 @@ def a_check() -> Ready:
     Continuation.objects.filter(run=run).update(status="checking", check_due_at=clock.now())
     Run.objects.filter(pk=run.pk).update(open_continuation="checking", status="revalidating", ready_since=None)
     continuation = Continuation.objects.get(run=run)
-    return Ready(run=run, move=lambda: bool(reconcile_facts.begin_check(continuation_id=continuation.public_id)))
+    return Ready(run=run, move=lambda: bool(reconcile_facts.begin_revalidation(continuation_id=continuation.public_id)))
 
 
 def a_run_with_an_effect() -> tuple[Run, str]:
@@ -135,7 +137,7 @@ def an_effect_begun() -> Ready:
 
 def an_effect_reported() -> Ready:
     run, _ = a_run_with_an_effect()
-    told = {"key": KEY, "attempt_token": attempt_tokens.attempt_token(run.public_id, KEY, 1), "status": "applied"}
+    told = {"key": KEY, "attempt_token": attempt_tokens.make_attempt_token(run.public_id, KEY, 1), "status": "applied"}
     move = lambda: bool(report_effect.report_effect(agent=run.agent, run_id=run.public_id, **told))  # noqa: E731
     return Ready(run=run, move=move)
 
@@ -146,7 +148,7 @@ def an_effect_settled() -> Ready:
     owner = builders.a_person("owner@example.org", "agent-owners")
     effect = Effect.objects.get(scope=ready.run.public_id)
     words = {"effect_id": effect.pk, "outcome": "applied", "person": owner, "reason": "The order is in the books."}
-    return Ready(run=ready.run, move=lambda: bool(reconcile_outcomes.settle_unknown(**words)))
+    return Ready(run=ready.run, move=lambda: bool(reconcile_outcomes.resolve_unknown_outcome(**words)))
 
 
 def a_worker_s(verb: Callable[..., Any], **words: Any) -> Callable[[], Ready]:
@@ -184,13 +186,13 @@ VERBS: dict[str, Callable[[], Ready]] = {
     "settle an effect": an_effect_settled,
     "suspend": a_suspend,
     "commit a checkpoint": a_worker_s(commit_checkpoint.commit_checkpoint, **STEP),
-    "beat": a_worker_s(extend_lease.beat, progress=None),
+    "beat": a_worker_s(extend_lease.record_heartbeat, progress=None),
     "complete": a_worker_s(complete_run.complete_run, result=None),
     "fail": a_worker_s(complete_run.fail_run, error="no stock"),
     "pause": a_person_s(control_run.pause_run),
     "resume": a_person_s(control_run.resume_run),
     "cancel": a_person_s(control_run.cancel_run),
-    "hand back": a_worker_s(release_lease.hand_back, reason="retry", detail=""),
+    "hand back": a_worker_s(release_lease.hand_back_run, reason="retry", detail=""),
 }
 #: A sweep has others to look after: it passes by a run that is locked, since its holder may be frozen.
 SWEEPS: dict[str, Callable[[], Ready]] = {

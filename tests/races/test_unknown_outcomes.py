@@ -40,7 +40,7 @@ def an_owner(address: str) -> Move:
     person = builders.a_person(address, "agent-owners")
 
     def settle(effect: dict[str, Any]) -> str:
-        reconcile_outcomes.settle_unknown(
+        reconcile_outcomes.resolve_unknown_outcome(
             effect_id=effect["effect"], outcome="applied", person=person, reason="it is there"
         )
         return person.email

@@ -23,7 +23,7 @@ def a_voter(person: User) -> Move:
             responder=person,
             interrupt_id=wait["interrupt"],
             answer=Answer(verdict="approve"),
-            seen=gateway.Seen(state_version=1),
+            seen=gateway.ShownVersion(state_version=1),
             door="api",
         )
         return str(receipt.decision.status)

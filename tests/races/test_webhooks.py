@@ -24,7 +24,7 @@ def test_two_announcers_and_two_senders_do_nothing_twice():
             an_endpoint(f"{server.url}/{place}", "run.started")
         for _ in range(RUNS):
             builders.a_running_run()
-        with racers({name: lambda _: outbox.announce_news(seconds=150) for name in ("one", "two")}) as race:
+        with racers({name: lambda _: outbox.publish_events(seconds=150) for name in ("one", "two")}) as race:
             told = race.round()
         assert sum(one.result for one in told) == RUNS, told
         assert Delivery.objects.count() == 4 * RUNS
@@ -43,11 +43,11 @@ def test_numbering_is_inside_the_transaction_that_makes_the_messages():
     builders.a_running_run()
 
     def die_at_the_end():
-        assert outbox.announce_batch.__wrapped__(agent_id=builders.an_agent().pk, limit=10) == 1
+        assert outbox.publish_batch.__wrapped__(agent_id=builders.an_agent().pk, limit=10) == 1
         raise SystemExit
 
     with pytest.raises(SystemExit):
         use_case(die_at_the_end)()
     assert not Delivery.objects.exists()
-    assert outbox.announce_news(seconds=5) == 1
+    assert outbox.publish_events(seconds=5) == 1
     assert Delivery.objects.count() == 1

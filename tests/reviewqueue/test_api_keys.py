@@ -9,9 +9,9 @@ import pytest
 from ledger import clock
 from reviewqueue.models import ApiKey
 from reviewqueue.operations.api_keys import (
+    create_agent_key,
+    create_personal_token,
     is_still_good,
-    make_agent_key,
-    make_personal_token,
     revoke_key,
     rotate_key,
     verify_key,
@@ -29,7 +29,7 @@ def expiry_of(key: ApiKey):
 
 
 def test_a_rotated_key_without_an_end_expires_after_the_overlap():
-    old = make_agent_key(builders.an_agent(), scopes=("run",), name="worker-1")
+    old = create_agent_key(builders.an_agent(), scopes=("run",), name="worker-1")
     before = clock.now()
 
     new = rotate_key(old.key, overlap=HOUR)
@@ -44,24 +44,24 @@ def test_a_rotated_key_without_an_end_expires_after_the_overlap():
 
 
 def test_an_expiry_after_the_overlap_is_brought_forward_to_its_end():
-    old = make_agent_key(builders.an_agent(), expires_at=clock.now() + 30 * HOUR).key
+    old = create_agent_key(builders.an_agent(), expires_at=clock.now() + 30 * HOUR).key
     rotate_key(old, overlap=HOUR)
     assert expiry_of(old) <= clock.now() + HOUR
 
 
 def test_an_expiry_before_the_end_of_the_overlap_is_not_postponed():
     end = clock.now() + HOUR
-    old = make_agent_key(builders.an_agent(), expires_at=end).key
+    old = create_agent_key(builders.an_agent(), expires_at=end).key
     rotate_key(old, overlap=30 * HOUR)
     assert expiry_of(old) == end
 
 
 def test_a_key_that_expired_revoked_or_lost_its_person_ends_a_long_poll():
     person = builders.a_reviewer()
-    lasting = make_personal_token(person, expires_at=clock.now() + HOUR).key
-    endless = make_personal_token(person).key
-    expired = make_agent_key(builders.an_agent(), expires_at=clock.now() - SECOND).key
-    revoked = make_agent_key(builders.an_agent()).key
+    lasting = create_personal_token(person, expires_at=clock.now() + HOUR).key
+    endless = create_personal_token(person).key
+    expired = create_agent_key(builders.an_agent(), expires_at=clock.now() - SECOND).key
+    revoked = create_agent_key(builders.an_agent()).key
     revoke_key(revoked)
     assert [is_still_good(key) for key in (lasting, endless, expired, revoked)] == [True, True, False, False]
     person.is_active = False

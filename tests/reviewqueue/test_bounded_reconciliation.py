@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from ledger import clock, effect_queries
-from ledger.effects import Declared
+from ledger.effects import EffectDeclaration
 from ledger.models import Effect, EffectReport
 from reviewqueue.admin.base import MAX_JSON_BYTES
 from reviewqueue.admin.effects import MAX_REPORT_BYTES, MAX_REPORTS
@@ -23,7 +23,7 @@ from tests.ledger.effect_builders import an_effect
 from tests.pages import desk
 from tests.reviewqueue.test_holds_admin import a_run_held_for_a_fact
 from tests.runs.leased_run_builders import a_leased_run, begin, let_go, report
-from tests.unguarded import without_guards
+from tests.unguarded import without_triggers
 
 pytestmark = pytest.mark.django_db
 
@@ -109,7 +109,7 @@ def test_the_reports_of_an_effect_are_bounded_and_all_can_be_read():
 def test_a_fact_and_the_references_of_an_event_are_bounded_alike():
     hold = a_run_held_for_a_fact()
     Fact.objects.update(value=LARGE["members"], last_value=LARGE["text"])
-    with transaction.atomic(), without_guards():
+    with transaction.atomic(), without_triggers():
         Event.objects.filter(pk=Event.objects.first().pk).update(refs=LARGE["text"])
     client = at_admin()
     assert len(page(client, "runs_hold", hold.pk)) <= PAGE_BYTES
@@ -147,7 +147,7 @@ def test_the_page_of_a_run_reads_no_row_for_each_effect_that_it_does_not_show():
 
 def test_effects_are_counted_by_status_and_by_what_a_cancel_compensates():
     run = a_leased_run()
-    back = Declared(compensation={"name": "cancel", "arguments": {}}, compensate_on=("cancel",))
+    back = EffectDeclaration(compensation={"name": "cancel", "arguments": {}}, compensate_on=("cancel",))
     begin(run, key="a", declared=back)
     report(run, "applied", key="a")
     begin(run, key="b")

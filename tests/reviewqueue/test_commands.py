@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command, load_command_clas
 
 from reviewqueue.models import ApiKey
 from reviewqueue.operations.api_keys import verify_key
-from runs.configuration_history import changed_configuration, find_configuration_break
+from runs.configuration_history import find_broken_configuration_chain, find_changed_configuration
 from runs.models import Agent, CallLabel, ConfigurationRecord, Connection, EffectRule, Policy, Queue
 from runs.policies import BUILT_IN
 from tests import own_processes
@@ -225,8 +225,8 @@ def test_a_removed_effect_rule_and_a_changed_mode_are_recorded(world):
         run_json("remove_effect_rule", "read_*", "--agent", "purchase-requests")
     last = ConfigurationRecord.objects.filter(kind="agent", subject=agent.pk).latest("seq")
     assert last.content == {"effect_mode": "any", "effect_rules": []}
-    assert find_configuration_break() == ""
-    assert list(changed_configuration()) == []
+    assert find_broken_configuration_chain() == ""
+    assert list(find_changed_configuration()) == []
 
 
 def test_a_policy_may_be_one_agents_own(world):

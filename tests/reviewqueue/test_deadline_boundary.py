@@ -88,11 +88,11 @@ def test_no_reviewer_action_extends_a_request_at_its_deadline(verb: str):
     lead, interrupt = builders.a_person("lea@example.org", "engineering-leads"), builders.a_waiting_interrupt()
     builders.move_deadline(interrupt, clock.now())
     act: dict[str, Callable[[], Any]] = {
-        "claim": lambda: reviewer_actions.claim(responder=lead, interrupt_id=interrupt.public_id),
-        "extend": lambda: reviewer_actions.extend(
+        "claim": lambda: reviewer_actions.claim_request(responder=lead, interrupt_id=interrupt.public_id),
+        "extend": lambda: reviewer_actions.extend_deadline(
             responder=lead, interrupt_id=interrupt.public_id, by=timedelta(minutes=5)
         ),
-        "assign": lambda: reviewer_actions.assign(responder=lead, interrupt_id=interrupt.public_id, people=[]),
+        "assign": lambda: reviewer_actions.assign_request(responder=lead, interrupt_id=interrupt.public_id, people=[]),
     }
     with pytest.raises(Expired):
         act[verb]()

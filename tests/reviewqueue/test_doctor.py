@@ -28,16 +28,16 @@ from runs.holds import open_hold
 from runs.kill_switch import halt_agents
 from runs.locks import locked_runs
 from runs.models import CheckpointFile, Continuation, EffectRule, Event, HandBack, Interrupt, Permit, Run
-from runs.run_status import store
+from runs.run_status import save_status
 from runs.states import HoldKind
-from runs.timeline import find_break
+from runs.timeline import find_broken_event
 from runs.use_cases import expire, transfer_file
 from runs.use_cases.complete_run import complete_run
 from runs.use_cases.hold_after_restore import hold_after_restore
 from tests import builders
 from tests.ledger.effect_builders import an_effect
 from tests.runs.leased_run_builders import a_leased_run, a_permit, a_rule, begin, report
-from tests.unguarded import without_guards
+from tests.unguarded import without_triggers
 
 pytestmark = pytest.mark.django_db
 
@@ -55,11 +55,11 @@ def a_sound_installation(settings) -> None:
 
 def found(**wanted: Any) -> list[str]:
     """What is wrong, as "check: message"."""
-    return [f"{it.check}: {it.message}" for it in doctor.examine(**wanted) if it.is_wrong]
+    return [f"{it.check}: {it.message}" for it in doctor.run_checks(**wanted) if it.is_wrong]
 
 
 def noted() -> list[str]:
-    return [f"{it.check}: {it.message}" for it in doctor.examine() if not it.is_wrong]
+    return [f"{it.check}: {it.message}" for it in doctor.run_checks() if not it.is_wrong]
 
 
 def one(message: str, **wanted: Any) -> str:
@@ -115,7 +115,7 @@ def test_a_sound_installation_has_no_findings():
 )
 def test_a_broken_timeline_is_found(breaking: Callable[[Run], object], message: str):
     run = runs_of_every_status()[0]
-    with without_guards():
+    with without_triggers():
         breaking(run)
     assert [it for it in found() if run.public_id in it and message in it]
 
@@ -158,14 +158,14 @@ def a_run_in_the_feed() -> Run:
 def recut(run: Run, *, keep: int, **changed: Any) -> None:
     """What an attacker does who can write every row: cut or change a timeline, and make the rest of the chain fit."""
     prev = ""
-    with without_guards():
+    with without_triggers():
         Event.objects.filter(run=run, seq__gt=keep).delete()
     for event in Event.objects.filter(run=run).order_by("seq"):
         for name, value in changed.items():
             setattr(event, name, value)
         event.prev = prev
         event.digest = prev = digest(event.covered())
-        with without_guards():
+        with without_triggers():
             Event.objects.filter(pk=event.pk).update(prev=event.prev, digest=event.digest, **changed)
     Run.objects.filter(pk=run.pk).update(timeline_seq=keep, timeline_head=prev)
 
@@ -174,7 +174,7 @@ def recut(run: Run, *, keep: int, **changed: Any) -> None:
 def test_two_events_that_changed_places_are_found():
     run = runs_of_every_status()[1]
     first, second = Event.objects.filter(run=run, seq__in=(2, 3)).order_by("seq")
-    with without_guards():
+    with without_triggers():
         Event.objects.filter(pk=first.pk).update(seq=99)
         Event.objects.filter(pk=second.pk).update(seq=2)
         Event.objects.filter(pk=first.pk).update(seq=3)
@@ -186,7 +186,7 @@ def test_two_events_that_changed_places_are_found():
 def test_a_flip_in_any_column_of_an_event_is_found(column: str):
     run = runs_of_every_status()[1]
     other = {"at": clock.now() + DAYS_AGO, "refs": {"interrupt": "int_other"}}.get(column, "other")
-    with without_guards():
+    with without_triggers():
         Event.objects.filter(run=run, seq=2).update(**{column: other})
     one(f"Run {run.public_id}: event ")
 
@@ -195,7 +195,7 @@ def test_a_flip_in_any_column_of_an_event_is_found(column: str):
 def test_a_tail_cut_off_with_its_head_made_to_fit_leaves_a_gap_in_the_feed():
     run = a_run_in_the_feed()
     recut(run, keep=3)
-    assert find_break(Run.objects.get(pk=run.pk)) == ""
+    assert find_broken_event(Run.objects.get(pk=run.pk)) == ""
     among("feed: The event feed of purchase-requests has a gap: ")
 
 
@@ -203,7 +203,7 @@ def test_a_tail_cut_off_with_its_head_made_to_fit_leaves_a_gap_in_the_feed():
 def test_the_newest_event_of_a_feed_cut_off_is_found():
     a_run_in_the_feed()
     newest = Event.objects.exclude(announced_seq=None).order_by("-announced_seq")[0].run
-    assert find_break(newest) == ""
+    assert find_broken_event(newest) == ""
     recut(newest, keep=newest.timeline_seq - 1)
     among("feed: The event feed of purchase-requests has a gap at its end: 1 missing up to number ")
 
@@ -277,7 +277,7 @@ def test_a_run_that_changed_meanwhile_is_checked_again(monkeypatch: pytest.Monke
 
 def test_only_the_newest_timelines_can_be_read():
     older, newer = builders.a_waiting_interrupt().run, builders.a_waiting_interrupt().run
-    with without_guards():
+    with without_triggers():
         Event.objects.filter(run=older, seq=1).update(actor="x")
     assert found(newest=1) == []
     assert newer.pk > older.pk
@@ -404,7 +404,7 @@ def test_a_run_that_cannot_continue_needs_no_worker(held: str):
 def ask_pause_of(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(pause_asked_at=clock.now())
     with transaction.atomic():
-        store(locked_runs().get(pk=run.pk), clock.now())
+        save_status(locked_runs().get(pk=run.pk), clock.now())
 
 
 # --- configuration ----------------------------------------------------------------------------------------------------
@@ -468,7 +468,7 @@ def test_a_hold_owned_by_a_group_without_members_is_found():
     with transaction.atomic():
         locked = locked_runs().get(pk=run.pk)
         open_hold(locked, HoldKind.GAVE_UP, owner_id=owner.pk, reason="x", now=clock.now())
-        store(locked, clock.now())
+        save_status(locked, clock.now())
     one("Group left-the-company has no active member, and owns 0 unknown outcomes and 1 hold.")
     builders.a_person("olga@example.org", "left-the-company")
     assert found() == []
@@ -479,10 +479,10 @@ def test_a_hold_owned_by_a_group_without_members_is_found():
 
 def a_stored_file(sent: bytes = b"bytes") -> CheckpointFile:
     started = builders.a_running_run()
-    spooled = file_storage.spool([sent])
+    spooled = file_storage.spool_upload([sent])
     of_run = {"agent": started.run.agent, "run_id": started.run.public_id, "token": started.lease.token}
     with spooled.file:
-        transfer_file.offer_file(**of_run, number=1, sent=spooled)
+        transfer_file.upload_file(**of_run, number=1, sent=spooled)
     builders.commit(started)
     return started.run.files.get()
 

@@ -85,7 +85,7 @@ def wide(tmp_path: Path, settings) -> dict[str, Path]:
 
 
 def test_what_is_wider_is_narrowed_when_a_process_starts(wide: dict[str, Path]):
-    file_permissions.narrow_old_files()
+    file_permissions.restrict_old_files()
     assert {name: mode_of(path) for name, path in wide.items()} == {
         "var": 0o700,
         "files": 0o700,
@@ -105,7 +105,7 @@ def test_a_folder_that_the_operator_named_keeps_its_mode(wide: dict[str, Path], 
     settings.MEDIA_ROOT = tmp_path / "volume"
     settings.MEDIA_ROOT.mkdir()
     settings.MEDIA_ROOT.chmod(0o755)
-    file_permissions.narrow_old_files()
+    file_permissions.restrict_old_files()
     assert mode_of(settings.MEDIA_ROOT) == 0o755
 
 
@@ -114,7 +114,7 @@ def test_a_link_is_not_followed(wide: dict[str, Path], tmp_path: Path, settings)
     elsewhere.write_text("x")
     elsewhere.chmod(0o644)
     (settings.VAR / "demo-link").symlink_to(elsewhere)
-    file_permissions.narrow_old_files()
+    file_permissions.restrict_old_files()
     assert mode_of(elsewhere) == 0o644
 
 
@@ -123,9 +123,9 @@ def test_the_doctor_reports_accessible_files_with_the_command_that_restricts_the
     path = wide["demo.sqlite3"]
     assert f"Other users of this machine can access {path} (mode 0644). Run: chmod 0600 {path}" in found
     assert f"Other users of this machine can access {wide['var']} (mode 0755). Run: chmod 0700 {wide['var']}" in found
-    file_permissions.narrow_old_files()
+    file_permissions.restrict_old_files()
     assert list(checkpoint_files.open_files()) == []
 
 
 def test_a_device_in_the_place_of_a_file_keeps_its_mode():
-    assert list(file_permissions.too_open([Path("/dev/null")])) == []
+    assert list(file_permissions.accessible_to_others([Path("/dev/null")])) == []

@@ -135,12 +135,12 @@ def test_a_disabled_person_decides_nothing(ana):
 def test_denied_attempts_are_kept_up_to_a_bound(ana):
     interrupt = builders.a_waiting_interrupt()
     auditor = builders.a_person("aud@example.org", "engineering-auditors")
-    for _ in range(gateway.DENIED_PER_HOUR):
+    for _ in range(gateway.MAX_DENIED_PER_HOUR):
         with pytest.raises(NotPermitted):
             builders.decide(interrupt, auditor)
     with pytest.raises(RateLimited):
         builders.decide(interrupt, auditor)
-    assert Decision.objects.count() == gateway.DENIED_PER_HOUR
+    assert Decision.objects.count() == gateway.MAX_DENIED_PER_HOUR
 
 
 @pytest.mark.proves(12)
@@ -237,7 +237,7 @@ def test_the_same_answer_to_a_later_version_is_another_decision(ana):
     """C221: in a renewed review the key of the first round got the first receipt, and the new answer was lost."""
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, ana, door="page", request_key="form-1")
-    reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
+    reviewer_actions.undo_decision(responder=ana, interrupt_id=interrupt.public_id)
     with pytest.raises(KeyReused):
         builders.decide(interrupt, ana, version=2, request_key="form-1")
     assert builders.decide(interrupt, ana, version=2, request_key="form-2").decision.status == "accepted"
@@ -255,7 +255,7 @@ def test_twenty_answers_of_one_person_are_one_decision(ana):
 def test_a_claimed_wait_is_decided_by_its_holder(ana):
     ben = builders.a_reviewer("ben@example.org")
     interrupt = builders.a_waiting_interrupt()
-    reviewer_actions.claim(responder=ben, interrupt_id=interrupt.public_id)
+    reviewer_actions.claim_request(responder=ben, interrupt_id=interrupt.public_id)
     with pytest.raises(ClaimedByOther) as refused:
         builders.decide(interrupt, ana)
     assert refused.value.extra["claimed_by"] == "ben@example.org"
@@ -266,19 +266,24 @@ def test_a_claimed_wait_is_decided_by_its_holder(ana):
 def test_a_claim_is_extended_taken_over_by_a_lead_and_released(ana):
     lea = builders.a_person("lea@example.org", "engineering-leads")
     interrupt = builders.a_waiting_interrupt()
-    first = reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
-    assert reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id).claimed_until >= first.claimed_until
-    assert reviewer_actions.claim(responder=lea, interrupt_id=interrupt.public_id).claimed_by == lea
+    first = reviewer_actions.claim_request(responder=ana, interrupt_id=interrupt.public_id)
+    assert (
+        reviewer_actions.claim_request(responder=ana, interrupt_id=interrupt.public_id).claimed_until
+        >= first.claimed_until
+    )
+    assert reviewer_actions.claim_request(responder=lea, interrupt_id=interrupt.public_id).claimed_by == lea
     with pytest.raises(ClaimedByOther):
-        reviewer_actions.release(responder=ana, interrupt_id=interrupt.public_id)
-    assert reviewer_actions.release(responder=lea, interrupt_id=interrupt.public_id).claimed_by is None
+        reviewer_actions.release_request(responder=ana, interrupt_id=interrupt.public_id)
+    assert reviewer_actions.release_request(responder=lea, interrupt_id=interrupt.public_id).claimed_by is None
 
 
 def test_a_decided_wait_cannot_be_claimed(ana):
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, ana)
     with pytest.raises(AlreadyDecided):
-        reviewer_actions.claim(responder=builders.a_reviewer("ben@example.org"), interrupt_id=interrupt.public_id)
+        reviewer_actions.claim_request(
+            responder=builders.a_reviewer("ben@example.org"), interrupt_id=interrupt.public_id
+        )
 
 
 @pytest.mark.proves(4)

@@ -49,7 +49,7 @@ def test_without_a_worker_nothing_is_ready(client: Client):
 
 @pytest.mark.django_db
 def test_the_latest_beat_of_any_worker_counts(client: Client):
-    a_heartbeat(health.LONGEST_SILENCE + timedelta(seconds=5))
+    a_heartbeat(health.MAX_HEARTBEAT_AGE + timedelta(seconds=5))
     assert wrong(client) == ["worker"]
     a_heartbeat(worker="two:2")
     assert wrong(client) == []

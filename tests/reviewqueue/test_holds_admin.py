@@ -12,9 +12,9 @@ from reviewqueue import tasks
 from runs.holds import open_hold
 from runs.locks import locked_runs
 from runs.models import Continuation, Fact, Hold, Run
-from runs.run_status import store
+from runs.run_status import save_status
 from runs.states import HoldKind
-from runs.use_cases.reconcile_facts import Found, check_continuation
+from runs.use_cases.reconcile_facts import FetchedFact, revalidate_continuation
 from tests import builders
 
 pytestmark = pytest.mark.django_db
@@ -33,8 +33,8 @@ def signed_in(person: User) -> Client:
     return client
 
 
-def no_server_answers(_: object) -> Found:
-    return Found(trouble="No server answers at the address.")
+def no_server_answers(_: object) -> FetchedFact:
+    return FetchedFact(trouble="No server answers at the address.")
 
 
 def a_run_held_for_a_fact(**request) -> Hold:
@@ -46,7 +46,7 @@ def a_run_held_for_a_fact(**request) -> Hold:
     continuation = Continuation.objects.get()
     for _ in range(3):
         Continuation.objects.update(check_due_at=clock.now())
-        check_continuation(continuation_id=continuation.public_id, fetch=no_server_answers)
+        revalidate_continuation(continuation_id=continuation.public_id, fetch=no_server_answers)
     return Hold.objects.get()
 
 
@@ -111,7 +111,7 @@ def test_a_run_that_workers_gave_up_on_is_tried_again():
     with transaction.atomic():
         run, now = locked_runs().get(), clock.now()
         open_hold(run, HoldKind.GAVE_UP, owner_id=run.agent.owner_id, reason="5 workers claimed it.", now=now)
-        store(run, now)
+        save_status(run, now)
     hold = Hold.objects.get()
     olga = signed_in(staff("olga@example.org", "agent-owners"))
     html = olga.post(page_of(hold), {"reason": "Fixed in 2.1."}, follow=True).content.decode()

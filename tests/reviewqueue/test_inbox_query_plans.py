@@ -52,35 +52,35 @@ def plans(ask: Callable[[], Any], *, of: str) -> str:
 
 def test_the_next_page_begins_at_its_place_in_the_index():
     ana, interrupt = two_interrupts()
-    after = inbox.place_of(interrupt, View.OPEN)
-    plan = plans(lambda: inbox.list_waits(ana, view=View.OPEN, after=after, now=clock.now()), of="ORDER BY")
+    after = inbox.format_position(interrupt, View.OPEN)
+    plan = plans(lambda: inbox.list_requests(ana, view=View.OPEN, after=after, now=clock.now()), of="ORDER BY")
     assert "the_inbox_in_its_order" in plan
     assert "Index Cond: (ROW(risk_rank, deadline, id) > ROW(" in plan
 
 
 def test_what_a_live_list_is_compared_by_is_read_from_the_index_and_no_further_than_the_page():
     ana, _ = two_interrupts()
-    plan = plans(lambda: inbox.trace_of_list(ana, view=View.OPEN, now=clock.now()), of="timeline_seq")
+    plan = plans(lambda: inbox.get_list_fingerprint(ana, view=View.OPEN, now=clock.now()), of="timeline_seq")
     assert "the_inbox_in_its_order" in plan
     assert "Limit" in plan
 
 
 def test_the_neighbours_are_read_from_the_place_between_them():
     ana, interrupt = two_interrupts()
-    plan = plans(lambda: inbox.neighbours(ana, interrupt, view=View.OPEN, now=clock.now()), of="ORDER BY")
+    plan = plans(lambda: inbox.get_neighbours(ana, interrupt, view=View.OPEN, now=clock.now()), of="ORDER BY")
     assert "Index Cond: (ROW(risk_rank, deadline, id) > ROW(" in plan
     assert "Index Cond: (ROW(risk_rank, deadline, id) < ROW(" in plan
 
 
 def test_no_more_waits_are_read_for_the_counts_than_are_counted():
     ana, _ = two_interrupts()
-    plan = plans(lambda: inbox_counts.count_waits(ana, now=clock.now()), of="AS first")
+    plan = plans(lambda: inbox_counts.count_requests(ana, now=clock.now()), of="AS first")
     assert "Limit" in plan
     assert "Join" not in plan, f"the first ones are looked for among all the others:\n{plan}"
 
 
 def test_a_persons_own_requests_are_one_list_of_ids_and_no_condition_on_every_row():
     ana, _ = two_interrupts()
-    plan = plans(lambda: inbox.list_waits(ana, view=View.MINE, now=clock.now()), of="ORDER BY")
+    plan = plans(lambda: inbox.list_requests(ana, view=View.MINE, now=clock.now()), of="ORDER BY")
     assert "Append" in plan
     assert "SubPlan 4" not in plan, f"a fourth condition is evaluated for every row:\n{plan}"

@@ -16,7 +16,7 @@ from ledger import clock
 from reviewqueue import permissions
 from reviewqueue.queries.insights import Insights, read_insights
 from reviewqueue.queries.insights.interrupts import AGES
-from reviewqueue.queries.insights.scope import PERIODS, scope_of
+from reviewqueue.queries.insights.scope import PERIODS, insights_scope
 from tests import builders
 from tests.reviewqueue.a_busy_quarter import FOREIGN, SEEN, Quarter, a_reader
 
@@ -38,7 +38,7 @@ def quarter() -> Quarter:
 
 def measures(reader: User, now: datetime, *, days: int = 30, queue: str = "", agent: str = "") -> Insights:
     waits, runs = permissions.visible_interrupts(reader), permissions.visible_runs(reader)
-    return read_insights(scope_of(waits=waits, runs=runs, days=days, now=now, queue=queue, agent=agent))
+    return read_insights(insights_scope(waits=waits, runs=runs, days=days, now=now, queue=queue, agent=agent))
 
 
 def sql(statement: str, **moments: datetime) -> list[tuple[Any, ...]]:
@@ -261,7 +261,7 @@ def test_the_measures_take_a_bounded_number_of_statements(quarter: Quarter, djan
 def test_a_period_is_cut_without_gaps(days: int, parts: Any):
     for hour in range(0, 24 * 9, 5):
         now = datetime(2026, 11, 26, tzinfo=UTC) + timedelta(hours=hour)
-        scope = scope_of(
+        scope = insights_scope(
             waits=permissions.Interrupt.objects.none(), runs=permissions.Run.objects.none(), days=days, now=now
         )
         cuts = scope.cuts()

@@ -9,12 +9,12 @@ import pytest
 from ledger import clock
 from reviewqueue import permissions
 from reviewqueue.queries.insights import Insights, read_insights
-from reviewqueue.queries.insights.scope import scope_of
+from reviewqueue.queries.insights.scope import insights_scope
 from runs.checkpoints import Snapshot
 from runs.errors import AlreadyDecided, StaleVersion
 from runs.models import Interrupt, Run
 from runs.use_cases import expire
-from runs.use_cases.claim_continuation import Claimed
+from runs.use_cases.claim_continuation import ClaimedRun
 from runs.use_cases.commit_checkpoint import commit_checkpoint
 from runs.use_cases.complete_run import complete_run, fail_run
 from tests import builders
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 def read() -> Insights:
     ana = builders.a_reviewer()
     waits, runs = permissions.visible_interrupts(ana), permissions.visible_runs(ana)
-    return read_insights(scope_of(waits=waits, runs=runs, days=7, now=clock.now()))
+    return read_insights(insights_scope(waits=waits, runs=runs, days=7, now=clock.now()))
 
 
 def an_answered_wait(**wait) -> Interrupt:
@@ -35,13 +35,13 @@ def an_answered_wait(**wait) -> Interrupt:
     return interrupt
 
 
-def claim(interrupt: Interrupt) -> Claimed:
+def claim(interrupt: Interrupt) -> ClaimedRun:
     [claimed] = builders.claim(interrupt.agent)
     assert claimed.run.pk == interrupt.run_id
     return claimed
 
 
-def reach(claimed: Claimed, step: str) -> None:
+def reach(claimed: ClaimedRun, step: str) -> None:
     commit_checkpoint(
         agent=claimed.continuation.agent,
         run_id=claimed.run.public_id,

@@ -13,7 +13,7 @@ from reviewqueue.operations.doctor import configuration
 from reviewqueue.queries import inbox
 from runs.errors import ClaimedByOther, NotPermitted
 from runs.models import Assignee, Decision, Event, Interrupt
-from runs.votes import tally
+from runs.votes import tally_votes
 from tests import builders
 from tests.pages.desk import signed_in
 
@@ -50,15 +50,15 @@ def test_a_claim_of_a_person_without_permission_blocks_no_reviewer(lose):
     """A5."""
     ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org")
     interrupt = builders.a_waiting_interrupt()
-    reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
+    reviewer_actions.claim_request(responder=ana, interrupt_id=interrupt.public_id)
     with pytest.raises(ClaimedByOther):
-        reviewer_actions.claim(responder=ben, interrupt_id=interrupt.public_id)
+        reviewer_actions.claim_request(responder=ben, interrupt_id=interrupt.public_id)
     lose(ana)
-    found = inbox.next_to_decide(ben, view=inbox.View.UNCLAIMED, now=clock.now())
+    found = inbox.get_next_to_decide(ben, view=inbox.View.UNCLAIMED, now=clock.now())
     assert found == interrupt
-    [row] = inbox.list_waits(ben, view=inbox.View.UNCLAIMED, now=clock.now()).rows
+    [row] = inbox.list_requests(ben, view=inbox.View.UNCLAIMED, now=clock.now()).rows
     assert (row.is_held, row.may_decide) == (False, True)
-    reviewer_actions.claim(responder=ben, interrupt_id=interrupt.public_id)
+    reviewer_actions.claim_request(responder=ben, interrupt_id=interrupt.public_id)
     assert again(interrupt).claimed_by == ben
 
 
@@ -66,7 +66,7 @@ def test_a_claim_of_a_person_without_permission_blocks_no_reviewer(lose):
 def test_an_answer_is_not_refused_for_the_claim_of_a_person_who_may_no_longer_decide(lose):
     ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org")
     interrupt = builders.a_waiting_interrupt()
-    reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
+    reviewer_actions.claim_request(responder=ana, interrupt_id=interrupt.public_id)
     lose(ana)
     assert builders.decide(interrupt, ben).resume == "ready"
 
@@ -84,7 +84,7 @@ def test_a_request_without_an_assignee_who_may_decide_is_for_the_leads(lose):
     with pytest.raises(NotPermitted) as refused:
         builders.decide(interrupt, ben)
     assert refused.value.extra["who_can"] == ["lea@example.org"]
-    [row] = inbox.list_waits(lea, view=inbox.View.OPEN, now=clock.now()).rows
+    [row] = inbox.list_requests(lea, view=inbox.View.OPEN, now=clock.now()).rows
     assert (row.is_stuck, row.may_decide) == (True, True)
     assert builders.decide(interrupt, lea).resume == "ready"
     assert len(builders.claim(interrupt.agent)) == 1  # the lead's answer stays good
@@ -99,7 +99,7 @@ def test_a_lead_can_assign_it_again():
     interrupt = assigned_to(ana)
     ana.groups.clear()
     permission_sweep.release_lost_permissions(limit=9)
-    reviewer_actions.assign(responder=lea, interrupt_id=interrupt.public_id, people=[ben])
+    reviewer_actions.assign_request(responder=lea, interrupt_id=interrupt.public_id, people=[ben])
     assert not findings()
     assert builders.decide(interrupt, ben).resume == "ready"
 
@@ -138,19 +138,19 @@ def test_a_request_assigned_only_to_its_initiator_is_for_the_leads_once_self_rev
 def test_the_sweep_releases_claims_assignments_and_votes_once_and_says_so(lose):
     ana, ben, cem = [builders.a_reviewer(f"{name}@example.org") for name in ("ana", "ben", "cem")]
     claimed = builders.a_waiting_interrupt()
-    reviewer_actions.claim(responder=ana, interrupt_id=claimed.public_id)
+    reviewer_actions.claim_request(responder=ana, interrupt_id=claimed.public_id)
     assigned = assigned_to(ana, ben)
     voted = builders.a_waiting_interrupt(builders.a_wait(wish={"quorum": 2}))
     builders.decide(voted, ana)
-    assert not permission_sweep.anything_to_release()
+    assert not permission_sweep.has_lost_permissions()
     lose(ana)
-    assert permission_sweep.anything_to_release()
+    assert permission_sweep.has_lost_permissions()
     assert permission_sweep.release_lost_permissions(limit=9) == 3
     assert permission_sweep.release_lost_permissions(limit=9) == 0
     assert again(claimed).claimed_by is None
     assert Assignee.objects.get(interrupt=assigned, person=ana).released_at is not None
     assert Assignee.objects.get(interrupt=assigned, person=ben).released_at is None
-    assert tally(again(voted)).counted == 0
+    assert tally_votes(again(voted)).counted == 0
     assert Decision.objects.get().status == "revoked"
     told = Event.objects.filter(actor="system:authority").order_by("id").values_list("type", "refs")
     assert sorted(kind for kind, _ in told) == ["interrupt.released", "interrupt.unassigned", "vote.revoked"]
@@ -167,25 +167,25 @@ def test_a_restored_permission_restores_no_released_claim_or_assignment():
     ana.groups.add(builders.a_group("engineering-reviewers"))
     with pytest.raises(NotPermitted):
         builders.decide(interrupt, ana)
-    assert inbox.list_waits(ana, view=inbox.View.MINE, now=clock.now()).rows == []
+    assert inbox.list_requests(ana, view=inbox.View.MINE, now=clock.now()).rows == []
     assert builders.decide(interrupt, ben).resume == "ready"
 
 
 def test_a_claim_that_has_lapsed_and_a_closed_request_are_left_alone():
     ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org")
     lapsed, closed = builders.a_waiting_interrupt(), assigned_to(ana, ben)
-    reviewer_actions.claim(responder=ana, interrupt_id=lapsed.public_id)
+    reviewer_actions.claim_request(responder=ana, interrupt_id=lapsed.public_id)
     Interrupt.objects.update(claimed_until=clock.now() - timedelta(seconds=1))
     builders.decide(closed, ben)
     ana.groups.clear()
-    assert not permission_sweep.anything_to_release()
+    assert not permission_sweep.has_lost_permissions()
     assert not permission_sweep.release_lost(interrupt_pk=closed.pk)
 
 
 def test_the_sweep_is_a_task_of_its_own_and_looks_now_and_then(monkeypatch):
     ana = builders.a_reviewer()
     interrupt = builders.a_waiting_interrupt()
-    reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
+    reviewer_actions.claim_request(responder=ana, interrupt_id=interrupt.public_id)
     ana.groups.clear()
     asked = []
     monkeypatch.setattr(tasks, "_enqueue_once", asked.append)

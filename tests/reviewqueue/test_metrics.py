@@ -13,13 +13,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from ledger import clock
 from ledger.models import Effect
 from reviewqueue.models import Delivery, Heartbeat
-from reviewqueue.queries.dead_letters import dismiss
+from reviewqueue.queries.dead_letters import dismiss_signal
 from runs.errors import AlreadyDecided
 from runs.models import Continuation, Interrupt
 from tests import builders
 from tests.ledger.effect_builders import an_effect
 from tests.pages.test_dead_letters import a_dead_signal
-from tests.webhooks.webhook_builders import an_endpoint, announce
+from tests.webhooks.webhook_builders import an_endpoint, publish
 
 pytestmark = pytest.mark.django_db
 
@@ -111,7 +111,7 @@ def test_messages_on_their_way_and_dead_letters_are_counted(client: Client):
     an_endpoint("http://127.0.0.1:8009/hooks", "run.started")
     for _ in range(3):
         builders.a_running_run()
-    announce()
+    publish()
     Delivery.objects.filter(pk=Delivery.objects.earliest("pk").pk).update(status="dead", next_at=None)
     found = read(client)
     assert (found["deliveries", "due"], found["deliveries", "dead"]) == (2, 1)
@@ -121,7 +121,7 @@ def test_messages_on_their_way_and_dead_letters_are_counted(client: Client):
 def test_dead_signals_are_counted_until_they_are_dismissed(client: Client):
     first, _ = a_dead_signal("evt-1"), a_dead_signal("evt-2")
     assert read(client)["signals_dead",] == 2
-    dismiss(builders.a_person("own@example.org", "agent-owners"), first.public_id, reason="sent twice")
+    dismiss_signal(builders.a_person("own@example.org", "agent-owners"), first.public_id, reason="sent twice")
     assert read(client)["signals_dead",] == 1
 
 

@@ -23,7 +23,7 @@ def test_a_vote_of_the_person_who_started_the_run_counts_only_where_the_policy_a
     builders.decide(interrupt, ana)
     builders.change_policies(self_review=allowed)
     vote = Decision.objects.select_related("interrupt__queue", "interrupt__policy", "by", "queue").get()
-    assert permissions.vote_stands(vote) is allowed
+    assert permissions.vote_still_counts(vote) is allowed
 
 
 def test_a_reviewer_sees_runs_with_a_request_in_their_queue_only():
@@ -39,9 +39,9 @@ def test_a_comment_has_at_most_ten_thousand_characters():
     ana = builders.a_reviewer()
     interrupt = builders.a_waiting_interrupt()
     of_wait = {"responder": ana, "interrupt_id": interrupt.public_id}
-    assert reviewer_actions.comment(**of_wait, text="x" * reviewer_actions.MAX_COMMENT_LENGTH).pk
+    assert reviewer_actions.add_comment(**of_wait, text="x" * reviewer_actions.MAX_COMMENT_LENGTH).pk
     with pytest.raises(PayloadInvalid):
-        reviewer_actions.comment(**of_wait, text="x" * (reviewer_actions.MAX_COMMENT_LENGTH + 1))
+        reviewer_actions.add_comment(**of_wait, text="x" * (reviewer_actions.MAX_COMMENT_LENGTH + 1))
 
 
 def test_a_claim_goes_on_without_an_older_approval_that_is_lost():
@@ -85,10 +85,10 @@ def test_a_claim_is_released_by_the_one_who_has_it_and_a_release_of_nothing_leav
     builders.a_policy(quorum=2)
     interrupt = builders.a_waiting_interrupt()
     of_wait = {"responder": ana, "interrupt_id": interrupt.public_id}
-    assert reviewer_actions.release(**of_wait).claimed_by is None
+    assert reviewer_actions.release_request(**of_wait).claimed_by is None
     assert not Event.objects.filter(type="interrupt.released").exists()
-    assert reviewer_actions.claim(**of_wait).claimed_by == ana
-    assert reviewer_actions.release(**of_wait).claimed_by is None
+    assert reviewer_actions.claim_request(**of_wait).claimed_by == ana
+    assert reviewer_actions.release_request(**of_wait).claimed_by is None
     assert Event.objects.filter(type="interrupt.released").count() == 1
 
 
@@ -98,9 +98,9 @@ def test_owners_see_requests_and_runs_of_their_agent_while_they_are_active():
     assert permissions.visible_interrupt(olga, interrupt.public_id) == interrupt
     assert permissions.visible_interrupt(eve, interrupt.public_id) is None
     assert list(permissions.visible_runs(olga)) == [interrupt.run]
-    permissions.retag_check(olga)(interrupt.run)
+    permissions.make_retag_check(olga)(interrupt.run)
     with pytest.raises(NotFound):
-        permissions.retag_check(eve)(interrupt.run)
+        permissions.make_retag_check(eve)(interrupt.run)
     olga.is_active = False
     olga.save()
     assert list(permissions.visible_runs(olga)) == []

@@ -68,13 +68,13 @@ def test_only_an_active_member_of_the_earlier_queue_learns_that_a_request_was_es
     ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org", "sales")
     builders.a_policy(on_expiry="escalate", escalate_to=builders.a_queue("leads"))
     wait = builders.a_waiting_interrupt()
-    assert permissions.climbed_away_from(ana, wait.public_id) is None
+    assert permissions.find_escalated_interrupt(ana, wait.public_id) is None
     builders.move_deadline(wait, clock.now())
     assert expire.expire_due_interrupts(limit=9) == 1
-    assert permissions.climbed_away_from(ana, wait.public_id) == wait
-    assert permissions.climbed_away_from(ben, wait.public_id) is None
+    assert permissions.find_escalated_interrupt(ana, wait.public_id) == wait
+    assert permissions.find_escalated_interrupt(ben, wait.public_id) is None
     disable(ana)
-    assert permissions.climbed_away_from(ana, wait.public_id) is None
+    assert permissions.find_escalated_interrupt(ana, wait.public_id) is None
 
 
 def test_a_run_is_restarted_by_an_owner_who_did_not_start_it_or_by_an_operator():

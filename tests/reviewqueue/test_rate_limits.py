@@ -6,12 +6,12 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from reviewqueue.operations.api_keys import make_agent_key, make_personal_token
+from reviewqueue.operations.api_keys import create_agent_key, create_personal_token
 from reviewqueue.serving import rate_limits
 from reviewqueue.serving.client_address import client_network
 from reviewqueue.serving.rate_limits import RateLimit
 from tests import builders
-from tests.api.calls import Caller, a_worker, somebody
+from tests.api.calls import Caller, a_reviewer_client, a_worker
 
 pytestmark = pytest.mark.django_db
 
@@ -64,8 +64,8 @@ def judge_refused(reply) -> None:
 
 def test_a_key_that_calls_too_often_is_refused_and_another_is_not(monkeypatch):
     set_limit(monkeypatch, "calls_of_key", 2)
-    worker, ana = a_worker(), somebody()
-    another = Caller(make_agent_key(builders.an_agent()).text)
+    worker, ana = a_worker(), a_reviewer_client()
+    another = Caller(create_agent_key(builders.an_agent()).text)
     assert [worker.get("agents/me").status for _ in range(2)] == [200, 200]
     judge_refused(worker.get("agents/me"))
     assert (another.get("agents/me").status, ana.get("interrupts").status) == (200, 200)
@@ -74,7 +74,7 @@ def test_a_key_that_calls_too_often_is_refused_and_another_is_not(monkeypatch):
 def test_a_person_has_one_limit_over_all_their_tokens(monkeypatch):
     set_limit(monkeypatch, "calls_of_key", 2)
     ana = builders.a_reviewer()
-    one, two = (Caller(make_personal_token(ana).text) for _ in range(2))
+    one, two = (Caller(create_personal_token(ana).text) for _ in range(2))
     assert (one.get("interrupts").status, two.get("interrupts").status) == (200, 200)
     judge_refused(one.get("interrupts"))
 

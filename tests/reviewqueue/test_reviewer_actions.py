@@ -41,7 +41,7 @@ def test_a_decision_by_page_can_be_undone_before_a_worker_claims_it(ana):
     builders.decide(interrupt, ana, door="page")
     assert builders.claim(interrupt.agent) == []
 
-    reopened = reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
+    reopened = reviewer_actions.undo_decision(responder=ana, interrupt_id=interrupt.public_id)
 
     assert (reopened.status, reopened.round, reopened.state_version) == ("waiting", 2, 2)
     assert reopened.deadline == interrupt.deadline
@@ -55,7 +55,7 @@ def test_an_answer_is_claimed_once_its_time_to_undo_is_over(ana):
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, ana, door="page")
     with pytest.raises(UndoTooLate):
-        reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
+        reviewer_actions.undo_decision(responder=ana, interrupt_id=interrupt.public_id)
     assert len(builders.claim(interrupt.agent)) == 1
 
 
@@ -63,7 +63,7 @@ def test_a_decision_by_api_continues_at_once_and_cannot_be_undone(ana):
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, ana)
     with pytest.raises(UndoTooLate):
-        reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
+        reviewer_actions.undo_decision(responder=ana, interrupt_id=interrupt.public_id)
 
 
 def claimed_within_the_time_to_undo(interrupt):
@@ -74,7 +74,7 @@ def claimed_within_the_time_to_undo(interrupt):
 
 
 def handed_back(worker):
-    release_lease.hand_back(**worker, reason="retry", detail="")
+    release_lease.hand_back_run(**worker, reason="retry", detail="")
 
 
 def committed_and_handed_back(worker):
@@ -99,7 +99,7 @@ def test_an_answer_that_a_worker_was_given_is_not_undone_whatever_became_of_the_
     then(claimed_within_the_time_to_undo(interrupt))
     before = (Run.objects.get().status, Run.objects.get().open_continuation)
     with pytest.raises(UndoTooLate):
-        reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
+        reviewer_actions.undo_decision(responder=ana, interrupt_id=interrupt.public_id)
     assert (Run.objects.get().status, Run.objects.get().open_continuation) == before
     assert Decision.objects.get().status == "accepted"
 
@@ -109,7 +109,7 @@ def answered_by_api(interrupt, ana):
 
 
 def withdrawn_by_its_agent(interrupt, ana):
-    amend_interrupt.withdraw_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, reason="")
+    amend_interrupt.withdraw_open_interrupt(agent=interrupt.agent, interrupt_id=interrupt.public_id, reason="")
 
 
 @pytest.mark.parametrize("then", [answered_by_api, withdrawn_by_its_agent])
@@ -121,7 +121,7 @@ def test_an_answer_by_page_can_be_undone_for_its_whole_time_whatever_closes_the_
     then(second, ana)
     assert Continuation.objects.get().not_before == until
     assert builders.claim(first.agent) == []
-    assert reviewer_actions.undo(responder=ana, interrupt_id=first.public_id).status == "waiting"
+    assert reviewer_actions.undo_decision(responder=ana, interrupt_id=first.public_id).status == "waiting"
     assert Run.objects.get().status == "waiting"
 
 
@@ -142,36 +142,39 @@ def test_an_answer_of_before_a_restart_is_not_undone(ana):
     control_run.cancel_run(run_id=run_id, actor="person:ops@example.org", **words)
     control_run.restart_run(run_id=run_id, person=ana, **words)
     with pytest.raises(UndoTooLate):
-        reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
+        reviewer_actions.undo_decision(responder=ana, interrupt_id=interrupt.public_id)
     assert (Run.objects.get().status, Decision.objects.get().status) == ("revalidating", "accepted")
 
 
 def test_only_the_responder_can_undo_a_decision(ana, lea):
     interrupt = builders.a_waiting_interrupt()
     with pytest.raises(NotPermitted):
-        reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
+        reviewer_actions.undo_decision(responder=ana, interrupt_id=interrupt.public_id)
     builders.decide(interrupt, ana, door="page")
     with pytest.raises(NotPermitted):
-        reviewer_actions.undo(responder=lea, interrupt_id=interrupt.public_id)
+        reviewer_actions.undo_decision(responder=lea, interrupt_id=interrupt.public_id)
 
 
 def test_a_lead_assigns_and_returns_it_to_the_queue(ana, lea):
     ben = builders.a_reviewer("ben@example.org")
     interrupt = builders.a_waiting_interrupt()
-    reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
+    reviewer_actions.claim_request(responder=ana, interrupt_id=interrupt.public_id)
     with pytest.raises(NotPermitted):
-        reviewer_actions.assign(responder=ana, interrupt_id=interrupt.public_id, people=[ben])
-    assert reviewer_actions.assign(responder=lea, interrupt_id=interrupt.public_id, people=[ben]).claimed_by is None
+        reviewer_actions.assign_request(responder=ana, interrupt_id=interrupt.public_id, people=[ben])
+    assert (
+        reviewer_actions.assign_request(responder=lea, interrupt_id=interrupt.public_id, people=[ben]).claimed_by
+        is None
+    )
     with pytest.raises(NotPermitted):
         builders.decide(interrupt, ana)
-    reviewer_actions.assign(responder=lea, interrupt_id=interrupt.public_id, people=[])
+    reviewer_actions.assign_request(responder=lea, interrupt_id=interrupt.public_id, people=[])
     assert builders.decide(interrupt, ana).decision.status == "accepted"
 
 
 def test_a_person_who_could_not_decide_is_not_assigned(lea):
     interrupt = builders.a_waiting_interrupt()
     with pytest.raises(PayloadInvalid):
-        reviewer_actions.assign(
+        reviewer_actions.assign_request(
             responder=lea, interrupt_id=interrupt.public_id, people=[builders.a_person("eve@example.org")]
         )
 
@@ -179,13 +182,13 @@ def test_a_person_who_could_not_decide_is_not_assigned(lea):
 def test_a_lead_extends_a_deadline_up_to_the_policys_longest(ana, lea):
     interrupt = builders.a_waiting_interrupt()
     with pytest.raises(NotPermitted):
-        reviewer_actions.extend(responder=ana, interrupt_id=interrupt.public_id, by=timedelta(hours=1))
-    extended = reviewer_actions.extend(responder=lea, interrupt_id=interrupt.public_id, by=timedelta(hours=1))
+        reviewer_actions.extend_deadline(responder=ana, interrupt_id=interrupt.public_id, by=timedelta(hours=1))
+    extended = reviewer_actions.extend_deadline(responder=lea, interrupt_id=interrupt.public_id, by=timedelta(hours=1))
     assert extended.deadline == interrupt.deadline + timedelta(hours=1)
     assert extended.state_version == 1
     assert Run.objects.get().expires_at > extended.deadline
     with pytest.raises(PayloadInvalid):
-        reviewer_actions.extend(responder=lea, interrupt_id=interrupt.public_id, by=timedelta(days=400))
+        reviewer_actions.extend_deadline(responder=lea, interrupt_id=interrupt.public_id, by=timedelta(days=400))
 
 
 @pytest.mark.parametrize("by", [timedelta(days=999_999_999), timedelta(days=2_913_000)])
@@ -193,26 +196,26 @@ def test_a_length_that_leads_past_the_calendar_is_refused(lea, by):
     """C065: a duration beyond all bounds was a server error."""
     interrupt = builders.a_waiting_interrupt()
     with pytest.raises(PayloadInvalid):
-        reviewer_actions.extend(responder=lea, interrupt_id=interrupt.public_id, by=by)
+        reviewer_actions.extend_deadline(responder=lea, interrupt_id=interrupt.public_id, by=by)
 
 
 def test_a_closed_wait_is_neither_extended_nor_assigned(ana, lea):
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, ana)
     with pytest.raises(AlreadyDecided):
-        reviewer_actions.extend(responder=lea, interrupt_id=interrupt.public_id, by=timedelta(hours=1))
+        reviewer_actions.extend_deadline(responder=lea, interrupt_id=interrupt.public_id, by=timedelta(hours=1))
     with pytest.raises(AlreadyDecided):
-        reviewer_actions.assign(responder=lea, interrupt_id=interrupt.public_id, people=[ana])
+        reviewer_actions.assign_request(responder=lea, interrupt_id=interrupt.public_id, people=[ana])
 
 
 def test_people_comment_on_what_they_see(ana):
     interrupt = builders.a_waiting_interrupt()
-    reviewer_actions.comment(responder=ana, interrupt_id=interrupt.public_id, text="Asked Tomas about the crane.")
+    reviewer_actions.add_comment(responder=ana, interrupt_id=interrupt.public_id, text="Asked Tomas about the crane.")
     assert Comment.objects.get().text == "Asked Tomas about the crane."
     with pytest.raises(PayloadInvalid):
-        reviewer_actions.comment(responder=ana, interrupt_id=interrupt.public_id, text="  ")
+        reviewer_actions.add_comment(responder=ana, interrupt_id=interrupt.public_id, text="  ")
     with pytest.raises(NotFound):
-        reviewer_actions.comment(
+        reviewer_actions.add_comment(
             responder=builders.a_person("eve@example.org"), interrupt_id=interrupt.public_id, text="x"
         )
     assert clock.now() > Comment.objects.get().created_at

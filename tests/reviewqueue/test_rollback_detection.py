@@ -11,10 +11,10 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from reviewqueue.operations import rollback_detection, supervisor
-from reviewqueue.operations.doctor import examine
+from reviewqueue.operations.doctor import run_checks
 from runs.models import Agent, Event
 from tests import builders, own_processes
-from tests.unguarded import without_guards
+from tests.unguarded import without_triggers
 
 pytestmark = [pytest.mark.django_db, pytest.mark.proves(23)]
 
@@ -49,13 +49,13 @@ def test_web_does_not_start_and_a_worker_waits_until_mark_restored_has_run(setti
         CommandError, match=r"web did not start\. The database was rolled back: this host has seen event"
     ):
         call_command("web")
-    assert supervisor.what_is_missing().startswith("The database was rolled back")
-    assert "restored" in [finding.check for finding in examine()]
+    assert supervisor.find_start_obstacle().startswith("The database was rolled back")
+    assert "restored" in [finding.check for finding in run_checks()]
 
     call_command("mark_restored")
     assert rollback_detection.find_rollback() is None
-    assert supervisor.what_is_missing() == ""
-    assert "restored" not in [finding.check for finding in examine()]
+    assert supervisor.find_start_obstacle() == ""
+    assert "restored" not in [finding.check for finding in run_checks()]
 
 
 def test_no_hold_is_lifted_before_every_open_run_is_on_hold(marks: Path):
@@ -75,7 +75,7 @@ def test_no_hold_is_lifted_before_every_open_run_is_on_hold(marks: Path):
 def test_a_new_database_under_the_old_name_is_not_a_rollback():
     builders.a_waiting_interrupt()
     rollback_detection.record_high_water()
-    with without_guards():
+    with without_triggers():
         Event.objects.all().delete()
     assert rollback_detection.find_rollback() is None
     rollback_detection.record_high_water()

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from reviewqueue.models import ApiKey
-from reviewqueue.operations.api_keys import make_agent_key, make_personal_token
+from reviewqueue.operations.api_keys import create_agent_key, create_personal_token
 from tests import builders
 from tests.attack.page_routes import PAGES, a_page_world
 from tests.pages import desk
@@ -72,13 +72,13 @@ def test_no_page_is_stored_in_a_cache(route: str):
 
 
 def test_an_answer_of_the_api_is_stored_in_no_cache():
-    key = make_agent_key(builders.an_agent())
+    key = create_agent_key(builders.an_agent())
     for headers in ({"Authorization": f"Bearer {key.text}"}, {}):
         assert "no-store" in Client().get("/api/v1/runs", headers=headers)["Cache-Control"]
 
 
 def test_of_a_key_only_its_hash_is_stored():
-    made = [make_agent_key(builders.an_agent()), make_personal_token(builders.a_reviewer())]
+    made = [create_agent_key(builders.an_agent()), create_personal_token(builders.a_reviewer())]
     for one in made:
         row = ApiKey.objects.get(pk=one.key.pk)
         secret = one.text.removeprefix(f"rq_{row.prefix}_")

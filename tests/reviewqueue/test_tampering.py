@@ -18,9 +18,9 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import Model
 
 from ledger import clock, row_digests
+from ledger.append_only_triggers import KINDS, GuardTable, missing_guards
 from ledger.digests import digest
 from ledger.errors import Refusal
-from ledger.append_only_triggers import KINDS, GuardTable, missing_guards
 from ledger.models import Effect, EffectReport
 from reviewqueue import permissions
 from reviewqueue.operations.doctor import history_integrity, records, row_consistency
@@ -39,9 +39,9 @@ from runs.models import (
     Schema,
 )
 from runs.use_cases import begin_effect, report_effect
-from runs.use_cases.claim_continuation import Claimed
+from runs.use_cases.claim_continuation import ClaimedRun
 from tests import builders
-from tests.unguarded import without_guards
+from tests.unguarded import without_triggers
 
 pytestmark = [pytest.mark.django_db, pytest.mark.proves(24)]
 
@@ -55,9 +55,9 @@ CALLED = str(builders.CALL["name"])
 class Sample:
     """Runs in which every kind of record counts next: an effect that began, one that may, an answer, a request."""
 
-    done: Claimed  # its effect is applied
-    permitted: Claimed  # its effect has not begun
-    rejected: Claimed  # not approved
+    done: ClaimedRun  # its effect is applied
+    permitted: ClaimedRun  # its effect has not begun
+    rejected: ClaimedRun  # not approved
     decided: Interrupt  # not claimed
     waiting: Interrupt
 
@@ -87,20 +87,22 @@ def a_sample() -> Sample:
     )
 
 
-def claimed(verdict: str) -> Claimed:
+def claimed(verdict: str) -> ClaimedRun:
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, builders.a_reviewer(), verdict)
     [found] = builders.claim(interrupt.agent)
     return found
 
 
-def begin(by: Claimed, arguments: Any = None, permit: str | None = None, key: str = "order") -> begin_effect.Begun:
+def begin(
+    by: ClaimedRun, arguments: Any = None, permit: str | None = None, key: str = "order"
+) -> begin_effect.BegunEffect:
     given = arguments or builders.CALL["arguments"]
     words = {"key": key, "name": builders.CALL["name"], "arguments": given}
     return begin_call(by, permit=permit, **words)
 
 
-def begin_call(by: Claimed, **words: Any) -> begin_effect.Begun:
+def begin_call(by: ClaimedRun, **words: Any) -> begin_effect.BegunEffect:
     judged = {"still_may_decide": permissions.still_may_decide}
     return builders.begin_effect(agent=by.run.agent, run_id=by.run.public_id, token=by.lease.token, **words, **judged)
 
@@ -125,15 +127,15 @@ def insert(row: Model, **columns: Any) -> Model:
     return copy
 
 
-def permit_of(by: Claimed) -> Permit:
+def permit_of(by: ClaimedRun) -> Permit:
     return Permit.objects.get(run=by.run)
 
 
-def decision_of(by: Claimed) -> Decision:
+def decision_of(by: ClaimedRun) -> Decision:
     return Decision.objects.get(interrupt__run=by.run)
 
 
-def effect_of(by: Claimed) -> Effect:
+def effect_of(by: ClaimedRun) -> Effect:
     return Effect.objects.get(scope=by.run.public_id)
 
 
@@ -339,8 +341,8 @@ CASES = [
 
 def found_by_the_doctor() -> list[str]:
     checks = (
-        row_consistency.wrong_runs(newest=None),
-        row_consistency.orphans(),
+        row_consistency.inconsistent_runs(newest=None),
+        row_consistency.dangling_references(),
         records.configuration(),
         history_integrity.feed_gaps(),
     )
@@ -355,7 +357,7 @@ def rolled_back() -> Iterator[None]:
     with block:
         yield
         transaction.set_rollback(True)
-    row_digests.forget()
+    row_digests.forget_written_rows()
 
 
 def is_stopped(use: Callable[[Sample], object], story: Sample) -> bool:
@@ -377,14 +379,14 @@ def test_every_change_past_the_triggers_is_found_as_the_page_says():
                 assert is_its_own or known or not is_stopped(case.use, story), f"{case.record}: nothing to stop"
     seen: dict[str, dict[str, str]] = {}
     for case in CASES:
-        with rolled_back(), without_guards():
+        with rolled_back(), without_triggers():
             case.tamper(story)
             by_doctor = found_by_the_doctor()
             assert by_doctor, f"{case.record} {case.how}: the doctor finds nothing"
         at_use = ""
         if case.use is not None:
             with rolled_back():
-                with without_guards():
+                with without_triggers():
                     case.tamper(story)
                 assert is_stopped(case.use, story), f"{case.record} {case.how}: {case.used} goes through"
                 at_use = f"{case.used}, "
@@ -402,7 +404,7 @@ def test_every_change_past_the_triggers_is_found_as_the_page_says():
 def test_a_permit_changed_past_the_triggers_begins_no_effect():
     builders.a_rule()
     taken = claimed("approve")
-    with without_guards():
+    with without_triggers():
         write(permit_of(taken), call=a_call(OTHER), digest=digest(a_call(OTHER)))
     with pytest.raises(RecordChanged) as refused:
         begin(taken, OTHER, permit=permit_of(taken).public_id)
@@ -414,7 +416,7 @@ def test_a_permit_changed_past_the_triggers_begins_no_effect():
 
 def test_a_permit_whose_end_was_moved_begins_no_effect():
     taken = claimed("approve")
-    with without_guards():
+    with without_triggers():
         write(permit_of(taken), valid_until=clock.now() + timedelta(days=365))
     with pytest.raises(RecordChanged):
         begin(taken, permit=permit_of(taken).public_id)
@@ -422,7 +424,7 @@ def test_a_permit_whose_end_was_moved_begins_no_effect():
 
 def test_events_whose_digests_were_erased_exempt_no_row():
     taken = claimed("approve")
-    with without_guards():
+    with without_triggers():
         Event.objects.filter(run=taken.run).update(row_digests=None)
         write(permit_of(taken), valid_until=clock.now() + timedelta(days=365))
     with pytest.raises(RecordChanged):
@@ -444,7 +446,7 @@ def test_a_permit_begins_no_second_effect_after_its_first_was_taken_out_of_the_l
     builders.a_rule()
     taken = claimed("approve")
     begin(taken)
-    with without_guards():
+    with without_triggers():
         if how == "changed":
             write(effect_of(taken), permit_ref=None)
         else:
@@ -456,7 +458,7 @@ def test_a_permit_begins_no_second_effect_after_its_first_was_taken_out_of_the_l
 
 def test_a_changed_request_is_not_decided():
     waiting = builders.a_waiting_interrupt()
-    with without_guards():
+    with without_triggers():
         write(waiting, message="Another message")
     with pytest.raises(RecordChanged):
         builders.decide(waiting, builders.a_reviewer())
@@ -467,7 +469,7 @@ def test_a_quorum_lowered_in_place_decides_nothing():
     builders.a_reviewer("ben@example.org")
     builders.a_reviewer()
     waiting = builders.a_waiting_interrupt(builders.a_wait(wish={"quorum": 2}))
-    with without_guards():
+    with without_triggers():
         write(waiting, quorum=1)
     with pytest.raises(RecordChanged):
         builders.decide(waiting, builders.a_reviewer())
@@ -478,7 +480,7 @@ def test_a_policy_changed_in_place_opens_and_decides_nothing():
     builders.a_reviewer("ben@example.org")
     builders.a_reviewer()
     waiting = builders.a_waiting_interrupt()
-    with without_guards():
+    with without_triggers():
         write(newest_policy(), quorum=1)
     with pytest.raises(RecordChanged):
         builders.decide(waiting, builders.a_reviewer())
@@ -489,7 +491,7 @@ def test_a_policy_changed_in_place_opens_and_decides_nothing():
 def test_a_checkpoint_changed_with_its_digest_goes_to_no_worker():
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, builders.a_reviewer())
-    with without_guards():
+    with without_triggers():
         write(interrupt.checkpoint, state={"a": 1}, digest=digest({"a": 1}))
     assert builders.claim(interrupt.agent) == []
     assert Run.objects.get().status == "blocked"
@@ -497,7 +499,7 @@ def test_a_checkpoint_changed_with_its_digest_goes_to_no_worker():
 
 def test_a_changed_record_is_named_by_the_doctor():
     taken = claimed("approve")
-    with without_guards():
+    with without_triggers():
         write(permit_of(taken), valid_until=clock.now() + timedelta(days=365))
     [message] = found_by_the_doctor()
     assert message == f"Run {taken.run.public_id}: permit {permit_of(taken).public_id} was changed."
@@ -507,14 +509,14 @@ def test_an_answer_schema_is_as_it_was_created_until_it_is_changed():
     builders.a_waiting_interrupt(builders.an_input_wait())
     assert found_by_the_doctor() == []
     schema = Schema.objects.get()
-    with without_guards():
+    with without_triggers():
         write(schema, body=schema.body | {"title": "Another"})
     assert f"The answer schema {schema.pk} was changed." in found_by_the_doctor()
 
 
 def test_a_changed_policy_is_named_by_the_doctor():
     policy = builders.a_policy(quorum=2)
-    with without_guards():
+    with without_triggers():
         write(policy, quorum=1)
     [message] = found_by_the_doctor()
     assert message == f"Not as recorded: policy {policy.pk} ({policy}) was changed: quorum."
@@ -583,7 +585,7 @@ def test_effect_rules_or_a_mode_changed_past_the_triggers_begin_no_effect(tamper
     builders.a_rule()
     taken = claimed("reject")
     builders.set_effect_mode(taken.run.agent, "listed")
-    with without_guards():
+    with without_triggers():
         tamper()
     for name in (CALLED, "send_mail"):
         with pytest.raises(RecordChanged) as refused:
@@ -615,26 +617,26 @@ def test_a_recorded_change_does_not_make_good_a_change_past_the_program():
 def test_a_rewritten_configuration_is_found_by_its_anchor():
     builders.a_policy()
     kept = list(history_integrity.anchors())
-    assert list(history_integrity.missed_anchors(kept)) == []
+    assert list(history_integrity.broken_anchors(kept)) == []
     last = ConfigurationRecord.objects.latest("seq")
     last.actor = "system:another"
-    with without_guards():
+    with without_triggers():
         write(last, actor=last.actor, digest=digest(last.covered()))
-    [finding] = history_integrity.missed_anchors(kept)
+    [finding] = history_integrity.broken_anchors(kept)
     assert finding.message.startswith("configuration: ")
 
 
 def test_rows_of_a_version_that_recorded_no_digests_are_not_called_changed():
     """The events of a run that began before the upgrade have no digests; what it does from then on is covered."""
     interrupt = builders.a_waiting_interrupt()
-    with without_guards():
+    with without_triggers():
         forget_digests(interrupt.run)
     assert found_by_the_doctor() == []
     builders.decide(interrupt, builders.a_reviewer())
     assert found_by_the_doctor() == []
     [taken] = builders.claim(interrupt.agent)
     assert begin(taken, permit=taken.permits[0].public_id).perform
-    with without_guards():
+    with without_triggers():
         write(permit_of(taken), valid_until=clock.now() + timedelta(days=9))
     assert found_by_the_doctor() != []
 
@@ -672,7 +674,7 @@ def test_a_changed_vote_of_a_quorum_begins_no_effect(how: str):
     builders.decide(interrupt, ana)
     [taken] = builders.claim(interrupt.agent)
     vote = Decision.objects.get(by=ben)
-    with without_guards():
+    with without_triggers():
         if how == "another person":
             write(vote, by=builders.a_reviewer("eve@example.org"))
         elif how == "another message":

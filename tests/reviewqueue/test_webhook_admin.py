@@ -9,7 +9,7 @@ from django.urls import reverse
 from reviewqueue.webhooks.models import Delivery, DeliveryStatus
 from tests import builders
 from tests.webhooks.receiver import receiver
-from tests.webhooks.webhook_builders import an_endpoint, announce_and_send, send
+from tests.webhooks.webhook_builders import an_endpoint, publish_and_send, send
 
 pytestmark = pytest.mark.django_db
 
@@ -28,7 +28,7 @@ def dead(at_home):
     made = an_endpoint(at_home.url, "run.started")
     at_home.will("broken", 410, 200)
     builders.a_running_run()
-    announce_and_send()
+    publish_and_send()
     Delivery.objects.update(status=DeliveryStatus.DEAD, next_at=None)
     dead = Delivery.objects.get()
     dead.secret = made.secret

@@ -15,16 +15,16 @@ from typing import Any
 
 from ledger import clock, compensation
 from ledger.digests import digest
-from ledger.effects import Declared
+from ledger.effects import EffectDeclaration
 from ledger.errors import Refusal
 from ledger.models import Effect, Order
-from ledger.states import On
+from ledger.states import CompensateOn
 from reviewqueue import permissions, reviewer_actions
 from runs import external_signals, kill_switch
 from runs.checkpoints import Snapshot
-from runs.continuations import open_continuation
-from runs.facts import AskedFact
-from runs.interrupt_requests import AskedWait
+from runs.continuations import find_open_continuation
+from runs.facts import RequestedFact
+from runs.interrupt_requests import RequestedInterrupt
 from runs.models import Continuation, HandBack, Hold, Interrupt, Run
 from runs.use_cases import (
     amend_interrupt,
@@ -40,9 +40,9 @@ from runs.use_cases import (
 )
 from runs.use_cases import control_run as control
 from runs.use_cases.amend_interrupt import Amendment
-from runs.use_cases.claim_continuation import Claimed
-from runs.use_cases.reconcile_facts import Found
-from runs.use_cases.reconcile_outcomes import RETRIED
+from runs.use_cases.claim_continuation import ClaimedRun
+from runs.use_cases.reconcile_facts import FetchedFact
+from runs.use_cases.reconcile_outcomes import RETRIABLE_HOLDS
 from tests import builders
 from tests.runs.test_external_signals import a_timer, an_event, told
 
@@ -110,7 +110,7 @@ class RunHistory:
             self.leases.append(claimed.lease.token)
             self._note_answers(claimed)
 
-    def _note_answers(self, claimed: Claimed) -> None:
+    def _note_answers(self, claimed: ClaimedRun) -> None:
         """Record that one continuation only delivers an answer, however many workers of it are lost."""
         first = claimed.continuation
         while first.of is not None:
@@ -128,12 +128,12 @@ class RunHistory:
 
     def heartbeat(self, lease: int) -> None:
         before = self.run
-        extend_lease.beat(**self._by(lease), progress=None)
+        extend_lease.record_heartbeat(**self._by(lease), progress=None)
         self._refuse_stale(lease, before)
 
     def hand_back(self, lease: int, reason: str) -> None:
         before = self.run
-        release_lease.hand_back(**self._by(lease), reason=reason, detail="")
+        release_lease.hand_back_run(**self._by(lease), reason=reason, detail="")
         self._refuse_stale(lease, before)
 
     def complete(self, lease: int) -> None:
@@ -162,7 +162,7 @@ class RunHistory:
         builders.suspend_by(run, self._by(lease)["token"], *waits, resume_when=resume_when)
         self._refuse_stale(lease, run)
 
-    def _wait(self, kind: str, *, do: str, quorum: int, on_change: str) -> AskedWait:
+    def _wait(self, kind: str, *, do: str, quorum: int, on_change: str) -> RequestedInterrupt:
         self.asked += 1
         key = f"wait-{self.asked}"
         if kind == "timer":
@@ -171,7 +171,7 @@ class RunHistory:
             return an_event(key, correlation=f"{self.agent.slug}-{self.asked % 2}", wish={"on_expiry": {"do": do}})
         if kind == "input":
             return builders.an_input_wait(key, wish={"on_expiry": {"do": do}})
-        fact = AskedFact(
+        fact = RequestedFact(
             name="stock", value=7, check_by="connection", connection="erp", path="/s", pointer="/s", on_change=on_change
         )
         arguments = {"supplier": "S-17", "amount": f"{self.asked}.00"}
@@ -191,7 +191,9 @@ class RunHistory:
         fields: dict[str, Any] = {"key": key, "name": name, "repeat": repeat, "request_key": f"r-{self.requests}"}
         permit = before.permits.filter(void_at=None).order_by("-id").first() if key == "order" else None
         fields |= {"arguments": {"about": key}} if permit is None else {"permit": permit.public_id}
-        declared = Declared(compensation={"name": "undo_it", "arguments": key}, compensate_on=tuple(On.values))
+        declared = EffectDeclaration(
+            compensation={"name": "undo_it", "arguments": key}, compensate_on=tuple(CompensateOn.values)
+        )
         begun = builders.begin_effect(
             still_may_decide=permissions.still_may_decide, **self._by(lease), **fields, declared=declared
         )
@@ -206,10 +208,10 @@ class RunHistory:
 
     def undo_newest(self, lease: int, *, lost: bool) -> None:
         run = self.run
-        due = compensation.due_undos(run.public_id, on=run.ending_on) if run.ending else []
+        due = compensation.list_due_compensations(run.public_id, on=run.ending_on) if run.ending else []
         if due:
             self.requests += 1
-            key, request_key = compensation.undo_key(due[0]), f"r-{self.requests}"
+            key, request_key = compensation.compensation_key(due[0]), f"r-{self.requests}"
             begun = builders.begin_effect(
                 still_may_decide=permissions.still_may_decide,
                 **self._by(lease),
@@ -220,7 +222,7 @@ class RunHistory:
             if begun.perform:
                 self._take_up(begun, lost=lost)
 
-    def _take_up(self, begun: begin_effect.Begun, *, lost: bool) -> None:
+    def _take_up(self, begun: begin_effect.BegunEffect, *, lost: bool) -> None:
         assert begun.attempt_token is not None
         effect = begun.effect
         one = Try(key=effect.key, attempt=effect.attempt, token=begun.attempt_token)
@@ -252,7 +254,9 @@ class RunHistory:
         effect = self._effects(status="unknown").first()
         if effect is not None:
             outcome = "applied" if self.landed[effect.key] else "failed"
-            reconcile_outcomes.settle_unknown(effect_id=effect.pk, outcome=outcome, person=self.olga, reason="I looked")
+            reconcile_outcomes.resolve_unknown_outcome(
+                effect_id=effect.pk, outcome=outcome, person=self.olga, reason="I looked"
+            )
 
     def order_again(self, which: int) -> None:
         effects = list(self._effects().order_by("id"))
@@ -268,8 +272,8 @@ class RunHistory:
             effect = self._effects(key=hold.subject).get()
             reconcile_outcomes.close_contradiction(effect_id=effect.pk, person=self.olga, reason="I looked")
         elif hold.kind == "undo_failed" and stays:
-            reconcile_outcomes.leave_as_it_is(hold_id=hold.pk, person=self.olga, reason="keep it")
-        elif hold.kind in RETRIED:
+            reconcile_outcomes.waive_compensation(hold_id=hold.pk, person=self.olga, reason="keep it")
+        elif hold.kind in RETRIABLE_HOLDS:
             reconcile_outcomes.retry_held_run(hold_id=hold.pk, person=self.olga, reason="try again")
 
     def _effects(self, **standing: Any) -> Any:
@@ -306,7 +310,9 @@ class RunHistory:
     def take_back(self, which: int, who: int) -> None:
         waits = self.interrupts(status__in=["answered", "waiting"])
         if waits:
-            reviewer_actions.undo(responder=self.people[who % 2], interrupt_id=waits[which % len(waits)].public_id)
+            reviewer_actions.undo_decision(
+                responder=self.people[who % 2], interrupt_id=waits[which % len(waits)].public_id
+            )
 
     def control(self, verb: Any) -> None:
         verb(run_id=self.started.run.public_id, actor="person:olga@example.org", reason="", check=lambda run: None)
@@ -332,13 +338,13 @@ class RunHistory:
                 arguments = {"supplier": "S-19", "amount": f"{wait.state_version}.99"}
                 changed["proposal"] = {"name": CALLS["order"][0], "arguments": arguments}
             fields = {"agent": self.agent, "interrupt_id": wait.public_id}
-            amend_interrupt.amend_wait(**fields, amendment=Amendment(**changed))
+            amend_interrupt.amend_open_interrupt(**fields, amendment=Amendment(**changed))
 
     def withdraw(self, which: int) -> None:
         waits = self.interrupts(status="waiting")
         if waits:
             interrupt_id = waits[which % len(waits)].public_id
-            amend_interrupt.withdraw_wait(agent=self.agent, interrupt_id=interrupt_id, reason="settled")
+            amend_interrupt.withdraw_open_interrupt(agent=self.agent, interrupt_id=interrupt_id, reason="settled")
 
     def signal(self, number: int) -> None:
         fields = told(f"evt-{number}", correlation=f"{self.agent.slug}-{number % 2}")
@@ -367,15 +373,15 @@ class RunHistory:
         expire.expire_due_interrupts(limit=9)
         external_signals.match_due_signals(limit=9)
         expire.expire_due_runs(limit=9)
-        expire.doubt_overdue_effects(limit=9)
+        expire.mark_overdue_effects_unknown(limit=9)
         self.check()
 
     def check(self) -> None:
-        continuation = open_continuation(self.run)
+        continuation = find_open_continuation(self.run)
         if continuation is not None and continuation.status == "checking":
             Continuation.objects.filter(pk=continuation.pk).update(check_due_at=clock.now())
-            reconcile_facts.check_continuation(
-                continuation_id=continuation.public_id, fetch=lambda fact: Found(value=self.stock)
+            reconcile_facts.revalidate_continuation(
+                continuation_id=continuation.public_id, fetch=lambda fact: FetchedFact(value=self.stock)
             )
 
 

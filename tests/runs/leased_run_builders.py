@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 
 from ledger import clock, row_digests, tokens
-from ledger.attempt_tokens import attempt_token
+from ledger.attempt_tokens import make_attempt_token
 from ledger.digests import digest
 from ledger.public_ids import new_id
 from ledger.states import EffectStatus
@@ -21,7 +21,7 @@ from runs.decisions import Answer
 from runs.locks import locked_runs
 from runs.models import Agent, Checkpoint, Decision, EffectRule, Fact, FactCheck, Interrupt, Permit, Policy, Queue, Run
 from runs.states import DecisionStatus, InterruptStatus, RunStatus
-from runs.timeline import note
+from runs.timeline import record_event
 from runs.use_cases import begin_effect, report_effect
 from tests import builders
 from tests.builders import recorded
@@ -60,9 +60,9 @@ def a_leased_run(agent: Agent | None = None, **columns: Any) -> Run:
     run.lease_until = now
     run.save(force_insert=True)
     a_checkpoint(run)
-    note(run, "run.started", actor="system:test", at=now)
+    record_event(run, "run.started", actor="system:test", at=now)
     leases.grant_lease(run, seconds=60, now=now)
-    run_status.store(run, now)
+    run_status.save_status(run, now)
     return run
 
 
@@ -78,7 +78,7 @@ def a_checkpoint(run: Run, number: int = 0) -> Checkpoint:
         digest=digest({}),
         created_at=clock.now(),
     )
-    row_digests.collect(run.public_id, checkpoint)
+    row_digests.collect_written_row(run.public_id, checkpoint)
     return checkpoint
 
 
@@ -93,7 +93,7 @@ def change(run: Run, **columns: Any) -> None:
     locked = locked_runs().get(pk=run.pk)
     for name, value in columns.items():
         setattr(locked, name, value)
-    run_status.store(locked, clock.now())
+    run_status.save_status(locked, clock.now())
 
 
 @transaction.atomic
@@ -105,7 +105,7 @@ def let_go(run: Run, *, to_check: bool = True) -> None:
     now = clock.now()
     checkpoint = Checkpoint.objects.get(run=locked, number=locked.checkpoint_number)
     continuations.make_continuation(locked, checkpoint.pk, cause="lease_lost", now=now, to_check=to_check)
-    run_status.store(locked, now)
+    run_status.save_status(locked, now)
 
 
 @transaction.atomic
@@ -165,17 +165,17 @@ def a_permit(
     locked = locked_runs().get(pk=run.pk)
     permit = permits.make_permit(decision, run=locked, call=call, valid_until=now + ttl)
     for row in (interrupt, decision):
-        row_digests.collect(locked.public_id, row)
-    note(locked, "interrupt.answered", actor="system:test", at=now, interrupt=interrupt.public_id)
-    run_status.store(locked, now)
+        row_digests.collect_written_row(locked.public_id, row)
+    record_event(locked, "interrupt.answered", actor="system:test", at=now, interrupt=interrupt.public_id)
+    run_status.save_status(locked, now)
     return permit
 
 
 def lease_token(run: Run, fence: int | None = None) -> str:
-    return tokens.mint("lse", run.fence if fence is None else fence, run.public_id)
+    return tokens.make_token("lse", run.fence if fence is None else fence, run.public_id)
 
 
-def begin(run: Run, **overrides: Any) -> begin_effect.Begun:
+def begin(run: Run, **overrides: Any) -> begin_effect.BegunEffect:
     words: dict[str, Any] = {"key": KEY, "name": ORDER, "arguments": ARGUMENTS, "token": lease_token(run)}
     words |= {"agent": run.agent, "run_id": run.public_id, "still_may_decide": permissions.still_may_decide}
     return builders.begin_effect(**{**words, **overrides})
@@ -187,5 +187,5 @@ def report(run: Run, status: str = "applied", **overrides: Any) -> Any:
     if status == EffectStatus.APPLIED:
         words["receipt"] = {"order": "PO-2231"}
     key = overrides.get("key", KEY)
-    words["attempt_token"] = attempt_token(run.public_id, key, 1)
+    words["attempt_token"] = make_attempt_token(run.public_id, key, 1)
     return report_effect.report_effect(**{"agent": run.agent, "run_id": run.public_id, **words, **overrides})

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from runs.run_status import Impossible, standing
+from runs.run_status import ImpossibleStatus, compute_status
 
 WORKER, COMPENSATING = 1, 2
 
@@ -44,8 +44,8 @@ class State:
     @property
     def status(self) -> str:
         try:
-            return str(standing(self))
-        except Impossible:
+            return str(compute_status(self))
+        except ImpossibleStatus:
             return "impossible"
 
 

@@ -8,16 +8,23 @@ from collections.abc import Iterable
 import pytest
 from django.conf import settings
 
-from ledger.states import MOVES
-from runs.states import CONTINUATION_MOVES, DECISION_MOVES, FILE_MOVES, INTERRUPT_MOVES, HoldKind, RunStatus
+from ledger.states import EFFECT_TRANSITIONS
+from runs.states import (
+    CONTINUATION_TRANSITIONS,
+    DECISION_TRANSITIONS,
+    FILE_TRANSITIONS,
+    INTERRUPT_TRANSITIONS,
+    HoldKind,
+    RunStatus,
+)
 
 PAGE = (settings.ROOT / "docs" / "architecture.md").read_text()
 TABLES = {
-    "Interrupt": INTERRUPT_MOVES,
-    "Decision": DECISION_MOVES,
-    "Continuation": CONTINUATION_MOVES,
-    "Effect": MOVES,
-    "Checkpoint file": FILE_MOVES,
+    "Interrupt": INTERRUPT_TRANSITIONS,
+    "Decision": DECISION_TRANSITIONS,
+    "Continuation": CONTINUATION_TRANSITIONS,
+    "Effect": EFFECT_TRANSITIONS,
+    "Checkpoint file": FILE_TRANSITIONS,
 }
 
 

@@ -13,9 +13,9 @@ from runs.errors import LeaseLost
 from runs.models import Continuation, Event, Feed, Hold, Run
 from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
 from runs.use_cases.complete_run import fail_run
-from runs.use_cases.extend_lease import beat
-from runs.use_cases.hold_after_restore import LEAP, hold_after_restore
-from runs.use_cases.reconcile_facts import Found, check_continuation
+from runs.use_cases.extend_lease import record_heartbeat
+from runs.use_cases.hold_after_restore import FENCE_INCREASE, hold_after_restore
+from runs.use_cases.reconcile_facts import FetchedFact, revalidate_continuation
 from tests import builders
 from tests.runs import leased_run_builders, test_compensation
 
@@ -30,7 +30,9 @@ def claim(agent) -> list:
 
 def check_all() -> None:
     for continuation in Continuation.objects.filter(status="checking"):
-        check_continuation(continuation_id=continuation.public_id, fetch=lambda fact: Found(trouble="not there"))
+        revalidate_continuation(
+            continuation_id=continuation.public_id, fetch=lambda fact: FetchedFact(trouble="not there")
+        )
 
 
 @pytest.mark.proves(23)
@@ -44,9 +46,9 @@ def test_every_lease_is_over_and_its_effects_are_unknown():
     run.refresh_from_db()
     assert Effect.objects.get().status == "unknown"
     assert {hold.kind for hold in run.holds.filter(lifted_at=None)} == {"unknown_effect", "restored"}
-    assert run.fence > LEAP
+    assert run.fence > FENCE_INCREASE
     with pytest.raises(LeaseLost):
-        beat(agent=run.agent, run_id=run.public_id, token=token, progress=None)
+        record_heartbeat(agent=run.agent, run_id=run.public_id, token=token, progress=None)
     assert claim(run.agent) == []
 
 
@@ -116,7 +118,7 @@ def test_no_fence_of_the_lost_time_comes_again_not_even_after_a_restart():
     fail_run(agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, error=None)
     before = Run.objects.get().fence
     hold_after_restore()
-    assert Run.objects.get().fence == before + LEAP
+    assert Run.objects.get().fence == before + FENCE_INCREASE
     assert not Hold.objects.exists()
 
 
@@ -141,4 +143,4 @@ def test_feeds_continue_after_every_number_that_was_given():
     run = builders.a_running_run().run
     Feed.objects.create(agent=run.agent, last_seq=7)
     hold_after_restore()
-    assert Feed.objects.get().last_seq == 7 + LEAP
+    assert Feed.objects.get().last_seq == 7 + FENCE_INCREASE

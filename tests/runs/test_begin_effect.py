@@ -8,8 +8,8 @@ import pytest
 from django.db import transaction
 
 from ledger import attempt_tokens, clock
-from ledger.effects import Declared
-from ledger.errors import AlreadySettled, InDoubt, KeyReused, NameDisguised, NotFound, PayloadInvalid, Refusal
+from ledger.effects import EffectDeclaration
+from ledger.errors import AlreadyResolved, ConfusableName, KeyReused, NotFound, OutcomeUnknown, PayloadInvalid, Refusal
 from ledger.exact_json import ABSENT, parse
 from ledger.models import Effect, EffectReport
 from runs.errors import (
@@ -25,9 +25,9 @@ from runs.errors import (
 from runs.holds import open_hold
 from runs.locks import locked_runs
 from runs.models import Continuation, Event, Hold, Run
-from runs.run_status import store
+from runs.run_status import save_status
 from runs.states import HoldKind
-from runs.timeline import find_break
+from runs.timeline import find_broken_event
 from runs.use_cases import reconcile_outcomes
 from tests import builders
 from tests.runs.leased_run_builders import (
@@ -45,7 +45,7 @@ from tests.runs.leased_run_builders import (
     let_go,
     report,
 )
-from tests.unguarded import without_guards
+from tests.unguarded import without_triggers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -59,7 +59,7 @@ def open_holds(run: Run) -> list[tuple[str, str]]:
 
 
 def timeline(run: Run) -> list[str]:
-    assert find_break(Run.objects.get(pk=run.pk)) == ""
+    assert find_broken_event(Run.objects.get(pk=run.pk)) == ""
     by_verbs = Event.objects.filter(run=run).exclude(actor="system:test")
     return list(by_verbs.order_by("seq").values_list("type", flat=True))
 
@@ -79,7 +79,7 @@ def test_a_worker_with_a_lease_begins_an_effect_and_gets_its_token():
     run = a_leased_run()
     begun = begin(run)
     assert (begun.perform, begun.new) == (True, True)
-    assert attempt_tokens.attempt_of(begun.attempt_token, run.public_id, KEY) == 1
+    assert attempt_tokens.read_attempt_token(begun.attempt_token, run.public_id, KEY) == 1
     assert begun.effect.owner.name == OWNERS
     assert timeline(run) == ["effect.begun"]
 
@@ -129,13 +129,13 @@ def test_a_lost_reply_is_asked_for_again_and_gets_the_same_token():
 def test_a_restarted_worker_under_the_same_lease_makes_the_outcome_unknown():
     run = a_leased_run()
     begin(run)
-    with pytest.raises(InDoubt) as refused:
+    with pytest.raises(OutcomeUnknown) as refused:
         begin(run)
     assert refused.value.extra["owner"] == OWNERS
     assert Effect.objects.get().status == "unknown"
     assert open_holds(run) == [("unknown_effect", KEY)]
     assert timeline(run) == ["effect.begun", "effect.unknown"]
-    with pytest.raises(InDoubt):
+    with pytest.raises(OutcomeUnknown):
         begin(run)
     assert len(timeline(run)) == 2
 
@@ -248,7 +248,7 @@ def test_a_fact_that_this_very_lease_stated_is_fresh():
     checkpoint = run.checkpoints.get()
     a_worker_fact(run)
     checkpoint.fence = run.fence
-    with without_guards():
+    with without_triggers():
         checkpoint.save()
     assert begin(run).perform
 
@@ -377,7 +377,7 @@ def test_an_owner_resolves_and_the_run_continues(group, outcome):
     run = a_leased_run()
     effect = an_unknown_effect(run)
     person = a_person("ana@example.org", group)
-    settled = reconcile_outcomes.settle_unknown(
+    settled = reconcile_outcomes.resolve_unknown_outcome(
         effect_id=effect.pk, outcome=outcome, person=person, reason="asked them", evidence="mail"
     )
     assert settled.status == outcome
@@ -387,7 +387,7 @@ def test_an_owner_resolves_and_the_run_continues(group, outcome):
 
 
 @pytest.mark.proves(5)
-@pytest.mark.parametrize("verb", [reconcile_outcomes.settle_unknown, reconcile_outcomes.order_effect_again])
+@pytest.mark.parametrize("verb", [reconcile_outcomes.resolve_unknown_outcome, reconcile_outcomes.order_effect_again])
 @pytest.mark.parametrize("who", ["a stranger", "disabled"])
 def test_no_other_person_resolves_or_orders(who, verb):
     run = a_leased_run()
@@ -395,7 +395,7 @@ def test_no_other_person_resolves_or_orders(who, verb):
     person = a_person("eve@example.org", *([OWNERS] if who == "disabled" else ["other-owners"]))
     person.is_active = who != "disabled"
     person.save()
-    outcome = {"outcome": "applied"} if verb == reconcile_outcomes.settle_unknown else {}
+    outcome = {"outcome": "applied"} if verb == reconcile_outcomes.resolve_unknown_outcome else {}
     with pytest.raises(NotPermitted):
         verb(effect_id=effect.pk, person=person, reason="so", **outcome)
     assert Effect.objects.get().status == "unknown"
@@ -407,9 +407,11 @@ def test_the_second_of_two_owners_learns_that_it_is_settled():
     run = a_leased_run()
     effect = an_unknown_effect(run)
     ana, ben = a_person("ana@example.org", OWNERS), a_person("ben@example.org", OWNERS)
-    reconcile_outcomes.settle_unknown(effect_id=effect.pk, outcome="failed", person=ana, reason="not there")
-    with pytest.raises(AlreadySettled, match=r"resolved first by ana@example\.org: failed"):
-        reconcile_outcomes.settle_unknown(effect_id=effect.pk, outcome="applied", person=ben, reason="it is there")
+    reconcile_outcomes.resolve_unknown_outcome(effect_id=effect.pk, outcome="failed", person=ana, reason="not there")
+    with pytest.raises(AlreadyResolved, match=r"resolved first by ana@example\.org: failed"):
+        reconcile_outcomes.resolve_unknown_outcome(
+            effect_id=effect.pk, outcome="applied", person=ben, reason="it is there"
+        )
 
 
 def test_a_resolution_of_an_earlier_attempt_is_refused():
@@ -418,12 +420,14 @@ def test_a_resolution_of_an_earlier_attempt_is_refused():
     Effect.objects.update(attempt=2)
     owner = a_person("ana@example.org", OWNERS)
     with pytest.raises(StaleVersion, match="attempt is 2"):
-        reconcile_outcomes.settle_unknown(
+        reconcile_outcomes.resolve_unknown_outcome(
             effect_id=effect.pk, outcome="applied", person=owner, reason="seen", attempt=1
         )
     with pytest.raises(StaleVersion):
         reconcile_outcomes.order_effect_again(effect_id=effect.pk, person=owner, reason="seen", attempt=1)
-    reconcile_outcomes.settle_unknown(effect_id=effect.pk, outcome="applied", person=owner, reason="seen", attempt=2)
+    reconcile_outcomes.resolve_unknown_outcome(
+        effect_id=effect.pk, outcome="applied", person=owner, reason="seen", attempt=2
+    )
 
 
 @pytest.mark.proves(5)
@@ -438,7 +442,7 @@ def test_an_ordered_effect_is_performed_once_more_by_the_next_worker():
     run.refresh_from_db()
     again = begin(run)
     assert (again.perform, again.new, again.effect.attempt) == (True, False, 2)
-    with pytest.raises(InDoubt):
+    with pytest.raises(OutcomeUnknown):
         begin(run)
 
 
@@ -467,15 +471,15 @@ def test_an_effect_that_is_being_done_is_not_settled_under_its_worker():
     run = a_leased_run()
     effect = begin(run).effect
     owner = a_person("ana@example.org", OWNERS)
-    with pytest.raises(InDoubt, match="in flight"):
-        reconcile_outcomes.settle_unknown(effect_id=effect.pk, outcome="applied", person=owner, reason="so")
+    with pytest.raises(OutcomeUnknown, match="in flight"):
+        reconcile_outcomes.resolve_unknown_outcome(effect_id=effect.pk, outcome="applied", person=owner, reason="so")
 
 
 def test_a_settlement_without_a_reason_changes_nothing():
     run = a_leased_run()
     effect = an_unknown_effect(run)
     with pytest.raises(PayloadInvalid):
-        reconcile_outcomes.settle_unknown(
+        reconcile_outcomes.resolve_unknown_outcome(
             effect_id=effect.pk, outcome="applied", person=a_person("o@example.org", OWNERS), reason=" "
         )
     assert open_holds(run) == [("unknown_effect", KEY)]
@@ -495,7 +499,7 @@ def test_settling_one_of_two_leaves_the_run_held_by_the_other():
         report(run, "unknown", key=key)
     let_go(run)
     owner = a_person("ana@example.org", OWNERS)
-    reconcile_outcomes.settle_unknown(
+    reconcile_outcomes.resolve_unknown_outcome(
         effect_id=Effect.objects.get(key="a").pk, outcome="applied", person=owner, reason="seen"
     )
     assert status_of(run) == "blocked"
@@ -508,7 +512,7 @@ def test_another_hold_stays_when_an_effect_is_settled():
     with transaction.atomic():
         locked = locked_runs().get(pk=run.pk)
         open_hold(locked, HoldKind.GAVE_UP, owner_id=effect.owner_id, reason="five claims", now=clock.now())
-        store(locked, clock.now())
+        save_status(locked, clock.now())
     report(run)
     assert status_of(run) == "blocked"
 
@@ -526,8 +530,8 @@ def test_every_refusal_of_the_rules_is_recorded_with_its_code():
 def test_no_look_alike_leads_past_a_rule(name):
     run = a_leased_run()
     a_rule("issue_*")
-    with pytest.raises(NameDisguised):
+    with pytest.raises(ConfusableName):
         begin(run, name=name)
-    with pytest.raises(NameDisguised):
-        begin(run, name="other", declared=Declared(compensation={"name": name, "arguments": 1}))
+    with pytest.raises(ConfusableName):
+        begin(run, name="other", declared=EffectDeclaration(compensation={"name": name, "arguments": 1}))
     assert not Effect.objects.exists()

@@ -28,7 +28,7 @@ def test_the_look_for_unwanted_files_reads_none_that_is_kept(django_assert_num_q
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     with django_assert_num_queries(2 if connection.vendor == "postgresql" else 1) as captured:
-        assert not checkpoint_files.anything_to_delete()
+        assert not checkpoint_files.any_file_to_delete()
     with connection.cursor() as cursor:
         explain = "EXPLAIN QUERY PLAN " if connection.vendor == "sqlite" else "EXPLAIN "
         cursor.execute(explain + captured.captured_queries[-1]["sql"])

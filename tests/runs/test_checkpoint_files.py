@@ -14,17 +14,17 @@ from django.core.files.storage import default_storage
 from ledger import clock
 from ledger.errors import Busy, NotFound
 from reviewqueue import tasks
-from reviewqueue.pages.runs.timeline_text import tell
+from reviewqueue.pages.runs.timeline_text import timeline_entries
 from runs import checkpoint_files, file_storage
-from runs.errors import FileSpoilt, LeaseLost, RunFinished, SnapshotErased, StaleVersion
+from runs.errors import FileDamaged, LeaseLost, RunFinished, SnapshotErased, StaleVersion
 from runs.leases import Lease
 from runs.models import Checkpoint, CheckpointFile, Event, Run
-from runs.states import FILE_MOVES, FileStatus
+from runs.states import FILE_TRANSITIONS, FileStatus
 from runs.use_cases import control_run, transfer_file
 from runs.use_cases.complete_run import fail_run
 from runs.use_cases.reconcile_outcomes import retry_held_run
-from runs.use_cases.release_lease import hand_back
-from runs.use_cases.start_run import Started
+from runs.use_cases.release_lease import hand_back_run
+from runs.use_cases.start_run import StartedRun
 from tests import builders
 from tests.runs import leased_run_builders
 
@@ -33,20 +33,20 @@ pytestmark = pytest.mark.django_db
 BYTES = b"\x80\x05 a pickled graph \x00" * 1000
 
 
-def offer(started: Started, sent: bytes = BYTES, *, number: int = 1, token: str = "") -> transfer_file.Offered:
+def offer(started: StartedRun, sent: bytes = BYTES, *, number: int = 1, token: str = "") -> transfer_file.UploadedFile:
     lease = token or started.lease.token
-    spooled = file_storage.spool(iter([sent[:700], sent[700:]]))
+    spooled = file_storage.spool_upload(iter([sent[:700], sent[700:]]))
     of_run = {"agent": started.run.agent, "run_id": started.run.public_id, "token": lease, "number": number}
     with spooled.file:
-        return transfer_file.offer_file(**of_run, sent=spooled)
+        return transfer_file.upload_file(**of_run, sent=spooled)
 
 
 def fetch(run: Run, number: int = 1) -> bytes:
-    with transfer_file.fetch_file(agent=run.agent, run_id=run.public_id, number=number).bytes.file as found:
+    with transfer_file.download_file(agent=run.agent, run_id=run.public_id, number=number).bytes.file as found:
         return found.read()
 
 
-def a_run_with_a_file(sent: bytes = BYTES) -> Started:
+def a_run_with_a_file(sent: bytes = BYTES) -> StartedRun:
     started = builders.a_running_run()
     offer(started, sent)
     builders.commit(started)
@@ -59,19 +59,19 @@ def stored() -> list[Path]:
     return [path for path in root.rglob("*") if path.is_file()]
 
 
-def next_lease(started: Started) -> str:
+def next_lease(started: StartedRun) -> str:
     """Release the lease, and let the next worker claim the run."""
-    hand_back(
+    hand_back_run(
         agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, reason="retry", detail=""
     )
     [taken] = builders.claim(started.run.agent)
     return taken.lease.token
 
 
-def by_lease(started: Started, token: str) -> Started:
+def by_lease(started: StartedRun, token: str) -> StartedRun:
     """Return the run as the worker with the lease of ``token`` has it."""
     run = Run.objects.get(pk=started.run.pk)
-    return Started(run=run, lease=Lease(token=token, expires_at=clock.now(), fence=run.fence), created=True)
+    return StartedRun(run=run, lease=Lease(token=token, expires_at=clock.now(), fence=run.fence), created=True)
 
 
 # --- in
@@ -97,7 +97,7 @@ def test_the_timeline_of_the_run_shows_that_there_is_one():
     started = a_run_with_a_file()
     builders.commit(started, after=1)
     olga = builders.a_person("olga@example.org", "operators")
-    told = tell(list(started.run.events.order_by("seq")), reader=olga, waits=[])
+    told = timeline_entries(list(started.run.events.order_by("seq")), reader=olga, waits=[])
     words = [str(entry.words) for entry in told]
     assert [word for word in words if word.startswith("Checkpoint")] == ["Checkpoint 1, with a file", "Checkpoint 2"]
 
@@ -139,10 +139,10 @@ def test_other_bytes_before_the_checkpoint_take_its_place_and_the_first_go():
     offer(started, b"second")
     builders.commit(started)
     assert fetch(started.run) == b"second"
-    assert checkpoint_files.anything_to_delete()
+    assert checkpoint_files.any_file_to_delete()
     tasks.sweep()
     assert [path.read_bytes() for path in stored()] == [b"second"]
-    assert not checkpoint_files.anything_to_delete()
+    assert not checkpoint_files.any_file_to_delete()
     assert CheckpointFile.objects.count() == 1
 
 
@@ -156,7 +156,7 @@ def test_other_bytes_for_a_committed_checkpoint_and_for_one_far_ahead_are_refuse
     assert len(stored()) == 1
     if number != 1:
         with pytest.raises(StaleVersion):
-            transfer_file.refuse_early(
+            transfer_file.check_upload(
                 agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, number=number
             )
 
@@ -195,7 +195,7 @@ def test_a_lease_that_ends_while_the_bytes_are_written_binds_nothing(monkeypatch
         put(name, spooled)
         builders.end_lease_now(started.run, clock.now() - timedelta(seconds=1))
 
-    put = file_storage.put_in_storage
+    put = file_storage.store_file
     monkeypatch.setattr(transfer_file, "put_in_storage", slowly)
     with pytest.raises(LeaseLost):
         offer(started)
@@ -212,7 +212,7 @@ def test_a_checkpoint_that_comes_while_the_bytes_are_written_goes_without_them(m
         put(name, spooled)
         builders.commit(started)
 
-    put = file_storage.put_in_storage
+    put = file_storage.store_file
     monkeypatch.setattr(transfer_file, "put_in_storage", slowly)
     with pytest.raises(StaleVersion):
         offer(started)
@@ -221,7 +221,7 @@ def test_a_checkpoint_that_comes_while_the_bytes_are_written_goes_without_them(m
 
 def test_the_same_bytes_twice_at_once_are_kept_once(monkeypatch):
     started = builders.a_running_run()
-    put = file_storage.put_in_storage
+    put = file_storage.store_file
 
     def slowly(name, spooled):
         monkeypatch.setattr(transfer_file, "put_in_storage", put)
@@ -257,11 +257,11 @@ def test_an_ended_run_and_a_stranger_get_nothing():
     started = a_run_with_a_file()
     other = builders.an_agent("other")
     for refused in (
-        lambda: transfer_file.fetch_file(agent=other, run_id=started.run.public_id, number=1),
-        lambda: transfer_file.refuse_early(
+        lambda: transfer_file.download_file(agent=other, run_id=started.run.public_id, number=1),
+        lambda: transfer_file.check_upload(
             agent=other, run_id=started.run.public_id, token=started.lease.token, number=2
         ),
-        lambda: transfer_file.fetch_file(agent=started.run.agent, run_id="run_0", number=1),
+        lambda: transfer_file.download_file(agent=started.run.agent, run_id="run_0", number=1),
     ):
         with pytest.raises(NotFound):
             refused()
@@ -287,14 +287,14 @@ def test_missing_or_changed_bytes_are_not_returned_and_the_run_is_on_hold(sent):
     started = a_run_with_a_file()
     spoil(started.run, sent)
     for _ in range(2):
-        with pytest.raises(FileSpoilt):
+        with pytest.raises(FileDamaged):
             fetch(started.run)
     run = Run.objects.get(pk=started.run.pk)
     hold = run.holds.get()
     assert (hold.kind, hold.subject, hold.owner.name) == ("checkpoint_spoilt", "file", "agent-owners")
     assert (run.open_holds, run.status) == (1, "running")
     assert Event.objects.filter(run=run, type="hold.opened").count() == 1
-    hand_back(agent=run.agent, run_id=run.public_id, token=started.lease.token, reason="retry", detail="")
+    hand_back_run(agent=run.agent, run_id=run.public_id, token=started.lease.token, reason="retry", detail="")
     run.refresh_from_db()
     assert run.status == "blocked"
     assert builders.claim(run.agent) == []
@@ -303,10 +303,10 @@ def test_missing_or_changed_bytes_are_not_returned_and_the_run_is_on_hold(sent):
 def test_a_run_on_hold_continues_when_its_owner_has_repaired_the_file():
     started = a_run_with_a_file()
     spoil(started.run, None)
-    with pytest.raises(FileSpoilt):
+    with pytest.raises(FileDamaged):
         fetch(started.run)
     run = started.run
-    hand_back(agent=run.agent, run_id=run.public_id, token=started.lease.token, reason="retry", detail="")
+    hand_back_run(agent=run.agent, run_id=run.public_id, token=started.lease.token, reason="retry", detail="")
     spoil(run, BYTES)
     owner = builders.a_person("owner@example.org", "agent-owners")
     retry_held_run(hold_id=run.holds.get().pk, person=owner, reason="brought back from the backup")
@@ -320,7 +320,7 @@ def test_a_spoilt_file_of_an_older_checkpoint_opens_no_hold():
     started = a_run_with_a_file()
     builders.commit(started, after=1)
     spoil(started.run, b"else")
-    with pytest.raises(FileSpoilt):
+    with pytest.raises(FileDamaged):
         fetch(started.run)
     assert not started.run.holds.exists()
 
@@ -347,7 +347,7 @@ def test_an_endless_file_is_not_read_to_its_end(monkeypatch):
 
     reads: list[int] = []
     monkeypatch.setattr(default_storage, "open", lambda name, mode: Endless())
-    with pytest.raises(FileSpoilt):
+    with pytest.raises(FileDamaged):
         fetch(started.run)
     assert len(reads) == 1
 
@@ -390,7 +390,7 @@ def test_the_files_of_runs_that_ended_long_ago_are_erased_and_what_is_known_of_t
         with pytest.raises(SnapshotErased) as refused:
             fetch(started.run, number)
         assert refused.value.extra["digest"] == file.digest
-    assert not checkpoint_files.anything_to_delete()
+    assert not checkpoint_files.any_file_to_delete()
 
 
 def test_a_file_that_cannot_be_deleted_is_deferred_and_stops_nothing(monkeypatch):
@@ -407,7 +407,7 @@ def test_a_file_that_cannot_be_deleted_is_deferred_and_stops_nothing(monkeypatch
     delete = default_storage.delete
     monkeypatch.setattr(default_storage, "delete", broken)
     assert checkpoint_files.delete_unwanted_files(limit=10) == 1
-    assert not checkpoint_files.anything_to_delete()
+    assert not checkpoint_files.any_file_to_delete()
     assert first.run.files.get().sweep_after is not None
 
 
@@ -432,11 +432,11 @@ def test_bytes_whose_writer_died_are_swept_in_an_hour_and_not_before():
 
 
 @pytest.mark.parametrize("status", FileStatus.values)
-@pytest.mark.parametrize("verb", FILE_MOVES)
+@pytest.mark.parametrize("verb", FILE_TRANSITIONS)
 def test_a_move_leaves_only_where_it_may(verb, status):
     started = a_run_with_a_file()
     CheckpointFile.objects.update(status=status)
-    allowed, to = FILE_MOVES[verb]
+    allowed, to = FILE_TRANSITIONS[verb]
     moved = checkpoint_files._move(verb, checkpoint_files.Q(run=started.run))
     assert moved == (1 if status in allowed else 0)
     assert CheckpointFile.objects.get().status == (to if moved else status)

@@ -49,7 +49,7 @@ def test_a_parent_waits_for_its_child_and_learns_how_it_ended():
     child = a_child(parent)
     wait_for(parent, child)
     complete(child)
-    assert not expire.anything_due()
+    assert not expire.has_due_rows()
     [claimed] = builders.claim(parent.run.agent)
     [answer] = claimed.answers
     assert (claimed.run, answer.cause) == (parent.run, "signal")
@@ -62,9 +62,9 @@ def test_the_sweep_tells_a_parent_what_a_process_had_no_time_to_tell(monkeypatch
     wait_for(parent, child)
     monkeypatch.setattr(complete_run_module, "look_after_parent", lambda run: False)
     complete(child)
-    assert (status(parent), expire.anything_due()) == ("waiting", True)
+    assert (status(parent), expire.has_due_rows()) == ("waiting", True)
     tasks.sweep()
-    assert (status(parent), expire.anything_due()) == ("ready", False)
+    assert (status(parent), expire.has_due_rows()) == ("ready", False)
 
 
 def test_a_child_that_ended_before_its_parent_waited_is_not_missed():
@@ -94,7 +94,7 @@ def test_the_ancestors_of_an_interrupts_run_are_listed_from_the_top_with_their_a
     middle = a_child(top, builders.an_agent("buyer"))
     bottom = a_child(middle, builders.an_agent("searcher"))
     wait = builders.a_waiting_interrupt(started=bottom)
-    above = child_runs.ancestors(wait.run)[::-1]
+    above = child_runs.list_ancestors(wait.run)[::-1]
     assert ([run.agent.slug for run in above], wait.agent.slug) == (["planner", "buyer"], "searcher")
     assert (bottom.run.depth, bottom.run.root) == (3, top.run)
 
@@ -136,17 +136,17 @@ def test_cancelling_a_parent_cancels_its_children_and_waits_for_them():
     wait.refresh_from_db()
     assert wait.status == "cancelled"
     assert "Its parent" in Event.objects.filter(type="run.ending", run=child.run).get().refs["reason"]
-    assert not expire.anything_due()
+    assert not expire.has_due_rows()
 
 
 def test_a_child_with_a_live_worker_is_asked_to_stop_and_its_parent_waits():
     parent = builders.a_running_run(lease_seconds=0)
     child = a_child(parent)
     cancel(parent)
-    control_child_runs.end_orphans(limit=9)
+    control_child_runs.cancel_orphaned_child_runs(limit=9)
     assert (status(child), status(parent)) == ("cancelling", "cancelling")
     assert Run.objects.get(pk=child.run.pk).stop_by is not None
-    assert control_child_runs.end_orphans(limit=9) == 0
+    assert control_child_runs.cancel_orphaned_child_runs(limit=9) == 0
     builders.end_lease_now(child.run, Run.objects.get(pk=child.run.pk).created_at)
     tasks.sweep()
     tasks.sweep()
@@ -163,12 +163,12 @@ def test_children_are_paused_and_resumed_with_their_parent():
     for _ in range(2):
         tasks.sweep()
     assert [status(it) for it in (parent, child, grandchild, own)] == ["paused"] * 4
-    assert not expire.anything_due()
+    assert not expire.has_due_rows()
     resume_run(run_id=parent.run.public_id, actor="person:olga", reason="", check=no_checks)
     for _ in range(3):
         tasks.sweep()
     assert [status(it) for it in (parent, child, grandchild, own)] == ["ready"] * 3 + ["paused"]
-    assert not expire.anything_due()
+    assert not expire.has_due_rows()
 
 
 def test_a_child_that_cannot_be_ended_stops_no_other(monkeypatch):
@@ -184,7 +184,10 @@ def test_a_child_that_cannot_be_ended_stops_no_other(monkeypatch):
         end(run, *words, **more)
 
     monkeypatch.setattr(control_child_runs, "end_run", breaks_for_one)
-    assert (control_child_runs.end_orphans(limit=9), control_child_runs.end_orphans(limit=9)) == (1, 0)
+    assert (
+        control_child_runs.cancel_orphaned_child_runs(limit=9),
+        control_child_runs.cancel_orphaned_child_runs(limit=9),
+    ) == (1, 0)
     assert [status(it) for it in children] == ["ready", "cancelled"]
 
 
@@ -231,10 +234,10 @@ def test_the_same_call_in_parent_and_child_is_shown_on_both():
     first = builders.a_waiting_interrupt(started=child)
     second = builders.suspend_run(parent, builders.a_wait("again", title="Order it, please")).interrupts[0]
     builders.a_waiting_interrupt()  # the same call in an unrelated run does not count
-    assert list(child_runs.asked_elsewhere(first)) == [second]
-    assert list(child_runs.asked_elsewhere(second)) == [first]
+    assert list(child_runs.interrupts_with_same_call(first)) == [second]
+    assert list(child_runs.interrupts_with_same_call(second)) == [first]
     builders.decide(second, permissions.deciders_of(first.queue)[0])
-    assert list(child_runs.asked_elsewhere(first)) == []
+    assert list(child_runs.interrupts_with_same_call(first)) == []
 
 
 def test_a_key_raised_again_after_its_decision_brings_the_decision_and_no_new_wait():

@@ -8,18 +8,18 @@ import pytest
 from django.db import transaction
 
 from ledger import clock, effect_queries
-from ledger.compensation import undo_key
-from ledger.effects import Declared
+from ledger.compensation import compensation_key
+from ledger.effects import EffectDeclaration
 from ledger.models import Effect
-from runs.decisions import Said
+from runs.decisions import ClaimedDecisions
 from runs.errors import NotReady
 from runs.holds import open_hold
 from runs.locks import locked_runs
 from runs.models import Continuation, Decision, Run
-from runs.run_status import store
+from runs.run_status import save_status
 from runs.states import HoldKind
 from runs.use_cases import complete_run, control_child_runs, revoke_approvals
-from runs.use_cases.claim_continuation import any_ready
+from runs.use_cases.claim_continuation import has_claimable_run
 from runs.use_cases.control_run import cancel_run
 from runs.use_cases.expire import end_lease_if_lapsed
 from runs.use_cases.suspend import PendingEffect
@@ -32,20 +32,20 @@ pytestmark = pytest.mark.django_db
 @pytest.mark.parametrize(("kind", "is_ready"), [(HoldKind.STRANDED, True), (HoldKind.GAVE_UP, False)])
 def test_of_the_held_runs_only_a_stranded_one_may_be_ready_for_a_claim(kind, is_ready):
     run = builders.a_running_run(lease_seconds=0).run
-    assert any_ready(agent=run.agent, code_versions=set())
+    assert has_claimable_run(agent=run.agent, code_versions=set())
     with transaction.atomic():
         locked = locked_runs().select_related("agent").get(pk=run.pk)
         open_hold(locked, kind, owner_id=run.agent.owner_id, reason="", now=clock.now())
-        store(locked, clock.now())
-    assert any_ready(agent=run.agent, code_versions=set()) is is_ready
+        save_status(locked, clock.now())
+    assert has_claimable_run(agent=run.agent, code_versions=set()) is is_ready
 
 
 def test_a_permit_allows_nothing_from_the_moment_of_its_end():
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, builders.a_reviewer())
     decision = Decision.objects.select_related("interrupt", "permit").get()
-    said = Said(accepted=[decision], votes=[], overtaken=[])
-    consulted = effect_queries.consult(interrupt.run.public_id)
+    said = ClaimedDecisions(accepted=[decision], votes=[], overtaken=[])
+    consulted = effect_queries.read_effects_for_claim(interrupt.run.public_id)
     end = decision.permit.valid_until
     before = end - timedelta(microseconds=1)
     assert revoke_approvals._still_allowing(said, consulted, now=before) == {interrupt.pk}
@@ -71,13 +71,13 @@ def test_the_parents_that_are_told_of_an_end_are_counted(monkeypatch):
     child = builders.a_running_run(parent=parent.run.public_id)
     monkeypatch.setattr(complete_run, "look_after_parent", lambda run: False)
     complete_run.complete_run(agent=child.run.agent, run_id=child.run.public_id, token=child.lease.token, result=None)
-    assert control_child_runs.look_after_parents(limit=9) == 1
-    assert control_child_runs.look_after_parents(limit=9) == 0
+    assert control_child_runs.continue_parents(limit=9) == 1
+    assert control_child_runs.continue_parents(limit=9) == 0
 
 
 def test_an_undo_of_what_never_happened_is_refused_by_its_own_name():
     run = leased_run_builders.a_leased_run()
-    undo = Declared(compensation={"name": "cancel_order", "arguments": {}}, compensate_on=("cancel",))
+    undo = EffectDeclaration(compensation={"name": "cancel_order", "arguments": {}}, compensate_on=("cancel",))
     for key, status in (("failed", "failed"), ("applied", "applied")):
         leased_run_builders.begin(run, key=key, declared=undo)
         leased_run_builders.report(run, status, key=key)
@@ -87,6 +87,8 @@ def test_an_undo_of_what_never_happened_is_refused_by_its_own_name():
     [claimed] = builders.claim(run.agent)
     of_undo = {"name": "cancel_order", "arguments": {}, "token": claimed.lease.token}
     with pytest.raises(NotReady) as refused:
-        leased_run_builders.begin(claimed.run, key=undo_key(Effect.objects.get(key="failed")), **of_undo)
+        leased_run_builders.begin(claimed.run, key=compensation_key(Effect.objects.get(key="failed")), **of_undo)
     assert refused.value.extra == {"effect": "failed"}
-    assert leased_run_builders.begin(claimed.run, key=undo_key(Effect.objects.get(key="applied")), **of_undo).perform
+    assert leased_run_builders.begin(
+        claimed.run, key=compensation_key(Effect.objects.get(key="applied")), **of_undo
+    ).perform

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ledger import clock
-from ledger.attempt_tokens import attempt_token
-from ledger.effects import Declared
-from ledger.errors import InDoubt, KeyReused, PayloadInvalid
+from ledger.attempt_tokens import make_attempt_token
+from ledger.effects import EffectDeclaration
+from ledger.errors import KeyReused, OutcomeUnknown, PayloadInvalid
 from ledger.models import Effect
 from reviewqueue import permissions
 from runs import kill_switch, leases
@@ -28,7 +28,7 @@ from runs.use_cases import (
     release_lease,
     report_effect,
 )
-from runs.use_cases.claim_continuation import Claimed
+from runs.use_cases.claim_continuation import ClaimedRun
 from tests import builders
 from tests.runs.leased_run_builders import OWNERS, a_leased_run, a_permit, a_person, a_rule, begin, lease_token, report
 
@@ -37,8 +37,10 @@ pytestmark = pytest.mark.django_db
 ALL = ("cancel", "expire", "fail", "reject")
 
 
-def taken_back_by(name: str = "cancel_purchase_order", *, on: tuple[str, ...] = ALL, **arguments: Any) -> Declared:
-    return Declared(compensation={"name": name, "arguments": arguments}, compensate_on=on)
+def taken_back_by(
+    name: str = "cancel_purchase_order", *, on: tuple[str, ...] = ALL, **arguments: Any
+) -> EffectDeclaration:
+    return EffectDeclaration(compensation={"name": name, "arguments": arguments}, compensate_on=on)
 
 
 def an_applied(run: Run, key: str, **overrides: Any) -> None:
@@ -76,7 +78,7 @@ def a_cancelled_run(*keys: str, **columns: Any) -> Run:
     return fresh(run)
 
 
-def claim(run: Run, **wanted: Any) -> Claimed:
+def claim(run: Run, **wanted: Any) -> ClaimedRun:
     [claimed] = builders.claim(fresh(run).agent, **wanted)
     return claimed
 
@@ -85,7 +87,7 @@ def undo_key(run: Run, key: str, attempt: int = 1) -> str:
     return f"undo:{Effect.objects.get(scope=run.public_id, key=key).public_id}:{attempt}"
 
 
-def begin_undo(claimed: Claimed, key: str, **overrides: Any) -> begin_effect.Begun:
+def begin_undo(claimed: ClaimedRun, key: str, **overrides: Any) -> begin_effect.BegunEffect:
     run = claimed.run
     words = {"agent": run.agent, "run_id": run.public_id, "token": claimed.lease.token, "name": "cancel_purchase_order"}
     return builders.begin_effect(
@@ -99,13 +101,13 @@ def report_undo(run: Run, key: str, status: str = "applied", *, attempt: int = 1
     undo = undo_key(run, key)
     words: dict[str, Any] = {
         "key": undo,
-        "attempt_token": attempt_token(run.public_id, undo, attempt),
+        "attempt_token": make_attempt_token(run.public_id, undo, attempt),
         "status": status,
     }
     return report_effect.report_effect(**{"agent": fresh(run).agent, "run_id": run.public_id, **words, **overrides})
 
 
-def take_back(claimed: Claimed, key: str) -> None:
+def take_back(claimed: ClaimedRun, key: str) -> None:
     assert begin_undo(claimed, key).perform
     report_undo(claimed.run, key)
 
@@ -158,7 +160,7 @@ def test_only_applied_effects_that_declared_this_end_are_compensated():
     run = a_leased_run()
     an_applied(run, "applied")
     an_applied(run, "for-failures", declared=taken_back_by(on=("fail",)))
-    an_applied(run, "for-ever", declared=Declared())
+    an_applied(run, "for-ever", declared=EffectDeclaration())
     begin(run, key="failed", declared=taken_back_by())
     report(run, "failed", key="failed")
     cancel(run)
@@ -203,7 +205,7 @@ def test_a_failed_and_an_expired_run_compensate_the_same():
     expired = a_leased_run()
     an_applied(expired, "order")
     leave = {"agent": expired.agent, "run_id": expired.public_id, "token": lease_token(expired)}
-    release_lease.hand_back(**leave, reason="retry", detail="")
+    release_lease.hand_back_run(**leave, reason="retry", detail="")
     Run.objects.filter(pk=expired.pk).update(expires_at=clock.now() - timedelta(seconds=1))
     assert expire.expire_due_runs(limit=10) == 1
     claimed = claim(expired)
@@ -216,7 +218,9 @@ def test_a_failed_and_an_expired_run_compensate_the_same():
 def test_a_cancel_without_a_worker_offers_it_at_once_and_pressed_twice_is_once():
     run = a_leased_run()
     an_applied(run, "order")
-    release_lease.hand_back(agent=run.agent, run_id=run.public_id, token=lease_token(run), reason="retry", detail="")
+    release_lease.hand_back_run(
+        agent=run.agent, run_id=run.public_id, token=lease_token(run), reason="retry", detail=""
+    )
     cancel(run)
     cancel(run)
     assert Continuation.objects.filter(run=run, kind="compensate").count() == 1
@@ -230,10 +234,12 @@ def test_a_cancel_without_a_worker_offers_it_at_once_and_pressed_twice_is_once()
 def test_a_compensating_worker_is_not_asked_to_stop():
     run = a_cancelled_run("order")
     claimed = claim(run)
-    _, told = extend_lease.beat(agent=run.agent, run_id=run.public_id, token=claimed.lease.token, progress=None)
+    _, told = extend_lease.record_heartbeat(
+        agent=run.agent, run_id=run.public_id, token=claimed.lease.token, progress=None
+    )
     assert told.control == "continue"
     stop_worker(run)
-    assert leases.compensates(fresh(run))
+    assert leases.is_compensating(fresh(run))
     take_back(claimed, "order")
     assert fresh(run).status == "cancelled"
 
@@ -252,7 +258,9 @@ def test_unknown_effects_go_to_their_owner_before_any_compensation():
     assert builders.claim(run.agent) == []
     unsure = Effect.objects.get(key="unsure")
     ana = a_person("ana@example.org", OWNERS)
-    reconcile_outcomes.settle_unknown(effect_id=unsure.pk, outcome="applied", person=ana, reason="it is on their list")
+    reconcile_outcomes.resolve_unknown_outcome(
+        effect_id=unsure.pk, outcome="applied", person=ana, reason="it is on their list"
+    )
     claimed = claim(run)
     assert [effect.key for effect in claimed.undone] == ["unsure", "sure"]
     take_back(claimed, "unsure")
@@ -295,7 +303,7 @@ def test_a_worker_killed_between_the_undo_and_its_record_leaves_it_to_the_owner(
     row = Effect.objects.get(key=undo)
     assert (row.status, row.owner.name) == ("unknown", OWNERS)
     ana = a_person("ana@example.org", OWNERS)
-    reconcile_outcomes.settle_unknown(effect_id=row.pk, outcome="applied", person=ana, reason="they say so")
+    reconcile_outcomes.resolve_unknown_outcome(effect_id=row.pk, outcome="applied", person=ana, reason="they say so")
     assert statuses(run) == {"first": "applied", "second": "compensated"}
     take_back(claim(run), "first")
     assert fresh(run).status == "cancelled"
@@ -332,7 +340,7 @@ def test_requested_again_under_way_its_outcome_is_unknown_and_the_lease_ends():
     run = a_cancelled_run("order")
     claimed = claim(run)
     begin_undo(claimed, "order")
-    with pytest.raises(InDoubt):
+    with pytest.raises(OutcomeUnknown):
         begin_undo(claimed, "order")
     assert holds(run) == [("unknown_effect", undo_key(run, "order"))]
     assert fresh(run).lease_until is None
@@ -382,13 +390,13 @@ def test_its_owner_can_waive_a_compensation_and_older_effects_are_still_compensa
     assert "too late, it was delivered" in hold.reason
     said = {"hold_id": hold.pk, "reason": "we keep the crane"}
     with pytest.raises(NotPermitted):
-        reconcile_outcomes.leave_as_it_is(person=a_person("mallory@example.org"), **said)
+        reconcile_outcomes.waive_compensation(person=a_person("mallory@example.org"), **said)
     with pytest.raises(NotPermitted, match="You started this run"):
-        reconcile_outcomes.leave_as_it_is(person=a_person("eve@example.org"), **said)
+        reconcile_outcomes.waive_compensation(person=a_person("eve@example.org"), **said)
     ana = a_person("ana@example.org", OWNERS)
     with pytest.raises(PayloadInvalid):
-        reconcile_outcomes.leave_as_it_is(person=ana, hold_id=hold.pk, reason=" ")
-    reconcile_outcomes.leave_as_it_is(person=ana, **said)
+        reconcile_outcomes.waive_compensation(person=ana, hold_id=hold.pk, reason=" ")
+    reconcile_outcomes.waive_compensation(person=ana, **said)
     take_back(claim(run), "first")
     assert (fresh(run).status, statuses(run)) == ("cancelled", {"first": "compensated", "second": "applied"})
     kept = Effect.objects.get(key="second")
@@ -400,7 +408,7 @@ def test_workers_that_claim_and_compensate_nothing_hold_the_run_for_the_agents_o
     run = a_cancelled_run("order")
     for _ in range(5):
         claimed = claim(run)
-        release_lease.hand_back(
+        release_lease.hand_back_run(
             agent=run.agent, run_id=run.public_id, token=claimed.lease.token, reason="retry", detail="no idea"
         )
     assert holds(run) == [("gave_up", "")]
@@ -518,7 +526,7 @@ def test_a_restarted_run_repeats_it_by_order_and_compensates_it_under_a_new_numb
     claimed = claim(run)
     assert begin_undo(claimed, "order", undo=undo_key(run, "order", 2)).perform
     undo = undo_key(run, "order", 2)
-    token = attempt_token(run.public_id, undo, 1)
+    token = make_attempt_token(run.public_id, undo, 1)
     report_effect.report_effect(agent=run.agent, run_id=run.public_id, key=undo, attempt_token=token, status="applied")
     assert (fresh(run).status, statuses(run)) == ("cancelled", {"order": "compensated"})
     assert Effect.objects.filter(undoes__key="order").count() == 2

@@ -10,14 +10,14 @@ import pytest
 from ledger import clock
 from ledger.errors import PayloadInvalid
 from reviewqueue import permissions
-from runs.continuations import open_continuation
+from runs.continuations import find_open_continuation
 from runs.credentials import ALWAYS, NEVER, explain_invalid, find_end_of_validity, is_valid
 from runs.errors import FactsUnchecked
-from runs.facts import AskedFact
+from runs.facts import RequestedFact
 from runs.models import Continuation, Decision, Fact, Hold
 from runs.use_cases import reconcile_facts
-from runs.use_cases.reconcile_facts import Found
-from runs.use_cases.release_lease import hand_back
+from runs.use_cases.reconcile_facts import FetchedFact
+from runs.use_cases.release_lease import hand_back_run
 from tests import builders
 from tests.runs.test_revalidation import World, a_fact, answer, begin, check, claim, report, the_run, waits
 
@@ -88,7 +88,7 @@ UNREADABLE = [
 @pytest.mark.parametrize(("value", "pointer"), UNREADABLE)
 def test_a_value_that_states_no_validity_is_refused_where_it_is_wrong(value, pointer):
     started = builders.a_running_run()
-    stated = [a_fact("other"), AskedFact(name="token", value=value, kind="credential", check_by="worker")]
+    stated = [a_fact("other"), RequestedFact(name="token", value=value, kind="credential", check_by="worker")]
     with pytest.raises(PayloadInvalid) as refused:
         builders.suspend_run(started, builders.a_wait(facts=stated))
     assert refused.value.errors[0].pointer == f"/interrupts/0/facts/1/value{pointer}"
@@ -99,7 +99,7 @@ def test_a_value_that_states_no_validity_is_refused_where_it_is_wrong(value, poi
 
 
 def test_a_value_fact_can_have_any_value():
-    waits(builders.a_wait(), facts=[AskedFact(name="token", value="LT-1", check_by="worker")])
+    waits(builders.a_wait(), facts=[RequestedFact(name="token", value="LT-1", check_by="worker")])
     assert Fact.objects.get().value == "LT-1"
 
 
@@ -107,7 +107,7 @@ def test_a_value_fact_can_have_any_value():
 
 
 def a_token(value=FAR, **asked):
-    return AskedFact(name="token", value=value, kind="credential", check_by="worker", **asked)
+    return RequestedFact(name="token", value=value, kind="credential", check_by="worker", **asked)
 
 
 def claimed_with(*facts):
@@ -223,7 +223,7 @@ def test_a_credential_that_ends_after_the_first_effect_guards_the_next_one():
 def test_a_credential_must_be_reported_under_each_lease():
     claimed = claimed_with(a_token())
     report(claimed, token=FAR)
-    hand_back(
+    hand_back_run(
         agent=claimed.run.agent,
         run_id=claimed.run.public_id,
         token=claimed.lease.token,
@@ -237,7 +237,7 @@ def test_a_credential_must_be_reported_under_each_lease():
 
 @pytest.mark.parametrize(("value", "pointer"), UNREADABLE)
 def test_a_report_that_states_no_validity_is_refused_and_changes_nothing(value, pointer):
-    claimed = claimed_with(AskedFact(name="stock", value=7, check_by="worker"), a_token())
+    claimed = claimed_with(RequestedFact(name="stock", value=7, check_by="worker"), a_token())
     with pytest.raises(PayloadInvalid) as refused:
         report(claimed, stock=7, token=value)
     assert refused.value.errors[0].pointer == f"/facts/1/value{pointer}"
@@ -245,7 +245,7 @@ def test_a_report_that_states_no_validity_is_refused_and_changes_nothing(value, 
 
 
 def test_a_changed_value_beside_an_expired_credential_goes_first():
-    claimed = claimed_with(AskedFact(name="stock", value=7, check_by="worker"), a_token())
+    claimed = claimed_with(RequestedFact(name="stock", value=7, check_by="worker"), a_token())
     judged = report(claimed, stock=8, token=LONG_AGO)
     assert (judged.control, [fact.name for fact in judged.changed]) == ("replan", ["stock", "token"])
 
@@ -319,7 +319,7 @@ def test_a_credential_that_is_not_in_the_reply_holds_like_any_fact(on_change):
     [order] = waits(builders.a_wait(), facts=[a_looked_up_token(on_change=on_change)])
     answer(order)
     for _ in range(3):
-        check(World(token=Found(trouble="The reply has nothing at the fact's pointer.")))
+        check(World(token=FetchedFact(trouble="The reply has nothing at the fact's pointer.")))
     assert (Hold.objects.get().kind, the_run().status) == ("fact_unavailable", "blocked")
 
 
@@ -340,7 +340,7 @@ def test_a_check_grows_old_when_the_credential_ends():
     answer(order)
     end = clock.now() + timedelta(minutes=1)
     check(World(token=end.isoformat()))
-    assert open_continuation(the_run()).checked_until == end
+    assert find_open_continuation(the_run()).checked_until == end
     Continuation.objects.update(checked_until=clock.now())
     assert claim() == []
     assert the_run().status == "revalidating"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.confusables import looks_latin, prototypes, skeleton
-from ledger.effects import Declared
-from ledger.errors import NameDisguised
+from ledger.confusables import load_prototypes, looks_latin, skeleton
+from ledger.effects import EffectDeclaration
+from ledger.errors import ConfusableName
 from ledger.models import Effect
 from runs.errors import ApprovalRequired, EffectNotAllowed
 from runs.models import CallLabel, EffectRule, Hold, Run
@@ -67,7 +67,7 @@ def a_run_of_listed_effects() -> Run:
 def test_a_near_spelling_of_a_rules_name_is_refused_and_names_the_rule(name):
     run = a_leased_run()
     a_rule("issue_order")
-    with pytest.raises(NameDisguised) as refused:
+    with pytest.raises(ConfusableName) as refused:
         begin(run, name=name)
     assert refused.value.extra == {"rule": "issue_order"}
     assert not Effect.objects.exists()
@@ -78,7 +78,7 @@ def test_a_near_spelling_of_what_a_pattern_covers_is_refused(name):
     run = a_leased_run()
     a_rule("issue_*")
     allow("*", run)
-    with pytest.raises(NameDisguised) as refused:
+    with pytest.raises(ConfusableName) as refused:
         begin(run, name=name)
     assert refused.value.extra == {"rule": "issue_*"}
 
@@ -86,7 +86,7 @@ def test_a_near_spelling_of_what_a_pattern_covers_is_refused(name):
 def test_a_near_spelling_of_a_labelled_call_is_refused():
     run = a_leased_run()
     CallLabel.objects.create(agent=run.agent, name="issue_order", sentence="Issue an order")
-    with pytest.raises(NameDisguised):
+    with pytest.raises(ConfusableName):
         begin(run, name="issue-order")
     assert begin(run, name="issue_order").perform
 
@@ -134,7 +134,7 @@ def test_skeletons_do_not_tell_look_alikes_apart():
 
 
 def test_the_data_of_look_alikes_is_whole():
-    assert len(prototypes()) == 1347
+    assert len(load_prototypes()) == 1347
     assert all(looks_latin(letter) for letter in "аеорсухіѕјԁһԛԝӏѵАВЕКМНОРСТУХІЅЈԌοανρικυχωΑΒΕΖΗΙΚΜΝΟΡΤΥΧոսօհցզյ")
     assert not any(looks_latin(letter) for letter in "жидлфцчщюяΩΣπ東")
 
@@ -172,7 +172,7 @@ def test_a_rule_allows_an_effect_or_asks_for_its_approval():
 def test_a_near_spelling_of_an_allowed_name_is_refused_too(name):
     run = a_run_of_listed_effects()
     allow("issue_order", run)
-    with pytest.raises(NameDisguised):
+    with pytest.raises(ConfusableName):
         begin(run, name=name)
 
 
@@ -181,8 +181,8 @@ def test_a_compensation_must_be_an_allowed_effect():
     allow(ORDER, run)
     with pytest.raises(EffectNotAllowed):
         begin(run, declared=taken_back_by())
-    with pytest.raises(NameDisguised):
-        begin(run, declared=Declared(compensation={"name": "issue-purchase-order", "arguments": 1}))
+    with pytest.raises(ConfusableName):
+        begin(run, declared=EffectDeclaration(compensation={"name": "issue-purchase-order", "arguments": 1}))
     allow("cancel_*", run)
     assert begin(run, declared=taken_back_by()).perform
 

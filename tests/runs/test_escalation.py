@@ -129,22 +129,22 @@ def reminders():
 def test_people_are_reminded_once_for_each_time_of_the_policy():
     wait = a_reminded_wait(3600, 600)
     assert wait.remind_at == wait.deadline - HOUR
-    assert expire.remind_due(limit=9) == 0
+    assert expire.send_due_reminders(limit=9) == 0
     builders.move_deadline(wait, clock.now() + timedelta(minutes=30))
     due_now(wait)
-    assert expire.anything_due()
+    assert expire.has_due_rows()
     tasks.sweep()
     tasks.sweep()
     wait.refresh_from_db()
     assert (reminders(), wait.remind_at) == (1, wait.deadline - timedelta(seconds=600))
-    assert not expire.anything_due()
+    assert not expire.has_due_rows()
 
 
 def test_a_reminder_says_how_many_seconds_are_left_and_in_which_queue():
     wait = a_reminded_wait(3600)
     builders.move_deadline(wait, clock.now() + timedelta(seconds=1800))
     due_now(wait)
-    assert expire.remind_due(limit=9) == 1
+    assert expire.send_due_reminders(limit=9) == 1
     refs = Event.objects.get(type="interrupt.reminded").refs
     assert (refs["interrupt"], refs["queue"], refs["level"]) == (wait.public_id, "engineering", 0)
     assert 1700 < refs["seconds_left"] <= 1800
@@ -154,7 +154,7 @@ def test_reminders_missed_in_a_downtime_are_made_up_for_once():
     wait = a_reminded_wait(3600, 1800, 600)
     builders.move_deadline(wait, clock.now() + timedelta(seconds=30))
     due_now(wait)
-    assert (expire.remind_due(limit=9), expire.remind_due(limit=9)) == (1, 0)
+    assert (expire.send_due_reminders(limit=9), expire.send_due_reminders(limit=9)) == (1, 0)
     wait.refresh_from_db()
     assert wait.remind_at is None
 
@@ -167,13 +167,13 @@ def test_no_reminder_is_sent_for_a_decided_or_expired_request():
     late = builders.a_waiting_interrupt()
     builders.move_deadline(late, clock.now())
     due_now(late)
-    assert (expire.remind_due(limit=9), reminders()) == (0, 0)
+    assert (expire.send_due_reminders(limit=9), reminders()) == (0, 0)
 
 
 def test_an_extended_deadline_gets_its_own_reminder():
     wait = a_reminded_wait(3600)
     lead = builders.a_person("lea@example.org", "engineering-leads")
-    reviewer_actions.extend(responder=lead, interrupt_id=wait.public_id, by=timedelta(hours=2))
+    reviewer_actions.extend_deadline(responder=lead, interrupt_id=wait.public_id, by=timedelta(hours=2))
     wait.refresh_from_db()
     assert wait.remind_at == wait.deadline - HOUR
 
@@ -195,9 +195,9 @@ def test_deadlines_stop_in_a_pause_if_the_policy_says_so():
     pause(wait)
     builders.move_deadline(wait, clock.now())
     due_now(wait)
-    assert not expire.anything_due()
-    assert (expire.expire_due_interrupts(limit=9), expire.remind_due(limit=9)) == (0, 0)
-    assert not expire.expire_if_due(interrupt_pk=wait.pk)
+    assert not expire.has_due_rows()
+    assert (expire.expire_due_interrupts(limit=9), expire.send_due_reminders(limit=9)) == (0, 0)
+    assert not expire.expire_interrupt_if_due(interrupt_pk=wait.pk)
     assert builders.decide(wait, ana).resume == "held"
 
 
@@ -214,4 +214,4 @@ def test_a_resume_adds_the_pause_to_the_stopped_deadlines():
 
 
 def test_a_policy_without_a_next_queue_has_no_steps():
-    assert deadlines.steps_of(Policy(escalate_further=CHAIN)) == []
+    assert deadlines.list_escalation_levels(Policy(escalate_further=CHAIN)) == []

@@ -7,7 +7,7 @@ import pytest
 from ledger.transactions import use_case
 from runs import event_feed
 from runs.models import Event
-from runs.timeline import find_break
+from runs.timeline import find_broken_event
 from tests import builders
 
 
@@ -47,9 +47,9 @@ def test_each_agent_has_numbers_of_its_own(agent):
     other = builders.an_agent("invoices")
     builders.a_running_run(agent)
     builders.a_running_run(other)
-    assert event_feed.agents_with_news() == [agent.pk, other.pk]
+    assert event_feed.agents_with_unnumbered_events() == [agent.pk, other.pk]
     number_all(agent)
-    assert event_feed.agents_with_news() == [other.pk]
+    assert event_feed.agents_with_unnumbered_events() == [other.pk]
     number_all(other)
     assert read(agent) == read(other) == [(1, "run.started")]
 
@@ -66,7 +66,7 @@ def test_a_reader_continues_after_the_number_it_knows(agent):
 def test_numbering_leaves_the_chain_whole(agent):
     interrupt = builders.a_waiting_interrupt()
     number_all(agent)
-    assert find_break(interrupt.run) == ""
+    assert find_broken_event(interrupt.run) == ""
 
 
 def test_a_suspend_has_no_statement_for_the_feed(agent, django_assert_max_num_queries):

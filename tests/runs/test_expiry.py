@@ -133,9 +133,9 @@ def test_an_escalated_wait_can_be_decided_by_the_next_queue_though_it_was_assign
 @pytest.mark.proves(7)
 def test_exactly_at_the_deadline_is_late():
     interrupt = builders.a_waiting_interrupt()
-    assert Interrupt.objects.filter(deadlines.due_waits(before=interrupt.deadline)).exists()
+    assert Interrupt.objects.filter(deadlines.due_interrupts(before=interrupt.deadline)).exists()
     assert not Interrupt.objects.filter(
-        deadlines.due_waits(before=interrupt.deadline - timedelta(microseconds=1))
+        deadlines.due_interrupts(before=interrupt.deadline - timedelta(microseconds=1))
     ).exists()
 
 
@@ -153,7 +153,7 @@ def test_many_due_waits_each_end_once_after_downtime():
 @pytest.mark.proves(7, 8, 20)
 def test_a_row_that_breaks_does_not_stop_the_others_nor_let_a_late_answer_in(monkeypatch, caplog):
     poisoned, good = a_due_interrupt(), a_due_interrupt()
-    close = interrupts.close_expired
+    close = interrupts.close_expired_interrupt
 
     def break_on_one(run, interrupt, *, now):
         if interrupt.pk == poisoned.pk:
@@ -265,14 +265,14 @@ def test_the_sweep_task_ends_every_kind_of_due_row():
     interrupt = a_due_interrupt()
     lost = builders.a_running_run().run
     builders.end_lease_now(lost, clock.now())
-    assert expire.anything_due()
+    assert expire.has_due_rows()
 
     tasks.sweep()
 
     interrupt.refresh_from_db()
     lost.refresh_from_db()
     assert (interrupt.status, lost.status) == ("expired", "ready")
-    assert not expire.anything_due()
+    assert not expire.has_due_rows()
 
 
 @pytest.mark.proves(20)
@@ -283,7 +283,7 @@ def test_a_sweep_that_waits_for_its_worker_is_not_enqueued_again_before_everybod
     a_due_interrupt()
     for _ in range(3):
         tasks.enqueue_due_sweeps()
-    assert queued() == {"reviewqueue.tasks.sweep": 1, "reviewqueue.tasks.announce": 1}
+    assert queued() == {"reviewqueue.tasks.sweep": 1, "reviewqueue.tasks.publish": 1}
 
     OrmQ.objects.update(lock=clock.now() + timedelta(seconds=300))  # a worker has it, or had it and died
     tasks.enqueue_due_sweeps()

@@ -12,11 +12,11 @@ from ledger.errors import KeyReused, PayloadInvalid
 from reviewqueue import reviewer_actions, tasks
 from runs import external_signals
 from runs.errors import AlreadyDecided, CorrelationTaken, InputInvalid, NotPermitted, PolicyRefuses
-from runs.interrupt_requests import AskedWait
+from runs.interrupt_requests import RequestedInterrupt
 from runs.models import Decision, Interrupt, Run, Signal
-from runs.policies import Wish
+from runs.policies import RequestedTerms
 from runs.use_cases import expire
-from runs.use_cases.amend_interrupt import Amendment, amend_wait, withdraw_wait
+from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt, withdraw_open_interrupt
 from runs.use_cases.control_run import pause_run, resume_run
 from tests import builders
 
@@ -27,16 +27,16 @@ LANDED = {"flight": "LH 400", "at": "2026-12-01T10:00:00Z"}
 
 def an_event(key="delivery", *, correlation="PO-2231", wish=None, **asked):
     wanted = {"kind": "event", "reason": "event", "title": "Delivery", "request_digest": f"rq1:{key}", **asked}
-    return AskedWait(key=key, correlation=correlation, wish=Wish(**(wish or {})), **wanted)
+    return RequestedInterrupt(key=key, correlation=correlation, wish=RequestedTerms(**(wish or {})), **wanted)
 
 
 def a_timer(key="morning", *, seconds=3600.0, **asked):
     wanted = {"kind": "timer", "reason": "timer", "title": "Tomorrow", "request_digest": f"rq1:{key}", **asked}
-    return AskedWait(key=key, wish=Wish(deadline_in=timedelta(seconds=seconds)), **wanted)
+    return RequestedInterrupt(key=key, wish=RequestedTerms(deadline_in=timedelta(seconds=seconds)), **wanted)
 
 
 def told(sender_id="evt-1", *, correlation="PO-2231", body=LANDED, type="delivered"):  # noqa: A002  the member has this name
-    return external_signals.Told(sender_id=sender_id, correlation=correlation, type=type, body=body)
+    return external_signals.SignalRequest(sender_id=sender_id, correlation=correlation, type=type, body=body)
 
 
 def receive(**wanted):
@@ -134,9 +134,9 @@ def test_a_signal_of_another_agent_answers_no_interrupt():
 def test_the_sweep_matches_what_a_process_left_unmatched_between_its_two_transactions():
     wait = builders.a_waiting_interrupt(an_event())
     external_signals._keep(agent=wait.agent, told=told())
-    assert expire.anything_due()
+    assert expire.has_due_rows()
     assert external_signals.match_due_signals(limit=9) == 1
-    assert not expire.anything_due()
+    assert not expire.has_due_rows()
     wait.refresh_from_db()
     assert wait.status == "answered"
 
@@ -148,7 +148,7 @@ def test_an_unused_signal_is_a_dead_letter_and_answers_nothing_later():
     assert external_signals.signal_status(received.signal, now=clock.now()) == "dead"
     wait = builders.a_waiting_interrupt(an_event())
     assert wait.status == "waiting"
-    assert Signal.objects.filter(external_signals.standing_so("dead", now=clock.now())).count() == 1
+    assert Signal.objects.filter(external_signals.signals_with_status("dead", now=clock.now())).count() == 1
 
 
 def test_a_body_that_does_not_match_the_schema_is_refused_and_leaves_the_interrupt_open():
@@ -158,7 +158,7 @@ def test_a_body_that_does_not_match_the_schema_is_refused_and_leaves_the_interru
             receive(body=[])
     wait.refresh_from_db()
     assert (wait.status, Signal.objects.get().misfit) == ("waiting", True)
-    assert not expire.anything_due()
+    assert not expire.has_due_rows()
     assert receive(sender_id="evt-2").signal.used_by == wait
 
 
@@ -186,7 +186,7 @@ def test_a_signal_for_a_paused_run_is_accepted_and_the_continuation_stays_paused
 
 def test_a_signal_for_a_cancelled_interrupt_is_stored():
     wait = builders.a_waiting_interrupt(an_event())
-    withdraw_wait(agent=wait.agent, interrupt_id=wait.public_id, reason="")
+    withdraw_open_interrupt(agent=wait.agent, interrupt_id=wait.public_id, reason="")
     assert receive().signal.used_by is None
 
 
@@ -210,7 +210,7 @@ def test_no_person_decides_an_interrupt_without_a_queue():
         with pytest.raises((NotPermitted, PayloadInvalid)):
             builders.decide(wait, ana, "answer", input=1)
         with pytest.raises(NotPermitted):
-            reviewer_actions.claim(responder=ana, interrupt_id=wait.public_id)
+            reviewer_actions.claim_request(responder=ana, interrupt_id=wait.public_id)
 
 
 def test_an_approval_is_answered_by_no_signal():
@@ -230,7 +230,10 @@ def test_an_approval_is_answered_by_no_signal():
         (lambda: an_event(wish={"queue": "engineering"}, verdicts=["approve"]), "verdicts/0"),
         (lambda: a_timer(input_schema={}), "input_schema"),
         (lambda: a_timer(correlation="x"), "correlation"),
-        (lambda: AskedWait(key="t", kind="timer", reason="timer", title="T", request_digest="rq1:t"), "deadline"),
+        (
+            lambda: RequestedInterrupt(key="t", kind="timer", reason="timer", title="T", request_digest="rq1:t"),
+            "deadline",
+        ),
     ],
 )
 def test_a_misplaced_member_is_refused_at_its_pointer(wait, pointer):
@@ -270,7 +273,7 @@ def test_a_timer_fires_once_at_its_time():
     wait = builders.a_waiting_interrupt(a_timer())
     assert expire.expire_due_interrupts(limit=9) == 0
     builders.move_deadline(wait, clock.now())
-    assert expire.anything_due()
+    assert expire.has_due_rows()
     tasks.sweep()
     tasks.sweep()
     wait.refresh_from_db()
@@ -314,10 +317,10 @@ def test_a_timer_of_a_paused_run_fires_and_is_held():
 def test_a_timer_can_be_brought_forward_and_withdrawn():
     wait = builders.a_waiting_interrupt(a_timer())
     sooner = clock.now() + timedelta(minutes=5)
-    amend_wait(agent=wait.agent, interrupt_id=wait.public_id, amendment=Amendment(deadline=sooner))
+    amend_open_interrupt(agent=wait.agent, interrupt_id=wait.public_id, amendment=Amendment(deadline=sooner))
     wait.refresh_from_db()
     assert wait.deadline == sooner
-    withdraw_wait(agent=wait.agent, interrupt_id=wait.public_id, reason="not needed")
+    withdraw_open_interrupt(agent=wait.agent, interrupt_id=wait.public_id, reason="not needed")
     assert Run.objects.get().status == "ready"
 
 

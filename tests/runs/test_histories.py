@@ -21,7 +21,7 @@ from ledger.models import Effect
 from reviewqueue.operations.doctor.records import find_changed_records
 from runs import kill_switch
 from runs.models import Run
-from runs.run_status import standing
+from runs.run_status import compute_status
 from runs.use_cases import control_run
 from tests import figures
 from tests.races.invariants import breaches
@@ -232,7 +232,7 @@ class Histories(RuleBasedStateMachine):
     def rows_keep_the_promises(self) -> None:
         run = self.run
         assert breaches(run.pk) == []
-        assert run.status == standing(run)
+        assert run.status == compute_status(run)
         assert run.expires_at or run.lease_until or run.ended_at or run.ending, "nothing would ever end it"
 
     @invariant()

@@ -8,18 +8,18 @@ import pytest
 from django.db import transaction
 
 from ledger import clock
-from ledger.compensation import undo_key
-from ledger.effects import Declared
+from ledger.compensation import compensation_key
+from ledger.effects import EffectDeclaration
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.exact_json import ABSENT
 from ledger.models import Effect
 from reviewqueue import reviewer_actions
 from runs import holds
-from runs.decisions import Answer, check_answer
+from runs.decisions import Answer, validate_answer
 from runs.errors import LeaseLost, NotReady, PolicyRefuses, StaleVersion
 from runs.locks import locked_runs
 from runs.models import Assignee, Event, Hold, Interrupt, Run
-from runs.policies import Wish, rules_with_open_policies
+from runs.policies import RequestedTerms, rules_with_any_queue
 from runs.states import HoldKind, InterruptStatus, Risk
 from runs.use_cases import control_child_runs, expire, suspend, transfer_file
 from runs.use_cases.control_run import cancel_run, pause_run, resume_run
@@ -75,7 +75,7 @@ def test_a_key_that_another_run_renewed_is_asked_for_the_first_time():
     agent = builders.an_agent()
     first = builders.a_waiting_interrupt(builders.a_wait("order", facts=[builders.a_checked_fact()]))
     builders.decide(first, ana)
-    [continuation_id] = expire.due_continuations(limit=5)
+    [continuation_id] = expire.list_due_revalidations(limit=5)
     builders.check(continuation_id, found=8)
     first.refresh_from_db()
     assert first.renewed
@@ -102,9 +102,9 @@ def test_an_effect_that_is_not_under_way_cannot_be_pending():
 def test_arguments_beside_another_verdict_than_edit_are_named_as_the_fault(verdict):
     interrupt = builders.a_waiting_interrupt()
     with pytest.raises(PayloadInvalid) as refused:
-        check_answer(interrupt, Answer(verdict=verdict, arguments={}))
+        validate_answer(interrupt, Answer(verdict=verdict, arguments={}))
     assert [problem.pointer for problem in refused.value.errors] == ["/arguments"]
-    check_answer(interrupt, Answer(verdict=verdict, arguments=ABSENT))
+    validate_answer(interrupt, Answer(verdict=verdict, arguments=ABSENT))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_open_policies_are_listed_by_agent_and_then_by_pattern():
     builders.a_policy(any_queue=True)
     for slug, pattern in (("b-agent", "a_*"), ("a-agent", "z_*"), ("a-agent", "m_*")):
         builders.a_rule(pattern, builders.an_agent(slug))
-    found = [(rule.agent.slug, rule.name_pattern) for rule, _ in rules_with_open_policies()]
+    found = [(rule.agent.slug, rule.name_pattern) for rule, _ in rules_with_any_queue()]
     assert found == [("a-agent", "m_*"), ("a-agent", "z_*"), ("b-agent", "a_*")]
 
 
@@ -166,11 +166,11 @@ def test_an_assignment_keeps_the_claim_of_a_person_who_is_assigned():
     lea = builders.a_person("lea@example.org", "engineering-leads")
     interrupt = builders.a_waiting_interrupt()
     wanted = {"interrupt_id": interrupt.public_id}
-    reviewer_actions.claim(responder=ana, **wanted)
-    assert reviewer_actions.assign(responder=lea, people=[ana, ben], **wanted).claimed_by == ana
+    reviewer_actions.claim_request(responder=ana, **wanted)
+    assert reviewer_actions.assign_request(responder=lea, people=[ana, ben], **wanted).claimed_by == ana
     interrupt.refresh_from_db()
     assert interrupt.claimed_by == ana
-    assert reviewer_actions.assign(responder=lea, people=[ben], **wanted).claimed_by is None
+    assert reviewer_actions.assign_request(responder=lea, people=[ben], **wanted).claimed_by is None
     assert list(Assignee.objects.values_list("person", flat=True)) == [ben.pk]
 
 
@@ -185,9 +185,9 @@ def test_the_end_of_a_run_lifts_every_hold_but_those_about_what_happened_outside
         for kind in HoldKind:
             holds.open_hold(locked, kind, "order", owner_id=owner_id, reason="", now=clock.now())
         assert locked.open_holds == len(HoldKind)
-        lifted = holds.lift_at_the_end(locked, by="person:olga@example.org", now=clock.now())
+        lifted = holds.lift_holds_at_end(locked, by="person:olga@example.org", now=clock.now())
     left = set(Hold.objects.filter(lifted_at=None).values_list("kind", flat=True))
-    assert left == {HoldKind.UNKNOWN_EFFECT, HoldKind.CONTRADICTION} == holds.OUTLIVES_THE_RUN
+    assert left == {HoldKind.UNKNOWN_EFFECT, HoldKind.CONTRADICTION} == holds.KEPT_AT_END_OF_RUN
     assert (lifted, locked.open_holds) == (len(HoldKind) - 2, 2)
 
 
@@ -206,9 +206,9 @@ def test_an_awaited_effect_is_unknown_once_its_time_is_over_though_its_run_still
     an_awaited_effect()
     overdue = an_awaited_effect()
     Effect.objects.filter(scope=overdue.public_id).update(settle_by=clock.now())
-    assert expire.anything_due()
-    assert expire.doubt_overdue_effects(limit=9) == 1
-    assert not expire.anything_due()
+    assert expire.has_due_rows()
+    assert expire.mark_overdue_effects_unknown(limit=9) == 1
+    assert not expire.has_due_rows()
     run = fresh(overdue)
     assert (run.status, run.open_holds) == ("waiting", 1)
     hold = Hold.objects.get()
@@ -225,7 +225,7 @@ def test_an_awaited_effect_is_unknown_once_its_time_is_over_though_its_run_still
         {"effect": leased_run_builders.KEY, "attempt": 1},
     )
     assert sorted(Effect.objects.values_list("status", flat=True)) == ["intended", "unknown"]
-    assert expire.doubt_overdue_effects(limit=9) == 0
+    assert expire.mark_overdue_effects_unknown(limit=9) == 0
     assert expire._mark_overdue_unknown(run_id="run_other") == 0
 
 
@@ -235,19 +235,19 @@ def test_an_awaited_effect_is_unknown_once_its_time_is_over_though_its_run_still
 def test_a_file_is_refused_before_its_bytes_are_read_from_a_worker_that_may_not_send_it():
     started = builders.a_running_run()
     of_run = {"agent": started.run.agent, "run_id": started.run.public_id}
-    transfer_file.refuse_early(**of_run, token=started.lease.token, number=1)
+    transfer_file.check_upload(**of_run, token=started.lease.token, number=1)
     with pytest.raises(StaleVersion):
-        transfer_file.refuse_early(**of_run, token=started.lease.token, number=2)
+        transfer_file.check_upload(**of_run, token=started.lease.token, number=2)
     other = builders.a_running_run()
     for token in ("", other.lease.token):
         with pytest.raises(PayloadInvalid):
-            transfer_file.refuse_early(**of_run, token=token, number=1)
+            transfer_file.check_upload(**of_run, token=token, number=1)
     builders.end_lease_now(started.run, clock.now())
     with pytest.raises(LeaseLost):
-        transfer_file.refuse_early(**of_run, token=started.lease.token, number=1)
+        transfer_file.check_upload(**of_run, token=started.lease.token, number=1)
     wrong = {"agent": builders.an_agent("invoices"), "run_id": started.run.public_id}
     with pytest.raises(NotFound):
-        transfer_file.refuse_early(**wrong, token=started.lease.token, number=1)
+        transfer_file.check_upload(**wrong, token=started.lease.token, number=1)
 
 
 # --- child runs -------------------------------------------------------------------------------------------------------
@@ -278,12 +278,12 @@ def test_pauses_passed_on_are_counted_in_both_directions():
     paused, resumed = builders.a_running_run(), builders.a_running_run()
     one, other = a_child(paused), a_child(resumed)
     pause_run(run_id=resumed.run.public_id, **BY)
-    assert control_child_runs.pass_pauses_on(limit=9) == 1
+    assert control_child_runs.propagate_pauses(limit=9) == 1
     resume_run(run_id=resumed.run.public_id, **BY)
     pause_run(run_id=paused.run.public_id, **BY)
-    assert control_child_runs.pass_pauses_on(limit=9) == 2
+    assert control_child_runs.propagate_pauses(limit=9) == 2
     assert (fresh(one).pause_asked_at is None, fresh(other).pause_asked_at is None) == (False, True)
-    assert control_child_runs.pass_pauses_on(limit=9) == 0
+    assert control_child_runs.propagate_pauses(limit=9) == 0
 
 
 def test_a_child_that_is_ending_or_has_ended_is_neither_paused_nor_resumed():
@@ -293,14 +293,14 @@ def test_a_child_that_is_ending_or_has_ended_is_neither_paused_nor_resumed():
     cancel_run(run_id=ending.public_id, **BY)
     assert fresh(ending).ending == "cancelled"
     assert control_child_runs._follow_parent(ending.pk, pausing=True) is False
-    assert control_child_runs.pass_pauses_on(limit=9) == 0
+    assert control_child_runs.propagate_pauses(limit=9) == 0
 
 
 def test_a_run_without_a_parent_or_before_its_end_wakes_nobody():
     parent = builders.a_running_run()
     child = a_child(parent)
-    assert control_child_runs.look_after_parent(parent.run) is False
-    assert control_child_runs.look_after_parent(Run.objects.select_related("parent").get(pk=child.pk)) is False
+    assert control_child_runs.continue_parent(parent.run) is False
+    assert control_child_runs.continue_parent(Run.objects.select_related("parent").get(pk=child.pk)) is False
 
 
 def test_orphans_are_asked_to_stop_within_their_step_and_their_end_is_stored():
@@ -309,7 +309,7 @@ def test_orphans_are_asked_to_stop_within_their_step_and_their_end_is_stored():
     waiting = builders.a_waiting_interrupt(started=builders.a_running_run(parent=parent.run.public_id))
     cancel_run(run_id=parent.run.public_id, **BY)
     before = clock.now()
-    assert control_child_runs.end_orphans(limit=9) == 2
+    assert control_child_runs.cancel_orphaned_child_runs(limit=9) == 2
     row = fresh(leased)
     assert (row.status, row.ending) == ("cancelling", "cancelled")
     assert timedelta() <= row.stop_by - before - timedelta(seconds=row.max_step_seconds) < timedelta(seconds=30)
@@ -330,16 +330,18 @@ def test_orphans_are_asked_to_stop_within_their_step_and_their_end_is_stored():
 
 def test_nothing_is_undone_before_its_run_is_ended():
     run = leased_run_builders.a_leased_run()
-    undo = Declared(compensation={"name": "cancel_order", "arguments": {}}, compensate_on=("cancel",))
+    undo = EffectDeclaration(compensation={"name": "cancel_order", "arguments": {}}, compensate_on=("cancel",))
     leased_run_builders.begin(run, declared=undo)
     leased_run_builders.report(run)
-    key = undo_key(Effect.objects.get())
+    key = compensation_key(Effect.objects.get())
     with pytest.raises(NotReady):
         leased_run_builders.begin(fresh(run), key=key, name="cancel_order", arguments={})
 
 
 def test_wishes_and_keys_are_those_of_the_request():
-    assert Wish() == Wish(queue=None, deadline=None, deadline_in=None, on_expiry=None, risk=None, quorum=None)
+    assert RequestedTerms() == RequestedTerms(
+        queue=None, deadline=None, deadline_in=None, on_expiry=None, risk=None, quorum=None
+    )
     with pytest.raises(PayloadInvalid) as refused:
         suspend._refuse_doubled_keys([builders.a_wait("a"), builders.a_wait("b"), builders.a_wait("a")])
     assert [problem.pointer for problem in refused.value.errors] == ["/interrupts/2/key"]

@@ -14,11 +14,11 @@ from runs.models import Continuation, Hold, Run
 from runs.use_cases import control_run, expire
 from runs.use_cases.commit_checkpoint import commit_checkpoint
 from runs.use_cases.complete_run import complete_run, fail_run
-from runs.use_cases.extend_lease import SaidProgress, beat
+from runs.use_cases.extend_lease import ReportedProgress, record_heartbeat
 from runs.use_cases.reconcile_outcomes import retry_held_run
-from runs.use_cases.release_lease import hand_back
+from runs.use_cases.release_lease import hand_back_run
 from tests import builders
-from tests.unguarded import without_guards
+from tests.unguarded import without_triggers
 
 pytestmark = pytest.mark.django_db
 
@@ -58,7 +58,7 @@ def test_a_changed_checkpoint_goes_to_no_worker_and_the_answer_is_kept():
     builders.decide(interrupt, builders.a_reviewer())
     checkpoint = interrupt.checkpoint
     right, checkpoint.state = checkpoint.state, {"approved": "something else"}
-    with without_guards():
+    with without_triggers():
         checkpoint.save()
     run = interrupt.run
 
@@ -68,7 +68,7 @@ def test_a_changed_checkpoint_goes_to_no_worker_and_the_answer_is_kept():
     assert (run.status, hold.kind) == ("blocked", "checkpoint_spoilt")
 
     checkpoint.state = right
-    with without_guards():
+    with without_triggers():
         checkpoint.save()
     owner = builders.a_person("own@example.org", "agent-owners")
     retry_held_run(hold_id=hold.pk, person=owner, reason="restored from the replica")
@@ -87,7 +87,7 @@ def test_a_stale_lease_cannot_write(verb):
     builders.claim(run.agent)
     calls = {
         "checkpoint": lambda: commit(run, token, 0),
-        "heartbeat": lambda: beat(agent=run.agent, run_id=run.public_id, token=token, progress=None),
+        "heartbeat": lambda: record_heartbeat(agent=run.agent, run_id=run.public_id, token=token, progress=None),
         "complete": lambda: complete_run(agent=run.agent, run_id=run.public_id, token=token, result=None),
         "fail": lambda: fail_run(agent=run.agent, run_id=run.public_id, token=token, error=None),
         "suspend": lambda: builders.suspend_by(run, token, builders.a_wait()),
@@ -102,13 +102,17 @@ def test_a_late_heartbeat_revives_nothing_though_no_sweep_ran():
     started = builders.a_running_run()
     builders.end_lease_now(started.run, clock.now())
     with pytest.raises(LeaseLost):
-        beat(agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, progress=None)
+        record_heartbeat(
+            agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, progress=None
+        )
 
 
 def test_a_heartbeat_extends_the_lease_and_stores_the_progress():
     started = builders.a_running_run(lease_seconds=30)
-    said = SaidProgress(text="2 of 5 offers", done=2, of=5)
-    lease, told = beat(agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, progress=said)
+    said = ReportedProgress(text="2 of 5 offers", done=2, of=5)
+    lease, told = record_heartbeat(
+        agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, progress=said
+    )
     assert lease.expires_at >= started.lease.expires_at
     assert told.control == "continue"
     assert Run.objects.get().progress.text == "2 of 5 offers"
@@ -150,7 +154,9 @@ def test_a_run_handed_back_for_a_retry_is_claimed_again_with_its_answers():
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, ana)
     [claimed] = builders.claim(interrupt.agent)
-    hand_back(agent=interrupt.agent, run_id=claimed.run.public_id, token=claimed.lease.token, reason="retry", detail="")
+    hand_back_run(
+        agent=interrupt.agent, run_id=claimed.run.public_id, token=claimed.lease.token, reason="retry", detail=""
+    )
     [again] = builders.claim(interrupt.agent)
     assert [answer.verdict for answer in again.answers] == ["approve"]
     assert again.lease.token != claimed.lease.token

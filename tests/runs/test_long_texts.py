@@ -9,8 +9,8 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from ledger import clock
-from ledger.compensation import undo_key
-from ledger.effects import Declared, add_report
+from ledger.compensation import compensation_key
+from ledger.effects import EffectDeclaration, add_report
 from ledger.models import Effect, EffectReport
 from reviewqueue import permissions
 from runs import permits
@@ -21,12 +21,12 @@ from runs.kill_switch import halt_agents, lift_halts
 from runs.locks import locked_runs
 from runs.models import ConfigurationRecord, Continuation, Event, Fact, FactCheck, Halt, Hold, Permit, Run
 from runs.states import HoldKind
-from runs.use_cases.amend_interrupt import withdraw_wait
+from runs.use_cases.amend_interrupt import withdraw_open_interrupt
 from runs.use_cases.control_run import cancel_run, pause_run, restart_run, resume_run, retag_run
 from runs.use_cases.expire import end_lease_if_lapsed
 from runs.use_cases.reconcile_facts import waive_fact
-from runs.use_cases.reconcile_outcomes import close_contradiction, leave_as_it_is, retry_held_run
-from runs.use_cases.release_lease import hand_back
+from runs.use_cases.reconcile_outcomes import close_contradiction, retry_held_run, waive_compensation
+from runs.use_cases.release_lease import hand_back_run
 from tests import builders
 from tests.runs import leased_run_builders
 
@@ -81,7 +81,7 @@ def test_of_a_cancel_another_cancel_and_a_restart():
 def test_of_another_version_and_a_hand_back():
     started = builders.a_running_run()
     of_run = {"agent": started.run.agent, "run_id": started.run.public_id, "token": started.lease.token}
-    hand_back(**of_run, reason="retry", detail=LONG)
+    hand_back_run(**of_run, reason="retry", detail=LONG)
     retag_run(**by(started.run), code_version="2")
     assert (refs_of("lease.handed_back")["detail"], refs_of("run.retagged")["reason"]) == (CUT, CUT)
 
@@ -96,7 +96,7 @@ def test_of_a_halt_and_its_end():
 
 def test_of_a_request_that_is_withdrawn():
     interrupt = builders.a_waiting_interrupt()
-    withdraw_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, reason=LONG)
+    withdraw_open_interrupt(agent=interrupt.agent, interrupt_id=interrupt.public_id, reason=LONG)
     assert refs_of("interrupt.withdrawn")["reason"] == CUT
 
 
@@ -146,21 +146,21 @@ def test_of_a_contradiction_that_is_closed():
 
 def test_of_an_undo_that_failed_and_is_left_as_it_is():
     run = leased_run_builders.a_leased_run()
-    undo = Declared(compensation={"name": "cancel_order", "arguments": {}}, compensate_on=("cancel",))
+    undo = EffectDeclaration(compensation={"name": "cancel_order", "arguments": {}}, compensate_on=("cancel",))
     leased_run_builders.begin(run, declared=undo)
     leased_run_builders.report(run)
     cancel_run(run_id=run.public_id, actor="system:test", reason="", check=no_checks)
     Run.objects.update(stop_by=clock.now())
     end_lease_if_lapsed(run_pk=run.pk)
     [claimed] = builders.claim(run.agent)
-    key = undo_key(Effect.objects.get())
+    key = compensation_key(Effect.objects.get())
     token = claimed.lease.token
     leased_run_builders.begin(claimed.run, key=key, name="cancel_order", arguments={}, token=token)
     first = leased_run_builders.attempt_token(run.public_id, key, 1)
     leased_run_builders.report(claimed.run, "failed", key=key, attempt_token=first, error=LONG)
     opened = Event.objects.filter(type="hold.opened").latest("pk").refs
     assert len(opened["reason"]) == 300
-    leave_as_it_is(hold_id=Hold.objects.get(lifted_at=None).pk, person=an_owner(), reason=f" {LONG}")
+    waive_compensation(hold_id=Hold.objects.get(lifted_at=None).pk, person=an_owner(), reason=f" {LONG}")
     assert refs_of("effect.undo_waived")["reason"] == CUT
     assert Effect.objects.get(undoes=None).undo_waived_reason == CUT
 

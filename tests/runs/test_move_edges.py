@@ -8,25 +8,25 @@ import pytest
 from django.db import transaction
 
 from ledger import clock
-from ledger.effects import Declared
+from ledger.effects import EffectDeclaration
 from runs import file_storage
-from runs.checkpoint_files import keep_offered
+from runs.checkpoint_files import keep_uploaded_file
 from runs.child_runs import is_queue_allowed
-from runs.compensation import hold_for_unstable
+from runs.compensation import open_holds_for_unstable_keys
 from runs.errors import ApprovalLost, NotReady, StepMismatch
 from runs.locks import locked_runs
 from runs.models import Continuation, Event, Hold, Permit, Revision, Run
-from runs.run_status import SLACK, store
+from runs.run_status import SLACK, save_status
 from runs.states import FileStatus
-from runs.timeline import find_break
+from runs.timeline import find_broken_event
 from runs.use_cases import transfer_file
-from runs.use_cases.amend_interrupt import Amendment, amend_wait
+from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
 from runs.use_cases.control_run import pause_run, resume_run
 from runs.use_cases.expire import release_lapsed_leases
 from runs.use_cases.record_step import record_step
 from tests import builders
 from tests.runs import leased_run_builders
-from tests.unguarded import without_guards
+from tests.unguarded import without_triggers
 
 pytestmark = pytest.mark.django_db
 
@@ -100,15 +100,15 @@ def test_a_step_of_another_name_is_refused_with_its_place():
 
 def test_a_chain_says_what_is_missing_changed_or_cut():
     run = builders.a_waiting_interrupt().run
-    assert find_break(fresh(run)) == ""
+    assert find_broken_event(fresh(run)) == ""
     events = list(Event.objects.filter(run=run).order_by("seq"))
     assert len(events) >= 2
 
     def broken(change) -> str:
         with transaction.atomic():
-            with without_guards():
+            with without_triggers():
                 change()
-            found = find_break(fresh(run))
+            found = find_broken_event(fresh(run))
             transaction.set_rollback(True)
         return found
 
@@ -129,11 +129,11 @@ def test_a_chain_says_what_is_missing_changed_or_cut():
 def test_an_effect_with_an_unstable_key_that_failed_holds_its_run_no_longer():
     run = leased_run_builders.a_leased_run()
     since = clock.now() - timedelta(seconds=5)
-    leased_run_builders.begin(run, declared=Declared(stable_key=False))
+    leased_run_builders.begin(run, declared=EffectDeclaration(stable_key=False))
     with transaction.atomic():
         locked = locked_runs().select_related("agent").get(pk=run.pk)
-        hold_for_unstable(locked, since=since, actor="system:test", now=clock.now())
-        store(locked, clock.now())
+        open_holds_for_unstable_keys(locked, since=since, actor="system:test", now=clock.now())
+        save_status(locked, clock.now())
     assert Hold.objects.get().lifted_at is None
     leased_run_builders.report(run, "failed")
     assert Hold.objects.get().lifted_at is not None
@@ -142,19 +142,21 @@ def test_an_effect_with_an_unstable_key_that_failed_holds_its_run_no_longer():
 
 def test_an_offered_file_is_returned_as_kept():
     started = builders.a_running_run()
-    spooled = file_storage.spool(iter([b"graph"]))
+    spooled = file_storage.spool_upload(iter([b"graph"]))
     of_run = {"agent": started.run.agent, "run_id": started.run.public_id, "token": started.lease.token}
     with spooled.file:
-        transfer_file.offer_file(**of_run, number=1, sent=spooled)
+        transfer_file.upload_file(**of_run, number=1, sent=spooled)
     with transaction.atomic():
-        kept = keep_offered(locked_runs().get(pk=started.run.pk), number=1)
+        kept = keep_uploaded_file(locked_runs().get(pk=started.run.pk), number=1)
     assert kept is not None
     assert kept.status == FileStatus.KEPT
 
 
 def test_an_amendment_keeps_what_was_shown_before():
     interrupt = builders.a_waiting_interrupt(builders.a_wait(title="Order the hoist", message="Soon."))
-    amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(title="Order two"))
+    amend_open_interrupt(
+        agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(title="Order two")
+    )
     [kept] = Revision.objects.all()
     assert (kept.interrupt, kept.state_version, kept.title, kept.message) == (interrupt, 1, "Order the hoist", "Soon.")
     assert kept.proposal == builders.CALL

@@ -8,15 +8,15 @@ import pytest
 from django.db import transaction
 
 from ledger import clock
-from ledger.effects import Declared
+from ledger.effects import EffectDeclaration
 from ledger.errors import PayloadInvalid
 from ledger.models import Effect
 from reviewqueue import reviewer_actions
 from reviewqueue.models import ApiKey
-from reviewqueue.operations.api_keys import make_agent_key, verify_key
+from reviewqueue.operations.api_keys import create_agent_key, verify_key
 from runs import checkpoint_files, file_storage
-from runs.child_runs import lineage_of
-from runs.external_signals import Told, receive_signal
+from runs.child_runs import run_tree
+from runs.external_signals import SignalRequest, receive_signal
 from runs.models import CallLabel, Checkpoint, CheckpointFile, Decision, Hold, Interrupt, Outcome, Permit, Run, Signal
 from runs.states import FileStatus
 from runs.use_cases import expire, transfer_file
@@ -24,7 +24,7 @@ from runs.use_cases.complete_run import complete_run, fail_run
 from runs.use_cases.control_run import cancel_run, pause_run, restart_run, resume_run
 from tests import builders
 from tests.runs import leased_run_builders
-from tests.unguarded import without_guards
+from tests.unguarded import without_triggers
 
 pytestmark = pytest.mark.django_db
 
@@ -32,10 +32,10 @@ BY = {"actor": "person:olga@example.org", "reason": "look", "check": lambda run:
 
 
 def offer(started, sent: bytes = b"graph", number: int = 1) -> CheckpointFile:
-    spooled = file_storage.spool(iter([sent]))
+    spooled = file_storage.spool_upload(iter([sent]))
     of_run = {"agent": started.run.agent, "run_id": started.run.public_id, "token": started.lease.token}
     with spooled.file:
-        return transfer_file.offer_file(**of_run, number=number, sent=spooled).file
+        return transfer_file.upload_file(**of_run, number=number, sent=spooled).file
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -61,7 +61,9 @@ def test_bytes_that_still_arrive_or_are_offered_under_the_lease_are_not_deleted(
     offered = offer(started)
     without_lease = builders.a_running_run(lease_seconds=0).run
     with transaction.atomic():
-        arriving = checkpoint_files.write_ahead(without_lease, number=1, digest="sha256:aa", size=1, now=clock.now())
+        arriving = checkpoint_files.create_file_row(
+            without_lease, number=1, digest="sha256:aa", size=1, now=clock.now()
+        )
     assert checkpoint_files.delete_unwanted_files(limit=9) == 0
     checkpoint_files._forget_bytes(arriving.pk)
     assert set(CheckpointFile.objects.values_list("pk", flat=True)) == {offered.pk, arriving.pk}
@@ -80,9 +82,9 @@ def test_a_spoilt_file_holds_the_run_only_if_it_would_continue_from_it(last):
     if not last:
         builders.commit(started, after=1)
     file = CheckpointFile.objects.get()
-    file_storage.delete_in_storage(file.name)
+    file_storage.delete_stored_file(file.name)
     with pytest.raises(transfer_file.FileSpoilt):
-        transfer_file.fetch_file(agent=started.run.agent, run_id=started.run.public_id, number=1)
+        transfer_file.download_file(agent=started.run.agent, run_id=started.run.public_id, number=1)
     assert [hold.kind for hold in Hold.objects.all()] == (["checkpoint_spoilt"] if last else [])
 
 
@@ -91,9 +93,9 @@ def test_a_spoilt_file_does_not_hold_a_run_that_has_ended():
     offer(started)
     builders.commit(started)
     complete_run(agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, result=None)
-    file_storage.delete_in_storage(CheckpointFile.objects.get().name)
+    file_storage.delete_stored_file(CheckpointFile.objects.get().name)
     with pytest.raises(transfer_file.FileSpoilt):
-        transfer_file.fetch_file(agent=started.run.agent, run_id=started.run.public_id, number=1)
+        transfer_file.download_file(agent=started.run.agent, run_id=started.run.public_id, number=1)
     assert not Hold.objects.exists()
 
 
@@ -101,7 +103,7 @@ def test_a_spoilt_file_does_not_hold_a_run_that_has_ended():
 
 
 def test_the_use_of_one_key_is_recorded_on_that_key():
-    used, unused = (make_agent_key(builders.an_agent()) for _ in range(2))
+    used, unused = (create_agent_key(builders.an_agent()) for _ in range(2))
     assert verify_key(used.text) is not None
     assert ApiKey.objects.get(pk=used.key.pk).last_used_at is not None
     assert ApiKey.objects.get(pk=unused.key.pk).last_used_at is None
@@ -115,7 +117,7 @@ def test_runs_belong_together_below_one_parent_only():
     together = {top.run.pk, child.run.pk, grandchild.run.pk}
     for started in (top, child, grandchild):
         run = Run.objects.get(pk=started.run.pk)
-        assert set(lineage_of(run).values_list("pk", flat=True)) == together
+        assert set(run_tree(run).values_list("pk", flat=True)) == together
 
 
 # --- answers and permits ----------------------------------------------------------------------------------------------
@@ -139,7 +141,7 @@ def test_an_undo_voids_the_permit_of_its_own_request_only():
     first, second = builders.suspend_run(builders.a_running_run(), *waits).interrupts
     for interrupt in (first, second):
         builders.decide(interrupt, ana, door="page")
-    reviewer_actions.undo(responder=ana, interrupt_id=first.public_id)
+    reviewer_actions.undo_decision(responder=ana, interrupt_id=first.public_id)
     void = {it.decision.interrupt_id: it.void_at is not None for it in Permit.objects.select_related("decision")}
     assert void == {first.pk: True, second.pk: False}
 
@@ -167,10 +169,10 @@ def test_a_signal_is_kept_again_only_for_the_answer_that_is_overtaken():
     relies = builders.a_waiting_interrupt(an_event("relies", "PO-1", facts=[fact]))
     builders.a_waiting_interrupt(an_event("other", "PO-2"))
     for number in (1, 2):
-        told = Told(sender_id=f"evt-{number}", correlation=f"PO-{number}", type="delivered", body={})
+        told = SignalRequest(sender_id=f"evt-{number}", correlation=f"PO-{number}", type="delivered", body={})
         receive_signal(agent=agent, told=told)
     assert Signal.objects.filter(used_by=None).count() == 0
-    [continuation_id] = expire.due_continuations(limit=5)
+    [continuation_id] = expire.list_due_revalidations(limit=5)
     builders.check(continuation_id, found=8)
     relies.refresh_from_db()
     assert relies.round == 2
@@ -186,7 +188,7 @@ def test_the_same_end_reported_again_is_that_of_the_present_epoch():
     of_run = {"agent": started.run.agent, "run_id": started.run.public_id}
     fail_run(**of_run, token=started.lease.token, error="broke")
     restart_run(run_id=started.run.public_id, person=olga, reason="again", check=lambda run: None)
-    [continuation_id] = expire.due_continuations(limit=5)
+    [continuation_id] = expire.list_due_revalidations(limit=5)
     builders.check(continuation_id)
     [claimed] = builders.claim(started.run.agent)
     complete_run(**of_run, token=claimed.lease.token, result={"done": 1})
@@ -204,9 +206,9 @@ def test_a_probe_names_a_connection_of_its_own_agent():
     probe = {"path": "/orders", "pointer": "/state", "applied": ["sent"], "failed": [], "conclusive": True}
     for name in ("bank", "nowhere"):
         with pytest.raises(PayloadInvalid) as refused:
-            leased_run_builders.begin(run, declared=Declared(probe={"connection": name, **probe}))
+            leased_run_builders.begin(run, declared=EffectDeclaration(probe={"connection": name, **probe}))
         assert [problem.pointer for problem in refused.value.errors] == ["/probe/connection"]
-    assert leased_run_builders.begin(run, declared=Declared(probe={"connection": "erp", **probe})).perform
+    assert leased_run_builders.begin(run, declared=EffectDeclaration(probe={"connection": "erp", **probe})).perform
 
 
 # --- what the sweep looks for -----------------------------------------------------------------------------------------
@@ -215,47 +217,47 @@ def test_a_probe_names_a_connection_of_its_own_agent():
 def test_each_kind_of_due_row_alone_is_due():
     ana = builders.a_reviewer()
     started = builders.a_running_run()
-    assert not expire.anything_due()
+    assert not expire.has_due_rows()
     now = clock.now()
 
     Run.objects.update(stop_by=now)
-    assert expire.anything_due()
+    assert expire.has_due_rows()
     Run.objects.update(stop_by=None, lease_until=now)
-    assert expire.anything_due()
+    assert expire.has_due_rows()
     Run.objects.update(lease_until=now + timedelta(hours=1))
-    assert not expire.anything_due()
+    assert not expire.has_due_rows()
 
     child = builders.a_running_run(parent=started.run.public_id)
-    assert not expire.anything_due()
+    assert not expire.has_due_rows()
     pause_run(run_id=started.run.public_id, **BY)
-    assert expire.anything_due()
+    assert expire.has_due_rows()
     pause_run(run_id=child.run.public_id, **{**BY, "actor": f"parent:{started.run.public_id}"})
-    assert not expire.anything_due()
+    assert not expire.has_due_rows()
     resume_run(run_id=started.run.public_id, **BY)
-    assert expire.anything_due()
+    assert expire.has_due_rows()
     resume_run(run_id=child.run.public_id, **BY)
-    assert not expire.anything_due()
+    assert not expire.has_due_rows()
 
     interrupt = builders.a_waiting_interrupt(builders.a_wait(facts=[builders.a_checked_fact()]))
-    assert not expire.anything_due()
+    assert not expire.has_due_rows()
     for changed, due in (({"deadline": now}, True), ({"deadline": now + timedelta(hours=1), "remind_at": now}, True)):
         Interrupt.objects.filter(pk=interrupt.pk).update(**changed)
-        assert expire.anything_due() is due
+        assert expire.has_due_rows() is due
     Interrupt.objects.filter(pk=interrupt.pk).update(remind_at=None)
-    assert not expire.anything_due()
+    assert not expire.has_due_rows()
     Run.objects.filter(pk=interrupt.run_id).update(expires_at=now)
-    assert expire.anything_due()
+    assert expire.has_due_rows()
     Run.objects.filter(pk=interrupt.run_id).update(expires_at=now + timedelta(hours=1))
     builders.decide(interrupt, ana)
-    assert expire.anything_due()
-    for continuation_id in expire.due_continuations(limit=5):
+    assert expire.has_due_rows()
+    for continuation_id in expire.list_due_revalidations(limit=5):
         builders.check(continuation_id, found=7)
-    assert not expire.anything_due()
+    assert not expire.has_due_rows()
 
-    with without_guards():
+    with without_triggers():
         Run.objects.filter(pk=child.run.pk).update(tells_parent=True)
-    assert expire.anything_due()
+    assert expire.has_due_rows()
     Run.objects.filter(pk=child.run.pk).update(tells_parent=False)
-    assert not expire.anything_due()
+    assert not expire.has_due_rows()
     cancel_run(run_id=started.run.public_id, **BY)
-    assert expire.anything_due()
+    assert expire.has_due_rows()

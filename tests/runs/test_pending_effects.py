@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from ledger import clock
-from ledger.effects import Declared
-from ledger.errors import InDoubt, PayloadInvalid
+from ledger.effects import EffectDeclaration
+from ledger.errors import OutcomeUnknown, PayloadInvalid
 from ledger.models import Effect
 from ledger.states import InFlight
 from runs.errors import NotReady
 from runs.models import Continuation, Hold, Run
 from runs.use_cases import complete_run, control_run, expire, reconcile_outcomes, release_lease
-from runs.use_cases.suspend import PendingEffect, Suspended
+from runs.use_cases.suspend import PendingEffect, SuspendedRun
 from tests import builders
 from tests.runs.leased_run_builders import OWNERS, a_person, begin, lease_token, report
 from tests.runs.test_compensation import (
@@ -38,7 +38,7 @@ def a_run(**request: Any) -> Run:
     return builders.a_running_run(builders.an_agent("purchasing", OWNERS), **request).run
 
 
-def suspend(run: Run, *pending: PendingEffect) -> Suspended:
+def suspend(run: Run, *pending: PendingEffect) -> SuspendedRun:
     row = fresh(run)
     return builders.suspend_by(row, lease_token(row), builders.a_wait(), pending=list(pending))
 
@@ -110,7 +110,7 @@ def test_an_effect_applied_despite_its_cancel_is_compensated_by_the_next_worker(
     claimed = claim(run)
     assert [effect.key for effect in claimed.undone] == ["order"]
     finish = {"agent": run.agent, "run_id": run.public_id, "token": claimed.lease.token, "result": None}
-    with pytest.raises(InDoubt, match="Compensate them before"):
+    with pytest.raises(OutcomeUnknown, match="Compensate them before"):
         complete_run.complete_run(**finish)
     take_back(claimed, "order")
     assert statuses(run) == {"order": "compensated"}
@@ -141,14 +141,14 @@ def test_a_failed_undo_of_a_running_run_holds_it_and_its_owner_may_let_it_stay()
     [(kind, _)] = holds(run)
     assert kind == "undo_failed"
     ana = a_person("ana@example.org", OWNERS)
-    reconcile_outcomes.leave_as_it_is(hold_id=Hold.objects.get(lifted_at=None).pk, person=ana, reason="keep it")
+    reconcile_outcomes.waive_compensation(hold_id=Hold.objects.get(lifted_at=None).pk, person=ana, reason="keep it")
     done = {"agent": run.agent, "run_id": run.public_id, "token": claimed.lease.token, "result": None}
     assert complete_run.complete_run(**done).status == "completed"
 
 
 def test_a_pause_asks_for_the_cancel_calls_of_what_is_declared_so():
     run = a_run()
-    begin(run, key="order", declared=Declared(in_flight=InFlight.CANCEL))
+    begin(run, key="order", declared=EffectDeclaration(in_flight=InFlight.CANCEL))
     begin(run, key="other")
     control_run.pause_run(run_id=run.public_id, actor="person:ana", reason="", check=lambda run: None)
     asked = Effect.objects.exclude(cancel_asked_at=None).values_list("key", flat=True)
@@ -166,7 +166,7 @@ def test_an_abandoned_effect_is_unknown_with_its_owner_and_is_not_awaited():
     assert (mail.status, mail.in_flight, mail.owner.name, holds(run)) == ("unknown", "abandon", OWNERS, [])
     answer(run)
     claimed = claim(run)
-    with pytest.raises(InDoubt):
+    with pytest.raises(OutcomeUnknown):
         begin(fresh(run), key="mail", token=claimed.lease.token)
     done = {"agent": run.agent, "run_id": run.public_id, "token": claimed.lease.token, "result": None}
     assert complete_run.complete_run(**done).status == "completed"
@@ -184,7 +184,7 @@ def test_an_abandoned_effect_with_a_compensation_goes_to_its_owner_at_the_end():
 
 def test_declared_so_it_is_let_be_when_its_lease_is_lost():
     run = a_run()
-    begin(run, key="mail", declared=Declared(in_flight=InFlight.ABANDON))
+    begin(run, key="mail", declared=EffectDeclaration(in_flight=InFlight.ABANDON))
     builders.end_lease_now(run, clock.now())
     expire.release_lapsed_leases(limit=5)
     assert (fresh(run).status, holds(run)) == ("ready", [])
@@ -196,7 +196,7 @@ def test_declared_so_it_is_let_be_when_its_lease_is_lost():
 @pytest.mark.parametrize("outcome", ["applied", "unknown"])
 def test_a_run_is_not_resumed_past_an_unstable_key_until_its_owner_confirms(outcome):
     run = a_run()
-    begin(run, key="f3a9", declared=Declared(stable_key=False))
+    begin(run, key="f3a9", declared=EffectDeclaration(stable_key=False))
     report(run, outcome, key="f3a9")
     builders.end_lease_now(run, clock.now())
     expire.release_lapsed_leases(limit=5)
@@ -206,7 +206,9 @@ def test_a_run_is_not_resumed_past_an_unstable_key_until_its_owner_confirms(outc
     ana = a_person("ana@example.org", OWNERS)
     if outcome == "unknown":
         effect = Effect.objects.get(key="f3a9")
-        reconcile_outcomes.settle_unknown(effect_id=effect.pk, outcome="applied", person=ana, reason="it is there")
+        reconcile_outcomes.resolve_unknown_outcome(
+            effect_id=effect.pk, outcome="applied", person=ana, reason="it is there"
+        )
     else:
         hold = Hold.objects.get(lifted_at=None)
         reconcile_outcomes.retry_held_run(hold_id=hold.pk, person=ana, reason="the receiver drops it")
@@ -217,9 +219,11 @@ def test_a_run_is_not_resumed_past_an_unstable_key_until_its_owner_confirms(outc
 def test_each_unstable_key_is_confirmed_by_itself():
     run = a_run()
     for key in ("a", "b"):
-        begin(run, key=key, declared=Declared(stable_key=False))
+        begin(run, key=key, declared=EffectDeclaration(stable_key=False))
         report(run, key=key)
-    release_lease.hand_back(agent=run.agent, run_id=run.public_id, token=lease_token(run), reason="retry", detail="")
+    release_lease.hand_back_run(
+        agent=run.agent, run_id=run.public_id, token=lease_token(run), reason="retry", detail=""
+    )
     ana = a_person("ana@example.org", OWNERS)
     reconcile_outcomes.retry_held_run(hold_id=Hold.objects.get(subject="a").pk, person=ana, reason="seen")
     assert holds(run) == [("unstable_key", "b")]
@@ -229,10 +233,10 @@ def test_each_unstable_key_is_confirmed_by_itself():
 
 def test_effects_that_failed_or_precede_the_checkpoint_need_no_declaration():
     run = a_run()
-    begin(run, key="before", declared=Declared(stable_key=False))
+    begin(run, key="before", declared=EffectDeclaration(stable_key=False))
     report(run, key="before")
     stop_worker(run)
-    begin(fresh(run), key="failed", declared=Declared(stable_key=False))
+    begin(fresh(run), key="failed", declared=EffectDeclaration(stable_key=False))
     report(run, "failed", key="failed")
     builders.end_lease_now(run, clock.now())
     expire.release_lapsed_leases(limit=5)
@@ -241,7 +245,7 @@ def test_effects_that_failed_or_precede_the_checkpoint_need_no_declaration():
 
 def test_a_restart_from_before_it_waits_for_the_owner_too():
     run = a_run()
-    begin(run, key="f3a9", declared=Declared(stable_key=False))
+    begin(run, key="f3a9", declared=EffectDeclaration(stable_key=False))
     report(run, key="f3a9")
     stop_worker(run)
     cancel(run)

@@ -24,7 +24,7 @@ from tests.runs.leased_run_builders import (
     begin,
     report,
 )
-from tests.unguarded import without_guards
+from tests.unguarded import without_triggers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -35,7 +35,7 @@ def take_back(run: Run, reason: str = "a fact changed") -> None:
 
 
 def end_now(permit: Permit) -> None:
-    with without_guards():
+    with without_triggers():
         Permit.objects.filter(pk=permit.pk).update(valid_until=clock.now())
 
 

@@ -11,11 +11,11 @@ from ledger.errors import PayloadInvalid
 from runs import child_runs
 from runs.errors import PolicyRefuses
 from runs.models import Interrupt, Policy
-from runs.policies import BUILT_IN, is_as_strict, rules_with_open_policies
+from runs.policies import BUILT_IN, is_as_strict, rules_with_any_queue
 from tests import builders
 from tests.runs.leased_run_builders import a_rule
 from tests.runs.test_child_runs import a_child
-from tests.unguarded import without_guards
+from tests.unguarded import without_triggers
 
 pytestmark = pytest.mark.django_db
 
@@ -132,12 +132,12 @@ def test_a_policy_is_as_strict_where_no_other_people_can_approve(looser, is_stri
 
 def test_an_effect_rule_that_rests_on_an_open_policy_is_found():
     rule = a_rule()
-    [(found, policy)] = rules_with_open_policies()
+    [(found, policy)] = rules_with_any_queue()
     assert (found, policy.version, policy.any_queue) == (rule, 1, True)
     bound = builders.a_policy()
-    assert rules_with_open_policies() == []
+    assert rules_with_any_queue() == []
     own = builders.a_policy(agent=rule.agent, version=1, any_queue=True)
-    assert rules_with_open_policies() == [(rule, own)]
+    assert rules_with_any_queue() == [(rule, own)]
     assert bound.any_queue is False
 
 
@@ -160,7 +160,7 @@ def test_an_upgrade_binds_policies_to_their_queue_and_leaves_agents_as_they_were
     agent.effect_mode = "listed"
     agent.save()
     upgrade = import_module("runs.migrations.0002_recorded_permissions_and_guards")
-    with without_guards():
+    with without_triggers():
         upgrade.keep_what_policies_allowed(apps, None)
     upgrade.keep_what_agents_may_do(apps, None)
     for policy in old:

@@ -13,8 +13,8 @@ from runs.checkpoints import Snapshot
 from runs.errors import LeaseLost, StepMismatch
 from runs.models import Run
 from runs.use_cases.commit_checkpoint import commit_checkpoint
-from runs.use_cases.record_step import Recorded, record_step, steps_since
-from runs.use_cases.start_run import Started
+from runs.use_cases.record_step import RecordedStep, list_steps_since_checkpoint, record_step
+from runs.use_cases.start_run import StartedRun
 from tests import builders
 from tests.runs import leased_run_builders
 
@@ -26,7 +26,7 @@ def run() -> Run:
     return leased_run_builders.a_leased_run()
 
 
-def record(run: Run, name: str, result: object = None, *, token: str | None = None) -> Recorded:
+def record(run: Run, name: str, result: object = None, *, token: str | None = None) -> RecordedStep:
     token = leased_run_builders.lease_token(run) if token is None else token
     return record_step(agent=run.agent, run_id=run.public_id, token=token, name=name, result=result)
 
@@ -45,7 +45,7 @@ def test_a_replay_gets_the_recorded_steps_and_continues_after_them(run):
     assert digest(again.step.result) == digest({"price": Decimal("1.10"), "n": 1})
     assert record(run, "compare", "S-22").step.result == "S-17"
     assert not record(run, "order", "done").replayed
-    assert [(step.place, step.name, step.fence) for step in steps_since(run)] == [
+    assert [(step.place, step.name, step.fence) for step in list_steps_since_checkpoint(run)] == [
         (1, "ask", run.fence - 1),
         (2, "compare", run.fence - 1),
         (3, "order", run.fence),
@@ -76,7 +76,7 @@ def test_another_name_at_the_same_place_is_a_mismatch_and_changes_nothing(run):
     assert record(run, "ask", 1).replayed
     with pytest.raises(StepMismatch):
         record(run, "fetch", 3)
-    assert steps_since(run).count() == 2
+    assert list_steps_since_checkpoint(run).count() == 2
 
 
 def test_a_step_cannot_come_before_its_place(run):
@@ -104,22 +104,22 @@ def test_a_lost_worker_records_nothing(run):
     the_next_lease(run)
     with pytest.raises(LeaseLost):
         record(run, "ask", 1, token=lost)
-    assert not steps_since(run).exists()
+    assert not list_steps_since_checkpoint(run).exists()
 
 
 def test_a_checkpoint_begins_a_new_list():
-    started: Started = builders.a_running_run()
+    started: StartedRun = builders.a_running_run()
     run, token = started.run, started.lease.token
     record(run, "ask", 1, token=token)
     snapshot = Snapshot(step="asked", state=None, request_digest="rq1:x")
     commit_checkpoint(agent=run.agent, run_id=run.public_id, token=token, after=0, snapshot=snapshot, facts=[])
     assert not record(run, "ask", 2, token=token).replayed
     run.refresh_from_db()
-    assert [step.result for step in steps_since(run)] == [2]
+    assert [step.result for step in list_steps_since_checkpoint(run)] == [2]
 
 
 def test_no_more_steps_than_a_replay_can_read(run, monkeypatch):
-    monkeypatch.setattr("runs.use_cases.record_step.MOST_STEPS", 2)
+    monkeypatch.setattr("runs.use_cases.record_step.MAX_STEPS_AFTER_CHECKPOINT", 2)
     record(run, "a")
     record(run, "b")
     with pytest.raises(PayloadInvalid, match="Commit a checkpoint"):

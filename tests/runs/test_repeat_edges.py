@@ -8,23 +8,23 @@ import pytest
 from django.db import transaction
 
 from ledger import clock
-from ledger.compensation import undo_key
-from ledger.effects import Declared
+from ledger.compensation import compensation_key
+from ledger.effects import EffectDeclaration
 from ledger.errors import NotFound
 from ledger.models import Effect
 from runs import file_storage
-from runs.call_edits import arguments_seen, what_was_approved
+from runs.call_edits import arguments_shown_at, effective_answer
 from runs.errors import AlreadyClaimed, RunFinished, StaleVersion
 from runs.event_feed import number_events
-from runs.external_signals import InputInvalid, Told, receive_signal
+from runs.external_signals import InputInvalid, SignalRequest, receive_signal
 from runs.models import Continuation, Event, Hold, Interrupt, Outcome, Run
 from runs.use_cases import reconcile_outcomes
-from runs.use_cases.amend_interrupt import Amendment, amend_wait
+from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
 from runs.use_cases.complete_run import fail_run
 from runs.use_cases.control_run import cancel_run
 from runs.use_cases.expire import end_lease_if_lapsed
 from runs.use_cases.reconcile_facts import report_facts, waive_fact
-from runs.use_cases.start_run import RunRequest, start_run
+from runs.use_cases.start_run import NewRun, start_run
 from tests import builders
 from tests.runs import leased_run_builders
 
@@ -37,7 +37,7 @@ def fresh(run: Run) -> Run:
 
 def test_the_start_again_returns_its_own_lease_only_while_that_is_the_lease():
     agent = builders.an_agent()
-    request = RunRequest(key="run-1", body_digest="rq1:body", title="A purchase")
+    request = NewRun(key="run-1", body_digest="rq1:body", title="A purchase")
 
     def again():
         return start_run(agent=agent, request=request, lease_seconds=60)
@@ -89,21 +89,21 @@ def test_an_amendment_of_the_version_that_is_shown_is_taken_and_of_another_refus
     interrupt = builders.a_waiting_interrupt()
     of_wait = {"agent": interrupt.agent, "interrupt_id": interrupt.public_id}
     with pytest.raises(StaleVersion):
-        amend_wait(**of_wait, amendment=Amendment(title="Two"), state_version=2)
-    assert amend_wait(**of_wait, amendment=Amendment(title="Two"), state_version=1).state_version == 2
-    assert amend_wait(**of_wait, amendment=Amendment(title="Three")).state_version == 3
+        amend_open_interrupt(**of_wait, amendment=Amendment(title="Two"), state_version=2)
+    assert amend_open_interrupt(**of_wait, amendment=Amendment(title="Two"), state_version=1).state_version == 2
+    assert amend_open_interrupt(**of_wait, amendment=Amendment(title="Three")).state_version == 3
 
 
 def test_what_a_voter_saw_is_what_was_shown_at_that_version():
     interrupt = builders.a_waiting_interrupt()
     of_wait = {"agent": interrupt.agent, "interrupt_id": interrupt.public_id}
     other = {**builders.CALL, "arguments": {"supplier": "S-18", "amount": "1.00"}}
-    amended = amend_wait(**of_wait, amendment=Amendment(proposal=other))
-    assert arguments_seen(amended, 1) == builders.CALL["arguments"]
-    assert arguments_seen(amended, 2) == other["arguments"]
+    amended = amend_open_interrupt(**of_wait, amendment=Amendment(proposal=other))
+    assert arguments_shown_at(amended, 1) == builders.CALL["arguments"]
+    assert arguments_shown_at(amended, 2) == other["arguments"]
     builders.decide(amended, builders.a_reviewer(), version=2)
     decision = amended.decisions.get(status="accepted")
-    assert (what_was_approved(decision).verdict, what_was_approved(decision).changed) == ("approve", [])
+    assert (effective_answer(decision).verdict, effective_answer(decision).changed) == ("approve", [])
 
 
 def test_a_changed_fact_ends_the_lease_with_the_next_fence():
@@ -131,36 +131,36 @@ def test_a_signal_that_does_not_fit_is_recorded_with_its_run():
     interrupt = builders.a_waiting_interrupt(builders.a_wait(wish={"queue": None}, **event))
     with pytest.raises(InputInvalid):
         receive_signal(
-            agent=interrupt.agent, told=Told(sender_id="evt-1", correlation="PO-1", type="delivered", body={})
+            agent=interrupt.agent, told=SignalRequest(sender_id="evt-1", correlation="PO-1", type="delivered", body={})
         )
     [refused] = Event.objects.filter(type="signal.refused")
     assert (refused.run, refused.refs) == (interrupt.run, {"interrupt": interrupt.public_id, "signal": "evt-1"})
 
 
 def test_bytes_are_put_into_the_storage_outside_transactions_only():
-    with file_storage.spool(iter([b"graph"])).file:
-        spooled = file_storage.spool(iter([b"graph"]))
+    with file_storage.spool_upload(iter([b"graph"])).file:
+        spooled = file_storage.spool_upload(iter([b"graph"]))
     with spooled.file, transaction.atomic(), pytest.raises(RuntimeError):
-        file_storage.put_in_storage("checkpoints/aa/bb", spooled)
+        file_storage.store_file("checkpoints/aa/bb", spooled)
 
 
 def test_an_undo_that_is_not_the_one_of_the_hold_any_more_cannot_be_waived():
     run = leased_run_builders.a_leased_run()
-    undo = Declared(compensation={"name": "cancel_order", "arguments": {}}, compensate_on=("cancel",))
+    undo = EffectDeclaration(compensation={"name": "cancel_order", "arguments": {}}, compensate_on=("cancel",))
     leased_run_builders.begin(run, declared=undo)
     leased_run_builders.report(run)
     cancel_run(run_id=run.public_id, actor="system:test", reason="", check=lambda run: None)
     Run.objects.update(stop_by=clock.now())
     end_lease_if_lapsed(run_pk=run.pk)
     [claimed] = builders.claim(run.agent)
-    key = undo_key(Effect.objects.get())
+    key = compensation_key(Effect.objects.get())
     leased_run_builders.begin(claimed.run, key=key, name="cancel_order", arguments={}, token=claimed.lease.token)
     first = leased_run_builders.attempt_token(run.public_id, key, 1)
     leased_run_builders.report(claimed.run, "failed", key=key, attempt_token=first)
     Hold.objects.update(subject="undo:eff_none:1")
     olga = leased_run_builders.a_person("olga@example.org", leased_run_builders.OWNERS)
     with pytest.raises(NotFound):
-        reconcile_outcomes.leave_as_it_is(hold_id=Hold.objects.get().pk, person=olga, reason="keep it")
+        reconcile_outcomes.waive_compensation(hold_id=Hold.objects.get().pk, person=olga, reason="keep it")
 
 
 def test_events_are_numbered_once_and_without_news_nothing_is():
@@ -176,7 +176,9 @@ def test_an_event_request_is_brought_back_though_an_earlier_one_of_its_correlati
     ana = builders.a_reviewer()
     event = {"kind": "event", "reason": "event", "proposal": None, "correlation": "PO-1"}
     earlier = builders.a_waiting_interrupt(builders.a_wait("earlier", wish={"queue": None}, **event))
-    receive_signal(agent=earlier.agent, told=Told(sender_id="evt-1", correlation="PO-1", type="delivered", body={}))
+    receive_signal(
+        agent=earlier.agent, told=SignalRequest(sender_id="evt-1", correlation="PO-1", type="delivered", body={})
+    )
     builders.claim(earlier.agent)
     waits = [builders.a_wait("order"), builders.a_wait("delivery", wish={"queue": None}, **event)]
     order, delivery = builders.suspend_run(builders.a_running_run(), *waits, resume_when="any").interrupts

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ledger import clock
-from ledger.attempt_tokens import attempt_token
+from ledger.attempt_tokens import make_attempt_token
 from ledger.errors import NotFound, PayloadInvalid, WasCompensated
 from ledger.models import Order
 from reviewqueue import permissions
@@ -103,7 +103,7 @@ def test_the_worker_gets_the_effects_compensated_since_its_checkpoint():
 
 
 def begin_token(run: Run, attempt: int) -> str:
-    return attempt_token(run.public_id, "order", attempt)
+    return make_attempt_token(run.public_id, "order", attempt)
 
 
 def test_a_restart_of_a_restart_still_lists_them_and_an_older_order_is_asked_again():

@@ -15,7 +15,7 @@ from runs.use_cases.complete_run import fail_run
 from runs.use_cases.record_step import record_step
 from tests import builders
 from tests.runs import leased_run_builders
-from tests.unguarded import without_guards
+from tests.unguarded import without_triggers
 
 pytestmark = pytest.mark.django_db
 
@@ -25,7 +25,7 @@ def an_ended_run(*, days_ago: int) -> Run:
     run, token = started.run, started.lease.token
     record_step(agent=run.agent, run_id=run.public_id, token=token, name="ask", result={"name": "somebody"})
     fail_run(agent=run.agent, run_id=run.public_id, token=token, error=None)
-    with without_guards():
+    with without_triggers():
         Checkpoint.objects.filter(run=run).update(state={"name": "somebody"})
     leased_run_builders.change(run, ended_at=clock.now() - timedelta(days=days_ago))
     return Run.objects.get(pk=run.pk)
@@ -39,7 +39,7 @@ def restart(run: Run) -> Run:
 def test_the_states_of_runs_that_ended_long_ago_are_erased_and_the_record_stays():
     old, young, going = an_ended_run(days_ago=91), an_ended_run(days_ago=89), builders.a_running_run().run
     digest = old.checkpoints.get().digest
-    assert tasks.anything_to_erase()
+    assert tasks.has_snapshots_past_retention()
     tasks.sweep()
     kept = old.checkpoints.get()
     assert (kept.state, kept.digest) == (None, digest)
@@ -48,7 +48,7 @@ def test_the_states_of_runs_that_ended_long_ago_are_erased_and_the_record_stays(
     assert Event.objects.filter(run=old).order_by("-seq")[0].type == "snapshots.erased"
     for run in (young, going):
         assert not Checkpoint.objects.filter(run=run).exclude(erased_at=None).exists()
-    assert not tasks.anything_to_erase()
+    assert not tasks.has_snapshots_past_retention()
 
 
 def test_a_run_whose_states_are_gone_is_not_restarted():
@@ -69,7 +69,7 @@ def test_a_run_that_was_restarted_in_time_is_not_touched():
 def test_nothing_is_erased_where_snapshots_are_kept_for_ever(settings):
     settings.SNAPSHOT_DAYS = 0
     run = an_ended_run(days_ago=9_000)
-    assert not tasks.anything_to_erase()
+    assert not tasks.has_snapshots_past_retention()
     tasks.sweep()
     assert run.checkpoints.get().erased_at is None
 

@@ -15,24 +15,24 @@ from ledger.exact_json import ABSENT
 from ledger.models import Effect
 from reviewqueue import gateway, permissions, tasks
 from reviewqueue.outbound import http_client
-from runs.continuations import open_continuation
+from runs.continuations import find_open_continuation
 from runs.decisions import Answer
 from runs.errors import FactsChanged, FactsUnchecked, LeaseLost, NotPermitted
-from runs.facts import AskedFact
+from runs.facts import RequestedFact
 from runs.models import Connection, Continuation, Fact, Hold, Interrupt, Permit, Run, Signal
-from runs.timeline import find_break
+from runs.timeline import find_broken_event
 from runs.use_cases import expire, reconcile_facts, report_effect
 from runs.use_cases.complete_run import complete_run
 from runs.use_cases.control_run import cancel_run
 from runs.use_cases.reconcile_facts import (
-    Found,
-    begin_check,
-    check_continuation,
-    finish_check,
+    FetchedFact,
+    begin_revalidation,
+    finish_revalidation,
     report_facts,
+    revalidate_continuation,
     waive_fact,
 )
-from runs.use_cases.start_run import Started
+from runs.use_cases.start_run import StartedRun
 from runs.use_cases.suspend import PendingEffect
 from tests import builders
 from tests.runs.test_external_signals import LANDED, a_timer, an_event, receive
@@ -48,11 +48,11 @@ def a_fact(name="specification", value=7, **asked):
         agent=builders.an_agent(), name="erp", defaults={"base_url": "https://erp.example"}
     )
     wanted = {"check_by": "connection", "connection": "erp", "path": f"/{name}", "pointer": "/now", **asked}
-    return AskedFact(name=name, value=value, **wanted)
+    return RequestedFact(name=name, value=value, **wanted)
 
 
 def a_worker_fact(name="stock", value=7, **asked):
-    return AskedFact(name=name, value=value, check_by="worker", **asked)
+    return RequestedFact(name=name, value=value, check_by="worker", **asked)
 
 
 class World:
@@ -64,7 +64,7 @@ class World:
     def fetch(self, fact):
         self.asked.append(fact.path.strip("/"))
         value = self.values[fact.path.strip("/")]
-        return value if isinstance(value, Found) else Found(value=value)
+        return value if isinstance(value, FetchedFact) else FetchedFact(value=value)
 
 
 def waits(*waits, facts=(), **request):
@@ -77,7 +77,7 @@ def answer(interrupt, verdict="approve", *, version=1, **said):
         responder=builders.a_reviewer(),
         interrupt_id=interrupt.public_id,
         answer=Answer(verdict=verdict, input=said.get("input", ABSENT)),
-        seen=gateway.Seen(state_version=version),
+        seen=gateway.ShownVersion(state_version=version),
         door="api",
     )
 
@@ -86,7 +86,7 @@ def check(world):
     """Revalidate the one open continuation, as the task does."""
     continuation = Continuation.objects.get(status="checking")
     Continuation.objects.filter(pk=continuation.pk).update(check_due_at=clock.now())
-    check_continuation(continuation_id=continuation.public_id, fetch=world.fetch)
+    revalidate_continuation(continuation_id=continuation.public_id, fetch=world.fetch)
 
 
 def claim(**wanted):
@@ -95,7 +95,7 @@ def claim(**wanted):
 
 def the_run():
     run = Run.objects.get()
-    assert find_break(run) == ""
+    assert find_broken_event(run) == ""
     return run
 
 
@@ -146,7 +146,7 @@ def test_a_value_of_another_type_has_changed(now):
 
 
 def test_a_fact_without_a_check_is_only_shown():
-    [order] = waits(builders.a_wait(), facts=[AskedFact(name="specification", value=7)])
+    [order] = waits(builders.a_wait(), facts=[RequestedFact(name="specification", value=7)])
     assert answer(order).resume == "ready"
 
 
@@ -183,7 +183,7 @@ def test_a_changed_fact_sends_the_run_back_to_its_agent_with_the_answer_as_evide
     run = the_run()
     assert run.status == "ready"
     first.refresh_from_db()
-    second = open_continuation(run)
+    second = find_open_continuation(run)
     assert (first.status, second.cause, second.of) == ("void", "replan", first)
     assert Permit.objects.get().void_at is not None
     [claimed] = claim()
@@ -200,7 +200,7 @@ def test_the_agent_asks_again_under_the_same_key_in_the_next_round():
     [claimed] = claim()
 
     again = builders.suspend_run(
-        Started(run=claimed.run, lease=claimed.lease, created=False),
+        StartedRun(run=claimed.run, lease=claimed.lease, created=False),
         builders.a_wait(),
         facts=[a_fact(value=8)],
     )
@@ -228,7 +228,7 @@ def test_an_answer_overtaken_at_an_earlier_boundary_is_not_sent_again_at_the_nex
     check(World(specification=8))
     [claimed] = claim()
     assert [decision.interrupt for decision in claimed.overtaken] == [order]
-    again = Started(run=claimed.run, lease=claimed.lease, created=False)
+    again = StartedRun(run=claimed.run, lease=claimed.lease, created=False)
     [next_order] = builders.suspend_run(again, builders.a_wait("next")).interrupts
     answer(next_order)
     [resumed] = claim()
@@ -256,7 +256,7 @@ def test_a_fact_of_one_interrupt_overtakes_only_its_own_answer():
     assert [decision.interrupt.key for decision in claimed.overtaken] == ["order"]
 
     again = builders.suspend_run(
-        Started(run=claimed.run, lease=claimed.lease, created=False),
+        StartedRun(run=claimed.run, lease=claimed.lease, created=False),
         builders.a_wait(facts=[a_fact(value=8)], request_digest="rq1:other"),
         builders.an_input_wait(),
     )
@@ -327,7 +327,7 @@ def test_a_renewed_review_needs_no_second_signal_beside_it():
     answer(order)
     check(World(specification=8))
     assert the_run().open_waits == 3
-    assert expire.anything_due()
+    assert expire.has_due_rows()
     tasks.sweep()
     delivery.refresh_from_db()
     morning.refresh_from_db()
@@ -389,7 +389,7 @@ def test_planning_again_goes_before_renewing():
     [order] = waits(builders.a_wait(), facts=facts)
     answer(order)
     check(World(specification=8, price=6))
-    assert open_continuation(the_run()).cause == "replan"
+    assert find_open_continuation(the_run()).cause == "replan"
 
 
 @pytest.mark.parametrize("on_change", ["renew", "replan"])
@@ -417,7 +417,7 @@ def test_a_noted_change_lets_the_run_continue_and_is_reported():
 
 # --- unavailable facts ------------------------------------------------------------------------------------------------
 
-SILENT = Found(trouble="There was no whole reply within 5 seconds.")
+SILENT = FetchedFact(trouble="There was no whole reply within 5 seconds.")
 
 
 @pytest.mark.proves(14)
@@ -427,7 +427,7 @@ def test_an_unavailable_fact_is_checked_again_later_and_no_worker_continues():
 
     check(World(specification=SILENT))
 
-    continuation = open_continuation(the_run())
+    continuation = find_open_continuation(the_run())
     assert continuation.status == "checking"
     assert continuation.check_due_at > clock.now()
     assert claim() == []
@@ -440,7 +440,7 @@ def test_the_pauses_between_failed_checks_grow():
     pauses = []
     for _ in range(6):
         check(World(specification=SILENT))
-        pauses.append(round((open_continuation(the_run()).check_due_at - clock.now()).total_seconds()))
+        pauses.append(round((find_open_continuation(the_run()).check_due_at - clock.now()).total_seconds()))
     assert pauses == [2, 10, 30, 120, 600, 600]
 
 
@@ -494,7 +494,7 @@ def test_a_fact_that_changed_while_another_is_unavailable_waits_for_both():
     check(World(specification=8, price=SILENT))
     assert the_run().status == "revalidating"
     check(World(specification=8, price=5))
-    assert open_continuation(the_run()).cause == "replan"
+    assert find_open_continuation(the_run()).cause == "replan"
 
 
 def test_the_last_known_value_stays():
@@ -512,7 +512,7 @@ def test_a_check_that_never_comes_back_comes_to_its_owner_too():
     continuation_id = answer(order).continuation.public_id
     for _ in range(4):
         Continuation.objects.update(check_due_at=clock.now())
-        assert begin_check(continuation_id=continuation_id) is not None
+        assert begin_revalidation(continuation_id=continuation_id) is not None
     assert Hold.objects.get().reason == "The check did not finish."
     assert the_run().status == "blocked"
     check(World(specification=7))
@@ -593,7 +593,7 @@ def test_a_fact_is_waived_once():
 
 def test_a_fact_of_an_ended_run_or_one_that_is_never_checked_cannot_be_waived():
     olga = builders.a_person("olga@example.org", "agent-owners")
-    waits(builders.a_wait(), facts=[AskedFact(name="specification", value=7)])
+    waits(builders.a_wait(), facts=[RequestedFact(name="specification", value=7)])
     with pytest.raises(NotFound):
         waive(olga)
     cancel_run(run_id=the_run().public_id, actor="person:olga", reason="", check=lambda _: None)
@@ -605,9 +605,9 @@ def test_a_fact_of_an_ended_run_or_one_that_is_never_checked_cannot_be_waived():
 
 def test_a_fact_waived_while_it_was_fetched_no_longer_counts():
     [order] = waits(builders.a_wait(), facts=[a_fact()])
-    begun = begin_check(continuation_id=answer(order).continuation.public_id)
+    begun = begin_revalidation(continuation_id=answer(order).continuation.public_id)
     waive(builders.a_person("olga@example.org", "agent-owners"))
-    finish_check(check=begun, found={begun.facts[0].fact_id: SILENT})
+    finish_revalidation(check=begun, found={begun.facts[0].fact_id: SILENT})
     assert Fact.objects.get().last_status == "unchecked"
 
 
@@ -617,10 +617,10 @@ def test_a_fact_waived_while_it_was_fetched_no_longer_counts():
 def test_a_check_that_another_followed_is_thrown_away():
     [order] = waits(builders.a_wait(), facts=[a_fact()])
     continuation_id = answer(order).continuation.public_id
-    slow = begin_check(continuation_id=continuation_id)
+    slow = begin_revalidation(continuation_id=continuation_id)
     check(World(specification=7))
 
-    finish_check(check=slow, found={slow.facts[0].fact_id: Found(value=8)})
+    finish_revalidation(check=slow, found={slow.facts[0].fact_id: FetchedFact(value=8)})
 
     assert the_run().status == "ready"
     assert Fact.objects.get().last_value == 7
@@ -629,23 +629,23 @@ def test_a_check_that_another_followed_is_thrown_away():
 def test_a_check_does_not_begin_while_another_has_time():
     [order] = waits(builders.a_wait(), facts=[a_fact()])
     continuation_id = answer(order).continuation.public_id
-    assert begin_check(continuation_id=continuation_id) is not None
-    assert begin_check(continuation_id=continuation_id) is None
+    assert begin_revalidation(continuation_id=continuation_id) is not None
+    assert begin_revalidation(continuation_id=continuation_id) is None
 
 
 def test_a_check_of_a_run_that_was_ended_meanwhile_is_thrown_away():
     [order] = waits(builders.a_wait(), facts=[a_fact()])
-    begun = begin_check(continuation_id=answer(order).continuation.public_id)
+    begun = begin_revalidation(continuation_id=answer(order).continuation.public_id)
     Run.objects.update(expires_at=clock.now())
     tasks.expire.expire_due_runs(limit=10)
 
-    finish_check(check=begun, found={begun.facts[0].fact_id: Found(value=7)})
+    finish_revalidation(check=begun, found={begun.facts[0].fact_id: FetchedFact(value=7)})
 
     assert the_run().status == "expired"
     assert Continuation.objects.get().status == "void"
 
 
-@pytest.mark.parametrize("verb", [begin_check, lambda **words: check_continuation(fetch=None, **words)])
+@pytest.mark.parametrize("verb", [begin_revalidation, lambda **words: revalidate_continuation(fetch=None, **words)])
 def test_a_check_of_nothing_does_nothing(verb):
     assert verb(continuation_id="con_nothing") is None
 
@@ -664,7 +664,7 @@ def test_a_claim_after_the_check_grew_old_has_the_facts_checked_again():
     assert the_run().status == "revalidating"
 
     check(World(specification=8))
-    assert open_continuation(the_run()).cause == "replan"
+    assert find_open_continuation(the_run()).cause == "replan"
 
 
 def test_the_policy_says_how_long_a_check_holds():
@@ -672,7 +672,7 @@ def test_the_policy_says_how_long_a_check_holds():
     [order] = waits(builders.a_wait(), facts=[a_fact()])
     answer(order)
     check(World(specification=7))
-    left = open_continuation(the_run()).checked_until - clock.now()
+    left = find_open_continuation(the_run()).checked_until - clock.now()
     assert timedelta(seconds=110) < left <= timedelta(minutes=2)
 
 
@@ -683,14 +683,14 @@ def test_of_two_waits_at_one_boundary_the_shorter_freshness_counts():
     answer(order)
     answer(certificate, "answer", input={"certificate_no": "LT-1"})
     check(World(specification=7))
-    left = open_continuation(the_run()).checked_until - clock.now()
+    left = find_open_continuation(the_run()).checked_until - clock.now()
     assert timedelta(seconds=110) < left <= timedelta(minutes=2)
 
 
 def test_what_had_nothing_to_check_never_grows_old():
     [order] = waits(builders.a_wait())
     answer(order)
-    assert open_continuation(the_run()).checked_until is None
+    assert find_open_continuation(the_run()).checked_until is None
 
 
 # --- facts that the worker checks -------------------------------------------------------------------------------------
@@ -883,7 +883,7 @@ def test_an_effect_under_way_is_waited_for_until_its_time():
     order = with_an_effect_under_way()
     answer(order)
     check(World())
-    continuation = open_continuation(the_run())
+    continuation = find_open_continuation(the_run())
     assert continuation.status == "checking"
     assert continuation.check_due_at == Effect.objects.get().settle_by
 
@@ -901,10 +901,10 @@ def test_planning_again_waits_for_an_effect_under_way_too():
     order = with_an_effect_under_way(facts=[a_fact()])
     answer(order)
     check(World(specification=8))
-    continuation = open_continuation(the_run())
+    continuation = find_open_continuation(the_run())
     assert (continuation.cause, continuation.status) == ("replan", "checking")
     assert claim() == []
-    assert effect_queries.intended_effects(the_run().public_id)
+    assert effect_queries.list_effects_in_flight(the_run().public_id)
 
 
 def test_the_back_off_is_shorter_than_a_check_may_keep_others_waiting():
@@ -918,7 +918,7 @@ def test_planning_again_frees_the_keys_of_interrupts_that_the_overtaken_answer_s
     check(World(specification=8))
     [claimed] = claim()
     again = builders.suspend_run(
-        Started(run=claimed.run, lease=claimed.lease, created=False),
+        StartedRun(run=claimed.run, lease=claimed.lease, created=False),
         builders.a_wait(),
         builders.a_wait("hoist"),
         resume_when="any",

@@ -7,14 +7,14 @@ from datetime import timedelta
 import pytest
 
 from ledger import clock
-from ledger.attempt_tokens import attempt_token
+from ledger.attempt_tokens import make_attempt_token
 from reviewqueue import reviewer_actions
 from runs.errors import ApprovalLost, ApprovalRequired, LeaseLost, PermitExpired
 from runs.models import Assignee, Continuation, Decision, Event, Interrupt, Permit, Run
 from runs.use_cases import expire
 from tests import builders
 from tests.runs.leased_run_builders import KEY, a_rule, begin, report
-from tests.unguarded import without_guards
+from tests.unguarded import without_triggers
 
 pytestmark = pytest.mark.django_db
 
@@ -42,7 +42,7 @@ def order(run: Run, token: str, **named):
 def test_an_undone_answer_permits_nothing_after_the_next_answer():
     run, interrupt = an_approved_run(door="page")
     ana = builders.a_reviewer()
-    reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
+    reviewer_actions.undo_decision(responder=ana, interrupt_id=interrupt.public_id)
     permit = Permit.objects.get()
     assert permit.void_at is not None
     builders.decide(interrupt, ana, "reject", version=2)
@@ -84,12 +84,12 @@ def test_a_claim_hands_over_the_permits_that_are_good_and_none_that_a_later_appr
     assert claimed.permits == [old]
     order(run, claimed.lease.token)
     report(run, "failed", retryable=True)
-    with without_guards():
+    with without_triggers():
         Permit.objects.update(valid_until=clock.now())
     [again] = builders.suspend_by(claimed.run, claimed.lease.token, builders.a_wait("again")).interrupts
     builders.decide(again, builders.a_reviewer())
     order(run, claimed_token(run))  # takes the new permit, and the old one is void
-    report(run, "failed", retryable=True, attempt_token=attempt_token(run.public_id, KEY, 2))
+    report(run, "failed", retryable=True, attempt_token=make_attempt_token(run.public_id, KEY, 2))
     builders.end_lease_now(run, clock.now())
     assert expire.release_lapsed_leases(limit=9) == 1
 
@@ -110,7 +110,7 @@ def test_a_permit_is_good_for_its_time_and_for_one_effect():
     report(run)
     with pytest.raises(ApprovalRequired):
         order(run, token, key="order:again")
-    with without_guards():
+    with without_triggers():
         Permit.objects.update(valid_until=clock.now())
     assert not order(
         run, token, permit=permit.public_id
@@ -332,7 +332,7 @@ def test_a_repeated_claim_hands_out_no_permit_that_was_lost_or_has_ended_since()
     [again] = builders.claim(run.agent, request_key="claim-1")
     assert (again.lease.token, again.permits) == (first.lease.token, [])
     ana.groups.add(builders.a_group("engineering-reviewers"))
-    with without_guards():
+    with without_triggers():
         Permit.objects.update(valid_until=clock.now())
     [again] = builders.claim(run.agent, request_key="claim-1")
     assert again.permits == []

@@ -12,19 +12,19 @@ from runs import kill_switch
 from runs.checkpoints import Snapshot
 from runs.errors import (
     AgentHalted,
+    InterruptCancelled,
     LeaseLost,
     NotPermitted,
     RunActive,
     RunCancelled,
     RunFinished,
     RunPaused,
-    WaitCancelled,
 )
 from runs.models import Continuation, Halt, Hold, Interrupt, Run
 from runs.use_cases import control_run, expire
 from runs.use_cases.commit_checkpoint import commit_checkpoint
 from runs.use_cases.complete_run import complete_run, fail_run
-from runs.use_cases.extend_lease import beat
+from runs.use_cases.extend_lease import record_heartbeat
 from runs.use_cases.report_effect import report_effect
 from tests import builders
 
@@ -133,7 +133,7 @@ def test_a_run_without_a_worker_is_paused_at_once_and_keeps_its_answer():
     assert builders.claim(interrupt.agent) == []
 
     assert resume(interrupt.run).status == "revalidating"
-    for continuation_id in expire.due_continuations(limit=5):
+    for continuation_id in expire.list_due_revalidations(limit=5):
         builders.check(continuation_id)
     assert len(builders.claim(interrupt.agent)) == 1
 
@@ -173,7 +173,9 @@ def test_a_worker_that_does_not_stop_loses_its_lease():
     started = builders.a_running_run()
     pause(started.run)
     assert (
-        beat(agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, progress=None)[1].control
+        record_heartbeat(
+            agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, progress=None
+        )[1].control
         == "pause"
     )
     Run.objects.update(stop_by=clock.now())
@@ -188,7 +190,7 @@ def test_cancelling_a_waiting_run_closes_its_interrupt_in_the_same_transaction()
     interrupt = builders.a_waiting_interrupt()
     assert cancel(interrupt.run).status == "cancelled"
     assert Interrupt.objects.get().status == "cancelled"
-    with pytest.raises(WaitCancelled):
+    with pytest.raises(InterruptCancelled):
         builders.decide(interrupt, ana)
     assert not Continuation.objects.exists()
 
@@ -258,7 +260,7 @@ def test_a_restart_continues_from_a_chosen_checkpoint_with_its_ledger():
 
     run = restart(started.run, checkpoint_number=1)
     assert (run.status, run.epoch) == ("revalidating", 2)
-    for continuation_id in expire.due_continuations(limit=5):
+    for continuation_id in expire.list_due_revalidations(limit=5):
         builders.check(continuation_id)
     [claimed] = builders.claim(run.agent)
     assert (claimed.checkpoint.state, claimed.continuation.cause) == ({"n": 0}, "restart")
@@ -273,7 +275,7 @@ def test_a_restart_names_every_failed_effect():
         restart(started.run)
     assert refused.value.errors[0].pointer == "/effects/order"
     restart(started.run, choices={"order": "redo"})
-    for continuation_id in expire.due_continuations(limit=5):
+    for continuation_id in expire.list_due_revalidations(limit=5):
         builders.check(continuation_id)
     [claimed] = builders.claim(started.run.agent)
     again = builders.begin_effect(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runs.run_status import is_offered
+from runs.run_status import is_claimable
 from runs.states import FINAL
 from tests.runs.model import State, explore
 
@@ -74,7 +74,7 @@ def test_of_all_holds_a_claim_lifts_the_one_that_wants_a_fitting_worker():
 
 
 def test_what_is_offered_to_workers_waits_for_nothing_else():
-    offered = {state for state in explore() if is_offered(state)}
+    offered = {state for state in explore() if is_claimable(state)}
     assert {state.status for state in offered} == {"ready", "cancelling"}
     assert not any(state.lease or state.open_holds or state.pause_asked_at or state.open_waits for state in offered)
     assert {state for state in explore() if state.status == "ready"} <= offered

@@ -10,13 +10,13 @@ from ledger import clock
 from ledger.errors import KeyReused, PayloadInvalid
 from reviewqueue import reviewer_actions
 from runs.errors import AlreadyDecided, Expired, PolicyRefuses, StaleVersion, Superseded, Withdrawn
-from runs.facts import AskedFact
+from runs.facts import RequestedFact
 from runs.models import Continuation, Interrupt, Run
 from runs.use_cases import expire
-from runs.use_cases.amend_interrupt import Amendment, amend_wait, withdraw_wait
+from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt, withdraw_open_interrupt
 from tests import builders
 from tests.runs.test_external_signals import an_event
-from tests.unguarded import without_guards
+from tests.unguarded import without_triggers
 
 pytestmark = pytest.mark.django_db
 
@@ -93,7 +93,7 @@ def test_lost_authority_in_the_last_round_of_the_policy_ends_the_run():
 
 def test_under_any_an_interrupt_that_expires_closes_only_itself_until_the_last_does():
     first, second = two_interrupts("any", wish={"on_expiry": {"do": "cancel"}})
-    with without_guards():
+    with without_triggers():
         Interrupt.objects.filter(pk=second.pk).update(on_expiry={"do": "fail"})
     builders.move_deadline(second, clock.now())
     assert expire.expire_due_interrupts(limit=9) == 1
@@ -171,7 +171,7 @@ def test_an_amendment_makes_the_old_answer_stale():
     ana = builders.a_reviewer()
     interrupt = builders.a_waiting_interrupt()
     call = {"name": "issue_purchase_order", "arguments": {"supplier": "S-22", "amount": "1.00"}}
-    amended = amend_wait(
+    amended = amend_open_interrupt(
         agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(proposal=call, title="Cheaper")
     )
     assert amended.state_version == 2
@@ -184,10 +184,14 @@ def test_an_amendment_makes_the_old_answer_stale():
 def test_an_amendment_shortens_a_deadline_and_never_extends_it():
     interrupt = builders.a_waiting_interrupt()
     sooner, later = (interrupt.deadline + timedelta(minutes=minutes) for minutes in (-5, 5))
-    amended = amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(deadline=sooner))
+    amended = amend_open_interrupt(
+        agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(deadline=sooner)
+    )
     assert amended.deadline == sooner
     with pytest.raises(PayloadInvalid):
-        amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(deadline=later))
+        amend_open_interrupt(
+            agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(deadline=later)
+        )
 
 
 def test_an_amendment_leaves_people_the_time_their_policy_gives_them():
@@ -195,7 +199,7 @@ def test_an_amendment_leaves_people_the_time_their_policy_gives_them():
     builders.a_policy(deadline_min=timedelta(hours=1))
     interrupt = builders.a_waiting_interrupt()
     with pytest.raises(PolicyRefuses):
-        amend_wait(
+        amend_open_interrupt(
             agent=interrupt.agent,
             interrupt_id=interrupt.public_id,
             amendment=Amendment(deadline=clock.now() + timedelta(minutes=1)),
@@ -209,7 +213,7 @@ def test_an_amendment_of_nothing_makes_no_answer_stale():
     """
     interrupt = builders.a_waiting_interrupt()
     for amendment in (Amendment(title="Cheaper"), Amendment(title="Cheaper"), Amendment()):
-        amended = amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=amendment)
+        amended = amend_open_interrupt(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=amendment)
     assert amended.state_version == 2
 
 
@@ -220,17 +224,17 @@ def test_an_overdue_wait_is_neither_amended_nor_withdrawn_nor_claimed_before_the
     builders.move_deadline(interrupt, clock.now())
     named = {"agent": interrupt.agent, "interrupt_id": interrupt.public_id}
     with pytest.raises(Expired):
-        amend_wait(**named, amendment=Amendment(title="Cheaper"))
+        amend_open_interrupt(**named, amendment=Amendment(title="Cheaper"))
     with pytest.raises(Expired):
-        withdraw_wait(**named, reason="late")
+        withdraw_open_interrupt(**named, reason="late")
     with pytest.raises(Expired):
-        reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
+        reviewer_actions.claim_request(responder=ana, interrupt_id=interrupt.public_id)
 
 
 def test_amended_facts_replace_the_old_ones():
-    interrupt = builders.a_waiting_interrupt(builders.a_wait(facts=[AskedFact(name="budget", value=1)]))
-    amendment = Amendment(facts=[AskedFact(name="budget", value=2)])
-    amended = amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=amendment)
+    interrupt = builders.a_waiting_interrupt(builders.a_wait(facts=[RequestedFact(name="budget", value=1)]))
+    amendment = Amendment(facts=[RequestedFact(name="budget", value=2)])
+    amended = amend_open_interrupt(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=amendment)
     assert [fact.value for fact in amended.facts.all()] == [2]
     assert amended.state_version == 2
 
@@ -240,19 +244,21 @@ def test_a_decided_wait_is_neither_amended_nor_withdrawn():
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, ana)
     with pytest.raises(AlreadyDecided):
-        amend_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(title="x"))
+        amend_open_interrupt(agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(title="x"))
     with pytest.raises(AlreadyDecided):
-        withdraw_wait(agent=interrupt.agent, interrupt_id=interrupt.public_id, reason="")
+        withdraw_open_interrupt(agent=interrupt.agent, interrupt_id=interrupt.public_id, reason="")
 
 
 def test_the_last_wait_withdrawn_wakes_the_agent_and_says_why():
     ana = builders.a_reviewer()
     first, second = two_interrupts()
-    _, continuation = withdraw_wait(agent=first.agent, interrupt_id=first.public_id, reason="no longer needed")
+    _, continuation = withdraw_open_interrupt(
+        agent=first.agent, interrupt_id=first.public_id, reason="no longer needed"
+    )
     assert continuation is None
     with pytest.raises(Withdrawn):
         builders.decide(first, ana)
-    withdraw_wait(agent=first.agent, interrupt_id=second.public_id, reason="")
+    withdraw_open_interrupt(agent=first.agent, interrupt_id=second.public_id, reason="")
     [claimed] = builders.claim(first.agent)
     assert [it.cause for it in claimed.answers] == ["withdrawn", "withdrawn"]
 
@@ -264,7 +270,7 @@ def test_a_changed_fact_of_one_interrupt_overtakes_only_its_own_answer():
     relies, _ = builders.suspend_run(started, *waits).interrupts
     for interrupt in Interrupt.objects.all():
         builders.decide(interrupt, ana)
-    [continuation_id] = expire.due_continuations(limit=5)
+    [continuation_id] = expire.list_due_revalidations(limit=5)
     builders.check(continuation_id, found=8)
     [claimed] = builders.claim(relies.agent)
     assert [it.interrupt.key for it in claimed.overtaken] == ["relies"]
@@ -282,12 +288,12 @@ def test_a_renewed_round_is_open_beside_an_answer_that_is_in_force():
     relies, _ = builders.suspend_run(started, *waits).interrupts
     for interrupt in Interrupt.objects.all():
         builders.decide(interrupt, ana)
-    [continuation_id] = expire.due_continuations(limit=5)
+    [continuation_id] = expire.list_due_revalidations(limit=5)
     builders.check(continuation_id, found=8)
     relies.refresh_from_db()
     assert (relies.status, relies.round, Run.objects.get().open_waits) == ("waiting", 2, 1)
     builders.decide(relies, ana, version=2)
-    [continuation_id] = expire.due_continuations(limit=5)
+    [continuation_id] = expire.list_due_revalidations(limit=5)
     builders.check(continuation_id, found=8)
     [claimed] = builders.claim(relies.agent)
     assert {it.interrupt.key for it in claimed.answers} == {"relies", "relies-not"}

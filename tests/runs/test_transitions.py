@@ -10,26 +10,26 @@ from datetime import timedelta
 import pytest
 
 from ledger import clock, compensation
-from ledger.effects import Declared
+from ledger.effects import EffectDeclaration
 from ledger.errors import Refusal
 from ledger.exact_json import ABSENT
 from ledger.models import Effect
-from ledger.states import On
+from ledger.states import CompensateOn
 from reviewqueue import gateway, permissions
 from reviewqueue.operations.doctor.records import find_changed_records
 from runs.checkpoints import Snapshot
 from runs.decisions import Answer
-from runs.leases import compensates
+from runs.leases import is_compensating
 from runs.models import Continuation, HandBack, Hold, Interrupt, Run
-from runs.run_status import is_offered, standing
-from runs.timeline import find_break
+from runs.run_status import compute_status, is_claimable
+from runs.timeline import find_broken_event
 from runs.use_cases import expire
 from runs.use_cases.claim_continuation import ClaimRequest, claim_continuations
 from runs.use_cases.commit_checkpoint import commit_checkpoint
 from runs.use_cases.complete_run import complete_run, fail_run
 from runs.use_cases.control_run import cancel_run, pause_run, restart_run, resume_run, retag_run
-from runs.use_cases.reconcile_outcomes import leave_as_it_is, retry_held_run, settle_unknown
-from runs.use_cases.release_lease import hand_back
+from runs.use_cases.reconcile_outcomes import resolve_unknown_outcome, retry_held_run, waive_compensation
+from runs.use_cases.release_lease import hand_back_run
 from runs.use_cases.report_effect import report_effect
 from tests import builders
 from tests.runs.model import COMPENSATING, WORKER, State, explore
@@ -42,13 +42,13 @@ def state_of(run: Run) -> State:
     return State(
         ended_at=run.ended_at is not None,
         ending=run.ending,
-        lease=(COMPENSATING if compensates(run) else WORKER) if run.lease_until else 0,
+        lease=(COMPENSATING if is_compensating(run) else WORKER) if run.lease_until else 0,
         pause_asked_at=run.pause_asked_at is not None,
         held=min(run.open_holds - stranded, 1),
         stranded=bool(stranded),
         open_continuation=run.open_continuation,
         open_waits=run.open_waits,
-        to_compensate=bool(compensation.due_undos(run.public_id, on=run.ending_on or "cancel")),
+        to_compensate=bool(compensation.list_due_compensations(run.public_id, on=run.ending_on or "cancel")),
     )
 
 
@@ -82,7 +82,7 @@ class Walk:
                 responder=self.ana,
                 interrupt_id=interrupt.public_id,
                 answer=Answer(verdict="approve", input=ABSENT),
-                seen=gateway.Seen(state_version=interrupt.state_version),
+                seen=gateway.ShownVersion(state_version=interrupt.state_version),
                 door="api",
             )
 
@@ -112,14 +112,14 @@ class Walk:
         )
 
     def hand_back(self) -> None:
-        hand_back(agent=self.agent, run_id=self.run().public_id, token=self.token, reason="retry", detail="")
+        hand_back_run(agent=self.agent, run_id=self.run().public_id, token=self.token, reason="retry", detail="")
 
     def claim_by_some_version(self) -> None:
         self.claim(self.choose.choice(self.VERSIONS))
 
     def hand_back_unread(self) -> None:
         run_id = self.run().public_id
-        hand_back(agent=self.agent, run_id=run_id, token=self.token, reason="incompatible", detail="")
+        hand_back_run(agent=self.agent, run_id=run_id, token=self.token, reason="incompatible", detail="")
 
     def retag(self) -> None:
         self.control(retag_run, code_version=self.choose.choice(self.VERSIONS))
@@ -151,7 +151,9 @@ class Walk:
         """Begin an effect that can be compensated, and report its outcome."""
         self.acts += 1
         run, key = self.run(), f"act-{self.acts}"
-        declared = Declared(compensation={"name": "undo_it", "arguments": key}, compensate_on=tuple(On.values))
+        declared = EffectDeclaration(
+            compensation={"name": "undo_it", "arguments": key}, compensate_on=tuple(CompensateOn.values)
+        )
         fields = {"agent": self.agent, "run_id": run.public_id, "key": key}
         begun = builders.begin_effect(
             still_may_decide=permissions.still_may_decide,
@@ -169,9 +171,9 @@ class Walk:
     def undo(self, status: str = "applied") -> None:
         """Compensate the newest effect, as a compensating worker does."""
         run = self.run()
-        due = compensation.due_undos(run.public_id, on=run.ending_on)
+        due = compensation.list_due_compensations(run.public_id, on=run.ending_on)
         if due:
-            fields = {"agent": self.agent, "run_id": run.public_id, "key": compensation.undo_key(due[0])}
+            fields = {"agent": self.agent, "run_id": run.public_id, "key": compensation.compensation_key(due[0])}
             begun = builders.begin_effect(
                 still_may_decide=permissions.still_may_decide, **fields, token=self.token, name="undo_it"
             )
@@ -185,12 +187,12 @@ class Walk:
         effect = Effect.objects.filter(scope=self.run().public_id, status="unknown").first()
         if effect is not None:
             outcome = self.choose.choice(["applied", "failed"])
-            settle_unknown(effect_id=effect.pk, outcome=outcome, person=self.owner, reason="looked")
+            resolve_unknown_outcome(effect_id=effect.pk, outcome=outcome, person=self.owner, reason="looked")
 
     def let_it_stay(self) -> None:
         hold = Hold.objects.filter(run=self.run(), kind="undo_failed", lifted_at=None).first()
         if hold is not None:
-            verb = self.choose.choice([leave_as_it_is, retry_held_run])
+            verb = self.choose.choice([waive_compensation, retry_held_run])
             verb(hold_id=hold.pk, person=self.owner, reason="looked")
 
     def retry(self) -> None:
@@ -227,7 +229,7 @@ class Walk:
         claim,
         claim,
         checkpoint,
-        hand_back,
+        hand_back_run,
         lease_lapses,
         wait_expires,
         run_expires,
@@ -263,7 +265,7 @@ class Walk:
     UNREAD = [
         *[claim_by_some_version] * 10,
         *[hand_back_unread] * 8,
-        hand_back,
+        hand_back_run,
         retag,
         let_any_version_try,
         lease_lapses,
@@ -325,12 +327,12 @@ def walk_along_the_table(walk: Walk, *, steps: int) -> None:
         verb = walk.step()
         run = walk.run()
         after = state_of(run)
-        assert run.status == standing(run), verb
+        assert run.status == compute_status(run), verb
         assert after in reached, verb
         assert after == before or (before, after) in edges, f"{verb}: {before} -> {after}"
-        assert (run.ready_since is not None) == is_offered(after), verb
+        assert (run.ready_since is not None) == is_claimable(after), verb
         assert run.handed_back == HandBack.objects.filter(run=run, over_at=None).count(), verb
         assert run.expires_at or run.lease_until or run.ended_at or run.ending, f"{verb}: no end"
         before = after
-    assert find_break(walk.run()) == ""
+    assert find_broken_event(walk.run()) == ""
     assert find_changed_records(walk.run()) == ""

@@ -9,9 +9,9 @@ import pytest
 from ledger import clock
 from runs.kill_switch import halt_agents, lift_halts
 from runs.models import Continuation, Halt, Run
-from runs.unclaimed_continuations import find_unclaimed, unclaimed_by_version, unclaimed_runs
+from runs.unclaimed_continuations import count_unclaimed_by_version, find_unclaimed, list_unclaimed_runs
 from runs.use_cases.control_run import pause_run, resume_run
-from runs.use_cases.release_lease import hand_back
+from runs.use_cases.release_lease import hand_back_run
 from tests import builders
 from tests.runs.test_compensation import a_cancelled_run
 
@@ -38,7 +38,7 @@ def ago(length: timedelta) -> datetime:
 
 
 def listed() -> list[Run]:
-    return list(unclaimed_runs(Run.objects.all(), now=clock.now()))
+    return list(list_unclaimed_runs(Run.objects.all(), now=clock.now()))
 
 
 def test_a_run_that_no_worker_claims_is_listed_with_its_version():
@@ -71,7 +71,7 @@ def test_a_claimed_run_is_not_listed_and_a_returned_one_counts_from_its_return()
     run.refresh_from_db()
     assert (listed(), run.ready_since) == ([], None)
     words = {"agent": run.agent, "run_id": run.public_id, "token": claimed.lease.token, "detail": ""}
-    hand_back(**words, reason="retry")
+    hand_back_run(**words, reason="retry")
     run.refresh_from_db()
     assert run.ready_since > ago(timedelta(minutes=1))
     assert listed() == []
@@ -96,7 +96,7 @@ def test_a_halt_is_no_want_of_workers_nor_is_the_time_in_it():
     assert listed() == []
     lift_halts(slugs=[run.agent.slug], **ACT)
     assert listed() == []
-    assert len(list(unclaimed_runs(Run.objects.all(), now=clock.now(), told=False))) == 1
+    assert len(list(list_unclaimed_runs(Run.objects.all(), now=clock.now(), told=False))) == 1
     Halt.objects.update(halted_at=ago(timedelta(minutes=30)), lifted_at=ago(timedelta(minutes=12)))
     assert listed() == [run]
     it = find_unclaimed([run], now=clock.now())[run.pk]
@@ -115,7 +115,7 @@ def test_runs_to_compensate_are_listed_too():
     offered_since(run, ago(AGO))
     assert listed() == [run]
     assert find_unclaimed([run], now=clock.now())[run.pk].takes_back
-    [found] = unclaimed_by_version(Run.objects.all(), now=clock.now())
+    [found] = count_unclaimed_by_version(Run.objects.all(), now=clock.now())
     assert (found.runs, found.taking_back, found.code_version) == (1, 1, "1")
 
 
@@ -125,9 +125,9 @@ def test_by_version_it_is_counted_and_who_could_not_read_it_is_named():
     builders.a_running_run(lease_seconds=0, code_version="2")
     [claimed] = builders.claim(run.agent, code_version="3", code_versions={"1"})
     words = {"agent": run.agent, "run_id": claimed.run.public_id, "token": claimed.lease.token, "detail": ""}
-    hand_back(**words, reason="incompatible")
+    hand_back_run(**words, reason="incompatible")
     offered_since(claimed.run, ago(AGO * 2))
-    first, second = unclaimed_by_version(Run.objects.all(), now=clock.now())
+    first, second = count_unclaimed_by_version(Run.objects.all(), now=clock.now())
     assert (first.code_version, first.runs, first.handed_back_by) == ("1", 2, ("3",))
     assert ago(AGO * 3) < first.oldest_at <= ago(AGO * 2)
     assert (second.code_version, second.runs, second.oldest_at) == ("2", 0, None)

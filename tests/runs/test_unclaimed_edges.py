@@ -7,22 +7,22 @@ from datetime import datetime, timedelta
 import pytest
 
 from ledger import clock
-from ledger.effects import Declared
-from runs.deploy_gate import left_behind
-from runs.hand_backs import handed_back_by, was_handed_back_by
+from ledger.effects import EffectDeclaration
+from runs.deploy_gate import list_incompatible_runs
+from runs.hand_backs import versions_that_handed_back, was_handed_back_by
 from runs.kill_switch import halt_agents, lift_halts
 from runs.models import Continuation, Halt, HandBack, Run
 from runs.unclaimed_continuations import (
-    PATIENCE,
-    PATIENCE_WITH_ASKS,
+    ASKS_REPORTED_AFTER,
+    REPORTED_AFTER,
+    count_unclaimed_by_version,
     find_unclaimed,
-    is_told,
-    unclaimed_by_version,
-    unclaimed_runs,
+    is_unclaimed_too_long,
+    list_unclaimed_runs,
 )
 from runs.use_cases.control_run import cancel_run, retag_run
 from runs.use_cases.expire import end_lease_if_lapsed
-from runs.use_cases.release_lease import hand_back
+from runs.use_cases.release_lease import hand_back_run
 from tests import builders
 from tests.runs import leased_run_builders
 
@@ -45,7 +45,7 @@ def offered_since(run: Run, moment: datetime) -> Run:
 
 
 def unclaimed() -> list[Run]:
-    return list(unclaimed_runs(Run.objects.all(), now=clock.now()))
+    return list(list_unclaimed_runs(Run.objects.all(), now=clock.now()))
 
 
 def handed_back(run: Run, *versions: str) -> Run:
@@ -53,14 +53,14 @@ def handed_back(run: Run, *versions: str) -> Run:
         [claimed] = builders.claim(run.agent, code_version=version, code_versions={run.code_version})
         assert claimed.run == run
         of_run = {"agent": run.agent, "run_id": run.public_id, "token": claimed.lease.token}
-        hand_back(**of_run, reason="incompatible", detail="")
+        hand_back_run(**of_run, reason="incompatible", detail="")
     run.refresh_from_db()
     return run
 
 
 def a_run_to_compensate(version: str = "1") -> Run:
     run = leased_run_builders.a_leased_run(builders.an_agent(), code_version=version)
-    undo = Declared(compensation={"name": "cancel_purchase_order", "arguments": {}}, compensate_on=("cancel",))
+    undo = EffectDeclaration(compensation={"name": "cancel_purchase_order", "arguments": {}}, compensate_on=("cancel",))
     leased_run_builders.begin(run, declared=undo)
     leased_run_builders.report(run)
     cancel_run(run_id=run.public_id, check=lambda _: None, **BY)
@@ -106,7 +106,7 @@ def test_a_claimed_run_and_a_waiting_one_are_never_unclaimed():
     builders.a_waiting_interrupt()
     builders.claim(run.agent, code_version="1", code_versions={"1"})
     now = clock.now() + timedelta(days=3)
-    assert list(unclaimed_runs(Run.objects.all(), now=now, told=False)) == []
+    assert list(list_unclaimed_runs(Run.objects.all(), now=now, told=False)) == []
     assert find_unclaimed(Run.objects.all(), now=now) == {}
 
 
@@ -115,7 +115,7 @@ def test_an_older_continuation_of_the_run_and_those_of_others_do_not_count():
     Continuation.objects.filter(run=other).update(not_before=clock.now() + timedelta(hours=1), kind="compensate")
     run = a_ready_run()
     [claimed] = builders.claim(run.agent, code_version="1", code_versions={"1"})
-    hand_back(agent=run.agent, run_id=run.public_id, token=claimed.lease.token, reason="retry", detail="")
+    hand_back_run(agent=run.agent, run_id=run.public_id, token=claimed.lease.token, reason="retry", detail="")
     assert Continuation.objects.filter(run=run).count() >= 1
     offered_since(run, clock.now() - 14 * MINUTE)
     Continuation.objects.exclude(status="ready").update(not_before=clock.now() + timedelta(hours=1), kind="compensate")
@@ -132,23 +132,23 @@ def test_only_the_runs_that_were_asked_for_are_returned(django_assert_num_querie
         assert find_unclaimed([claimed], now=now) == {}
 
 
-@pytest.mark.parametrize(("asks_for", "patience"), [(86400, PATIENCE), (86401, PATIENCE_WITH_ASKS)])
+@pytest.mark.parametrize(("asks_for", "patience"), [(86400, REPORTED_AFTER), (86401, ASKS_REPORTED_AFTER)])
 def test_a_run_is_reported_exactly_when_its_patience_is_over(asks_for, patience):
     run = a_ready_run()
     Run.objects.update(unclaimed_seconds=asks_for)
     run.refresh_from_db()
     now = run.ready_since + patience
     for moment, reported in ((now, True), (now - timedelta(microseconds=1), False)):
-        assert is_told(run, run.ready_since, now=moment) is reported
-        assert list(unclaimed_runs(Run.objects.all(), now=moment)) == ([run] if reported else [])
+        assert is_unclaimed_too_long(run, run.ready_since, now=moment) is reported
+        assert list(list_unclaimed_runs(Run.objects.all(), now=moment)) == ([run] if reported else [])
 
 
 def test_a_patience_of_the_callers_own_counts_instead():
     a_ready_run(minutes=3)
     now = clock.now()
-    assert [row.runs for row in unclaimed_by_version(Run.objects.all(), now=now)] == [0]
+    assert [row.runs for row in count_unclaimed_by_version(Run.objects.all(), now=now)] == [0]
     for patience, runs in ((2 * MINUTE, 1), (4 * MINUTE, 0)):
-        [row] = unclaimed_by_version(Run.objects.all(), now=now, patience=patience)
+        [row] = count_unclaimed_by_version(Run.objects.all(), now=now, patience=patience)
         assert (row.runs, row.oldest_at is not None) == (runs, bool(runs))
 
 
@@ -159,7 +159,7 @@ def test_versions_are_counted_by_agent_and_what_compensates_by_itself():
     fresh = a_run_to_compensate(version="1")
     offered_since(fresh, clock.now())
     a_ready_run(version="1", minutes=30, agent=builders.an_agent("invoices"))
-    first, second = unclaimed_by_version(Run.objects.all(), now=clock.now())
+    first, second = count_unclaimed_by_version(Run.objects.all(), now=clock.now())
     assert (first.agent, first.code_version, first.runs, first.taking_back) == ("invoices", "1", 1, 0)
     assert (second.agent, second.runs, second.taking_back) == (agent.slug, 2, 1)
 
@@ -171,7 +171,7 @@ def test_versions_that_handed_it_back_are_named_only_while_that_counts_and_for_r
     retag_run(run_id=retagged.public_id, code_version="2", check=lambda _: None, **BY)
     retagged.refresh_from_db()
     handed_back(retagged, "5")
-    [row] = unclaimed_by_version(Run.objects.all(), now=clock.now())
+    [row] = count_unclaimed_by_version(Run.objects.all(), now=clock.now())
     assert (row.code_version, row.handed_back_by) == ("2", ("5",))
 
 
@@ -180,7 +180,7 @@ def test_each_version_has_the_names_of_its_own_agent_and_code():
     other = handed_back(a_ready_run(version="2", agent=builders.an_agent("invoices")), "9")
     rows = {
         (row.agent, row.code_version): row.handed_back_by
-        for row in unclaimed_by_version(Run.objects.all(), now=clock.now())
+        for row in count_unclaimed_by_version(Run.objects.all(), now=clock.now())
     }
     assert rows == {(one.agent.slug, "1"): ("3", "4"), (other.agent.slug, "2"): ("9",)}
 
@@ -197,16 +197,16 @@ def test_what_an_owner_made_past_stays_past_when_more_hand_backs_are_forgotten()
     assert rows["5"] == first
     assert rows["6"] > first
     run.refresh_from_db()
-    assert (run.handed_back, handed_back_by([run])) == (0, {})
+    assert (run.handed_back, versions_that_handed_back([run])) == (0, {})
 
 
 def test_a_hand_back_counts_for_its_run_and_its_version_only():
     one, other = handed_back(a_ready_run(version="1"), "5"), handed_back(a_ready_run(version="2"), "6")
     assert [was_handed_back_by(one, version) for version in ("5", "6")] == [True, False]
-    assert handed_back_by([one, other]) == {one.pk: ["5"], other.pk: ["6"]}
-    left = left_behind(Run.objects.all(), code_version="5", accepts={"1", "2"})
+    assert versions_that_handed_back([one, other]) == {one.pk: ["5"], other.pk: ["6"]}
+    left = list_incompatible_runs(Run.objects.all(), code_version="5", accepts={"1", "2"})
     assert [(row.code_version, row.runs) for row in left] == [("1", 1)]
-    assert left_behind(Run.objects.all(), code_version="7", accepts={"1", "2"}) == []
+    assert list_incompatible_runs(Run.objects.all(), code_version="7", accepts={"1", "2"}) == []
 
 
 def test_a_hand_back_that_is_past_stays_past_when_the_version_reads_the_run_after_all():
@@ -215,9 +215,9 @@ def test_a_hand_back_that_is_past_stays_past_when_the_version_reads_the_run_afte
     one.refresh_from_db()
     handed_back(one, "7")
     assert [was_handed_back_by(one, version) for version in ("5", "7")] == [False, True]
-    assert handed_back_by([one, other]) == {one.pk: ["7"], other.pk: ["6"]}
-    assert handed_back_by([other]) == {other.pk: ["6"]}
-    assert left_behind(Run.objects.filter(pk=one.pk), code_version="5", accepts={"3"}) == []
+    assert versions_that_handed_back([one, other]) == {one.pk: ["7"], other.pk: ["6"]}
+    assert versions_that_handed_back([other]) == {other.pk: ["6"]}
+    assert list_incompatible_runs(Run.objects.filter(pk=one.pk), code_version="5", accepts={"3"}) == []
 
 
 def test_a_version_leaves_behind_open_runs_only_and_says_how_many_wait_for_people():
@@ -228,7 +228,7 @@ def test_a_version_leaves_behind_open_runs_only_and_says_how_many_wait_for_peopl
     builders.a_waiting_interrupt(started=builders.a_running_run(code_version="1"))
     builders.a_running_run(code_version="1")
     builders.a_running_run(code_version="")
-    [row] = left_behind(Run.objects.all(), code_version="2", accepts=set())
+    [row] = list_incompatible_runs(Run.objects.all(), code_version="2", accepts=set())
     assert (row.code_version, row.runs, row.waiting) == ("1", 2, 1)
 
 
@@ -236,5 +236,5 @@ def test_the_reason_of_a_hand_back_is_cut_at_300_characters():
     run = a_ready_run()
     [claimed] = builders.claim(run.agent, code_version="5", code_versions={"1"})
     of_run = {"agent": run.agent, "run_id": run.public_id, "token": claimed.lease.token}
-    hand_back(**of_run, reason="incompatible", detail="x" * 299 + "yz")
+    hand_back_run(**of_run, reason="incompatible", detail="x" * 299 + "yz")
     assert HandBack.objects.get().detail == "x" * 299 + "y"

@@ -13,13 +13,13 @@ from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady, RunCancel
 from runs.holds import open_hold
 from runs.locks import locked_runs
 from runs.models import Continuation, Event, HandBack, Hold, Run
-from runs.run_status import store
+from runs.run_status import save_status
 from runs.states import HoldKind
-from runs.use_cases.claim_continuation import any_ready
+from runs.use_cases.claim_continuation import has_claimable_run
 from runs.use_cases.complete_run import complete_run
 from runs.use_cases.control_run import cancel_run, pause_run, restart_run, resume_run, retag_run
 from runs.use_cases.reconcile_outcomes import retry_held_run
-from runs.use_cases.release_lease import hand_back
+from runs.use_cases.release_lease import hand_back_run
 from tests import builders
 from tests.runs.leased_run_builders import begin
 
@@ -37,7 +37,7 @@ def unread_by(run: Run, *versions: str, reason: str = "incompatible") -> Run:
     for version in versions:
         [claimed] = claim_as(run, version)
         words = {"agent": run.agent, "run_id": run.public_id, "token": claimed.lease.token}
-        hand_back(**words, reason=reason, detail="no such step")
+        hand_back_run(**words, reason=reason, detail="no such step")
     run.refresh_from_db()
     return run
 
@@ -63,8 +63,8 @@ def test_a_version_that_cannot_read_it_is_not_asked_again_while_others_are(reaso
     run = unread_by(an_answered_run(), "2", reason=reason)
     assert (run.status, run.open_continuation, run.open_holds) == ("ready", "ready", 0)
     assert claim_as(run, "2") == []
-    assert not any_ready(agent=run.agent, code_version="2", code_versions={"1", "2"})
-    assert any_ready(agent=run.agent, code_version="3", code_versions={"1"})
+    assert not has_claimable_run(agent=run.agent, code_version="2", code_versions={"1", "2"})
+    assert has_claimable_run(agent=run.agent, code_version="3", code_versions={"1"})
     [claimed] = claim_as(run, "3")
     assert [answer.verdict for answer in claimed.answers] == ["approve"]
     told = Event.objects.filter(run=run, type="lease.handed_back").get().refs
@@ -121,7 +121,7 @@ def test_the_same_version_twice_is_one():
 
 def test_an_ordinary_claim_by_another_version_lifts_the_hold():
     run = a_stranded_run()
-    assert any_ready(agent=run.agent, code_version="4", code_versions={"1"})
+    assert has_claimable_run(agent=run.agent, code_version="4", code_versions={"1"})
     [claimed] = claim_as(run, "4")
     run.refresh_from_db()
     assert (run.status, run.open_holds) == ("running", 0)
@@ -147,7 +147,7 @@ def hold_too(run: Run) -> None:
     with transaction.atomic():
         locked, now = locked_runs().get(pk=run.pk), clock.now()
         open_hold(locked, HoldKind.CONTRADICTION, "x", owner_id=run.agent.owner_id, reason="a reason", now=now)
-        store(locked, now)
+        save_status(locked, now)
 
 
 def test_a_stranded_run_whose_check_is_too_old_is_checked_and_then_claimed():
@@ -167,7 +167,7 @@ def test_effects_begun_before_a_hand_back_are_unknown_and_the_version_is_recorde
     [claimed] = claim_as(run, "2")
     run.refresh_from_db()
     begin(run)
-    hand_back(agent=run.agent, run_id=run.public_id, token=claimed.lease.token, reason="incompatible", detail="")
+    hand_back_run(agent=run.agent, run_id=run.public_id, token=claimed.lease.token, reason="incompatible", detail="")
     run.refresh_from_db()
     assert (run.status, run.open_continuation, run.handed_back) == ("blocked", "checking", 1)
 
@@ -176,7 +176,7 @@ def test_the_worker_that_started_it_is_of_its_version():
     started = builders.a_running_run(code_version="1")
     run = started.run
     words = {"agent": run.agent, "run_id": run.public_id, "token": started.lease.token}
-    hand_back(**words, reason="unknown_checkpoint", detail="")
+    hand_back_run(**words, reason="unknown_checkpoint", detail="")
     assert list(HandBack.objects.values_list("code_version", flat=True)) == ["1"]
     assert claim_as(run, "1") == []
 

@@ -23,8 +23,8 @@ from runs.errors import (
 )
 from runs.models import Decision, Event, Interrupt, Permit, Run
 from runs.use_cases import expire
-from runs.use_cases.amend_interrupt import Amendment, amend_wait
-from runs.votes import tallies, tally
+from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
+from runs.votes import tally_votes, tally_votes_of
 from tests import builders
 
 pytestmark = pytest.mark.django_db
@@ -50,7 +50,7 @@ def test_the_second_vote_closes_and_leaves_one_permit():
     first = builders.decide(wait, ana, message="Amount and hours match")
     assert (first.decision.status, first.resume, first.permit) == ("counted", None, None)
     wait.refresh_from_db()
-    assert (wait.status, wait.state_version, tally(wait).counted) == ("waiting", 1, 1)
+    assert (wait.status, wait.state_version, tally_votes(wait).counted) == ("waiting", 1, 1)
     second = builders.decide(wait, ben)
     assert (second.decision.status, second.resume) == ("accepted", "ready")
     assert statuses() == [("accepted", False), ("accepted", True)]
@@ -130,10 +130,10 @@ def test_an_amended_call_voids_the_votes_and_says_so():
     wait = a_payment()
     first = builders.decide(wait, ana)
     changed = {"name": "issue_purchase_order", "arguments": {"supplier": "S-17", "amount": "1.00"}}
-    amend_wait(agent=wait.agent, interrupt_id=wait.public_id, amendment=Amendment(proposal=changed))
+    amend_open_interrupt(agent=wait.agent, interrupt_id=wait.public_id, amendment=Amendment(proposal=changed))
     assert Event.objects.get(type="interrupt.amended").refs["votes_overtaken"] == [first.decision.public_id]
     wait.refresh_from_db()
-    so_far = tally(wait)
+    so_far = tally_votes(wait)
     assert (so_far.counted, [vote.by for vote in so_far.overtaken]) == (0, [ana])
     with pytest.raises(StaleVersion):
         builders.decide(wait, ben)
@@ -162,13 +162,13 @@ def test_a_vote_can_be_undone_while_others_are_missing():
     ana, ben, _ = three_people()
     wait = a_payment()
     first = builders.decide(wait, ana)
-    reviewer_actions.undo(responder=ana, interrupt_id=wait.public_id)
+    reviewer_actions.undo_decision(responder=ana, interrupt_id=wait.public_id)
     first.decision.refresh_from_db()
     assert first.decision.status == "revoked"
     assert builders.decide(wait, ben).decision.status == "counted"
     assert builders.decide(wait, ana, request_key="again").resume == "ready"
     with pytest.raises(UndoTooLate):
-        reviewer_actions.undo(responder=ana, interrupt_id=wait.public_id)
+        reviewer_actions.undo_decision(responder=ana, interrupt_id=wait.public_id)
 
 
 def test_a_person_cannot_undo_the_vote_of_another():
@@ -176,7 +176,7 @@ def test_a_person_cannot_undo_the_vote_of_another():
     wait = a_payment()
     builders.decide(wait, ana)
     with pytest.raises(NotPermitted):
-        reviewer_actions.undo(responder=ben, interrupt_id=wait.public_id)
+        reviewer_actions.undo_decision(responder=ben, interrupt_id=wait.public_id)
 
 
 def test_an_undone_edit_restores_the_agents_proposal():
@@ -184,7 +184,7 @@ def test_an_undone_edit_restores_the_agents_proposal():
     wait = a_payment(3)
     builders.decide(wait, ana, "edit", arguments=EDITED)
     second = builders.decide(wait, ben, version=2)
-    reviewer_actions.undo(responder=ana, interrupt_id=wait.public_id)
+    reviewer_actions.undo_decision(responder=ana, interrupt_id=wait.public_id)
     wait.refresh_from_db()
     assert (wait.proposal, wait.as_proposed, wait.state_version) == (builders.CALL, None, 3)
     assert Event.objects.get(type="decision.undone").refs["votes_overtaken"] == [second.decision.public_id]
@@ -198,7 +198,7 @@ def test_the_last_vote_undone_leaves_the_others_counted():
     wait = a_payment()
     builders.decide(wait, ana)
     builders.decide(wait, ben, door="page")
-    reviewer_actions.undo(responder=ben, interrupt_id=wait.public_id)
+    reviewer_actions.undo_decision(responder=ben, interrupt_id=wait.public_id)
     assert statuses() == [("counted", False), ("revoked", True)]
     assert Permit.objects.filter(void_at=None).count() == 0
     assert builders.decide(wait, cem, version=2).resume == "ready"
@@ -215,8 +215,8 @@ def test_a_vote_whose_person_lost_the_right_reopens_at_the_claim_and_keeps_the_o
     people[who].groups.clear()
     assert builders.claim(wait.agent) == []
     wait.refresh_from_db()
-    assert (wait.status, wait.round, tally(wait).counted) == ("waiting", 2, 1)
-    [vote] = tally(wait).votes
+    assert (wait.status, wait.round, tally_votes(wait).counted) == ("waiting", 2, 1)
+    [vote] = tally_votes(wait).votes
     assert vote.by == people[1 - who]
     assert builders.decide(wait, people[2], version=2).resume == "ready"
     assert len(builders.claim(wait.agent)) == 1
@@ -230,7 +230,7 @@ def test_two_lost_votes_reopen_once():
     User.objects.update(is_active=False)
     assert builders.claim(wait.agent) == []
     wait.refresh_from_db()
-    assert (wait.round, tally(wait).counted) == (2, 0)
+    assert (wait.round, tally_votes(wait).counted) == (2, 0)
     [denied] = Event.objects.filter(type="resume.denied")
     assert len(denied.refs["decisions"]) == 2
 
@@ -304,9 +304,9 @@ def test_a_default_answer_stands_for_one_person_only():
 def test_a_reviewer_claim_excludes_no_one_with_a_quorum():
     ana, ben, _ = three_people()
     wait = a_payment()
-    reviewer_actions.claim(responder=ana, interrupt_id=wait.public_id)
+    reviewer_actions.claim_request(responder=ana, interrupt_id=wait.public_id)
     assert builders.decide(wait, ben).decision.status == "counted"
-    reviewer_actions.release(responder=ben, interrupt_id=wait.public_id)
+    reviewer_actions.release_request(responder=ben, interrupt_id=wait.public_id)
     assert Interrupt.objects.get().claimed_by == ana
 
 
@@ -315,7 +315,7 @@ def test_an_assignment_after_a_vote_takes_none_away():
     wait = a_payment()
     builders.decide(wait, ana)
     lead = builders.a_person("lea@example.org", "engineering-leads")
-    reviewer_actions.assign(responder=lead, interrupt_id=wait.public_id, people=[ben, cem])
+    reviewer_actions.assign_request(responder=lead, interrupt_id=wait.public_id, people=[ben, cem])
     assert builders.decide(wait, ben).resume == "ready"
     assert all(permissions.still_may_decide(decision) for decision in Decision.objects.all())
 
@@ -325,7 +325,7 @@ def test_votes_of_many_waits_are_read_at_once(django_assert_num_queries):
     waits = [a_payment(), a_payment(3), a_payment(1)]
     builders.decide(waits[0], ana)
     with django_assert_num_queries(1):
-        found = tallies(waits)
+        found = tally_votes_of(waits)
     assert {pk: (it.counted, it.needed, it.includes(ana)) for pk, it in found.items()} == {
         waits[0].pk: (1, 2, True),
         waits[1].pk: (0, 3, False),
@@ -338,17 +338,17 @@ def test_a_tally_counts_the_votes_of_its_own_interrupt_that_were_not_undone():
     builders.decide(one, ana)
     builders.decide(one, ben)
     builders.decide(other, ana)
-    reviewer_actions.undo(responder=ben, interrupt_id=one.public_id)
-    assert [vote.by for vote in tally(one).votes] == [ana]
-    assert (tally(one).missing, tally(other).missing) == (2, 2)
-    assert {pk: it.counted for pk, it in tallies([one, other]).items()} == {one.pk: 1, other.pk: 1}
+    reviewer_actions.undo_decision(responder=ben, interrupt_id=one.public_id)
+    assert [vote.by for vote in tally_votes(one).votes] == [ana]
+    assert (tally_votes(one).missing, tally_votes(other).missing) == (2, 2)
+    assert {pk: it.counted for pk, it in tally_votes_of([one, other]).items()} == {one.pk: 1, other.pk: 1}
     builders.decide(one, ben, "reject")
-    assert [vote.by for vote in tally(one).votes] == [ana]
+    assert [vote.by for vote in tally_votes(one).votes] == [ana]
 
 
 def test_without_a_quorum_there_are_no_tallies():
     three_people()
-    assert tallies([a_payment(1)]) == {}
+    assert tally_votes_of([a_payment(1)]) == {}
 
 
 def test_a_counted_vote_stops_no_deadline():

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests import figures, own_processes
-from tests.running_server import Desk, running_desk
+from tests.running_server import RunningServer, running_server
 
 pytestmark = [pytest.mark.django_db]
 
@@ -41,16 +41,18 @@ BEGINNINGS = {
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, django_db_setup: None, django_db_blocker) -> Iterator[Desk]:
+def server(
+    tmp_path_factory: pytest.TempPathFactory, django_db_setup: None, django_db_blocker
+) -> Iterator[RunningServer]:
     patch = pytest.MonkeyPatch()
     patch.setenv("REQUEST_HEADER_SECONDS", "3")
-    with django_db_blocker.unblock(), running_desk(tmp_path_factory.mktemp("slow")) as running:
+    with django_db_blocker.unblock(), running_server(tmp_path_factory.mktemp("slow")) as running:
         yield running
     patch.undo()
 
 
 @contextlib.contextmanager
-def slow_clients(server: Desk, beginning: bytes, count: int) -> Iterator[list[socket.socket]]:
+def slow_clients(server: RunningServer, beginning: bytes, count: int) -> Iterator[list[socket.socket]]:
     """Open so many connections that begin a request; those whose body is empty so far drip a byte a second."""
     with contextlib.ExitStack() as until_done:
         opened = []
@@ -94,7 +96,7 @@ def ends_of(opened: list[socket.socket], *, within: float) -> Counter[str]:
     return +ends
 
 
-def slowest_answer(server: Desk) -> float:
+def slowest_answer(server: RunningServer) -> float:
     """Let a person, an agent and a probe be answered five times; returns the longest that one took, in seconds."""
     took = []
     for turn in range(5):
@@ -113,7 +115,7 @@ def slowest_answer(server: Desk) -> float:
 @pytest.mark.slow
 @pytest.mark.proves(20)
 @pytest.mark.parametrize(("count", "kind"), [(30, "two bytes of a body"), *((200, kind) for kind in BEGINNINGS)])
-def test_slow_clients_block_no_other_client(server: Desk, kind: str, count: int):
+def test_slow_clients_block_no_other_client(server: RunningServer, kind: str, count: int):
     with slow_clients(server, BEGINNINGS[kind], count) as opened:
         took = slowest_answer(server)
         ends = ends_of(opened, within=40)
@@ -128,7 +130,7 @@ def test_slow_clients_block_no_other_client(server: Desk, kind: str, count: int)
 
 
 @pytest.mark.slow
-def test_a_large_file_at_a_decent_rate_arrives(server: Desk):
+def test_a_large_file_at_a_decent_rate_arrives(server: RunningServer):
     """Two MiB in pieces, slower than the network and far above the minimum rate: it is streamed, digest and all."""
     run = server.call("POST", "runs", {"key": f"file-{time.time_ns()}", "title": "Files"}, key=server.key)
     content = b"0123456789abcdef" * 131_072
@@ -152,7 +154,7 @@ def test_a_large_file_at_a_decent_rate_arrives(server: Desk):
 
 
 @pytest.mark.slow
-def test_a_large_file_that_stops_is_too_slow_and_leaves_its_place(server: Desk):
+def test_a_large_file_that_stops_is_too_slow_and_leaves_its_place(server: RunningServer):
     run = server.call("POST", "runs", {"key": f"stops-{time.time_ns()}", "title": "Files"}, key=server.key)
     head = (
         f"PUT /api/v1/runs/{run['id']}/checkpoints/1/file HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -165,7 +167,7 @@ def test_a_large_file_that_stops_is_too_slow_and_leaves_its_place(server: Desk):
 
 
 @pytest.mark.slow
-def test_long_polls_beyond_the_threads_leave_pages_alone(server: Desk):
+def test_long_polls_beyond_the_threads_leave_pages_alone(server: RunningServer):
     """Twenty-four long polls of one key wait beside twelve threads; further ones are refused."""
     told: Counter[str] = Counter()
 
@@ -189,7 +191,7 @@ def test_long_polls_beyond_the_threads_leave_pages_alone(server: Desk):
 
 
 @pytest.mark.slow
-def test_a_flood_of_guessed_keys_is_refused_and_the_good_key_is_not(server: Desk):
+def test_a_flood_of_guessed_keys_is_refused_and_the_good_key_is_not(server: RunningServer):
     statuses = Counter()
     for n in range(70):
         asked = urllib.request.Request(f"{server.base}/api/v1/runs")  # noqa: S310

@@ -21,7 +21,7 @@ from reviewqueue import permissions, tasks  # noqa: E402
 from reviewqueue.operations.doctor import row_consistency  # noqa: E402
 from runs.models import Interrupt, Run  # noqa: E402
 from runs.use_cases import reconcile_outcomes, report_effect  # noqa: E402
-from runs.use_cases.claim_continuation import Claimed  # noqa: E402
+from runs.use_cases.claim_continuation import ClaimedRun  # noqa: E402
 from runs.use_cases.complete_run import complete_run  # noqa: E402
 from tests import builders  # noqa: E402
 from tests.runs import test_compensation as undoing  # noqa: E402
@@ -45,7 +45,7 @@ def finish(key: str) -> list[Any]:
     """Claim the run, perform what its decisions allow, complete it; return the verdicts that the worker got."""
     run = the_run(key)
     [continuation] = run.continuations.filter(status="ready")
-    claimed: Claimed = builders.claim_by_id(run.agent, continuation.public_id)
+    claimed: ClaimedRun = builders.claim_by_id(run.agent, continuation.public_id)
     for answer in claimed.answers:
         permit = getattr(answer, "permit", None)
         if permit is not None:
@@ -54,7 +54,7 @@ def finish(key: str) -> list[Any]:
     return sorted(answer.verdict for answer in claimed.answers)
 
 
-def act(claimed: Claimed, permit: str) -> None:
+def act(claimed: ClaimedRun, permit: str) -> None:
     words = {"agent": claimed.run.agent, "run_id": claimed.run.public_id, "key": "order:PR-4711"}
     begun = builders.begin_effect(
         still_may_decide=permissions.still_may_decide,
@@ -70,7 +70,7 @@ def go_on_taking_back(key: str) -> dict[str, str]:
     """The worker that compensated before the upgrade continues with its lease."""
     run = the_run(key)
     undoing.report_undo(run, "second")
-    token = tokens.mint("lse", run.fence, run.public_id)
+    token = tokens.make_token("lse", run.fence, run.public_id)
     undo = undoing.undo_key(run, "first")
     words = {"agent": run.agent, "run_id": run.public_id, "key": undo, "name": "cancel_purchase_order"}
     begun = builders.begin_effect(
@@ -83,14 +83,17 @@ def go_on_taking_back(key: str) -> dict[str, str]:
 def settle(key: str) -> None:
     effect = Effect.objects.get(scope=the_run(key).public_id)
     owner = builders.a_person("owner@example.org", "purchasing-owners")
-    reconcile_outcomes.settle_unknown(
+    reconcile_outcomes.resolve_unknown_outcome(
         effect_id=effect.pk, outcome="applied", person=owner, reason="It is in the books."
     )
 
 
 def wrong_rows() -> list[str]:
     """Return inconsistent runs, broken chains included: rows of the old release must pass today's checks."""
-    return [found.words for found in (*row_consistency.wrong_runs(newest=None), *row_consistency.orphans())]
+    return [
+        found.words
+        for found in (*row_consistency.inconsistent_runs(newest=None), *row_consistency.dangling_references())
+    ]
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ from runs.errors import NotReady, RateLimited
 from runs.models import Continuation, Event
 from runs.use_cases import control_run
 from tests import builders
-from tests.webhooks.webhook_builders import an_endpoint, announce, announce_and_send, let_time_pass, send
+from tests.webhooks.webhook_builders import an_endpoint, make_everything_due, publish, publish_and_send, send
 
 pytestmark = pytest.mark.django_db
 
@@ -47,7 +47,7 @@ def an_answered_wait():
 def test_a_ready_continuation_is_published_signed_and_with_ids_only(at_home):
     made = an_endpoint(at_home.url, READY)
     interrupt = an_answered_wait()
-    announce_and_send()
+    publish_and_send()
     [got] = at_home.got
     message = got.verified_by(made.secret)
     continuation = Continuation.objects.get()
@@ -73,7 +73,7 @@ def test_no_message_holds_an_answer_a_name_or_a_reason(at_home):
     control_run.cancel_run(
         run_id=interrupt.run.public_id, actor="person:secret", reason="secret", check=lambda run: None
     )
-    announce_and_send()
+    publish_and_send()
     assert len(at_home.got) >= 4
     for got in at_home.got:
         assert b"secret" not in got.body
@@ -85,10 +85,10 @@ def test_a_revalidated_fact_publishes_the_continuation_too(at_home):
     an_endpoint(at_home.url, READY)
     interrupt = builders.a_waiting_interrupt(facts=[builders.a_checked_fact()])
     builders.decide(interrupt, builders.a_reviewer())
-    announce_and_send()
+    publish_and_send()
     assert at_home.got == []
     builders.check(Continuation.objects.get().public_id, found=7)
-    announce_and_send()
+    publish_and_send()
     [got] = at_home.got
     assert json.loads(got.body)["data"]["interrupt"] == interrupt.public_id
 
@@ -96,7 +96,7 @@ def test_a_revalidated_fact_publishes_the_continuation_too(at_home):
 def test_one_event_can_have_two_types(at_home):
     an_endpoint(at_home.url, READY, "interrupt.answered")
     an_answered_wait()
-    announce_and_send()
+    publish_and_send()
     assert sorted(json.loads(got.body)["type"] for got in at_home.got) == ["continuation.ready", "interrupt.answered"]
     assert len({got.headers["webhook-id"] for got in at_home.got}) == 2
 
@@ -117,11 +117,11 @@ def test_every_recorded_event_type_can_be_subscribed_to():
 def test_an_event_published_again_after_a_restored_backup_keeps_its_id(at_home):
     an_endpoint(at_home.url, "interrupt.answered")
     an_answered_wait()
-    announce_and_send()
+    publish_and_send()
     DeliveryAttempt.objects.all().delete()
     Delivery.objects.all().delete()  # the backup is older than the message
     Event.objects.update(announced_at=None, announced_seq=None)
-    announce_and_send()
+    publish_and_send()
     first, again = at_home.got
     assert first.headers["webhook-id"] == again.headers["webhook-id"]
 
@@ -130,7 +130,7 @@ def test_an_endpoint_gets_only_its_types_and_only_of_its_agent(at_home):
     an_endpoint(at_home.url, "run.completed")
     an_endpoint(at_home.url, "run.started", agent=builders.an_agent("invoices"))
     an_answered_wait()
-    announce_and_send()
+    publish_and_send()
     assert at_home.got == []
 
 
@@ -140,7 +140,7 @@ def test_who_subscribes_late_hears_what_comes_and_can_ask_for_what_was(at_home):
     early = an_endpoint(at_home.url, "run.suspended", "interrupt.answered")
     builders.decide(interrupt, builders.a_reviewer())
     an_endpoint(at_home.url + "/late", "interrupt.answered")
-    announce_and_send()
+    publish_and_send()
     told = [(got.path, json.loads(got.body)["type"]) for got in at_home.got]
     assert told == [("/hooks", "interrupt.answered")], "and GET interrupts returns the earlier state"
     assert early.endpoint.deliveries.count() == 1
@@ -153,8 +153,8 @@ def test_messages_contain_their_order_even_if_the_first_one_failed(at_home):
     interrupt = an_answered_wait()
     run_id = interrupt.run.public_id
     control_run.cancel_run(run_id=run_id, actor="person:ana", reason="no more", check=lambda run: None)
-    announce_and_send()
-    let_time_pass()
+    publish_and_send()
+    make_everything_due()
     send()
     said = [json.loads(got.body) for got in at_home.got]
     suspended = [message for message in said if message["type"] == "run.suspended"]
@@ -167,8 +167,8 @@ def test_messages_contain_their_order_even_if_the_first_one_failed(at_home):
 def test_publishing_twice_publishes_once(at_home):
     an_endpoint(at_home.url, READY)
     an_answered_wait()
-    announce()
-    announce()
+    publish()
+    publish()
     assert Delivery.objects.count() == 1
 
 
@@ -177,9 +177,9 @@ def test_a_continuation_is_published_after_its_undo_window(at_home):
     an_endpoint(at_home.url, READY)
     an_answered_wait()
     Continuation.objects.update(not_before=clock.now() + timedelta(seconds=30))
-    announce()
+    publish()
     assert not deliveries.anything_to_deliver()
-    let_time_pass()
+    make_everything_due()
     send()
     assert len(at_home.got) == 1
 
@@ -188,7 +188,7 @@ def test_a_continuation_is_published_after_its_undo_window(at_home):
 def test_a_continuation_that_is_no_longer_ready_is_not_published(at_home, how):
     an_endpoint(at_home.url, READY)
     interrupt = an_answered_wait()
-    announce()
+    publish()
     run_id = interrupt.run.public_id
     if how == "claimed":
         builders.claim(interrupt.run.agent)
@@ -208,10 +208,10 @@ def test_a_paused_continuation_is_published_after_the_pause(at_home):
     interrupt = an_answered_wait()
     run_id = interrupt.run.public_id
     control_run.pause_run(run_id=run_id, actor="person:ana", reason="", check=lambda run: None)
-    announce_and_send()
+    publish_and_send()
     control_run.resume_run(run_id=run_id, actor="person:ana", reason="", check=lambda run: None)
     builders.check(Continuation.objects.get().public_id)
-    announce_and_send()
+    publish_and_send()
     assert [json.loads(got.body)["type"] for got in at_home.got] == [READY]
 
 
@@ -223,7 +223,7 @@ def test_a_retry_has_the_same_id_and_body_and_a_new_time(at_home, monkeypatch):
     made = an_endpoint(at_home.url, READY)
     at_home.will("broken", 200)
     an_answered_wait()
-    announce_and_send()
+    publish_and_send()
     real = clock.now
     monkeypatch.setattr(clock, "now", lambda: real() + timedelta(seconds=90))
     send()
@@ -239,7 +239,7 @@ def test_a_replay_or_a_changed_body_is_found_by_the_verifier(at_home):
     """C182: the signature covers id, time and body."""
     made = an_endpoint(at_home.url, READY)
     an_answered_wait()
-    announce_and_send()
+    publish_and_send()
     [got] = at_home.got
     verifier = Webhook(made.secret)
     old = str(int(got.headers["webhook-timestamp"]) - 600)
@@ -259,14 +259,14 @@ def test_after_a_rotation_both_secrets_verify_until_the_old_one_ends(at_home):
     rotated = endpoints.rotate_secret(agent=builders.an_agent(), endpoint_id=made.endpoint.public_id)
     assert rotated.secret != made.secret
     an_answered_wait()
-    announce_and_send()
+    publish_and_send()
     [got] = at_home.got
     assert len(got.headers["webhook-signature"].split(" ")) == 2
     got.verified_by(made.secret)
     got.verified_by(rotated.secret)
     WebhookSecret.objects.exclude(ends_at=None).update(ends_at=clock.now())
     an_answered_wait()
-    announce_and_send()
+    publish_and_send()
     late = at_home.got[-1]
     late.verified_by(rotated.secret)
     with pytest.raises(WebhookVerificationError):
@@ -279,7 +279,7 @@ def test_rotating_again_cuts_no_older_secret_short(at_home):
     for _ in range(endpoints.MAX_SECRETS - 1):
         endpoints.rotate_secret(agent=builders.an_agent(), endpoint_id=made.endpoint.public_id)
     an_answered_wait()
-    announce_and_send()
+    publish_and_send()
     at_home.got[0].verified_by(made.secret)
     with pytest.raises(RateLimited):
         endpoints.rotate_secret(agent=builders.an_agent(), endpoint_id=made.endpoint.public_id)
@@ -298,7 +298,7 @@ def test_a_secret_outlives_a_change_of_the_secret_key(at_home, settings):
     settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
     settings.SECRET_KEY = "another-key-of-fifty-characters-another-key-of-fifty"
     an_answered_wait()
-    announce_and_send()
+    publish_and_send()
     at_home.got[0].verified_by(made.secret)
 
 
@@ -308,7 +308,7 @@ def test_an_undecryptable_secret_is_reported_and_nothing_is_sent_unsigned(at_hom
     with pytest.raises(signing.SecretUnreadable):
         signing.unseal(WebhookSecret.objects.get().sealed)
     an_answered_wait()
-    announce_and_send()
+    publish_and_send()
     assert at_home.got == []
     assert "Rotate the secret" in Delivery.objects.get().trouble
 
@@ -348,12 +348,12 @@ def test_a_deleted_endpoint_is_not_called(at_home):
     """C185: also not by what was on its way."""
     made = an_endpoint(at_home.url, READY)
     an_answered_wait()
-    announce()
+    publish()
     endpoints.delete_endpoint(agent=builders.an_agent(), endpoint_id=made.endpoint.public_id)
-    let_time_pass()
+    make_everything_due()
     send()
     an_answered_wait()
-    announce_and_send()
+    publish_and_send()
     assert at_home.got == []
     assert [delivery.status for delivery in Delivery.objects.all()] == [DeliveryStatus.VOID]
 
@@ -361,7 +361,7 @@ def test_a_deleted_endpoint_is_not_called(at_home):
 def test_a_message_written_while_its_endpoint_was_deleted_is_void(at_home):
     made = an_endpoint(at_home.url, READY)
     an_answered_wait()
-    announce()
+    publish()
     WebhookEndpoint.objects.update(deleted_at=clock.now())  # as if the announcer had read it just before
     send()
     assert at_home.got == []
@@ -383,14 +383,14 @@ def test_another_agents_endpoint_looks_like_a_missing_one(at_home):
 def test_an_attempt_is_counted_before_the_call(at_home):
     an_endpoint(at_home.url, READY)
     an_answered_wait()
-    announce()
+    publish()
     [due] = deliveries.due_messages(limit=1)
     assert deliveries.begin_attempt(due) is not None  # and here the worker dies
     delivery = Delivery.objects.get()
     assert (delivery.status, delivery.attempt) == (DeliveryStatus.DUE, 1)
     assert deliveries.begin_attempt(due) is None, "another worker leaves it alone while it may be under way"
     assert delivery.next_at >= clock.now() + timedelta(seconds=30)
-    let_time_pass()
+    make_everything_due()
     send()
     assert Delivery.objects.get().status == DeliveryStatus.DELIVERED
     assert [attempt.ended_at is None for attempt in DeliveryAttempt.objects.order_by("number")] == [True, False]
@@ -400,11 +400,11 @@ def test_an_attempt_is_counted_before_the_call(at_home):
 def test_a_worker_that_dies_in_every_attempt_leaves_a_dead_letter(at_home):
     an_endpoint(at_home.url, READY)
     an_answered_wait()
-    announce()
+    publish()
     for _ in range(deliveries.MAX_ATTEMPTS):
         [due] = deliveries.due_messages(limit=1)
         assert deliveries.begin_attempt(due) is not None
-        let_time_pass()
+        make_everything_due()
     send()
     delivery = Delivery.objects.get()
     assert (delivery.status, delivery.attempt) == (DeliveryStatus.DEAD, deliveries.MAX_ATTEMPTS)
@@ -414,16 +414,16 @@ def test_a_worker_that_dies_in_every_attempt_leaves_a_dead_letter(at_home):
 def test_a_late_success_counts_and_a_late_failure_does_not(at_home):
     an_endpoint(at_home.url, READY)
     an_answered_wait()
-    announce()
+    publish()
     letters = []
     for _ in range(2):
         [due] = deliveries.due_messages(limit=1)
         letters.append(deliveries.begin_attempt(due))
-        let_time_pass()
+        make_everything_due()
     before = Delivery.objects.get().next_at
-    deliveries.close_attempt(letters[0], deliveries.Ending(status=500, trouble="The reply has the status 500."))
+    deliveries.close_attempt(letters[0], deliveries.AttemptResult(status=500, trouble="The reply has the status 500."))
     assert Delivery.objects.get().next_at == before
-    deliveries.close_attempt(letters[0], deliveries.Ending(status=200))
+    deliveries.close_attempt(letters[0], deliveries.AttemptResult(status=200))
     assert Delivery.objects.get().status == DeliveryStatus.DELIVERED
 
 
@@ -433,10 +433,10 @@ def test_a_dead_letter_can_be_sent_once_more(at_home):
     an_endpoint(at_home.url, "interrupt.answered")
     at_home.will(410, 200)
     an_answered_wait()
-    announce_and_send()
+    publish_and_send()
     delivery = Delivery.objects.get()
     assert delivery.status == DeliveryStatus.DEAD
-    deliveries.order_again(agent=agent, delivery_id=delivery.public_id, by="agent:purchase-requests")
+    deliveries.resend_message(agent=agent, delivery_id=delivery.public_id, by="agent:purchase-requests")
     send()
     delivery.refresh_from_db()
     assert (delivery.status, delivery.attempt, delivery.tries) == (DeliveryStatus.DELIVERED, 2, 1)
@@ -447,23 +447,23 @@ def test_a_dead_letter_can_be_sent_once_more(at_home):
 def test_what_cannot_be_sent_once_more_is_refused(at_home):
     made = an_endpoint(at_home.url, READY)
     interrupt = an_answered_wait()
-    announce_and_send()
+    publish_and_send()
     agent, delivery = interrupt.run.agent, Delivery.objects.get()
     builders.claim(agent)
     with pytest.raises(NotReady):
-        deliveries.order_again(agent=agent, delivery_id=delivery.public_id, by="")
+        deliveries.resend_message(agent=agent, delivery_id=delivery.public_id, by="")
     with pytest.raises(NotFound):
-        deliveries.order_again(agent=builders.an_agent("invoices"), delivery_id=delivery.public_id, by="")
+        deliveries.resend_message(agent=builders.an_agent("invoices"), delivery_id=delivery.public_id, by="")
     endpoints.delete_endpoint(agent=agent, endpoint_id=made.endpoint.public_id)
     with pytest.raises(NotFound):
-        deliveries.order_again(agent=agent, delivery_id=delivery.public_id, by="")
+        deliveries.resend_message(agent=agent, delivery_id=delivery.public_id, by="")
 
 
 @pytest.mark.proves(21)
 def test_what_waited_too_long_behind_a_dead_endpoint_is_a_dead_letter(at_home):
     an_endpoint(at_home.url, "run.started")
     builders.a_running_run()
-    announce()
+    publish()
     Delivery.objects.update(give_up_at=clock.now())
     assert deliveries.give_up_overdue(limit=10) == 1
     delivery = Delivery.objects.get()
@@ -476,12 +476,12 @@ def test_the_log_forgets_what_is_done_for_long_and_keeps_dead_letters(at_home):
     an_endpoint(at_home.url, "run.started")
     for _ in range(3):
         builders.a_running_run()
-    announce_and_send()
+    publish_and_send()
     first, second, third = Delivery.objects.order_by("pk")
-    long_ago = clock.now() - deliveries.KEEP_LOG
+    long_ago = clock.now() - deliveries.KEEP_DELIVERIES
     Delivery.objects.filter(pk=first.pk).update(ended_at=long_ago)
     Delivery.objects.filter(pk=second.pk).update(ended_at=long_ago, status=DeliveryStatus.DEAD)
-    assert deliveries.forget_delivered(limit=10) == 1
+    assert deliveries.delete_old_deliveries(limit=10) == 1
     assert set(Delivery.objects.all()) == {second, third}
     assert DeliveryAttempt.objects.count() == 2
     assert Event.objects.count() == 3, "the timeline forgets nothing"
@@ -510,7 +510,7 @@ def test_the_docs_describe_every_type_as_the_code_does():
 def test_the_verifier_of_the_docs_takes_what_we_send_and_nothing_else(at_home):
     made = an_endpoint(at_home.url, READY)
     an_answered_wait()
-    announce_and_send()
+    publish_and_send()
     [got] = at_home.got
     [block] = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)
     told = {}

@@ -19,7 +19,7 @@ from reviewqueue.outbound import address_policy, http_client
 from reviewqueue.webhooks import deliveries, sender
 from reviewqueue.webhooks.models import Delivery, DeliveryAttempt, DeliveryStatus, WebhookEndpoint
 from tests import builders
-from tests.webhooks.webhook_builders import an_endpoint, announce, let_time_pass, send
+from tests.webhooks.webhook_builders import an_endpoint, make_everything_due, publish, send
 
 pytestmark = pytest.mark.django_db
 
@@ -64,7 +64,7 @@ def try_to_the_end() -> list[str]:
             return waits
         last = DeliveryAttempt.objects.latest("number")
         waits.append(delay_label(delivery.next_at - last.ended_at))
-        let_time_pass()
+        make_everything_due()
     raise AssertionError("it does not end")
 
 
@@ -90,7 +90,7 @@ def compare(line: str) -> None:
 def a_message(url: str) -> None:
     an_endpoint(url, "run.started")
     builders.a_running_run()
-    announce()
+    publish()
 
 
 @pytest.mark.proves(10)
@@ -210,7 +210,7 @@ def test_a_call_in_a_transaction_is_refused(at_home):
 
 
 def call_in_a_transaction(url):
-    called = http_client.calling(
+    called = http_client.open_call(
         method="POST", url=url, resolve=lambda: address_policy.check_webhook_url(url), headers=[], seconds=1
     )
     with transaction.atomic(), called:

@@ -16,7 +16,7 @@ from runs import event_feed
 from runs.models import Event
 from tests import builders, figures
 from tests.webhooks.receiver import receiver
-from tests.webhooks.webhook_builders import an_endpoint, announce, send
+from tests.webhooks.webhook_builders import an_endpoint, publish, send
 
 pytestmark = pytest.mark.django_db
 
@@ -40,7 +40,7 @@ def test_a_dead_endpoint_with_a_backlog_delays_no_other(at_home, monkeypatch):
         healthy = an_endpoint(at_home.url, "run.started", agent=well).endpoint
         some_runs(ill, 40)
         some_runs(well, 20)
-        announce()
+        publish()
         began = time.monotonic()
         send(seconds=9)
         others = [got.at - began for got in at_home.got]
@@ -54,7 +54,7 @@ def test_a_backlog_costs_one_call_a_rest_and_not_one_call_a_message(at_home):
     at_home.will("broken")
     endpoint = an_endpoint(at_home.url, "run.started").endpoint
     some_runs(builders.an_agent(), 30)
-    announce()
+    publish()
     send()
     assert len(at_home.got) == 2, "the first failure could be the message's fault; the second makes the endpoint rest"
     endpoint.refresh_from_db()
@@ -75,12 +75,12 @@ def test_a_backlog_costs_one_call_a_rest_and_not_one_call_a_message(at_home):
 def test_while_an_endpoint_is_called_its_backlog_keeps_no_other_worker(at_home):
     an_endpoint(at_home.url, "run.started")
     some_runs(builders.an_agent(), 3)
-    announce()
+    publish()
     [due] = deliveries.due_messages(limit=5)
     letter = deliveries.begin_attempt(due)
     assert not deliveries.anything_to_deliver(), "so the look of each second enqueues no task for it"
     assert deliveries.due_messages(limit=5) == []
-    deliveries.close_attempt(letter, deliveries.Ending(status=200))
+    deliveries.close_attempt(letter, deliveries.AttemptResult(status=200))
     assert deliveries.anything_to_deliver()
 
 
@@ -89,7 +89,7 @@ def test_one_message_that_is_refused_lets_the_others_pass(at_home):
     at_home.will(400, 200)
     endpoint = an_endpoint(at_home.url, "run.started").endpoint
     some_runs(builders.an_agent(), 5)
-    announce()
+    publish()
     send()
     assert delivered(endpoint) == 4
 
@@ -100,10 +100,10 @@ def test_the_events_of_a_busy_agent_are_published_in_turns(monkeypatch):
     flooding, quiet = builders.an_agent("a-flood"), builders.an_agent("quiet")
     some_runs(flooding, 30)
     some_runs(quiet, 1)
-    announce()
+    publish()
     told = Event.objects.get(agent=quiet).announced_at
     assert Event.objects.filter(agent=flooding, announced_at__lt=told).count() <= 5
-    assert not event_feed.anything_to_number()
+    assert not event_feed.any_event_to_number()
 
 
 @pytest.mark.proves(20)
@@ -113,7 +113,7 @@ def test_the_messages_of_a_flooding_agent_are_sent_in_turns(at_home):
     an_endpoint(at_home.url + "/quiet", "run.started", agent=quiet)
     some_runs(flooding, 30)
     some_runs(quiet, 1)
-    announce()
+    publish()
     send()
     paths = [got.path for got in at_home.got]
     assert paths.index("/hooks/quiet") <= 2
@@ -135,7 +135,7 @@ def test_an_agent_whose_events_raise_errors_stops_no_other(monkeypatch):
     monkeypatch.setattr(outbox, "told_of_event", poisoned)
     for agent in (broken, other):
         an_endpoint("http://127.0.0.1:8009/hooks", "run.started", agent=agent)
-    assert announce() == 1
+    assert publish() == 1
     assert Event.objects.get(agent=other).announced_seq == 1
     assert Event.objects.get(agent=broken).announced_seq is None, "it stays in the outbox"
 
@@ -144,7 +144,7 @@ def test_an_agent_whose_events_raise_errors_stops_no_other(monkeypatch):
 def test_a_message_that_raises_an_error_is_postponed(at_home, monkeypatch):
     an_endpoint(at_home.url, "run.started")
     some_runs(builders.an_agent(), 3)
-    announce()
+    publish()
     poison = Delivery.objects.order_by("pk").first()
     real = sender.begin_attempt
 
@@ -168,9 +168,9 @@ def test_the_look_of_each_second_enqueues_what_there_is_to_do(at_home, monkeypat
     assert enqueued == []
     some_runs(builders.an_agent(), 1)
     tasks.enqueue_due_sweeps()
-    assert enqueued == ["reviewqueue.tasks.announce"]
-    tasks.announce()
-    assert enqueued == ["reviewqueue.tasks.announce", "reviewqueue.tasks.deliver"]
+    assert enqueued == ["reviewqueue.tasks.publish"]
+    tasks.publish()
+    assert enqueued == ["reviewqueue.tasks.publish", "reviewqueue.tasks.deliver"]
     tasks.enqueue_due_sweeps()
     assert enqueued[2:] == ["reviewqueue.tasks.deliver"]
     tasks.deliver()
@@ -202,7 +202,7 @@ def p95_of_others(*, backlog: int) -> float:
             an_endpoint(f"{server.url}/{place}", "run.started", agent=well)
         some_runs(ill, backlog)
         some_runs(well, 20)
-        announce()
+        publish()
         began = time.monotonic()
         send(seconds=60 if not backlog else 8)
         came = sorted(got.at - began for got in server.got)

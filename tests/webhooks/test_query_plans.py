@@ -62,13 +62,13 @@ def plans(captured) -> list[str]:
 @pytest.mark.parametrize(
     "look",
     [
-        lambda _: event_feed.anything_to_number(),
-        lambda _: event_feed.agents_with_news(),
+        lambda _: event_feed.any_event_to_number(),
+        lambda _: event_feed.agents_with_unnumbered_events(),
         lambda agent: list(event_feed.events_after(agent_id=agent.pk, after=ROWS - 100)[:50]),
         lambda _: deliveries.anything_to_deliver(),
         lambda _: deliveries.due_messages(limit=16),
         lambda _: deliveries.give_up_overdue(limit=200),
-        lambda _: deliveries.forget_delivered(limit=200),
+        lambda _: deliveries.delete_old_deliveries(limit=200),
     ],
     ids=["news", "agents", "feed", "due", "earliest", "overdue", "old"],
 )

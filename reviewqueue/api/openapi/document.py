@@ -26,7 +26,7 @@ from reviewqueue.api.problems import (
     MalformedRequest,
     MediaUnsupported,
     ProblemResponse,
-    explained,
+    refusals_by_code,
 )
 from reviewqueue.api.problems import MEDIA_TYPE as PROBLEM_TYPE
 from reviewqueue.api.response_serializers import ResponseSerializer, Schema, json_schema_of
@@ -181,7 +181,7 @@ class OperationSchema(AutoSchema):
         }
 
     def _problem(self, codes: list[str], meaning: str = "") -> dict[str, Any]:
-        description = meaning or "\n".join(f"- `{code}`: {explained()[code].sentence()}" for code in codes)
+        description = meaning or "\n".join(f"- `{code}`: {refusals_by_code()[code].sentence()}" for code in codes)
         problem = self._resolve_response(ProblemResponse)
         schema = {"allOf": [problem, {"type": "object", "properties": {"code": {"enum": codes}}}]}
         named = sorted({name for code in codes for name in HEADERS.get(code, {})})

@@ -21,7 +21,7 @@ from reviewqueue.api.response_serializers import (
 )
 from reviewqueue.api.serializers.run_serializers import MAX_CLAIMS, MAX_POLL_SECONDS
 from runs.facts import MAX_FACT_CHECKS
-from runs.leases import LONGEST, SHORTEST
+from runs.leases import MAX_LEASE_SECONDS, MIN_LEASE_SECONDS
 from runs.states import EffectMode, RuleAction
 
 
@@ -76,8 +76,8 @@ class CallingKeyResponse(ResponseSerializer):
 class BoundsResponse(ResponseSerializer):
     """Smallest, largest and default value of a number."""
 
-    least = _fixed(SHORTEST, "Smallest value.")
-    most = _fixed(LONGEST, "Largest value.")
+    least = _fixed(MIN_LEASE_SECONDS, "Smallest value.")
+    most = _fixed(MAX_LEASE_SECONDS, "Largest value.")
     default = _fixed(60, "Value when left out.")
 
 

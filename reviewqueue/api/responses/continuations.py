@@ -38,8 +38,8 @@ from reviewqueue.api.responses.runs import (
 from runs.facts import is_valid_credential
 from runs.models import Fact, FactCheck, FactKind, Run
 from runs.states import Cause, ContinuationKind
-from runs.use_cases.begin_effect import Begun
-from runs.use_cases.claim_continuation import Claimed
+from runs.use_cases.begin_effect import BegunEffect
+from runs.use_cases.claim_continuation import ClaimedRun
 
 # --- effects --------------------------------------------------------------------------------------------------------------
 
@@ -68,7 +68,7 @@ class EffectListResponse(ResponseSerializer):
     next = member(nullable(TEXT), NEXT_PAGE)
 
 
-def _has_failed(begun: Begun) -> bool:
+def _has_failed(begun: BegunEffect) -> bool:
     return not begun.perform and begun.effect.status == EffectStatus.FAILED
 
 
@@ -199,7 +199,7 @@ class PermitResponse(ResponseSerializer):
 class DueCompensationResponse(ResponseSerializer):
     """An effect that must be compensated (``Effect``)."""
 
-    key = member(TEXT, "Key of the compensation. Begin it with this key.", compensation.undo_key)
+    key = member(TEXT, "Key of the compensation. Begin it with this key.", compensation.compensation_key)
     undoes = member(TEXT, "Key of the effect to compensate.", "key")
     name = member(TEXT, "Name of the call that compensates the effect.", lambda effect: effect.compensation["name"])
     arguments = member(
@@ -254,7 +254,7 @@ class ClaimResponse(ResponseSerializer):
     )
 
 
-def _answers_of(claimed: Claimed) -> dict[str, ClaimedAnswer]:
+def _answers_of(claimed: ClaimedRun) -> dict[str, ClaimedAnswer]:
     last = claimed.continuation.checkpoint_id
     return {
         decision.interrupt.key: ClaimedAnswer(answer=answer_of(decision), new=decision.interrupt.checkpoint_id == last)
@@ -262,7 +262,7 @@ def _answers_of(claimed: Claimed) -> dict[str, ClaimedAnswer]:
     }
 
 
-def _facts_of(claimed: Claimed) -> list[ClaimedFact]:
+def _facts_of(claimed: ClaimedRun) -> list[ClaimedFact]:
     at = claimed.continuation.leased_at
     return [
         ClaimedFact(fact=fact, valid=None if at is None else is_valid_credential(fact, now=at))

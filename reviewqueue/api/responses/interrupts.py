@@ -43,12 +43,12 @@ from reviewqueue.api.responses.runs import (
     RunStatusResponse,
 )
 from reviewqueue.gateway import Receipt, closed_refusal
-from runs.call_edits import Approved, what_was_approved
-from runs.deadlines import steps_left
-from runs.decisions import who_decided
+from runs.call_edits import EffectiveAnswer, effective_answer
+from runs.deadlines import remaining_escalation_levels
+from runs.decisions import decided_by_label
 from runs.models import Continuation, Decision, Fact, Interrupt, Permit, Run, Signal
 from runs.states import Cause, DecisionStatus, InterruptStatus, Kind, OnExpiry, Risk, Verdict
-from runs.votes import Tally, refuse_second, tally
+from runs.votes import Tally, second_vote_refusal, tally_votes
 
 INTERRUPT_ID, DECISION_ID, PERMIT_ID = public_id("int"), public_id("dec"), public_id("per")
 INTERRUPT_STATUS = choice(InterruptStatus.values)
@@ -196,12 +196,12 @@ class GivenAnswer:
     """A decision, and what it means for the agent: where one of several voters edited the call, it is an edit."""
 
     decision: Decision
-    approved: Approved
+    approved: EffectiveAnswer
 
 
 def answer_of(decision: Decision) -> GivenAnswer:
     """Return the answer that a decision is for the agent."""
-    return GivenAnswer(decision=decision, approved=what_was_approved(decision))
+    return GivenAnswer(decision=decision, approved=effective_answer(decision))
 
 
 class AnswerResponse(ResponseSerializer):
@@ -226,7 +226,7 @@ class AnswerResponse(ResponseSerializer):
     message = member(
         nullable(TEXT), "Message to the agent; null without one.", lambda given: given.decision.message or None
     )
-    decided_by = member(TEXT, _DECIDED_BY, lambda given: who_decided(given.decision))
+    decided_by = member(TEXT, _DECIDED_BY, lambda given: decided_by_label(given.decision))
     decided_at = member(DATETIME, "Time of the decision.", "decision.created_at")
     decision = member(DECISION_ID, "Id of the decision.", "decision.public_id")
     cause = member(choice(Cause.values), "Where the answer comes from: person, system:expiry ...", "decision.cause")
@@ -286,7 +286,7 @@ class ReceiptResponse(ResponseSerializer):
     interrupt = member(InterruptStatusResponse, "The interrupt.")
     verdict = member(VERDICT, "The verdict.", "decision.verdict")
     state_version = member(INTEGER, "Version of the interrupt that was decided.", "decision.state_version")
-    decided_by = member(TEXT, _DECIDED_BY, lambda receipt: who_decided(receipt.decision))
+    decided_by = member(TEXT, _DECIDED_BY, lambda receipt: decided_by_label(receipt.decision))
     decided_at = member(DATETIME, "Time of the decision.", "decision.created_at")
     digest = member(DIGEST, "Digest of the decision (rq1:, SHA-256 over canonical JSON).", "decision.digest")
     permit = member(
@@ -298,7 +298,7 @@ class ReceiptResponse(ResponseSerializer):
     approvals = member(
         ApprovalsResponse,
         "Progress towards the quorum; left out if one person decides.",
-        lambda receipt: tally(receipt.interrupt) if receipt.interrupt.quorum > 1 else ABSENT,
+        lambda receipt: tally_votes(receipt.interrupt) if receipt.interrupt.quorum > 1 else ABSENT,
         optional=True,
     )
     replayed = member(
@@ -372,7 +372,7 @@ def at_expiry(interrupt: Interrupt) -> dict[str, Any]:
     stored: dict[str, Any] = dict(interrupt.on_expiry)
     if stored["do"] != OnExpiry.ESCALATE:
         return stored
-    left = steps_left(interrupt)
+    left = remaining_escalation_levels(interrupt)
     return stored | {"to": left[0].queue} if left else {"do": interrupt.policy.then}
 
 
@@ -409,7 +409,7 @@ class VoteResponse(ResponseSerializer):
     """A vote towards the quorum (``Decision``)."""
 
     decision = member(DECISION_ID, "Id of the decision.", "public_id")
-    decided_by = member(TEXT, "Who voted, by e-mail address.", who_decided)
+    decided_by = member(TEXT, "Who voted, by e-mail address.", decided_by_label)
     decided_at = member(DATETIME, "Time of the vote.", "created_at")
     verdict = member(VERDICT, "The verdict.")
     message = member(nullable(TEXT), "Message to the agent; null without one.", lambda vote: vote.message or None)
@@ -438,7 +438,7 @@ def view_of_person(person: AbstractUser, interrupt: Interrupt, *, winner: Decisi
         refusal = closed_refusal(interrupt, winner)
     own = next((given for given in so_far.votes if given.by_id == person.pk), None)
     if refusal is None and own is not None:
-        refusal = refuse_second(interrupt, own)
+        refusal = second_vote_refusal(interrupt, own)
     return PersonView(refusal=refusal, winner=winner, has_voted=own is not None)
 
 

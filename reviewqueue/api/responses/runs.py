@@ -26,10 +26,10 @@ from reviewqueue.api.response_serializers import (
     nullable,
     public_id,
 )
-from runs.leases import Told, control_of
+from runs.leases import Instruction, current_instruction
 from runs.models import CheckpointFile, Continuation, Event, Fact, Hold, Progress, Run
 from runs.states import Control, HoldKind, OnChange, RunStatus
-from runs.unclaimed_continuations import Unclaimed
+from runs.unclaimed_continuations import UnclaimedRun
 
 RUN_ID, CONTINUATION_ID = public_id("run"), public_id("con")
 RUN_STATUS = choice(RunStatus.values)
@@ -72,7 +72,7 @@ class RunControlResponse(RunStatusResponse):
     control = member(
         choice(Control.values),
         "What the worker must do at its next safe point: continue, pause or cancel.",
-        lambda run: control_of(run).control,
+        lambda run: current_instruction(run).control,
     )
     pause_asked_by = member(
         nullable(TEXT),
@@ -121,7 +121,7 @@ class ControlResponse(ResponseSerializer):
     )
 
 
-def _if_stopped(told: Told, value: Any) -> Any:
+def _if_stopped(told: Instruction, value: Any) -> Any:
     return ABSENT if told.control == Control.CONTINUE else value
 
 
@@ -137,7 +137,7 @@ class LeaseHeartbeat:
     """The extended lease, and what the worker must do."""
 
     expires_at: datetime
-    told: Told
+    told: Instruction
 
 
 # --- checkpoints, facts, steps --------------------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ class CurrentLeaseResponse(ResponseSerializer):
 
 
 class UnclaimedResponse(ResponseSerializer):
-    """Since when a run waits for a worker (``Unclaimed``)."""
+    """Since when a run waits for a worker (``UnclaimedRun``)."""
 
     since = member(DATETIME, "Time since which any matching worker can claim the run.")
     is_late = member(
@@ -390,7 +390,7 @@ class RunDetail:
 
     run: Run
     continuation: Continuation | None
-    unclaimed: Unclaimed | None
+    unclaimed: UnclaimedRun | None
     holds: Iterable[Hold]
     progress: Progress | None
     outcome: Any

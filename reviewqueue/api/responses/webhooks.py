@@ -22,7 +22,7 @@ from reviewqueue.api.response_serializers import (
 )
 from reviewqueue.api.responses.interrupts import DECISION_ID, INTERRUPT_ID
 from reviewqueue.api.responses.runs import CONTINUATION_ID, NEXT_PAGE, RUN_ID
-from reviewqueue.webhooks.event_types import told_of_event
+from reviewqueue.webhooks.event_types import published_members
 from reviewqueue.webhooks.models import DeliveryStatus, WebhookEndpoint
 from runs.models import Event
 
@@ -136,7 +136,7 @@ class FeedEntry:
 
 def feed_entry(event: Event) -> FeedEntry:
     """Return the event as the feed has it."""
-    return FeedEntry(event=event, refs=told_of_event(event))
+    return FeedEntry(event=event, refs=published_members(event))
 
 
 def _ref(type_: Any, meaning: str, name: str, *, optional: bool = True) -> Any:

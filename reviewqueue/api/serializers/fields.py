@@ -18,7 +18,7 @@ from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail, ValidationError
 from rest_framework.fields import empty
 
-from ledger.datetimes import NotATime, parse_moment
+from ledger.datetimes import InvalidDatetime, parse_datetime
 from ledger.errors import KeyInvalid, PayloadInvalid, Problem
 from ledger.exact_json import ABSENT
 from reviewqueue.datetimes import parse_duration
@@ -163,7 +163,7 @@ class DateTimeField(Field):
     """A time with its offset (RFC 3339), read as UTC."""
 
     def to_internal_value(self, data: Any) -> datetime:
-        return _parse_time(data, parse_moment)
+        return _parse_time(data, parse_datetime)
 
     def json_schema(self, resolve: Resolve) -> Schema:
         return {"type": "string", "format": "date-time"}
@@ -187,7 +187,7 @@ def _parse_time(data: Any, parse: Callable[[str], T]) -> T:
         raise invalid("must be a text")
     try:
         return parse(data)
-    except NotATime as fault:
+    except InvalidDatetime as fault:
         raise invalid(str(fault)) from None
 
 

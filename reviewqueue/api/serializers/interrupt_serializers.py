@@ -27,10 +27,10 @@ from reviewqueue.api.serializers.fields import (
 )
 from reviewqueue.outbound.address_policy import AddressRefused, check_fact_path
 from reviewqueue.outbound.json_pointer import is_pointer
-from runs.facts import AskedFact
-from runs.interrupt_requests import AskedWait
+from runs.facts import RequestedFact
+from runs.interrupt_requests import RequestedInterrupt
 from runs.models import FactCheck, FactKind
-from runs.policies import Wish
+from runs.policies import RequestedTerms
 from runs.states import Kind, OnChange, OnExpiry, Risk
 
 #: Members that differ when a worker that replays asks for the same interrupt again.
@@ -72,7 +72,7 @@ class FactCheckField(Field):
     """`"worker"`, or where this server looks up the fact."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
-        """Return the arguments of ``AskedFact`` that say who checks the fact."""
+        """Return the arguments of ``RequestedFact`` that say who checks the fact."""
         if data == "worker":
             return {"check_by": FactCheck.WORKER}
         if not isinstance(data, dict):
@@ -217,11 +217,11 @@ class InterruptRequest(RequestSerializer):
         return attrs
 
 
-def asked_wait(sent: dict[str, Any], wait: dict[str, Any]) -> AskedWait:
+def asked_wait(sent: dict[str, Any], wait: dict[str, Any]) -> RequestedInterrupt:
     """Return the interrupt that is requested; ``sent`` is the body as it was received, which its digest covers."""
     kind = wait["kind"] or (Kind.INPUT if wait["proposal"] is None else Kind.APPROVAL)
     schema = wait["input_schema"]
-    return AskedWait(
+    return RequestedInterrupt(
         key=wait["key"],
         kind=kind,
         reason=wait["reason"],
@@ -238,7 +238,7 @@ def asked_wait(sent: dict[str, Any], wait: dict[str, Any]) -> AskedWait:
         priority=wait["priority"],
         metadata=wait["metadata"] or {},
         correlation=wait["correlation"] or "",
-        wish=Wish(
+        wish=RequestedTerms(
             queue=wait["queue"],
             deadline=wait["deadline"],
             deadline_in=wait["deadline_in"],
@@ -249,10 +249,10 @@ def asked_wait(sent: dict[str, Any], wait: dict[str, Any]) -> AskedWait:
     )
 
 
-def asked_facts(facts: list[dict[str, Any]] | None) -> list[AskedFact]:
+def asked_facts(facts: list[dict[str, Any]] | None) -> list[RequestedFact]:
     """Return the facts of a request."""
     return [
-        AskedFact(
+        RequestedFact(
             name=fact["name"],
             value=fact["value"],
             on_change=fact["on_change"],

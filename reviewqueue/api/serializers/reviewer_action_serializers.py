@@ -22,7 +22,7 @@ from reviewqueue.api.serializers.fields import (
     invalid_at,
 )
 from reviewqueue.api.serializers.interrupt_serializers import FactRequest, ProposalRequest, as_sent, asked_facts
-from reviewqueue.gateway import Seen
+from reviewqueue.gateway import ShownVersion
 from runs.decisions import MESSAGE_LIMIT, Answer
 from runs.use_cases.amend_interrupt import Amendment
 from runs.use_cases.control_run import KEEP, REDO
@@ -168,6 +168,6 @@ def answer(sent: dict[str, Any]) -> Answer:
     )
 
 
-def seen(sent: dict[str, Any]) -> Seen:
+def seen(sent: dict[str, Any]) -> ShownVersion:
     """Return the version and digest that the person saw."""
-    return Seen(state_version=sent["state_version"], content_digest=sent["content_digest"] or "")
+    return ShownVersion(state_version=sent["state_version"], content_digest=sent["content_digest"] or "")

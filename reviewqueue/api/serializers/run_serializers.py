@@ -8,9 +8,9 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractUser
 
 from ledger.digests import digest
-from ledger.effects import Declared
+from ledger.effects import EffectDeclaration
 from ledger.errors import PayloadInvalid
-from ledger.states import EffectStatus, InFlight, On, Repeat
+from ledger.states import CompensateOn, EffectStatus, InFlight, Repeat
 from reviewqueue.api.serializers.fields import (
     BooleanField,
     ChoiceField,
@@ -27,7 +27,7 @@ from reviewqueue.api.serializers.fields import (
 )
 from reviewqueue.api.serializers.interrupt_serializers import FactRequest, FactSourceRequest, InterruptRequest
 from runs.checkpoints import Snapshot
-from runs.leases import LONGEST, SHORTEST
+from runs.leases import MAX_LEASE_SECONDS, MIN_LEASE_SECONDS
 
 MAX_POLL_SECONDS = 30
 MAX_CLAIMS = 20
@@ -54,8 +54,8 @@ class StartRunRequest(RequestSerializer):
     )
     lease_seconds = IntegerField(
         "How long the lease lasts without a heartbeat, in seconds. 0: no lease, and any worker can claim the run.",
-        min_value=SHORTEST,
-        max_value=LONGEST,
+        min_value=MIN_LEASE_SECONDS,
+        max_value=MAX_LEASE_SECONDS,
         allow_zero=True,
         default=60,
     )
@@ -254,7 +254,10 @@ class ClaimContinuationRequest(RequestSerializer):
         default=None,
     )
     lease_seconds = IntegerField(
-        "How long the lease lasts without a heartbeat, in seconds.", min_value=SHORTEST, max_value=LONGEST, default=60
+        "How long the lease lasts without a heartbeat, in seconds.",
+        min_value=MIN_LEASE_SECONDS,
+        max_value=MAX_LEASE_SECONDS,
+        default=60,
     )
 
 
@@ -279,9 +282,9 @@ class CompensationRequest(RequestSerializer):
     on = ListField(
         "Ends of the run after which the effect is compensated: cancel, expire, fail, reject (a rejection ends the "
         "run); all of them when left out.",
-        ChoiceField("", *On.values),
+        ChoiceField("", *CompensateOn.values),
         min_entries=1,
-        max_entries=len(On),
+        max_entries=len(CompensateOn),
         allow_null=True,
         default=None,
     )
@@ -356,14 +359,16 @@ class BeginEffectRequest(RequestSerializer):
         return sent
 
 
-def declared(sent: dict[str, Any]) -> Declared:
+def declared(sent: dict[str, Any]) -> EffectDeclaration:
     """Return how an effect is compensated and probed; without ``on``, every end of the run compensates it."""
     kept = {"stable_key": sent["stable_key"], "in_flight": sent["in_flight"], "probe": _probe(sent["probe"])}
     compensation = sent["compensation"]
     if compensation is None:
-        return Declared(**kept)
+        return EffectDeclaration(**kept)
     call = {"name": compensation["name"], "arguments": compensation["arguments"]}
-    return Declared(compensation=call, compensate_on=tuple(dict.fromkeys(compensation["on"] or On.values)), **kept)
+    return EffectDeclaration(
+        compensation=call, compensate_on=tuple(dict.fromkeys(compensation["on"] or CompensateOn.values)), **kept
+    )
 
 
 def _probe(sent: dict[str, Any] | None) -> dict[str, Any] | None:

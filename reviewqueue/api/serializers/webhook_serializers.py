@@ -6,7 +6,7 @@ from typing import Any
 
 from ledger.digests import digest
 from reviewqueue.api.serializers.fields import KeyField, ListField, RequestSerializer, TextField
-from reviewqueue.webhooks.endpoints import LONGEST_URL, EndpointRequest
+from reviewqueue.webhooks.endpoints import MAX_URL_LENGTH, EndpointRequest
 from reviewqueue.webhooks.event_types import TYPES
 
 
@@ -14,7 +14,9 @@ class RegisterWebhookRequest(RequestSerializer):
     """A new endpoint."""
 
     key = KeyField("Your key of the endpoint: a repeated request with it finds the same endpoint.")
-    url = TextField("URL that messages are sent to: https, at a public address.", max_length=LONGEST_URL, min_length=1)
+    url = TextField(
+        "URL that messages are sent to: https, at a public address.", max_length=MAX_URL_LENGTH, min_length=1
+    )
     events = ListField(
         "Types of events to send (docs/webhooks.md).", TextField(max_length=40), min_entries=1, max_entries=len(TYPES)
     )

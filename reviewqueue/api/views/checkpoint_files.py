@@ -24,7 +24,7 @@ from reviewqueue.api.query_parameters import validated_query
 from reviewqueue.api.responses.runs import ReceivedFile, ReceivedFileResponse
 from reviewqueue.api.views.base import ApiView, lease_token
 from runs.errors import DigestMismatch
-from runs.file_storage import PIECE, Spooled, spool
+from runs.file_storage import PIECE, SpooledFile, spool_upload
 from runs.use_cases import transfer_file
 
 
@@ -52,7 +52,7 @@ class CheckpointFileView(ApiView):
         agent = worker_of(request)
         validated_query(request)
         with acquire_slot():
-            fetched = transfer_file.fetch_file(agent=agent, run_id=run_id, number=number)
+            fetched = transfer_file.download_file(agent=agent, run_id=run_id, number=number)
         response = FileResponse(
             fetched.bytes.file, as_attachment=True, filename=f"{run_id}-{number}.bin", content_type=MEDIA_TYPE
         )
@@ -87,12 +87,12 @@ class CheckpointFileView(ApiView):
         shown = ReceivedFileResponse.serialize(ReceivedFile(number=number, file=offered.file))
         return Response(shown, status=201 if offered.created else 200)
 
-    def _receive(self, request: Request, run_id: str, number: int) -> transfer_file.Offered:
+    def _receive(self, request: Request, run_id: str, number: int) -> transfer_file.UploadedFile:
         agent, limit = worker_of(request), settings.CHECKPOINT_FILE_BYTES
         validated_query(request)
         token, stated = lease_token(request), asked_digest(request)
         guard_bytes(request, most=limit)
-        transfer_file.refuse_early(agent=agent, run_id=run_id, token=token, number=number)
+        transfer_file.check_upload(agent=agent, run_id=run_id, token=token, number=number)
         with acquire_slot():
             sent = _spooled(request, limit=limit)
             with sent.file:
@@ -100,11 +100,11 @@ class CheckpointFileView(ApiView):
                     raise DigestMismatch(
                         f"The received bytes have the digest {sent.digest}.", digest=sent.digest, size=sent.size
                     )
-                return transfer_file.offer_file(agent=agent, run_id=run_id, token=token, number=number, sent=sent)
+                return transfer_file.upload_file(agent=agent, run_id=run_id, token=token, number=number, sent=sent)
 
 
-def _spooled(request: Request, *, limit: int) -> Spooled:
+def _spooled(request: Request, *, limit: int) -> SpooledFile:
     try:
-        return spool(pieces_of(request, most=limit))
+        return spool_upload(pieces_of(request, most=limit))
     except OSError as error:  # the sender is gone, or this machine has no disk space left
         raise Busy("The file did not arrive completely. Send it again.") from error

@@ -45,10 +45,10 @@ class ClaimContinuationsView(ApiView):
         asked = validated(ClaimContinuationsRequest, body_of(request))
         attempts = itertools.count()
 
-        def poll() -> list[claim_continuation.Claimed]:
+        def poll() -> list[claim_continuation.ClaimedRun]:
             # Query before claiming: a claim opens a transaction, which on SQLite locks the whole database.
             first = next(attempts) == 0
-            if not (first and key) and not claim_continuation.any_ready(agent=agent, **_versions(asked)):
+            if not (first and key) and not claim_continuation.has_claimable_run(agent=agent, **_versions(asked)):
                 return []
             if not first:
                 recheck_key(request)
@@ -75,11 +75,13 @@ class ClaimContinuationView(ApiView):
     def post(self, request: Request, continuation_id: str) -> Response:
         agent, key = worker_of(request), request_key(request)
         asked = validated(ClaimContinuationRequest, body_of(request))
-        claimed = claim_continuation.claim_one(_claim_request(agent, asked, key), continuation_id=continuation_id)
+        claimed = claim_continuation.claim_continuation_by_id(
+            _claim_request(agent, asked, key), continuation_id=continuation_id
+        )
         return Response([ClaimResponse.serialize(claimed)])
 
 
-def _claim(agent: Agent, asked: dict[str, Any], key: str) -> list[claim_continuation.Claimed]:
+def _claim(agent: Agent, asked: dict[str, Any], key: str) -> list[claim_continuation.ClaimedRun]:
     return claim_continuation.claim_continuations(_claim_request(agent, asked, key), limit=asked["max"])
 
 

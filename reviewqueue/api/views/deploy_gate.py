@@ -12,8 +12,8 @@ from reviewqueue.api.query_parameters import invalid_query, text_parameter, vali
 from reviewqueue.api.responses.runs import StrandedRuns, StrandedRunsResponse
 from reviewqueue.api.scoped_querysets import runs_of
 from reviewqueue.api.views.base import ApiView
-from runs.deploy_gate import left_behind
-from runs.unclaimed_continuations import unclaimed_by_version
+from runs.deploy_gate import list_incompatible_runs
+from runs.unclaimed_continuations import count_unclaimed_by_version
 
 CODE_VERSION = text_parameter("code_version", "Version of the agent's code that you are about to deploy.")
 ACCEPTS = text_parameter("accepts", "Older versions whose checkpoints it can read, separated by commas.")
@@ -44,11 +44,11 @@ class StrandedRunsView(ApiView):
         runs = runs_of(caller_of(request))
         if "agent" in query:
             runs = runs.filter(agent__slug=query["agent"])
-        unclaimed = unclaimed_by_version(runs, now=clock.now())
+        unclaimed = count_unclaimed_by_version(runs, now=clock.now())
         found = StrandedRuns(
             code_version=query["code_version"],
             accepts=accepts,
-            stranded=left_behind(runs, code_version=query["code_version"], accepts=set(accepts)),
+            stranded=list_incompatible_runs(runs, code_version=query["code_version"], accepts=set(accepts)),
             unclaimed=[version for version in unclaimed if version.runs],
         )
         return Response(StrandedRunsResponse.serialize(found))

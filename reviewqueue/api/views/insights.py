@@ -18,7 +18,7 @@ from reviewqueue.api.scoped_querysets import interrupts_of, runs_of
 from reviewqueue.api.views.base import ApiView
 from reviewqueue.queries.insights import read_insights
 from reviewqueue.queries.insights.csv_export import csv_text, figures_of
-from reviewqueue.queries.insights.scope import PERIODS, scope_of
+from reviewqueue.queries.insights.scope import PERIODS, insights_scope
 
 DAYS = choice_parameter("days", "Number of days, including today.", [str(period) for period in PERIODS], default="30")
 QUEUE = text_parameter("queue", "Slug of a queue.")
@@ -46,7 +46,7 @@ class InsightsView(ApiView):
         caller = caller_of(request)
         days = int(DAYS.check(query) or "30")
         as_csv = FORMAT.check(query) == "csv"
-        scope = scope_of(
+        scope = insights_scope(
             waits=interrupts_of(caller),
             runs=runs_of(caller),
             days=days,

@@ -37,11 +37,11 @@ from reviewqueue.api.serializers.reviewer_action_serializers import (
 from reviewqueue.api.serializers.run_serializers import MAX_POLL_SECONDS
 from reviewqueue.api.views.base import ApiView, body_of, request_key
 from runs import child_runs
-from runs.decisions import winner_of
+from runs.decisions import find_winning_decision
 from runs.models import Interrupt
 from runs.states import InterruptStatus, Risk
 from runs.use_cases import amend_interrupt
-from runs.votes import tally
+from runs.votes import tally_votes
 
 QUEUE = text_parameter("queue", "Slug of a queue.")
 STATUS = choice_parameter("status", "Status of the interrupts.", InterruptStatus.values)
@@ -130,28 +130,30 @@ class InterruptView(ApiView):
     def patch(self, request: Request, interrupt_id: str) -> Response:
         agent, body = worker_of(request), body_of(request)
         changes, version = amendment(validated(AmendInterruptRequest, body))
-        interrupt = amend_interrupt.amend_wait(
+        interrupt = amend_interrupt.amend_open_interrupt(
             agent=agent, interrupt_id=interrupt_id, amendment=changes, state_version=version
         )
         return Response(AmendedInterruptResponse.serialize(interrupt))
 
 
 def _detail_of(caller: Caller, interrupt: Interrupt) -> InterruptDetail:
-    winner = None if interrupt.status == InterruptStatus.WAITING else winner_of(interrupt)
-    so_far = tally(interrupt)
-    continuation = gateway.latest_continuation(interrupt)
+    winner = None if interrupt.status == InterruptStatus.WAITING else find_winning_decision(interrupt)
+    so_far = tally_votes(interrupt)
+    continuation = gateway.get_latest_continuation(interrupt)
     assigned = interrupt.assignees.filter(released_at=None).order_by("id")
-    duplicates = child_runs.asked_elsewhere(interrupt).filter(pk__in=interrupts_of(caller)).select_related("run")
+    duplicates = (
+        child_runs.interrupts_with_same_call(interrupt).filter(pk__in=interrupts_of(caller)).select_related("run")
+    )
     person = caller.person
     return InterruptDetail(
         interrupt=interrupt,
         facts=interrupt.facts.order_by("id"),
         assignees=list(assigned.values_list("person__username", flat=True)),
         so_far=so_far,
-        parents=child_runs.ancestors(interrupt.run)[::-1],
+        parents=child_runs.list_ancestors(interrupt.run)[::-1],
         duplicates=duplicates[:20],
         now=clock.now(),
-        resume=gateway.resume_word(interrupt.run, interrupt, continuation),
+        resume=gateway.get_resume_status(interrupt.run, interrupt, continuation),
         continuation=continuation,
         person=None if person is None else view_of_person(person, interrupt, winner=winner, so_far=so_far),
     )
@@ -206,6 +208,8 @@ class WithdrawView(ApiView):
     def post(self, request: Request, interrupt_id: str) -> Response:
         agent = worker_of(request)
         reason = validated(OptionalReasonRequest, body_of(request))["reason"] or ""
-        interrupt, continuation = amend_interrupt.withdraw_wait(agent=agent, interrupt_id=interrupt_id, reason=reason)
+        interrupt, continuation = amend_interrupt.withdraw_open_interrupt(
+            agent=agent, interrupt_id=interrupt_id, reason=reason
+        )
         withdrawn = WithdrawnInterrupt(interrupt=interrupt, continuation=continuation)
         return Response(WithdrawnInterruptResponse.serialize(withdrawn))

@@ -55,7 +55,7 @@ class ClaimView(ApiView):
     def post(self, request: Request, interrupt_id: str) -> Response:
         person = person_of(request)
         validated(EmptyRequest, body_of(request))
-        interrupt = reviewer_actions.claim(responder=person, interrupt_id=interrupt_id)
+        interrupt = reviewer_actions.claim_request(responder=person, interrupt_id=interrupt_id)
         return Response(ReviewerClaimResponse.serialize(interrupt))
 
 
@@ -75,7 +75,7 @@ class ReleaseView(ApiView):
     def post(self, request: Request, interrupt_id: str) -> Response:
         person = person_of(request)
         validated(EmptyRequest, body_of(request))
-        interrupt = reviewer_actions.release(responder=person, interrupt_id=interrupt_id)
+        interrupt = reviewer_actions.release_request(responder=person, interrupt_id=interrupt_id)
         return Response(ReviewerClaimResponse.serialize(interrupt))
 
 
@@ -96,7 +96,7 @@ class AssignView(ApiView):
     def post(self, request: Request, interrupt_id: str) -> Response:
         person = person_of(request)
         named = validated(AssignRequest, body_of(request))["people"]
-        interrupt = reviewer_actions.assign(responder=person, interrupt_id=interrupt_id, people=_people(named))
+        interrupt = reviewer_actions.assign_request(responder=person, interrupt_id=interrupt_id, people=_people(named))
         return Response(AssignmentResponse.serialize(Assignment(interrupt=interrupt, assignees=named)))
 
 
@@ -126,7 +126,7 @@ class ExtendView(ApiView):
     def post(self, request: Request, interrupt_id: str) -> Response:
         person = person_of(request)
         by = validated(ExtendRequest, body_of(request))["by"]
-        interrupt = reviewer_actions.extend(responder=person, interrupt_id=interrupt_id, by=by)
+        interrupt = reviewer_actions.extend_deadline(responder=person, interrupt_id=interrupt_id, by=by)
         return Response(InterruptMarkResponse.serialize(interrupt))
 
 
@@ -147,7 +147,7 @@ class UndoView(ApiView):
     def post(self, request: Request, interrupt_id: str) -> Response:
         person = person_of(request)
         validated(EmptyRequest, body_of(request))
-        interrupt = reviewer_actions.undo(responder=person, interrupt_id=interrupt_id)
+        interrupt = reviewer_actions.undo_decision(responder=person, interrupt_id=interrupt_id)
         return Response(InterruptMarkResponse.serialize(interrupt))
 
 
@@ -166,7 +166,7 @@ class CommentsView(ApiView):
     )
     def get(self, request: Request, interrupt_id: str) -> Response:
         query = validated_query(request, *PAGE)
-        interrupt = gateway.find_visible(person_of(request), interrupt_id)
+        interrupt = gateway.get_visible_interrupt(person_of(request), interrupt_id)
         found = page(interrupt.comments.select_related("person"), query, sized="text")
         return Response(CommentListResponse.serialize(found))
 
@@ -184,7 +184,7 @@ class CommentsView(ApiView):
     def post(self, request: Request, interrupt_id: str) -> Response:
         person = person_of(request)
         text = validated(CommentRequest, body_of(request))["text"]
-        comment = reviewer_actions.comment(responder=person, interrupt_id=interrupt_id, text=text)
+        comment = reviewer_actions.add_comment(responder=person, interrupt_id=interrupt_id, text=text)
         return Response(CommentResponse.serialize(comment), status=201)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ledger.actors import by_person
+from ledger.actors import person_actor
 from ledger.errors import NotFound
 from reviewqueue import permissions
 from reviewqueue.api.authentication import Caller, controller_of, person_of
@@ -33,7 +33,7 @@ def _control(request: Request, run_id: str, change: Callable[..., Run]) -> Respo
     """Change a run, for people who may control it and for the agent itself."""
     caller = controller_of(request)
     reason = validated(OptionalReasonRequest, body_of(request))["reason"] or ""
-    check = _own_run(caller) if caller.person is None else permissions.control_check(caller.person)
+    check = _own_run(caller) if caller.person is None else permissions.make_control_check(caller.person)
     run = change(run_id=run_id, actor=caller.name, reason=reason, check=check)
     return Response(RunControlResponse.serialize(run))
 
@@ -123,7 +123,7 @@ class RestartRunView(ApiView):
             run_id=run_id,
             person=person,
             reason=sent["reason"],
-            check=permissions.restart_check(person),
+            check=permissions.make_restart_check(person),
             checkpoint_number=sent["checkpoint"],
             choices=sent["effects"],
         )
@@ -150,10 +150,10 @@ class RetagRunView(ApiView):
         sent = validated(RetagRunRequest, body_of(request))
         run = control_run.retag_run(
             run_id=run_id,
-            actor=by_person(person),
+            actor=person_actor(person),
             code_version=sent["code_version"],
             reason=sent["reason"],
-            check=permissions.retag_check(person),
+            check=permissions.make_retag_check(person),
         )
         return Response(RetaggedRunResponse.serialize(run))
 

@@ -60,10 +60,10 @@ from reviewqueue.api.serializers.run_serializers import (
     snapshot,
 )
 from reviewqueue.api.views.base import ApiView, body_of, lease_token, with_key
-from runs.checkpoint_files import find_sent
-from runs.continuations import open_continuation
+from runs.checkpoint_files import find_uploaded_file
+from runs.continuations import find_open_continuation
 from runs.errors import SnapshotErased
-from runs.interrupt_requests import AskedWait
+from runs.interrupt_requests import RequestedInterrupt
 from runs.models import Progress
 from runs.states import RunStatus
 from runs.unclaimed_continuations import find_unclaimed
@@ -103,7 +103,7 @@ class AskView(ApiView):
         asked = validated(AskRequest, body)
         state = None if asked["state"] is ABSENT else asked["state"]
         wait = asked_wait(_interrupt_of(body), asked)
-        started, interrupt = start_run.ask(
+        started, interrupt = start_run.create_ask(
             agent=agent,
             request=_run_request(body, asked, wait),
             wait=wait,
@@ -160,8 +160,8 @@ def _interrupt_of(body: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if name not in {"state", "initiator", "parent", "code_version"}}
 
 
-def _run_request(body: Any, asked: dict[str, Any], wait: AskedWait | None = None) -> start_run.RunRequest:
-    return start_run.RunRequest(
+def _run_request(body: Any, asked: dict[str, Any], wait: RequestedInterrupt | None = None) -> start_run.NewRun:
+    return start_run.NewRun(
         key=str(asked["key"]),
         body_digest=digest(body),
         title=asked["title"],
@@ -190,12 +190,12 @@ class RunView(ApiView):
         run = find_run(caller_of(request), run_id)
         detail = RunDetail(
             run=run,
-            continuation=open_continuation(run),
+            continuation=find_open_continuation(run),
             unclaimed=find_unclaimed([run], now=clock.now()).get(run.pk) if run.ready_since is not None else None,
             holds=run.holds.filter(lifted_at=None).select_related("owner").order_by("id"),
             progress=Progress.objects.filter(run=run).first(),
             outcome=run.outcomes.filter(epoch=run.epoch).first(),
-            file=find_sent(run, number=run.checkpoint_number),
+            file=find_uploaded_file(run, number=run.checkpoint_number),
         )
         return Response(RunDetailResponse.serialize(detail))
 
@@ -239,7 +239,7 @@ class RunEffectsView(ApiView):
     )
     def get(self, request: Request, run_id: str) -> Response:
         query = validated_query(request, *PAGE)
-        rows = effect_queries.effects_of(find_run(caller_of(request), run_id).public_id)
+        rows = effect_queries.effects_for_list(find_run(caller_of(request), run_id).public_id)
         return Response(EffectListResponse.serialize(page(rows, query, by="id", sized="receipt")))
 
 
@@ -398,8 +398,8 @@ class LeaseView(ApiView):
         said = validated(HeartbeatRequest, body_of(request))["progress"]
         progress = None
         if said is not None:
-            progress = extend_lease.SaidProgress(**said | {"spent": said["spent"] or ""})
-        lease, told = extend_lease.beat(agent=agent, run_id=run_id, token=token, progress=progress)
+            progress = extend_lease.ReportedProgress(**said | {"spent": said["spent"] or ""})
+        lease, told = extend_lease.record_heartbeat(agent=agent, run_id=run_id, token=token, progress=progress)
         return Response(HeartbeatResponse.serialize(LeaseHeartbeat(expires_at=lease.expires_at, told=told)))
 
 
@@ -425,7 +425,7 @@ class ReleaseLeaseView(ApiView):
         agent, token = worker_of(request), lease_token(request)
         sent = validated(ReleaseLeaseRequest, body_of(request))
         detail = sent["detail"] or ""
-        run = release_lease.hand_back(agent=agent, run_id=run_id, token=token, reason=sent["reason"], detail=detail)
+        run = release_lease.hand_back_run(agent=agent, run_id=run_id, token=token, reason=sent["reason"], detail=detail)
         return Response(RunStatusResponse.serialize(run))
 
 

@@ -43,7 +43,7 @@ class SignalsView(ApiView):
         now = clock.now()
         rows = Signal.objects.filter(agent=agent).select_related("used_by")
         if status := STATUS.check(query):
-            rows = rows.filter(external_signals.standing_so(status, now=now))
+            rows = rows.filter(external_signals.signals_with_status(status, now=now))
         if "correlation" in query:
             rows = rows.filter(correlation=query["correlation"])
         found = page(rows, query)
@@ -66,7 +66,7 @@ class SignalsView(ApiView):
         agent = signaller_of(request)
         sent = validated(SignalRequest, body_of(request))
         body = None if sent["body"] is ABSENT else sent["body"]
-        told = external_signals.Told(
+        told = external_signals.SignalRequest(
             sender_id=sent["id"], correlation=sent["correlation"], type=sent["type"], body=body
         )
         received = external_signals.receive_signal(agent=agent, told=told)

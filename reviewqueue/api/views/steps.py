@@ -35,7 +35,7 @@ class RunStepsView(ApiView):
     def get(self, request: Request, run_id: str) -> Response:
         query = validated_query(request, *PAGE)
         run = find_run(caller_of(request), run_id)
-        found = page(record_step.steps_since(run), query, by="place", sized="result")
+        found = page(record_step.list_steps_since_checkpoint(run), query, by="place", sized="result")
         return Response(StepListResponse.serialize(StepPage(after=run.checkpoint_number, page=found)))
 
 

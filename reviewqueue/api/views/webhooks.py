@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ledger import clock
-from ledger.actors import by_agent
+from ledger.actors import agent_actor
 from reviewqueue.api.authentication import worker_of
 from reviewqueue.api.openapi.operations import AGENT, WITH_KEY, Operation, describe
 from reviewqueue.api.pagination import LIMIT, PAGE, ListPage, page
@@ -170,7 +170,7 @@ class RedeliverView(ApiView):
     def post(self, request: Request, delivery_id: str) -> Response:
         agent = worker_of(request)
         validated(EmptyRequest, body_of(request))
-        ordered = deliveries.order_again(agent=agent, delivery_id=delivery_id, by=by_agent(agent.slug))
+        ordered = deliveries.resend_message(agent=agent, delivery_id=delivery_id, by=agent_actor(agent.slug))
         return Response(DeliveryResponse.serialize(deliveries_of(agent).get(pk=ordered.pk)))
 
 

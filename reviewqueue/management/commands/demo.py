@@ -30,7 +30,7 @@ from reviewqueue.operations import processes
 from reviewqueue.operations.supervisor import Supervisor
 from runs.models import Agent, Run
 from runs.states import FINAL
-from runs.use_cases.claim_continuation import any_ready
+from runs.use_cases.claim_continuation import has_claimable_run
 
 GRACE = Supervisor.grace + 5
 SECONDS_TO_START = 60
@@ -125,7 +125,7 @@ class Command(BaseCommand):
                     not_before[name] = time.monotonic() + SECONDS_AFTER_A_FAILURE
                 agent = Agent(pk=agents[name], slug=name)
                 own = next(iter(code_versions), "")
-                is_ready = any_ready(agent=agent, code_version=own, code_versions=code_versions)
+                is_ready = has_claimable_run(agent=agent, code_version=own, code_versions=code_versions)
                 if is_ready and time.monotonic() >= not_before[name]:
                     running[name] = self._start_agent(name, arguments)
         for child in running.values():

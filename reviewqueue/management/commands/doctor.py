@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from reviewqueue.operations.doctor import examine, history_integrity
+from reviewqueue.operations.doctor import history_integrity, run_checks
 
 
 class Command(BaseCommand):
@@ -26,7 +26,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        found = list(examine(newest=options["newest"], anchors=_read_anchors(options["anchors"])))
+        found = list(run_checks(newest=options["newest"], anchors=_read_anchors(options["anchors"])))
         wrong = [finding for finding in found if finding.is_wrong]
         if options["json"]:
             members = [{"check": it.check, "wrong": it.is_wrong, "message": it.message} for it in found]

@@ -11,8 +11,8 @@ from ledger import clock
 from ledger.errors import Refusal
 from reviewqueue.management.command_base import ProvisioningCommand
 from reviewqueue.operations import rollback_detection
-from reviewqueue.operations.doctor.sqlite_integrity import damage
-from reviewqueue.operations.health import LONGEST_SILENCE, silence_of_workers
+from reviewqueue.operations.doctor.sqlite_integrity import damaged_pages
+from reviewqueue.operations.health import MAX_HEARTBEAT_AGE, heartbeat_age
 from reviewqueue.operations.provisioning import ProvisioningError
 from runs.models import Agent, Hold
 from runs.states import HoldKind
@@ -34,7 +34,7 @@ class Command(ProvisioningCommand):
 
     def change(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """Open or lift the holds; refuse both in a damaged database file."""
-        for finding in damage():
+        for finding in damaged_pages():
             raise ProvisioningError(
                 f"{finding.message}. Nothing was changed. Restore the backup again, without -wal and -shm files beside it."
             )
@@ -42,8 +42,8 @@ class Command(ProvisioningCommand):
 
 
 def _open_holds() -> tuple[dict[str, Any], list[str]]:
-    silence = silence_of_workers(now=clock.now())
-    if silence is not None and silence <= LONGEST_SILENCE:
+    silence = heartbeat_age(now=clock.now())
+    if silence is not None and silence <= MAX_HEARTBEAT_AGE:
         raise ProvisioningError(
             f"A worker sent a heartbeat {silence.total_seconds():.0f} seconds ago. Stop every worker first."
         )

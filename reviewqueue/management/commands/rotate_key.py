@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from ledger.datetimes import moment_text
+from ledger.datetimes import format_datetime
 from reviewqueue.datetimes import duration_text
 from reviewqueue.management.command_base import ProvisioningCommand, duration
 from reviewqueue.operations.api_keys import find_key, rotate_key
@@ -35,6 +35,6 @@ class Command(ProvisioningCommand):
             raise ProvisioningError("There is no such key, or it is revoked.")
         made = rotate_key(old, overlap=options["overlap"])
         old.refresh_from_db()
-        ends = moment_text(old.expires_at) if old.expires_at else None
+        ends = format_datetime(old.expires_at) if old.expires_at else None
         members = {"key": made.text, "old": f"rq_{old.prefix}", "old_ends": ends}
         return members, [f"The new key, shown only once: {made.text}", f"rq_{old.prefix} expires at {ends}."]

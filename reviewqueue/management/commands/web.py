@@ -13,7 +13,7 @@ from django.db import DatabaseError, connection
 
 from reviewqueue.management.ports import refuse_busy_port
 from reviewqueue.operations import rollback_detection
-from reviewqueue.operations.file_permissions import narrow_old_files
+from reviewqueue.operations.file_permissions import restrict_old_files
 
 BACKLOG = 1024
 #: Connections that a process accepts at once, idle and slow ones included; more wait in the backlog.
@@ -25,7 +25,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         refuse_busy_port(settings.HOST, settings.PORT, "Try another: PORT=8080 python3 manage.py web")
-        narrow_old_files()
+        restrict_old_files()
         self._refuse_rolled_back_database()
         self.stdout.write(f"Serving {settings.BASE_URL} (listening on {settings.HOST}:{settings.PORT})")
         self.stdout.flush()

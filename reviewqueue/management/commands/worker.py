@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from reviewqueue.operations.file_permissions import narrow_old_files
+from reviewqueue.operations.file_permissions import restrict_old_files
 from reviewqueue.operations.processes import StopAsked
 from reviewqueue.operations.supervisor import Supervisor
 
@@ -29,6 +29,6 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        narrow_old_files()
+        restrict_old_files()
         seconds = {name: options[name] for name in ("beat_every", "old_after", "grace")}
         Supervisor(stop_asked=StopAsked(), **seconds).run()

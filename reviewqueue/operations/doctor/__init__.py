@@ -26,7 +26,7 @@ from reviewqueue.operations.doctor import (
 from reviewqueue.operations.doctor.findings import Finding, first_of
 
 
-def examine(*, newest: int | None = None, anchors: Iterable[history_integrity.Anchor] = ()) -> Iterator[Finding]:
+def run_checks(*, newest: int | None = None, anchors: Iterable[history_integrity.Anchor] = ()) -> Iterator[Finding]:
     """Run every check. ``newest`` limits how many timelines are read; ``anchors`` are compared with all of them.
 
     A missing, unmigrated or damaged database is the only finding: no other check runs.
@@ -38,7 +38,7 @@ def examine(*, newest: int | None = None, anchors: Iterable[history_integrity.An
     except DatabaseError as problem:
         yield Finding(check="database", message=f"The database does not answer ({str(problem).strip()}).")
         return
-    damaged = list(first_of(sqlite_integrity.damage()))
+    damaged = list(first_of(sqlite_integrity.damaged_pages()))
     if damaged:
         yield from damaged
         return
@@ -54,12 +54,12 @@ def examine(*, newest: int | None = None, anchors: Iterable[history_integrity.An
         configuration.missing_people,
         checkpoint_files.stored_files,
         checkpoint_files.open_files,
-        row_consistency.orphans,
+        row_consistency.dangling_references,
         records.triggers,
         records.configuration,
-        functools.partial(row_consistency.wrong_runs, newest=newest),
+        functools.partial(row_consistency.inconsistent_runs, newest=newest),
         history_integrity.feed_gaps,
-        functools.partial(history_integrity.missed_anchors, anchors),
+        functools.partial(history_integrity.broken_anchors, anchors),
     ]
     for check in checks:
         yield from first_of(check())

@@ -15,8 +15,8 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 
 from reviewqueue.operations.doctor.findings import Finding
-from reviewqueue.operations.file_permissions import private_paths, too_open
-from runs.file_storage import is_in_storage
+from reviewqueue.operations.file_permissions import accessible_to_others, private_paths
+from runs.file_storage import is_file_stored
 from runs.models import CheckpointFile
 from runs.states import FileStatus
 
@@ -34,7 +34,7 @@ def stored_files() -> Iterator[Finding]:
     kept = CheckpointFile.objects.filter(status=FileStatus.KEPT).select_related("run").order_by("-pk")
     for file in kept[:MAX_FILES_CHECKED]:
         try:
-            if is_in_storage(file.name, size=file.size):
+            if is_file_stored(file.name, size=file.size):
                 continue
             fault = "is missing from the storage, or incomplete. Restore it from a backup."
         except OSError as problem:
@@ -45,7 +45,7 @@ def stored_files() -> Iterator[Finding]:
 
 def open_files() -> Iterator[Finding]:
     """Find files and folders of the product that other users of this machine can read or write."""
-    for path in too_open(private_paths()):
+    for path in accessible_to_others(private_paths()):
         mode = stat.S_IMODE(path.lstat().st_mode)
         right = 0o700 if path.is_dir() else 0o600
         message = f"Other users of this machine can access {path} (mode {mode:04o}). Run: chmod {right:04o} {path}"

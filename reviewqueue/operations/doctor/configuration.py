@@ -14,7 +14,7 @@ from ledger.states import EffectStatus
 from reviewqueue.operations.doctor.findings import Finding
 from reviewqueue.permissions import deciders_of, is_stuck
 from runs.models import Agent, EffectRule, Hold, Interrupt, Policy, Queue
-from runs.policies import rules_with_open_policies
+from runs.policies import rules_with_any_queue
 from runs.states import EffectMode, InterruptStatus, RuleAction
 
 MIN_TOKEN_LENGTH = 16
@@ -49,7 +49,7 @@ def policies() -> Iterator[Finding]:
         elif policy.any_queue:
             message = f"Policy {policy.reason}, version {policy.version}, lets a request name any queue."
             yield Finding(check="policies", message=message, is_wrong=False)
-    for rule, policy in rules_with_open_policies():
+    for rule, policy in rules_with_any_queue():
         yield Finding(
             check="policies",
             message=f"Agent {rule.agent.slug} can ask any queue to approve {rule.name_pattern}, because policy "

@@ -17,7 +17,7 @@ from django.db.models.functions import Coalesce, Lag, Mod
 
 from reviewqueue.operations.doctor.findings import Finding
 from runs.models import ConfigurationRecord, Event, Feed, Run
-from runs.use_cases.hold_after_restore import LEAP
+from runs.use_cases.hold_after_restore import FENCE_INCREASE
 
 #: The chain of configuration records, among the anchors of runs.
 CONFIGURATION = "configuration"
@@ -57,7 +57,7 @@ def read_anchors(lines: Iterable[str]) -> Iterator[Anchor]:
         yield Anchor(run=run, seq=seq, head=head)
 
 
-def missed_anchors(kept: Iterable[Anchor]) -> Iterator[Finding]:
+def broken_anchors(kept: Iterable[Anchor]) -> Iterator[Finding]:
     """Find timelines that no longer contain the event of an anchor."""
     for anchor in kept:
         there = _digest_at(anchor)
@@ -79,13 +79,16 @@ def feed_gaps() -> Iterator[Finding]:
     """Find numbers of a feed without an event, also after the last one. The jump after a restored backup is no gap."""
     before = Window(Lag("announced_seq", default=Value(0)), partition_by="agent", order_by="announced_seq")
     numbered = Event.objects.filter(announced_seq__isnull=False).annotate(gap=F("announced_seq") - before - 1)
-    broken = numbered.annotate(off=Mod("gap", LEAP)).filter(~Q(off=0)).order_by("agent", "announced_seq")
+    broken = numbered.annotate(off=Mod("gap", FENCE_INCREASE)).filter(~Q(off=0)).order_by("agent", "announced_seq")
     for slug, seq, gap in broken.values_list("agent__slug", "announced_seq", "gap"):
         yield Finding(
-            check="feed", message=f"The event feed of {slug} has a gap: {gap % LEAP} missing before number {seq}."
+            check="feed",
+            message=f"The event feed of {slug} has a gap: {gap % FENCE_INCREASE} missing before number {seq}.",
         )
     newest = Event.objects.filter(agent=OuterRef("pk")).values("agent").annotate(at=Max("announced_seq")).values("at")
-    ends = Feed.objects.annotate(cut=Mod(F("last_seq") - Coalesce(Subquery(newest), Value(0)), LEAP)).exclude(cut=0)
+    ends = Feed.objects.annotate(cut=Mod(F("last_seq") - Coalesce(Subquery(newest), Value(0)), FENCE_INCREASE)).exclude(
+        cut=0
+    )
     for slug, last, cut in ends.order_by("pk").values_list("agent__slug", "last_seq", "cut"):
         yield Finding(
             check="feed",

@@ -10,15 +10,15 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ledger.append_only_triggers import missing_guards
 from ledger.digests import digest
 from ledger.exact_json import dumps
-from ledger.append_only_triggers import missing_guards
 from ledger.models import Effect, EffectReport
 from ledger.row_digests import CoveredRow
 from reviewqueue.operations.doctor.findings import Finding
-from runs.configuration_history import changed_configuration, find_configuration_break
+from runs.configuration_history import find_broken_configuration_chain, find_changed_configuration
 from runs.models import Checkpoint, Decision, Interrupt, Permit, Run, Schema
-from runs.verification import changed_parts, is_what_was_decided, is_what_was_said, is_what_was_shown
+from runs.verification import is_content_as_recorded, is_decision_as_recorded, is_permit_as_decided, list_changed_parts
 
 #: Tables that triggers guard, by the migrations of ledger and runs.
 GUARDED = (
@@ -47,10 +47,10 @@ def triggers() -> Iterator[Finding]:
 
 def configuration() -> Iterator[Finding]:
     """Find policies, effect rules and answer schemas that differ from their records."""
-    broken = find_configuration_break()
+    broken = find_broken_configuration_chain()
     if broken:
         yield Finding(check="configuration", message=f"The chain of configuration records is broken: {broken}.")
-    for change in changed_configuration():
+    for change in find_changed_configuration():
         yield Finding(check="configuration", message=f"Not as recorded: {change}.")
     for schema in Schema.objects.order_by("pk").iterator():
         if digest(dumps(schema.body)) != schema.digest:
@@ -67,7 +67,7 @@ def find_changed_records(run: Run) -> str:
         else:
             recorded |= row_digests
     rows = list(_rows_of(run))
-    unlike = {name.partition(".")[0]: name for name in changed_parts(rows, recorded, since=lambda: last_without)}
+    unlike = {name.partition(".")[0]: name for name in list_changed_parts(rows, recorded, since=lambda: last_without)}
     changes = [f"{_row_label(name)} was {_kind_of_change(name, recorded)}" for name in unlike]
     present = {row.covered_as for row in rows}
     expected = dict.fromkeys(name.partition(".")[0] for name in recorded)
@@ -108,11 +108,11 @@ def _rows_unlike_their_digest(rows: Iterable[CoveredRow]) -> Iterator[str]:
         if isinstance(row, Checkpoint):
             is_intact = row.erased_at is not None or digest(row.state) == row.digest
         elif isinstance(row, Interrupt):
-            is_intact = is_what_was_shown(row)
+            is_intact = is_content_as_recorded(row)
         elif isinstance(row, Decision):
-            is_intact = is_what_was_said(row)
+            is_intact = is_decision_as_recorded(row)
         elif isinstance(row, Permit):
-            is_intact = row.void_at is not None or is_what_was_decided(row)
+            is_intact = row.void_at is not None or is_permit_as_decided(row)
             is_intact = is_intact and digest(row.call) == row.digest
         elif isinstance(row, Effect):
             is_intact = digest(row.call) == row.call_digest

@@ -18,12 +18,12 @@ from reviewqueue.operations.doctor.findings import Finding
 from reviewqueue.operations.doctor.records import find_changed_records
 from runs.locks import locked_runs
 from runs.models import Continuation, HandBack, Hold, Interrupt, Permit, Run
-from runs.run_status import Impossible, is_offered, standing
+from runs.run_status import ImpossibleStatus, compute_status, is_claimable
 from runs.states import OPEN_CONTINUATIONS, ContinuationStatus, DecisionStatus, InterruptStatus
-from runs.timeline import find_break
+from runs.timeline import find_broken_event
 
 
-def wrong_runs(*, newest: int | None) -> Iterator[Finding]:
+def inconsistent_runs(*, newest: int | None) -> Iterator[Finding]:
     """Find runs with a broken chain, changed records, a status that does not follow from their rows, or wrong counters.
 
     ``newest`` limits how many chains are read, the newest runs first. Statuses and counters are checked for every run.
@@ -32,7 +32,7 @@ def wrong_runs(*, newest: int | None) -> Iterator[Finding]:
     suspects = {run.pk for run in runs.iterator() if _status_fault(run)}
     suspects |= set(_runs_with_wrong_counters().values_list("pk", flat=True))
     read = runs if newest is None else runs[:newest]
-    suspects |= {run.pk for run in read if find_break(run) or find_changed_records(run)}
+    suspects |= {run.pk for run in read if find_broken_event(run) or find_changed_records(run)}
     for pk in sorted(suspects):
         for check, message in _check_locked(pk):
             yield Finding(check=check, message=message)
@@ -41,19 +41,23 @@ def wrong_runs(*, newest: int | None) -> Iterator[Finding]:
 def _check_locked(pk: int) -> list[tuple[str, str]]:
     with transaction.atomic():
         run = locked_runs().get(pk=pk)
-        found = [("status", _status_fault(run)), ("counters", _counter_faults(run)), ("timeline", find_break(run))]
+        found = [
+            ("status", _status_fault(run)),
+            ("counters", _counter_faults(run)),
+            ("timeline", find_broken_event(run)),
+        ]
         found.append(("records", find_changed_records(run)))
     return [(check, f"Run {run.public_id}: {fault}.") for check, fault in found if fault]
 
 
 def _status_fault(run: Run) -> str:
     try:
-        follows = standing(run)
-    except Impossible:
+        follows = compute_status(run)
+    except ImpossibleStatus:
         return f"its status is {run.status}, but it has no lease, no open request and no continuation"
     if run.status != follows:
         return f"its status is {run.status}, but must be {follows} by its rows"
-    if (run.ready_since is not None) != is_offered(run):
+    if (run.ready_since is not None) != is_claimable(run):
         return "it can be claimed, but ready_since is empty; or it cannot, and ready_since is set"
     return ""
 
@@ -96,7 +100,7 @@ def _counter_faults(run: Run) -> str:
     return "; ".join(wrong)
 
 
-def orphans() -> Iterator[Finding]:
+def dangling_references() -> Iterator[Finding]:
     """Find references to missing rows that no foreign key prevents."""
     for effect in Effect.objects.exclude(scope__in=Run.objects.values("public_id")).order_by("pk").iterator():
         yield Finding(

@@ -17,7 +17,7 @@ MAX_LINES = 100
 MAX_LINE_LENGTH = 200
 
 
-def damage() -> Iterator[Finding]:
+def damaged_pages() -> Iterator[Finding]:
     """Find damaged pages and indexes. Raises ``DatabaseError`` if the file cannot be opened."""
     if connection.vendor != "sqlite":
         return

@@ -15,11 +15,11 @@ from django_q.models import Failure
 from ledger import clock
 from reviewqueue.operations import health, rollback_detection
 from reviewqueue.operations.doctor.findings import Finding
-from reviewqueue.text.times import in_words
+from reviewqueue.text.times import duration_label
 from runs import deadlines
 from runs.continuations import due_checks
 from runs.models import Continuation, Event, Interrupt, Run
-from runs.unclaimed_continuations import ONE_DAY, PATIENCE, OfVersion, unclaimed_by_version
+from runs.unclaimed_continuations import ONE_DAY, REPORTED_AFTER, UnclaimedOfVersion, count_unclaimed_by_version
 from runs.use_cases import expire
 
 CLOCKS_MAY_DIFFER = timedelta(seconds=2)
@@ -31,16 +31,18 @@ WORKERS_MAY_TAKE = timedelta(hours=1)
 def workers() -> Iterator[Finding]:
     """Find a missing or silent worker, and tasks that wait too long or fail."""
     now = clock.now()
-    silence, lag = health.silence_of_workers(now=now), health.lag_of_tasks(now=now)
+    silence, lag = health.heartbeat_age(now=now), health.task_queue_lag(now=now)
     if silence is None:
         yield Finding(check="worker", message="No worker is running. Start one: python3 manage.py worker")
-    elif silence > health.LONGEST_SILENCE:
+    elif silence > health.MAX_HEARTBEAT_AGE:
         yield Finding(
             check="worker",
-            message=f"The last heartbeat of a worker was {in_words(silence)} ago. Start one: python3 manage.py worker",
+            message=f"The last heartbeat of a worker was {duration_label(silence)} ago. Start one: python3 manage.py worker",
         )
     if lag > TASKS_MAY_WAIT:
-        yield Finding(check="tasks", message=f"The oldest task has waited for {in_words(lag)}. Start another worker.")
+        yield Finding(
+            check="tasks", message=f"The oldest task has waited for {duration_label(lag)}. Start another worker."
+        )
     failed = Failure.objects.filter(stopped__gt=now - timedelta(days=1)).values("func").annotate(number=Count("pk"))
     for row in failed.order_by("func"):
         times = f"{row['number']} {'time' if row['number'] == 1 else 'times'}"
@@ -74,18 +76,18 @@ def overdue() -> Iterator[Finding]:
     kinds: list[tuple[str, QuerySet[Any], str]] = [
         (
             "requests past their deadline",
-            Interrupt.objects.filter(deadlines.due_waits(before=before)),
+            Interrupt.objects.filter(deadlines.due_interrupts(before=before)),
             "deadline",
         ),
-        ("expired leases", Run.objects.filter(expire.lapsed_leases(before=before)), "lease_until"),
-        ("runs past their end", Run.objects.filter(expire.due_runs(before=before)), "expires_at"),
+        ("expired leases", Run.objects.filter(expire.filter_lapsed_leases(before=before)), "lease_until"),
+        ("runs past their end", Run.objects.filter(expire.filter_due_runs(before=before)), "expires_at"),
         ("continuations due for a check", Continuation.objects.filter(due_checks(before=before)), "check_due_at"),
         ("events not published", Event.objects.filter(announced_at=None, at__lte=before), "at"),
     ]
     for label, rows, column in kinds:
         found = rows.aggregate(number=Count("pk"), first=Min(column))
         if found["number"]:
-            late = in_words(now - found["first"])
+            late = duration_label(now - found["first"])
             message = f"Not processed by any sweep: {found['number']} {label}, the oldest due for {late}."
             yield Finding(check="sweeps", message=message)
     for name, rows in (("Request", Interrupt.objects.all()), ("Run", Run.objects.all())):
@@ -98,17 +100,17 @@ def undelivered() -> Iterator[Finding]:
     """Find runs that no worker claims, to continue them or to compensate their effects after their end."""
     now = clock.now()
     prompt, patient = Q(unclaimed_seconds__lte=ONE_DAY), Q(unclaimed_seconds__gt=ONE_DAY)
-    for part, patience in ((prompt, PATIENCE), (patient, WORKERS_MAY_TAKE)):
-        for found in unclaimed_by_version(Run.objects.filter(part), now=now, patience=patience):
+    for part, patience in ((prompt, REPORTED_AFTER), (patient, WORKERS_MAY_TAKE)):
+        for found in count_unclaimed_by_version(Run.objects.filter(part), now=now, patience=patience):
             if found.oldest_at is None:
                 continue
             is_wrong = part is prompt and now - found.oldest_at > WORKERS_MAY_TAKE
             yield Finding(check="delivery", message=_message(found, now - found.oldest_at), is_wrong=is_wrong)
 
 
-def _message(found: OfVersion, late: timedelta) -> str:
+def _message(found: UnclaimedOfVersion, late: timedelta) -> str:
     number = f"{found.runs} {'run' if found.runs == 1 else 'runs'}"
-    message = f"No worker claims {number} of agent {found.agent}, the oldest ready for {in_words(late)}."
+    message = f"No worker claims {number} of agent {found.agent}, the oldest ready for {duration_label(late)}."
     if found.taking_back:
         message += f" Any worker can compensate the effects of {found.taking_back} of them."
     if found.code_version and found.taking_back < found.runs:

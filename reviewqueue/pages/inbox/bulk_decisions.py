@@ -19,17 +19,17 @@ from django.views.decorators.http import require_http_methods
 from ledger import clock
 from ledger.errors import Refusal
 from reviewqueue import gateway, reviewer_actions
-from reviewqueue.gateway import Seen
+from reviewqueue.gateway import ShownVersion
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.inbox.bulk_eligibility import TOGETHER
 from reviewqueue.pages.inbox.inbox_list import ShownRow, shown_rows
 from reviewqueue.pages.inbox.list_request import address, read_list
-from reviewqueue.pages.rendering import PageRequest, show
+from reviewqueue.pages.rendering import PageRequest, render_page
 from reviewqueue.queries import inbox
 from runs.decisions import MESSAGE_LIMIT, Answer
 from runs.models import Decision
 from runs.states import DecisionStatus, Verdict
-from runs.use_cases.end_run import would_end_run
+from runs.use_cases.end_run import ends_run_on_verdict
 
 MOST = 100
 _EXACT = 2_000  # digits: a sum of storable numbers has at most as many, so it is never rounded
@@ -80,7 +80,7 @@ def together(request: PageRequest) -> HttpResponse:
         if not wrong and ids:
             results = [_decide(one, verdict, message, asked, reader=request.user) for one in selected]
             context = {"results": results, "done": sum(1 for one in results if one.decision), "back": _back(asked)}
-            return show(request, "inbox/bulk_result.html", context | {"section": "inbox", "now": clock.now()})
+            return render_page(request, "inbox/bulk_result.html", context | {"section": "inbox", "now": clock.now()})
     able = [one for one in selected if not one.why]
     context = {
         "section": "inbox",
@@ -89,19 +89,21 @@ def together(request: PageRequest) -> HttpResponse:
         "left": [one for one in selected if one.why],
         "too_many": len(ids) - MOST if len(ids) > MOST else 0,
         "total": _total(able),
-        "ended": sum(1 for one in able if one.row is not None and would_end_run(one.row.interrupt, Verdict.REJECT)),
+        "ended": sum(
+            1 for one in able if one.row is not None and ends_run_on_verdict(one.row.interrupt, Verdict.REJECT)
+        ),
         "verdict": verdict if verdict in TOGETHER else "",
         "message": message,
         "wrong": wrong,
         "list": asked.get("list", "")[:1000],
         "back": _back(asked),
     }
-    return show(request, "inbox/bulk_decision.html", context, status=422 if wrong else 200)
+    return render_page(request, "inbox/bulk_decision.html", context, status=422 if wrong else 200)
 
 
 def _select(reader: AbstractUser, ids: list[str], asked: QueryDict, *, now: datetime) -> list[SelectedRequest]:
     """Return the selected requests in the order of the inbox, then those that the reader cannot see."""
-    rows = shown_rows(inbox.pick_waits(reader, ids, now=now), reader=reader, now=now)
+    rows = shown_rows(inbox.list_selected_requests(reader, ids, now=now), reader=reader, now=now)
     found = {row.interrupt.public_id: row for row in rows}
     missing = "This request does not exist, or you cannot see it."
     return [
@@ -137,7 +139,7 @@ def _decide(one: SelectedRequest, verdict: str, message: str, asked: QueryDict, 
     if row is None or one.why:
         return BulkResult(selected=one, text=one.why)
     version = asked.get(f"version-{one.interrupt_id}", "")
-    seen = Seen(
+    seen = ShownVersion(
         state_version=int(version) if version.isascii() and version.isdigit() and len(version) < 10 else 0,
         content_digest=asked.get(f"digest-{one.interrupt_id}", "")[:80],
     )
@@ -161,7 +163,7 @@ def _result(one: SelectedRequest, decision: Decision) -> BulkResult:
         return BulkResult(
             selected=one, text=f"{done}: your vote is counted, more approvals are needed.", decision=decision
         )
-    until = reviewer_actions.undo_deadline(decision)
+    until = reviewer_actions.get_undo_deadline(decision)
     undo_until = until if until is not None and clock.now() < until else None
     since = " A later change has superseded it." if decision.status == DecisionStatus.OVERTAKEN else ""
     return BulkResult(selected=one, text=f"{done}.{since}", decision=decision, undo_until=undo_until)

@@ -10,24 +10,24 @@ from datetime import datetime
 from django.contrib.auth.models import AbstractUser
 
 from reviewqueue.pages import code_labels
-from reviewqueue.queries.inbox import Row
+from reviewqueue.queries.inbox import InboxRow
 from reviewqueue.text.hidden_characters import warnings_in
-from reviewqueue.text.json_values import fits_in_a_bulk
-from reviewqueue.text.times import moment_in_words
+from reviewqueue.text.json_values import fits_in_bulk
+from reviewqueue.text.times import datetime_label
 from runs.states import DecisionStatus, InterruptStatus, Kind, Risk, Verdict
 
 #: The verdicts of a bulk decision.
 TOGETHER = (Verdict.APPROVE, Verdict.REJECT)
 
 
-def why_alone(row: Row, reader: AbstractUser, *, now: datetime) -> str:
+def why_alone(row: InboxRow, reader: AbstractUser, *, now: datetime) -> str:
     """Return why this request cannot be decided in bulk, or an empty string."""
     it = row.interrupt
     if it.status != InterruptStatus.WAITING:
         return _ended(row)
     if row.is_held and it.claimed_by_id != reader.pk and it.claimed_by is not None and it.claimed_until is not None:
         holder = it.claimed_by.get_full_name() or it.claimed_by.get_username()
-        return f"It is claimed by {holder} until {moment_in_words(it.claimed_until, now=now, short=True)}."
+        return f"It is claimed by {holder} until {datetime_label(it.claimed_until, now=now, short=True)}."
     if not row.may_decide:
         return "You cannot decide this request."
     if it.risk == Risk.HIGH:
@@ -38,18 +38,18 @@ def why_alone(row: Row, reader: AbstractUser, *, now: datetime) -> str:
         return "A fact it relies on has changed: open its own page."
     if warnings_in([it.title, row.proposal]):
         return "It contains hidden characters: open its own page."
-    if row.is_large or (row.proposal is not None and not fits_in_a_bulk(row.proposal["arguments"])):
+    if row.is_large or (row.proposal is not None and not fits_in_bulk(row.proposal["arguments"])):
         return "Its call is too long for a list: open its own page."
     if not any(verdict in it.verdicts for verdict in TOGETHER):
         return "It cannot be approved or rejected."
     return ""
 
 
-def _ended(row: Row) -> str:
+def _ended(row: InboxRow) -> str:
     """Return how a request was closed that an open page still lists."""
     decision = row.decision
     if decision is None or decision.by is None:
-        return f"It is already {code_labels.closed_words(row.interrupt)[0]}."
+        return f"It is already {code_labels.closed_label(row.interrupt)[0]}."
     done = code_labels.VERDICT_DONE.get(decision.verdict, "answered")
     since = "; superseded by a later change" if decision.status == DecisionStatus.OVERTAKEN else ""
     return f"Already decided by {decision.by.get_full_name() or decision.by.get_username()}: {done}{since}."

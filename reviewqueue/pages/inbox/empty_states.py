@@ -9,10 +9,10 @@ from django.contrib.auth.models import AbstractUser
 
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.empty_state import EmptyState
-from reviewqueue.pages.inbox.list_request import ListAsked, address
+from reviewqueue.pages.inbox.list_request import ListRequest, address
 from reviewqueue.queries.inbox import View
-from reviewqueue.queries.inbox_counts import Counts
-from reviewqueue.queries.inbox_filters import Filters
+from reviewqueue.queries.inbox_counts import InboxCounts
+from reviewqueue.queries.inbox_filters import InboxFilters
 from runs.models import Queue
 
 VIEW_NAMES: dict[View, str] = {
@@ -24,7 +24,7 @@ VIEW_NAMES: dict[View, str] = {
 }
 
 
-def empty_inbox(reader: AbstractUser, counts: Counts, asked_for: ListAsked, *, continued: bool) -> EmptyState:
+def empty_inbox(reader: AbstractUser, counts: InboxCounts, asked_for: ListRequest, *, continued: bool) -> EmptyState:
     """``continued``: the list was asked for from a later page on."""
     view, filters = asked_for.view, asked_for.filters
     if continued:
@@ -76,11 +76,11 @@ def _no_request_ever(reader: AbstractUser) -> EmptyState:
     )
 
 
-def _open_elsewhere(counts: Counts) -> str:
+def _open_elsewhere(counts: InboxCounts) -> str:
     return f"{counts.shown_open} open in all your queues." if counts.all_open else "No request is open in your queues."
 
 
-def _describe_filters(filters: Filters) -> str:
+def _describe_filters(filters: InboxFilters) -> str:
     parts = [
         f"with “{filters.text}”" if filters.text else "",
         f"with {filters.risk} risk" if filters.risk else "",

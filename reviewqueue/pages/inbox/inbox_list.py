@@ -19,17 +19,17 @@ from reviewqueue.pages import code_labels
 from reviewqueue.pages.call_labels import Labels, describe_call, labels_of
 from reviewqueue.pages.inbox.bulk_eligibility import why_alone
 from reviewqueue.pages.inbox.empty_states import VIEW_NAMES, empty_inbox
-from reviewqueue.pages.inbox.list_request import ListAsked, address
-from reviewqueue.pages.interrupt.interrupt_context import asked_in_a_row
+from reviewqueue.pages.inbox.list_request import ListRequest, address
+from reviewqueue.pages.interrupt.interrupt_context import request_heading_for_row
 from reviewqueue.queries import inbox
-from reviewqueue.queries.inbox import OPEN_VIEWS, Slice
-from reviewqueue.queries.inbox_counts import Counts, count_waits
-from reviewqueue.queries.inbox_filters import Filters
+from reviewqueue.queries.inbox import OPEN_VIEWS, InboxPage
+from reviewqueue.queries.inbox_counts import InboxCounts, count_requests
+from reviewqueue.queries.inbox_filters import InboxFilters
 from reviewqueue.text.hidden_characters import Warnings, warnings_in
 from reviewqueue.text.json_values import Argument
 from runs.models import Decision, Interrupt
 from runs.states import DecisionStatus, Kind, Risk
-from runs.votes import Tally, tallies
+from runs.votes import Tally, tally_votes_of
 
 _VOTED = "You have approved it; it needs more approvals."
 
@@ -95,10 +95,10 @@ class Link:
     is_current: bool
 
 
-def inbox_context(reader: AbstractUser, asked_for: ListAsked, *, now: datetime) -> dict[str, Any]:
+def inbox_context(reader: AbstractUser, asked_for: ListRequest, *, now: datetime) -> dict[str, Any]:
     view, filters = asked_for.view, asked_for.filters
-    counts = count_waits(reader, view=view, filters=filters, now=now)
-    found = inbox.list_waits(reader, view=view, filters=filters, after=asked_for.after, now=now)
+    counts = count_requests(reader, view=view, filters=filters, now=now)
+    found = inbox.list_requests(reader, view=view, filters=filters, after=asked_for.after, now=now)
     return list_texts(found, counts, asked_for) | {
         "section": "inbox",
         "now": now,
@@ -109,7 +109,7 @@ def inbox_context(reader: AbstractUser, asked_for: ListAsked, *, now: datetime) 
         "here": address(view, filters, asked_for.after),
         "found": found,
         "groups": inbox_groups(found, counts, asked_for, reader=reader, now=now),
-        "halts": inbox.open_halts_over(found.rows),
+        "halts": inbox.list_open_halts(found.rows),
         "links": view_links(counts, asked_for),
         "choices": list_choices(counts, filters),
         "empty": None if found.rows else empty_inbox(reader, counts, asked_for, continued=found.continued),
@@ -117,7 +117,7 @@ def inbox_context(reader: AbstractUser, asked_for: ListAsked, *, now: datetime) 
 
 
 def inbox_groups(
-    found: Slice, counts: Counts, asked_for: ListAsked, *, reader: AbstractUser, now: datetime
+    found: InboxPage, counts: InboxCounts, asked_for: ListRequest, *, reader: AbstractUser, now: datetime
 ) -> list[Group]:
     """Group the rows by risk in the views that are sorted by risk; other views are one group."""
     view = asked_for.view
@@ -139,13 +139,13 @@ def inbox_groups(
     return groups
 
 
-def shown_rows(rows: list[inbox.Row], *, reader: AbstractUser, now: datetime) -> list[ShownRow]:
+def shown_rows(rows: list[inbox.InboxRow], *, reader: AbstractUser, now: datetime) -> list[ShownRow]:
     labels = labels_of((row.interrupt.agent_id, row.proposal) for row in rows)
-    votes = tallies(row.interrupt for row in rows if row.interrupt.closed_at is None)
+    votes = tally_votes_of(row.interrupt for row in rows if row.interrupt.closed_at is None)
     return [_row(row, labels, votes.get(row.interrupt.pk), reader=reader, now=now) for row in rows]
 
 
-def _row(row: inbox.Row, labels: Labels, votes: Tally | None, *, reader: AbstractUser, now: datetime) -> ShownRow:
+def _row(row: inbox.InboxRow, labels: Labels, votes: Tally | None, *, reader: AbstractUser, now: datetime) -> ShownRow:
     it = row.interrupt
     decision = row.decision
     by = decision.by if decision is not None else None
@@ -153,7 +153,7 @@ def _row(row: inbox.Row, labels: Labels, votes: Tally | None, *, reader: Abstrac
     if it.kind == Kind.APPROVAL and row.proposal is not None:
         label = labels.get((it.agent_id, str(row.proposal["name"])))
         call = describe_call(row.proposal, label)
-    title, plain = asked_in_a_row(it, None, labels) if call is None else (call.sentence, call.plain)
+    title, plain = request_heading_for_row(it, None, labels) if call is None else (call.sentence, call.plain)
     arguments = call.arguments if call is not None else ()
     # The column of amounts shows the first argument that has a unit in the owner's label.
     amount = next((argument for argument in arguments if argument.is_amount), None) if label is not None else None
@@ -167,7 +167,7 @@ def _row(row: inbox.Row, labels: Labels, votes: Tally | None, *, reader: Abstrac
         call_arguments={} if row.proposal is None else row.proposal["arguments"],
         amount=amount,
         is_in_title=amount is not None and label is not None and f"{{{amount.name}}}" in label.sentence,
-        then=code_labels.then_what(it),
+        then=code_labels.deadline_outcome_short(it),
         changed_facts=row.changed_facts,
         warnings=warnings_in([it.title, row.proposal]),
         is_held=row.is_held,
@@ -178,7 +178,7 @@ def _row(row: inbox.Row, labels: Labels, votes: Tally | None, *, reader: Abstrac
         why_alone=_VOTED if has_voted else why_alone(row, reader, now=now),
         votes=votes,
         has_voted=has_voted,
-        ended=code_labels.closed_words(it),
+        ended=code_labels.closed_label(it),
         decided_by="" if decision is None else "by default" if by is None else by.get_full_name() or by.get_username(),
         verdict="" if decision is None else code_labels.VERDICT_DONE.get(decision.verdict, "answered"),
         decision_id="" if decision is None else decision.public_id,
@@ -186,7 +186,7 @@ def _row(row: inbox.Row, labels: Labels, votes: Tally | None, *, reader: Abstrac
     )
 
 
-def list_texts(found: Slice, counts: Counts, asked_for: ListAsked) -> dict[str, str]:
+def list_texts(found: InboxPage, counts: InboxCounts, asked_for: ListRequest) -> dict[str, str]:
     """Return the heading, the count, the order and the links to the other pages of the list."""
     view, filters = asked_for.view, asked_for.filters
     in_queue = f" in {code_labels.queue_title(filters.queue)}" if filters.queue else ""
@@ -200,7 +200,7 @@ def list_texts(found: Slice, counts: Counts, asked_for: ListAsked) -> dict[str, 
     }
 
 
-def view_links(counts: Counts, asked_for: ListAsked) -> dict[str, list[Link]]:
+def view_links(counts: InboxCounts, asked_for: ListRequest) -> dict[str, list[Link]]:
     """Return the links to the views and to the queues with open requests; they keep the other filters."""
     view, filters = asked_for.view, asked_for.filters
     views = [
@@ -229,7 +229,7 @@ class Choice:
     chosen: str
 
 
-def list_choices(counts: Counts, filters: Filters) -> list[Choice]:
+def list_choices(counts: InboxCounts, filters: InboxFilters) -> list[Choice]:
     """Return the filters. A chosen value stays an option even if no request has it any more."""
     offered = (
         ("risk", "Any risk", filters.risk, [(str(risk), f"{risk.label} risk") for risk in Risk]),

@@ -19,25 +19,25 @@ from reviewqueue import reviewer_actions
 from reviewqueue.gateway import Receipt
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.call_labels import labels_of
-from reviewqueue.pages.inbox.list_request import ListAsked, address, read_list
-from reviewqueue.pages.interrupt.interrupt_context import asked
+from reviewqueue.pages.inbox.list_request import ListRequest, address, read_list
+from reviewqueue.pages.interrupt.interrupt_context import request_heading
 from reviewqueue.pages.rendering import PageRequest
 from reviewqueue.queries import inbox
 from runs.models import Decision, Interrupt
-from runs.states import STANDING_DECISIONS
+from runs.states import VALID_DECISIONS
 
 LONGEST_LIST = 1_000
 SETTING, AT_ONCE = "next", "at-once"  # a cookie, like the theme and the keys
 _DECISION = re.compile(r"[a-z]{1,8}_[a-z0-9]{1,40}")
 
 
-def came_from(request: HttpRequest) -> ListAsked:
+def came_from(request: HttpRequest) -> ListRequest:
     """Return the list that the reader came from; all open requests if none is given or it cannot be parsed."""
     said = request.POST if request.method == "POST" else request.GET
     return read_list(QueryDict(said.get("list", "")[:LONGEST_LIST]))
 
 
-def onward(came: ListAsked, **more: str) -> str:
+def list_suffix(came: ListRequest, **more: str) -> str:
     """Return the query that passes the list on, with a leading `?`, or an empty string."""
     wanted = {"list": came.query(), **more}
     query = urlencode({name: value for name, value in wanted.items() if value})
@@ -50,20 +50,20 @@ def list_address(request: HttpRequest) -> str:
     return address(came.view, came.filters, came.after)
 
 
-def next_wait(request: PageRequest, after: Interrupt, *, now: datetime) -> Interrupt | None:
+def next_request(request: PageRequest, after: Interrupt, *, now: datetime) -> Interrupt | None:
     """Return the next request of the reader's list that they can decide."""
     came = came_from(request)
-    return inbox.next_to_decide(request.user, view=came.view, filters=came.filters, after=after, now=now)
+    return inbox.get_next_to_decide(request.user, view=came.view, filters=came.filters, after=after, now=now)
 
 
 def address_after(request: PageRequest, receipt: Receipt) -> str:
     """Return the address after a decision: the next request of the list if the reader chose that, or the receipt."""
     came, decision = came_from(request), receipt.decision
     if request.COOKIES.get(SETTING) == AT_ONCE:
-        following = next_wait(request, receipt.interrupt, now=clock.now())
+        following = next_request(request, receipt.interrupt, now=clock.now())
         if following is not None:
-            return reverse("interrupt", args=[following.public_id]) + onward(came, done=decision.public_id)
-    return reverse("decision", args=[decision.public_id]) + onward(came)
+            return reverse("interrupt", args=[following.public_id]) + list_suffix(came, done=decision.public_id)
+    return reverse("decision", args=[decision.public_id]) + list_suffix(came)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,14 +82,14 @@ def just_done(request: PageRequest, *, now: datetime) -> JustDone | None:
     if not _DECISION.fullmatch(named):
         return None
     found = Decision.objects.select_related("interrupt__policy", "interrupt__schema")
-    decision = found.filter(public_id=named, by=request.user.pk, status__in=STANDING_DECISIONS).first()
+    decision = found.filter(public_id=named, by=request.user.pk, status__in=VALID_DECISIONS).first()
     if decision is None:
         return None
     it = decision.interrupt
-    until = reviewer_actions.undo_deadline(decision)
+    until = reviewer_actions.get_undo_deadline(decision)
     return JustDone(
         decision=decision,
         words=code_labels.VERDICT_DONE.get(decision.verdict, "answered"),
-        plain=asked(it, labels_of([(it.agent_id, it.proposal)]))[1],
+        plain=request_heading(it, labels_of([(it.agent_id, it.proposal)]))[1],
         undo_until=until if until is not None and now < until else None,
     )

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from django.http import QueryDict
 from django.urls import reverse
 
-from reviewqueue.queries.inbox import View, read_place
-from reviewqueue.queries.inbox_filters import Filters, fault_of
-from reviewqueue.text.hidden_characters import seen_plain
+from reviewqueue.queries.inbox import View, parse_position
+from reviewqueue.queries.inbox_filters import InboxFilters, explain_invalid_search
+from reviewqueue.text.hidden_characters import mark_hidden_plain
 from runs.states import Risk
 
 NAMES = ("view", "queue", "reason", "risk", "agent", "q", "after")
@@ -27,11 +27,11 @@ _WITHOUT: dict[str, str] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListAsked:
+class ListRequest:
     """One list of the inbox. ``notices`` name ignored parameters; ``typed`` is the search text as entered."""
 
     view: View
-    filters: Filters
+    filters: InboxFilters
     after: str
     notices: tuple[str, ...]
     typed: str
@@ -41,7 +41,7 @@ class ListAsked:
         return query_of(self.view, self.filters, self.after if with_place else "")
 
 
-def read_list(query: QueryDict) -> ListAsked:
+def read_list(query: QueryDict) -> ListRequest:
     notices = [f"“{name}” is given twice; the last value is used." for name in NAMES if len(query.getlist(name)) > 1]
     view = query.get("view", "")
     if view and view not in set(View):
@@ -55,20 +55,20 @@ def read_list(query: QueryDict) -> ListAsked:
             notices.append(f"“{_shown(word)}” is not a valid {name}: {instead}.")
         named[name] = word if is_one else ""
     typed = query.get("q", "").strip()
-    fault = fault_of(typed)
+    fault = explain_invalid_search(typed)
     if fault:
         notices.append(f"The search was ignored: {fault}.")
     after = query.get("after", "")
-    if after and read_place(after) is None:
+    if after and parse_position(after) is None:
         notices.append("This page of the list does not exist: the first page is shown.")
         after = ""
-    filters = Filters(text="" if fault else " ".join(typed.split()), **named)
-    return ListAsked(
+    filters = InboxFilters(text="" if fault else " ".join(typed.split()), **named)
+    return ListRequest(
         view=View(view) if view else View.OPEN, filters=filters, after=after, notices=tuple(notices), typed=typed[:200]
     )
 
 
-def query_of(view: View, filters: Filters, after: str = "") -> str:
+def query_of(view: View, filters: InboxFilters, after: str = "") -> str:
     """Return the query of a list; empty for all open requests."""
     wanted = {
         "view": "" if view == View.OPEN else str(view),
@@ -84,11 +84,11 @@ def query_of(view: View, filters: Filters, after: str = "") -> str:
     return asked.urlencode()
 
 
-def address(view: View = View.OPEN, filters: Filters | None = None, after: str = "") -> str:
+def address(view: View = View.OPEN, filters: InboxFilters | None = None, after: str = "") -> str:
     """Return the address of a list in the inbox."""
-    query = query_of(view, filters or Filters(), after)
+    query = query_of(view, filters or InboxFilters(), after)
     return reverse("inbox") + (f"?{query}" if query else "")
 
 
 def _shown(text: str) -> str:
-    return seen_plain(text[:40]) + ("…" if len(text) > 40 else "")
+    return mark_hidden_plain(text[:40]) + ("…" if len(text) > 40 else "")

@@ -26,7 +26,7 @@ from reviewqueue.queries.insights.tables import (
     TableColumn,
     TableRow,
 )
-from reviewqueue.text.times import MONTHS, in_words
+from reviewqueue.text.times import MONTHS, duration_label
 from runs.states import FINAL, Risk, RunStatus
 
 AGE_LABELS = {
@@ -252,8 +252,8 @@ def _spans(lines: Iterable[tuple[str, Quantiles]], *, at_end: str) -> svg_charts
             p10=lengths.p10,
             p50=lengths.p50,
             p90=lengths.p90,
-            at_median=in_words(lengths.p50),
-            at_end=at_end.format(in_words(lengths.p90)),
+            at_median=duration_label(lengths.p50),
+            at_end=at_end.format(duration_label(lengths.p90)),
         )
         for label, lengths in lines
         if lengths.p10 is not None and lengths.p50 is not None and lengths.p90 is not None
@@ -277,7 +277,7 @@ def _cell(column: TableColumn, values: Any) -> str:
 
 
 def _duration_text(length: timedelta | None) -> str:
-    return "none" if length is None else in_words(length)
+    return "none" if length is None else duration_label(length)
 
 
 def _times(number: int, word: str) -> str:

@@ -15,11 +15,11 @@ from ledger import clock
 from reviewqueue import permissions
 from reviewqueue.pages.code_labels import queue_title
 from reviewqueue.pages.insights.chart_captions import all_charts, percent
-from reviewqueue.pages.rendering import PageRequest, show
+from reviewqueue.pages.rendering import PageRequest, render_page
 from reviewqueue.queries.insights import Insights, read_insights
 from reviewqueue.queries.insights.csv_export import csv_text, figures_of
-from reviewqueue.queries.insights.scope import PERIODS, Scope, scope_of
-from reviewqueue.text.times import MONTHS, in_words, zone_of
+from reviewqueue.queries.insights.scope import PERIODS, Scope, insights_scope
+from reviewqueue.text.times import MONTHS, duration_label, time_zone_label
 from runs.models import Agent, Queue
 from runs.states import FINAL, InterruptStatus, RunStatus
 
@@ -59,7 +59,7 @@ def insights(request: PageRequest) -> HttpResponse:
         "agents": _choices(seen_agents, _asked(request, "agent")),
         "query": request.GET.urlencode(),
     }
-    return show(request, "insights/page.html", context)
+    return render_page(request, "insights/page.html", context)
 
 
 @require_safe
@@ -76,7 +76,7 @@ def _scope(request: PageRequest) -> Scope:
     days = int(asked) if asked in {str(period) for period in PERIODS} else DEFAULT_DAYS
     waits, runs = permissions.visible_interrupts(request.user), permissions.visible_runs(request.user)
     queue, agent = _asked(request, "queue"), _asked(request, "agent")
-    return scope_of(waits=waits, runs=runs, days=days, now=clock.now(), queue=queue, agent=agent)
+    return insights_scope(waits=waits, runs=runs, days=days, now=clock.now(), queue=queue, agent=agent)
 
 
 def _asked(request: PageRequest, name: str) -> str:
@@ -97,7 +97,7 @@ def _about(scope: Scope, queue: str, agent: str) -> str:
     counted = timezone.localtime(scope.now)
     parts = [queue_title(queue) if queue else "All your queues", *([f"agent {agent}"] if agent else [])]
     parts.append(f"{begins} to {last.day} {MONTHS[last.month - 1]} {last.year} (days of UTC)")
-    return ", ".join([*parts, f"counted {counted:%H:%M} {zone_of(counted)}"])
+    return ", ".join([*parts, f"counted {counted:%H:%M} {time_zone_label(counted)}"])
 
 
 def _stats(found: Insights) -> list[Stat]:
@@ -141,4 +141,4 @@ def _stats(found: Insights) -> list[Stat]:
 
 
 def _length(length: timedelta | None) -> str:
-    return "none yet" if length is None else in_words(length)
+    return "none yet" if length is None else duration_label(length)

@@ -19,12 +19,12 @@ from django.views.decorators.http import require_POST
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from reviewqueue import gateway, reviewer_actions
-from reviewqueue.pages.inbox.list_navigation import came_from, list_address, next_wait, onward
+from reviewqueue.pages.inbox.list_navigation import came_from, list_address, list_suffix, next_request
 from reviewqueue.pages.interrupt.decision_form import new_decision_form
 from reviewqueue.pages.interrupt.interrupt_context import EXTENSIONS, MAX_PEOPLE, build_interrupt_context
 from reviewqueue.pages.interrupt.refusal_messages import status_of
-from reviewqueue.pages.rendering import PageRequest, foreign_is_missing, go_to, show
-from reviewqueue.queries.page_queries import read_wait
+from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
+from reviewqueue.queries.page_queries import get_request_page
 
 MAX_REASON_LENGTH = 1_000
 _PERSON_MISSING = "A person whom you chose no longer exists. Choose again. Nothing was changed."
@@ -32,16 +32,16 @@ _NOT_STORABLE = "The text contains a character that cannot be stored."
 
 
 @require_POST
-@foreign_is_missing
+@not_found_if_invisible
 def claim(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Claim the request, or extend one's own claim."""
-    return _change_claim(request, interrupt_id, reviewer_actions.claim)
+    return _change_claim(request, interrupt_id, reviewer_actions.claim_request)
 
 
 @require_POST
-@foreign_is_missing
+@not_found_if_invisible
 def release(request: PageRequest, interrupt_id: str) -> HttpResponse:
-    return _change_claim(request, interrupt_id, reviewer_actions.release)
+    return _change_claim(request, interrupt_id, reviewer_actions.release_request)
 
 
 def _change_claim(request: PageRequest, interrupt_id: str, change: Callable[..., Any]) -> HttpResponse:
@@ -62,29 +62,29 @@ def _back(request: PageRequest, interrupt_id: str) -> str:
 
 
 @require_POST
-@foreign_is_missing
+@not_found_if_invisible
 def undo(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Undo one's own decision while its run has not continued."""
-    refusal = _perform(reviewer_actions.undo, request, interrupt_id)
+    refusal = _perform(reviewer_actions.undo_decision, request, interrupt_id)
     if refusal is not None:
         return _show_error(request, interrupt_id, refusal)
-    return go_to(request, resolve_url("interrupt", interrupt_id))
+    return redirect_page(request, resolve_url("interrupt", interrupt_id))
 
 
 @require_POST
-@foreign_is_missing
+@not_found_if_invisible
 def comment(request: PageRequest, interrupt_id: str) -> HttpResponse:
     text = _text(request, "comment")
     if "\x00" in text:
         return _show_error(request, interrupt_id, PayloadInvalid(_NOT_STORABLE))
-    refusal = _perform(reviewer_actions.comment, request, interrupt_id, text=text)
+    refusal = _perform(reviewer_actions.add_comment, request, interrupt_id, text=text)
     if refusal is not None:
         return _show_error(request, interrupt_id, refusal, unsent={"comment": text})
     return _redirect_to(interrupt_id, "comments")
 
 
 @require_POST
-@foreign_is_missing
+@not_found_if_invisible
 def assign(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Assign the request to the chosen people, or to the whole queue if none is chosen."""
     sent = list(dict.fromkeys(key for key in request.POST.getlist("people") if key))
@@ -92,24 +92,24 @@ def assign(request: PageRequest, interrupt_id: str) -> HttpResponse:
     people = list(get_user_model().objects.filter(pk__in=keys[:MAX_PEOPLE]).order_by("username"))
     if len(people) < len(sent):  # otherwise an outdated list of people would assign the request to the whole queue
         return _show_error(request, interrupt_id, PayloadInvalid(_PERSON_MISSING))
-    refusal = _perform(reviewer_actions.assign, request, interrupt_id, people=people)
+    refusal = _perform(reviewer_actions.assign_request, request, interrupt_id, people=people)
     return _redirect_to(interrupt_id, "actions") if refusal is None else _show_error(request, interrupt_id, refusal)
 
 
 @require_POST
-@foreign_is_missing
+@not_found_if_invisible
 def extend(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Extend the deadline."""
     by = EXTENSIONS.get(request.POST.get("by", ""), timedelta(0))
-    refusal = _perform(reviewer_actions.extend, request, interrupt_id, by=by)
+    refusal = _perform(reviewer_actions.extend_deadline, request, interrupt_id, by=by)
     return _redirect_to(interrupt_id, "actions") if refusal is None else _show_error(request, interrupt_id, refusal)
 
 
 @require_POST
-@foreign_is_missing
+@not_found_if_invisible
 def skip(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Add a given reason as a comment, release one's own claim, and open the next request."""
-    interrupt = gateway.find_visible(request.user, interrupt_id)
+    interrupt = gateway.get_visible_interrupt(request.user, interrupt_id)
     reason = _text(request, "reason")
     try:
         if "\x00" in reason:
@@ -118,15 +118,15 @@ def skip(request: PageRequest, interrupt_id: str) -> HttpResponse:
             raise PayloadInvalid(f"The reason must have at most {MAX_REASON_LENGTH} characters.")
         if reason.strip():
             text = f"Skipped: {reason.strip()}"
-            reviewer_actions.comment(responder=request.user, interrupt_id=interrupt_id, text=text)
+            reviewer_actions.add_comment(responder=request.user, interrupt_id=interrupt_id, text=text)
         if interrupt.claimed_by_id == request.user.pk:
-            reviewer_actions.release(responder=request.user, interrupt_id=interrupt_id)
+            reviewer_actions.release_request(responder=request.user, interrupt_id=interrupt_id)
     except Refusal as refusal:
         return _show_error(request, interrupt_id, refusal, unsent={"reason": reason})
-    following = next_wait(request, interrupt, now=clock.now())
+    following = next_request(request, interrupt, now=clock.now())
     if following is None:
-        return go_to(request, list_address(request))
-    return go_to(request, reverse("interrupt", args=[following.public_id]) + onward(came_from(request)))
+        return redirect_page(request, list_address(request))
+    return redirect_page(request, reverse("interrupt", args=[following.public_id]) + list_suffix(came_from(request)))
 
 
 def _perform(
@@ -163,9 +163,9 @@ def _show_page(
     request: PageRequest, interrupt_id: str, template: str, more: dict[str, Any], *, status: int = 200
 ) -> HttpResponse:
     now = clock.now()
-    screen = read_wait(request.user, interrupt_id, now=now)
+    screen = get_request_page(request.user, interrupt_id, now=now)
     context = build_interrupt_context(screen, reader=request.user, now=now)
-    return show(request, template, context | {"decision_form": new_decision_form(screen)} | more, status=status)
+    return render_page(request, template, context | {"decision_form": new_decision_form(screen)} | more, status=status)
 
 
 def _sentence(refusal: Refusal) -> str:

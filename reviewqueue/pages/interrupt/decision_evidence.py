@@ -10,26 +10,26 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reviewqueue.text.agent_text import is_shown_whole
-from reviewqueue.text.json_values import BYTES_DRAWN, MEMBERS_DRAWN, Budget, draw_within
+from reviewqueue.text.json_values import MAX_BYTES, MAX_MEMBERS, Budget, render_json_within
 from runs.models import Fact, FactStatus
 
 #: Limits of all facts and evidence of one request: members at every depth, and bytes of HTML.
-MAX_MEMBERS = 750
-MAX_BYTES = 160 * 1024
+MAX_EVIDENCE_MEMBERS = 750
+MAX_EVIDENCE_BYTES = 160 * 1024
 
 #: The parts of a request that can be shown in part, as a sentence names them.
 CALL, MESSAGE, FACTS, EVIDENCE = "call", "message", "facts", "evidence"
 
 
 def new_evidence_budget() -> Budget:
-    return Budget(members=MAX_MEMBERS, size=MAX_BYTES)
+    return Budget(members=MAX_EVIDENCE_MEMBERS, size=MAX_EVIDENCE_BYTES)
 
 
 def render_value(value: Any, budget: Budget, *, more: str = "", stated: bool = True) -> tuple[str, bool]:
     """Return a value as HTML within its own limits and those of ``budget``, and whether it is shown whole."""
-    own = Budget(members=min(MEMBERS_DRAWN, budget.members), size=min(BYTES_DRAWN, budget.size))
+    own = Budget(members=min(MAX_MEMBERS, budget.members), size=min(MAX_BYTES, budget.size))
     given = Budget(members=own.members, size=own.size)
-    rendered = draw_within(value, budget=own, more=more, stated=stated)
+    rendered = render_json_within(value, budget=own, more=more, stated=stated)
     budget.spend(given, own)
     return rendered.html, rendered.is_whole
 

@@ -17,7 +17,7 @@ from typing import Any
 from ledger.digests import digest
 from ledger.errors import Problem
 from ledger.exact_json import ABSENT
-from reviewqueue.gateway import Seen
+from reviewqueue.gateway import ShownVersion
 from reviewqueue.pages.call_labels import describe_call, labelled, labels_of
 from reviewqueue.pages.interrupt import decision_evidence
 from reviewqueue.pages.interrupt.earlier_versions import ChangesSinceOpened, changes_since_version
@@ -30,13 +30,13 @@ from reviewqueue.pages.schema_forms import (
     parse_submission,
     pressed_row_button,
 )
-from reviewqueue.queries.page_queries import WaitScreen
+from reviewqueue.queries.page_queries import RequestPage
 from reviewqueue.text import json_values
 from reviewqueue.text.hidden_characters import Warnings, warnings_in
 from runs.decisions import MESSAGE_LIMIT, Answer
 from runs.models import Fact, Interrupt
 from runs.states import APPROVING, Verdict
-from runs.use_cases.end_run import would_end_run
+from runs.use_cases.end_run import ends_run_on_verdict
 
 Post = Mapping[str, Any]
 NO_VERSION = 0  # the first is 1
@@ -110,7 +110,7 @@ VERDICT_LABELS: dict[str, VerdictLabels] = {
 def labels_of_verdict(interrupt: Interrupt, verdict: str) -> VerdictLabels:
     """Return the labels of a verdict for this request: the hint of a rejection that cancels the run says so."""
     labels = VERDICT_LABELS[verdict]
-    if not would_end_run(interrupt, verdict):
+    if not ends_run_on_verdict(interrupt, verdict):
         return labels
     hint = "The call is not made, the run is cancelled, and its effects are compensated. You cannot undo this."
     return replace(labels, hint=hint, message="Reason, for the record")
@@ -182,7 +182,7 @@ class DecisionForm:
 
     interrupt: Interrupt
     sections: tuple[VerdictSection, ...]
-    seen: Seen
+    seen: ShownVersion
     request_key: str
     since: int = 0
     changes: ChangesSinceOpened | None = None
@@ -230,12 +230,12 @@ class DecisionForm:
         return replace(self, error=error)
 
 
-def new_decision_form(screen: WaitScreen) -> DecisionForm:
+def new_decision_form(screen: RequestPage) -> DecisionForm:
     """Return the form with its initial values: no verdict is chosen."""
     return _Builder(screen, None, validate=False).decision_form()
 
 
-def parse_decision_form(screen: WaitScreen, post: Post, *, validate: bool) -> DecisionForm:
+def parse_decision_form(screen: RequestPage, post: Post, *, validate: bool) -> DecisionForm:
     """Return the submitted form. ``validate`` False: it is only shown again, without errors."""
     return _Builder(screen, post, validate=validate).decision_form()
 
@@ -247,7 +247,7 @@ def fact_token(fact: Fact) -> str:
 
 
 class _Builder:
-    def __init__(self, screen: WaitScreen, post: Post | None, *, validate: bool) -> None:
+    def __init__(self, screen: RequestPage, post: Post | None, *, validate: bool) -> None:
         self.screen = screen
         self.interrupt = screen.interrupt
         self.post = post
@@ -280,14 +280,18 @@ class _Builder:
         sent = self.text("request_key")
         return sent if _REQUEST_KEY.fullmatch(sent) else secrets.token_urlsafe(16)
 
-    def seen(self) -> Seen:
+    def seen(self) -> ShownVersion:
         """Return the version that the reviewer saw: that of the submitted form, or of the form that is rendered now.
 
         A form without a version was not rendered by this server, so what its sender saw is unknown: it counts as stale.
         """
         if not self.validate:
-            return Seen(state_version=self.interrupt.state_version, content_digest=self.interrupt.content_digest)
-        return Seen(state_version=self.version("state_version"), content_digest=self.text("content_digest")[:80])
+            return ShownVersion(
+                state_version=self.interrupt.state_version, content_digest=self.interrupt.content_digest
+            )
+        return ShownVersion(
+            state_version=self.version("state_version"), content_digest=self.text("content_digest")[:80]
+        )
 
     @cached_property
     def left_out(self) -> tuple[str, ...]:

@@ -22,9 +22,9 @@ from reviewqueue.pages.inbox.list_navigation import address_after
 from reviewqueue.pages.interrupt.decision_form import DecisionForm, new_decision_form, parse_decision_form
 from reviewqueue.pages.interrupt.interrupt_context import build_interrupt_context
 from reviewqueue.pages.interrupt.refusal_messages import RETRYABLE_CODES, describe_refusal
-from reviewqueue.pages.rendering import PageRequest, foreign_is_missing, go_to, show
-from reviewqueue.queries.page_queries import WaitScreen, read_wait
-from reviewqueue.text.json_diff_text import changes_between, changes_to_show
+from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
+from reviewqueue.queries.page_queries import RequestPage, get_request_page
+from reviewqueue.text.json_diff_text import changes_between, limit_changes
 from runs.decisions import closed_refusal
 from runs.errors import InputInvalid
 from runs.states import Verdict
@@ -35,7 +35,7 @@ class _Page:
     """A request page: who reads it, what was read for it, and the time of reading."""
 
     request: PageRequest
-    screen: WaitScreen
+    screen: RequestPage
     now: datetime
 
     def show(
@@ -45,16 +45,16 @@ class _Page:
         if self.request.method == "POST" and self.screen.may_decide and not error:
             drafts.save_submitted_draft(self.request.POST, self.request.user, self.screen.interrupt.public_id)
         context |= {"decision_form": form, "draft": draft, "has_errors": status == 422, "error": error}
-        return show(self.request, "interrupt/page.html", context, status=status)
+        return render_page(self.request, "interrupt/page.html", context, status=status)
 
 
 @keeps_draft_at_sign_in
 @require_http_methods(["GET", "HEAD", "POST"])
-@foreign_is_missing
+@not_found_if_invisible
 def interrupt(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Show a request; by POST, decide it."""
     now = clock.now()
-    screen = read_wait(request.user, interrupt_id, now=now)
+    screen = get_request_page(request.user, interrupt_id, now=now)
     page = _Page(request=request, screen=screen, now=now)
     if request.method == "POST" and drafts.is_for_another_person(request.POST, request.user):
         return _refuse_form_of_another(page)
@@ -109,10 +109,10 @@ def _submit(page: _Page, form: DecisionForm) -> HttpResponse:
     except Refusal as refusal:
         return _show_refusal(page, form, refusal)
     drafts.delete_draft(request, request.user, screen.interrupt.pk)
-    return go_to(request, address_after(request, receipt))
+    return redirect_page(request, address_after(request, receipt))
 
 
-def _refusal_of(screen: WaitScreen) -> Refusal | None:
+def _refusal_of(screen: RequestPage) -> Refusal | None:
     """Return why this person cannot decide the request, for a form that could not be parsed."""
     if not screen.is_open:
         return closed_refusal(screen.interrupt, screen.winner)
@@ -129,22 +129,22 @@ def _review_edit(page: _Page, form: DecisionForm) -> HttpResponse:
     context = build_interrupt_context(page.screen, reader=page.request.user, now=page.now, edited=arguments)
     context |= {
         "decision_form": form,
-        "changes": changes_to_show(changes),
+        "changes": limit_changes(changes),
         "submitted_fields": drafts.submitted_fields(page.request.POST),
         "edited": digest(arguments),
     }
-    return show(page.request, "interrupt/edit_review.html", context)
+    return render_page(page.request, "interrupt/edit_review.html", context)
 
 
 def _show_refusal(page: _Page, form: DecisionForm, refusal: Refusal) -> HttpResponse:
     """Show why the decision was refused, with its texts; save a draft if the request can be decided again."""
     request, now = page.request, clock.now()
-    screen = read_wait(request.user, page.screen.interrupt.public_id, now=now)
+    screen = get_request_page(request.user, page.screen.interrupt.public_id, now=now)
     if refusal.code in RETRYABLE_CODES:
         drafts.save_submitted_draft(request.POST, request.user, screen.interrupt.public_id)
     refused = describe_refusal(refusal, screen=screen, decision_form=form, reader=request.user, now=now)
     context = build_interrupt_context(screen, reader=request.user, now=now) | {"refused": refused}
-    return show(request, "interrupt/refused.html", context, status=refused.status)
+    return render_page(request, "interrupt/refused.html", context, status=refused.status)
 
 
 # --- drafts -------------------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def _show_refusal(page: _Page, form: DecisionForm, refusal: Refusal) -> HttpResp
 
 @polled_by_script
 @require_POST
-@foreign_is_missing
+@not_found_if_invisible
 def save_draft(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Save the form as a draft; the script of the page posts it shortly after each change."""
     message, saved_at = "", None
@@ -166,16 +166,16 @@ def save_draft(request: PageRequest, interrupt_id: str) -> HttpResponse:
         except PayloadInvalid as refusal:
             message = refusal.detail
     else:
-        gateway.find_visible(request.user, interrupt_id)
+        gateway.get_visible_interrupt(request.user, interrupt_id)
         message = "Another person opened this form, so no draft is saved."
     context = {"saved_at": saved_at, "message": message, "now": clock.now()}
-    return show(request, "interrupt/_draft_saved.html", context)
+    return render_page(request, "interrupt/_draft_saved.html", context)
 
 
 @require_POST
-@foreign_is_missing
+@not_found_if_invisible
 def discard_draft(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Delete the draft and show the form with its initial values."""
-    interrupt = gateway.find_visible(request.user, interrupt_id)
+    interrupt = gateway.get_visible_interrupt(request.user, interrupt_id)
     drafts.delete_draft(request, request.user, interrupt.pk)
-    return go_to(request, reverse("interrupt", args=[interrupt.public_id]))
+    return redirect_page(request, reverse("interrupt", args=[interrupt.public_id]))

@@ -17,9 +17,9 @@ from django.utils.safestring import SafeString
 from reviewqueue import permissions
 from reviewqueue.pages import code_labels
 from reviewqueue.text import times
-from reviewqueue.text.json_diff_text import ShownDifference, shown_differences
+from reviewqueue.text.json_diff_text import DisplayedDifference, list_differences
 from runs.models import Decision, Event, Fact, Interrupt, Revision
-from runs.revisions import revision_seen
+from runs.revisions import find_revision_shown
 from runs.states import DecisionStatus, InterruptStatus
 
 MAX_ROUNDS = 10
@@ -36,7 +36,7 @@ class ChangesSinceOpened:
 
     since: int
     at: datetime
-    differences: tuple[ShownDifference, ...]
+    differences: tuple[DisplayedDifference, ...]
     deadline: SafeString | str = ""
 
 
@@ -44,14 +44,16 @@ def changes_since_version(interrupt: Interrupt, version: int, *, facts: list[Fac
     """Return the changes since a version; ``None`` where the page would show the same."""
     if not 0 < version < interrupt.state_version:
         return None
-    seen = revision_seen(interrupt, version)
+    seen = find_revision_shown(interrupt, version)
     if seen is None:
         return None
     own = [fact for fact in facts if fact.interrupt_id == interrupt.pk]
-    differences = shown_differences(_content_of_revision(seen), _content_of_interrupt(interrupt, own))
+    differences = list_differences(_content_of_revision(seen), _content_of_interrupt(interrupt, own))
     deadline: SafeString | str = ""
     if seen.deadline != interrupt.deadline:
-        deadline = format_html("{} is now {}", times.moment(seen.deadline), times.moment(interrupt.deadline))
+        deadline = format_html(
+            "{} is now {}", times.datetime_element(seen.deadline), times.datetime_element(interrupt.deadline)
+        )
     if not differences and not deadline:
         return None
     last = Revision.objects.filter(interrupt=interrupt).order_by("-state_version").first()

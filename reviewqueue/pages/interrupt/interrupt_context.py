@@ -22,16 +22,16 @@ from ledger.models import Effect
 from reviewqueue import permissions
 from reviewqueue.drafts import author_token
 from reviewqueue.pages import code_labels
-from reviewqueue.pages.call_labels import CallWords, Labels, describe_call, describe_in_a_row, labels_of
+from reviewqueue.pages.call_labels import CallText, Labels, describe_call, describe_call_in_a_list, labels_of
 from reviewqueue.pages.interrupt.decision_evidence import new_evidence_budget, split_evidence
 from reviewqueue.pages.interrupt.earlier_versions import previous_decisions
 from reviewqueue.pages.interrupt.refusal_messages import names_of_deciders, why_cannot_decide
-from reviewqueue.pages.runs.timeline_text import tell
-from reviewqueue.queries.page_queries import WaitScreen
+from reviewqueue.pages.runs.timeline_text import timeline_entries
+from reviewqueue.queries.page_queries import RequestPage
 from reviewqueue.text.hidden_characters import warnings_in
-from reviewqueue.text.json_values import Drawn, count_members, draw_arguments, size_in_words
-from reviewqueue.text.times import in_words
-from runs.deadlines import is_over
+from reviewqueue.text.json_values import RenderedValue, count_members, render_arguments, size_label
+from reviewqueue.text.times import duration_label
+from runs.deadlines import is_past_deadline
 from runs.models import Agent, Comment, Fact, FactStatus, Interrupt
 from runs.states import Kind
 
@@ -60,7 +60,7 @@ class EffectRow:
     """One effect with its call as a sentence."""
 
     effect: Effect
-    words: CallWords
+    words: CallText
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,23 +92,23 @@ class Actions:
     comments: tuple[Comment, ...]
 
 
-def asked(interrupt: Interrupt, labels: Labels) -> tuple[SafeString, str]:
+def request_heading(interrupt: Interrupt, labels: Labels) -> tuple[SafeString, str]:
     """Return the heading of a request, from the stored call and the product's labels: as HTML and as plain text."""
     if interrupt.kind == Kind.APPROVAL and interrupt.proposal is not None:
         label = labels.get((interrupt.agent_id, str(interrupt.proposal["name"])))
         words = describe_call(interrupt.proposal, label)
         return words.sentence, words.plain
-    text = code_labels.asked_words(interrupt.kind, interrupt.reason, _count_fields(interrupt))
+    text = code_labels.request_label(interrupt.kind, interrupt.reason, _count_fields(interrupt))
     return format_html("{}", text), text
 
 
-def asked_in_a_row(interrupt: Interrupt, proposal: Any, labels: Labels) -> tuple[SafeString, str]:
+def request_heading_for_row(interrupt: Interrupt, proposal: Any, labels: Labels) -> tuple[SafeString, str]:
     """Return the heading of a request for a list. ``proposal``: ``None`` if it is too long for a row."""
     if interrupt.kind != Kind.APPROVAL:
-        text = code_labels.asked_words(interrupt.kind, interrupt.reason, _count_fields(interrupt))
+        text = code_labels.request_label(interrupt.kind, interrupt.reason, _count_fields(interrupt))
         return format_html("{}", text), text
     name = "" if proposal is None else str(proposal["name"])
-    words = describe_in_a_row(name, proposal, labels, agent_id=interrupt.agent_id)
+    words = describe_call_in_a_list(name, proposal, labels, agent_id=interrupt.agent_id)
     return words.sentence, words.plain
 
 
@@ -119,7 +119,7 @@ def _count_fields(interrupt: Interrupt) -> int:
 
 
 def build_interrupt_context(
-    screen: WaitScreen, *, reader: AbstractUser, now: datetime, edited: Any = None
+    screen: RequestPage, *, reader: AbstractUser, now: datetime, edited: Any = None
 ) -> dict[str, Any]:
     """Return the template context. ``edited``: the edited arguments that would be approved instead."""
     interrupt = screen.interrupt
@@ -130,12 +130,12 @@ def build_interrupt_context(
     if proposal is not None:
         current = {"name": proposal["name"], "arguments": proposal["arguments"] if edited is None else edited}
         call = describe_call(current, labels.get((interrupt.agent_id, str(proposal["name"]))))
-    heading, plain = asked(interrupt, labels)
+    heading, plain = request_heading(interrupt, labels)
     if call is not None and interrupt.kind == Kind.APPROVAL:
         heading = call.short
     # The review of an edit shows the changes instead of the whole call.
     whole_call = reverse("call", args=[interrupt.public_id])
-    rendered = None if call is None or edited is not None else draw_arguments(call.arguments, more=whole_call)
+    rendered = None if call is None or edited is not None else render_arguments(call.arguments, more=whole_call)
     return {
         "section": "inbox",
         "now": now,
@@ -151,17 +151,17 @@ def build_interrupt_context(
         "previous_decisions": previous_decisions(interrupt, reader=reader),
         "facts": [_fact_row(fact) for fact in screen.facts],
         "evidence_budget": new_evidence_budget(),
-        "effects": shown_effects(screen.effects, interrupt.agent, labels),
+        "effects": effect_rows(screen.effects, interrupt.agent, labels),
         "evidence": [split_evidence(entry) for entry in interrupt.evidence],
-        "story": tell(screen.events, reader=reader, waits=screen.waits)[::-1],
-        "escalation_levels": code_labels.ladder(interrupt),
-        "deadline_action": code_labels.then_what(interrupt),
+        "story": timeline_entries(screen.events, reader=reader, waits=screen.waits)[::-1],
+        "escalation_levels": code_labels.escalation_levels(interrupt),
+        "deadline_action": code_labels.deadline_outcome_short(interrupt),
         "gauge": _gauge(interrupt, now=now),
         "winner_done": "" if screen.winner is None else code_labels.VERDICT_DONE.get(screen.winner.verdict, "answered"),
-        "closed": code_labels.closed_words(interrupt),
+        "closed": code_labels.closed_label(interrupt),
         "rendered_call": rendered,
         "large_call": None if rendered is None else _large_call(proposal, rendered),
-        "may_decide": screen.may_decide and not is_over(interrupt, now=now),
+        "may_decide": screen.may_decide and not is_past_deadline(interrupt, now=now),
         "cannot_decide": why_cannot_decide(screen, now=now),
         "deciders": names_of_deciders(screen.why_not),
         "queue_name": code_labels.queue_name(interrupt.queue),
@@ -176,7 +176,7 @@ def build_interrupt_context(
     }
 
 
-def _actions(screen: WaitScreen, *, reader: AbstractUser, now: datetime) -> Actions:
+def _actions(screen: RequestPage, *, reader: AbstractUser, now: datetime) -> Actions:
     """Return the actions to offer; ``reviewer_actions`` checks the permission again when a button is pressed."""
     interrupt = screen.interrupt
     queue = interrupt.queue  # a request without a queue waits for a time or a signal and cannot be assigned
@@ -191,7 +191,7 @@ def _actions(screen: WaitScreen, *, reader: AbstractUser, now: datetime) -> Acti
         people=tuple(deciders),
         assigned=frozenset(person.pk for person in screen.assignees),
         extensions=tuple(
-            (seconds, in_words(extension).removesuffix(" 00 min"))
+            (seconds, duration_label(extension).removesuffix(" 00 min"))
             for seconds, extension in EXTENSIONS.items()
             if can_manage and extension <= longest
         ),
@@ -199,14 +199,14 @@ def _actions(screen: WaitScreen, *, reader: AbstractUser, now: datetime) -> Acti
     )
 
 
-def _large_call(proposal: Any, rendered: Drawn) -> LargeCall | None:
+def _large_call(proposal: Any, rendered: RenderedValue) -> LargeCall | None:
     """Return the size of a call that is large or not shown whole."""
     arguments = proposal["arguments"]
     size = len(exact_json.dumps(arguments).encode("utf-8", "surrogatepass"))
     if rendered.is_whole and size < LARGE_CALL:
         return None
     shown, members = f"{rendered.members:,}", f"{count_members(arguments):,}"
-    return LargeCall(size=size_in_words(arguments), shown=shown, members=members)
+    return LargeCall(size=size_label(arguments), shown=shown, members=members)
 
 
 def _arguments(proposal: Any, edited: Any) -> Any:
@@ -228,9 +228,9 @@ def _fact_row(fact: Fact) -> FactRow:
     )
 
 
-def shown_effects(effects: list[Effect], agent: Agent, labels: Labels) -> list[EffectRow]:
+def effect_rows(effects: list[Effect], agent: Agent, labels: Labels) -> list[EffectRow]:
     return [
-        EffectRow(effect=effect, words=describe_in_a_row(effect.name, effect.row_call, labels, agent_id=agent.pk))
+        EffectRow(effect=effect, words=describe_call_in_a_list(effect.name, effect.row_call, labels, agent_id=agent.pk))
         for effect in effects
     ]
 

@@ -16,9 +16,9 @@ from reviewqueue.api.problems import PROBLEMS
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.interrupt.decision_form import DecisionForm
 from reviewqueue.pages.interrupt.earlier_versions import ChangesSinceOpened, changes_since_version
-from reviewqueue.queries.page_queries import WaitScreen
+from reviewqueue.queries.page_queries import RequestPage
 from reviewqueue.text import times
-from runs.deadlines import is_over
+from runs.deadlines import is_past_deadline
 from runs.decisions import closed_refusal
 from runs.errors import AlreadyVoted, ClaimedByOther, Expired
 from runs.models import Decision
@@ -73,19 +73,19 @@ class CannotDecide:
     who_can: str
 
 
-def why_cannot_decide(screen: WaitScreen, *, now: datetime) -> CannotDecide | None:
+def why_cannot_decide(screen: RequestPage, *, now: datetime) -> CannotDecide | None:
     """Return why the reader cannot decide the request now, or ``None`` if they can."""
     interrupt = screen.interrupt
     if not screen.is_open:
         refusal = closed_refusal(interrupt, screen.winner)
     elif screen.why_not is not None:
         refusal = screen.why_not
-    elif is_over(interrupt, now=now):
-        refusal = Expired(f"The deadline has passed. {code_labels.at_zero(interrupt)}")
+    elif is_past_deadline(interrupt, now=now):
+        refusal = Expired(f"The deadline has passed. {code_labels.deadline_outcome(interrupt)}")
     elif screen.has_voted:
         refusal = AlreadyVoted()
     elif screen.held_by_other and interrupt.claimed_until is not None:
-        left = times.in_words(interrupt.claimed_until - now)
+        left = times.duration_label(interrupt.claimed_until - now)
         refusal = ClaimedByOther(f"Another reviewer has claimed this for {left} more. You can read it.")
     else:
         return None
@@ -114,7 +114,7 @@ class RefusedDecision:
 
 
 def describe_refusal(
-    refusal: Refusal, *, screen: WaitScreen, decision_form: DecisionForm, reader: AbstractUser, now: datetime
+    refusal: Refusal, *, screen: RequestPage, decision_form: DecisionForm, reader: AbstractUser, now: datetime
 ) -> RefusedDecision:
     """Return what the page shows. ``screen`` was read after the refusal."""
     recorded = Decision.objects.filter(by=reader.pk, interrupt=screen.interrupt, code=refusal.code)
@@ -150,13 +150,13 @@ def names_of_deciders(refusal: Refusal | None) -> tuple[str, ...]:
     return tuple(person.get_full_name() or person.get_username() for person in people)
 
 
-def _headline_and_detail(refusal: Refusal, screen: WaitScreen, seen_version: int, *, now: datetime) -> tuple[str, str]:
+def _headline_and_detail(refusal: Refusal, screen: RequestPage, seen_version: int, *, now: datetime) -> tuple[str, str]:
     winner = screen.winner
     if refusal.code == "already_decided" and winner is not None:
         who = winner.by.get_full_name() or winner.by.get_username() if winner.by else "The policy’s default"
         done = code_labels.VERDICT_DONE.get(winner.verdict, "answered")
         earlier = now - winner.created_at
-        ago = times.in_words(earlier) if earlier.total_seconds() >= 1 else "moments"
+        ago = times.duration_label(earlier) if earlier.total_seconds() >= 1 else "moments"
         return f"{who} was first.", f"{who} {done}: {ago} before your answer arrived."
     if refusal.code == "stale_version":
         changed = _what_changed(screen, seen_version)
@@ -164,7 +164,7 @@ def _headline_and_detail(refusal: Refusal, screen: WaitScreen, seen_version: int
     return _HEADLINES.get(refusal.code, "The decision was refused."), refusal.detail
 
 
-def _what_changed(screen: WaitScreen, seen_version: int) -> str:
+def _what_changed(screen: RequestPage, seen_version: int) -> str:
     interrupt = screen.interrupt
     versions = f"You saw version {seen_version}. The current version is {interrupt.state_version}."
     members: list[str] = []

@@ -19,10 +19,10 @@ from django.views.decorators.http import require_safe
 
 from ledger import exact_json
 from reviewqueue import gateway
-from reviewqueue.pages.rendering import PageRequest, foreign_is_missing, show
+from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, render_page
 from reviewqueue.queries import dead_letters, page_queries
-from reviewqueue.text.hidden_characters import fitting
-from reviewqueue.text.json_values import Budget, draw, size_in_words
+from reviewqueue.text.hidden_characters import render_within
+from reviewqueue.text.json_values import Budget, render_json, size_label
 from runs.models import Comment, Fact, Interrupt
 from runs.schemas.traversal import join_pointer
 
@@ -76,10 +76,10 @@ class Source:
 
 
 @require_safe
-@foreign_is_missing
+@not_found_if_invisible
 def call(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Show the arguments of the call of a request."""
-    interrupt = gateway.find_visible(request.user, interrupt_id)
+    interrupt = gateway.get_visible_interrupt(request.user, interrupt_id)
     if interrupt.proposal is None:
         raise Http404
     return show_values(
@@ -88,10 +88,10 @@ def call(request: PageRequest, interrupt_id: str) -> HttpResponse:
 
 
 @require_safe
-@foreign_is_missing
+@not_found_if_invisible
 def of_request(request: PageRequest, interrupt_id: str, part: str) -> HttpResponse:
     """Show the evidence, the facts, the message or the comments of a request."""
-    interrupt = gateway.find_visible(request.user, interrupt_id)
+    interrupt = gateway.get_visible_interrupt(request.user, interrupt_id)
     readers = {"evidence": _evidence, "facts": _facts, "message": _message, "comments": _comments}
     if part not in readers:
         raise Http404
@@ -99,10 +99,10 @@ def of_request(request: PageRequest, interrupt_id: str, part: str) -> HttpRespon
 
 
 @require_safe
-@foreign_is_missing
+@not_found_if_invisible
 def of_decision(request: PageRequest, decision_id: str, part: str) -> HttpResponse:
     """Show the call or the answer of a decision."""
-    screen = page_queries.read_receipt(request.user, decision_id)
+    screen = page_queries.get_receipt_page(request.user, decision_id)
     decision, permit = screen.decision, screen.permit
     allowed = permit.call if permit is not None else screen.interrupt.proposal
     values = {"answer": decision.input, "edit": decision.arguments, "call": (allowed or {}).get("arguments")}
@@ -115,20 +115,20 @@ def of_decision(request: PageRequest, decision_id: str, part: str) -> HttpRespon
 
 
 @require_safe
-@foreign_is_missing
+@not_found_if_invisible
 def of_effect(request: PageRequest, run_id: str, effect_id: str) -> HttpResponse:
     """Show the call of an effect, its receipt and its error."""
-    effect = page_queries.read_effect(request.user, run_id, effect_id)
+    effect = page_queries.get_effect(request.user, run_id, effect_id)
     value = {"call": effect.call, "receipt": effect.receipt, "error": effect.error}
     back = reverse("run", args=[run_id])
     return show_values(request, Source(value=value, title="effect", name=effect.key, back=back, back_label="The run"))
 
 
 @require_safe
-@foreign_is_missing
+@not_found_if_invisible
 def of_result(request: PageRequest, run_id: str) -> HttpResponse:
     """Show the result of a run."""
-    outcome = page_queries.read_outcome(request.user, run_id)
+    outcome = page_queries.get_outcome(request.user, run_id)
     back = reverse("run", args=[run_id])
     return show_values(
         request, Source(value=outcome.result, title="result of", name="the run", back=back, back_label="The run")
@@ -136,10 +136,10 @@ def of_result(request: PageRequest, run_id: str) -> HttpResponse:
 
 
 @require_safe
-@foreign_is_missing
+@not_found_if_invisible
 def of_signal(request: PageRequest, signal_id: str) -> HttpResponse:
     """Show the body of a signal."""
-    found = dead_letters.read_signal(request.user, signal_id)
+    found = dead_letters.get_dead_signal(request.user, signal_id)
     back = reverse("dead-letter", args=[found.signal.public_id])
     source = Source(value=found.body, title="body of", name=found.signal.type, back=back, back_label="The signal")
     return show_values(request, source, section="agents")
@@ -188,7 +188,7 @@ def show_values(request: PageRequest, source: Source, *, section: str = "inbox")
     context = {
         "section": section,
         "source": source,
-        "size": size_in_words(source.value),
+        "size": size_label(source.value),
         "find": term,
         "number": len(found),
         "page": page,
@@ -200,7 +200,7 @@ def show_values(request: PageRequest, source: Source, *, section: str = "inbox")
         "after": "" if page.next is None else _address(term, *page.next),
         "before": _address(term, max(0, first - ROWS)) if first else "",
     }
-    return show(request, "interrupt/values.html", context)
+    return render_page(request, "interrupt/values.html", context)
 
 
 def _page(found: list[Leaf], first: int, character: int) -> Page:
@@ -211,14 +211,14 @@ def _page(found: list[Leaf], first: int, character: int) -> Page:
         start = character if row == first and isinstance(leaf.value, str) else 0
         path = leaf.pointer if len(leaf.pointer) <= LONGEST_PATH else f"{leaf.pointer[:LONGEST_PATH]}…"
         if not (isinstance(leaf.value, str) and (start or len(leaf.value) > _SMALL_TEXT)):
-            html = draw(leaf.value, budget=Budget(members=0, size=left))
+            html = render_json(leaf.value, budget=Budget(members=0, size=left))
             rows.append(Row(pointer=leaf.pointer[:LONGEST_PATH], path=path, html=html))
             left -= len(html) + 2 * len(path) + 200
         else:
-            text, length = fitting(leaf.value[start:], max(left, 2_000))
+            text, length = render_within(leaf.value[start:], max(left, 2_000))
             if length == 0 and start < len(leaf.value):
                 length = 1
-                text, _ = fitting(leaf.value[start : start + 1], 2_000)
+                text, _ = render_within(leaf.value[start : start + 1], 2_000)
             end, whole = start + length, len(leaf.value)
             piece = "" if not start and end == whole else f"characters {start + 1:,} to {end:,} of {whole:,}"
             html = mark_safe(f'<span class="value text"><bdi class="exact">{text}</bdi></span>')  # noqa: S308  escaped by fitting

@@ -15,17 +15,17 @@ from reviewqueue import reviewer_actions
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.call_labels import describe_call, labels_of
 from reviewqueue.pages.interrupt.earlier_versions import next_round, overtaking_facts
-from reviewqueue.pages.interrupt.interrupt_context import asked
+from reviewqueue.pages.interrupt.interrupt_context import request_heading
 from reviewqueue.pages.receipt.webhook_status import deliveries_of_decision
-from reviewqueue.pages.runs.unclaimed_text import unread_in_words
-from reviewqueue.queries.page_queries import ReceiptScreen
-from reviewqueue.text.json_diff_text import ShownChanges, changes_between, changes_to_show
-from reviewqueue.text.times import in_words
-from runs.call_edits import arguments_seen
-from runs.decisions import who_decided
+from reviewqueue.pages.runs.unclaimed_text import describe_unread
+from reviewqueue.queries.page_queries import ReceiptPage
+from reviewqueue.text.json_diff_text import LimitedChanges, changes_between, limit_changes
+from reviewqueue.text.times import duration_label
+from runs.call_edits import arguments_shown_at
+from runs.decisions import decided_by_label
 from runs.models import Decision, Interrupt
 from runs.states import APPROVING, ContinuationStatus, DecisionStatus, InterruptStatus, Verdict
-from runs.unclaimed_continuations import Unclaimed, find_unclaimed
+from runs.unclaimed_continuations import UnclaimedRun, find_unclaimed
 
 _STEP_LABELS = ("Checked again", "Ready", "Claimed", "Continued")
 _EXECUTION: dict[str, str] = {
@@ -48,7 +48,7 @@ class Step:
 
 
 def build_receipt_context(
-    screen: ReceiptScreen, following: Interrupt | None, *, reader: AbstractUser, now: datetime
+    screen: ReceiptPage, following: Interrupt | None, *, reader: AbstractUser, now: datetime
 ) -> dict[str, Any]:
     """Return the template context. ``following``: the next request of the reader's list."""
     decision, interrupt = screen.decision, screen.interrupt
@@ -59,8 +59,8 @@ def build_receipt_context(
     call = None
     if proposal is not None:
         call = describe_call(proposal, labels.get((interrupt.agent_id, str(proposal["name"]))))
-    _, plain = asked(interrupt, labels)
-    status_label, status_tone = code_labels.DECISION_WORDS[decision.status]
+    _, plain = request_heading(interrupt, labels)
+    status_label, status_tone = code_labels.DECISION_LABELS[decision.status]
     may_undo = _can_be_undone(screen, reader=reader, now=now)
     unclaimed = _unclaimed(screen, now=now)
     steps = _steps(screen, unclaimed, now=now) if decision.status == DecisionStatus.ACCEPTED else []
@@ -75,7 +75,7 @@ def build_receipt_context(
         "now": now,
         "deliveries": deliveries,
         "unclaimed": unclaimed,
-        "returned_by": "" if unclaimed is None else unread_in_words(unclaimed.handed_back_by),
+        "returned_by": "" if unclaimed is None else describe_unread(unclaimed.handed_back_by),
         "progress_tag": f"{may_undo}.{screen.resume}.{digest(progress)[4:20]}",
         "is_live": may_undo or is_unfinished or screen.resume == "leased",
         "screen": screen,
@@ -101,15 +101,15 @@ def build_receipt_context(
         "is_readers": decision.by_id == reader.pk,
         "may_undo": may_undo,
         "undo_until": decision.created_at + interrupt.policy.undo,
-        "who": who_decided(decision),
+        "who": decided_by_label(decision),
         "steps": steps,
-        "holds": [(code_labels.HOLD_WORDS.get(hold.kind, hold.kind), hold) for hold in screen.holds],
-        "next_request_heading": None if following is None else asked(following, labels)[1],
+        "holds": [(code_labels.HOLD_LABELS.get(hold.kind, hold.kind), hold) for hold in screen.holds],
+        "next_request_heading": None if following is None else request_heading(following, labels)[1],
         "next_request": following,
     }
 
 
-def _status_details(screen: ReceiptScreen, status_label: str) -> Iterator[str]:
+def _status_details(screen: ReceiptPage, status_label: str) -> Iterator[str]:
     decision, tally = screen.decision, screen.tally
     yield status_label
     if tally.needed > 1 and decision.status == DecisionStatus.ACCEPTED:
@@ -118,24 +118,24 @@ def _status_details(screen: ReceiptScreen, status_label: str) -> Iterator[str]:
         yield f"closes round {decision.round}"
 
 
-def _changes_of_edit(decision: Decision) -> ShownChanges | None:
+def _changes_of_edit(decision: Decision) -> LimitedChanges | None:
     """Return the changes of an edit against the proposal that the reviewer saw."""
     if decision.verdict != Verdict.EDIT or decision.arguments is None:
         return None
-    changes = changes_between(arguments_seen(decision.interrupt, decision.state_version), decision.arguments)
-    return changes_to_show([change for change in changes if not change.is_same])
+    changes = changes_between(arguments_shown_at(decision.interrupt, decision.state_version), decision.arguments)
+    return limit_changes([change for change in changes if not change.is_same])
 
 
-def _can_be_undone(screen: ReceiptScreen, *, reader: AbstractUser, now: datetime) -> bool:
+def _can_be_undone(screen: ReceiptPage, *, reader: AbstractUser, now: datetime) -> bool:
     """Return whether to offer undo. ``reviewer_actions`` checks again when the button is pressed."""
     decision, interrupt = screen.decision, screen.interrupt
     if decision.by_id == reader.pk and decision.status == DecisionStatus.COUNTED:
         return interrupt.status == InterruptStatus.WAITING and now < interrupt.deadline
-    until = reviewer_actions.undo_deadline(decision)
+    until = reviewer_actions.get_undo_deadline(decision)
     return decision.by_id == reader.pk and until is not None and now < until
 
 
-def _unclaimed(screen: ReceiptScreen, *, now: datetime) -> Unclaimed | None:
+def _unclaimed(screen: ReceiptPage, *, now: datetime) -> UnclaimedRun | None:
     """Return the unclaimed continuation of this decision, if it has been ready for longer than it should be."""
     if screen.continuation is None or screen.resume != ContinuationStatus.READY:
         return None
@@ -143,7 +143,7 @@ def _unclaimed(screen: ReceiptScreen, *, now: datetime) -> Unclaimed | None:
     return found if found is not None and found.is_told else None
 
 
-def _steps(screen: ReceiptScreen, unclaimed: Unclaimed | None, *, now: datetime) -> list[Step]:
+def _steps(screen: ReceiptPage, unclaimed: UnclaimedRun | None, *, now: datetime) -> list[Step]:
     """Return the steps after an accepted decision and which of them the run has reached."""
     decided = Step(label="Decided", at=screen.decision.created_at, state="done")
     to_come = [Step(label=label) for label in _STEP_LABELS]
@@ -167,14 +167,14 @@ def _steps(screen: ReceiptScreen, unclaimed: Unclaimed | None, *, now: datetime)
         if label == "Ready" and state != "done" and not is_on_hold and now < continuation.not_before:
             detail = "after the undo window"
         elif is_now and label == "Ready" and unclaimed is not None:
-            detail = f"no worker has claimed it for {in_words(unclaimed.waited)}"
+            detail = f"no worker has claimed it for {duration_label(unclaimed.waited)}"
         elif is_now and label == "Ready" and not is_on_hold and screen.halt is not None:
             detail = "for any free worker, once the halt of its agent is lifted"
         steps.append(Step(label=label, detail=detail, at=times[at], state=state))
     return steps
 
 
-def _permit_state(screen: ReceiptScreen, *, now: datetime) -> str:
+def _permit_state(screen: ReceiptPage, *, now: datetime) -> str:
     """Return "good", "spent", "void", "expired", or "" without a permit. A spent permit stays spent when its run ends."""
     permit = screen.permit
     if permit is None:
@@ -186,6 +186,6 @@ def _permit_state(screen: ReceiptScreen, *, now: datetime) -> str:
     return "good" if now < permit.valid_until else "expired"
 
 
-def _execution(screen: ReceiptScreen) -> str:
+def _execution(screen: ReceiptPage) -> str:
     """Return the status of the effect that was begun with the permit, as the start of a sentence; empty before it begins."""
     return "" if screen.spent_on is None else _EXECUTION.get(screen.spent_on.status, "The effect has begun")

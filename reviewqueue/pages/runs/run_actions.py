@@ -16,13 +16,13 @@ from django.shortcuts import redirect, resolve_url
 from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
-from ledger.actors import by_person
+from ledger.actors import person_actor
 from ledger.effect_queries import EffectCounts
 from ledger.errors import NotFound, PayloadInvalid, Refusal
-from ledger.states import OPEN, EffectStatus
+from ledger.states import OPEN_EFFECTS, EffectStatus
 from reviewqueue import permissions
-from reviewqueue.pages.rendering import PageRequest, foreign_is_missing
-from reviewqueue.text.hidden_characters import seen_plain
+from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible
+from reviewqueue.text.hidden_characters import mark_hidden_plain
 from runs.models import Checkpoint, Run
 from runs.states import FINAL, RunStatus
 from runs.use_cases import control_run
@@ -103,7 +103,7 @@ def _cancel(run: Run, effects: EffectCounts) -> RunAction:
     parts = ["Its open requests are closed, and no new effect can begin."]
     if run.lease_until:
         parts.append("Its worker can still report what it did and stops at its next safe point.")
-    unknown = sum(effects.statuses.get(status, 0) for status in OPEN)
+    unknown = sum(effects.statuses.get(status, 0) for status in OPEN_EFFECTS)
     if unknown:
         parts.append(f"Effects with an unknown outcome go to their owner first ({unknown}).")
     back, stays = effects.compensated_on_cancel, effects.applied - effects.compensated_on_cancel
@@ -137,7 +137,7 @@ def _restart(run: Run, effects: EffectCounts, checkpoints: Sequence[Checkpoint])
 
 
 @require_POST
-@foreign_is_missing
+@not_found_if_invisible
 def perform_action(request: PageRequest, run_id: str, verb: str) -> HttpResponse:
     """Perform one action; a message on the run's page says what followed, or why it was refused."""
     reason = request.POST.get("reason", "").strip()
@@ -161,20 +161,20 @@ def perform_action(request: PageRequest, run_id: str, verb: str) -> HttpResponse
 
 
 def _do_pause(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
-    check = permissions.control_check(person)
-    run = control_run.pause_run(run_id=run_id, actor=by_person(person), reason=reason, check=check)
+    check = permissions.make_control_check(person)
+    run = control_run.pause_run(run_id=run_id, actor=person_actor(person), reason=reason, check=check)
     return "The run stops at its next safe point." if run.lease_until else "Paused."
 
 
 def _do_resume(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
-    check = permissions.control_check(person)
-    control_run.resume_run(run_id=run_id, actor=by_person(person), reason=reason, check=check)
+    check = permissions.make_control_check(person)
+    control_run.resume_run(run_id=run_id, actor=person_actor(person), reason=reason, check=check)
     return "Resumed."
 
 
 def _do_cancel(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
-    check = permissions.control_check(person)
-    run = control_run.cancel_run(run_id=run_id, actor=by_person(person), reason=reason, check=check)
+    check = permissions.make_control_check(person)
+    run = control_run.cancel_run(run_id=run_id, actor=person_actor(person), reason=reason, check=check)
     return (
         "Cancelled."
         if run.ended_at
@@ -183,7 +183,7 @@ def _do_cancel(person: AbstractUser, run_id: str, reason: str, form: QueryDict) 
 
 
 def _do_restart(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
-    check = permissions.restart_check(person)
+    check = permissions.make_restart_check(person)
     chosen = form.get("checkpoint", "")
     if chosen and not (chosen.isascii() and chosen.isdigit() and len(chosen) < 10):
         raise PayloadInvalid.at("/checkpoint", "must be the number of a checkpoint of this run")
@@ -195,9 +195,9 @@ def _do_restart(person: AbstractUser, run_id: str, reason: str, form: QueryDict)
 
 
 def _do_retag(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
-    check, version = permissions.retag_check(person), _version(form)
-    control_run.retag_run(run_id=run_id, actor=by_person(person), code_version=version, reason=reason, check=check)
-    return f"Only workers with code version {seen_plain(version)} can claim the run now."
+    check, version = permissions.make_retag_check(person), _version(form)
+    control_run.retag_run(run_id=run_id, actor=person_actor(person), code_version=version, reason=reason, check=check)
+    return f"Only workers with code version {mark_hidden_plain(version)} can claim the run now."
 
 
 def _version(form: QueryDict) -> str:

@@ -15,15 +15,15 @@ from reviewqueue import permissions
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.call_labels import labels_of
 from reviewqueue.pages.empty_state import EmptyState
-from reviewqueue.pages.interrupt.interrupt_context import asked_in_a_row, shown_effects
+from reviewqueue.pages.interrupt.interrupt_context import effect_rows, request_heading_for_row
 from reviewqueue.pages.runs.run_actions import actions_for
-from reviewqueue.pages.runs.timeline_text import tell
-from reviewqueue.pages.runs.unclaimed_text import told_in_short, unread_in_words
-from reviewqueue.queries.page_queries import RunsAsked, RunScreen, RunsPage
-from runs.hand_backs import handed_back_by
+from reviewqueue.pages.runs.timeline_text import timeline_entries
+from reviewqueue.pages.runs.unclaimed_text import describe_unread, summarize_unclaimed
+from reviewqueue.queries.page_queries import RunDetails, RunListFilters, RunListPage
+from runs.hand_backs import versions_that_handed_back
 from runs.models import Run
 from runs.states import ContinuationStatus, InterruptStatus, RunStatus
-from runs.unclaimed_continuations import Unclaimed, find_unclaimed
+from runs.unclaimed_continuations import UnclaimedRun, find_unclaimed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ _CONTINUATION_LABELS: dict[str, str] = {
 }
 
 
-def runs_context(found: RunsPage, asked: RunsAsked, *, reader: AbstractUser, now: datetime) -> dict[str, Any]:
+def runs_context(found: RunListPage, asked: RunListFilters, *, reader: AbstractUser, now: datetime) -> dict[str, Any]:
     of = "me" if asked.mine else "stranded" if asked.stranded else ""
     kept = {"of": of, "status": asked.status, "agent": asked.agent}
     unclaimed = find_unclaimed(found.runs, now=now)
@@ -62,7 +62,7 @@ def runs_context(found: RunsPage, asked: RunsAsked, *, reader: AbstractUser, now
         "asked": asked,
         "rows": [_row(run, unclaimed.get(run.pk)) for run in found.runs],
         "statuses": RunStatus.values,
-        "agents": permissions.agents_of(reader).order_by("slug").values_list("slug", flat=True),
+        "agents": permissions.owned_agents(reader).order_by("slug").values_list("slug", flat=True),
         "lists": [
             ("All runs", _address(kept | {"of": ""}), not of),
             ("Started for me", _address(kept | {"of": "me"}), asked.mine),
@@ -73,7 +73,7 @@ def runs_context(found: RunsPage, asked: RunsAsked, *, reader: AbstractUser, now
     }
 
 
-def _empty_list(asked: RunsAsked) -> EmptyState:
+def _empty_list(asked: RunListFilters) -> EmptyState:
     everything = {"url": reverse("runs"), "button": "Show all runs"}
     if asked.status or asked.agent:
         text = "No run that you can see matches the filters."
@@ -93,12 +93,12 @@ def _address(asked: dict[str, str]) -> str:
     return reverse("runs") + (f"?{words}" if words else "")
 
 
-def _row(run: Any, unclaimed: Unclaimed | None) -> ShownRun:
+def _row(run: Any, unclaimed: UnclaimedRun | None) -> ShownRun:
     is_stranded = run.is_stranded or (unclaimed is not None and unclaimed.is_told)
     return replace(_shown(run), next=_what_is_next(run, unclaimed), is_stranded=is_stranded)
 
 
-def _what_is_next(run: Any, unclaimed: Unclaimed | None) -> str | SafeString:
+def _what_is_next(run: Any, unclaimed: UnclaimedRun | None) -> str | SafeString:
     """Return what the run waits for: an open request, a worker, or the resolution of its holds."""
     if run.status == RunStatus.WAITING:
         return f"{run.open_waits} open request{'' if run.open_waits == 1 else 's'}"
@@ -106,17 +106,17 @@ def _what_is_next(run: Any, unclaimed: Unclaimed | None) -> str | SafeString:
         return f"{run.handed_back} code versions cannot read it" if run.handed_back else "no worker can read it"
     if run.status == RunStatus.BLOCKED:
         return f"{run.open_holds} open hold{'' if run.open_holds == 1 else 's'}"
-    return "" if unclaimed is None else told_in_short(unclaimed)
+    return "" if unclaimed is None else summarize_unclaimed(unclaimed)
 
 
 def _shown(run: Run) -> ShownRun:
-    word, icon, tone, meaning = code_labels.RUN_WORDS[run.status]
+    word, icon, tone, meaning = code_labels.RUN_LABELS[run.status]
     if run.status == "running" and run.pause_asked_at is not None:
         word, icon, tone, meaning = "pausing", "pause", "warn", "The run stops at its next safe point."
     return ShownRun(run=run, word=word, icon=icon, tone=tone, meaning=meaning)
 
 
-def run_context(screen: RunScreen, *, reader: AbstractUser, now: datetime) -> dict[str, Any]:
+def run_context(screen: RunDetails, *, reader: AbstractUser, now: datetime) -> dict[str, Any]:
     run = screen.run
     calls = [(run.agent_id, effect.row_call) for effect in screen.effects]
     labels = labels_of([*calls, *((wait.agent_id, wait.row_proposal) for wait in screen.waits)])
@@ -124,13 +124,13 @@ def run_context(screen: RunScreen, *, reader: AbstractUser, now: datetime) -> di
     waits = []
     for wait in screen.waits:
         decision = decisions.get(wait.pk)
-        word, icon = code_labels.closed_words(wait)
+        word, icon = code_labels.closed_label(wait)
         waits.append(
             {
                 "wait": wait,
-                "title": asked_in_a_row(wait, wait.row_proposal, labels)[0],
+                "title": request_heading_for_row(wait, wait.row_proposal, labels)[0],
                 "queue": code_labels.queue_name(wait.queue),
-                "then": code_labels.then_what(wait),
+                "then": code_labels.deadline_outcome_short(wait),
                 "is_open": wait.status == InterruptStatus.WAITING,
                 "word": code_labels.VERDICT_DONE.get(decision.verdict, word) if decision is not None else word,
                 "icon": icon,
@@ -138,7 +138,7 @@ def run_context(screen: RunScreen, *, reader: AbstractUser, now: datetime) -> di
             }
         )
     continuation = screen.continuation
-    unread = handed_back_by([run]).get(run.pk, [])
+    unread = versions_that_handed_back([run]).get(run.pk, [])
     actions = actions_for(reader, run, screen.effect_counts, screen.checkpoints)
     return {
         "section": "runs",
@@ -150,16 +150,16 @@ def run_context(screen: RunScreen, *, reader: AbstractUser, now: datetime) -> di
         "may_retag": any(action.verb == "retag" and not action.blocked for action in actions),
         "unclaimed": find_unclaimed([run], now=now).get(run.pk),
         "unread": unread,
-        "unread_words": unread_in_words(unread),
+        "unread_words": describe_unread(unread),
         "may_halt": screen.halt is None
         and run.ended_at is None
         and permissions.why_not_halt(reader, run.agent) is None,
         "may_lift": screen.halt is not None and permissions.why_not_lift(reader, run.agent) is None,
-        "effects": shown_effects(screen.effects, run.agent, labels)[::-1],
+        "effects": effect_rows(screen.effects, run.agent, labels)[::-1],
         "unknown": screen.effect_counts.statuses.get("unknown", 0),
         "waits": waits[::-1],
-        "holds": [(code_labels.HOLD_WORDS.get(hold.kind, hold.kind), hold) for hold in screen.holds],
-        "story": tell(screen.events, reader=reader, waits=screen.named_waits),
+        "holds": [(code_labels.HOLD_LABELS.get(hold.kind, hold.kind), hold) for hold in screen.holds],
+        "story": timeline_entries(screen.events, reader=reader, waits=screen.named_waits),
         "continuation_words": "" if continuation is None else _CONTINUATION_LABELS[continuation.status],
         "last_checkpoint": screen.checkpoints[0] if screen.checkpoints else None,
     }

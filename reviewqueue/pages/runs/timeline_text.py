@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString, mark_safe
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.runs.edit_summary import summarize_edit
 from reviewqueue.text import times
-from reviewqueue.text.hidden_characters import seen
+from reviewqueue.text.hidden_characters import render_exact
 from runs.models import Comment, Decision, Event, Interrupt
 
 LONG_PAUSE = timedelta(hours=1)
@@ -83,14 +83,14 @@ class _Lookup:
         return "You" if address == self.reader.get_username() else self.names.get(address, address)
 
 
-def tell(events: Sequence[Event], *, reader: AbstractUser, waits: Iterable[Interrupt]) -> list[Entry]:
+def timeline_entries(events: Sequence[Event], *, reader: AbstractUser, waits: Iterable[Interrupt]) -> list[Entry]:
     """Return an entry for each event in order, and one for each pause of more than an hour."""
     lookup = _read_lookup(events, reader=reader, waits=waits)
     entries: list[Entry] = []
     before: Event | None = None
     for event in events:
         if before is not None and before.type == "run.suspended" and event.at - before.at >= LONG_PAUSE:
-            waited = times.in_words(event.at - before.at)
+            waited = times.duration_label(event.at - before.at)
             words = mark_safe("suspended; no process or connection is in use")
             entries.append(Entry(at=None, icon="pause", words=words, tone="gap", gap=waited))
         entries.append(_entry(event, lookup))
@@ -150,7 +150,9 @@ def _entry(event: Event, lookup: _Lookup) -> Entry:
 def _fallback(event: Event, lookup: _Lookup) -> _Text:
     subject, _, verb = event.type.partition(".")
     named = event.refs.get("effect") or event.refs.get("subject") or event.refs.get("reason") or ""
-    return _Text(words=f"{subject} {verb}".replace("_", " ").capitalize(), sub=seen(str(named)) if named else "")
+    return _Text(
+        words=f"{subject} {verb}".replace("_", " ").capitalize(), sub=render_exact(str(named)) if named else ""
+    )
 
 
 def _started(event: Event, lookup: _Lookup) -> _Text:
@@ -166,7 +168,7 @@ def _suspended(event: Event, lookup: _Lookup) -> _Text:
     queues = [queue for wait, queue in zip(named, event.refs.get("queues", ()), strict=False) if wait in lookup.waits]
     queue_names = ", ".join(dict.fromkeys(code_labels.queue_title(str(queue)) for queue in queues if queue))
     words = f"Sent a request to {queue_names}; worker released" if queue_names else "Sent a request; worker released"
-    said = [format_html('<q class="said">{}</q>', seen(wait.title, one_line=True)) for wait in asked]
+    said = [format_html('<q class="said">{}</q>', render_exact(wait.title, one_line=True)) for wait in asked]
     again = "; asked again" if any(wait.renews_id for wait in asked) else ""
     sub = format_html("checkpoint {}{} {}", event.refs.get("checkpoint"), again, mark_safe(" ".join(said)))  # noqa: S308  escaped
     return _Text(words=words, sub=sub, icon="question")
@@ -178,7 +180,7 @@ def _answered(event: Event, lookup: _Lookup) -> _Text:
     note = decision.message if decision is not None else ""
     if event.actor == "system:signal":
         return _Text(words="The expected signal arrived", sub=_key(event.refs.get("signal")), icon="check")
-    said = format_html('<q class="said">{}</q>', seen(note[:300])) if note else ""
+    said = format_html('<q class="said">{}</q>', render_exact(note[:300])) if note else ""
     edited = summarize_edit(decision, lookup.wait(event))
     sub = format_html("{} {}", edited, said) if edited else said
     return _Text(words=format_html("{}{}", verdict, _what(lookup.wait(event))), sub=sub)
@@ -201,7 +203,7 @@ def _refused(event: Event, lookup: _Lookup) -> _Text:
 def _commented(event: Event, lookup: _Lookup) -> _Text:
     said = lookup.comments.get((str(event.refs.get("interrupt")), event.at))
     words = format_html("wrote a comment{}", _what(lookup.wait(event)))
-    return _Text(words=words, sub=seen(said[:300]) if said else "", icon="comment")
+    return _Text(words=words, sub=render_exact(said[:300]) if said else "", icon="comment")
 
 
 def _claimed(event: Event, lookup: _Lookup) -> _Text:
@@ -222,7 +224,7 @@ def _vote_revoked(event: Event, lookup: _Lookup) -> _Text:
 
 def _lost_by(event: Event, words: str) -> _Text:
     """Return what ended because the named people lost their permission."""
-    people = seen(", ".join(map(str, event.refs.get("people") or ())), one_line=True)
+    people = render_exact(", ".join(map(str, event.refs.get("people") or ())), one_line=True)
     return _Text(words=words, sub=format_html("{} can no longer decide", people), icon="lock", tone="warn")
 
 
@@ -258,14 +260,14 @@ def _reported(event: Event, lookup: _Lookup) -> _Text:
 
 def _facts(event: Event) -> SafeString:
     names = ", ".join(str(name) for name in event.refs.get("facts", ()))
-    return seen(names, one_line=True) if names else mark_safe("")
+    return render_exact(names, one_line=True) if names else mark_safe("")
 
 
 def _checkpoint(event: Event, lookup: _Lookup) -> _Text:
     number, file = event.refs.get("checkpoint", event.refs.get("number", "")), event.refs.get("file")
     words = format_html("Checkpoint {}{}", number, ", with a file" if file else "")
     step = event.refs.get("step")
-    return _Text(words=words, sub=seen(str(step), one_line=True) if step else "", icon="flag")
+    return _Text(words=words, sub=render_exact(str(step), one_line=True) if step else "", icon="flag")
 
 
 def _ready(event: Event, lookup: _Lookup) -> _Text:
@@ -285,21 +287,25 @@ def _denied(event: Event, lookup: _Lookup) -> _Text:
 
 def _lost(event: Event, lookup: _Lookup) -> _Text:
     unknown = event.refs.get("in_doubt") or ()
-    sub = format_html("unknown outcome: {}", seen(", ".join(map(str, unknown)), one_line=True)) if unknown else ""
+    sub = (
+        format_html("unknown outcome: {}", render_exact(", ".join(map(str, unknown)), one_line=True)) if unknown else ""
+    )
     return _Text(
         words="The worker was lost", sub=sub or "the run continues from the last checkpoint", icon="alert", tone="warn"
     )
 
 
 def _handed_back(event: Event, lookup: _Lookup) -> _Text:
-    refs, sub = event.refs, seen(str(event.refs.get("reason", "")))
+    refs, sub = event.refs, render_exact(str(event.refs.get("reason", "")))
     if refs.get("reason") in UNREAD:
         version = str(refs.get("code_version") or "")
         code = (
-            format_html("code version <code>{}</code>", seen(version, one_line=True)) if version else "no code version"
+            format_html("code version <code>{}</code>", render_exact(version, one_line=True))
+            if version
+            else "no code version"
         )
         sub = format_html(
-            "{}: {}; {}", sub, code, seen(str(refs.get("detail") or "the worker cannot read the checkpoint"))
+            "{}: {}; {}", sub, code, render_exact(str(refs.get("detail") or "the worker cannot read the checkpoint"))
         )
     return _Text(
         words="The worker handed the run back",
@@ -311,36 +317,43 @@ def _handed_back(event: Event, lookup: _Lookup) -> _Text:
 
 def _retagged(event: Event, lookup: _Lookup) -> _Text:
     refs = event.refs
-    version = seen(str(refs.get("code_version")), one_line=True)
+    version = render_exact(str(refs.get("code_version")), one_line=True)
     before = refs.get("before")
-    instead = format_html(" instead of <code>{}</code>", seen(str(before), one_line=True)) if before else ""
+    instead = format_html(" instead of <code>{}</code>", render_exact(str(before), one_line=True)) if before else ""
     words = format_html("assigned the run to code version <code>{}</code>{}", version, instead)
-    return _Text(words=words, sub=seen(str(refs.get("reason") or "")), icon="change")
+    return _Text(words=words, sub=render_exact(str(refs.get("reason") or "")), icon="change")
 
 
 def _held(event: Event, lookup: _Lookup) -> _Text:
-    words = code_labels.HOLD_WORDS.get(str(event.refs.get("kind")), "The run is on hold")
+    words = code_labels.HOLD_LABELS.get(str(event.refs.get("kind")), "The run is on hold")
     subject = str(event.refs.get("subject") or "")
-    return _Text(words=words, sub=seen(subject, one_line=True) if subject else "", icon="lock", tone="bad")
+    return _Text(words=words, sub=render_exact(subject, one_line=True) if subject else "", icon="lock", tone="bad")
 
 
 def _restored(event: Event, lookup: _Lookup) -> _Text:
     unknown = event.refs.get("in_doubt") or ()
-    sub = format_html("unknown outcome: {}", seen(", ".join(map(str, unknown)), one_line=True)) if unknown else ""
+    sub = (
+        format_html("unknown outcome: {}", render_exact(", ".join(map(str, unknown)), one_line=True)) if unknown else ""
+    )
     words = "A backup was restored; effects after the backup are unknown here"
     return _Text(words=words, sub=sub, icon="alert", tone="bad")
 
 
 def _ending(event: Event, lookup: _Lookup) -> _Text:
-    return _Text(words="The run is being ended", sub=seen(str(event.refs.get("reason", ""))), icon="stop", tone="warn")
+    return _Text(
+        words="The run is being ended", sub=render_exact(str(event.refs.get("reason", ""))), icon="stop", tone="warn"
+    )
 
 
 def _ended(event: Event, lookup: _Lookup) -> _Text:
     status = event.type.partition(".")[2]
-    word, icon, tone, _ = code_labels.RUN_WORDS.get(status, (status, "flag", "", ""))
+    word, icon, tone, _ = code_labels.RUN_LABELS.get(status, (status, "flag", "", ""))
     reason = event.refs.get("reason")
     return _Text(
-        words=f"Run {word}", sub=seen(str(reason)) if reason else "", icon=icon, tone="" if tone == "good" else tone
+        words=f"Run {word}",
+        sub=render_exact(str(reason)) if reason else "",
+        icon=icon,
+        tone="" if tone == "good" else tone,
     )
 
 
@@ -352,19 +365,21 @@ def _effect(words: str, icon: str, tone: str = "") -> Callable[[Event, _Lookup],
 
 
 def _key(key: Any) -> SafeString:
-    return format_html("<code>{}</code>", seen(str(key), one_line=True)) if key else mark_safe("")
+    return format_html("<code>{}</code>", render_exact(str(key), one_line=True)) if key else mark_safe("")
 
 
 def _what(wait: Interrupt | None) -> SafeString:
     return (
-        format_html(' <q class="said">{}</q>', seen(wait.title, one_line=True)) if wait is not None else mark_safe("")
+        format_html(' <q class="said">{}</q>', render_exact(wait.title, one_line=True))
+        if wait is not None
+        else mark_safe("")
     )
 
 
 def _acted(words: str, icon: str = "info", tone: str = "") -> Callable[[Event, _Lookup], _Text]:
     def text(event: Event, lookup: _Lookup) -> _Text:
         reason = str(event.refs.get("reason") or "")
-        return _Text(words=words, sub=seen(reason) if reason else "", icon=icon, tone=tone)
+        return _Text(words=words, sub=render_exact(reason) if reason else "", icon=icon, tone=tone)
 
     return text
 

@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from reviewqueue.text.hidden_characters import seen
-from reviewqueue.text.times import in_words
-from runs.unclaimed_continuations import Unclaimed
+from reviewqueue.text.hidden_characters import render_exact
+from reviewqueue.text.times import duration_label
+from runs.unclaimed_continuations import UnclaimedRun
 
 
-def told_in_short(it: Unclaimed) -> SafeString:
+def summarize_unclaimed(it: UnclaimedRun) -> SafeString:
     """Return how long no worker has claimed the run and, after a while, which workers can."""
     if it.takes_back:
-        return format_html("no worker has claimed it for {} to compensate its effects", in_words(it.waited))
-    return format_html("no worker has claimed it for {}{}{}", in_words(it.waited), _needs(it), _unread(it))
+        return format_html("no worker has claimed it for {} to compensate its effects", duration_label(it.waited))
+    return format_html("no worker has claimed it for {}{}{}", duration_label(it.waited), _needs(it), _unread(it))
 
 
-def unread_in_words(versions: Sequence[str]) -> SafeString:
+def describe_unread(versions: Sequence[str]) -> SafeString:
     """Return the code versions of the workers that handed a run back."""
     named = [
-        format_html("code version <code>{}</code>", seen(version, one_line=True))
+        format_html("code version <code>{}</code>", render_exact(version, one_line=True))
         if version
         else mark_safe("workers without a code version")
         for version in versions
@@ -30,13 +30,13 @@ def unread_in_words(versions: Sequence[str]) -> SafeString:
     return format_html_join(", ", "{}", ((words,) for words in named))
 
 
-def _needs(it: Unclaimed) -> SafeString:
+def _needs(it: UnclaimedRun) -> SafeString:
     if not (it.code_version and it.is_told):
         return mark_safe("")
-    return format_html("; it needs code version <code>{}</code>", seen(it.code_version, one_line=True))
+    return format_html("; it needs code version <code>{}</code>", render_exact(it.code_version, one_line=True))
 
 
-def _unread(it: Unclaimed) -> SafeString:
+def _unread(it: UnclaimedRun) -> SafeString:
     if not it.handed_back_by:
         return mark_safe("")
     count = len(it.handed_back_by)

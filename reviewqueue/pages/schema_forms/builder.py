@@ -60,7 +60,7 @@ from reviewqueue.pages.schema_forms.widgets import (
     widget_without_options,
 )
 from runs import schemas
-from runs.schemas.traversal import schema_at, target_pointer
+from runs.schemas.traversal import resolve_reference, schema_at
 
 MAX_FIELDS = 200
 MAX_FIELDS_SUBMITTED = 3_000  # with the entries that a reviewer added: unsent input is not discarded
@@ -200,7 +200,7 @@ class Builder:
             if not isinstance(schema, dict):
                 return schema
             if "$ref" in schema:
-                inner = schema_at(self.root, target_pointer(schema["$ref"]) or "")
+                inner = schema_at(self.root, resolve_reference(schema["$ref"]) or "")
             elif schema.get("allOf"):
                 inner = {}
                 for branch in schema["allOf"]:

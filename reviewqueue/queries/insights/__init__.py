@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reviewqueue.queries.insights.decisions import Deciding, Refused, Share, count_deciding, count_load, count_refused
+from reviewqueue.queries.insights.decisions import (
+    Deciding,
+    RefusedDecisions,
+    ReviewerLoad,
+    count_deciding,
+    count_load,
+    count_refused,
+)
 from reviewqueue.queries.insights.interrupts import Ended, Waiting, count_ended, count_waiting
 from reviewqueue.queries.insights.runs import Resumed, Spared, count_resumed, count_spared
 from reviewqueue.queries.insights.scope import Scope
@@ -21,8 +28,8 @@ class Insights:
     waiting: Waiting
     ended: Ended
     deciding: Deciding
-    refused: Refused
-    load: list[Share] | None  # None: not for this reader
+    refused: RefusedDecisions
+    load: list[ReviewerLoad] | None  # None: not for this reader
     resumed: Resumed
     spared: Spared
 

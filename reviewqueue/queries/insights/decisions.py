@@ -54,7 +54,7 @@ def _closing(scope: Scope) -> QuerySet[Decision]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refused:
+class RefusedDecisions:
     """Refused decisions by (status, code), most frequent first, and the number of all that people submitted."""
 
     submitted: int
@@ -66,18 +66,20 @@ class Refused:
         return sum(self.codes.values())
 
 
-def count_refused(scope: Scope) -> Refused:
+def count_refused(scope: Scope) -> RefusedDecisions:
     """Return the refused decisions of the period."""
     submitted = Decision.objects.filter(
         interrupt__in=scope.waits, by__isnull=False, created_at__gte=scope.since
     ).order_by()
     by_code = submitted.filter(status__in=REFUSED).values_list("status", "code").annotate(number=Count("pk"))
     ordered = sorted(by_code, key=lambda row: (-row[2], row[1], row[0]))
-    return Refused(submitted=submitted.count(), codes={(status, code): number for status, code, number in ordered})
+    return RefusedDecisions(
+        submitted=submitted.count(), codes={(status, code): number for status, code, number in ordered}
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
+class ReviewerLoad:
     """The workload of one reviewer: decisions of the period (with high risk, revoked later), and claims held now."""
 
     address: str
@@ -89,7 +91,7 @@ class Share:
     median: timedelta | None
 
 
-def count_load(scope: Scope) -> list[Share]:
+def count_load(scope: Scope) -> list[ReviewerLoad]:
     """Return the workload of each reviewer, the largest first."""
     decided = _closing(scope).filter(created_at__gte=scope.since)
     counts = decided.order_by().values("by__username", "by__first_name", "by__last_name")
@@ -112,7 +114,7 @@ def count_load(scope: Scope) -> list[Share]:
         first = share.get("by__first_name") or held.get("claimed_by__first_name") or ""
         last = share.get("by__last_name") or held.get("claimed_by__last_name") or ""
         load.append(
-            Share(
+            ReviewerLoad(
                 address=address,
                 name=f"{first} {last}".strip() or address,
                 decided=share.get("decided", 0),

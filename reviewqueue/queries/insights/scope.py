@@ -54,7 +54,7 @@ class Scope:
         return rows.order_by().annotate(cut=trunc(column, tzinfo=UTC))
 
 
-def scope_of(
+def insights_scope(
     *, waits: QuerySet[Interrupt], runs: QuerySet[Run], days: int, now: datetime, queue: str = "", agent: str = ""
 ) -> Scope:
     """Return the scope, filtered by queue and agent; an unknown one leaves nothing."""

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from ledger import clock
 from ledger.models import Effect
-from ledger.probes import Looked
+from ledger.probes import ProbeResult
 from runs.models import Hold, Run
 from runs.use_cases import expire, reconcile_outcomes, reconcile_probes, suspend
 from tests import builders
@@ -108,7 +108,7 @@ def an_awaited_outcome_is_overdue() -> Act:
     pending = [suspend.PendingEffect(key="slow", settle_by=soon)]
     builders.suspend_run(started, builders.a_wait(), pending=pending)
     Effect.objects.update(settle_by=clock.now())
-    return lambda: expire.doubt_overdue_effects(limit=10)
+    return lambda: expire.mark_overdue_effects_unknown(limit=10)
 
 
 @verb("runs.use_cases.reconcile_probes.begin_probe")
@@ -125,14 +125,16 @@ def a_probe_settles_an_unknown_outcome() -> Act:
     Effect.objects.update(probe_due_at=clock.now())
     probe = reconcile_probes.begin_probe(effect_pk=the_effect())
     assert probe is not None
-    return lambda: reconcile_probes.finish_probe(probe=probe, looked=Looked(value="booked", reply={"state": "booked"}))
+    return lambda: reconcile_probes.finish_probe(
+        probe=probe, looked=ProbeResult(value="booked", reply={"state": "booked"})
+    )
 
 
-@verb("runs.use_cases.reconcile_outcomes.settle_unknown", then="already_settled")
+@verb("runs.use_cases.reconcile_outcomes.resolve_unknown_outcome", then="already_settled")
 def an_owner_resolves_an_unknown_outcome() -> Act:
     lost_with_an_effect()
     words = {"effect_id": the_effect(), "outcome": "applied", **an_owner()}
-    return lambda: reconcile_outcomes.settle_unknown(**words)
+    return lambda: reconcile_outcomes.resolve_unknown_outcome(**words)
 
 
 @verb("runs.use_cases.reconcile_outcomes.order_effect_again", then="already_settled")
@@ -183,10 +185,10 @@ def an_owner_retries_a_failed_compensation() -> Act:
     return lambda: reconcile_outcomes.retry_held_run(**words)
 
 
-@verb("runs.use_cases.reconcile_outcomes.leave_as_it_is", then="not_found")
+@verb("runs.use_cases.reconcile_outcomes.waive_compensation", then="not_found")
 def an_owner_waives_a_compensation() -> Act:
     run = a_cancelled_run("first", "second")
     begin_undo(claim(run), "second")
     report_undo(run, "second", "failed", error="it was delivered")
     words = {"hold_id": a_hold("undo_failed"), **an_owner()}
-    return lambda: reconcile_outcomes.leave_as_it_is(**words)
+    return lambda: reconcile_outcomes.waive_compensation(**words)

@@ -79,7 +79,7 @@ def a_vote_that_changes_the_call_overtakes_another() -> Act:
 @verb("reviewqueue.gateway._decide", says="stale_version", another=True)  # each refused one is evidence
 def a_stale_answer_is_recorded() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
-    amend_interrupt.amend_wait(
+    amend_interrupt.amend_open_interrupt(
         agent=interrupt.agent, interrupt_id=interrupt.public_id, amendment=Amendment(title="Other")
     )
     return lambda: builders.decide(interrupt, ana)
@@ -100,70 +100,72 @@ def an_invalid_answer_is_recorded() -> Act:
 # --- amended and withdrawn --------------------------------------------------------------------------------------------
 
 
-@verb("runs.use_cases.amend_interrupt.amend_wait")
+@verb("runs.use_cases.amend_interrupt.amend_open_interrupt")
 def an_agent_amends_its_interrupt_and_votes_are_overtaken() -> Act:
     ana, _, _ = three_people()
     interrupt = a_payment()
     builders.decide(interrupt, ana)
     call = builders.CALL | {"arguments": {"supplier": "S-18", "amount": "1.00"}}
     words = {"agent": interrupt.agent, "interrupt_id": interrupt.public_id}
-    return lambda: amend_interrupt.amend_wait(**words, amendment=Amendment(title="Order another hoist", proposal=call))
+    return lambda: amend_interrupt.amend_open_interrupt(
+        **words, amendment=Amendment(title="Order another hoist", proposal=call)
+    )
 
 
-@verb("runs.use_cases.amend_interrupt.withdraw_wait")
+@verb("runs.use_cases.amend_interrupt.withdraw_open_interrupt")
 def an_agent_withdraws_its_interrupt() -> Act:
     interrupt = builders.a_waiting_interrupt()
     words = {"agent": interrupt.agent, "interrupt_id": interrupt.public_id}
-    return lambda: amend_interrupt.withdraw_wait(**words, reason="it is settled")
+    return lambda: amend_interrupt.withdraw_open_interrupt(**words, reason="it is settled")
 
 
-@verb("reviewqueue.reviewer_actions.undo", then="not_permitted")
+@verb("reviewqueue.reviewer_actions.undo_decision", then="not_permitted")
 def a_reviewer_undoes_a_decision() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
     builders.decide(interrupt, ana, door="page")
-    return lambda: reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
+    return lambda: reviewer_actions.undo_decision(responder=ana, interrupt_id=interrupt.public_id)
 
 
-@verb("reviewqueue.reviewer_actions.undo", then="not_permitted")
+@verb("reviewqueue.reviewer_actions.undo_decision", then="not_permitted")
 def a_reviewer_undoes_a_vote() -> Act:
     ana, _, _ = three_people()
     interrupt = a_payment()
     builders.decide(interrupt, ana)
-    return lambda: reviewer_actions.undo(responder=ana, interrupt_id=interrupt.public_id)
+    return lambda: reviewer_actions.undo_decision(responder=ana, interrupt_id=interrupt.public_id)
 
 
 # --- over -------------------------------------------------------------------------------------------------------------
 
 
-@verb("runs.use_cases.expire.expire_if_due")
+@verb("runs.use_cases.expire.expire_interrupt_if_due")
 def an_interrupt_expires_and_ends_its_run() -> Act:
     an_overdue_interrupt()
     return lambda: expire.expire_due_interrupts(limit=10)
 
 
-@verb("runs.use_cases.expire.expire_if_due")
+@verb("runs.use_cases.expire.expire_interrupt_if_due")
 def an_interrupt_expires_and_continues_its_run() -> Act:
     an_overdue_interrupt(wish={"on_expiry": {"do": "resume"}})
     return lambda: expire.expire_due_interrupts(limit=10)
 
 
-@verb("runs.use_cases.expire.expire_if_due")
+@verb("runs.use_cases.expire.expire_interrupt_if_due")
 def an_interrupt_escalates_to_the_next_queue() -> Act:
     an_escalating_policy()
     an_overdue_interrupt()
     return lambda: expire.expire_due_interrupts(limit=10)
 
 
-@verb("runs.use_cases.expire.expire_if_due")
+@verb("runs.use_cases.expire.expire_interrupt_if_due")
 def a_timer_fires() -> Act:
     builders.move_deadline(builders.a_waiting_interrupt(a_timer()), clock.now())
     return lambda: expire.expire_due_interrupts(limit=10)
 
 
-@verb("runs.use_cases.expire.remind_if_due")
+@verb("runs.use_cases.expire.remind_reviewers_if_due")
 def reviewers_are_reminded() -> Act:
     due_now(a_reminded_wait(3600, 600))
-    return lambda: expire.remind_due(limit=10)
+    return lambda: expire.send_due_reminders(limit=10)
 
 
 @verb("reviewqueue.permission_sweep.release_lost")
@@ -172,7 +174,7 @@ def claims_and_votes_of_a_lost_permission_are_released() -> Act:
     names = [person.get_username() for person in (ana, ben)]
     interrupt = a_payment(2, assignees=names)
     builders.decide(interrupt, ana)
-    reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
+    reviewer_actions.claim_request(responder=ana, interrupt_id=interrupt.public_id)
     ana.groups.clear()
     return lambda: permission_sweep.release_lost_permissions(limit=10)
 
@@ -216,50 +218,56 @@ def a_dead_letter() -> Signal:
 def a_dead_signal_is_kept_longer_and_answers_its_interrupt() -> Act:
     ops, signal = builders.a_person("ops@example.org", "operators"), a_dead_letter()
     builders.a_waiting_interrupt(an_event())
-    return lambda: dead_letters.keep_longer(ops, signal.public_id, reason="the order was late")
+    return lambda: dead_letters.keep_dead_signal(ops, signal.public_id, reason="the order was late")
 
 
-@verb("reviewqueue.queries.dead_letters.dismiss", then="not_found")
+@verb("reviewqueue.queries.dead_letters.dismiss_signal", then="not_found")
 def a_dead_signal_is_dismissed() -> Act:
     ops, signal = builders.a_person("ops@example.org", "operators"), a_dead_letter()
-    return lambda: dead_letters.dismiss(ops, signal.public_id, reason="sent twice")
+    return lambda: dead_letters.dismiss_signal(ops, signal.public_id, reason="sent twice")
 
 
 # --- around an answer -------------------------------------------------------------------------------------------------
 
 
-@verb("reviewqueue.reviewer_actions.claim", another=True)  # pressed again it is claimed for longer, and noted
+@verb("reviewqueue.reviewer_actions.claim_request", another=True)  # pressed again it is claimed for longer, and noted
 def a_reviewer_claims_a_request() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
-    return lambda: reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
+    return lambda: reviewer_actions.claim_request(responder=ana, interrupt_id=interrupt.public_id)
 
 
-@verb("reviewqueue.reviewer_actions.release")
+@verb("reviewqueue.reviewer_actions.release_request")
 def a_reviewer_releases_a_request() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
-    reviewer_actions.claim(responder=ana, interrupt_id=interrupt.public_id)
-    return lambda: reviewer_actions.release(responder=ana, interrupt_id=interrupt.public_id)
+    reviewer_actions.claim_request(responder=ana, interrupt_id=interrupt.public_id)
+    return lambda: reviewer_actions.release_request(responder=ana, interrupt_id=interrupt.public_id)
 
 
-@verb("reviewqueue.reviewer_actions.assign", another=True)  # the same people again: the same people, noted again
+@verb(
+    "reviewqueue.reviewer_actions.assign_request", another=True
+)  # the same people again: the same people, noted again
 def a_lead_assigns_a_request() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
     lea = builders.a_person("lea@example.org", "engineering-leads")
-    reviewer_actions.claim(responder=builders.a_reviewer("ben@example.org"), interrupt_id=interrupt.public_id)
-    return lambda: reviewer_actions.assign(responder=lea, interrupt_id=interrupt.public_id, people=[ana])
+    reviewer_actions.claim_request(responder=builders.a_reviewer("ben@example.org"), interrupt_id=interrupt.public_id)
+    return lambda: reviewer_actions.assign_request(responder=lea, interrupt_id=interrupt.public_id, people=[ana])
 
 
-@verb("reviewqueue.reviewer_actions.extend", another=True)  # an hour more, and an hour more
+@verb("reviewqueue.reviewer_actions.extend_deadline", another=True)  # an hour more, and an hour more
 def a_lead_extends_a_request() -> Act:
     interrupt = builders.a_waiting_interrupt()
     lea = builders.a_person("lea@example.org", "engineering-leads")
-    return lambda: reviewer_actions.extend(responder=lea, interrupt_id=interrupt.public_id, by=timedelta(hours=1))
+    return lambda: reviewer_actions.extend_deadline(
+        responder=lea, interrupt_id=interrupt.public_id, by=timedelta(hours=1)
+    )
 
 
-@verb("reviewqueue.reviewer_actions.comment", another=True)
+@verb("reviewqueue.reviewer_actions.add_comment", another=True)
 def a_reviewer_comments() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
-    return lambda: reviewer_actions.comment(responder=ana, interrupt_id=interrupt.public_id, text="Looks dear to me.")
+    return lambda: reviewer_actions.add_comment(
+        responder=ana, interrupt_id=interrupt.public_id, text="Looks dear to me."
+    )
 
 
 @verb("reviewqueue.drafts.save_draft")

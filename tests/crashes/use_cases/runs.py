@@ -18,7 +18,7 @@ from runs.use_cases import (
     release_lease,
     start_run,
 )
-from runs.use_cases.start_run import RunRequest, Started
+from runs.use_cases.start_run import NewRun, StartedRun
 from tests import builders
 from tests.crashes.use_cases import Act, verb
 from tests.runs.test_compensation import a_cancelled_run
@@ -35,12 +35,12 @@ def ask_of(run: Run) -> dict[str, object]:
     return {"run_id": run.public_id, "actor": "person:olga@example.org", "reason": "why not", "check": any_actor}
 
 
-def held_by(started: Started) -> dict[str, object]:
+def held_by(started: StartedRun) -> dict[str, object]:
     assert started.lease is not None
     return {"agent": started.run.agent, "run_id": started.run.public_id, "token": started.lease.token}
 
 
-def cancelled(started: Started) -> Run:
+def cancelled(started: StartedRun) -> Run:
     return control_run.cancel_run(**ask_of(started.run))
 
 
@@ -62,9 +62,9 @@ def a_run_is_started_for_any_worker() -> Act:
 @verb("runs.use_cases.start_run._ask")
 def a_run_consists_of_one_interrupt() -> Act:
     agent, wait = builders.an_agent(), builders.a_wait()
-    request = RunRequest(key=f"run-{next(_numbers)}", body_digest="rq1:body", title="A purchase")
+    request = NewRun(key=f"run-{next(_numbers)}", body_digest="rq1:body", title="A purchase")
     words = {"agent": agent, "request": request, "wait": wait, "state": {"offers": 2}}
-    return lambda: start_run.ask(**words, check_assignees=permissions.check_assignees)
+    return lambda: start_run.create_ask(**words, check_assignees=permissions.check_assignees)
 
 
 @verb("runs.use_cases.complete_run._complete_run")
@@ -150,7 +150,7 @@ def a_compensated_run_is_restarted_and_repeats_its_effect() -> Act:
 @verb("runs.use_cases.control_run.retag_run")
 def a_run_is_retagged_for_another_version() -> Act:
     started = builders.a_running_run(code_version="1")
-    release_lease.hand_back(**held_by(started), reason="incompatible", detail="it wants v2")
+    release_lease.hand_back_run(**held_by(started), reason="incompatible", detail="it wants v2")
     return lambda: control_run.retag_run(**ask_of(started.run), code_version="2")
 
 
@@ -171,7 +171,7 @@ def a_child_is_ended_with_its_parent() -> Act:
     child = builders.a_running_run(parent=parent.run.public_id)
     builders.suspend_run(child, builders.a_wait())
     cancelled(parent)
-    return lambda: control_child_runs.end_orphans(limit=10)
+    return lambda: control_child_runs.cancel_orphaned_child_runs(limit=10)
 
 
 @verb("runs.use_cases.control_child_runs._finish_parent")
@@ -181,8 +181,8 @@ def a_parent_ends_after_its_last_child() -> Act:
     builders.suspend_run(child, builders.a_wait())
     builders.suspend_run(parent, builders.a_wait("other"))
     cancelled(parent)
-    control_child_runs.end_orphans(limit=10)
-    return lambda: control_child_runs.look_after_parents(limit=10)
+    control_child_runs.cancel_orphaned_child_runs(limit=10)
+    return lambda: control_child_runs.continue_parents(limit=10)
 
 
 @verb("runs.use_cases.control_run.pause_run")
@@ -190,7 +190,7 @@ def a_child_is_paused_with_its_parent() -> Act:
     parent = builders.a_running_run()
     builders.a_running_run(parent=parent.run.public_id)
     control_run.pause_run(**ask_of(parent.run))
-    return lambda: control_child_runs.pass_pauses_on(limit=10)
+    return lambda: control_child_runs.propagate_pauses(limit=10)
 
 
 # --- all of an agent, all of a database -------------------------------------------------------------------------------

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 from ledger import clock
 from reviewqueue.webhooks import deliveries, endpoints, outbox
-from reviewqueue.webhooks.deliveries import Due, Ending, Letter
+from reviewqueue.webhooks.deliveries import AttemptResult, DueMessage, StartedAttempt
 from reviewqueue.webhooks.endpoints import EndpointRequest
 from reviewqueue.webhooks.models import Delivery, WebhookEndpoint
 from tests import builders
 from tests.crashes.use_cases import Act, verb
-from tests.webhooks.webhook_builders import an_endpoint, announce
+from tests.webhooks.webhook_builders import an_endpoint, publish
 
 URL = "http://127.0.0.1:9999/hook"
 
@@ -19,13 +19,13 @@ URL = "http://127.0.0.1:9999/hook"
 def a_message() -> Delivery:
     an_endpoint(URL, "run.suspended")
     builders.a_waiting_interrupt()
-    announce()
+    publish()
     return Delivery.objects.get()
 
 
-def a_started_attempt() -> Letter:
+def a_started_attempt() -> StartedAttempt:
     message = a_message()
-    letter = deliveries.begin_attempt(Due(endpoint_pk=message.endpoint_id, delivery_pk=message.pk))
+    letter = deliveries.begin_attempt(DueMessage(endpoint_pk=message.endpoint_id, delivery_pk=message.pk))
     assert letter is not None
     return letter
 
@@ -55,29 +55,29 @@ def an_endpoint_is_deleted_with_a_message_on_its_way() -> Act:
     return lambda: endpoints.delete_endpoint(agent=endpoint.agent, endpoint_id=endpoint.public_id)
 
 
-@verb("reviewqueue.webhooks.outbox.announce_batch")
+@verb("reviewqueue.webhooks.outbox.publish_batch")
 def new_events_are_numbered_and_published() -> Act:
     an_endpoint(URL)
     agent = builders.a_waiting_interrupt().agent
-    return lambda: outbox.announce_batch(agent_id=agent.pk, limit=100)
+    return lambda: outbox.publish_batch(agent_id=agent.pk, limit=100)
 
 
 @verb("reviewqueue.webhooks.deliveries.begin_attempt")
 def an_attempt_is_begun() -> Act:
     message = a_message()
-    return lambda: deliveries.begin_attempt(Due(endpoint_pk=message.endpoint_id, delivery_pk=message.pk))
+    return lambda: deliveries.begin_attempt(DueMessage(endpoint_pk=message.endpoint_id, delivery_pk=message.pk))
 
 
 @verb("reviewqueue.webhooks.deliveries.close_attempt")
 def an_attempt_is_closed_as_delivered() -> Act:
     letter = a_started_attempt()
-    return lambda: deliveries.close_attempt(letter, Ending(status=204))
+    return lambda: deliveries.close_attempt(letter, AttemptResult(status=204))
 
 
 @verb("reviewqueue.webhooks.deliveries.close_attempt")
 def an_attempt_is_closed_by_an_endpoint_that_is_gone() -> Act:
     letter = a_started_attempt()
-    return lambda: deliveries.close_attempt(letter, Ending(status=410, trouble="It answered 410."))
+    return lambda: deliveries.close_attempt(letter, AttemptResult(status=410, trouble="It answered 410."))
 
 
 @verb("reviewqueue.webhooks.deliveries.give_up_overdue")
@@ -86,20 +86,20 @@ def a_message_that_waited_too_long_is_a_dead_letter() -> Act:
     return lambda: deliveries.give_up_overdue(limit=10)
 
 
-@verb("reviewqueue.webhooks.deliveries.forget_delivered")
+@verb("reviewqueue.webhooks.deliveries.delete_old_deliveries")
 def an_old_delivered_message_is_deleted() -> Act:
     letter = a_started_attempt()
-    deliveries.close_attempt(letter, Ending(status=204))
-    long_ago = clock.now() - deliveries.KEEP_LOG - timedelta(days=1)
+    deliveries.close_attempt(letter, AttemptResult(status=204))
+    long_ago = clock.now() - deliveries.KEEP_DELIVERIES - timedelta(days=1)
     Delivery.objects.filter(pk=letter.delivery_pk).update(ended_at=long_ago)
-    return lambda: deliveries.forget_delivered(limit=10)
+    return lambda: deliveries.delete_old_deliveries(limit=10)
 
 
-@verb("reviewqueue.webhooks.deliveries.order_again")
+@verb("reviewqueue.webhooks.deliveries.resend_message")
 def a_dead_letter_is_sent_once_more() -> Act:
     message = a_message()
     an_old(message, give_up_at=clock.now())
     deliveries.give_up_overdue(limit=10)
     WebhookEndpoint.objects.update(disabled_at=clock.now())
     words = {"agent": message.endpoint.agent, "delivery_id": message.public_id, "by": "olga@example.org"}
-    return lambda: deliveries.order_again(**words)
+    return lambda: deliveries.resend_message(**words)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from ledger import clock
 from reviewqueue import permissions
 from runs.checkpoints import Snapshot
-from runs.facts import AskedFact
+from runs.facts import RequestedFact
 from runs.models import Continuation, Interrupt, Run
 from runs.use_cases import commit_checkpoint, expire, extend_lease, reconcile_facts, record_step, release_lease, suspend
-from runs.use_cases.reconcile_facts import Found
+from runs.use_cases.reconcile_facts import FetchedFact
 from tests import builders
 from tests.crashes.use_cases import Act, verb
 from tests.crashes.use_cases.runs import held_by
@@ -37,7 +37,7 @@ def a_worker_claims_the_next_run() -> Act:
     return lambda: builders.claim(agent, request_key="the-claim")
 
 
-@verb("runs.use_cases.claim_continuation.claim_one")
+@verb("runs.use_cases.claim_continuation.claim_continuation_by_id")
 def a_worker_claims_a_run_by_its_continuation() -> Act:
     interrupt = an_answered_wait()
     continuation_id = a_continuation(interrupt)
@@ -54,11 +54,11 @@ def a_claim_reopens_the_request_after_a_lost_permission() -> Act:
 # --- at work ----------------------------------------------------------------------------------------------------------
 
 
-@verb("runs.use_cases.extend_lease.beat")
+@verb("runs.use_cases.extend_lease.record_heartbeat")
 def a_worker_sends_a_heartbeat_with_progress() -> Act:
     words = held_by(builders.a_running_run())
-    progress = extend_lease.SaidProgress(text="comparing", done=1, of=3)
-    return lambda: extend_lease.beat(**words, progress=progress)
+    progress = extend_lease.ReportedProgress(text="comparing", done=1, of=3)
+    return lambda: extend_lease.record_heartbeat(**words, progress=progress)
 
 
 @verb("runs.use_cases.commit_checkpoint.commit_checkpoint")
@@ -66,7 +66,7 @@ def a_worker_commits_a_checkpoint_with_facts() -> Act:
     [claimed] = builders.claim(an_answered_wait().agent)
     words = {"agent": claimed.run.agent, "run_id": claimed.run.public_id, "token": claimed.lease.token}
     snapshot = Snapshot(step="ordered", state={"order": 1}, request_digest="rq1:checkpoint")
-    fact = AskedFact(name="price", value="184000.00")
+    fact = RequestedFact(name="price", value="184000.00")
     return lambda: commit_checkpoint.commit_checkpoint(**words, after=1, snapshot=snapshot, facts=[fact])
 
 
@@ -92,10 +92,10 @@ def a_worker_suspends_with_an_effect_under_way() -> Act:
     return lambda: builders.suspend_run(started, wait, pending=pending)
 
 
-@verb("runs.use_cases.release_lease.hand_back", then="lease_lost")
+@verb("runs.use_cases.release_lease.hand_back_run", then="lease_lost")
 def a_worker_hands_a_run_back_that_it_cannot_read() -> Act:
     words = held_by(builders.a_running_run())
-    return lambda: release_lease.hand_back(**words, reason="incompatible", detail="it wants v2")
+    return lambda: release_lease.hand_back_run(**words, reason="incompatible", detail="it wants v2")
 
 
 @verb("runs.use_cases.expire.end_lease_if_lapsed")
@@ -113,37 +113,37 @@ def a_run_to_check() -> str:
     return a_continuation(an_answered_wait(facts=[builders.a_checked_fact()]))
 
 
-def found(value: object) -> Callable[[object], Found]:
-    return lambda fact: Found(value=value)
+def found(value: object) -> Callable[[object], FetchedFact]:
+    return lambda fact: FetchedFact(value=value)
 
 
-@verb("runs.use_cases.reconcile_facts.begin_check")
+@verb("runs.use_cases.reconcile_facts.begin_revalidation")
 def a_check_is_begun() -> Act:
     continuation_id = a_run_to_check()
-    return lambda: reconcile_facts.begin_check(continuation_id=continuation_id)
+    return lambda: reconcile_facts.begin_revalidation(continuation_id=continuation_id)
 
 
-@verb("runs.use_cases.reconcile_facts.finish_check")
+@verb("runs.use_cases.reconcile_facts.finish_revalidation")
 def a_check_finds_unchanged_facts() -> Act:
-    check = reconcile_facts.begin_check(continuation_id=a_run_to_check())
+    check = reconcile_facts.begin_revalidation(continuation_id=a_run_to_check())
     assert check is not None
-    return lambda: reconcile_facts.finish_check(
-        check=check, found={fact.fact_id: Found(value=7) for fact in check.facts}
+    return lambda: reconcile_facts.finish_revalidation(
+        check=check, found={fact.fact_id: FetchedFact(value=7) for fact in check.facts}
     )
 
 
-@verb("runs.use_cases.reconcile_facts.finish_check")
+@verb("runs.use_cases.reconcile_facts.finish_revalidation")
 def a_check_finds_a_fact_changed_and_lets_the_agent_plan_again() -> Act:
-    check = reconcile_facts.begin_check(continuation_id=a_run_to_check())
+    check = reconcile_facts.begin_revalidation(continuation_id=a_run_to_check())
     assert check is not None
-    return lambda: reconcile_facts.finish_check(
-        check=check, found={fact.fact_id: Found(value=8) for fact in check.facts}
+    return lambda: reconcile_facts.finish_revalidation(
+        check=check, found={fact.fact_id: FetchedFact(value=8) for fact in check.facts}
     )
 
 
 @verb("runs.use_cases.reconcile_facts.report_facts", then="lease_lost")
 def a_worker_reports_a_changed_fact_and_loses_the_run() -> Act:
-    fact = AskedFact(name="stock", value=7, check_by="worker", on_change="renew")
+    fact = RequestedFact(name="stock", value=7, check_by="worker", on_change="renew")
     [claimed] = builders.claim(an_answered_wait(facts=[fact]).agent)
     words = {"agent": claimed.run.agent, "run_id": claimed.run.public_id, "token": claimed.lease.token}
     return lambda: reconcile_facts.report_facts(**words, values={"stock": 3})
