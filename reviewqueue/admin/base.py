@@ -20,8 +20,7 @@ from ledger.models import Effect
 from reviewqueue.pages.interrupt.value_browser import Source, show_values
 from reviewqueue.pages.rendering import PageRequest
 from reviewqueue.permissions import is_operator
-from reviewqueue.text.agent_text import seen
-from reviewqueue.text.hidden_characters import render_within
+from reviewqueue.text.hidden_characters import render_exact, render_within
 from reviewqueue.text.json_values import append_omitted_note
 from runs.models import Agent
 
@@ -34,7 +33,7 @@ def text_column(field: str, label: str = "") -> Callable[[Model], SafeString]:
 
     @admin.display(description=label or field.replace("_", " "), ordering=field)
     def column(row: Model) -> SafeString:
-        return seen(str(getattr(row, field)), one_line=True)
+        return render_exact(str(getattr(row, field)), one_line=True)
 
     return column
 
@@ -44,7 +43,7 @@ def actor_column(field: str) -> Callable[[Model], SafeString]:
 
     @admin.display(description=field.replace("_", " "), ordering=field)
     def column(row: Model) -> SafeString:
-        return seen(actor_label(str(getattr(row, field))), one_line=True)
+        return render_exact(actor_label(str(getattr(row, field))), one_line=True)
 
     return column
 

@@ -19,7 +19,7 @@ from ledger.states import EffectStatus
 from reviewqueue.admin.base import ReadOnlyAdmin, person_of, render_json_text, scope_of, text_column, values_url
 from reviewqueue.admin.forms import ResolutionForm, effect_resolutions, resolve_effect
 from reviewqueue.models import UnknownOutcome
-from reviewqueue.text.agent_text import seen
+from reviewqueue.text.hidden_characters import render_exact
 from runs.models import Run
 
 
@@ -42,7 +42,7 @@ def run_of(effect: Effect) -> SafeString:
     if effect.run_pk is None:  # type: ignore[attr-defined]  # annotated by EffectAdmin.get_queryset
         return format_html("{}", effect.scope)
     address = reverse("admin:runs_run_change", args=[effect.run_pk])  # type: ignore[attr-defined]
-    return format_html('<a href="{}">{}</a>', address, seen(effect.run_title, one_line=True))  # type: ignore[attr-defined]
+    return format_html('<a href="{}">{}</a>', address, render_exact(effect.run_title, one_line=True))  # type: ignore[attr-defined]
 
 
 @admin.display(description="unknown since", ordering="changed_at")
@@ -129,20 +129,20 @@ class EffectAdmin(ReadOnlyAdmin):
             "opts": self.opts,
             "title": "Unknown outcome" if effect.status == EffectStatus.UNKNOWN else "Effect",
             "effect": effect,
-            "name": seen(effect.name, one_line=True),
-            "key": seen(effect.key, one_line=True),
-            "error": seen(effect.error),
+            "name": render_exact(effect.name, one_line=True),
+            "key": render_exact(effect.key, one_line=True),
+            "error": render_exact(effect.error),
             "arguments": render_json_text(effect.call["arguments"], more=values_url(effect, "call")),
             "receipt": render_json_text(effect.receipt, more=values_url(effect, "receipt")),
             "run": run,
-            "run_title": seen(run.title, one_line=True) if run else "",
+            "run_title": render_exact(run.title, one_line=True) if run else "",
             "holds": run.holds.filter(lifted_at=None).order_by("id")[:MAX_REPORTS] if run else [],
             "reports": [
                 (report, render_json_text(report.body, more=every_report, size=MAX_REPORT_BYTES))
                 for report in reports[:MAX_REPORTS][::-1]
             ],
             "earlier_reports": every_report if len(reports) > MAX_REPORTS else "",
-            "orders": [(order, seen(order.reason)) for order in orders[::-1]],
+            "orders": [(order, render_exact(order.reason)) for order in orders[::-1]],
             "form": form,
             "resolutions": list(effect_resolutions(effect, run)),
         }

@@ -14,7 +14,7 @@ from django.template.response import TemplateResponse
 from ledger.errors import Refusal
 from reviewqueue.admin.base import ReadOnlyAdmin, actor_column, person_of, render_json_text, text_column, values_url
 from reviewqueue.admin.forms import HoldForm, Resolution, hold_resolutions, resolve_hold
-from reviewqueue.text.agent_text import seen
+from reviewqueue.text.hidden_characters import render_exact
 from runs.models import Fact, Hold
 from runs.states import HoldKind
 
@@ -82,9 +82,9 @@ class HoldAdmin(ReadOnlyAdmin):
             "opts": self.opts,
             "title": "Hold",
             "hold": hold,
-            "subject": seen(hold.subject, one_line=True),
-            "reason": seen(hold.reason),
-            "run_title": seen(hold.run.title, one_line=True),
+            "subject": render_exact(hold.subject, one_line=True),
+            "reason": render_exact(hold.reason),
+            "run_title": render_exact(hold.run.title, one_line=True),
             "facts": [
                 (
                     fact,

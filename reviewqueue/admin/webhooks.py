@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from ledger.actors import person_actor
 from ledger.errors import Refusal
 from reviewqueue.admin.base import ReadOnlyAdmin, person_of, scope_of, text_column
-from reviewqueue.text.agent_text import seen
+from reviewqueue.text.hidden_characters import render_exact
 from reviewqueue.webhooks.deliveries import resend_message
 from reviewqueue.webhooks.models import Delivery, DeliveryAttempt, WebhookEndpoint
 
@@ -63,7 +63,7 @@ def _line(attempt: DeliveryAttempt, *, excerpt: bool) -> SafeString:
     began, result = f"{attempt.began_at:%Y-%m-%d %H:%M:%S} UTC", attempt.trouble
     if not result:
         result = f"Delivered ({attempt.reply_status})." if attempt.ended_at else "Outcome unknown."
-    shown = seen(attempt.excerpt, one_line=True) if excerpt and attempt.excerpt else ""
+    shown = render_exact(attempt.excerpt, one_line=True) if excerpt and attempt.excerpt else ""
     return format_html("{}: {} {}", began, result, shown)
 
 

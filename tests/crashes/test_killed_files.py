@@ -141,4 +141,4 @@ def write_behind() -> None:
     def unsaved(run: Run, *, number: int, digest: str, size: int, now: object) -> CheckpointFile:
         return CheckpointFile(run=run, number=number, name=f"checkpoints/{digest[7:9]}/{digest[7:]}", pk=0)
 
-    transfer_file.write_ahead = unsaved
+    transfer_file.create_file_row = unsaved

@@ -116,12 +116,12 @@ def test_an_undo_is_waived_once_by_a_person_with_a_reason():
     compensation.record_waiver(effect, person=a_person(), reason="x" * 299 + "yz")
     effect.refresh_from_db()
     assert effect.undo_waived_reason == "x" * 299 + "y"
-    with pytest.raises(compensation.AlreadySettled):
+    with pytest.raises(compensation.AlreadyResolved):
         compensation.record_waiver(effect, person=a_person("ben@example.org"), reason="again")
     effect.refresh_from_db()
     assert effect.undo_waived_by == a_person()
     failed = an_effect("failed", key="failed", declared=UNDONE_BY)
-    with pytest.raises(compensation.AlreadySettled):
+    with pytest.raises(compensation.AlreadyResolved):
         compensation.record_waiver(failed, person=a_person(), reason="never happened")
 
 

@@ -203,13 +203,13 @@ def test_many_fields_share_the_listed_values_that_a_page_has_room_for():
 
 def test_the_work_of_a_form_and_a_panel_does_not_grow_with_the_square_of_the_members(monkeypatch):
     calls = {"drawn": 0}
-    sound = json_values.seen
+    sound = json_values.render_exact
 
     def counted(*words: Any, **named: Any) -> Any:
         calls["drawn"] += 1
         return sound(*words, **named)
 
-    monkeypatch.setattr(json_values, "seen", counted)
+    monkeypatch.setattr(json_values, "render_exact", counted)
     found = []
     for number in (10_000, 20_000):
         calls["drawn"] = 0

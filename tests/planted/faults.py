@@ -136,8 +136,8 @@ def nothing(*_: Any, **__: Any) -> None:
     costs=(),
 )
 def a_continuation_ignores_the_undo_window() -> None:
-    find_obstacles = facts.find_checks_and_undo_end
-    interrupts.find_obstacles = lambda *of: (find_obstacles(*of)[0], None)
+    find_checks_and_undo_end = facts.find_checks_and_undo_end
+    interrupts.find_checks_and_undo_end = lambda *of: (find_checks_and_undo_end(*of)[0], None)
 
 
 # --- what the agent may choose ----------------------------------------------------------------------------------------
@@ -260,13 +260,13 @@ def a_reminder_does_not_record_that_it_was_sent() -> None:
     seen_by=test_external_signals.test_one_signal_answers_one_interrupt_and_the_next_is_stored_for_the_next, costs=(3,)
 )
 def a_signal_is_not_used_up() -> None:
-    sound = external_signals.answer_by_itself
+    sound = external_signals.answer_without_person
 
     def unused(*words: Any, signal: Any, **named: Any) -> Any:
         type(signal).objects.filter(pk=signal.pk).update(used_by=None, used_at=None)
         return sound(*words, signal=signal, **named)
 
-    external_signals.answer_by_itself = unused
+    external_signals.answer_without_person = unused
 
 
 # --- claims and leases ------------------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def a_lease_is_good_whatever_its_fence() -> None:
     costs=(24,),
 )
 def a_checkpoint_is_not_compared_with_its_digest() -> None:
-    claim_continuation.is_intact = lambda checkpoint: True
+    claim_continuation.has_recorded_state = lambda checkpoint: True
 
 
 @fault(
@@ -298,7 +298,7 @@ def permissions_are_not_checked_again_in_the_claim() -> None:
     seen_by=test_revoked_permits.test_a_permit_of_an_earlier_boundary_ends_with_its_approvers_permission, costs=(13,)
 )
 def permissions_are_not_checked_again_when_an_effect_begins() -> None:
-    effect_rules.judge_permit = nothing
+    effect_rules.find_lost_approval = nothing
 
 
 @fault(seen_by=test_revoked_permits.test_a_lost_vote_of_an_earlier_boundary_ends_the_permit, costs=(13,))
@@ -397,7 +397,7 @@ def a_claim_does_not_record_that_a_worker_has_the_answer() -> None:
 @fault(seen_by=test_permits.test_another_call_than_the_approved_one_is_refused_and_shown, costs=(12,))
 def the_call_is_not_compared_with_the_approved_one() -> None:
     effect_rules.check_permit = nothing
-    effect_rules.standing_permits = lambda run, **_: list(Permit.objects.filter(run=run))
+    effect_rules.list_valid_permits = lambda run, **_: list(Permit.objects.filter(run=run))
 
 
 @fault(seen_by=test_permits.test_a_permit_begins_only_one_effect, costs=(5, 12))
@@ -489,7 +489,7 @@ def the_doctor_does_not_compare_records_with_events() -> None:
 
 @fault(seen_by=test_tampering.test_a_changed_policy_is_named_by_the_doctor, costs=(24,))
 def the_doctor_does_not_compare_the_configuration() -> None:
-    records.changed_configuration = lambda: iter(())
+    records.find_changed_configuration = lambda: iter(())
 
 
 @fault(
@@ -505,7 +505,7 @@ def an_effect_begins_though_a_pause_was_asked() -> None:
     costs=(16,),
 )
 def an_effect_begins_though_its_agent_is_halted() -> None:
-    begin_effect.refuse_halted = nothing
+    begin_effect.refuse_halted_agent = nothing
 
 
 @fault(

@@ -38,7 +38,7 @@ def _set_interrupt(interrupt: Any, _allowed: Any, **fields: Any) -> None:
 
 
 def _set_continuation(run: Any, continuation: Any, verb: str, **fields: Any) -> None:
-    _, to = continuations.CONTINUATION_MOVES[verb]
+    _, to = continuations.CONTINUATION_TRANSITIONS[verb]
     type(continuation).objects.filter(pk=continuation.pk).update(status=to, **fields)
     continuation.status = to
     for name, value in fields.items():

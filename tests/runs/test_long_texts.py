@@ -156,7 +156,7 @@ def test_of_an_undo_that_failed_and_is_left_as_it_is():
     key = compensation_key(Effect.objects.get())
     token = claimed.lease.token
     leased_run_builders.begin(claimed.run, key=key, name="cancel_order", arguments={}, token=token)
-    first = leased_run_builders.attempt_token(run.public_id, key, 1)
+    first = leased_run_builders.make_attempt_token(run.public_id, key, 1)
     leased_run_builders.report(claimed.run, "failed", key=key, attempt_token=first, error=LONG)
     opened = Event.objects.filter(type="hold.opened").latest("pk").refs
     assert len(opened["reason"]) == 300

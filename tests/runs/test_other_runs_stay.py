@@ -83,7 +83,7 @@ def test_a_spoilt_file_holds_the_run_only_if_it_would_continue_from_it(last):
         builders.commit(started, after=1)
     file = CheckpointFile.objects.get()
     file_storage.delete_stored_file(file.name)
-    with pytest.raises(transfer_file.FileSpoilt):
+    with pytest.raises(transfer_file.FileDamaged):
         transfer_file.download_file(agent=started.run.agent, run_id=started.run.public_id, number=1)
     assert [hold.kind for hold in Hold.objects.all()] == (["checkpoint_spoilt"] if last else [])
 
@@ -94,7 +94,7 @@ def test_a_spoilt_file_does_not_hold_a_run_that_has_ended():
     builders.commit(started)
     complete_run(agent=started.run.agent, run_id=started.run.public_id, token=started.lease.token, result=None)
     file_storage.delete_stored_file(CheckpointFile.objects.get().name)
-    with pytest.raises(transfer_file.FileSpoilt):
+    with pytest.raises(transfer_file.FileDamaged):
         transfer_file.download_file(agent=started.run.agent, run_id=started.run.public_id, number=1)
     assert not Hold.objects.exists()
 

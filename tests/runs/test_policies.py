@@ -20,7 +20,7 @@ from tests.unguarded import without_triggers
 pytestmark = pytest.mark.django_db
 
 
-def asked_in(queue: str | None, **more: object) -> builders.AskedWait:
+def asked_in(queue: str | None, **more: object) -> builders.RequestedInterrupt:
     return builders.a_wait(wish={"queue": queue}, **more)
 
 

@@ -108,7 +108,7 @@ def test_what_a_voter_saw_is_what_was_shown_at_that_version():
 
 def test_a_changed_fact_ends_the_lease_with_the_next_fence():
     run = leased_run_builders.a_leased_run(builders.an_agent())
-    fact = builders.AskedFact(name="stock", value=7, check_by="worker", on_change="replan")
+    fact = builders.RequestedFact(name="stock", value=7, check_by="worker", on_change="replan")
     interrupt = builders.suspend_by(
         run, leased_run_builders.lease_token(run), builders.a_wait(facts=[fact])
     ).interrupts[0]
@@ -155,7 +155,7 @@ def test_an_undo_that_is_not_the_one_of_the_hold_any_more_cannot_be_waived():
     [claimed] = builders.claim(run.agent)
     key = compensation_key(Effect.objects.get())
     leased_run_builders.begin(claimed.run, key=key, name="cancel_order", arguments={}, token=claimed.lease.token)
-    first = leased_run_builders.attempt_token(run.public_id, key, 1)
+    first = leased_run_builders.make_attempt_token(run.public_id, key, 1)
     leased_run_builders.report(claimed.run, "failed", key=key, attempt_token=first)
     Hold.objects.update(subject="undo:eff_none:1")
     olga = leased_run_builders.a_person("olga@example.org", leased_run_builders.OWNERS)

@@ -423,7 +423,7 @@ def test_the_messages_agree_with_the_engine(schema: Any, value: Any) -> None:
         check_schema(schema)
     except SchemaUnsupported:
         return
-    told = validator.explain(schema, value, matches=validator._matches)
+    told = validator.list_problems(schema, value, matches=validator._matches)
     assert bool(told) == (not validator.build_engine(schema).judge.is_valid(value)), exact_json.dumps([schema, value])
 
 

@@ -125,7 +125,7 @@ def test_an_agent_whose_events_raise_errors_stops_no_other(monkeypatch):
     broken, other = builders.an_agent("a-broken"), builders.an_agent("other")
     some_runs(broken, 1)
     some_runs(other, 1)
-    real = outbox.told_of_event
+    real = outbox.published_members
 
     def poisoned(event):
         if event.agent_id == broken.pk:
