@@ -23,13 +23,16 @@ from reviewqueue import permissions, tasks
 from runs import reviewer_claims
 from runs.configuration_history import is_as_recorded
 from runs.continuations import continuation_refs
-from runs.deadlines import is_past_deadline
 from runs.decisions import (
     Answer,
     closed_refusal,
+    find_own_vote,
     find_winning_decision,
+    list_counted_votes,
     move_decisions,
     record_decision,
+    second_vote_refusal,
+    tally_votes,
     validate_answer,
 )
 from runs.errors import (
@@ -44,7 +47,7 @@ from runs.errors import (
     Superseded,
     Withdrawn,
 )
-from runs.interrupts import answer_interrupt, replace_call
+from runs.interrupts import answer_interrupt, is_past_deadline, replace_call
 from runs.locks import lock_run_and_interrupt
 from runs.models import Continuation, Decision, Interrupt, Permit, Run
 from runs.run_status import save_status
@@ -53,7 +56,6 @@ from runs.timeline import record_event
 from runs.use_cases.end_run import end_if_rejected
 from runs.use_cases.expire import expire_interrupt
 from runs.verification import find_changed_request
-from runs.votes import find_own_vote, list_counted_votes, second_vote_refusal, tally_votes
 
 #: Limit of recorded attempts without permission per person; more add no evidence.
 MAX_DENIED_PER_HOUR = 20

@@ -15,14 +15,13 @@ from ledger import clock
 from ledger.transactions import use_case
 from reviewqueue import permissions
 from runs import reviewer_claims
-from runs.decisions import move_decisions
+from runs.decisions import list_counted_votes, move_decisions
 from runs.locks import lock_interrupt, lock_run_of_interrupt
 from runs.models import Assignee, Interrupt, Run
 from runs.run_status import save_status
 from runs.states import InterruptStatus
 from runs.sweep import not_deferred, sweep_rows
 from runs.timeline import record_event
-from runs.votes import list_counted_votes
 
 SYSTEM = "system:authority"
 

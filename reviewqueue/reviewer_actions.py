@@ -17,17 +17,15 @@ from ledger.transactions import use_case
 from reviewqueue import permissions
 from reviewqueue.gateway import get_visible_interrupt
 from runs import reviewer_claims
-from runs.deadlines import is_past_deadline
-from runs.decisions import closed_refusal, find_winning_decision
+from runs.decisions import closed_refusal, find_own_vote, find_winning_decision
 from runs.errors import Expired, NotPermitted, UndoTooLate
-from runs.interrupts import extend_interrupt, reopen_interrupt, undo_vote
+from runs.interrupts import extend_interrupt, is_past_deadline, reopen_interrupt, undo_vote
 from runs.locks import lock_run_and_interrupt
 from runs.models import Assignee, Comment, Decision, Interrupt, Run
 from runs.run_status import save_status
 from runs.states import DecisionStatus, InterruptStatus
 from runs.timeline import record_event
 from runs.use_cases.end_run import ends_run_on_verdict
-from runs.votes import find_own_vote
 
 MAX_COMMENT_LENGTH = 10_000
 

@@ -14,8 +14,8 @@ from ledger import prepared_queries, row_digests
 from ledger.digests import digest
 from ledger.transactions import assert_in_transaction
 from runs.checkpoint_files import keep_uploaded_file
+from runs.continuations import end_hand_backs
 from runs.errors import StaleVersion
-from runs.hand_backs import end_hand_backs
 from runs.models import Checkpoint, Fact, FactStatus, Run
 
 

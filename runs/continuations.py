@@ -1,4 +1,4 @@
-"""Continuations: the right to continue a run from a checkpoint, at most one open per run.
+"""Continuations: the right to continue a run from a checkpoint, at most one open per run, and which code versions handed it back.
 
 Writes ``Continuation.status`` and ``Run.open_continuation``. Every continuation starts in ``checking``; with nothing to
 check it becomes ``ready`` in the same transaction. The functions work on a locked run; the caller records the event and
@@ -8,6 +8,7 @@ saves the run.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +18,7 @@ from ledger import prepared_queries
 from ledger.prepared_queries import PreparedUpdate
 from ledger.public_ids import new_id
 from ledger.transactions import assert_in_transaction
-from runs.models import Continuation, Run
+from runs.models import Continuation, HandBack, Run
 from runs.states import CONTINUATION_TRANSITIONS, OPEN_CONTINUATIONS, ContinuationKind, ContinuationStatus
 
 
@@ -150,3 +151,41 @@ def _guarded_write(allowed: frozenset[ContinuationStatus], columns: tuple[str, .
         return Continuation.objects.filter(pk=pk, status__in=sorted(allowed))
 
     return PreparedUpdate(rows, columns)
+
+
+def record_hand_back(run: Run, *, code_version: str, reason: str, detail: str, now: datetime) -> int:
+    """Record that this version cannot read the run's checkpoint, and return the number of such versions."""
+    assert_in_transaction()
+    _, kept = HandBack.objects.get_or_create(
+        run=run,
+        code_version=code_version,
+        over_at=None,
+        defaults={"reason": reason, "detail": detail[:300], "at": now},
+    )
+    run.handed_back += kept
+    return run.handed_back
+
+
+def end_hand_backs(run: Run, *, now: datetime) -> int:
+    """End the hand-backs of the run, and return their number."""
+    assert_in_transaction()
+    if not run.handed_back:
+        return 0
+    run.handed_back = 0
+    return HandBack.objects.filter(run=run, over_at=None).update(over_at=now)
+
+
+def was_handed_back_by(run: Run, code_version: str) -> bool:
+    """Tell whether this version handed back the run's current checkpoint."""
+    return run.handed_back > 0 and HandBack.objects.filter(run=run, over_at=None, code_version=code_version).exists()
+
+
+def versions_that_handed_back(runs: Iterable[Run]) -> dict[int, list[str]]:
+    """Return the versions that cannot read each run, by the run's primary key, oldest first."""
+    asked = [run.pk for run in runs if run.handed_back]
+    found: dict[int, list[str]] = {}
+    if asked:
+        current = HandBack.objects.filter(run__in=asked, over_at=None).order_by("pk")
+        for run_pk, code_version in current.values_list("run", "code_version"):
+            found.setdefault(run_pk, []).append(code_version)
+    return found

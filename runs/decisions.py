@@ -1,4 +1,4 @@
-"""Decisions: every submitted answer, accepted or refused, and the answers that a claim returns.
+"""Decisions: every submitted answer, accepted or refused, the votes of a quorum, and the answers that a claim returns.
 
 Writes ``Decision.status``. Validates the content of an answer and records it; who has permission to answer is checked
 by the gateway.
@@ -23,7 +23,7 @@ from ledger.public_ids import new_id
 from ledger.row_digests import STATE
 from ledger.transactions import assert_in_transaction
 from runs import schemas
-from runs.errors import AlreadyDecided, Expired, InputInvalid, InterruptCancelled, Superseded, Withdrawn
+from runs.errors import AlreadyDecided, AlreadyVoted, Expired, InputInvalid, InterruptCancelled, Superseded, Withdrawn
 from runs.models import Decision, Interrupt, Permit, Run, Signal
 from runs.states import (
     APPROVING,
@@ -295,3 +295,79 @@ def _decisions_at(run: int, epoch: int, checkpoint: int) -> QuerySet[Decision]:
 def decided_by_label(decision: Decision) -> str:
     """Return the person's address, or the cause if no person decided (``system:expiry``)."""
     return decision.cause if decision.by is None else decision.by.get_username()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tally:
+    """The quorum of an interrupt and its votes; ``overtaken`` are votes for an earlier content."""
+
+    needed: int
+    votes: list[Decision]
+    overtaken: list[Decision]
+
+    @property
+    def counted(self) -> int:
+        """The number of votes for the current content."""
+        return len(self.votes)
+
+    @property
+    def missing(self) -> int:
+        """The number of votes that are still needed."""
+        return max(0, self.needed - self.counted)
+
+    def includes(self, person: AbstractBaseUser) -> bool:
+        return any(vote.by_id == person.pk for vote in self.votes)
+
+
+def tally_votes(interrupt: Interrupt) -> Tally:
+    """Return the current votes on an interrupt."""
+    cast = Decision.objects.filter(interrupt=interrupt, by__isnull=False, verdict__in=sorted(APPROVING))
+    found = list(cast.select_related("by").order_by("created_at", "id"))
+    shown_now = [vote for vote in found if vote.status in VALID_DECISIONS]
+    return Tally(
+        needed=interrupt.quorum,
+        votes=[vote for vote in shown_now if vote.content_digest == interrupt.content_digest],
+        overtaken=[vote for vote in found if vote.status == DecisionStatus.OVERTAKEN],
+    )
+
+
+def tally_votes_of(interrupts: Iterable[Interrupt]) -> dict[int, Tally]:
+    """Return the tallies of those interrupts that have a quorum above 1, by primary key, in one statement."""
+    several = {interrupt.pk: interrupt for interrupt in interrupts if interrupt.quorum > 1}
+    if not several:
+        return {}
+    cast = Decision.objects.filter(
+        interrupt__in=list(several), verdict__in=sorted(APPROVING), status__in=sorted(VALID_DECISIONS)
+    )
+    votes: dict[int, list[Decision]] = {pk: [] for pk in several}
+    for vote in cast.select_related("by").order_by("created_at", "id"):
+        if vote.content_digest == several[vote.interrupt_id].content_digest:
+            votes[vote.interrupt_id].append(vote)
+    return {pk: Tally(needed=several[pk].quorum, votes=votes[pk], overtaken=[]) for pk in several}
+
+
+def list_counted_votes(interrupt: Interrupt) -> QuerySet[Decision]:
+    """Return the votes that are counted while others are missing, oldest first."""
+    counted = Decision.objects.filter(interrupt=interrupt, status=DecisionStatus.COUNTED)
+    return counted.select_related("by", "queue").order_by("created_at", "id")
+
+
+def list_accepted_votes(interrupt: Interrupt) -> QuerySet[Decision]:
+    """Return the votes that were accepted with the closing decision, without that one, oldest first."""
+    accepted = Decision.objects.filter(interrupt=interrupt, status=DecisionStatus.ACCEPTED, closes=False)
+    return accepted.select_related("by", "queue").order_by("created_at", "id")
+
+
+def find_own_vote(interrupt: Interrupt, person: AbstractBaseUser) -> Decision | None:
+    """Return the counted vote of this person."""
+    return list_counted_votes(interrupt).filter(by=person.pk).first() if interrupt.quorum > 1 else None
+
+
+def second_vote_refusal(interrupt: Interrupt, vote: Decision) -> AlreadyVoted:
+    """Return the refusal of a second vote, which names the first one."""
+    so_far = tally_votes(interrupt)
+    return AlreadyVoted(
+        f"Your vote is already counted: {so_far.counted} of {so_far.needed}. Other people must cast the remaining votes.",
+        vote={"decision": vote.public_id, "decided_at": vote.created_at},
+        approvals={"needed": so_far.needed, "counted": so_far.counted},
+    )

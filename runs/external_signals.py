@@ -22,10 +22,9 @@ from ledger.public_ids import new_id
 from ledger.transactions import assert_in_transaction, use_case
 from runs import schemas
 from runs.continuations import continuation_refs
-from runs.deadlines import due_interrupts, is_past_deadline
 from runs.decisions import Answer, answer_schema
 from runs.errors import InputInvalid
-from runs.interrupts import answer_without_person
+from runs.interrupts import answer_without_person, due_interrupts, is_past_deadline
 from runs.locks import lock_run_and_interrupt
 from runs.models import Agent, Interrupt, Signal
 from runs.run_status import save_status

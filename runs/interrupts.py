@@ -1,4 +1,5 @@
-"""Interrupt controller: every transition of an interrupt after its creation, up to its answer or its end.
+"""Interrupt controller: every transition of an interrupt after its creation, up to its answer or its end, and its
+deadline: what happens then, reminders and escalation levels.
 
 Writes ``Interrupt.status`` (``use_cases/create_interrupts.py`` writes the first one) and ``Run.open_waits``. Each
 function works on a run and an interrupt that the caller has locked, in this order. Permissions are checked by the
@@ -9,25 +10,35 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from ledger import clock, row_digests
 from ledger.prepared_queries import PreparedUpdate
 from ledger.row_digests import CONTENT, STATE
 from ledger.transactions import assert_in_transaction
 from runs.continuations import make_continuation, void_continuation
-from runs.deadlines import next_reminder
 from runs.decisions import Answer, approved_call, move_decisions, record_decision
 from runs.facts import find_checks_and_undo_end
 from runs.interrupt_requests import call_digest, stored_content_digest
 from runs.locks import lock_interrupts
-from runs.models import Assignee, Continuation, Decision, Interrupt, Queue, Run, Signal
+from runs.models import Assignee, Continuation, Decision, Interrupt, Policy, Queue, Run, Signal
 from runs.permits import make_permit, void_permits
 from runs.revisions import store_revision
-from runs.states import INTERRUPT_TRANSITIONS, Cause, DecisionStatus, InterruptStatus, Kind, ResumeWhen, Verdict
+from runs.states import (
+    INTERRUPT_TRANSITIONS,
+    Cause,
+    DecisionStatus,
+    InterruptStatus,
+    Kind,
+    OnExpiry,
+    ResumeWhen,
+    Verdict,
+)
+from runs.sweep import not_deferred
 
 
 def answer_interrupt(
@@ -295,3 +306,65 @@ def _make_continuation_if_answered(run: Run, interrupt: Interrupt, *, cause: str
         priority=interrupt.priority,
         not_before=None if undo_end is None else max(undo_end, now),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EscalationLevel:
+    """One escalation level: the next queue, and its time until the deadline."""
+
+    queue: str
+    wait: timedelta
+
+
+def list_escalation_levels(policy: Policy) -> list[EscalationLevel]:
+    """Return the escalation levels of a policy in order."""
+    if policy.escalate_to is None:
+        return []
+    first = EscalationLevel(queue=policy.escalate_to.slug, wait=policy.escalate_wait)
+    return [
+        first,
+        *(EscalationLevel(queue=it["queue"], wait=timedelta(seconds=it["seconds"])) for it in policy.escalate_further),
+    ]
+
+
+def remaining_escalation_levels(interrupt: Interrupt) -> list[EscalationLevel]:
+    """Return the escalation levels that the interrupt has not reached."""
+    if interrupt.on_expiry["do"] != OnExpiry.ESCALATE:
+        return []
+    return list_escalation_levels(interrupt.policy)[interrupt.level :]
+
+
+def action_at_deadline(interrupt: Interrupt) -> str:
+    """Return what the next deadline does; after the last escalation level it is the policy's ``then``."""
+    rule: str = interrupt.on_expiry["do"]
+    return interrupt.policy.then if rule == OnExpiry.ESCALATE and not remaining_escalation_levels(interrupt) else rule
+
+
+def is_deadline_stopped(interrupt: Interrupt) -> bool:
+    """Tell whether the deadline is stopped: the run is paused, and the policy stops deadlines during a pause."""
+    return interrupt.policy.pause_stops_deadline and interrupt.run.pause_asked_at is not None
+
+
+def is_past_deadline(interrupt: Interrupt, *, now: datetime) -> bool:
+    """Tell whether the deadline has passed. ``interrupt.run`` must be the locked run."""
+    return interrupt.deadline <= now and not is_deadline_stopped(interrupt)
+
+
+def next_reminder(policy: Policy, deadline: datetime, *, now: datetime) -> datetime | None:
+    """Return the time of the next reminder. Missed reminders are skipped."""
+    times = [deadline - timedelta(seconds=seconds) for seconds in policy.remind_before]
+    return min((time for time in times if time > now), default=None)
+
+
+def due_interrupts(*, before: datetime) -> Q:
+    """Return the filter for open interrupts past their deadline."""
+    return Q(status=InterruptStatus.WAITING, deadline__lte=before) & ~_is_stopped() & not_deferred(before)
+
+
+def due_reminders(*, before: datetime) -> Q:
+    """Return the filter for open interrupts whose reminder is due."""
+    return Q(status=InterruptStatus.WAITING, remind_at__lte=before) & ~_is_stopped() & not_deferred(before)
+
+
+def _is_stopped() -> Q:
+    return Q(policy__pause_stops_deadline=True, run__pause_asked_at__isnull=False)

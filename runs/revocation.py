@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from runs.decisions import list_accepted_votes
 from runs.errors import ApprovalRequired
 from runs.models import Decision, Interrupt, Permit
-from runs.votes import list_accepted_votes
 
 #: The reason of a permit or continuation that was voided because a person lost the permission to decide.
 AUTHORITY_LOST = "authority was lost"

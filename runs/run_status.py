@@ -1,4 +1,4 @@
-"""The status of a run, computed from its other columns and saved at the end of every transition.
+"""The status of a run, computed from its other columns and saved at the end of every transition. Wakes parked claims.
 
 Writes ``Run.status``, ``Run.expires_at`` and ``Run.ready_since``. ``compute_status`` is pure; ``save_status`` must run
 under the run's lock, as the last call of a transition.
@@ -9,12 +9,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from django.db import connection
 from django.db.models import QuerySet
 
 from ledger import row_digests
 from ledger.prepared_queries import PreparedUpdate
 from ledger.transactions import assert_in_transaction
-from runs import notify
 from runs.models import Run
 from runs.states import ContinuationStatus, RunStatus
 from runs.timeline import record_event
@@ -99,7 +99,7 @@ def save_status(run: Run, now: datetime, *, waits_end: datetime | None = None) -
         raise RuntimeError(f"the run {run.public_id} is gone")
     # A waiting claim may find a run, or a long poll an answer.
     if run.status != before and (run.status == RunStatus.READY or before == RunStatus.WAITING):
-        notify.notify_agent(run.agent_id)
+        notify_agent(run.agent_id)
 
 
 def _end_of(run: Run, now: datetime) -> datetime | None:
@@ -149,3 +149,14 @@ def _run(pk: int) -> QuerySet[Run]:
 
 
 _STORED = PreparedUpdate(_run, SAVED_COLUMNS)
+
+
+CHANNEL = "reviewqueue"
+
+
+def notify_agent(agent_id: int) -> None:
+    """Notify the waiting requests of one agent; repeated calls in a transaction send one notification."""
+    assert_in_transaction()
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, str(agent_id)])

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from django.db.models import CharField, Count, DateTimeField, Exists, F, Min, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce, Greatest
 
-from runs.hand_backs import versions_that_handed_back
+from runs.continuations import versions_that_handed_back
 from runs.kill_switch import open_halts
 from runs.models import Continuation, Halt, HandBack, Run
 from runs.states import ContinuationKind, ContinuationStatus

@@ -20,10 +20,9 @@ from ledger.digests import digest
 from ledger.exact_json import ABSENT, dumps
 from ledger.prepared_queries import PreparedQuery
 from ledger.row_digests import CoveredRow, digest_row_part, part_name
-from runs.decisions import Answer
+from runs.decisions import Answer, list_accepted_votes
 from runs.interrupt_requests import call_digest, stored_content_digest
 from runs.models import Decision, Event, Interrupt, Permit, Run
-from runs.votes import list_accepted_votes
 
 
 def find_changed_permit(run: Run, permit: Permit, *, effect: str, is_new: bool) -> str:

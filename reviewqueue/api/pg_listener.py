@@ -16,7 +16,7 @@ import psycopg
 from django.conf import settings
 from django.db import connection
 
-from runs.notify import CHANNEL
+from runs.run_status import CHANNEL
 
 log = logging.getLogger(__name__)
 

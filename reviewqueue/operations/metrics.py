@@ -27,7 +27,7 @@ from ledger.states import EffectStatus
 from reviewqueue.operations import health
 from reviewqueue.queries.dead_letters import filter_dead_signals
 from reviewqueue.webhooks.models import Delivery, DeliveryStatus
-from runs import deadlines
+from runs import interrupts
 from runs.models import Continuation, Decision, Event, Hold, Interrupt, Run, Signal
 from runs.states import OPEN_CONTINUATIONS, InterruptStatus
 from runs.unclaimed_continuations import count_unclaimed_by_version
@@ -94,7 +94,7 @@ def _interrupts(now: datetime) -> Iterator[Metric]:
         age.add_metric([row["queue__slug"]], (now - row["first"]).total_seconds())
     yield count
     yield age
-    overdue = waiting.filter(deadlines.due_interrupts(before=now)).count()
+    overdue = waiting.filter(interrupts.due_interrupts(before=now)).count()
     yield GaugeMetricFamily(
         "reviewqueue_waits_overdue", "Open requests past their deadline that no sweep has expired yet.", overdue
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from runs.deadlines import action_at_deadline, remaining_escalation_levels
+from runs.interrupts import action_at_deadline, remaining_escalation_levels
 from runs.models import Fact, FactCheck, FactKind, Interrupt, Queue
 from runs.states import (
     DecisionStatus,

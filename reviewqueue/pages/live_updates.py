@@ -24,11 +24,10 @@ from reviewqueue.pages.inbox.inbox_list import inbox_context
 from reviewqueue.pages.inbox.list_request import ListRequest
 from reviewqueue.pages.rendering import PageRequest
 from reviewqueue.queries import inbox
-from runs.deadlines import is_past_deadline
-from runs.decisions import find_winning_decision
+from runs.decisions import Tally, find_winning_decision, tally_votes_of
+from runs.interrupts import is_past_deadline
 from runs.models import Interrupt
 from runs.states import InterruptStatus
-from runs.votes import Tally, tally_votes_of
 
 RENDERED_AFTER = 15  # seconds: relative times advance, and changes without an event become visible
 _STATE_TAG = re.compile(r"([a-z]{1,10})\.([0-9]{1,9})\.([0-9]{1,18})\.([0-9]{1,5})\.([0-9]{1,5})([a-z]?[0-9a-f]{0,8})")

@@ -20,12 +20,11 @@ from reviewqueue import gateway, permissions
 from reviewqueue.queries import inbox
 from reviewqueue.queries.pagination import older_than
 from runs import child_runs
-from runs.decisions import find_winning_decision
+from runs.decisions import Tally, find_own_vote, find_winning_decision, second_vote_refusal, tally_votes
 from runs.kill_switch import open_halts
 from runs.models import Checkpoint, Continuation, Decision, Event, Fact, Halt, Hold, Interrupt, Outcome, Permit, Run
 from runs.states import DecisionStatus, HoldKind, InterruptStatus
 from runs.unclaimed_continuations import list_unclaimed_runs
-from runs.votes import Tally, find_own_vote, second_vote_refusal, tally_votes
 
 M = TypeVar("M", bound=Model)
 

@@ -19,11 +19,11 @@ from ledger.exact_json import ABSENT, Absent
 from ledger.transactions import use_case
 from runs import interrupts
 from runs.continuations import continuation_refs
-from runs.deadlines import is_past_deadline
 from runs.decisions import closed_refusal, find_winning_decision
 from runs.errors import Expired, StaleVersion
 from runs.facts import RequestedFact, record_facts
 from runs.interrupt_requests import WITHOUT_PEOPLE, check_proposal
+from runs.interrupts import is_past_deadline
 from runs.locks import lock_interrupts, locked_runs
 from runs.models import Agent, Continuation, Fact, Interrupt, Run
 from runs.policies import refuse_too_soon

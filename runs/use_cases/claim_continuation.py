@@ -21,11 +21,10 @@ from ledger.prepared_queries import PreparedQuery, prepared
 from ledger.transactions import assert_in_transaction, use_case
 from runs.checkpoints import has_recorded_state
 from runs.compensation import list_compensations_of_claim
-from runs.continuations import lease_continuation, recheck_continuation
+from runs.continuations import lease_continuation, recheck_continuation, was_handed_back_by
 from runs.decisions import ClaimedDecisions, read_decisions_for_claim, record_delivery
 from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady, RecordChanged
 from runs.facts import has_changed
-from runs.hand_backs import was_handed_back_by
 from runs.holds import has_other_holds, lift_holds, open_hold
 from runs.kill_switch import is_halted, refuse_halted_agent
 from runs.leases import Lease, current_lease, grant_lease

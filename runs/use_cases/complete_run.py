@@ -11,9 +11,8 @@ from ledger.digests import digest
 from ledger.errors import OutcomeUnknown
 from ledger.transactions import use_case
 from runs.child_runs import signal_end_to_parent
-from runs.continuations import acknowledge_continuation
+from runs.continuations import acknowledge_continuation, end_hand_backs
 from runs.errors import OpenInterrupts, RunCancelled, RunFinished
-from runs.hand_backs import end_hand_backs
 from runs.leases import check_lease, end_lease
 from runs.locks import lock_own_run
 from runs.models import Agent, Outcome, Run

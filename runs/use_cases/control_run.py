@@ -18,10 +18,15 @@ from ledger.errors import NotFound, PayloadInvalid
 from ledger.transactions import use_case
 from runs.checkpoints import copy_checkpoint, get_last_checkpoint
 from runs.compensation import open_holds_for_unstable_keys
-from runs.continuations import claimable_again_refs, find_open_continuation, make_continuation, recheck_continuation
+from runs.continuations import (
+    claimable_again_refs,
+    end_hand_backs,
+    find_open_continuation,
+    make_continuation,
+    recheck_continuation,
+)
 from runs.errors import AlreadyClaimed, NotPermitted, RunActive, RunCancelled, RunFinished, SnapshotErased
 from runs.external_signals import reuse_signals
-from runs.hand_backs import end_hand_backs
 from runs.holds import lift_holds
 from runs.interrupts import extend_stopped_deadlines
 from runs.kill_switch import refuse_halted_agent

@@ -18,7 +18,6 @@ from ledger.public_ids import new_id
 from ledger.transactions import assert_in_transaction
 from runs.checkpoints import checkpoint_digests
 from runs.child_runs import policy_for
-from runs.deadlines import next_reminder
 from runs.errors import CorrelationTaken
 from runs.facts import record_facts
 from runs.interrupt_requests import (
@@ -31,6 +30,7 @@ from runs.interrupt_requests import (
     find_people,
     get_or_create_schema,
 )
+from runs.interrupts import next_reminder
 from runs.models import Agent, Assignee, Checkpoint, Interrupt, Run
 from runs.policies import decide_terms
 from runs.run_status import save_status

@@ -14,11 +14,16 @@ from datetime import datetime
 from ledger import compensation, effect_queries, in_flight
 from ledger.states import CompensateOn
 from ledger.transactions import assert_in_transaction
-from runs import notify
+from runs import run_status
 from runs.checkpoints import get_last_checkpoint
 from runs.child_runs import has_live_children, signal_end_to_parent
-from runs.continuations import acknowledge_continuation, continuation_refs, make_continuation, void_continuation
-from runs.hand_backs import end_hand_backs
+from runs.continuations import (
+    acknowledge_continuation,
+    continuation_refs,
+    end_hand_backs,
+    make_continuation,
+    void_continuation,
+)
 from runs.holds import lift_holds_at_end, open_hold
 from runs.interrupts import cancel_interrupts
 from runs.leases import end_lease, is_compensating
@@ -144,7 +149,7 @@ def _offer_compensation(run: Run, keys: list[str], *, actor: str, now: datetime)
         kind=ContinuationKind.COMPENSATE,
     )
     record_event(run, "run.compensating", actor=actor, at=now, effects=keys, **continuation_refs(continuation))
-    notify.notify_agent(run.agent_id)
+    run_status.notify_agent(run.agent_id)
 
 
 def _mark_open_effects_unknown(run: Run, *, actor: str, now: datetime) -> bool:

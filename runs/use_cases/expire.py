@@ -18,21 +18,19 @@ from ledger import clock, effect_queries, in_flight
 from ledger.exact_json import ABSENT
 from ledger.transactions import assert_in_transaction, use_case
 from runs.continuations import continuation_refs, due_checks
-from runs.deadlines import (
-    action_at_deadline,
-    due_interrupts,
-    due_reminders,
-    is_past_deadline,
-    remaining_escalation_levels,
-)
 from runs.decisions import Answer
 from runs.external_signals import unmatched_signals
 from runs.interrupts import (
+    action_at_deadline,
     answer_at_expiry,
     answer_without_person,
     close_expired_interrupt,
+    due_interrupts,
+    due_reminders,
     escalate_interrupt,
+    is_past_deadline,
     lock_siblings,
+    remaining_escalation_levels,
     remind_interrupt,
 )
 from runs.locks import lock_interrupt, lock_run, lock_run_by_id, lock_run_of_interrupt

@@ -17,9 +17,8 @@ from ledger.errors import NotFound, PayloadInvalid
 from ledger.models import Effect
 from ledger.transactions import use_case
 from runs.compensation import apply_outcome_of_compensation
-from runs.continuations import claimable_again_refs, find_open_continuation, postpone_check
+from runs.continuations import claimable_again_refs, end_hand_backs, find_open_continuation, postpone_check
 from runs.errors import NotPermitted, RunCancelled, RunFinished, StaleVersion
-from runs.hand_backs import end_hand_backs
 from runs.holds import lift_holds
 from runs.locks import lock_run, lock_run_by_id
 from runs.models import Hold, Run

@@ -17,11 +17,11 @@ from runs.continuations import (
     continuation_refs,
     find_open_continuation,
     make_continuation,
+    record_hand_back,
     return_continuation,
     void_continuation,
 )
 from runs.facts import needs_check
-from runs.hand_backs import record_hand_back
 from runs.holds import open_hold
 from runs.leases import check_lease, end_lease
 from runs.locks import lock_own_run

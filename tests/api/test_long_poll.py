@@ -20,7 +20,7 @@ from reviewqueue.models import ApiKey
 from reviewqueue.operations.api_keys import revoke_key
 from reviewqueue.serving.thread_shares import Share, ThreadShares, current_share
 from runs.models import Continuation
-from runs.notify import notify_agent
+from runs.run_status import notify_agent
 from tests.api.calls import Reply, a_reviewer_client, a_waiting_interrupt, a_worker
 from tests.own_processes import eventually
 

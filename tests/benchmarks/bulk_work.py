@@ -68,7 +68,7 @@ def let_due(benchmark: Benchmark, count: int) -> None:
 
 def first_due() -> Any:
     from ledger import clock
-    from runs.deadlines import due_interrupts
+    from runs.interrupts import due_interrupts
     from runs.models import Interrupt
 
     return Interrupt.objects.filter(due_interrupts(before=clock.now())).values("pk")[:1]

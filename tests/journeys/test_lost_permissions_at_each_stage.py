@@ -21,11 +21,11 @@ from ledger import clock
 from ledger.errors import NotFound
 from ledger.models import Effect
 from reviewqueue import permissions, reviewer_actions
+from runs.decisions import tally_votes
 from runs.errors import AlreadyDecided, ApprovalLost, ApprovalRequired, NotPermitted, SelfReview
 from runs.models import Continuation, Permit, Policy, Queue, Run
 from runs.use_cases import control_run, expire
 from runs.use_cases.start_run import StartedRun
-from runs.votes import tally_votes
 from tests import builders
 from tests.runs.leased_run_builders import a_rule, begin, report
 

@@ -39,7 +39,6 @@ from reviewqueue.serving.request_bodies import BodyLimits
 from reviewqueue.serving.thread_shares import Share, ThreadShares
 from reviewqueue.text import hidden_characters, json_values
 from runs import (
-    deadlines,
     effect_rules,
     external_signals,
     facts,
@@ -213,7 +212,7 @@ def of_two_equally_close_rules_the_alphabetically_first_applies() -> None:
 
 @fault(seen_by=test_gateway.test_an_answer_exactly_at_the_deadline_is_late, costs=(7,))
 def an_answer_exactly_at_the_deadline_is_in_time() -> None:
-    everywhere(deadlines.is_past_deadline, lambda interrupt, *, now: interrupt.deadline < now)
+    everywhere(interrupts.is_past_deadline, lambda interrupt, *, now: interrupt.deadline < now)
 
 
 @fault(seen_by=test_gateway.test_another_version_or_another_content_is_stale, costs=(3, 12))

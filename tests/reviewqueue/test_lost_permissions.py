@@ -11,9 +11,9 @@ from ledger import clock
 from reviewqueue import permission_sweep, permissions, reviewer_actions, tasks
 from reviewqueue.operations.doctor import configuration
 from reviewqueue.queries import inbox
+from runs.decisions import tally_votes
 from runs.errors import ClaimedByOther, NotPermitted
 from runs.models import Assignee, Decision, Event, Interrupt
-from runs.votes import tally_votes
 from tests import builders
 from tests.pages.desk import signed_in
 

@@ -8,7 +8,7 @@ import pytest
 
 from ledger import clock
 from reviewqueue import reviewer_actions, tasks
-from runs import deadlines
+from runs import interrupts
 from runs.errors import Expired, NotPermitted
 from runs.models import Event, Interrupt, Policy, Run
 from runs.use_cases import expire
@@ -214,4 +214,4 @@ def test_a_resume_adds_the_pause_to_the_stopped_deadlines():
 
 
 def test_a_policy_without_a_next_queue_has_no_steps():
-    assert deadlines.list_escalation_levels(Policy(escalate_further=CHAIN)) == []
+    assert interrupts.list_escalation_levels(Policy(escalate_further=CHAIN)) == []

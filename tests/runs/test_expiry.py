@@ -12,7 +12,7 @@ from ledger import clock
 from ledger.digests import digest
 from ledger.errors import Busy, PayloadInvalid
 from reviewqueue import tasks
-from runs import deadlines, interrupts
+from runs import interrupts
 from runs.errors import PolicyRefuses
 from runs.models import Continuation, Decision, Event, Interrupt, Permit, Run
 from runs.use_cases import expire
@@ -133,9 +133,9 @@ def test_an_escalated_wait_can_be_decided_by_the_next_queue_though_it_was_assign
 @pytest.mark.proves(7)
 def test_exactly_at_the_deadline_is_late():
     interrupt = builders.a_waiting_interrupt()
-    assert Interrupt.objects.filter(deadlines.due_interrupts(before=interrupt.deadline)).exists()
+    assert Interrupt.objects.filter(interrupts.due_interrupts(before=interrupt.deadline)).exists()
     assert not Interrupt.objects.filter(
-        deadlines.due_interrupts(before=interrupt.deadline - timedelta(microseconds=1))
+        interrupts.due_interrupts(before=interrupt.deadline - timedelta(microseconds=1))
     ).exists()
 
 

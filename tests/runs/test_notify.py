@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def woken(monkeypatch):
     agents = []
-    monkeypatch.setattr("runs.notify.notify_agent", agents.append)
+    monkeypatch.setattr("runs.run_status.notify_agent", agents.append)
     return agents
 
 

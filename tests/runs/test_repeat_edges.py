@@ -13,11 +13,11 @@ from ledger.effects import EffectDeclaration
 from ledger.errors import NotFound
 from ledger.models import Effect
 from runs import file_storage
-from runs.call_edits import arguments_shown_at, effective_answer
 from runs.errors import AlreadyClaimed, RunFinished, StaleVersion
 from runs.event_feed import number_events
 from runs.external_signals import InputInvalid, SignalRequest, receive_signal
 from runs.models import Continuation, Event, Hold, Interrupt, Outcome, Run
+from runs.revisions import arguments_shown_at, effective_answer
 from runs.use_cases import reconcile_outcomes
 from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
 from runs.use_cases.complete_run import fail_run

@@ -8,8 +8,8 @@ import pytest
 
 from ledger import clock
 from ledger.effects import EffectDeclaration
+from runs.continuations import versions_that_handed_back, was_handed_back_by
 from runs.deploy_gate import list_incompatible_runs
-from runs.hand_backs import versions_that_handed_back, was_handed_back_by
 from runs.kill_switch import halt_agents, lift_halts
 from runs.models import Continuation, Halt, HandBack, Run
 from runs.unclaimed_continuations import (

@@ -11,6 +11,7 @@ from ledger import clock
 from ledger.digests import digest
 from ledger.errors import PayloadInvalid
 from reviewqueue import permissions, reviewer_actions
+from runs.decisions import tally_votes, tally_votes_of
 from runs.errors import (
     AlreadyDecided,
     AlreadyVoted,
@@ -24,7 +25,6 @@ from runs.errors import (
 from runs.models import Decision, Event, Interrupt, Permit, Run
 from runs.use_cases import expire
 from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
-from runs.votes import tally_votes, tally_votes_of
 from tests import builders
 
 pytestmark = pytest.mark.django_db

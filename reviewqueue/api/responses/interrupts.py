@@ -43,12 +43,11 @@ from reviewqueue.api.responses.runs import (
     RunStatusResponse,
 )
 from reviewqueue.gateway import Receipt, closed_refusal
-from runs.call_edits import EffectiveAnswer, effective_answer
-from runs.deadlines import remaining_escalation_levels
-from runs.decisions import decided_by_label
+from runs.decisions import Tally, decided_by_label, second_vote_refusal, tally_votes
+from runs.interrupts import remaining_escalation_levels
 from runs.models import Continuation, Decision, Fact, Interrupt, Permit, Run, Signal
+from runs.revisions import EffectiveAnswer, effective_answer
 from runs.states import Cause, DecisionStatus, InterruptStatus, Kind, OnExpiry, Risk, Verdict
-from runs.votes import Tally, second_vote_refusal, tally_votes
 
 INTERRUPT_ID, DECISION_ID, PERMIT_ID = public_id("int"), public_id("dec"), public_id("per")
 INTERRUPT_STATUS = choice(InterruptStatus.values)

@@ -37,11 +37,10 @@ from reviewqueue.api.serializers.reviewer_action_serializers import (
 from reviewqueue.api.serializers.run_serializers import MAX_POLL_SECONDS
 from reviewqueue.api.views.base import ApiView, body_of, request_key
 from runs import child_runs
-from runs.decisions import find_winning_decision
+from runs.decisions import find_winning_decision, tally_votes
 from runs.models import Interrupt
 from runs.states import InterruptStatus, Risk
 from runs.use_cases import amend_interrupt
-from runs.votes import tally_votes
 
 QUEUE = text_parameter("queue", "Slug of a queue.")
 STATUS = choice_parameter("status", "Status of the interrupts.", InterruptStatus.values)

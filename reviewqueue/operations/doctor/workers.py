@@ -16,7 +16,7 @@ from ledger import clock
 from reviewqueue.operations import health, rollback_detection
 from reviewqueue.operations.doctor.findings import Finding
 from reviewqueue.text.times import duration_label
-from runs import deadlines
+from runs import interrupts
 from runs.continuations import due_checks
 from runs.models import Continuation, Event, Interrupt, Run
 from runs.unclaimed_continuations import ONE_DAY, REPORTED_AFTER, UnclaimedOfVersion, count_unclaimed_by_version
@@ -76,7 +76,7 @@ def overdue() -> Iterator[Finding]:
     kinds: list[tuple[str, QuerySet[Any], str]] = [
         (
             "requests past their deadline",
-            Interrupt.objects.filter(deadlines.due_interrupts(before=before)),
+            Interrupt.objects.filter(interrupts.due_interrupts(before=before)),
             "deadline",
         ),
         ("expired leases", Run.objects.filter(expire.filter_lapsed_leases(before=before)), "lease_until"),

@@ -27,9 +27,9 @@ from reviewqueue.queries.inbox_counts import InboxCounts, count_requests
 from reviewqueue.queries.inbox_filters import InboxFilters
 from reviewqueue.text.hidden_characters import Warnings, warnings_in
 from reviewqueue.text.json_values import Argument
+from runs.decisions import Tally, tally_votes_of
 from runs.models import Decision, Interrupt
 from runs.states import DecisionStatus, Kind, Risk
-from runs.votes import Tally, tally_votes_of
 
 _VOTED = "You have approved it; it needs more approvals."
 

@@ -31,7 +31,7 @@ from reviewqueue.queries.page_queries import RequestPage
 from reviewqueue.text.hidden_characters import warnings_in
 from reviewqueue.text.json_values import RenderedValue, count_members, render_arguments, size_label
 from reviewqueue.text.times import duration_label
-from runs.deadlines import is_past_deadline
+from runs.interrupts import is_past_deadline
 from runs.models import Agent, Comment, Fact, FactStatus, Interrupt
 from runs.states import Kind
 

@@ -18,9 +18,9 @@ from reviewqueue.pages.interrupt.decision_form import DecisionForm
 from reviewqueue.pages.interrupt.earlier_versions import ChangesSinceOpened, changes_since_version
 from reviewqueue.queries.page_queries import RequestPage
 from reviewqueue.text import times
-from runs.deadlines import is_past_deadline
 from runs.decisions import closed_refusal
 from runs.errors import AlreadyVoted, ClaimedByOther, Expired
+from runs.interrupts import is_past_deadline
 from runs.models import Decision
 
 #: After these refusals the reviewer can decide the request again, so the draft fills in the form when it is opened.

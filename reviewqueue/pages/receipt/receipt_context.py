@@ -21,9 +21,9 @@ from reviewqueue.pages.runs.unclaimed_text import describe_unread
 from reviewqueue.queries.page_queries import ReceiptPage
 from reviewqueue.text.json_diff_text import LimitedChanges, changes_between, limit_changes
 from reviewqueue.text.times import duration_label
-from runs.call_edits import arguments_shown_at
 from runs.decisions import decided_by_label
 from runs.models import Decision, Interrupt
+from runs.revisions import arguments_shown_at
 from runs.states import APPROVING, ContinuationStatus, DecisionStatus, InterruptStatus, Verdict
 from runs.unclaimed_continuations import UnclaimedRun, find_unclaimed
 

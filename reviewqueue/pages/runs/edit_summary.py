@@ -13,8 +13,8 @@ from django.utils.safestring import SafeString, mark_safe
 from ledger import exact_json
 from reviewqueue.text.hidden_characters import render_exact
 from reviewqueue.text.json_diff_text import list_differences
-from runs.call_edits import arguments_shown_at
 from runs.models import Decision, Interrupt
+from runs.revisions import arguments_shown_at
 from runs.states import Verdict
 
 PLACES_SHOWN = 4

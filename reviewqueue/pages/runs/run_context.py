@@ -20,7 +20,7 @@ from reviewqueue.pages.runs.run_actions import actions_for
 from reviewqueue.pages.runs.timeline_text import timeline_entries
 from reviewqueue.pages.runs.unclaimed_text import describe_unread, summarize_unclaimed
 from reviewqueue.queries.page_queries import RunDetails, RunListFilters, RunListPage
-from runs.hand_backs import versions_that_handed_back
+from runs.continuations import versions_that_handed_back
 from runs.models import Run
 from runs.states import ContinuationStatus, InterruptStatus, RunStatus
 from runs.unclaimed_continuations import UnclaimedRun, find_unclaimed
