@@ -1,4 +1,4 @@
-"""Continuations: the right to continue a run from a checkpoint, at most one open per run, and which code versions handed it back.
+"""Continuations: the right to continue a run from a checkpoint, at most one open per run; versions that handed it back.
 
 Writes ``Continuation.status`` and ``Run.open_continuation``. Every continuation starts in ``checking``; with nothing to
 check it becomes ``ready`` in the same transaction. The functions work on a locked run; the caller records the event and

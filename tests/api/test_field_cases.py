@@ -108,7 +108,7 @@ def test_an_answer_whose_transaction_is_rolled_back_is_whole_or_not_there(
             left[0] -= 1
             raise OperationalError("database is locked")
 
-    monkeypatch.setattr(gateway, "store", store)
+    monkeypatch.setattr(gateway, "save_status", store)
     reply = ana.post(f"interrupts/{interrupt}/decisions", APPROVE)
     if breaks <= 2:
         assert (reply.status, Decision.objects.count(), Continuation.objects.count()) == (201, 1, 1)

@@ -214,7 +214,7 @@ def test_every_entry_of_a_large_body_can_be_reached(owner):
 
 
 def test_pages_follow_each_other_and_cost_the_same(owner, monkeypatch):
-    monkeypatch.setattr(letters, "PAGE", 3)
+    monkeypatch.setattr(letters, "PAGE_SIZE", 3)
     client, seen, query = desk.signed_in(owner), [], ""
 
     def statements() -> int:

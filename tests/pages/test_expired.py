@@ -198,7 +198,7 @@ def test_another_open_request_of_the_run_is_mentioned(owner):
 
 
 def test_pages_follow_each_other_by_their_end_and_filters_stay_on(owner, monkeypatch):
-    monkeypatch.setattr(lapsed, "PAGE", 3)
+    monkeypatch.setattr(lapsed, "PAGE_SIZE", 3)
     waits = [let_expire(builders.a_waiting_interrupt()) for _ in range(7)]
     client, seen, query = desk.signed_in(owner), [], "?queue=engineering"
     while query:

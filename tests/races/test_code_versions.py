@@ -172,4 +172,4 @@ def test_without_the_kept_hand_back_its_version_gets_it_again():
 
 def forgetting() -> None:
     """Do not record which version could not read the checkpoint."""
-    mock.patch.object(release_lease, "keep_hand_back", return_value=0).start()
+    mock.patch.object(release_lease, "record_hand_back", return_value=0).start()

@@ -71,7 +71,7 @@ def a_sample() -> Sample:
         agent=done.run.agent,
         run_id=done.run.public_id,
         key="order",
-        attempt_token=begin_effect.attempt_tokens.attempt_token(done.run.public_id, "order", 1),
+        attempt_token=begin_effect.attempt_tokens.make_attempt_token(done.run.public_id, "order", 1),
         status="applied",
         receipt={"order": "PO-1"},
     )

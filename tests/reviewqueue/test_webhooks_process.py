@@ -14,7 +14,7 @@ from tests.webhooks.receiver import receiver
 IN_A_HURRY = ("worker", "--beat-every", "0.5", "--old-after", "20", "--grace", "15")
 REGISTER = "from tests.webhooks.webhook_builders import an_endpoint; print(an_endpoint({url!r}, 'run.started').secret)"
 START = "from tests import builders; builders.a_running_run(key={key!r})"
-LET_TIME_PASS = "from tests.webhooks.webhook_builders import let_time_pass; let_time_pass()"
+LET_TIME_PASS = "from tests.webhooks.webhook_builders import make_everything_due; make_everything_due()"
 
 
 @pytest.fixture

@@ -196,7 +196,7 @@ def test_a_lease_that_ends_while_the_bytes_are_written_binds_nothing(monkeypatch
         builders.end_lease_now(started.run, clock.now() - timedelta(seconds=1))
 
     put = file_storage.store_file
-    monkeypatch.setattr(transfer_file, "put_in_storage", slowly)
+    monkeypatch.setattr(transfer_file, "store_file", slowly)
     with pytest.raises(LeaseLost):
         offer(started)
     assert CheckpointFile.objects.get().status == FileStatus.UNWANTED
@@ -213,7 +213,7 @@ def test_a_checkpoint_that_comes_while_the_bytes_are_written_goes_without_them(m
         builders.commit(started)
 
     put = file_storage.store_file
-    monkeypatch.setattr(transfer_file, "put_in_storage", slowly)
+    monkeypatch.setattr(transfer_file, "store_file", slowly)
     with pytest.raises(StaleVersion):
         offer(started)
     assert Checkpoint.objects.get(run=started.run, number=1).file is None
@@ -224,11 +224,11 @@ def test_the_same_bytes_twice_at_once_are_kept_once(monkeypatch):
     put = file_storage.store_file
 
     def slowly(name, spooled):
-        monkeypatch.setattr(transfer_file, "put_in_storage", put)
+        monkeypatch.setattr(transfer_file, "store_file", put)
         assert offer(started).created
         put(name, spooled)
 
-    monkeypatch.setattr(transfer_file, "put_in_storage", slowly)
+    monkeypatch.setattr(transfer_file, "store_file", slowly)
     assert not offer(started).created
     builders.commit(started)
     assert fetch(started.run) == BYTES

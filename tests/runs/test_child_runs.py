@@ -60,7 +60,7 @@ def test_the_sweep_tells_a_parent_what_a_process_had_no_time_to_tell(monkeypatch
     parent = builders.a_running_run()
     child = a_child(parent)
     wait_for(parent, child)
-    monkeypatch.setattr(complete_run_module, "look_after_parent", lambda run: False)
+    monkeypatch.setattr(complete_run_module, "continue_parent", lambda run: False)
     complete(child)
     assert (status(parent), expire.has_due_rows()) == ("waiting", True)
     tasks.sweep()

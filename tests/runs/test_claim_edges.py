@@ -69,7 +69,7 @@ def test_a_check_comes_again_at_the_earliest_end_of_what_is_awaited():
 def test_the_parents_that_are_told_of_an_end_are_counted(monkeypatch):
     parent = builders.a_running_run()
     child = builders.a_running_run(parent=parent.run.public_id)
-    monkeypatch.setattr(complete_run, "look_after_parent", lambda run: False)
+    monkeypatch.setattr(complete_run, "continue_parent", lambda run: False)
     complete_run.complete_run(agent=child.run.agent, run_id=child.run.public_id, token=child.lease.token, result=None)
     assert control_child_runs.continue_parents(limit=9) == 1
     assert control_child_runs.continue_parents(limit=9) == 0

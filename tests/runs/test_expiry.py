@@ -160,7 +160,7 @@ def test_a_row_that_breaks_does_not_stop_the_others_nor_let_a_late_answer_in(mon
             raise ValueError("poison")
         close(run, interrupt, now=now)
 
-    monkeypatch.setattr(expire, "close_expired", break_on_one)
+    monkeypatch.setattr(expire, "close_expired_interrupt", break_on_one)
     deadline = Interrupt.objects.get(pk=poisoned.pk).deadline
 
     assert expire.expire_due_interrupts(limit=10) == 1
@@ -177,7 +177,7 @@ def test_a_row_that_the_database_was_too_busy_for_is_due_again_at_once(monkeypat
     """Nothing is wrong with the row, and five minutes are late: on SQLite another writer may hold the lock for a while."""
     interrupt = a_due_interrupt()
     with monkeypatch.context() as busy:
-        busy.setattr(expire, "close_expired", refuse_as_busy)
+        busy.setattr(expire, "close_expired_interrupt", refuse_as_busy)
         assert expire.expire_due_interrupts(limit=10) == 0
     assert expire_now(interrupt).status == "expired"
 

@@ -229,7 +229,7 @@ class Walk:
         claim,
         claim,
         checkpoint,
-        hand_back_run,
+        hand_back,
         lease_lapses,
         wait_expires,
         run_expires,
@@ -265,7 +265,7 @@ class Walk:
     UNREAD = [
         *[claim_by_some_version] * 10,
         *[hand_back_unread] * 8,
-        hand_back_run,
+        hand_back,
         retag,
         let_any_version_try,
         lease_lapses,

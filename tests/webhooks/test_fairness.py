@@ -132,7 +132,7 @@ def test_an_agent_whose_events_raise_errors_stops_no_other(monkeypatch):
             raise ValueError("poison")
         return real(event)
 
-    monkeypatch.setattr(outbox, "told_of_event", poisoned)
+    monkeypatch.setattr(outbox, "published_members", poisoned)
     for agent in (broken, other):
         an_endpoint("http://127.0.0.1:8009/hooks", "run.started", agent=agent)
     assert publish() == 1
