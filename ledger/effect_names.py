@@ -26,7 +26,7 @@ _EVERYDAY = frozenset(_EVERYDAY_NAMES.split())
 _WITHOUT_LOOSE_MARKS = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "GEORGIAN"})
 #: Latin letters that are not one of a to z with a mark and do not look like one.
 _LATIN_OF_ITS_OWN = frozenset("ßæøœþðđłŋħẞÆØŒÞÐĐŁŊĦ")
-_LETTER_OR_MARK_CATEGORIES = frozenset({"Lu", "Ll", "Lo", "Mn", "Mc"})
+_CATEGORIES_IN_NAMES = frozenset({"Lu", "Ll", "Lo", "Mn", "Mc"})
 
 
 def refuse_confusable_name(name: str) -> None:
@@ -38,7 +38,7 @@ def refuse_confusable_name(name: str) -> None:
         return
     name = "".join(sign for sign in unicodedata.normalize("NFKC", name) if unicodedata.category(sign)[0] not in "CZ")
     foreign = [sign for sign in name if not sign.isascii()]
-    if any(unicodedata.category(sign) not in _LETTER_OR_MARK_CATEGORIES or _is_blank(sign) for sign in foreign):
+    if any(unicodedata.category(sign) not in _CATEGORIES_IN_NAMES or _is_blank(sign) for sign in foreign):
         raise ConfusableName
     if any(_script(sign) == "LATIN" and not _is_plain_latin(sign) for sign in foreign):
         raise ConfusableName
@@ -52,7 +52,7 @@ def refuse_confusable_name(name: str) -> None:
     loose = any(unicodedata.category(sign)[0] == "M" for sign in foreign)
     if loose and (not own or own & _WITHOUT_LOOSE_MARKS):
         raise ConfusableName
-    if any(_looks_latin(word) for word in _letter_sequences(name)):
+    if any(_looks_latin(word) for word in _name_segments(name)):
         raise ConfusableName
 
 
@@ -90,7 +90,7 @@ def _bare(name: str) -> str:
     return "".join(sign for sign in plain if unicodedata.category(sign)[0] not in "CZ")
 
 
-def _letter_sequences(name: str) -> list[str]:
+def _name_segments(name: str) -> list[str]:
     return "".join(sign if sign.isalpha() else " " for sign in name).split()
 
 

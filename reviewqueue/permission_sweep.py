@@ -1,7 +1,7 @@
 """Permission sweep: record that claims, assignments and votes ended because their person may no longer decide.
 
 They stop counting at once without it: every act checks them again (``authority``). The sweep makes the end permanent
-and visible: a permission that is given back later restores none of them, and the leads read it in the timeline, the
+and visible: a permission that is restored later restores none of them, and the leads read it in the timeline, the
 inbox and on the request.
 """
 

@@ -134,7 +134,7 @@ def sweep() -> None:
     the lock.
     """
     expire.release_lapsed_leases(limit=SWEEP_LIMIT)
-    _expire_due_waits()
+    _expire_due_interrupts()
     expire.send_due_reminders(limit=SWEEP_LIMIT)
     control_child_runs.cancel_orphaned_child_runs(limit=SWEEP_LIMIT)
     control_child_runs.propagate_pauses(limit=SWEEP_LIMIT)
@@ -153,7 +153,7 @@ def sweep() -> None:
         reconcile_facts.revalidate_continuation(continuation_id=continuation_id, fetch=http_client.fetch_fact)
 
 
-def _expire_due_waits() -> None:
+def _expire_due_interrupts() -> None:
     began = time.monotonic()
     while expire.expire_due_interrupts(limit=SWEEP_LIMIT):
         if time.monotonic() - began > EXPIRY_SECONDS:

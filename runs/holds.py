@@ -13,7 +13,7 @@ from runs.models import Hold, Run
 from runs.states import HoldKind
 
 #: The end of a run does not lift these: the outcome of the effect still needs to be resolved.
-KEPT_AT_END_OF_RUN = frozenset({HoldKind.UNKNOWN_EFFECT, HoldKind.CONTRADICTION})
+OUTLIVES_RUN = frozenset({HoldKind.UNKNOWN_EFFECT, HoldKind.CONTRADICTION})
 
 
 def open_hold(run: Run, kind: HoldKind, subject: str = "", *, owner_id: int, reason: str, now: datetime) -> bool:
@@ -50,5 +50,5 @@ def has_other_holds(run: Run, kind: HoldKind) -> bool:
 
 
 def lift_holds_at_end(run: Run, *, by: str, now: datetime) -> int:
-    """Lift all holds but those in ``KEPT_AT_END_OF_RUN``."""
-    return lift_holds(run, *(kind for kind in HoldKind if kind not in KEPT_AT_END_OF_RUN), by=by, now=now)
+    """Lift all holds but those in ``OUTLIVES_RUN``."""
+    return lift_holds(run, *(kind for kind in HoldKind if kind not in OUTLIVES_RUN), by=by, now=now)

@@ -22,7 +22,7 @@ from runs.states import APPROVING, RISK_RANK, Kind, OnExpiry, Risk, RuleAction, 
 #: The reasons that migrations create, whose version 1 has no queue, with their descriptions.
 BUILT_IN = {
     "approval.action": "approve one exact call",
-    "question": "answer a question",
+    "question": "answer a request for input",
     "evidence.missing": "provide evidence that the agent lacks",
     "repair": "repair something that the agent cannot repair",
     "event": "wait for a signal of another program",

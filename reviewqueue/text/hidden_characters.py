@@ -81,7 +81,7 @@ def render_exact(text: str, *, one_line: bool = False) -> SafeString:
 
     The text is in a bidi-isolated element, so that right-to-left letters cannot reorder their neighbours.
     """
-    return mark_safe(f'<bdi class="exact">{render_visible(text, one_line=one_line)}</bdi>')  # noqa: S308  drawn() escapes
+    return mark_safe(f'<bdi class="exact">{render_visible(text, one_line=one_line)}</bdi>')  # noqa: S308  the renderer escapes
 
 
 def mark_hidden_plain(text: str) -> str:

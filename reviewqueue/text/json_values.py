@@ -113,7 +113,7 @@ def render_json_within(value: Any, *, budget: Budget, more: str = "", stated: bo
     """
     drawing = _Drawing(more=more, stated=stated)
     html = drawing.value(value, budget, depth=0, at="")
-    return RenderedValue(html=mark_safe(html), is_whole=drawing.is_whole)  # noqa: S308  drawn() escapes every text
+    return RenderedValue(html=mark_safe(html), is_whole=drawing.is_whole)  # noqa: S308  the renderer escapes every text
 
 
 def render_arguments(arguments: Sequence[Argument], *, budget: Budget | None = None, more: str = "") -> RenderedValue:

@@ -52,7 +52,7 @@ def datetime_label(at: datetime, *, now: datetime | None = None, short: bool = F
     ``short`` omits the zone, except within an hour that a clock change repeats.
     """
     local = timezone.localtime(at)
-    day = _day_in_words(local, timezone.localtime(now) if now else None)
+    day = _day_label(local, timezone.localtime(now) if now else None)
     zone = "" if short and not _is_repeated(local) else f" {time_zone_label(local)}"
     return f"{day} {local:%H:%M}{zone}"
 
@@ -83,7 +83,7 @@ def find_time_zone(name: str) -> ZoneInfo | None:
         return None
 
 
-def _day_in_words(local: datetime, today: datetime | None) -> str:
+def _day_label(local: datetime, today: datetime | None) -> str:
     date = f"{local.day} {MONTHS[local.month - 1]}"
     if today is None or local.year != today.year:
         return f"{date} {local.year}"

@@ -148,7 +148,7 @@ def _facts(world: World) -> Good:
     return Good(f"runs/{run}/facts", {"facts": [{"name": "specification", "value": 7}]}, headers)
 
 
-def _beat(world: World) -> Good:
+def _heartbeat(world: World) -> Good:
     run, headers = world.run()
     return Good(f"runs/{run}/lease", {"progress": {"text": "Asking", "done": 1, "of": 3, "spent": "2 EUR"}}, headers)
 
@@ -310,7 +310,7 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "runs/<id:run_id>/facts"): _worker(_facts),
     ("GET", "runs/<id:run_id>/steps"): _read_one(_seen_run("/steps")),
     ("PUT", "runs/<id:run_id>/steps/<path:name>"): _worker(_step, 201),
-    ("POST", "runs/<id:run_id>/lease"): _worker(_beat),
+    ("POST", "runs/<id:run_id>/lease"): _worker(_heartbeat),
     ("POST", "runs/<id:run_id>/lease/release"): _worker(
         _under_lease("lease/release", {"reason": "retry", "detail": "moved"})
     ),

@@ -111,14 +111,14 @@ def test_the_api_tells_a_key_nothing_of_what_happens_elsewhere(kind):
     caller = Caller((create_agent_key(agent) if kind == "agent" else create_personal_token(person)).text)
     calls = CALLS_OF_AGENTS if kind == "agent" else CALLS
 
-    def told() -> list[str]:
+    def alerts_shown() -> list[str]:
         texts = [str(caller.get(path).body) for path in calls]
         return [re.sub(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z", "", text) for text in texts]
 
-    told()
-    before = told()
+    alerts_shown()
+    before = alerts_shown()
     everything_moves()
-    assert told() == before
+    assert alerts_shown() == before
 
 
 class TestPrimaryKeys:

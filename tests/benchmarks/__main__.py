@@ -105,7 +105,9 @@ class Benchmark:
         self.number = 0
 
     def run(self, chosen: argparse.Namespace) -> None:
-        say(f"{os.cpu_count()} cores, Python {platform.python_version()}, {_commit()}, {self.load.CLIENTS} clients\n")
+        print_line(
+            f"{os.cpu_count()} cores, Python {platform.python_version()}, {_commit()}, {self.load.CLIENTS} clients\n"
+        )
         if chosen.only:
             self.show_bulk_work(chosen)
             return
@@ -126,7 +128,9 @@ class Benchmark:
         """Everything in turns, so that a slower minute of the machine is every figure's."""
         self.one_round(40)  # warm
         rounds_taken = [self.one_round(calls) for _ in range(rounds)]
-        say(f"{'':12}{'per second':>12}{'p50 ms':>9}{'p95 ms':>9}{'CPU ms':>9}{'of the plain view':>20}{'by CPU':>9}")
+        print_line(
+            f"{'':12}{'per second':>12}{'p50 ms':>9}{'p95 ms':>9}{'CPU ms':>9}{'of the plain view':>20}{'by CPU':>9}"
+        )
         for kind in rounds_taken[0]:
             taken = sum((one[kind] for one in rounds_taken), self.load.NOTHING)
             share = statistics.median(one[kind].rate / one["plain view"].rate for one in rounds_taken)
@@ -135,9 +139,9 @@ class Benchmark:
             )
             target = "   target: at least 1/5" if kind in {"suspend", "decide"} else ""
             times = f"{taken.percentile(50):9.1f}{taken.percentile(95):9.1f}{1000 * taken.cpu_each:9.2f}"
-            say(f"{kind:12}{taken.rate:12.0f}{times}{_shown(share):>20}{_shown(by_cpu):>9}{target}")
-        say("The share is the median over the rounds: each kind beside the plain view of its own round.")
-        say("CPU is that of server and database for one call: it holds on a machine that others use too.")
+            print_line(f"{kind:12}{taken.rate:12.0f}{times}{_shown(share):>20}{_shown(by_cpu):>9}{target}")
+        print_line("The share is the median over the rounds: each kind beside the plain view of its own round.")
+        print_line("CPU is that of server and database for one call: it holds on a machine that others use too.")
 
     def one_round(self, count: int) -> dict[str, Any]:
         of, credentials = self.of, self.credentials
@@ -200,7 +204,7 @@ class Benchmark:
         self.send([self.of.suspend(self.credentials, run) for run in started])
         each = (_bytes_of_everything() - before) / count
         words = f"with {len(self.of.suspend(self.credentials, started[0]).body)} bytes in its suspend"
-        say(f"\nbytes per waiting run      {each:8.0f}   {words}; target: at most 8192")
+        print_line(f"\nbytes per waiting run      {each:8.0f}   {words}; target: at most 8192")
 
     def show_wake(self, count: int) -> None:
         """A worker's long poll returns after a decision, beside many open requests."""
@@ -222,7 +226,7 @@ class Benchmark:
         for label, each in (("decision confirmed to claimed", after_told), ("decision sent to claimed", after_sent)):
             taken = self.load.Measured(seconds=1, each=each)
             p50, p95 = taken.percentile(50), taken.percentile(95)
-            say(f"{label:27}{p50:6.1f} ms p50, {p95:.1f} ms p95; target: 10 and 25")
+            print_line(f"{label:27}{p50:6.1f} ms p50, {p95:.1f} ms p95; target: 10 and 25")
 
     def _claim(self, worker: Any, claimed_at: list[float]) -> None:
         claimed = worker.send(self.of.claim(self.credentials, wait=20))
@@ -232,13 +236,13 @@ class Benchmark:
     def show_bulk_work(self, chosen: argparse.Namespace) -> None:
         names = chosen.only or bulk_work.NAMES
         if "claims" in names:
-            bulk_work.show_claims(self, say, runs=chosen.ready)
+            bulk_work.show_claims(self, print_line, runs=chosen.ready)
         if "restarts" in names:
-            bulk_work.show_restarts(self, say, runs=20)
+            bulk_work.show_restarts(self, print_line, runs=20)
         if "undos" in names:
-            bulk_work.show_undos(self, say, effects=chosen.effects)
+            bulk_work.show_undos(self, print_line, effects=chosen.effects)
         if "expiry" in names:
-            bulk_work.show_expiry(self, say, due=chosen.due)
+            bulk_work.show_expiry(self, print_line, due=chosen.due)
 
     # --- beside many open requests ----------------------------------------------------------------------------------
 
@@ -248,12 +252,12 @@ class Benchmark:
 
         began = time.perf_counter()
         inbox_copies.fill_up(self.credentials, to=waiting)
-        say(f"\n{waiting} waiting (made in {time.perf_counter() - began:.1f} s)")
+        print_line(f"\n{waiting} waiting (made in {time.perf_counter() - began:.1f} s)")
         self.show_rates(rounds, calls)
         for name, look in inbox_copies.looks(self.credentials).items():
             milliseconds, cpu, queries = look()
             figures = f"{milliseconds:6.1f} ms p50 of server time ({cpu:.1f} ms of CPU), {queries} queries"
-            say(f"{name:17} at {waiting} waiting: {figures}; target: under 100, constant")
+            print_line(f"{name:17} at {waiting} waiting: {figures}; target: under 100, constant")
 
     def show_large_calls(self) -> None:
         """The page of a request with 10,000 members beside one with ten: limited by what a page renders."""
@@ -262,7 +266,7 @@ class Benchmark:
         for name, look in inbox_copies.large_calls(self.credentials).items():
             milliseconds, cpu, queries = look()
             figures = f"{milliseconds:6.1f} ms p50 of server time ({cpu:.1f} ms of CPU), {queries} queries"
-            say(f"a request page with a call of {name:14}: {figures}; target: under 500 of CPU")
+            print_line(f"a request page with a call of {name:14}: {figures}; target: under 500 of CPU")
 
 
 def _shown(share: float) -> str:
@@ -271,7 +275,7 @@ def _shown(share: float) -> str:
     return f"{share:.2f}" if share >= 1 else f"1/{1 / share:.1f}"
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     print(text)  # noqa: T201  the table is what this is for
 
 

@@ -97,7 +97,7 @@ def test_the_demo_shows_its_sample_data_and_stops_every_process(demo):
         eventually(lambda: demo.agent_printed("Wrong colour delivered: approve"), within=30, log=demo.log)
         stored = json.loads(demo.file.read_text())
         assert demo.file.stat().st_mode & 0o077 == 0
-        waiting = waits(demo, stored["people"]["rita@example.org"]["token"])
+        waiting = list_interrupts(demo, stored["people"]["rita@example.org"]["token"])
         assert {wait["queue"] for wait in waiting} == {"engineering", "refunds", "payments"}
         assert len(waiting) >= 8
 
@@ -135,7 +135,7 @@ def printed_sign_ins(demo: Demo) -> dict[str, str]:
     return dict(re.findall(r"^    \w+ +(\S+@\S+) +password (\S+)", demo.output(), re.MULTILINE))
 
 
-def waits(demo: Demo, token: str) -> list[dict]:
+def list_interrupts(demo: Demo, token: str) -> list[dict]:
     headers = {"Authorization": f"Bearer {token}"}
     return httpx.get(f"{demo.url}/api/v1/interrupts?status=waiting", headers=headers).json()["interrupts"]
 

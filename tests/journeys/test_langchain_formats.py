@@ -36,7 +36,7 @@ EDITED = ARGUMENTS | {"amount": Decimal("2.50"), "note": "", "count": Decimal("1
 
 
 @pytest.fixture(scope="module")
-def shapes() -> SimpleNamespace:
+def langchain() -> SimpleNamespace:
     [text] = [it.text for it in blocks_of(settings.ROOT / "docs" / "agents.md") if it.title == "langchain_shapes.py"]
     names: dict[str, Any] = {}
     exec(compile(text, "langchain_shapes.py", "exec"), names)  # noqa: S102  our own page
@@ -47,12 +47,14 @@ def an_interrupt(value: Any, schema: Any = None, name: str = "f5f2abeb") -> Simp
     return SimpleNamespace(id=name, value=value, response_schema=schema)
 
 
-def through_the_desk(shapes: SimpleNamespace, *interrupts: SimpleNamespace, answers: list[dict[str, Any]]) -> list[Any]:
+def answer_as_reviewers(
+    langchain: SimpleNamespace, *interrupts: SimpleNamespace, answers: list[dict[str, Any]]
+) -> list[Any]:
     """Ask all in one suspend, answer from the last to the first, claim; return what each interrupt resumes with."""
     worker, ana = a_worker(), a_reviewer_client()
     the_wait()
     run, lease = a_started_run(worker)
-    waits = [wait for interrupt in interrupts for wait in shapes.interrupts_of(interrupt, "engineering")]
+    waits = [wait for interrupt in interrupts for wait in langchain.interrupts_of(interrupt, "engineering")]
     asked = worker.post(f"runs/{run}/interrupts", the_suspend(*waits), Run_Lease=lease)
     assert asked.status == 201, asked.body
     shown = [ana.get(f"interrupts/{made['id']}") for made in asked["interrupts"]]
@@ -64,7 +66,7 @@ def through_the_desk(shapes: SimpleNamespace, *interrupts: SimpleNamespace, answ
         decided = ana.post(f"interrupts/{seen['id']}/decisions", {"state_version": 1, **given})
         assert decided.status == 201, decided.body
     [taken] = worker.post("continuations/claim", {}).body
-    return [shapes.resume_of(interrupt, taken["answers"]) for interrupt in interrupts]
+    return [langchain.resume_of(interrupt, taken["answers"]) for interrupt in interrupts]
 
 
 def same(resume: Any, expected: Any) -> bool:
@@ -72,7 +74,7 @@ def same(resume: Any, expected: Any) -> bool:
     return dumps(resume) == dumps(expected)
 
 
-def test_a_batch_comes_back_in_its_order(shapes):
+def test_a_batch_comes_back_in_its_order(langchain):
     batch = {
         "action_requests": [
             {"name": "order", "args": ARGUMENTS, "description": "Order *it*."},
@@ -88,8 +90,8 @@ def test_a_batch_comes_back_in_its_order(shapes):
         ],
     }
 
-    [resume] = through_the_desk(
-        shapes,
+    [resume] = answer_as_reviewers(
+        langchain,
         an_interrupt(batch),
         answers=[
             {"verdict": "edit", "arguments": EDITED},
@@ -114,7 +116,7 @@ def test_a_batch_comes_back_in_its_order(shapes):
     )
 
 
-def test_each_call_of_its_own_interrupt_gets_its_own_decision(shapes):
+def test_each_call_of_its_own_interrupt_gets_its_own_decision(langchain):
     def a_call(name: str, *decisions: str) -> SimpleNamespace:
         value = {
             "type": "tool_approval",
@@ -127,8 +129,8 @@ def test_each_call_of_its_own_interrupt_gets_its_own_decision(shapes):
         one = {"properties": {"type": {"const": decisions[0]}}}
         return an_interrupt(value, several if len(decisions) > 1 else one, name=name)
 
-    resumed = through_the_desk(
-        shapes,
+    resumed = answer_as_reviewers(
+        langchain,
         a_call("order", "approve", "edit", "reject", "respond"),
         a_call("mail", "approve", "reject"),
         a_call("only", "approve"),
@@ -139,13 +141,13 @@ def test_each_call_of_its_own_interrupt_gets_its_own_decision(shapes):
     assert same(resumed, [edit, {"type": "reject"}, {"type": "approve"}])
 
 
-def test_the_older_format_is_answered_in_its_own_format(shapes):
+def test_the_older_format_is_answered_in_its_own_format(langchain):
     def a_request(**allowed: bool) -> dict[str, Any]:
         config = dict.fromkeys(["allow_accept", "allow_edit", "allow_ignore", "allow_respond"], False) | allowed
         return {"action_request": {"action": "order", "args": ARGUMENTS}, "config": config, "description": None}
 
-    [resume] = through_the_desk(
-        shapes,
+    [resume] = answer_as_reviewers(
+        langchain,
         an_interrupt(
             [
                 a_request(allow_accept=True, allow_edit=True),
@@ -174,10 +176,10 @@ def test_the_older_format_is_answered_in_its_own_format(shapes):
 
 
 @pytest.mark.parametrize(("verdict", "decision"), [(None, {"type": "reject"}), ("approve", {"type": "approve"})])
-def test_what_the_deadline_decided_is_a_rejection_unless_it_says_otherwise(shapes, verdict, decision):
+def test_what_the_deadline_decided_is_a_rejection_unless_it_says_otherwise(langchain, verdict, decision):
     batch = {
         "action_requests": [{"name": "order", "args": {}}],
         "review_configs": [{"action_name": "order", "allowed_decisions": ["approve", "reject"]}],
     }
     answer = {"verdict": verdict, "message": None, "arguments": None}
-    assert shapes.resume_of(an_interrupt(batch), {"f5f2abeb.0": answer}) == {"decisions": [decision]}
+    assert langchain.resume_of(an_interrupt(batch), {"f5f2abeb.0": answer}) == {"decisions": [decision]}

@@ -37,17 +37,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def desk(folder: Path):
-    with running_server(folder) as desk:
-        yield desk
+def server(folder: Path):
+    with running_server(folder) as server:
+        yield server
 
 
-def a_process(desk: RunningServer, folder: Path, *arguments: str) -> None:
+def a_process(server: RunningServer, folder: Path, *arguments: str) -> None:
     """Run a worker to its end, in a process of its own."""
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env=desk.environment,
+        env=server.environment,
         capture_output=True,
         text=True,
         timeout=120,
@@ -56,25 +56,25 @@ def a_process(desk: RunningServer, folder: Path, *arguments: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def the_run(desk: RunningServer, key: str) -> dict[str, Any]:
-    [run] = desk.call("GET", f"runs?key={key}", key=desk.key)["runs"]
-    return desk.call("GET", f"runs/{run['id']}", key=desk.key)
+def the_run(server: RunningServer, key: str) -> dict[str, Any]:
+    [run] = server.call("GET", f"runs?key={key}", key=server.key)["runs"]
+    return server.call("GET", f"runs/{run['id']}", key=server.key)
 
 
-def the_waits(desk: RunningServer, run: dict[str, Any]) -> dict[str, str]:
-    waits = desk.call("GET", f"runs/{run['id']}/interrupts", key=desk.key)["interrupts"]
+def interrupt_ids(server: RunningServer, run: dict[str, Any]) -> dict[str, str]:
+    waits = server.call("GET", f"runs/{run['id']}/interrupts", key=server.key)["interrupts"]
     return {wait["title"].split()[0]: wait["id"] for wait in waits}
 
 
-def decide(desk: RunningServer, wait: str, **answer: Any) -> dict[str, Any]:
-    return desk.call("POST", f"interrupts/{wait}/decisions", {"state_version": 1, **answer})
+def decide(server: RunningServer, wait: str, **answer: Any) -> dict[str, Any]:
+    return server.call("POST", f"interrupts/{wait}/decisions", {"state_version": 1, **answer})
 
 
 @pytest.mark.slow
-def test_two_parallel_interrupts_of_a_graph_are_answered_in_the_other_order(desk: RunningServer, folder: Path):
-    a_process(desk, folder, "buyer.py", "crane-14")
-    run = the_run(desk, "crane-14")
-    waits = the_waits(desk, run)
+def test_two_parallel_interrupts_of_a_graph_are_answered_in_the_other_order(server: RunningServer, folder: Path):
+    a_process(server, folder, "buyer.py", "crane-14")
+    run = the_run(server, "crane-14")
+    waits = interrupt_ids(server, run)
     assert (run["status"], run["checkpoint"], run["lease"], set(waits)) == (
         "waiting",
         1,
@@ -83,24 +83,26 @@ def test_two_parallel_interrupts_of_a_graph_are_answered_in_the_other_order(desk
     )
 
     edited = {"supplier": "S-17", "amount": "183999.50"}
-    assert decide(desk, waits["Order"], verdict="edit", arguments=edited)["resume"] is None
-    assert the_run(desk, "crane-14")["status"] == "waiting"
-    assert decide(desk, waits["Certificate"], verdict="answer", input={"certificate_no": "00123"})["resume"] == "ready"
-    a_process(desk, folder, "buyer.py")
+    assert decide(server, waits["Order"], verdict="edit", arguments=edited)["resume"] is None
+    assert the_run(server, "crane-14")["status"] == "waiting"
+    assert (
+        decide(server, waits["Certificate"], verdict="answer", input={"certificate_no": "00123"})["resume"] == "ready"
+    )
+    a_process(server, folder, "buyer.py")
 
-    run = the_run(desk, "crane-14")
+    run = the_run(server, "crane-14")
     assert (run["status"], run["outcome"]["result"]) == ("completed", edited | {"certificate": "00123"})
-    effects = desk.call("GET", f"runs/{run['id']}/effects", key=desk.key)["effects"]
+    effects = server.call("GET", f"runs/{run['id']}/effects", key=server.key)["effects"]
     assert [(effect["key"], effect["status"], effect["attempt"]) for effect in effects] == [("order", "applied", 1)]
 
 
 @pytest.mark.slow
-def test_a_graph_whose_worker_was_lost_between_interrupt_and_suspend_asks_once(desk: RunningServer, folder: Path):
-    a_process(desk, folder, "-c", LOST)
-    run = the_run(desk, "crane-15")
-    assert (run["status"], the_waits(desk, run)) == ("ready", {})
+def test_a_graph_whose_worker_was_lost_between_interrupt_and_suspend_asks_once(server: RunningServer, folder: Path):
+    a_process(server, folder, "-c", LOST)
+    run = the_run(server, "crane-15")
+    assert (run["status"], interrupt_ids(server, run)) == ("ready", {})
 
-    a_process(desk, folder, "buyer.py")
+    a_process(server, folder, "buyer.py")
 
-    run = the_run(desk, "crane-15")
-    assert (run["status"], set(the_waits(desk, run))) == ("waiting", {"Certificate", "Order"})
+    run = the_run(server, "crane-15")
+    assert (run["status"], set(interrupt_ids(server, run))) == ("waiting", {"Certificate", "Order"})

@@ -79,15 +79,15 @@ def test_the_purchase_agent_asks_again_after_a_restart(world):
 
 
 def test_a_later_start_of_the_demo_says_what_is_still_true():
-    def told() -> str:
+    def last_output() -> str:
         return " ".join(purchase_status("http://127.0.0.1:1/specification"))
 
-    assert "waits for a certificate for PR-4711" in told(), "before the agent has begun"
+    assert "waits for a certificate for PR-4711" in last_output(), "before the agent has begun"
     started = builders.a_running_run(key="PR-4711", agent=builders.an_agent(BUYER))
     interrupt = builders.a_waiting_interrupt(builders.a_wait("certificate"), started=started)
-    assert "waits for a certificate for PR-4711" in told()
+    assert "waits for a certificate for PR-4711" in last_output()
     builders.decide(interrupt, builders.a_reviewer())
-    assert told().startswith("  PR-4711 is ready.")
+    assert last_output().startswith("  PR-4711 is ready.")
     cancel_run(run_id=started.run.public_id, actor="person:own@example.org", reason="", check=lambda _: None)
-    assert "has ended (cancelled)" in told()
-    assert "certificate" not in told()
+    assert "has ended (cancelled)" in last_output()
+    assert "certificate" not in last_output()

@@ -1,4 +1,4 @@
-"""Which effects each question about a run returns: of this run only, by status, by declared end, by who ordered what."""
+"""Which effects each query of a run returns: of this run only, by status, by declared end, by who ordered what."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def one_of_each(scope: str) -> None:
     an_effect("intended", key=f"{scope}:intended", scope=scope, fence=3)
 
 
-def test_each_question_is_about_one_run_and_its_statuses():
+def test_each_query_returns_one_run_and_its_statuses():
     one_of_each(RUN)
     one_of_each(OTHER)
     assert keys(effect_queries.list_effects_in_flight(RUN)) == [f"{RUN}:intended"]
@@ -103,7 +103,7 @@ def test_what_a_cancel_compensates_is_counted_by_its_declared_ends():
     )
 
 
-def test_only_effects_that_do_no_harm_or_were_let_be_without_an_undo_need_no_word():
+def test_only_harmless_effects_or_those_with_a_waived_compensation_need_no_owner():
     an_effect("intended", key="harmless", repeat="harmless")
     an_effect("unknown", key="abandoned", declared=effects.EffectDeclaration(in_flight=InFlight.ABANDON))
     undo = undone_on("cancel")
@@ -133,7 +133,7 @@ def test_only_effects_that_do_no_harm_or_were_let_be_without_an_undo_need_no_wor
         ("intended", "by_key", False, True),
     ],
 )
-def test_an_unknown_undo_that_may_be_sent_again_needs_no_word(status, repeat, ordered, asks):
+def test_an_unknown_compensation_that_is_safe_to_repeat_needs_no_owner(status, repeat, ordered, asks):
     undo = an_undo(an_effect("applied", declared=undone_on("cancel")), status, repeat=repeat)
     if ordered:
         order(undo)
@@ -152,7 +152,7 @@ def test_unstable_keys_count_from_after_a_moment_and_without_failures_and_undos(
     assert keys(effect_queries.list_unstable_effects(RUN, since=NOON)) == ["applied"]
 
 
-def test_a_lost_lease_doubts_only_its_own_run_and_what_is_under_way_and_not_awaited():
+def test_a_lost_lease_makes_only_effects_in_flight_of_its_own_run_unknown():
     for scope in (RUN, OTHER):
         intend(scope=scope, key=f"{scope}:lost", fence=1)
         intend(scope=scope, key=f"{scope}:newer", fence=2)
@@ -192,7 +192,7 @@ def test_runs_with_overdue_effects_are_listed_the_longest_first_and_once():
         ("unknown", "applied", {"order": "PO-9"}, False),
     ],
 )
-def test_which_report_contradicts_what_stands(stands, told, receipt, contradicts):
+def test_which_report_contradicts_the_recorded_outcome(stands, told, receipt, contradicts):
     an_effect(stands)
     reported = report(told, receipt=receipt, error="again")
     assert reported.contradiction is contradicts

@@ -62,7 +62,7 @@ def test_a_short_fraction_of_a_second_is_filled_up_from_the_right():
     assert datetimes.parse_datetime("2026-12-01T12:00:00.123456789Z").microsecond == 123_456
 
 
-def test_every_place_of_an_id_is_drawn():
+def test_every_character_of_an_id_is_random():
     ids = [public_ids.new_id("run") for _ in range(60)]
     assert {len(it) for it in ids} == {len("run_") + 26}
     assert min(len({it[place] for it in ids}) for place in range(4, 30)) > 10
@@ -78,7 +78,7 @@ def test_separators_are_one_in_a_skeleton_and_wildcards_stay():
 
 
 @pytest.mark.django_db
-def test_only_the_key_of_the_last_try_finds_what_it_takes_back():
+def test_only_the_key_of_the_last_attempt_finds_the_effect_that_it_compensates():
     effect = an_effect("applied", declared=UNDONE_BY)
     assert compensation.lock_effect_to_compensate(RUN, compensation.compensation_key(effect)) == effect
     for key in (
@@ -213,7 +213,7 @@ class OldPlan:
 
 
 @pytest.mark.parametrize(("old", "within"), [(True, False), (True, True), (False, False)])
-def test_a_text_prepared_on_a_changed_table_is_prepared_anew_outside_a_transaction_only(monkeypatch, old, within):
+def test_a_text_prepared_on_a_changed_table_is_prepared_again_outside_a_transaction_only(monkeypatch, old, within):
     cursor, asked = OldPlan(old=old), []
     monkeypatch.setattr(prepared_queries, "_cursor", lambda here: cursor)
     below = SimpleNamespace(execute=lambda text, **options: asked.append((text, options)))
@@ -338,7 +338,7 @@ def test_an_actor_in_a_sentence(actor, words):
     assert actors.actor_label(actor) == words
 
 
-def test_an_added_member_and_a_removed_one_are_told_apart():
+def test_an_added_member_differs_from_a_removed_one():
     added, removed, changed = (
         json_diff.diff_json(before, after)[0]
         for before, after in (({}, {"a": 1}), ({"a": 1}, {}), ({"a": 1}, {"a": 2}))
@@ -363,7 +363,7 @@ def test_the_columns_of_a_covered_row_are_json():
 
 
 @pytest.mark.django_db
-def test_who_comes_second_is_told_who_settled_it():
+def test_the_second_owner_reads_who_resolved_it():
     effect = an_effect("unknown")
     settle(effect, "applied", person=a_person())
     effect.refresh_from_db()

@@ -23,11 +23,11 @@ os.environ |= {"DJANGO_SETTINGS_MODULE": "tests.settings", "REVIEWQUEUE_MODE": "
 os.environ.pop("DATABASE_URL", None)
 
 from tests.mutation.forks import Forks, Outcome, all_of, as_json
-from tests.mutation.line_coverage import ARGUMENTS, KEPT, ROOT, core, read_or_record, test_files
+from tests.mutation.line_coverage import ARGUMENTS, CACHE_FILE, ROOT, core, read_or_record, test_files
 from tests.mutation.mutants import Module, Mutant
 
 #: Which test killed which mutant in an earlier run: it is tried first.
-KILLERS = KEPT.parent / "killers.json"
+KILLERS = CACHE_FILE.parent / "killers.json"
 SURVIVORS = Path(__file__).parent / "survivors.toml"
 KINDS = {"equivalent", "harmless"}
 BOUND = 0.95
@@ -77,7 +77,7 @@ def main() -> int:
         pytest.main([*ARGUMENTS, *files], plugins=[forks])
     finally:
         KILLERS.write_text(json.dumps(killers, indent=1, sort_keys=True))
-    (KEPT.parent / "outcomes.json").write_text(as_json(forks.outcomes))
+    (CACHE_FILE.parent / "outcomes.json").write_text(as_json(forks.outcomes))
     return judge(forks.outcomes, listed, ids={it.id for _, it in everything}, whole=not chosen.modules)
 
 

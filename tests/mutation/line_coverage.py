@@ -25,7 +25,7 @@ ARGUMENTS = [
     *["-q", "--no-header", "-s", "-p", "no:cacheprovider", "-p", "no:xdist"],
     *["-m", "not benchmark and not long and not postgresql and not browser"],
 ]
-KEPT = ROOT / "var" / "mutation" / "line_coverage.json"
+CACHE_FILE = ROOT / "var" / "mutation" / "line_coverage.json"
 #: Test files recorded by one process; what it recorded is kept even if a later one is interrupted.
 FILES_AT_ONCE = 5
 
@@ -61,7 +61,7 @@ class LineCoverage:
 def read_or_record(files: list[str], *, processes: int, again: bool = False) -> LineCoverage:
     """Return which test of these files runs which line. Recorded again are files that are new or have changed, and those
     that ran a line of a module that has changed; with ``again``, all of them."""
-    kept = Kept(modules={}, files={}, lines={}, seconds={}) if again else Kept.read()
+    kept = CachedCoverage(modules={}, files={}, lines={}, seconds={}) if again else CachedCoverage.read()
     out_of_date = kept.out_of_date()
     files = [name for name in files if name in out_of_date]
     batches = [files[at : at + FILES_AT_ONCE] for at in range(0, len(files), FILES_AT_ONCE)]
@@ -83,7 +83,7 @@ def read_or_record(files: list[str], *, processes: int, again: bool = False) -> 
     return LineCoverage(kept.lines, kept.seconds)
 
 
-def _keep_one(kept: Kept, batches: list[list[str]], running: dict[int, int], folder: Path) -> list[str]:
+def _keep_one(kept: CachedCoverage, batches: list[list[str]], running: dict[int, int], folder: Path) -> list[str]:
     """Wait for one process, keep what it recorded, and return the test files that it did not finish."""
     child, _ = os.wait()
     if child not in running:  # a process that a test left behind
@@ -99,7 +99,7 @@ def _keep_one(kept: Kept, batches: list[list[str]], running: dict[int, int], fol
 
 
 @dataclass(kw_only=True)
-class Kept:
+class CachedCoverage:
     """What was recorded: tests by file and line, seconds by test, and the digests of the modules and test files that this
     is true for."""
 
@@ -109,9 +109,9 @@ class Kept:
     seconds: dict[str, float]
 
     @classmethod
-    def read(cls) -> Kept:
+    def read(cls) -> CachedCoverage:
         kept = cls(modules={}, files={}, lines={}, seconds={})
-        if KEPT.exists() and "modules" in (recorded := json.loads(KEPT.read_text())):
+        if CACHE_FILE.exists() and "modules" in (recorded := json.loads(CACHE_FILE.read_text())):
             kept = cls(**recorded)
         return kept
 
@@ -135,8 +135,8 @@ class Kept:
                 self.lines.setdefault(path, {}).setdefault(line, []).extend(tests)
         self.seconds |= seconds
         self.files |= _digests(names)
-        KEPT.parent.mkdir(parents=True, exist_ok=True)
-        KEPT.write_text(json.dumps(asdict(self)))
+        CACHE_FILE.parent.mkdir(parents=True, exist_ok=True)
+        CACHE_FILE.write_text(json.dumps(asdict(self)))
 
     def _forget(self, names: Set[str]) -> None:
         gone = {test for test in self.seconds if test.partition("::")[0] in names}

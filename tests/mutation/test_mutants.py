@@ -18,8 +18,8 @@ LIMIT = 3
 
 def checked(function):
     """A decorator."""
-    def inside(*words):
-        return function(*words)
+    def inside(*arguments):
+        return function(*arguments)
     return inside
 
 @checked
@@ -65,7 +65,7 @@ def a_module(tmp_path, source):
         "begin.may_begin: arithmetic: `now + 1` -> `now - 1`",
         "begin.may_begin: constant: `5` -> `4`",
         "begin.QUERY: remove filter: `Run.objects.filter(pk=1, lifted_at=None)` -> `Run.objects.filter(pk=1)`",
-        "begin.checked.inside: return nothing: `return function(*words)` -> `return None`",
+        "begin.checked.inside: return nothing: `return function(*arguments)` -> `return None`",
     ],
 )
 def test_each_kind_of_change_is_made(module, mutant):

@@ -1,6 +1,6 @@
 """The fault schedule of the nemesis, drawn by a seed: one fault after the other, and recovery at the end.
 
-Faults are drawn in turns until each occurred once, so that a short run has them all. `recover` restarts every process,
+Faults are chosen in turns until each occurred once, so that a short run has them all. `recover` restarts every process,
 lets people decide and an owner resolve, and waits until no run is open or its time is over.
 """
 

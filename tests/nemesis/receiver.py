@@ -49,7 +49,7 @@ class World:
             self.faults[fault] += 1
             return fault
 
-    def told(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         with self.lock:
             return {"done": dict(self.done), "messages": dict(self.messages), "faults": dict(self.faults)}
 
@@ -68,7 +68,7 @@ class Receiver(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path == "/all":
-            self._respond(200, self.world.told())
+            self._respond(200, self.world.summary())
         else:
             self._answer(self._look)
 

@@ -52,7 +52,7 @@ def test_waits_and_long_polls_hold_no_more_than_a_few_threads_and_connections(tm
         began = time.monotonic()
         desk.call("GET", "agents/me", key=desk.key)
         ordinary = time.monotonic() - began
-        answers = [heard(one) for one in sockets]
+        answers = [read_reply(one) for one in sockets]
     assert {answer.partition(" ")[2][:3] for answer in answers} == {"200"}
     assert waiting.connections <= settings.WEB_THREADS + 1
     assert waiting.memory <= before.memory + 20
@@ -103,11 +103,11 @@ def poll(desk: RunningServer, wait: str, *, seconds: int) -> socket.socket:
     return asking
 
 
-def heard(asking: socket.socket) -> str:
+def read_reply(asking: socket.socket) -> str:
     with asking, asking.makefile("rb") as reply:
         return reply.read().partition(b"\r\n")[0].decode()
 
 
 def polled(desk: RunningServer, wait: str, number: int, *, seconds: int) -> None:
     for asking in [poll(desk, wait, seconds=seconds) for _ in range(number)]:
-        heard(asking)
+        read_reply(asking)

@@ -46,7 +46,7 @@ def test_whatever_happens_no_promise_is_broken():
         harms = rage(world, seconds=SECONDS, seed=figures.SEED)
         left_open = recover(world, within=SECONDS_TO_RECOVER)
         verdicts, faults = ask_the_judge(world)
-    say(verdicts, harms, faults)
+    print_verdicts(verdicts, harms, faults)
     assert [str(verdict) for verdict in verdicts if verdict.verdict == BROKEN] == [], f"the history is in {kept}"
     assert left_open == 0, f"the history is in {kept}"
     shutil.rmtree(kept)
@@ -76,7 +76,7 @@ def show_calls_about(things: set[str], calls: Sequence[history.Call]) -> None:
             print(f"{call.began:.2f} {(call.ended or 0) - call.began:6.2f} s", call)  # noqa: T201
 
 
-def say(verdicts: list[Verdict], harms: Counter[str], faults: Counter[str]) -> None:
+def print_verdicts(verdicts: list[Verdict], harms: Counter[str], faults: Counter[str]) -> None:
     """Print the verdict, and count it for its promise."""
     print(json.dumps({"harms": harms, "faults of the receiver": faults}, indent=1))  # noqa: T201  read with -s
     for verdict in verdicts:

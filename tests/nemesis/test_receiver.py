@@ -28,7 +28,7 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     thread.join()
 
 
-def said(port: int) -> str:
+def response_of(port: int) -> str:
     """Perform an effect there; return what a careful client knows of it afterwards."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=0.3)
     try:
@@ -47,15 +47,22 @@ def test_there_are_twelve_faults():
 
 
 def test_without_a_fault_it_is_done_and_reported(port: int):
-    assert (said(port), len(Receiver.world.done["run_1/order"])) == ("done", 1)
+    assert (response_of(port), len(Receiver.world.done["run_1/order"])) == ("done", 1)
 
 
-TOLD = {"500 before": "500", "500 after": "500", "429": "429", "redirects": "302", "slow": "done", "huge reply": "200"}
+EXPECTED = {
+    "500 before": "500",
+    "500 after": "500",
+    "429": "429",
+    "redirects": "302",
+    "slow": "done",
+    "huge reply": "200",
+}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_before_does_nothing_and_one_after_has_done_it(fault: str, port: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Receiver.world, "draw", lambda: fault)
-    assert said(port) == TOLD.get(fault, "nothing")
+    assert response_of(port) == EXPECTED.get(fault, "nothing")
     assert len(Receiver.world.done.get("run_1/order", [])) == (1 if fault in AFTER else 0)
     assert (fault in BEFORE) != (fault in AFTER)

@@ -126,7 +126,7 @@ class World:
     people: list[ManagedProcess]
 
     @property
-    def everybody(self) -> list[ManagedProcess]:
+    def all_processes(self) -> list[ManagedProcess]:
         return [*self.webs, *self.workers, *self.agents, *self.people]
 
     def answers(self, port: int) -> bool:

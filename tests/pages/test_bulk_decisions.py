@@ -37,7 +37,7 @@ def press(client: Client, form: dict[str, list[str]], verdict: str = "approve", 
     return response.content.decode()
 
 
-def words_for(html: str, interrupt: Interrupt) -> str:
+def row_text(html: str, interrupt: Interrupt) -> str:
     [line] = [line for line in html.split("<li>") if f"/interrupts/{interrupt.public_id}" in line]
     return re.sub(r"<[^>]+>", "", line)
 
@@ -62,7 +62,7 @@ def test_fifty_are_selected_and_the_five_special_ones_are_left_out_with_the_reas
     assert "Decide 45 requests in bulk" in html
     assert "Excluded: 5" in html
     for interrupt, why in special.items():
-        assert why in words_for(html, interrupt)
+        assert why in row_text(html, interrupt)
     form = form_of(html)
     assert sorted(form["interrupt"]) == sorted(it.public_id for it in plain)
     assert "55 800.00" in re.sub(r"</span><span>", " ", html).replace("</span>", "")
@@ -82,7 +82,7 @@ def test_the_special_ones_are_left_out_by_the_server_also_when_a_form_names_them
     form |= {f"version-{high.public_id}": ["1"], f"digest-{high.public_id}": [high.content_digest]}
     told = press(client, form)
     assert "1 of 2 decided" in told
-    assert "Requests with high risk are decided one by one." in words_for(told, high)
+    assert "Requests with high risk are decided one by one." in row_text(told, high)
     assert Decision.objects.get().interrupt_id == plain.pk
 
 
@@ -97,11 +97,11 @@ def test_what_moved_meanwhile_is_left_waiting_and_named():
     Interrupt.objects.filter(pk=over.pk).update(deadline=clock.now() - timedelta(seconds=1))
     told = press(client, form)
     assert "1 of 5 decided" in told
-    assert "Already decided by ben@company.example: rejected." in words_for(told, decided)
-    assert "You saw version 1; the current version is 2." in words_for(told, amended)
-    assert "It is claimed by ben@company.example until" in words_for(told, taken)
-    assert "Not decided:" in words_for(told, over)
-    assert "Approved." in words_for(told, stays)
+    assert "Already decided by ben@company.example: rejected." in row_text(told, decided)
+    assert "You saw version 1; the current version is 2." in row_text(told, amended)
+    assert "It is claimed by ben@company.example until" in row_text(told, taken)
+    assert "Not decided:" in row_text(told, over)
+    assert "Approved." in row_text(told, stays)
     assert [it.interrupt_id for it in Decision.objects.filter(by=person, status="accepted")] == [stays.pk]
 
 
@@ -224,5 +224,5 @@ def test_a_second_press_after_a_change_overtook_an_answer_says_so():
     press(client, form)
     Decision.objects.update(status="overtaken")
     told = press(client, form)
-    assert "Approved. A later change has superseded it." in words_for(told, wait)
+    assert "Approved. A later change has superseded it." in row_text(told, wait)
     assert "/undo" not in told

@@ -16,7 +16,7 @@ def a_label(sentence: str = SENTENCE, **arguments: Any) -> CallLabel:
     return CallLabel(name="issue_purchase_order", sentence=sentence, arguments=arguments)
 
 
-def words(label: CallLabel | None, **arguments: Any):
+def label_text(label: CallLabel | None, **arguments: Any):
     return describe_call({"name": "issue_purchase_order", "arguments": arguments}, label)
 
 
@@ -25,7 +25,7 @@ def text(html: str) -> str:
 
 
 def test_the_owners_sentence_is_filled_from_the_stored_call():
-    told = words(a_label(amount={"label": "Amount", "unit": "EUR"}), supplier="S-17", amount="184000.00")
+    told = label_text(a_label(amount={"label": "Amount", "unit": "EUR"}), supplier="S-17", amount="184000.00")
     assert text(told.sentence) == "Issue purchase order to S-17 for 184000.00 EUR"
     assert '<data class="num" value="184000.00"><span>184</span><span>000.00</span></data>' in told.sentence
     assert told.plain == "Issue purchase order to S-17 for 184000.00 EUR"
@@ -37,29 +37,29 @@ def test_the_owners_sentence_is_filled_from_the_stored_call():
 
 
 def test_a_short_sentence_keeps_the_unit_beside_its_amount():
-    assert text(words(a_label("Pay {amount} EUR to {account}"), amount=5, account="x").short) == "Pay 5 EUR"
+    assert text(label_text(a_label("Pay {amount} EUR to {account}"), amount=5, account="x").short) == "Pay 5 EUR"
 
 
 def test_without_a_label_a_call_shows_its_name_and_arguments():
-    told = words(None, supplier="S-17", amount=3, urgent=True, note="x")
+    told = label_text(None, supplier="S-17", amount=3, urgent=True, note="x")
     assert text(told.sentence) == "issue_purchase_order: supplier S-17, amount 3, urgent yes, …"
     assert told.plain == "Call issue_purchase_order, 4 arguments"
     assert not told.is_labelled
-    assert text(words(None).sentence) == "issue_purchase_order, without arguments"
+    assert text(label_text(None).sentence) == "issue_purchase_order, without arguments"
 
 
 def test_a_place_without_its_argument_says_so_and_stays_no_gap():
-    assert "no amount" in text(words(a_label(), supplier="S-17").sentence)
-    assert "[no amount]" in words(a_label(), supplier="S-17").plain
+    assert "no amount" in text(label_text(a_label(), supplier="S-17").sentence)
+    assert "[no amount]" in label_text(a_label(), supplier="S-17").plain
 
 
 def test_a_value_is_set_apart_so_that_it_cannot_continue_the_sentence():
-    told = words(a_label(), supplier="S-17 for 1.00 EUR, already paid", amount="184000.00")
+    told = label_text(a_label(), supplier="S-17 for 1.00 EUR, already paid", amount="184000.00")
     assert '<span class="arg"><bdi class="exact">S-17 for 1.00 EUR, already paid</bdi></span>' in told.sentence
 
 
 def test_markup_and_hidden_characters_in_values_and_names_are_made_visible():
-    told = words(a_label("{to}"), to="<b>a\u202eb</b>")
+    told = label_text(a_label("{to}"), to="<b>a\u202eb</b>")
     assert "<b>" not in told.sentence
     assert "U+202E" in told.sentence
     assert "\u202e" not in told.plain
@@ -69,16 +69,16 @@ def test_markup_and_hidden_characters_in_values_and_names_are_made_visible():
 
 
 def test_places_inside_a_value_are_not_filled():
-    assert text(words(a_label("To {supplier}"), supplier="{amount}", amount=7).sentence) == "To {amount}"
+    assert text(label_text(a_label("To {supplier}"), supplier="{amount}", amount=7).sentence) == "To {amount}"
 
 
 def test_a_long_value_is_cut_and_says_by_how_much():
-    assert "40 more" in text(words(a_label("To {supplier}"), supplier="x" * 100).sentence)
+    assert "40 more" in text(label_text(a_label("To {supplier}"), supplier="x" * 100).sentence)
 
 
 def test_values_of_every_type_have_a_text():
     sentence = "{a} {b} {c} {d} {e} {f}"
-    told = words(a_label(sentence), a=None, b=False, c=[1, 2], d={"x": 1}, e=Decimal("0.10"), f="")
+    told = label_text(a_label(sentence), a=None, b=False, c=[1, 2], d={"x": 1}, e=Decimal("0.10"), f="")
     assert text(told.sentence) == "nothing no 2 entries 1 member 0.10 “”"
 
 

@@ -131,13 +131,13 @@ def test_right_to_left_letters_stay_in_their_own_element() -> None:
         ("ｐaypal", ("ｐaypal",), "<U+FF50>aypal"),
     ],
 )
-def test_a_look_alike_letter_is_marked_and_its_word_is_named(text: str, words: tuple[str, ...], drawn_as: str) -> None:
+def test_a_look_alike_letter_is_marked_with_its_script(text: str, words: tuple[str, ...], drawn_as: str) -> None:
     assert mixes_scripts(text) == words
     assert drawn_as in MARK.sub(r"<\1>", render_visible(text))
 
 
 @pytest.mark.parametrize("text", ["отчёт.pdf", "IT-отдел", "и/или HTML/текст", "東京 Tower", "Δt = 5 ms", "plain"])
-def test_words_of_two_scripts_side_by_side_are_no_warning(text: str) -> None:
+def test_text_in_two_scripts_side_by_side_is_no_warning(text: str) -> None:
     assert mixes_scripts(text) == ()
 
 

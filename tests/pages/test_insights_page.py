@@ -1,4 +1,4 @@
-"""The page of the measures and its sheet: the figures of the queries, in words, and only over what the reader may see."""
+"""The page of the measures and its sheet: the figures of the queries as text, and only over what the reader may see."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def reader() -> User:
 def busy(reader: User, monkeypatch: pytest.MonkeyPatch) -> Quarter:
     rows = Quarter(now=clock.now(), decided=400, open_waits=50)
     rows.write()
-    monkeypatch.setattr(clock, "now", lambda: rows.now)  # page and query speak of one moment
+    monkeypatch.setattr(clock, "now", lambda: rows.now)  # page and query use one time
     return rows
 
 
@@ -77,7 +77,7 @@ def read(reader: User, *, days: int = 30, queue: str = "", agent: str = "") -> I
 
 
 def rows_of(tables: Tables, words: str) -> list[list[str]]:
-    """The table below the title with these words, without its line of names."""
+    """The table below this title, without its line of names."""
     (title,) = (title for title in tables.titles if words in title)
     return [row for row in tables.tables[title] if row]
 
@@ -142,14 +142,14 @@ def test_a_foreign_queue_is_an_empty_one(reader: User, busy: Quarter):
     "query",
     ["days=0", "days=1e9", "days=%00", "queue=%00", "queue='%22<script>", "agent=%F0%9F%98%80", "days=7&days=x"],
 )
-def test_what_nobody_can_choose_is_not_chosen(reader: User, query: str):
+def test_a_choice_that_is_not_offered_is_ignored(reader: User, query: str):
     response = signed_in(reader).get(f"/insights?{query}")
     assert response.status_code == 200
     assert "<script>'" not in response.text
     assert signed_in(reader).get(f"/insights.csv?{query}").status_code == 200
 
 
-def test_an_empty_desk_says_so_and_draws_nothing(reader: User):
+def test_an_empty_installation_says_so_and_shows_no_chart(reader: User):
     page = signed_in(reader).get("/insights").text
     for words in (
         "No open requests",
@@ -173,7 +173,7 @@ def test_nothing_on_the_page_has_a_style_or_a_script_of_its_own(reader: User, bu
     assert main.count("<svg viewBox") == 6
 
 
-def test_nobody_reads_measures_without_signing_in(client: Client):
+def test_insights_need_a_sign_in(client: Client):
     for path in ("/insights", "/insights.csv"):
         assert client.get(path).headers["Location"].startswith("/account/login/")
         assert client.post(path).status_code in {302, 403, 405}

@@ -129,16 +129,16 @@ class TestAWait:
         Interrupt.objects.filter(pk=over.pk).update(deadline=clock.now() - timedelta(seconds=1))
         expire_due_interrupts(limit=10)
 
-        def told(interrupt: Interrupt) -> str:
+        def live_status(interrupt: Interrupt) -> str:
             return ask(client, addresses[interrupt.pk], WAIT).content.decode()
 
-        assert "ben@company.example claimed this request." in told(held).replace("</bdi>", "")
-        assert "rejected." in told(decided)
-        assert "The request has changed." in told(amended)
-        assert "This was expired." in told(over)
-        assert all("data-inert" in told(it) for it in (held, decided, amended, over))
+        assert "ben@company.example claimed this request." in live_status(held).replace("</bdi>", "")
+        assert "rejected." in live_status(decided)
+        assert "The request has changed." in live_status(amended)
+        assert "This was expired." in live_status(over)
+        assert all("data-inert" in live_status(it) for it in (held, decided, amended, over))
         acts.release_request(responder=other, interrupt_id=held.public_id)
-        assert "notice" not in told(held)
+        assert "notice" not in live_status(held)
 
     def test_another_reviewers_vote_is_reported_and_disables_nothing(self):
         person, other, third = desk.lena(), *(builders.a_reviewer(f"{name}@company.example") for name in ("ben", "zoe"))

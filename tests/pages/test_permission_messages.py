@@ -30,7 +30,7 @@ def page(interrupt: Interrupt, person) -> str:
     return desk.signed_in(person).get(f"/interrupts/{interrupt.public_id}").content.decode()
 
 
-def told(html: str) -> str:
+def message_of(html: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html[html.index('id="cl"') :]))
 
 
@@ -55,19 +55,19 @@ def test_a_closed_request_says_why_it_cannot_be_decided(status: str):
     Interrupt.objects.update(status=status, closed_at=clock.now())
     html = page(interrupt, person)
     assert f'data-code="{status}"' in html
-    assert "No reviewer can" in told(html)
+    assert "No reviewer can" in message_of(html)
 
 
 def test_a_decided_request_says_that_it_cannot_be_decided_twice():
     person, interrupt = desk.lena(), desk.an_order()
     builders.decide(interrupt, builders.a_reviewer("ines@company.example"), "reject")
-    assert "A request is decided once." in told(page(interrupt, person))
+    assert "A request is decided once." in message_of(page(interrupt, person))
 
 
 def test_the_initiator_sees_why_and_who_can_decide():
     interrupt = desk.an_order()
     tomas = builders.a_person("tomas@company.example", "engineering-reviewers")
-    words = told(page(interrupt, tomas))
+    words = message_of(page(interrupt, tomas))
     assert "You started this run, so another person must decide." in words
     assert "Can decide: Ines" in words
 
@@ -75,7 +75,7 @@ def test_the_initiator_sees_why_and_who_can_decide():
 def test_a_viewer_outside_the_queue_sees_who_can_decide():
     interrupt = desk.an_order()
     owner = builders.a_person("own@company.example", "agent-owners")
-    words = told(page(interrupt, owner))
+    words = message_of(page(interrupt, owner))
     assert "You are not a reviewer of engineering." in words
     assert "Can decide: Ines" in words
 
@@ -84,7 +84,7 @@ def test_a_second_reviewer_sees_how_long_the_claim_lasts():
     person, interrupt = desk.lena(), desk.an_order()
     ines = builders.a_reviewer("ines@company.example")
     desk.signed_in(ines).post(f"/interrupts/{interrupt.public_id}/claim")
-    words = told(page(interrupt, person))
+    words = message_of(page(interrupt, person))
     assert "Claimed by Ines" in words
     assert re.search(r"has claimed this for 1[45] min more", words)
     assert "a lead of the queue can take over" in words
@@ -94,7 +94,7 @@ def test_at_zero_the_page_says_what_happens_and_offers_no_decision():
     person, interrupt = desk.lena(), desk.an_order()
     builders.move_deadline(interrupt, clock.now() - timedelta(seconds=1))
     html = page(interrupt, person)
-    assert "The deadline has passed. Without an answer the run ends as expired." in told(html)
+    assert "The deadline has passed. Without an answer the run ends as expired." in message_of(html)
     assert 'id="decide"' not in html
 
 

@@ -131,7 +131,7 @@ def test_a_reason_that_cannot_be_stored_is_refused(verb: str):
 
 
 def test_a_cancel_says_which_effects_are_compensated_and_which_stay(tom):
-    """Regression: the page said that no effect is compensated automatically."""
+    """Regression: the page stated that no effect is compensated automatically."""
     started = builders.a_running_run(initiator=tom, lease_seconds=60)
     for key, more in (("order", {"declared": taken_back_by()}), ("mail", {})):
         begun = begin(started.run, key=key, **more)

@@ -18,7 +18,7 @@ labels = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), 
 lengths = st.integers(0, 40 * 365 * 86400).map(lambda seconds: timedelta(seconds=seconds))
 
 
-def shapes_in(rendered: svg_charts.SvgElements) -> list[ElementTree.Element]:
+def elements_in(rendered: svg_charts.SvgElements) -> list[ElementTree.Element]:
     """Every shape of the picture; it must be well-formed, without style or script, and inside its picture."""
     svg = svg_charts.svg_picture(rendered, label="A plot")
     root = ElementTree.fromstring(svg)  # noqa: S314  rendered one line above
@@ -36,12 +36,12 @@ def shapes_in(rendered: svg_charts.SvgElements) -> list[ElementTree.Element]:
 
 @given(st.lists(st.tuples(labels, counts, counts), min_size=1, max_size=14))
 def test_columns_and_stacks_fit_their_picture(parts: list[tuple[str, int, int]]):
-    shapes_in(
+    elements_in(
         svg_charts.column_chart(
             [svg_charts.ChartColumn(label=word, first=a, second=min(a, b)) for word, a, b in parts], axis="", legend="x"
         )
     )
-    shapes_in(
+    elements_in(
         svg_charts.stacked_column_chart(
             [svg_charts.ChartColumn(label=word, first=a, second=b) for word, a, b in parts], axis="", legend=("a", "b")
         )
@@ -50,7 +50,7 @@ def test_columns_and_stacks_fit_their_picture(parts: list[tuple[str, int, int]])
 
 @given(st.lists(st.tuples(labels, st.integers(1, 10**9)), max_size=20))
 def test_rows_fit_their_picture_and_the_eighth_code_is_one_of_others(rows: list[tuple[str, int]]):
-    bars = [shape for shape in shapes_in(svg_charts.bar_chart(rows, axis="refused")) if shape.get("class") == "bar"]
+    bars = [shape for shape in elements_in(svg_charts.bar_chart(rows, axis="refused")) if shape.get("class") == "bar"]
     assert len(bars) == min(len(rows), svg_charts.MAX_BARS)
 
 
@@ -62,12 +62,12 @@ def test_durations_fit_their_picture_from_zero_to_decades(lines: list[tuple[str,
         drawn.append(
             svg_charts.TimeRange(label=label, p10=p10, p50=p50, p90=p90, at_median="1 min", at_end="90 % within 2 min")
         )
-    shapes_in(svg_charts.range_chart(drawn, axis="log"))
+    elements_in(svg_charts.range_chart(drawn, axis="log"))
 
 
 @given(st.lists(st.tuples(labels, st.none() | st.floats(0, 100)), min_size=1, max_size=14))
 def test_a_curve_fits_its_picture_and_has_gaps_for_missing_values(points: list[tuple[str, float | None]]):
-    shapes = shapes_in(svg_charts.line_chart(points, axis="%"))
+    shapes = elements_in(svg_charts.line_chart(points, axis="%"))
     assert sum(shape.tag == "circle" for shape in shapes) == sum(share is not None for _, share in points)
     drawn = [len(shape.get("points", "").split()) for shape in shapes if shape.tag == "polyline"]
     runs = [len(list(run)) for run in re.findall("x+", "".join("." if it is None else "x" for _, it in points))]

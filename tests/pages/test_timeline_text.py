@@ -13,7 +13,7 @@ from runs.models import Event
 pytestmark = pytest.mark.django_db
 
 
-def told(event_type: str, actor: str) -> Entry:
+def timeline_entry(event_type: str, actor: str) -> Entry:
     reader = get_user_model().objects.create_user("olga@example.org")
     event = Event(type=event_type, actor=actor, at=clock.now(), refs={})
     return timeline_entries([event], reader=reader, waits=[])[0]
@@ -21,7 +21,7 @@ def told(event_type: str, actor: str) -> Entry:
 
 @pytest.mark.parametrize("event_type", sorted(TYPES))
 def test_what_a_person_did_is_one_sentence_that_names_them(event_type: str):
-    entry = told(event_type, "person:olga@example.org")
+    entry = timeline_entry(event_type, "person:olga@example.org")
     if entry.who:
         assert entry.who == "You"
         assert entry.words[0].islower(), f"{entry.who} {entry.words}"
@@ -32,9 +32,9 @@ def test_what_a_person_did_is_one_sentence_that_names_them(event_type: str):
 @pytest.mark.parametrize("actor", ["agent:support-desk", "system:sweep"])
 @pytest.mark.parametrize("event_type", sorted(TYPES))
 def test_no_sentence_without_a_person_lacks_its_subject(event_type: str, actor: str):
-    entry = told(event_type, actor)
+    entry = timeline_entry(event_type, actor)
     assert bool(entry.who) == entry.words[0].islower(), f"{entry.who} {entry.words}"
 
 
 def test_who_cancelled_a_run_cancelled_it():
-    assert told("run.cancelled", "person:olga@example.org").words == "cancelled the run"
+    assert timeline_entry("run.cancelled", "person:olga@example.org").words == "cancelled the run"

@@ -190,15 +190,15 @@ def test_a_tail_below_blank_lines_is_not_folded_away() -> None:
     assert ">412 blank lines</span>\nalso forward" in drawn
 
 
-def drawn_stated(value: object) -> str:
+def rendered_stated(value: object) -> str:
     return json_values.render_json_within(value, budget=json_values.Budget(), stated=True).html
 
 
 def test_an_amount_that_was_stated_as_text_reads_as_an_amount_and_copies_exactly():
-    html = drawn_stated("212400.00")
+    html = rendered_stated("212400.00")
     assert (
         html
         == '<span class="value"><data class="num" value="212400.00"><span>212</span><span>400.00</span></data></span>'
     )
     for other in ("212400", "1e5.00", "LT-1.00", 5, "true", "0012 4.00"):
-        assert drawn_stated(other) == json_values.render_json(other)
+        assert rendered_stated(other) == json_values.render_json(other)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def told():
+def delivered():
     """A decision of Lena's, one message about it, and its receipt as she reads it."""
     person, interrupt = desk.lena(), desk.an_order()
     endpoint = WebhookEndpoint.objects.create(
@@ -33,14 +33,14 @@ def told():
     return desk.signed_in(person), decision
 
 
-def receipt(told) -> str:
-    client, decision = told
+def receipt(delivered) -> str:
+    client, decision = delivered
     html = client.get(f"/decisions/{decision.public_id}").content.decode()
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html[html.index("Webhooks to the agent") :]))
 
 
-def test_a_pending_message_shows_only_its_host(told):
-    words = receipt(told)
+def test_a_pending_message_shows_only_its_host(delivered):
+    words = receipt(delivered)
     assert "Decision made, to agent.example" in words
     assert "pending" in words
     assert "secret" not in words
@@ -56,14 +56,14 @@ def test_a_pending_message_shows_only_its_host(told):
     ],
     ids=["delivered", "failed", "given up", "void"],
 )
-def test_each_delivery_status_has_its_label(told, stands, words: str):
+def test_each_delivery_status_has_its_label(delivered, stands, words: str):
     ended = None if "status" not in stands else clock.now()
     Delivery.objects.update(ended_at=ended, **stands)
-    assert re.search(words, receipt(told))
+    assert re.search(words, receipt(delivered))
 
 
-def test_the_open_receipt_notices_a_failed_try(told):
-    client, decision = told
+def test_the_open_receipt_notices_a_failed_try(delivered):
+    client, decision = delivered
     html = client.get(f"/decisions/{decision.public_id}").content.decode()
     address = re.search(r'hx-get="([^"]+)"', html)[1].replace("&amp;", "&")
     assert client.get(address, headers={"HX-Request": "true"}).status_code == 204
@@ -71,8 +71,8 @@ def test_the_open_receipt_notices_a_failed_try(told):
     assert client.get(address, headers={"HX-Request": "true"}).status_code == 200
 
 
-def test_messages_about_other_answers_are_not_shown(told):
-    client, _ = told
+def test_messages_about_other_answers_are_not_shown(delivered):
+    client, _ = delivered
     person = Decision.objects.get().by
     other = builders.decide(desk.an_order(), person, door="page").decision
     assert "Webhooks to the agent" not in client.get(f"/decisions/{other.public_id}").content.decode()

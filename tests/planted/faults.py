@@ -161,13 +161,13 @@ def a_child_takes_any_policy_of_its_parent() -> None:
 def a_refusal_reveals_known_addresses() -> None:
     sound = interrupt_requests.find_people
 
-    def telling(addresses: list[str]) -> list[Any]:
+    def published(addresses: list[str]) -> list[Any]:
         people = sound(addresses)
         if None in people:
             raise PayloadInvalid.at(f"/interrupts/0/assignees/{people.index(None)}", "is not known")
         return people
 
-    everywhere(sound, telling)
+    everywhere(sound, published)
 
 
 @fault(seen_by=test_effect_rules.test_what_no_rule_names_is_refused_where_effects_are_listed, costs=(12,))

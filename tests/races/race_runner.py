@@ -55,14 +55,14 @@ class Race:
     def round(self, **what: Any) -> list[RaceResult]:
         """Let every racer act at once; returns their results."""
         self.begin(**what)
-        return self.told()
+        return self.finished()
 
     def begin(self, **what: Any) -> None:
         """Let every racer act at once, and continue beside them."""
         for pipe in self._pipes.values():
             pipe.send(what)
 
-    def told(self) -> list[RaceResult]:
+    def finished(self) -> list[RaceResult]:
         """Return every result, after the last racer has finished."""
         return [self._hear(name, pipe) for name, pipe in self._pipes.items()]
 

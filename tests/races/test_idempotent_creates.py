@@ -142,7 +142,7 @@ def test_of_concurrent_equal_suspends_one_creates_the_interrupt_and_the_others_g
 
 @pytest.mark.proves(2)
 def test_without_row_locks_the_same_suspend_sent_at_once_breaks_for_its_senders():
-    """The database's constraints still stand: one wait, but a server error for whoever came second."""
+    """The database's constraints still apply: one interrupt, but a server error for the later request."""
     wrong = first_breach(
         clients_that_suspend(), suspend_at_once, without=guards.without_row_locks, until="IntegrityError"
     )

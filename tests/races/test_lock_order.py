@@ -230,7 +230,7 @@ def test_every_verb_waits_for_its_run_before_it_locks_anything_else(verb: str):
             for row in (Interrupt, Continuation):
                 list(row.objects.select_for_update(nowait=True).filter(run=ready.run))
             list(Effect.objects.select_for_update(nowait=True).filter(scope=ready.run.public_id))
-        [told] = race.told()
+        [told] = race.finished()
     assert (told.result is not None, told.refused, told.broke) == (True, "", "")
     assert breaches(ready.run.pk) == []
 
@@ -279,7 +279,7 @@ def answer_while_locked_past_the_deadline(*, without: Callable[[], None] | None 
             assert clock.now() < deadline, "this machine is too slow for the test: it answered after the deadline"
             while clock.now() <= deadline:
                 time.sleep(0.01)
-        [told] = race.told()
+        [told] = race.finished()
     assert told.broke == ""
     return told.refused, breaches(interrupt.run_id)
 
@@ -321,7 +321,7 @@ def begin_while_a_pause_is_committed(*, without: Callable[[], None] | None = Non
             Run.objects.filter(pk=run.pk).update(pause_asked_at=clock.now())
             race.begin()
             wait_until_another_is_blocked()
-        [told] = race.told()
+        [told] = race.finished()
     assert told.broke == ""
     return told.refused
 

@@ -11,14 +11,14 @@ from runs.models import Interrupt
 from tests import builders, figures
 from tests.races.invariants import breaches, rows
 from tests.races.race_runner import ROUNDS, Race, racers
-from tests.runs.test_external_signals import an_event, told
+from tests.runs.test_external_signals import a_signal, an_event
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
 
 def send_the_signal(about: dict[str, Any]) -> str:
     received = external_signals.receive_signal(
-        agent=builders.an_agent(), told=told(about["correlation"], correlation=about["correlation"])
+        agent=builders.an_agent(), told=a_signal(about["correlation"], correlation=about["correlation"])
     )
     return "used" if received.signal.used_by_id else "kept"
 
@@ -59,7 +59,7 @@ def test_two_concurrent_sweeps_let_one_signal_answer_one_interrupt():
     with racers({"a sweep": send_one_of_two, "another": send_one_of_two}) as race:
         for number in range(ROUNDS):
             wait = builders.a_waiting_interrupt(an_event(correlation=f"PO-{number}"))
-            external_signals._keep(agent=agent, told=told(f"evt-{number}", correlation=f"PO-{number}"))
+            external_signals._keep(agent=agent, told=a_signal(f"evt-{number}", correlation=f"PO-{number}"))
             found = race.round(agent=agent.pk, correlation=f"PO-{number}")
             assert sorted(racer.result for racer in found) == ["0", "1"]
             assert breaches(wait.run_id) == []

@@ -1,4 +1,4 @@
-"""One SQLite file with two web processes, a worker and eight clients: all wait for locks, and no client gets an error."""
+"""One SQLite file with two web processes, a worker and eight clients. Each waits for locks, and no client gets an error."""
 
 from __future__ import annotations
 

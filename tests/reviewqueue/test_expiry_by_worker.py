@@ -62,10 +62,10 @@ def ended(address: str) -> int:
 
 def lateness(address: str) -> list[float]:
     """Seconds from each deadline to the end of its interrupt."""
-    return [(_moment(closed) - _moment(due)).total_seconds() for due, closed in query(address, ENDED)]
+    return [(_datetime_of(closed) - _datetime_of(due)).total_seconds() for due, closed in query(address, ENDED)]
 
 
-def _moment(stored: object) -> datetime:
+def _datetime_of(stored: object) -> datetime:
     """SQLite stores a text in UTC."""
     return stored if isinstance(stored, datetime) else datetime.fromisoformat(str(stored)).replace(tzinfo=UTC)
 

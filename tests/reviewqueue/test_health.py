@@ -17,7 +17,7 @@ def a_heartbeat(ago: timedelta = timedelta(seconds=1), worker: str = "one:1") ->
     Heartbeat.objects.create(worker=worker, beaten_at=clock.now() - ago)
 
 
-def wrong(client: Client) -> list[str]:
+def failing_checks(client: Client) -> list[str]:
     response = client.get("/readyz")
     told = response.json()
     assert (response.status_code, told["ready"]) == ((503, False) if told["wrong"] else (200, True))
@@ -39,20 +39,20 @@ def test_a_probe_is_not_sent_to_https(client: Client, settings):
 @pytest.mark.django_db
 def test_ready_takes_database_migrations_and_a_worker(client: Client):
     a_heartbeat()
-    assert wrong(client) == []
+    assert failing_checks(client) == []
 
 
 @pytest.mark.django_db
 def test_without_a_worker_nothing_is_ready(client: Client):
-    assert wrong(client) == ["worker"]
+    assert failing_checks(client) == ["worker"]
 
 
 @pytest.mark.django_db
 def test_the_latest_beat_of_any_worker_counts(client: Client):
     a_heartbeat(health.MAX_HEARTBEAT_AGE + timedelta(seconds=5))
-    assert wrong(client) == ["worker"]
+    assert failing_checks(client) == ["worker"]
     a_heartbeat(worker="two:2")
-    assert wrong(client) == []
+    assert failing_checks(client) == []
 
 
 @pytest.mark.django_db
@@ -62,14 +62,14 @@ def test_a_database_that_is_away_is_named_without_its_address(client: Client, mo
 
     monkeypatch.setattr(health.clock, "now", away)
     monkeypatch.setattr(health.connection, "close", lambda: None)
-    assert wrong(client) == ["database"]
+    assert failing_checks(client) == ["database"]
     assert "10.1.2.3" not in client.get("/readyz").text
 
 
 @pytest.mark.django_db
 def test_missing_migrations_are_reported_first(client: Client, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(health, "is_migrated", lambda: False)
-    assert wrong(client) == ["migrations"]
+    assert failing_checks(client) == ["migrations"]
 
 
 @pytest.mark.django_db

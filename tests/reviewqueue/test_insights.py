@@ -23,9 +23,9 @@ from tests.reviewqueue.a_busy_quarter import FOREIGN, SEEN, Quarter, a_reader
 pytestmark = pytest.mark.django_db
 
 MINE = "q.slug IN ('engineering', 'purchasing')"
-WAITS = "runs_interrupt i JOIN runs_queue q ON q.id = i.queue_id"
+INTERRUPTS = "runs_interrupt i JOIN runs_queue q ON q.id = i.queue_id"
 ANSWERS = "runs_decision d JOIN runs_interrupt i ON i.id = d.interrupt_id JOIN runs_queue q ON q.id = i.queue_id"
-MY_RUNS = f"(SELECT i.run_id FROM {WAITS} WHERE {MINE})"
+MY_RUNS = f"(SELECT i.run_id FROM {INTERRUPTS} WHERE {MINE})"
 REFUSED = "('stale', 'late', 'denied', 'invalid', 'duplicate')"
 
 
@@ -81,7 +81,7 @@ def whole(length: timedelta | None) -> int | None:
 
 def test_the_age_of_open_requests_is_what_sql_says(quarter: Quarter):
     found = measures(a_reader(), quarter.now).waiting
-    opened = f"{WAITS} WHERE {MINE} AND i.status = 'waiting'"
+    opened = f"{INTERRUPTS} WHERE {MINE} AND i.status = 'waiting'"
     assert found.ages.number == number(f"SELECT COUNT(*) FROM {opened}") > 40
     for percent, length in (
         (10, found.ages.p10),
@@ -91,7 +91,7 @@ def test_the_age_of_open_requests_is_what_sql_says(quarter: Quarter):
     ):
         ages = sql(f"SELECT i.created_at FROM {opened} ORDER BY i.created_at DESC")
         rank = (len(ages) * percent + 99) // 100 - 1
-        assert length == quarter.now - _moment(ages[rank][0])
+        assert length == quarter.now - _datetime_of(ages[rank][0])
     for name, (youngest, oldest) in AGES.items():
         end = quarter.now - oldest if oldest else datetime(2000, 1, 1, tzinfo=UTC)
         band = f"{opened} AND i.created_at <= :begin AND i.created_at > :finish"
@@ -105,7 +105,7 @@ def test_the_age_of_open_requests_is_what_sql_says(quarter: Quarter):
     assert set(by_queue) == set(SEEN)
 
 
-def _moment(value: Any) -> datetime:
+def _datetime_of(value: Any) -> datetime:
     moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -139,7 +139,7 @@ def test_refusals_and_ends_are_what_sql_says(quarter: Quarter):
         )
         assert found.refused.codes == {(status, code): many for status, code, many in by_code}
         assert list(found.refused.codes.values()) == sorted(found.refused.codes.values(), reverse=True)
-        closed = f"{WAITS} WHERE {MINE} AND i.status <> 'waiting' AND i.closed_at >= :since"
+        closed = f"{INTERRUPTS} WHERE {MINE} AND i.status <> 'waiting' AND i.closed_at >= :since"
         by_status = dict(sql(f"SELECT i.status, COUNT(*) FROM {closed} GROUP BY i.status", **since))
         assert {status: many for status, many in found.ended.statuses.items() if many} == by_status
         expired = f"{closed} AND i.status = 'expired'"
@@ -209,7 +209,7 @@ def test_the_load_of_each_person_is_what_sql_says(quarter: Quarter):
         **since,
     )
     assert {(share.address, share.decided, share.high_risk, share.revoked) for share in found.load} == set(counts)
-    claims = f"{WAITS} JOIN auth_user u ON u.id = i.claimed_by_id"
+    claims = f"{INTERRUPTS} JOIN auth_user u ON u.id = i.claimed_by_id"
     held = f"{claims} WHERE {MINE} AND i.status = 'waiting' AND i.claimed_until > :now"
     claimed = dict(sql(f"SELECT u.username, COUNT(*) FROM {held} GROUP BY u.username", now=quarter.now))
     assert {share.address: share.claimed_now for share in found.load if share.claimed_now} == claimed

@@ -44,7 +44,7 @@ def test_a_comment_has_at_most_ten_thousand_characters():
         reviewer_actions.add_comment(**of_wait, text="x" * (reviewer_actions.MAX_COMMENT_LENGTH + 1))
 
 
-def test_a_claim_goes_on_without_an_older_approval_that_is_lost():
+def test_a_claim_continues_without_an_older_approval_that_is_lost():
     ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org")
     first = builders.a_waiting_interrupt(builders.a_wait("first"))
     builders.decide(first, ana)

@@ -22,7 +22,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return environment_for(make_migrated_database(tmp_path), OUTBOUND_ALLOW="127.0.0.0/8")
 
 
-def say(environment: dict[str, str], code: str) -> str:
+def run_shell(environment: dict[str, str], code: str) -> str:
     return run_command("shell", "--verbosity", "0", "-c", code, environment=environment)
 
 
@@ -34,19 +34,19 @@ def log(tmp_path: Path) -> Path:
 @pytest.mark.proves(10)
 def test_a_message_comes_within_seconds_and_again_after_a_worker_died_in_the_call(environment, log):
     with receiver() as server:
-        secret = say(environment, REGISTER.format(url=server.url)).strip()
+        secret = run_shell(environment, REGISTER.format(url=server.url)).strip()
         server.will("silent", 200)
         with started(*IN_A_HURRY, environment=environment, log=log) as worker:
-            say(environment, START.format(key="first"))
+            run_shell(environment, START.format(key="first"))
             eventually(lambda: server.got, within=60, log=log)
             family = [worker, *worker.children(recursive=True)]
             for process in family:  # in the middle of the call
                 process.kill()
         [first] = server.got
-        say(environment, LET_TIME_PASS)
+        run_shell(environment, LET_TIME_PASS)
         with started(*IN_A_HURRY, environment=environment, log=log):
             eventually(lambda: len(server.got) > 1, within=60, log=log)
-            say(environment, START.format(key="second"))
+            run_shell(environment, START.format(key="second"))
             committed = time.monotonic()
             eventually(lambda: len(server.got) > 2, within=60, log=log)
     assert server.got[1].headers["webhook-id"] == first.headers["webhook-id"]

@@ -44,7 +44,7 @@ from runs.use_cases.claim_continuation import ClaimedRun
 from runs.use_cases.reconcile_facts import FetchedFact
 from runs.use_cases.reconcile_outcomes import RETRIABLE_HOLDS
 from tests import builders
-from tests.runs.test_external_signals import a_timer, an_event, told
+from tests.runs.test_external_signals import a_signal, a_timer, an_event
 
 #: What the agent does outside: under which name, and whether the receiver drops repeats. ``issue_*`` needs an approval.
 CALLS = {"letter": ("send_letter", "never"), "order": (builders.CALL["name"], "never"), "note": ("take_note", "by_key")}
@@ -347,7 +347,7 @@ class RunHistory:
             amend_interrupt.withdraw_open_interrupt(agent=self.agent, interrupt_id=interrupt_id, reason="settled")
 
     def signal(self, number: int) -> None:
-        fields = told(f"evt-{number}", correlation=f"{self.agent.slug}-{number % 2}")
+        fields = a_signal(f"evt-{number}", correlation=f"{self.agent.slug}-{number % 2}")
         external_signals.receive_signal(agent=self.agent, told=fields)
 
     # --- time

@@ -1,4 +1,4 @@
-"""Hints and exact moments around a claim: held runs, permits at their end, effects that are awaited, undos out of turn."""
+"""Hints and exact times around a claim: held runs, permits at their end, effects that are awaited, undos out of turn."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_of_the_held_runs_only_a_stranded_one_may_be_ready_for_a_claim(kind, is_
     assert has_claimable_run(agent=run.agent, code_versions=set()) is is_ready
 
 
-def test_a_permit_allows_nothing_from_the_moment_of_its_end():
+def test_a_permit_allows_nothing_from_its_end():
     interrupt = builders.a_waiting_interrupt()
     builders.decide(interrupt, builders.a_reviewer())
     decision = Decision.objects.select_related("interrupt", "permit").get()
@@ -66,7 +66,7 @@ def test_a_check_comes_again_at_the_earliest_end_of_what_is_awaited():
     assert (continuation.status, continuation.check_due_at) == ("checking", ends["quick"])
 
 
-def test_the_parents_that_are_told_of_an_end_are_counted(monkeypatch):
+def test_the_parents_that_continue_after_an_end_are_counted(monkeypatch):
     parent = builders.a_running_run()
     child = builders.a_running_run(parent=parent.run.public_id)
     monkeypatch.setattr(complete_run, "continue_parent", lambda run: False)

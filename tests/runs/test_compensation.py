@@ -1,4 +1,4 @@
-"""An ended run takes back what it did: newest first, once each, by whichever worker claims it, or by its owner's word."""
+"""An ended run compensates its effects: newest first, once each, by the worker that claims it, or by its owner's order."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from runs.use_cases import reconcile_facts
 from runs.use_cases.reconcile_facts import FetchedFact
 from runs.use_cases.release_lease import hand_back_run
 from tests import builders
-from tests.runs.test_revalidation import World, a_fact, answer, begin, check, claim, report, the_run, waits
+from tests.runs.test_revalidation import World, a_fact, answer, begin, check, claim, report, the_run, waiting_run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.proves(14)]
 
@@ -99,7 +99,7 @@ def test_a_value_that_states_no_validity_is_refused_where_it_is_wrong(value, poi
 
 
 def test_a_value_fact_can_have_any_value():
-    waits(builders.a_wait(), facts=[RequestedFact(name="token", value="LT-1", check_by="worker")])
+    waiting_run(builders.a_wait(), facts=[RequestedFact(name="token", value="LT-1", check_by="worker")])
     assert Fact.objects.get().value == "LT-1"
 
 
@@ -111,7 +111,7 @@ def a_token(value=FAR, **asked):
 
 
 def claimed_with(*facts):
-    [order] = waits(builders.a_wait(), facts=list(facts))
+    [order] = waiting_run(builders.a_wait(), facts=list(facts))
     answer(order)
     [claimed] = claim()
     return claimed
@@ -260,7 +260,7 @@ def a_looked_up_token(value=FAR, **asked):
 @ON_CHANGE
 @pytest.mark.parametrize("renewed", ["2998-01-01", True, {"valid": True, "valid_until": "2998-01-01"}])
 def test_a_credential_that_was_renewed_lets_the_run_continue(on_change, renewed):
-    [order] = waits(builders.a_wait(), facts=[a_looked_up_token("2026-12-01", on_change=on_change)])
+    [order] = waiting_run(builders.a_wait(), facts=[a_looked_up_token("2026-12-01", on_change=on_change)])
     answer(order)
     check(World(token=renewed))
     [claimed] = claim()
@@ -269,7 +269,7 @@ def test_a_credential_that_was_renewed_lets_the_run_continue(on_change, renewed)
 
 
 def test_an_expired_credential_is_looked_up_again_and_then_held_for_its_owner_and_keeps_the_answer():
-    [order] = waits(builders.a_wait(), facts=[a_looked_up_token()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_looked_up_token()])
     answer(order)
     check(World(token=LONG_AGO))
     assert (the_run().status, claim()) == ("revalidating", [])
@@ -285,7 +285,7 @@ def test_an_expired_credential_is_looked_up_again_and_then_held_for_its_owner_an
 
 
 def test_where_it_says_renew_an_expired_credential_found_by_a_check_goes_back_to_review():
-    [order] = waits(builders.a_wait(), facts=[a_looked_up_token(on_change="renew")])
+    [order] = waiting_run(builders.a_wait(), facts=[a_looked_up_token(on_change="renew")])
     answer(order)
     check(World(token=LONG_AGO))
     order.refresh_from_db()
@@ -296,7 +296,7 @@ def test_where_it_says_renew_an_expired_credential_found_by_a_check_goes_back_to
 
 
 def test_with_on_change_note_an_expired_credential_found_by_a_check_is_only_reported():
-    [order] = waits(builders.a_wait(), facts=[a_looked_up_token(on_change="note")])
+    [order] = waiting_run(builders.a_wait(), facts=[a_looked_up_token(on_change="note")])
     answer(order)
     check(World(token=LONG_AGO))
     [claimed] = claim()
@@ -306,7 +306,7 @@ def test_with_on_change_note_an_expired_credential_found_by_a_check_is_only_repo
 @ON_CHANGE
 @pytest.mark.parametrize("found", [7, "LT-1", {"expires": FAR}, {"valid_until": None}])
 def test_a_response_without_validity_counts_as_unavailable(on_change, found):
-    [order] = waits(builders.a_wait(), facts=[a_looked_up_token(on_change=on_change)])
+    [order] = waiting_run(builders.a_wait(), facts=[a_looked_up_token(on_change=on_change)])
     answer(order)
     for _ in range(3):
         check(World(token=found))
@@ -316,7 +316,7 @@ def test_a_response_without_validity_counts_as_unavailable(on_change, found):
 
 @ON_CHANGE
 def test_a_credential_that_is_not_in_the_reply_holds_like_any_fact(on_change):
-    [order] = waits(builders.a_wait(), facts=[a_looked_up_token(on_change=on_change)])
+    [order] = waiting_run(builders.a_wait(), facts=[a_looked_up_token(on_change=on_change)])
     answer(order)
     for _ in range(3):
         check(World(token=FetchedFact(trouble="The reply has nothing at the fact's pointer.")))
@@ -324,7 +324,7 @@ def test_a_credential_that_is_not_in_the_reply_holds_like_any_fact(on_change):
 
 
 def test_an_owner_waives_an_expired_credential():
-    [order] = waits(builders.a_wait(), facts=[a_looked_up_token()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_looked_up_token()])
     answer(order)
     for _ in range(3):
         check(World(token=LONG_AGO))
@@ -336,7 +336,7 @@ def test_an_owner_waives_an_expired_credential():
 
 
 def test_a_check_grows_old_when_the_credential_ends():
-    [order] = waits(builders.a_wait(), facts=[a_looked_up_token()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_looked_up_token()])
     answer(order)
     end = clock.now() + timedelta(minutes=1)
     check(World(token=end.isoformat()))

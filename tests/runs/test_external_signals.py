@@ -35,12 +35,12 @@ def a_timer(key="morning", *, seconds=3600.0, **asked):
     return RequestedInterrupt(key=key, wish=RequestedTerms(deadline_in=timedelta(seconds=seconds)), **wanted)
 
 
-def told(sender_id="evt-1", *, correlation="PO-2231", body=LANDED, type="delivered"):  # noqa: A002  the member has this name
+def a_signal(sender_id="evt-1", *, correlation="PO-2231", body=LANDED, type="delivered"):  # noqa: A002  the member has this name
     return external_signals.SignalRequest(sender_id=sender_id, correlation=correlation, type=type, body=body)
 
 
 def receive(**wanted):
-    return external_signals.receive_signal(agent=builders.an_agent(), told=told(**wanted))
+    return external_signals.receive_signal(agent=builders.an_agent(), told=a_signal(**wanted))
 
 
 def no_checks(run):
@@ -124,7 +124,7 @@ def test_another_agent_has_correlations_of_its_own():
 
 def test_a_signal_of_another_agent_answers_no_interrupt():
     other = builders.an_agent("another")
-    kept = external_signals.receive_signal(agent=other, told=told()).signal
+    kept = external_signals.receive_signal(agent=other, told=a_signal()).signal
     wait = builders.a_waiting_interrupt(an_event())
     kept.refresh_from_db()
     wait.refresh_from_db()
@@ -133,7 +133,7 @@ def test_a_signal_of_another_agent_answers_no_interrupt():
 
 def test_the_sweep_matches_what_a_process_left_unmatched_between_its_two_transactions():
     wait = builders.a_waiting_interrupt(an_event())
-    external_signals._keep(agent=wait.agent, told=told())
+    external_signals._keep(agent=wait.agent, told=a_signal())
     assert expire.has_due_rows()
     assert external_signals.match_due_signals(limit=9) == 1
     assert not expire.has_due_rows()

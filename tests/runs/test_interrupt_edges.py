@@ -187,7 +187,7 @@ def test_the_end_of_a_run_lifts_every_hold_but_those_about_what_happened_outside
         assert locked.open_holds == len(HoldKind)
         lifted = holds.lift_holds_at_end(locked, by="person:olga@example.org", now=clock.now())
     left = set(Hold.objects.filter(lifted_at=None).values_list("kind", flat=True))
-    assert left == {HoldKind.UNKNOWN_EFFECT, HoldKind.CONTRADICTION} == holds.KEPT_AT_END_OF_RUN
+    assert left == {HoldKind.UNKNOWN_EFFECT, HoldKind.CONTRADICTION} == holds.OUTLIVES_RUN
     assert (lifted, locked.open_holds) == (len(HoldKind) - 2, 2)
 
 
@@ -232,7 +232,7 @@ def test_an_awaited_effect_is_unknown_once_its_time_is_over_though_its_run_still
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_file_is_refused_before_its_bytes_are_read_from_a_worker_that_may_not_send_it():
+def test_a_file_is_refused_before_its_bytes_are_read_from_a_worker_without_permission():
     started = builders.a_running_run()
     of_run = {"agent": started.run.agent, "run_id": started.run.public_id}
     transfer_file.check_upload(**of_run, token=started.lease.token, number=1)
@@ -296,7 +296,7 @@ def test_a_child_that_is_ending_or_has_ended_is_neither_paused_nor_resumed():
     assert control_child_runs.propagate_pauses(limit=9) == 0
 
 
-def test_a_run_without_a_parent_or_before_its_end_wakes_nobody():
+def test_a_run_without_a_parent_or_before_its_end_wakes_no_run():
     parent = builders.a_running_run()
     child = a_child(parent)
     assert control_child_runs.continue_parent(parent.run) is False

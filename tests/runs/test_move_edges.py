@@ -71,7 +71,7 @@ def test_a_lost_approval_ends_the_lease_with_the_next_fence():
     assert (fresh(run).fence, fresh(run).lease_until) == (run.fence + 1, None)
 
 
-def test_a_request_that_asks_nobody_is_allowed_whatever_queues_the_policy_names():
+def test_a_request_without_reviewers_is_allowed_whatever_queues_the_policy_names():
     event = {"kind": "event", "reason": "event", "proposal": None, "correlation": "PO-1"}
     builders.change_policies(any_queue=False)
     interrupt = builders.a_waiting_interrupt(builders.a_wait(wish={"queue": None}, **event))

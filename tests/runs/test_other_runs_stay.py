@@ -99,7 +99,7 @@ def test_a_spoilt_file_does_not_hold_a_run_that_has_ended():
     assert not Hold.objects.exists()
 
 
-# --- keys and families ------------------------------------------------------------------------------------------------
+# --- keys, parent and child runs ---------------------------------------------------------------------------------------
 
 
 def test_the_use_of_one_key_is_recorded_on_that_key():

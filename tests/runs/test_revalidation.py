@@ -67,7 +67,7 @@ class World:
         return value if isinstance(value, FetchedFact) else FetchedFact(value=value)
 
 
-def waits(*waits, facts=(), **request):
+def waiting_run(*waits, facts=(), **request):
     """Return the interrupts of a suspended run."""
     return builders.suspend_run(builders.a_running_run(), *waits, facts=list(facts), **request).interrupts
 
@@ -99,7 +99,7 @@ def the_run():
     return run
 
 
-def told(run):
+def instruction_for(run):
     return list(run.events.order_by("seq").values_list("type", flat=True))
 
 
@@ -108,14 +108,14 @@ def told(run):
 
 @pytest.mark.proves(14)
 def test_an_answer_waits_for_the_check_of_its_facts():
-    [order] = waits(builders.a_wait(), facts=[a_fact()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact()])
     assert answer(order).resume == "checking"
     assert the_run().status == "revalidating"
     assert claim() == []
 
 
 def test_an_unchanged_fact_lets_the_run_continue():
-    [order] = waits(builders.a_wait(), facts=[a_fact()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact()])
     answer(order)
 
     check(World(specification=7))
@@ -130,7 +130,7 @@ def test_an_unchanged_fact_lets_the_run_continue():
 
 
 def test_a_number_is_the_same_number_however_it_is_written():
-    [order] = waits(builders.a_wait(), facts=[a_fact(value=7)])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact(value=7)])
     answer(order)
     check(World(specification=Decimal("7.0")))
     assert the_run().status == "ready"
@@ -139,21 +139,21 @@ def test_a_number_is_the_same_number_however_it_is_written():
 @pytest.mark.proves(14)
 @pytest.mark.parametrize("now", ["7", True, None, [7], {"now": 7}, Decimal("7.000000000000000001")])
 def test_a_value_of_another_type_has_changed(now):
-    [order] = waits(builders.a_wait(), facts=[a_fact(value=7)])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact(value=7)])
     answer(order)
     check(World(specification=now))
     assert Fact.objects.get().last_status == "changed"
 
 
 def test_a_fact_without_a_check_is_only_shown():
-    [order] = waits(builders.a_wait(), facts=[RequestedFact(name="specification", value=7)])
+    [order] = waiting_run(builders.a_wait(), facts=[RequestedFact(name="specification", value=7)])
     assert answer(order).resume == "ready"
 
 
 def test_the_task_checks_by_the_one_outbound_call(monkeypatch):
     world = World(specification=7)
     monkeypatch.setattr(http_client, "fetch_fact", world.fetch)
-    [order] = waits(builders.a_wait(), facts=[a_fact()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact()])
     receipt = answer(order)
     tasks.check_continuation(receipt.continuation.public_id)
     tasks.check_continuation(receipt.continuation.public_id)
@@ -163,7 +163,7 @@ def test_the_task_checks_by_the_one_outbound_call(monkeypatch):
 
 def test_the_sweep_checks_what_is_due(monkeypatch):
     monkeypatch.setattr(http_client, "fetch_fact", World(specification=7).fetch)
-    [order] = waits(builders.a_wait(), facts=[a_fact()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact()])
     answer(order)
     tasks.sweep()
     assert the_run().status == "ready"
@@ -174,7 +174,7 @@ def test_the_sweep_checks_what_is_due(monkeypatch):
 
 @pytest.mark.proves(14)
 def test_a_changed_fact_sends_the_run_back_to_its_agent_with_the_answer_as_evidence():
-    [order] = waits(builders.a_wait(), facts=[a_fact()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact()])
     answer(order)
     first = Continuation.objects.get()
 
@@ -190,11 +190,11 @@ def test_a_changed_fact_sends_the_run_back_to_its_agent_with_the_answer_as_evide
     assert (claimed.answers, claimed.permits) == ([], [])
     assert [decision.verdict for decision in claimed.overtaken] == ["approve"]
     assert [(fact.name, fact.value, fact.last_value) for fact in claimed.changed] == [("specification", 7, 8)]
-    assert "run.replanned" in told(run)
+    assert "run.replanned" in instruction_for(run)
 
 
 def test_the_agent_asks_again_under_the_same_key_in_the_next_round():
-    [order] = waits(builders.a_wait(), facts=[a_fact()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact()])
     answer(order)
     check(World(specification=8))
     [claimed] = claim()
@@ -214,7 +214,7 @@ def test_the_agent_asks_again_under_the_same_key_in_the_next_round():
 
 
 def test_an_overtaken_answer_is_never_delivered_as_an_answer_again():
-    [order] = waits(builders.a_wait(), facts=[a_fact()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact()])
     answer(order)
     check(World(specification=8))
     [claimed] = claim()
@@ -223,7 +223,7 @@ def test_an_overtaken_answer_is_never_delivered_as_an_answer_again():
 
 
 def test_an_answer_overtaken_at_an_earlier_boundary_is_not_sent_again_at_the_next():
-    [order] = waits(builders.a_wait(), facts=[a_fact()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact()])
     answer(order)
     check(World(specification=8))
     [claimed] = claim()
@@ -236,7 +236,7 @@ def test_an_answer_overtaken_at_an_earlier_boundary_is_not_sent_again_at_the_nex
 
 
 def test_a_fact_of_the_boundary_overtakes_every_answer_given_there():
-    order, certificate = waits(builders.a_wait(), builders.an_input_wait(), facts=[a_fact()])
+    order, certificate = waiting_run(builders.a_wait(), builders.an_input_wait(), facts=[a_fact()])
     answer(order)
     answer(certificate, "answer", input={"certificate_no": "LT-1"})
     check(World(specification=8))
@@ -245,7 +245,7 @@ def test_a_fact_of_the_boundary_overtakes_every_answer_given_there():
 
 
 def test_a_fact_of_one_interrupt_overtakes_only_its_own_answer():
-    order, certificate = waits(builders.a_wait(facts=[a_fact()]), builders.an_input_wait())
+    order, certificate = waiting_run(builders.a_wait(facts=[a_fact()]), builders.an_input_wait())
     answer(order)
     answer(certificate, "answer", input={"certificate_no": "LT-1"})
 
@@ -272,7 +272,7 @@ def test_a_fact_of_one_interrupt_overtakes_only_its_own_answer():
 
 def test_a_default_given_at_the_deadline_is_overtaken_like_a_persons_answer():
     on_expiry = {"do": "default", "verdict": "reject"}
-    [order] = waits(builders.a_wait(wish={"on_expiry": on_expiry}), facts=[a_fact(on_change="renew")])
+    [order] = waiting_run(builders.a_wait(wish={"on_expiry": on_expiry}), facts=[a_fact(on_change="renew")])
     builders.move_deadline(order, clock.now() - timedelta(seconds=1))
     tasks.expire.expire_due_interrupts(limit=10)
 
@@ -299,7 +299,7 @@ def test_an_agent_that_stated_a_fact_without_an_answer_gets_the_changes():
 
 
 def test_a_changed_fact_sends_the_answer_straight_back_to_review():
-    [order] = waits(builders.a_wait(), facts=[a_fact(on_change="renew")])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact(on_change="renew")])
     answer(order)
 
     check(World(specification=8))
@@ -314,13 +314,13 @@ def test_a_changed_fact_sends_the_answer_straight_back_to_review():
     assert [decision.status for decision in order.decisions.all()] == ["overtaken"]
     assert Permit.objects.get().void_at is not None
     assert claim() == []
-    assert "review.renewed" in told(run)
+    assert "review.renewed" in instruction_for(run)
 
 
 def test_a_renewed_review_needs_no_second_signal_beside_it():
     """An event is sent only once: the received one answers the reopened interrupt, and a timer keeps its time."""
     fact = a_fact(on_change="renew")
-    order, delivery, morning = waits(builders.a_wait(), an_event(), a_timer(), facts=[fact])
+    order, delivery, morning = waiting_run(builders.a_wait(), an_event(), a_timer(), facts=[fact])
     receive()
     builders.move_deadline(morning, clock.now())
     expire.expire_due_interrupts(limit=9)
@@ -339,7 +339,7 @@ def test_a_renewed_review_needs_no_second_signal_beside_it():
 
 
 def test_an_agent_that_plans_again_and_asks_for_the_same_event_is_woken_by_the_one_that_came():
-    [delivery] = waits(an_event(), facts=[a_fact()])
+    [delivery] = waiting_run(an_event(), facts=[a_fact()])
     receive()
     Signal.objects.update(keep_until=clock.now())
     check(World(specification=8))
@@ -350,7 +350,7 @@ def test_an_agent_that_plans_again_and_asks_for_the_same_event_is_woken_by_the_o
 
 
 def test_the_renewed_answer_is_compared_with_what_was_reviewed():
-    [order] = waits(builders.a_wait(), facts=[a_fact(on_change="renew")])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact(on_change="renew")])
     answer(order)
     check(World(specification=8))
     answer(order, version=2)
@@ -364,7 +364,7 @@ def test_the_renewed_answer_is_compared_with_what_was_reviewed():
 
 
 def test_a_fact_that_returns_to_its_old_value_after_a_renewed_review_has_changed_again():
-    [order] = waits(builders.a_wait(), facts=[a_fact(on_change="renew")])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact(on_change="renew")])
     answer(order)
     check(World(specification=8))
     answer(order, version=2)
@@ -375,7 +375,7 @@ def test_a_fact_that_returns_to_its_old_value_after_a_renewed_review_has_changed
 
 def test_only_the_interrupt_of_a_changed_fact_is_reopened():
     fact = a_fact(on_change="renew")
-    order, certificate = waits(builders.a_wait(facts=[fact]), builders.an_input_wait())
+    order, certificate = waiting_run(builders.a_wait(facts=[fact]), builders.an_input_wait())
     answer(order)
     answer(certificate, "answer", input={"certificate_no": "LT-1"})
     check(World(specification=8))
@@ -386,7 +386,7 @@ def test_only_the_interrupt_of_a_changed_fact_is_reopened():
 
 def test_planning_again_goes_before_renewing():
     facts = [a_fact(on_change="renew"), a_fact("price", 5)]
-    [order] = waits(builders.a_wait(), facts=facts)
+    [order] = waiting_run(builders.a_wait(), facts=facts)
     answer(order)
     check(World(specification=8, price=6))
     assert find_open_continuation(the_run()).cause == "replan"
@@ -395,7 +395,7 @@ def test_planning_again_goes_before_renewing():
 @pytest.mark.parametrize("on_change", ["renew", "replan"])
 def test_a_review_that_was_renewed_too_often_ends_the_run(on_change):
     builders.a_policy(max_rounds=1)
-    [order] = waits(builders.a_wait(), facts=[a_fact(on_change=on_change)])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact(on_change=on_change)])
     answer(order)
     check(World(specification=8))
     run = the_run()
@@ -406,7 +406,7 @@ def test_a_review_that_was_renewed_too_often_ends_the_run(on_change):
 
 
 def test_a_noted_change_lets_the_run_continue_and_is_reported():
-    [order] = waits(builders.a_wait(), facts=[a_fact(on_change="note")])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact(on_change="note")])
     answer(order)
     check(World(specification=8))
     [claimed] = claim()
@@ -422,7 +422,7 @@ SILENT = FetchedFact(trouble="There was no whole reply within 5 seconds.")
 
 @pytest.mark.proves(14)
 def test_an_unavailable_fact_is_checked_again_later_and_no_worker_continues():
-    [order] = waits(builders.a_wait(), facts=[a_fact()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact()])
     answer(order)
 
     check(World(specification=SILENT))
@@ -435,7 +435,7 @@ def test_an_unavailable_fact_is_checked_again_later_and_no_worker_continues():
 
 
 def test_the_pauses_between_failed_checks_grow():
-    [order] = waits(builders.a_wait(), facts=[a_fact()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact()])
     answer(order)
     pauses = []
     for _ in range(6):
@@ -446,7 +446,7 @@ def test_the_pauses_between_failed_checks_grow():
 
 @pytest.mark.proves(14, 21)
 def test_after_some_attempts_the_run_is_on_hold_for_the_agents_owner():
-    [order] = waits(builders.a_wait(), facts=[a_fact()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact()])
     answer(order)
     for _ in range(3):
         check(World(specification=SILENT))
@@ -466,7 +466,7 @@ def test_the_timeline_says_which_fact_holds_the_run_and_why():
 
 
 def test_the_hold_is_lifted_when_the_fact_is_available_again():
-    [order] = waits(builders.a_wait(), facts=[a_fact()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact()])
     answer(order)
     for _ in range(4):
         check(World(specification=SILENT))
@@ -479,7 +479,7 @@ def test_the_hold_is_lifted_when_the_fact_is_available_again():
 
 
 def test_one_fact_that_is_available_again_lifts_only_its_own_hold():
-    [order] = waits(builders.a_wait(), facts=[a_fact(), a_fact("price", 5)])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact(), a_fact("price", 5)])
     answer(order)
     for _ in range(3):
         check(World(specification=SILENT, price=SILENT))
@@ -489,7 +489,7 @@ def test_one_fact_that_is_available_again_lifts_only_its_own_hold():
 
 
 def test_a_fact_that_changed_while_another_is_unavailable_waits_for_both():
-    [order] = waits(builders.a_wait(), facts=[a_fact(), a_fact("price", 5)])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact(), a_fact("price", 5)])
     answer(order)
     check(World(specification=8, price=SILENT))
     assert the_run().status == "revalidating"
@@ -498,7 +498,7 @@ def test_a_fact_that_changed_while_another_is_unavailable_waits_for_both():
 
 
 def test_the_last_known_value_stays():
-    [order] = waits(builders.a_wait(), facts=[a_fact(), a_fact("price", 5)])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact(), a_fact("price", 5)])
     answer(order)
     check(World(specification=7, price=SILENT))
     check(World(specification=SILENT, price=SILENT))
@@ -508,7 +508,7 @@ def test_the_last_known_value_stays():
 
 @pytest.mark.proves(14, 21)
 def test_a_check_that_never_comes_back_comes_to_its_owner_too():
-    [order] = waits(builders.a_wait(), facts=[a_fact()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact()])
     continuation_id = answer(order).continuation.public_id
     for _ in range(4):
         Continuation.objects.update(check_due_at=clock.now())
@@ -593,7 +593,7 @@ def test_a_fact_is_waived_once():
 
 def test_a_fact_of_an_ended_run_or_one_that_is_never_checked_cannot_be_waived():
     olga = builders.a_person("olga@example.org", "agent-owners")
-    waits(builders.a_wait(), facts=[RequestedFact(name="specification", value=7)])
+    waiting_run(builders.a_wait(), facts=[RequestedFact(name="specification", value=7)])
     with pytest.raises(NotFound):
         waive(olga)
     cancel_run(run_id=the_run().public_id, actor="person:olga", reason="", check=lambda _: None)
@@ -604,7 +604,7 @@ def test_a_fact_of_an_ended_run_or_one_that_is_never_checked_cannot_be_waived():
 
 
 def test_a_fact_waived_while_it_was_fetched_no_longer_counts():
-    [order] = waits(builders.a_wait(), facts=[a_fact()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact()])
     begun = begin_revalidation(continuation_id=answer(order).continuation.public_id)
     waive(builders.a_person("olga@example.org", "agent-owners"))
     finish_revalidation(check=begun, found={begun.facts[0].fact_id: SILENT})
@@ -615,7 +615,7 @@ def test_a_fact_waived_while_it_was_fetched_no_longer_counts():
 
 
 def test_a_check_that_another_followed_is_thrown_away():
-    [order] = waits(builders.a_wait(), facts=[a_fact()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact()])
     continuation_id = answer(order).continuation.public_id
     slow = begin_revalidation(continuation_id=continuation_id)
     check(World(specification=7))
@@ -627,14 +627,14 @@ def test_a_check_that_another_followed_is_thrown_away():
 
 
 def test_a_check_does_not_begin_while_another_has_time():
-    [order] = waits(builders.a_wait(), facts=[a_fact()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact()])
     continuation_id = answer(order).continuation.public_id
     assert begin_revalidation(continuation_id=continuation_id) is not None
     assert begin_revalidation(continuation_id=continuation_id) is None
 
 
 def test_a_check_of_a_run_that_was_ended_meanwhile_is_thrown_away():
-    [order] = waits(builders.a_wait(), facts=[a_fact()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact()])
     begun = begin_revalidation(continuation_id=answer(order).continuation.public_id)
     Run.objects.update(expires_at=clock.now())
     tasks.expire.expire_due_runs(limit=10)
@@ -655,7 +655,7 @@ def test_a_check_of_nothing_does_nothing(verb):
 
 @pytest.mark.proves(14)
 def test_a_claim_after_the_check_grew_old_has_the_facts_checked_again():
-    [order] = waits(builders.a_wait(), facts=[a_fact()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact()])
     answer(order)
     check(World(specification=7))
     Continuation.objects.update(checked_until=clock.now() - timedelta(microseconds=1))
@@ -669,7 +669,7 @@ def test_a_claim_after_the_check_grew_old_has_the_facts_checked_again():
 
 def test_the_policy_says_how_long_a_check_holds():
     builders.a_policy(freshness=timedelta(minutes=2))
-    [order] = waits(builders.a_wait(), facts=[a_fact()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact()])
     answer(order)
     check(World(specification=7))
     left = find_open_continuation(the_run()).checked_until - clock.now()
@@ -679,7 +679,7 @@ def test_the_policy_says_how_long_a_check_holds():
 def test_of_two_waits_at_one_boundary_the_shorter_freshness_counts():
     builders.a_policy("approval.action", freshness=timedelta(minutes=10))
     builders.a_policy("evidence.missing", freshness=timedelta(minutes=2))
-    order, certificate = waits(builders.a_wait(), builders.an_input_wait(), facts=[a_fact()])
+    order, certificate = waiting_run(builders.a_wait(), builders.an_input_wait(), facts=[a_fact()])
     answer(order)
     answer(certificate, "answer", input={"certificate_no": "LT-1"})
     check(World(specification=7))
@@ -688,7 +688,7 @@ def test_of_two_waits_at_one_boundary_the_shorter_freshness_counts():
 
 
 def test_what_had_nothing_to_check_never_grows_old():
-    [order] = waits(builders.a_wait())
+    [order] = waiting_run(builders.a_wait())
     answer(order)
     assert find_open_continuation(the_run()).checked_until is None
 
@@ -697,7 +697,7 @@ def test_what_had_nothing_to_check_never_grows_old():
 
 
 def resumed_with(*facts, on=builders.a_wait):
-    [order] = waits(on(), facts=list(facts))
+    [order] = waiting_run(on(), facts=list(facts))
     answer(order)
     [claimed] = claim()
     return order, claimed
@@ -782,7 +782,7 @@ def acted_and_lost(claimed, *, status="applied"):
 
 @pytest.mark.parametrize("on_change", ["renew", "replan"])
 def test_a_change_found_after_a_lost_lease_overtakes_no_answer_that_was_acted_on(on_change):
-    [order] = waits(builders.a_wait(), facts=[a_fact(on_change=on_change)])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact(on_change=on_change)])
     answer(order)
     check(World(specification=7))
     [claimed] = claim()
@@ -792,7 +792,7 @@ def test_a_change_found_after_a_lost_lease_overtakes_no_answer_that_was_acted_on
     assert (order.status, order.renewed, the_run().status) == ("answered", False, "ready")
     [again] = claim()
     assert [decision.interrupt_id for decision in again.answers] == [order.pk]
-    assert told(the_run()).count("effect.begun") == 1
+    assert instruction_for(the_run()).count("effect.begun") == 1
 
 
 @pytest.mark.parametrize("on_change", ["renew", "replan"])
@@ -808,7 +808,7 @@ def test_a_change_reported_after_a_lost_lease_overtakes_no_answer_that_was_acted
 
 
 def test_an_effect_that_failed_keeps_no_review_from_being_renewed():
-    [order] = waits(builders.a_wait(), facts=[a_fact(on_change="renew")])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact(on_change="renew")])
     answer(order)
     check(World(specification=7))
     [claimed] = claim()
@@ -839,7 +839,7 @@ def test_facts_reported_under_a_lost_lease_are_refused_and_not_stored():
 
 
 def test_a_fact_of_the_server_is_not_the_workers_to_report():
-    [order] = waits(builders.a_wait(), facts=[a_fact(), a_worker_fact()])
+    [order] = waiting_run(builders.a_wait(), facts=[a_fact(), a_worker_fact()])
     answer(order)
     check(World(specification=7))
     [claimed] = claim()
@@ -849,7 +849,7 @@ def test_a_fact_of_the_server_is_not_the_workers_to_report():
 
 
 def test_two_waits_may_have_a_fact_of_the_same_name_each():
-    order, hoist = waits(
+    order, hoist = waiting_run(
         builders.a_wait(facts=[a_worker_fact(value=7)]), builders.a_wait("hoist", facts=[a_worker_fact(value=3)])
     )
     answer(order)
@@ -913,7 +913,7 @@ def test_the_back_off_is_shorter_than_a_check_may_keep_others_waiting():
 
 
 def test_planning_again_frees_the_keys_of_interrupts_that_the_overtaken_answer_superseded():
-    order, _ = waits(builders.a_wait(), builders.a_wait("hoist"), facts=[a_fact()], resume_when="any")
+    order, _ = waiting_run(builders.a_wait(), builders.a_wait("hoist"), facts=[a_fact()], resume_when="any")
     answer(order)
     check(World(specification=8))
     [claimed] = claim()

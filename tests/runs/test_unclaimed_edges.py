@@ -77,7 +77,7 @@ def test_the_halt_of_another_agent_hides_no_run():
     assert unclaimed() == [run]
 
 
-def test_the_lifted_halt_of_another_agent_does_not_make_a_run_wait_anew():
+def test_the_lifted_halt_of_another_agent_does_not_restart_the_waiting_time_of_a_run():
     run = a_ready_run()
     slugs = [builders.an_agent("invoices").slug]
     halt_agents(slugs=slugs, **BY)

@@ -30,7 +30,7 @@ def inconsistent_runs(*, newest: int | None) -> Iterator[Finding]:
     """
     runs = Run.objects.order_by("-pk")
     suspects = {run.pk for run in runs.iterator() if _status_fault(run)}
-    suspects |= set(_runs_with_wrong_counters().values_list("pk", flat=True))
+    suspects |= set(_runs_with_inconsistent_counters().values_list("pk", flat=True))
     read = runs if newest is None else runs[:newest]
     suspects |= {run.pk for run in read if find_broken_event(run) or find_changed_records(run)}
     for pk in sorted(suspects):
@@ -62,7 +62,7 @@ def _status_fault(run: Run) -> str:
     return ""
 
 
-def _runs_with_wrong_counters() -> QuerySet[Run]:
+def _runs_with_inconsistent_counters() -> QuerySet[Run]:
     """Return the runs whose counters differ from the number of their rows."""
     waits = Interrupt.objects.filter(run=OuterRef("pk"), status=InterruptStatus.WAITING)
     holds = Hold.objects.filter(run=OuterRef("pk"), lifted_at=None)

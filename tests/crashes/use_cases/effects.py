@@ -1,4 +1,4 @@
-"""Scenes of an effect: begun, reported, in doubt, looked up, settled by its owner, ordered again, taken back."""
+"""Scenes of an effect: begun, reported, unknown, probed, resolved by its owner, ordered again, compensated."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from runs.use_cases.amend_interrupt import Amendment
 from tests import builders
 from tests.crashes.use_cases import Act, verb
 from tests.runs.test_escalation import a_reminded_wait, an_escalating_policy, due_now
-from tests.runs.test_external_signals import a_timer, an_event, told
+from tests.runs.test_external_signals import a_signal, a_timer, an_event
 from tests.runs.test_votes import a_payment, three_people
 
 
@@ -192,30 +192,30 @@ def an_unclaimed_run_expires() -> Act:
 @verb("runs.external_signals._keep")
 def a_signal_is_stored_for_a_later_interrupt() -> Act:
     agent = builders.an_agent()
-    return lambda: external_signals.receive_signal(agent=agent, told=told())
+    return lambda: external_signals.receive_signal(agent=agent, told=a_signal())
 
 
 @verb("runs.external_signals._match_one")
 def a_signal_answers_its_interrupt() -> Act:
     agent = builders.a_waiting_interrupt(an_event()).agent
-    return lambda: external_signals.receive_signal(agent=agent, told=told())
+    return lambda: external_signals.receive_signal(agent=agent, told=a_signal())
 
 
 @verb("runs.use_cases.suspend._suspend", swept=True)
 def an_interrupt_matches_an_earlier_signal() -> Act:
     started = builders.a_running_run()
-    external_signals.receive_signal(agent=started.run.agent, told=told())
+    external_signals.receive_signal(agent=started.run.agent, told=a_signal())
     return lambda: builders.suspend_run(started, an_event())
 
 
 def a_dead_letter() -> Signal:
-    signal = external_signals.receive_signal(agent=builders.an_agent(), told=told()).signal
+    signal = external_signals.receive_signal(agent=builders.an_agent(), told=a_signal()).signal
     Signal.objects.filter(pk=signal.pk).update(keep_until=clock.now())
     return signal
 
 
 @verb("reviewqueue.queries.dead_letters._keep_signal", then="not_found", swept=True)
-def a_dead_signal_is_kept_longer_and_answers_its_interrupt() -> Act:
+def a_dead_signal_answers_its_interrupt_after_its_retention() -> Act:
     ops, signal = builders.a_person("ops@example.org", "operators"), a_dead_letter()
     builders.a_waiting_interrupt(an_event())
     return lambda: dead_letters.keep_dead_signal(ops, signal.public_id, reason="the order was late")
