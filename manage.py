@@ -50,25 +50,9 @@ def main(arguments: list[str]) -> int:
         return run_tests(arguments[1:])
     if command == "demo":
         os.environ.setdefault("REVIEWQUEUE_MODE", "demo")
-    return hand_over_to_django(arguments)
+    from reviewqueue.__main__ import run_django
 
-
-def hand_over_to_django(arguments: list[str]) -> int:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reviewqueue.settings")
-    if not arguments or arguments[0] == "help" or {"-h", "--help"} & set(arguments):
-        os.environ.setdefault("SECRET_KEY", os.urandom(32).hex())  # help signs nothing
-    try:
-        from django.core.exceptions import ImproperlyConfigured
-        from django.core.management import execute_from_command_line
-    except ImportError:
-        return refuse(
-            "Django is not installed, although REVIEWQUEUE_ENVIRONMENT=own declares an environment of your own."
-        )
-    try:
-        execute_from_command_line(["manage.py", *arguments])
-    except ImproperlyConfigured as problem:
-        return refuse(str(problem))
-    return 0
+    return run_django(arguments)
 
 
 def refuse(sentence: str) -> int:

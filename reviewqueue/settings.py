@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from reviewqueue.operations import environment, file_permissions, log_filters
+from reviewqueue.operations import environment, file_permissions, installation, log_filters
 
-ROOT = Path(__file__).resolve().parent.parent
-VAR = ROOT / "var"
+ROOT = installation.WORKING_FOLDER
+VAR = Path(environment.text("VAR_DIR") or ROOT / "var")
 
 file_permissions.keep_new_files_private()
 
@@ -81,7 +81,7 @@ WSGI_APPLICATION = "reviewqueue.wsgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [ROOT / "templates"],
+        "DIRS": [installation.ASSETS / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -129,7 +129,7 @@ STORAGES: dict[str, dict[str, Any]] = {
 }
 
 STATIC_URL = "/static/"
-STATICFILES_DIRS = [ROOT / "static"]
+STATICFILES_DIRS = [installation.ASSETS / "static"]
 WHITENOISE_USE_FINDERS = True  # no collectstatic: a fresh clone serves its files
 WHITENOISE_AUTOREFRESH = False
 

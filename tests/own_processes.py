@@ -103,7 +103,8 @@ def run_command(*command: str, environment: dict[str, str]) -> str:
 
 def run_commands(commands: list[str], *, environment: dict[str, str]) -> str:
     """Run several commands of `manage.py` in one process, which starts only once; returns what they printed."""
-    script = "import shlex, sys, manage\nfor line in sys.argv[1:]:\n    manage.hand_over_to_django(shlex.split(line))"
+    each = "for line in sys.argv[1:]:\n    run_django(shlex.split(line))"
+    script = f"import shlex, sys\nfrom reviewqueue.__main__ import run_django\n{each}"
     done = subprocess.run(
         [sys.executable, "-c", script, *commands],
         env=environment | {"PYTHONPATH": str(settings.ROOT)},

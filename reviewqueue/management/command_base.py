@@ -13,6 +13,7 @@ from django.db import DatabaseError
 from ledger.datetimes import InvalidDatetime
 from reviewqueue.datetimes import parse_duration
 from reviewqueue.operations import health
+from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.operations.provisioning import ProvisioningError
 from runs.policies import rules_with_any_queue
 
@@ -43,7 +44,7 @@ def open_policy_warnings(reason: str, *, agent: str = "") -> list[str]:
     return [
         f"Warning: agent {rule.agent.slug} can ask any queue to approve {rule.name_pattern}, because version "
         f"{policy.version} of the policy of {policy.reason} does not restrict its queues. To restrict them: "
-        f"manage.py add_policy {policy.reason} --no-any-queue"
+        f"{PROGRAM} add_policy {policy.reason} --no-any-queue"
         for rule, policy in found
     ]
 
@@ -54,7 +55,7 @@ def _database_fault(fault: DatabaseError) -> str:
     except DatabaseError:
         return f"The database cannot be used: {fault}"
     if not is_migrated:
-        return "The database is not migrated. Run python3 manage.py up, or python3 manage.py migrate."
+        return f"The database is not migrated. Run {PROGRAM} up, or {PROGRAM} migrate."
     raise fault
 
 

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from reviewqueue.operations.file_permissions import make_folder
+from reviewqueue.operations.installation import PROGRAM
 
 MODES = ("production", "demo", "test")
 PROCESSES = ("web", "worker", "command")
@@ -22,7 +23,15 @@ IDLE_IN_TRANSACTION_SECONDS = 30
 
 
 def text(name: str, default: str = "") -> str:
-    return os.environ.get(name, "").strip() or default
+    """Return the variable, else the content of the file that ``NAME_FILE`` names (a mounted secret), else ``default``."""
+    given = os.environ.get(name, "").strip()
+    file = os.environ.get(f"{name}_FILE", "").strip()
+    if given or not file:
+        return given or default
+    try:
+        return Path(file).read_text().strip() or default
+    except (OSError, UnicodeDecodeError) as fault:
+        raise ImproperlyConfigured(f"{name}_FILE names a file that cannot be read: {fault}.") from None
 
 
 def number(name: str, default: int, *, min_value: int = 0, max_value: int = 1_000_000) -> int:
@@ -82,7 +91,7 @@ def secret_key(*, mode: str, var: Path) -> str:
         return _stored_key(var / "demo-secret-key")
     raise ImproperlyConfigured(
         "SECRET_KEY is not set. Make one with:  python3 -c 'import secrets; print(secrets.token_urlsafe(50))'\n"
-        "and keep it, because it signs sessions and queued tasks. To try the product first: python3 manage.py demo"
+        f"and keep it, because it signs sessions and queued tasks. To try the product first: {PROGRAM} demo"
     )
 
 

@@ -18,6 +18,7 @@ from django_q.models import OrmQ
 
 from ledger import clock
 from reviewqueue.models import Heartbeat
+from reviewqueue.operations.installation import PROGRAM
 
 log = logging.getLogger(__name__)
 
@@ -48,14 +49,14 @@ def find_fault() -> dict[str, str]:
     try:
         now = clock.now()
         if not is_migrated():
-            return {"migrations": "The database is not migrated. Run: python3 manage.py migrate"}
+            return {"migrations": f"The database is not migrated. Run: {PROGRAM} migrate"}
         silence = heartbeat_age(now=now)
     except DatabaseError:
         log.exception("Not ready: the database does not answer")
         connection.close()
         return {"database": "The database does not answer."}
     if silence is None:
-        return {"worker": "No worker is running. Start one: python3 manage.py worker"}
+        return {"worker": f"No worker is running. Start one: {PROGRAM} worker"}
     if silence > MAX_HEARTBEAT_AGE:
         return {"worker": f"The last heartbeat of a worker was {silence.total_seconds():.0f} seconds ago."}
     return {}

@@ -17,7 +17,7 @@ from types import FrameType
 
 from django.conf import settings
 
-MANAGE = str(settings.ROOT / "manage.py")
+from reviewqueue.operations.installation import ARGUMENTS
 
 
 class StopAsked:
@@ -39,8 +39,8 @@ class StopAsked:
 
 
 def start(*command: str, **environment: str) -> subprocess.Popen[bytes]:
-    """Start `manage.py COMMAND` in a session of its own."""
-    return start_python(MANAGE, *command, **environment)
+    """Start the command of the product in a session of its own."""
+    return start_python(*ARGUMENTS, *command, **environment)
 
 
 def start_python(*arguments: str, **environment: str) -> subprocess.Popen[bytes]:

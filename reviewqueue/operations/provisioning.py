@@ -20,6 +20,7 @@ from django.db import transaction
 
 from reviewqueue.operations import kill_switch
 from reviewqueue.operations.api_keys import NewKey, create_agent_key, create_personal_token
+from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.outbound.address_policy import AddressRefused, check_base_url
 from reviewqueue.permissions import OPERATORS
 from runs.configuration_history import CHANGED, REMOVED, record_configuration
@@ -29,6 +30,7 @@ from runs.states import EffectMode, OnExpiry, OnReject, Risk, RuleAction
 
 #: The actor of configuration records: a command on this machine.
 SYSTEM = "system:command"
+FIRST_OWNERS = "owners"
 STAFF_ROLES = {"owner", "operator"}
 QUEUE_ROLES = {"reviewer": "reviewers", "lead": "leads", "auditor": "auditors"}
 MAX_QUORUM = 20
@@ -109,6 +111,38 @@ class AddedPerson:
     token: str | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class FirstSetup:
+    """What ``set_up`` created. The secrets cannot be read later."""
+
+    administrator: AddedPerson
+    queue: Queue
+    agent: Agent
+    agent_key: NewKey
+
+
+@transaction.atomic
+def set_up(address: str, *, queue: str, agent: str) -> FirstSetup:
+    """Create the first administrator, the first queue with the policy for approvals, and the first agent, or nothing.
+
+    The administrator is an operator, owns queue and agent, leads the queue, and manages people in the admin site.
+    """
+    if get_user_model().objects.exists() or Queue.objects.exists() or Agent.objects.exists():
+        raise ProvisioningError(
+            f"This installation has people, queues or agents already. Add more: {PROGRAM} add_person, add_queue, add_agent"
+        )
+    made_queue = add_queue(queue, owner=FIRST_OWNERS)
+    add_policy("approval.action", queue=queue)
+    made_agent, key = add_agent(agent, owner=FIRST_OWNERS)
+    administrator = add_person(address, role="operator")
+    add_person(address, role="owner", agent=agent)
+    add_person(address, role="lead", queue=queue)
+    administrator.person.is_superuser = True
+    administrator.person.is_staff = True
+    administrator.person.save(update_fields=["is_superuser", "is_staff"])
+    return FirstSetup(administrator=administrator, queue=made_queue, agent=made_agent, agent_key=key)
+
+
 @transaction.atomic
 def add_agent(name: str, *, owner: str, effects: str = EffectMode.LISTED) -> tuple[Agent, NewKey]:
     """Add an agent with its first key. ``effects`` is an ``EffectMode``."""
@@ -116,7 +150,7 @@ def add_agent(name: str, *, owner: str, effects: str = EffectMode.LISTED) -> tup
     if name == kill_switch.ALL_AGENTS:
         raise ProvisioningError(f"An agent cannot have the name {name}: for the kill switch it means every agent.")
     if Agent.objects.filter(slug=name).exists():
-        raise ProvisioningError(f"Agent {name} exists already. For a new key: manage.py rotate_key")
+        raise ProvisioningError(f"Agent {name} exists already. For a new key: {PROGRAM} rotate_key")
     agent = Agent.objects.create(slug=name, owner=_group(owner), effect_mode=EffectMode(effects))
     record_configuration(agent, actor=SYSTEM)
     return agent, create_agent_key(agent, name="first key")
@@ -284,7 +318,7 @@ def add_effect_rule(pattern: str, *, agent: str, reason: str = "") -> EffectRule
     if EffectRule.objects.filter(agent=of, name_pattern=pattern).exists():
         raise ProvisioningError(f"Agent {agent} has a rule for {pattern} already.")
     if reason and not Policy.objects.filter(reason=reason).exists():
-        raise ProvisioningError(f"There is no policy for {reason}. Add it first: manage.py add_policy")
+        raise ProvisioningError(f"There is no policy for {reason}. Add it first: {PROGRAM} add_policy")
     action = RuleAction.APPROVAL if reason else RuleAction.ALLOW
     rule = EffectRule.objects.create(agent=of, name_pattern=pattern, action=action, reason=reason)
     record_configuration(rule, actor=SYSTEM)
@@ -329,12 +363,12 @@ def _group(name: str) -> Group:
 def _find_agent(name: str) -> Agent:
     agent = Agent.objects.select_related("owner").filter(slug=name).first()
     if agent is None:
-        raise ProvisioningError(f"There is no agent {name}. Add it first: manage.py add_agent")
+        raise ProvisioningError(f"There is no agent {name}. Add it first: {PROGRAM} add_agent")
     return agent
 
 
 def _find_queue(name: str) -> Queue:
     queue = Queue.objects.select_related("reviewers", "leads", "auditors").filter(slug=name).first()
     if queue is None:
-        raise ProvisioningError(f"There is no queue {name}. Add it first: manage.py add_queue")
+        raise ProvisioningError(f"There is no queue {name}. Add it first: {PROGRAM} add_queue")
     return queue

@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import Max
 
+from reviewqueue.operations.installation import PROGRAM
 from runs.models import Event
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class Rollback:
     def message(self) -> str:
         return (
             f"The database was rolled back: this host has seen event {self.seen}, but the newest is {self.newest}. "
-            "If you restored a backup, run: python3 manage.py mark_restored"
+            f"If you restored a backup, run: {PROGRAM} mark_restored"
         )
 
 

@@ -25,6 +25,7 @@ from ledger import clock
 from reviewqueue import tasks
 from reviewqueue.models import Heartbeat
 from reviewqueue.operations import processes, rollback_detection
+from reviewqueue.operations.installation import PROGRAM
 
 log = logging.getLogger(__name__)
 
@@ -158,7 +159,7 @@ def find_start_obstacle() -> str:
     try:
         executor = MigrationExecutor(connection)
         if executor.migration_plan(executor.loader.graph.leaf_nodes()):
-            return "The database is not migrated. Run: python3 manage.py migrate"
+            return f"The database is not migrated. Run: {PROGRAM} migrate"
         rollback = rollback_detection.find_rollback()
     except DatabaseError as problem:
         connection.close()

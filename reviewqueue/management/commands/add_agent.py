@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from reviewqueue.management.command_base import ProvisioningCommand
+from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.operations.provisioning import MODE_LABELS, add_agent
 from runs.states import EffectMode
 
@@ -29,7 +30,7 @@ class Command(ProvisioningCommand):
         agent, made = add_agent(options["name"], owner=options["owner"], effects=options["effects"])
         members = {"agent": agent.slug, "owner": agent.owner.name, "effects": agent.effect_mode, "key": made.text}
         mode = MODE_LABELS[EffectMode(agent.effect_mode)]
-        hint = ": manage.py add_effect_rule" if agent.effect_mode == EffectMode.LISTED else ""
+        hint = f": {PROGRAM} add_effect_rule" if agent.effect_mode == EffectMode.LISTED else ""
         return members, [
             f"Agent {agent.slug}, owned by {agent.owner.name}. It may begin {mode}{hint}.",
             f"Its key, shown only once: {made.text}",

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from reviewqueue.management.command_base import ProvisioningCommand, open_policy_warnings
+from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.operations.provisioning import add_effect_rule
 from runs.states import EffectMode
 
@@ -39,5 +40,5 @@ class Command(ProvisioningCommand):
             return members, [f"Effects {rule.name_pattern} of agent {options['agent']} need no approval."]
         lines = [f"Effects {rule.name_pattern} of agent {options['agent']} need an approval: {rule.reason}."]
         if rule.agent.effect_mode == EffectMode.ANY:
-            lines.append(f"Agent {options['agent']} may begin any other effect. See manage.py set_effects -h.")
+            lines.append(f"Agent {options['agent']} may begin any other effect. See {PROGRAM} set_effects -h.")
         return members, [*lines, *open_policy_warnings(rule.reason, agent=options["agent"])]

@@ -27,6 +27,7 @@ from reviewqueue.demo import setup
 from reviewqueue.demo.purchase_agent import CODE_VERSION
 from reviewqueue.management.ports import refuse_busy_port
 from reviewqueue.operations import processes
+from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.operations.supervisor import Supervisor
 from runs.models import Agent, Run
 from runs.states import FINAL
@@ -51,7 +52,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         refuse_public_bind()
-        refuse_busy_port(settings.HOST, settings.PORT, "Try another: PORT=8080 python3 manage.py demo")
+        refuse_busy_port(settings.HOST, settings.PORT, f"Try another: PORT=8080 {PROGRAM} demo")
         self.store = setup.DemoFile(options["file"])
         self.stop_asked = processes.StopAsked()
         self.children: dict[str, subprocess.Popen[bytes]] = {}
@@ -195,7 +196,7 @@ def refuse_public_bind() -> None:
     if not is_local:
         raise CommandError(
             f"The demo listens on this machine only, not on HOST={settings.HOST}, because it prints passwords. "
-            "To serve other machines, run: python3 manage.py up"
+            f"To serve other machines, run: {PROGRAM} up"
         )
 
 

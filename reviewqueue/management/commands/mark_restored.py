@@ -13,6 +13,7 @@ from reviewqueue.management.command_base import ProvisioningCommand
 from reviewqueue.operations import rollback_detection
 from reviewqueue.operations.doctor.sqlite_integrity import damaged_pages
 from reviewqueue.operations.health import MAX_HEARTBEAT_AGE, heartbeat_age
+from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.operations.provisioning import ProvisioningError
 from runs.models import Agent, Hold
 from runs.states import HoldKind
@@ -52,7 +53,7 @@ def _open_holds() -> tuple[dict[str, Any], list[str]]:
     lines = [
         f"Open runs on hold: {held.runs}. Leases ended: {held.leases}. Effects now unknown: {held.effects}.",
         "Check what each agent did after the backup and resolve its unknown outcomes. Then, for each agent:",
-        '  python3 manage.py mark_restored --lift-holds AGENT --by ADDRESS --reason "..."',
+        f'  {PROGRAM} mark_restored --lift-holds AGENT --by ADDRESS --reason "..."',
     ]
     return {"runs": held.runs, "leases": held.leases, "effects": held.effects}, lines
 

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from reviewqueue.management.command_base import ProvisioningCommand
+from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.operations.provisioning import remove_effect_rule
 from runs.states import EffectMode
 
@@ -26,5 +27,5 @@ class Command(ProvisioningCommand):
         rule = remove_effect_rule(options["pattern"], agent=options["agent"])
         lines = [f"Agent {options['agent']} no longer has a rule for {rule.name_pattern}."]
         if rule.agent.effect_mode == EffectMode.ANY:
-            lines.append(f"Agent {options['agent']} may begin effects without a rule. See manage.py set_effects -h.")
+            lines.append(f"Agent {options['agent']} may begin effects without a rule. See {PROGRAM} set_effects -h.")
         return {"pattern": rule.name_pattern, "agent": options["agent"]}, lines

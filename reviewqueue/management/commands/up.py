@@ -12,6 +12,7 @@ from django.db import OperationalError
 
 from reviewqueue.management.ports import refuse_busy_port
 from reviewqueue.operations import processes
+from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.operations.supervisor import Supervisor
 
 GRACE = Supervisor.grace + 5  # the worker's own grace, and a margin
@@ -21,7 +22,7 @@ class Command(BaseCommand):
     help = "Migrate the database, then run web and worker until stopped (SIGTERM or Ctrl-C)."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        refuse_busy_port(settings.HOST, settings.PORT, "Try another: PORT=8080 python3 manage.py up")
+        refuse_busy_port(settings.HOST, settings.PORT, f"Try another: PORT=8080 {PROGRAM} up")
         self.stdout.write("Migrating the database ...")
         try:
             call_command("migrate", verbosity=0, interactive=False)

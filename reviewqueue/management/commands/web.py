@@ -14,6 +14,7 @@ from django.db import DatabaseError, connection
 from reviewqueue.management.ports import refuse_busy_port
 from reviewqueue.operations import rollback_detection
 from reviewqueue.operations.file_permissions import restrict_old_files
+from reviewqueue.operations.installation import PROGRAM
 
 BACKLOG = 1024
 #: Connections that a process accepts at once, idle and slow ones included; more wait in the backlog.
@@ -24,7 +25,7 @@ class Command(BaseCommand):
     help = "Serve the pages and the API on HOST:PORT (settings: HOST, PORT, WEB_PROCESSES, WEB_THREADS)."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        refuse_busy_port(settings.HOST, settings.PORT, "Try another: PORT=8080 python3 manage.py web")
+        refuse_busy_port(settings.HOST, settings.PORT, f"Try another: PORT=8080 {PROGRAM} web")
         restrict_old_files()
         self._refuse_rolled_back_database()
         self.stdout.write(f"Serving {settings.BASE_URL} (listening on {settings.HOST}:{settings.PORT})")

@@ -24,6 +24,7 @@ from reviewqueue.operations.doctor import (
     workers,
 )
 from reviewqueue.operations.doctor.findings import Finding, first_of
+from reviewqueue.operations.installation import PROGRAM
 
 
 def run_checks(*, newest: int | None = None, anchors: Iterable[history_integrity.Anchor] = ()) -> Iterator[Finding]:
@@ -33,7 +34,7 @@ def run_checks(*, newest: int | None = None, anchors: Iterable[history_integrity
     """
     try:
         if not health.is_migrated():
-            yield Finding(check="migrations", message="The database is not migrated. Run: python3 manage.py migrate")
+            yield Finding(check="migrations", message=f"The database is not migrated. Run: {PROGRAM} migrate")
             return
     except DatabaseError as problem:
         yield Finding(check="database", message=f"The database does not answer ({str(problem).strip()}).")

@@ -12,6 +12,7 @@ from django.core import checks
 from ledger.models import Effect
 from ledger.states import EffectStatus
 from reviewqueue.operations.doctor.findings import Finding
+from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.permissions import deciders_of, is_stuck
 from runs.models import Agent, EffectRule, Hold, Interrupt, Policy, Queue
 from runs.policies import rules_with_any_queue
@@ -54,7 +55,7 @@ def policies() -> Iterator[Finding]:
             check="policies",
             message=f"Agent {rule.agent.slug} can ask any queue to approve {rule.name_pattern}, because policy "
             f"{policy.reason}, version {policy.version}, does not restrict its queues. "
-            f"Run: python3 manage.py add_policy {policy.reason} --no-any-queue",
+            f"Run: {PROGRAM} add_policy {policy.reason} --no-any-queue",
         )
 
 
@@ -63,7 +64,7 @@ def effects() -> Iterator[Finding]:
     for agent in Agent.objects.filter(effect_mode=EffectMode.ANY).order_by("slug"):
         message = (
             f"Agent {agent.slug} may begin any effect. To allow only those with a rule, run: "
-            f"python3 manage.py set_effects {agent.slug} listed"
+            f"{PROGRAM} set_effects {agent.slug} listed"
         )
         yield Finding(check="effects", message=message, is_wrong=False)
     allowing_rules = EffectRule.objects.filter(action=RuleAction.ALLOW, agent__effect_mode=EffectMode.LISTED)
@@ -83,7 +84,7 @@ def missing_people() -> Iterator[Finding]:
             waiting = Interrupt.objects.filter(queue=queue, status=InterruptStatus.WAITING).count()
             message = (
                 f"Queue {queue.slug} has no person who may decide, and {waiting} open {_plural(waiting, 'request')}. "
-                f"Run: python3 manage.py add_person EMAIL --role reviewer --queue {queue.slug}"
+                f"Run: {PROGRAM} add_person EMAIL --role reviewer --queue {queue.slug}"
             )
             yield Finding(check="queues", message=message, is_wrong=waiting > 0)
     stuck = Interrupt.objects.filter(is_stuck(), status=InterruptStatus.WAITING).select_related("queue")
@@ -101,7 +102,7 @@ def missing_people() -> Iterator[Finding]:
         if holds or unknown:
             message = (
                 f"Group {group.name} has no active member, and owns {unknown} {_plural(unknown, 'unknown outcome')} "
-                f"and {holds} {_plural(holds, 'hold')}. Add an owner of its agent: python3 manage.py add_person"
+                f"and {holds} {_plural(holds, 'hold')}. Add an owner of its agent: {PROGRAM} add_person"
             )
             yield Finding(check="owners", message=message)
 

@@ -15,6 +15,7 @@ from django_q.models import Failure
 from ledger import clock
 from reviewqueue.operations import health, rollback_detection
 from reviewqueue.operations.doctor.findings import Finding
+from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.text.times import duration_label
 from runs import interrupts
 from runs.continuations import due_checks
@@ -33,11 +34,11 @@ def workers() -> Iterator[Finding]:
     now = clock.now()
     silence, lag = health.heartbeat_age(now=now), health.task_queue_lag(now=now)
     if silence is None:
-        yield Finding(check="worker", message="No worker is running. Start one: python3 manage.py worker")
+        yield Finding(check="worker", message=f"No worker is running. Start one: {PROGRAM} worker")
     elif silence > health.MAX_HEARTBEAT_AGE:
         yield Finding(
             check="worker",
-            message=f"The last heartbeat of a worker was {duration_label(silence)} ago. Start one: python3 manage.py worker",
+            message=f"The last heartbeat of a worker was {duration_label(silence)} ago. Start one: {PROGRAM} worker",
         )
     if lag > TASKS_MAY_WAIT:
         yield Finding(

@@ -1,0 +1,123 @@
+"""Deployment files: they parse, name commands and settings that exist, and nginx accepts and serves its configuration."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+from django.conf import settings
+from django.core.management import get_commands
+
+from tests import own_processes
+from tests.running_server import RunningServer, running_server
+
+DEPLOY = settings.ROOT / "deploy"
+MEBIBYTE = 1024 * 1024
+
+
+def test_units_start_commands_that_exist_and_systemd_accepts_them(tmp_path: Path) -> None:
+    for unit in sorted((DEPLOY / "systemd").glob("*.service")):
+        text = unit.read_text()
+        assert re.findall(r"^ExecStart=\S+ (\w+)$", text, re.M) == [unit.stem.removeprefix("reviewqueue-")]
+        (tmp_path / unit.name).write_text(text.replace("/opt/reviewqueue/bin/reviewqueue", "/bin/true"))
+    if shutil.which("systemd-analyze"):
+        verify = ["systemd-analyze", "verify", *map(str, tmp_path.glob("*.service"))]
+        checked = subprocess.run(verify, capture_output=True, text=True, check=False, timeout=60)
+        assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_containers_run_commands_that_exist_with_settings_that_exist() -> None:
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    pods = [
+        it
+        for it in yaml.safe_load_all((DEPLOY / "kubernetes/reviewqueue.yaml").read_text())
+        if "template" in it.get("spec", {})
+    ]
+    started = [service["command"] for service in services.values() if "command" in service]
+    started += [pod["spec"]["template"]["spec"]["containers"][0]["args"] for pod in pods]
+    assert {name for [name] in started} == {"migrate", "web", "worker"} <= set(get_commands())
+    documented = set(re.findall(r"`([A-Z_]+)`", (settings.ROOT / "docs/settings.md").read_text()))
+    named = set(services["web"]["environment"]) | set(re.findall(r"\b([A-Z]+_?[A-Z]*)=", _environment_of_image()))
+    assert {name.removesuffix("_FILE") for name in named} - {"PYTHONDONTWRITEBYTECODE"} <= documented
+    for pod in pods:
+        assert pod["spec"]["template"]["spec"]["securityContext"]["runAsNonRoot"]
+        assert pod["spec"]["template"]["spec"]["containers"][0]["securityContext"]["readOnlyRootFilesystem"]
+    assert services["web"]["read_only"]
+
+
+def _environment_of_image() -> str:
+    return "\n".join(line for line in (DEPLOY / "Containerfile").read_text().splitlines() if line.startswith("ENV "))
+
+
+@pytest.fixture(scope="module")
+def behind_nginx(tmp_path_factory: pytest.TempPathFactory, django_db_blocker) -> Iterator[tuple[RunningServer, str]]:
+    """A running server, and its address behind nginx with the documented configuration, without TLS."""
+    nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+    if nginx is None:
+        pytest.skip("nginx is not installed")
+    folder = tmp_path_factory.mktemp("nginx")
+    with django_db_blocker.unblock(), running_server(folder) as server:
+        port = own_processes.free_port()
+        site = _without_tls((DEPLOY / "nginx.conf").read_text(), port=port, upstream=urlsplit(server.base).netloc)
+        paths = "".join(
+            f"{name}_temp_path {folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        )
+        log = f"access_log off; error_log {folder}/error.log;"
+        conf = folder / "nginx.conf"
+        user = "user root;" if os.getuid() == 0 else ""  # its workers write to this folder
+        conf.write_text(f"daemon off; {user}pid {folder}/pid; events {{}}\nhttp {{ {paths} {log}\n{site}\n}}\n")
+        process = subprocess.Popen([nginx, "-c", str(conf), "-e", str(folder / "error.log")])
+        try:
+            own_processes.eventually(lambda: _status(port, "/healthz") == 200, within=30, log=folder / "error.log")
+            yield server, f"127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+def _without_tls(site: str, *, port: int, upstream: str) -> str:
+    site = site[: site.rindex("server {")]
+    site = re.sub(r"listen 443 ssl;", f"listen 127.0.0.1:{port};", site)
+    site = re.sub(r"    (server_name|ssl_\w+) [^;]*;\n", "", site)
+    return site.replace("127.0.0.1:8000", upstream)
+
+
+def _status(port: int, path: str) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status
+    except OSError:
+        return 0
+    finally:
+        connection.close()
+
+
+def test_a_large_file_an_id_and_a_long_poll_pass_through_nginx(behind_nginx: tuple[RunningServer, str]) -> None:
+    server, address = behind_nginx
+    run = server.call("POST", "runs", {"key": "PR-1", "title": "Buy"}, key=server.key)
+    lease = run["lease"]["token"]
+    server.call(
+        "POST", f"runs/{run['id']}/checkpoints", {"after": 0, "step": "a", "state": {}}, key=server.key, Run_Lease=lease
+    )
+    connection = http.client.HTTPConnection(address, timeout=60)
+    headers = {"Authorization": f"Bearer {server.key}", "Run-Lease": lease, "Content-Type": "application/octet-stream"}
+    connection.request("PUT", f"/api/v1/runs/{run['id']}/checkpoints/1/file", body=b"x" * 3 * MEBIBYTE, headers=headers)
+    stored = connection.getresponse()
+    assert stored.status in (200, 201), stored.read()
+    assert json.loads(stored.read())["size"] == 3 * MEBIBYTE
+    assert re.fullmatch(r"[0-9a-f]{32}", stored.headers["X-Request-ID"])  # nginx's own id
+    poll = json.dumps({"code_version": "1", "wait": 1})
+    connection.request(
+        "POST", "/api/v1/continuations/claim", body=poll, headers=headers | {"Content-Type": "application/json"}
+    )
+    assert connection.getresponse().status == 200
