@@ -102,14 +102,14 @@ def _status(port: int, path: str) -> int:
         connection.close()
 
 
-def test_a_large_file_an_id_and_a_long_poll_pass_through_nginx(behind_nginx: tuple[RunningServer, str]) -> None:
+def test_a_large_file_an_id_and_a_long_poll_pass_through_nginx(
+    behind_nginx: tuple[RunningServer, str], request: pytest.FixtureRequest
+) -> None:
     server, address = behind_nginx
     run = server.call("POST", "runs", {"key": "PR-1", "title": "Buy"}, key=server.key)
     lease = run["lease"]["token"]
-    server.call(
-        "POST", f"runs/{run['id']}/checkpoints", {"after": 0, "step": "a", "state": {}}, key=server.key, Run_Lease=lease
-    )
     connection = http.client.HTTPConnection(address, timeout=60)
+    request.addfinalizer(connection.close)
     headers = {"Authorization": f"Bearer {server.key}", "Run-Lease": lease, "Content-Type": "application/octet-stream"}
     connection.request("PUT", f"/api/v1/runs/{run['id']}/checkpoints/1/file", body=b"x" * 3 * MEBIBYTE, headers=headers)
     stored = connection.getresponse()
