@@ -64,7 +64,7 @@ class KeyReused(Refusal):
 
 
 class KeyInvalid(Refusal):
-    """A key has 1 to 200 characters out of A-Z, a-z, 0-9, dot, underscore, colon and hyphen."""
+    """A key has 1 to 200 characters out of A-Z, a-z, 0-9, dot, underscore, colon and hyphen, and is not `.` or `..`."""
 
     code = "key_invalid"
 

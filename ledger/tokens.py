@@ -14,6 +14,11 @@ from django.utils.crypto import constant_time_compare, salted_hmac
 _TOKEN = re.compile(r"(?P<kind>[a-z]{3})_(?P<number>0|[1-9][0-9]{0,9})_(?P<mac>[0-9a-f]{64})")
 
 
+def token_pattern(kind: str) -> str:
+    """Return the regular expression of the tokens of a kind, also for the API's document."""
+    return f"^{kind}_(?:0|[1-9][0-9]{{0,9}})_[0-9a-f]{{64}}$"
+
+
 def make_token(kind: str, number: int, subject: str) -> str:
     """Return the token of ``number`` (an attempt, a fence) under ``subject``, such as ``att_1_9f2c...``."""
     return f"{kind}_{number}_{_mac(kind, number, subject, settings.SECRET_KEY)}"

@@ -11,17 +11,22 @@ from datetime import timedelta
 
 from ledger.datetimes import InvalidDatetime
 
-_DURATION = re.compile(
-    r"P(?:([0-9]{1,9})D)?(?:T(?=[0-9])(?:([0-9]{1,9})H)?(?:([0-9]{1,9})M)?(?:([0-9]{1,9})(?:\.([0-9]{1,6}))?S)?)?"
+#: ISO 8601 in days, hours, minutes and seconds. Also the pattern in the API's document, so without groups by name.
+DURATION_PATTERN = (
+    r"^P(?=[0-9]|T[0-9])(?:([0-9]+)D)?(?:T(?=[0-9])(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+)(?:\.([0-9]{1,6}))?S)?)?$"
 )
+_DURATION = re.compile(DURATION_PATTERN)
+_MAX_DIGITS = 12  # more than the longest duration has, in seconds
 
 
 def parse_duration(text: str) -> timedelta:
     """Return the length of an ISO 8601 duration such as `P1DT12H`, greater than zero. Raises ``InvalidDatetime``."""
     found = _DURATION.fullmatch(text)
-    if found is None or text == "P":
+    if found is None:
         raise InvalidDatetime("is not a duration: write P2D, PT36H or PT90S")
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[:4])
+    if any(len((part or "").lstrip("0")) > _MAX_DIGITS for part in found.groups()[:4]):
+        raise InvalidDatetime("is too long")
+    days, hours, minutes, seconds = (int((part or "").lstrip("0") or 0) for part in found.groups()[:4])
     microseconds = int((found.group(5) or "0").ljust(6, "0"))
     try:
         length = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds, microseconds=microseconds)

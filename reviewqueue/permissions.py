@@ -90,6 +90,18 @@ def visible_runs(person: AbstractUser) -> QuerySet[Run]:
     return Run.objects.filter(Q(initiator=person.pk) | Q(agent__owner__in=groups) | Q(pk__in=behind))
 
 
+def visible_queues(person: AbstractUser) -> QuerySet[Queue]:
+    """Return the queues that the person belongs to; an operator has all."""
+    groups = dict(person.groups.values_list("name", "pk")) if person.is_active else {}
+    return Queue.objects.all() if OPERATORS in groups else _queues_of(list(groups.values()))
+
+
+def visible_agents(person: AbstractUser) -> QuerySet[Agent]:
+    """Return the agents that the person's groups own; an operator has all."""
+    groups = dict(person.groups.values_list("name", "pk")) if person.is_active else {}
+    return Agent.objects.all() if OPERATORS in groups else Agent.objects.filter(owner__in=groups.values())
+
+
 def _queues_of(groups: Any) -> QuerySet[Queue]:
     return Queue.objects.filter(Q(reviewers__in=groups) | Q(leads__in=groups) | Q(auditors__in=groups))
 

@@ -115,11 +115,16 @@ def decide_terms(
     if not verdicts:
         return _terms_without_people(policy, wish, kind=kind, schema=schema, now=now, at=at)
     quorum = _quorum(policy, wish.quorum, verdicts=verdicts, at=at)
+    deadline = _deadline(policy, wish, now, at)
+    on_expiry = _on_expiry(policy, wish.on_expiry, verdicts=verdicts, schema=schema, quorum=quorum, at=at)
+    if on_expiry["do"] == OnExpiry.ESCALATE:
+        member = "deadline_in" if wish.deadline_in is not None else "deadline"
+        refuse_skipped_queue(policy, deadline - now, at=f"{at}/{member}")
     return InterruptTerms(
         policy=policy,
         queue=_queue(policy, wish.queue, at),
-        deadline=_deadline(policy, wish, now, at),
-        on_expiry=_on_expiry(policy, wish.on_expiry, verdicts=verdicts, schema=schema, quorum=quorum, at=at),
+        deadline=deadline,
+        on_expiry=on_expiry,
         risk=_risk(policy, wish.risk, at),
         quorum=quorum,
     )
@@ -169,6 +174,15 @@ def _queue(policy: Policy, slug: str | None, at: str) -> Queue:
     if not queue.accepts_new:
         raise _refused(f"{at}/queue", "accepts no new requests at present", rule="accepts_new")
     return queue
+
+
+def list_nameable_queues(agent_id: int | None) -> QuerySet[Queue]:
+    """Return the queues that a request of this agent can name or be escalated to, by the newest policy of each reason."""
+    policies = Policy.objects.filter(Q(agent=agent_id) | Q(agent=None)).select_related("queue", "escalate_to")
+    newest = {(policy.reason, policy.agent_id): policy for policy in policies.order_by("version")}.values()
+    if any(policy.any_queue for policy in newest):
+        return Queue.objects.all()
+    return Queue.objects.filter(slug__in={slug for policy in newest for slug in _deciding_queues(policy)})
 
 
 def allowed_queues(policy: Policy) -> list[str]:
@@ -226,6 +240,17 @@ def refuse_too_soon(policy: Policy, wanted: timedelta, *, at: str) -> None:
     """Refuse a deadline that is sooner than the policy's minimum."""
     if wanted < policy.deadline_min:
         raise _refused(at, f"must be at least {policy.deadline_min} from now", rule="deadline_min")
+
+
+def refuse_skipped_queue(policy: Policy, wanted: timedelta, *, at: str) -> None:
+    """Refuse a deadline so soon that an escalation takes the request from the first queue before a reviewer can decide.
+
+    The policy's own deadline can be sooner than the time of a reviewer's claim.
+    """
+    least = min(policy.claim_time, policy.deadline_default)
+    if wanted < least:
+        message = f"must be at least {least} from the request, which is escalated at its deadline"
+        raise _refused(at, message, rule="claim_time")
 
 
 def _on_expiry(

@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Subquery
 
 from ledger import row_digests
-from ledger.prepared_queries import PreparedUpdate
+from ledger.prepared_queries import PreparedUpdate, prepared
 from ledger.transactions import assert_in_transaction
-from runs.models import Run
+from runs.models import Interrupt, Policy, Run
 from runs.states import ContinuationStatus, RunStatus
 from runs.timeline import record_event
 
@@ -73,13 +73,15 @@ def is_claimable(run: StatusColumns) -> bool:
     return is_ready and compute_status(run) in {RunStatus.READY, RunStatus.CANCELLING}
 
 
-#: How long a run can stay in a status without a live lease. ``ready`` has the run's ``unclaimed_seconds``, ``waiting``
-#: the last deadline of its interrupts plus ``SLACK``. ``cancelling`` has no limit: its owner must finish it.
+#: How long a run can stay in a status without a live lease: the column of the policy that says it, and the time of a run
+#: whose last checkpoint has no interrupt. ``ready`` has the run's ``unclaimed_seconds``, ``waiting`` the last deadline
+#: of its interrupts plus ``SLACK``. ``cancelling`` has no limit: its owner must finish it.
 MAX_TIME_IN_STATUS = {
-    RunStatus.PAUSED: timedelta(days=7),
-    RunStatus.BLOCKED: timedelta(days=7),
-    RunStatus.REVALIDATING: timedelta(days=7),
+    RunStatus.PAUSED: "expire_paused",
+    RunStatus.BLOCKED: "expire_blocked",
+    RunStatus.REVALIDATING: "expire_revalidating",
 }
+MAX_TIME_WITHOUT_POLICY = timedelta(days=7)
 SLACK = timedelta(days=1)
 
 
@@ -105,13 +107,26 @@ def save_status(run: Run, now: datetime, *, waits_end: datetime | None = None) -
 def _end_of(run: Run, now: datetime) -> datetime | None:
     if run.status == RunStatus.READY:
         # A worker could not read it, so its owner needs as much time as for a hold.
-        least = MAX_TIME_IN_STATUS[RunStatus.BLOCKED] if run.handed_back else timedelta()
+        least = _max_time(run, RunStatus.BLOCKED) if run.handed_back else timedelta()
         return now + max(timedelta(seconds=run.unclaimed_seconds), least)
     if run.status == RunStatus.WAITING:
         deadlines = run.interrupts.filter(status="waiting").order_by("-deadline").values_list("deadline", flat=True)
         return deadlines[0] + SLACK
-    span = MAX_TIME_IN_STATUS.get(RunStatus(run.status))
-    return now + span if span else None
+    status = RunStatus(run.status)
+    return now + _max_time(run, status) if status in MAX_TIME_IN_STATUS else None
+
+
+def _max_time(run: Run, status: RunStatus) -> timedelta:
+    """Return how long the run can stay in the status: the longest time of the policies of its last interrupts."""
+    column = MAX_TIME_IN_STATUS[status]
+    times = [getattr(policy, column) for policy in _policies_of_last_interrupts.all(run=run.pk, epoch=run.epoch)]
+    return max(times, default=MAX_TIME_WITHOUT_POLICY)
+
+
+@prepared
+def _policies_of_last_interrupts(run: int, epoch: int) -> QuerySet[Policy]:
+    last = Interrupt.objects.filter(run=run, epoch=epoch).order_by("-checkpoint_id").values("checkpoint_id")[:1]
+    return Policy.objects.filter(pk__in=Interrupt.objects.filter(run=run, checkpoint=Subquery(last)).values("policy"))
 
 
 #: The columns that transitions change; the others are fixed at the start of the run.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import AbstractUser, User
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
@@ -104,6 +104,19 @@ def controller_of(request: Request) -> Caller:
     if caller.agent is not None and "control" not in caller.key.scopes:
         raise NotPermitted("This key does not have the scope control.", scopes=caller.key.scopes)
     return caller
+
+
+def reconciler_of(request: Request) -> User:
+    """Return the staff member of a personal token, as the reconciliation admin requires. Raises ``NotPermitted``.
+
+    The use cases check that the person is an owner or an operator.
+    """
+    caller = caller_of(request)
+    if not isinstance(caller.person, User):
+        raise NotPermitted("This call needs a personal token: only a person can decide.")
+    if not (caller.person.is_active and caller.person.is_staff):
+        raise NotPermitted("Only owners and operators with access to the reconciliation admin can do this.")
+    return caller.person
 
 
 def person_of(request: Request) -> AbstractUser:

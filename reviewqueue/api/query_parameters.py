@@ -5,6 +5,7 @@ As strict as a body: a misspelt filter must not mean "all".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,8 +13,10 @@ from typing import Any
 from rest_framework.request import Request
 
 from ledger.errors import PayloadInvalid, Problem
+from reviewqueue.api.serializers.fields import KEY_RULE, KEY_SCHEMA
 
 MAX_LENGTH = 500
+SLUG_SCHEMA: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": 60, "pattern": "^[A-Za-z0-9_-]+$"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +28,17 @@ class QueryParameter:
     schema: dict[str, Any] = field(
         default_factory=lambda: {"type": "string", "minLength": 1, "maxLength": MAX_LENGTH}, hash=False
     )
+    required: bool = False
+    #: What the pattern of the schema allows; continues a sentence that begins with the name.
+    rule: str = ""
+
+    def refuse_invalid(self, text: str) -> None:
+        """Refuse a text that the schema does not allow. Raises ``PayloadInvalid``."""
+        if len(text) < self.schema.get("minLength", 0):
+            raise invalid_query(self.name, "must not be empty")
+        pattern = self.schema.get("pattern")
+        if len(text) > self.schema.get("maxLength", MAX_LENGTH) or (pattern and not re.search(pattern, text)):
+            raise invalid_query(self.name, self.rule)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,13 +50,13 @@ class IntegerParameter(QueryParameter):
     max_value: int
 
     def read(self, query: dict[str, str]) -> int:
-        """Return the number, or the default. Raises ``PayloadInvalid``."""
-        text = query.get(self.name)
-        if text is None:
-            return self.default
+        """Return the number, or the default."""
+        return int(query[self.name]) if self.name in query else self.default
+
+    def refuse_invalid(self, text: str) -> None:
+        """Refuse a text that is not a whole number within the bounds."""
         if not (text.isascii() and text.isdigit() and len(text) < 12 and self.min_value <= int(text) <= self.max_value):
             raise invalid_query(self.name, f"must be a whole number between {self.min_value} and {self.max_value}")
-        return int(text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,17 +65,26 @@ class ChoiceParameter(QueryParameter):
 
     choices: tuple[str, ...]
 
-    def check(self, query: dict[str, str]) -> str | None:
-        """Return the code, or ``None`` without one. Raises ``PayloadInvalid``."""
-        value = query.get(self.name)
-        if value is not None and value not in self.choices:
+    def refuse_invalid(self, text: str) -> None:
+        """Refuse a text that is not one of the codes."""
+        if text not in self.choices:
             raise invalid_query(self.name, f"must be one of: {', '.join(self.choices)}")
-        return value
 
 
 def text_parameter(name: str, meaning: str) -> QueryParameter:
     """Return the parameter of a text."""
     return QueryParameter(name=name, meaning=meaning)
+
+
+def slug_parameter(name: str, meaning: str) -> QueryParameter:
+    """Return the parameter of a slug."""
+    rule = "must be a slug: 1 to 60 letters, digits, hyphens and underscores"
+    return QueryParameter(name=name, meaning=meaning, schema=SLUG_SCHEMA, rule=rule)
+
+
+def key_parameter(name: str, meaning: str) -> QueryParameter:
+    """Return the parameter of a key that a client chose."""
+    return QueryParameter(name=name, meaning=meaning, schema=KEY_SCHEMA, rule=KEY_RULE)
 
 
 def integer_parameter(
@@ -89,15 +112,20 @@ def choice_parameter(name: str, meaning: str, choices: Iterable[str], *, default
 
 
 def validated_query(request: Request, *known: QueryParameter) -> dict[str, str]:
-    """Return the query. Raises ``PayloadInvalid`` for an unknown, repeated, long or unprintable parameter."""
-    query, names = request.query_params, [parameter.name for parameter in known]
+    """Return the query. Raises ``PayloadInvalid`` for an unknown or repeated parameter, and for an invalid value."""
+    query, parameters = request.query_params, {parameter.name: parameter for parameter in known}
     for name, values in query.lists():
-        if name not in names:
-            raise invalid_query(name, f"is not a parameter of this operation, which has: {', '.join(names) or 'none'}")
+        if name not in parameters:
+            names = ", ".join(parameters) or "none"
+            raise invalid_query(name, f"is not a parameter of this operation, which has: {names}")
         if len(values) != 1:
             raise invalid_query(name, "must be given once")
         if len(values[0]) > MAX_LENGTH or not values[0].isprintable():
             raise invalid_query(name, f"must be printable and have at most {MAX_LENGTH} characters")
+        parameters[name].refuse_invalid(values[0])
+    for parameter in known:
+        if parameter.required and parameter.name not in query:
+            raise invalid_query(parameter.name, f"is missing: {parameter.meaning}")
     return {name: query[name] for name in query}
 
 

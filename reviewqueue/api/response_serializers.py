@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from ledger.datetimes import format_datetime
 from ledger.exact_json import ABSENT
+from ledger.tokens import token_pattern
 
 Schema = dict[str, Any]
 Serialized = dict[str, Any]
@@ -50,6 +51,11 @@ FILE_DIGEST = _plain({"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"})
 def choice(values: Iterable[str]) -> Type:
     """Return the type of one of ``values``."""
     return _plain({"type": "string", "enum": list(values)})
+
+
+def token(kind: str) -> Type:
+    """Return the type of the tokens of a kind (``ledger.tokens``)."""
+    return _plain({"type": "string", "pattern": token_pattern(kind)})
 
 
 def constant(value: Any) -> Type:

@@ -5,13 +5,15 @@ What a caller cannot see is reported as not found.
 
 from __future__ import annotations
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from ledger.errors import NotFound
 from reviewqueue import permissions
 from reviewqueue.api.authentication import Caller
+from reviewqueue.api.query_parameters import invalid_query
 from runs.errors import NotPermitted
-from runs.models import Interrupt, Run
+from runs.models import Agent, Interrupt, Policy, Queue, Run
+from runs.policies import list_nameable_queues
 
 
 def runs_of(caller: Caller) -> QuerySet[Run]:
@@ -45,6 +47,38 @@ def find_interrupt(caller: Caller, interrupt_id: str) -> Interrupt:
     if interrupt is None:
         raise NotFound
     return interrupt
+
+
+def refuse_unknown_names(caller: Caller, query: dict[str, str]) -> None:
+    """Refuse the name of a queue, an agent or a reason that the caller cannot know, so that a misspelt filter is found."""
+    interrupts = interrupts_of(caller)
+    if "queue" in query and not (
+        _queues_of(caller).filter(slug=query["queue"]).exists()
+        or interrupts.filter(queue__slug=query["queue"]).exists()
+    ):
+        raise invalid_query("queue", "must be the slug of a queue that you can see")
+    if "agent" in query and not (
+        _agents_of(caller).filter(slug=query["agent"]).exists()
+        or runs_of(caller).filter(agent__slug=query["agent"]).exists()
+    ):
+        raise invalid_query("agent", "must be the slug of an agent that you can see")
+    policies = Policy.objects.filter(Q(agent=None) | Q(agent__in=_agents_of(caller)))
+    if "reason" in query and not (
+        policies.filter(reason=query["reason"]).exists() or interrupts.filter(reason=query["reason"]).exists()
+    ):
+        raise invalid_query("reason", "must be the reason of a policy")
+
+
+def _queues_of(caller: Caller) -> QuerySet[Queue]:
+    if caller.person is not None:
+        return permissions.visible_queues(caller.person)
+    return list_nameable_queues(caller.key.agent_id)
+
+
+def _agents_of(caller: Caller) -> QuerySet[Agent]:
+    if caller.person is not None:
+        return permissions.visible_agents(caller.person)
+    return Agent.objects.filter(keys=caller.key)
 
 
 def _check_scope(caller: Caller) -> None:

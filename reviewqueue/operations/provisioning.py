@@ -34,6 +34,7 @@ FIRST_OWNERS = "owners"
 STAFF_ROLES = {"owner", "operator"}
 QUEUE_ROLES = {"reviewer": "reviewers", "lead": "leads", "auditor": "auditors"}
 MAX_QUORUM = 20
+MIN_EXPIRY, MAX_EXPIRY = timedelta(minutes=1), timedelta(days=3650)
 ROLES = (*QUEUE_ROLES, "owner", "operator")
 
 #: The fields that a new version of a policy copies from the last one.
@@ -61,6 +62,9 @@ POLICY_RULES = (
     "freshness",
     "claim_time",
     "max_rounds",
+    "expire_paused",
+    "expire_blocked",
+    "expire_revalidating",
 )
 
 
@@ -90,6 +94,9 @@ class PolicyRules(TypedDict, total=False):
     freshness: timedelta
     claim_time: timedelta
     max_rounds: int
+    expire_paused: timedelta
+    expire_blocked: timedelta
+    expire_revalidating: timedelta
 
 
 MODE_LABELS = {EffectMode.LISTED: "only effects with an effect rule", EffectMode.ANY: "any effect"}
@@ -285,6 +292,9 @@ def _check_policy(policy: Policy) -> None:
         raise ProvisioningError(f"quorum must be from 1 to {MAX_QUORUM}.")
     if policy.risk_floor not in Risk.values:
         raise ProvisioningError(f"risk_floor must be one of {', '.join(Risk.values)}.")
+    for name in ("expire_paused", "expire_blocked", "expire_revalidating"):
+        if not MIN_EXPIRY <= getattr(policy, name) <= MAX_EXPIRY:
+            raise ProvisioningError(f"{name} must be from 1 minute to 3650 days.")
     if not 1 <= policy.max_rounds <= 100:
         raise ProvisioningError("max_rounds must be from 1 to 100.")
 

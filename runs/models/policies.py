@@ -68,6 +68,11 @@ class Policy(models.Model):
     )
     claim_time = models.DurationField(default=timedelta(minutes=15))
     max_rounds = models.PositiveSmallIntegerField(default=5)
+    expire_paused = models.DurationField(default=timedelta(days=7), help_text="how long a run can stay paused")
+    expire_blocked = models.DurationField(default=timedelta(days=7), help_text="how long a run can stay on hold")
+    expire_revalidating = models.DurationField(
+        default=timedelta(days=7), help_text="how long the facts of a run can stay unchecked"
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -26,10 +26,10 @@ from runs.interrupt_requests import WITHOUT_PEOPLE, check_proposal
 from runs.interrupts import is_past_deadline
 from runs.locks import lock_interrupts, locked_runs
 from runs.models import Agent, Continuation, Fact, Interrupt, Run
-from runs.policies import refuse_too_soon
+from runs.policies import refuse_skipped_queue, refuse_too_soon
 from runs.revisions import store_revision
 from runs.run_status import save_status
-from runs.states import InterruptStatus, Kind
+from runs.states import InterruptStatus, Kind, OnExpiry
 from runs.timeline import record_event
 
 
@@ -139,6 +139,8 @@ def _earlier_deadline(interrupt: Interrupt, deadline: datetime | Absent, *, now:
     if deadline <= now:
         raise PayloadInvalid.at("/deadline", "must be in the future")
     refuse_too_soon(interrupt.policy, deadline - now, at="/deadline")
+    if interrupt.on_expiry["do"] == OnExpiry.ESCALATE and deadline < interrupt.deadline:
+        refuse_skipped_queue(interrupt.policy, deadline - interrupt.created_at, at="/deadline")
     return deadline
 
 

@@ -91,13 +91,13 @@ def order_effect_again(*, effect_id: int, person: User, reason: str, attempt: in
 
 
 @use_case
-def close_contradiction(*, effect_id: int, person: User, reason: str) -> Effect:
+def close_contradiction(*, effect_id: int, person: User, reason: str, attempt: int | None = None) -> Effect:
     """Close the hold of two contradicting reports after an owner checked them. The recorded outcome stays, and the run
     continues.
 
     Raises ``NotPermitted``; ``NotFound`` if there is no contradiction.
     """
-    run = _lock_run_of_effect(effect_id, person=person)
+    run = _lock_run_of_effect(effect_id, person=person, attempt=attempt)
     if not reason.strip():
         raise PayloadInvalid.at("/reason", "is required: say what you found")
     now = clock.now()

@@ -17,14 +17,14 @@ from ledger.public_ids import new_id
 from ledger.transactions import use_case
 from runs.checkpoints import Snapshot, write_checkpoint
 from runs.child_runs import find_parent, inherit_initiator
-from runs.continuations import continuation_refs, make_continuation
+from runs.continuations import continuation_refs, find_open_continuation, make_continuation
 from runs.external_signals import match_stored_signals
 from runs.interrupt_requests import CheckAssignees, RequestedInterrupt
 from runs.kill_switch import refuse_halted_agent
 from runs.leases import Lease, current_lease, grant_lease
 from runs.locks import locked_runs
-from runs.models import Agent, Interrupt, Run
-from runs.run_status import save_status
+from runs.models import Agent, Continuation, Interrupt, Run
+from runs.run_status import is_claimable, save_status
 from runs.states import Cause, RunStatus
 from runs.timeline import record_event
 from runs.use_cases.create_interrupts import create_interrupts
@@ -54,13 +54,15 @@ class NewRun:
 
 @dataclass(frozen=True, kw_only=True)
 class StartedRun:
-    """A run that was started by this or the same earlier request. ``lease`` is ``None`` if any worker can claim the
-    run.
+    """A run that was started by this or the same earlier request.
+
+    ``lease``: its first lease while it is live, ``None`` otherwise. ``continuation``: what any worker can claim now.
     """
 
     run: Run
     lease: Lease | None
     created: bool
+    continuation: Continuation | None = None
 
 
 @use_case
@@ -71,23 +73,29 @@ def start_run(*, agent: Agent, request: NewRun, lease_seconds: int) -> StartedRu
     """
     run, created = _insert_run(agent, request, unclaimed_seconds=UNCLAIMED_SECONDS, leased=lease_seconds > 0)
     if not created:
-        return StartedRun(run=run, lease=_first_lease(run), created=False)
+        return StartedRun(run=run, lease=_first_lease(run), created=False, continuation=_find_claimable(run))
     now = run.created_at
     start = Snapshot(step="start", state=None, code_version=request.code_version)
     checkpoint = write_checkpoint(run, start, number=0, now=now)
-    lease, offered = None, {}
+    lease, continuation, offered = None, None, {}
     if lease_seconds:
         lease = grant_lease(run, seconds=lease_seconds, now=now)
     else:
-        offered = continuation_refs(make_continuation(run, checkpoint.pk, cause=Cause.START, now=now, to_check=False))
+        continuation = make_continuation(run, checkpoint.pk, cause=Cause.START, now=now, to_check=False)
+        offered = continuation_refs(continuation)
     record_event(run, "run.started", actor=agent_actor(agent.slug), at=now, **_origin_of(run), **offered)
     save_status(run, now)
-    return StartedRun(run=run, lease=lease, created=True)
+    return StartedRun(run=run, lease=lease, created=True, continuation=continuation)
 
 
 def _first_lease(run: Run) -> Lease | None:
-    """Return the lease that the start granted, unless the run has been claimed since."""
-    return current_lease(run) if run.lease_until and run.fence == 1 and run.attempts == 0 else None
+    """Return the lease that the start granted while it is live, unless the run has been claimed since."""
+    is_live = run.lease_until is not None and clock.now() < run.lease_until
+    return current_lease(run) if is_live and run.fence == 1 and run.attempts == 0 else None
+
+
+def _find_claimable(run: Run) -> Continuation | None:
+    return find_open_continuation(run) if is_claimable(run) else None
 
 
 def create_ask(

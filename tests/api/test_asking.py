@@ -124,7 +124,7 @@ def test_odd_metadata_comes_back_as_it_was(worker):
 # --- keys -----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", ["", "a b", "é", "a/b", "x" * 201, "a\n"])
+@pytest.mark.parametrize("key", ["", "a b", "é", "a/b", "x" * 201, "a\n", ".", ".."])
 def test_a_key_of_other_characters_is_refused(worker, key):
     refused(worker.post("runs", {"key": key, "title": "A"}), "/key", code="key_invalid")
 

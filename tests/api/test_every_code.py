@@ -35,7 +35,7 @@ APPROVE = {"state_version": 1, "verdict": "approve"}
 ORDER = builders.CALL
 WORKER_FACT = {"name": "stock", "value": 3, "check": "worker"}
 
-#: Provoked elsewhere: in the reconciliation admin, by faults (`test_problems`), by the server (`tests/serving`).
+#: Provoked elsewhere: `test_reconciliation_by_api`, by faults (`test_problems`), by the server (`tests/serving`).
 NOT_BY_A_CALL = {"already_settled", "internal_error", "busy", "request_too_slow"}
 
 

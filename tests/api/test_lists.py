@@ -57,10 +57,56 @@ def test_a_list_is_narrowed_by_its_filters():
         ("risk=low", [low]),
         ("reason=approval.action", [low]),
         ("agent=purchase-requests", [low, high]),
-        ("agent=nobody", []),
         ("queue=legal&risk=low", []),
+        ("queue=engineering&status=cancelled", []),
     ):
         assert [row["id"] for row in worker.get(f"interrupts?{query}")["interrupts"]] == found, query
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "interrupts?status=wating",
+        "interrupts?risk=higher",
+        "interrupts?queue=enginering",
+        "interrupts?queue=no queue",
+        "interrupts?queue=",
+        "interrupts?agent=nobody",
+        "interrupts?reason=aproval.action",
+        "runs?status=runing",
+        "runs?key=a b",
+        "runs?key=",
+        "insights?queue=enginering",
+        "insights?agent=nobody",
+        "insights?days=31",
+        "waits/stranded?code_version=1&agent=nobody",
+        "waits/stranded?code_version=",
+        "waits/stranded",
+        "signals?status=ded",
+        "signals?correlation=a b",
+        "deliveries?status=ok",
+        "deliveries?webhook=whk_0",
+        "events?after=x",
+        "schema?format=xml",
+    ],
+)
+def test_a_filter_refuses_an_unknown_value(path):
+    worker = a_worker()
+    builders.a_queue()
+    wrong = path.rpartition("?")[2].rpartition("&")[2].partition("=")[0]
+    reply = worker.get(path)
+    assert (reply.status, reply["code"]) == (422, "payload_invalid"), reply.body
+    assert f"?{wrong if '?' in path else 'code_version'} " in reply["errors"][0]["message"]
+
+
+def test_a_filter_refuses_a_name_that_the_person_cannot_see():
+    worker, ana = a_worker(), a_reviewer_client()
+    builders.a_queue("legal")
+    a_waiting_interrupt(worker)
+    for query in ("queue=legal", "queue=lagel"):
+        assert ana.get(f"interrupts?{query}").status == 422
+    assert ana.get("interrupts?agent=purchase-requests&risk=low")["interrupts"] == []
+    assert ana.get("interrupts?queue=engineering&status=expired")["interrupts"] == []
 
 
 def test_the_number_of_statements_is_the_same_for_any_number_of_rows():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.datetimes import InvalidDatetime, format_datetime, parse_datetime
+from reviewqueue.api.serializers.fields import DurationField
 from reviewqueue.datetimes import duration_text, parse_duration
 
 
@@ -74,6 +76,23 @@ def test_anything_else_is_not(text):
 )
 def test_a_duration_is_taken(text, length):
     assert parse_duration(text) == length
+
+
+@pytest.mark.parametrize("text", ["PT1000000000000S", "P1000000000D", "PT9999999999999999999S"])
+def test_a_duration_beyond_the_calendar_is_too_long(text):
+    with pytest.raises(InvalidDatetime, match="is too long"):
+        parse_duration(text)
+
+
+@given(st.text(alphabet="PT0123456789DHMS.", max_size=12))
+def test_the_documented_pattern_accepts_what_is_read(text):
+    pattern = DurationField().json_schema(lambda _: {})["pattern"]
+    try:
+        parse_duration(text)
+        is_valid = True
+    except InvalidDatetime as invalid:
+        is_valid = str(invalid) in {"is too long", "must be greater than zero"}
+    assert bool(re.search(pattern, text)) == is_valid
 
 
 NO_LENGTHS = ["P", "PT", "P1DT", "PT0S", "P0D", "-P1D", "P-1D", "P1.5D", "1D", "P1d", "PT1H2D", "", "PT1S ", "P٣D"]

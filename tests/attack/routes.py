@@ -326,6 +326,19 @@ ROUTES: dict[tuple[str, str], Route] = {
         stranger=403,
         reviewer=403,
     ),
+    ("POST", "runs/<id:run_id>/effects/<str:key>/resolve"): _of_people(
+        _of_run("/effects/order/resolve", {"resolution": "applied", "attempt": 1, "reason": "seen", "evidence": ""}),
+        reviewer=403,
+        stranger=403,
+    ),
+    ("POST", "runs/<id:run_id>/holds/lift"): _of_people(
+        _of_run("/holds/lift", {"kind": "gave_up", "subject": "", "resolution": "retry", "reason": "repaired"}),
+        reviewer=403,
+        stranger=403,
+    ),
+    ("POST", "runs/<id:run_id>/facts/waive"): _of_people(
+        _of_run("/facts/waive", {"name": "specification", "reason": "known"}), reviewer=403, stranger=403
+    ),
     ("POST", "runs/<id:run_id>/pause"): _control(_controlled("/pause")),
     ("POST", "runs/<id:run_id>/resume"): _control(_controlled("/resume")),
     ("POST", "runs/<id:run_id>/cancel"): _control(_controlled("/cancel")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import timedelta
 
 import pytest
@@ -9,9 +10,9 @@ import pytest
 from ledger import clock
 from reviewqueue import reviewer_actions, tasks
 from runs import interrupts
-from runs.errors import Expired, NotPermitted
+from runs.errors import Expired, NotPermitted, PolicyRefuses
 from runs.models import Event, Interrupt, Policy, Run
-from runs.use_cases import expire
+from runs.use_cases import amend_interrupt, expire
 from runs.use_cases.control_run import pause_run, resume_run
 from tests import builders
 
@@ -215,3 +216,26 @@ def test_a_resume_adds_the_pause_to_the_stopped_deadlines():
 
 def test_a_policy_without_a_next_queue_has_no_steps():
     assert interrupts.list_escalation_levels(Policy(escalate_further=CHAIN)) == []
+
+
+def test_a_request_cannot_skip_the_first_queue_by_a_short_deadline():
+    an_escalating_policy(claim_time=timedelta(hours=2))
+    soon = {"deadline": clock.now() + timedelta(minutes=119), "deadline_in": None}
+    for wish in ({"deadline_in": timedelta(seconds=1)}, soon):
+        with pytest.raises(PolicyRefuses) as refused:
+            builders.a_waiting_interrupt(builders.a_wait(wish=wish))
+        assert refused.value.extra["rule"] == "claim_time"
+    resuming = {"deadline_in": timedelta(seconds=1), "on_expiry": {"do": "resume"}}
+    builders.a_waiting_interrupt(builders.a_wait(wish=resuming))
+    builders.a_waiting_interrupt(builders.a_wait(wish={"deadline_in": timedelta(hours=2)}))
+
+
+def test_an_amendment_cannot_escalate_a_request_sooner_than_the_policy():
+    an_escalating_policy(claim_time=timedelta(hours=2))
+    wait = builders.a_waiting_interrupt(builders.a_wait(wish={"deadline_in": timedelta(hours=5)}))
+    for hours, is_refused in ((1, True), (3, False)):
+        amendment = amend_interrupt.Amendment(deadline=wait.created_at + timedelta(hours=hours))
+        with pytest.raises(PolicyRefuses) if is_refused else nullcontext():
+            amend_interrupt.amend_open_interrupt(
+                agent=wait.agent, interrupt_id=wait.public_id, amendment=amendment, state_version=None
+            )

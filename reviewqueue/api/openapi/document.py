@@ -15,6 +15,7 @@ from drf_spectacular.generators import EndpointEnumerator, SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 
 from ledger.exact_json import parse
+from ledger.tokens import token_pattern
 from reviewqueue.api.binary_bodies import MEDIA_TYPE as BYTES_TYPE
 from reviewqueue.api.openapi.operations import BYTES, Operation
 from reviewqueue.api.parsers import MEDIA_TYPE as JSON_TYPE
@@ -199,11 +200,14 @@ def _parameters(operation: Operation, path: str) -> list[dict[str, Any]]:
     ]
     found += [
         {"name": parameter.name, "in": "query", "schema": parameter.schema, "description": parameter.meaning}
+        | ({"required": True} if parameter.required else {})
         for parameter in operation.query
     ]
     if operation.lease:
         found.append(
-            {"name": "Run-Lease", "in": "header", "required": True} | _header("Token of the lease that you hold.")
+            {"name": "Run-Lease", "in": "header", "required": True}
+            | {"schema": {"type": "string", "pattern": token_pattern("lse")}}
+            | {"description": "Token of the lease that you hold."}
         )
     if operation.request == BYTES:
         meaning = "`sha-256=:...:` (RFC 9530): digest of the bytes, compared as they arrive."

@@ -15,7 +15,8 @@ _WAIT = """{"key": "certificate", "reason": "evidence.missing", "queue": "engine
 _MARK = """{"id": "int_7m2k4x", "key": "certificate", "status": "waiting", "state_version": 1,
  "deadline": "2026-12-01T11:00:00.000000Z", "url": "https://desk.example/interrupts/int_7m2k4x"}"""
 _DIGEST = "rq1:9f2c1d0e8b7a6f5e4d3c2b1a09f8e7d6c5b4a3928170f6e5d4c3b2a190817263"
-_LEASE = """{"token": "lse_...", "expires_at": "2026-11-29T11:01:00.000000Z", "fence": 1}"""
+_MAC = "9f2c41d07be86a35" * 4
+_LEASE = f"""{{"token": "lse_1_{_MAC}", "expires_at": "2026-11-29T11:01:00.000000Z", "fence": 1}}"""
 _ANSWER = """{"verdict": "answer", "input": {"certificate_no": "LT-2026-0917"}, "arguments": null, "changed": [],
  "message": null, "decided_by": "ana@example.org", "decided_at": "2026-11-29T12:00:00.000000Z", "decision": "dec_5t8w2q",
  "cause": "person", "permit": null, "new": true}"""
@@ -25,9 +26,8 @@ ASK = """{"key": "PR-4711", "title": "Order the hoist", "reason": "approval.acti
 ASKED = f"""{{"interrupt": {_MARK}, "run": {{"id": "run_4k7m2p", "status": "waiting"}},
  "url": "https://desk.example/interrupts/int_7m2k4x"}}"""
 RUN = """{"key": "PR-4711", "title": "Purchase request PR-4711", "code_version": "2.4.1", "metadata": {"site": "north"}}"""
-STARTED = (
-    f"""{{"id": "run_4k7m2p", "key": "PR-4711", "status": "running", "epoch": 1, "checkpoint": 0, "lease": {_LEASE}}}"""
-)
+STARTED = f"""{{"id": "run_4k7m2p", "key": "PR-4711", "status": "running", "epoch": 1, "checkpoint": 0,
+ "lease": {_LEASE}, "continuation": null}}"""
 CHECKPOINT = """{"after": 0, "step": "suppliers-checked", "state": {"offers": {"S-17": "184000.00"}}}"""
 REACHED = f"""{{"number": 1, "digest": "{_DIGEST}", "control": "continue"}}"""
 SUSPEND = f"""{{"after": 1, "checkpoint": {{"step": "ask-certificate", "state": {{"offers": 2}}}},
@@ -49,9 +49,9 @@ CLAIMED = f"""[{{"id": "con_8r3n6y", "kind": "resume", "cause": "person", "attem
  "facts": [{{"name": "specification", "value": 7, "now": null, "check": "worker", "kind": "value", "valid": null}}],
  "effects": [], "more_effects": null, "permits": [], "compensations": []}}]"""
 EFFECT = """{"name": "ask_offer", "arguments": {"to": "S-17"}}"""
-BEGUN = f"""{{"key": "rfq:PR-4711:1", "status": "intended", "perform": true, "attempt": 1, "attempt_token": "att_...",
+BEGUN = f"""{{"key": "rfq:PR-4711:1", "status": "intended", "perform": true, "attempt": 1, "attempt_token": "att_1_{_MAC}",
  "arguments": {{"to": "S-17"}}, "digest": "{_DIGEST}"}}"""
-OUTCOME = """{"attempt_token": "att_...", "status": "applied", "receipt": {"mail": 7}}"""
+OUTCOME = f"""{{"attempt_token": "att_1_{_MAC}", "status": "applied", "receipt": {{"mail": 7}}}}"""
 INTERRUPT = f"""{{"id": "int_7m2k4x", "key": "certificate", "status": "waiting", "state_version": 1,
  "deadline": "2026-12-01T11:00:00.000000Z", "url": "https://desk.example/interrupts/int_7m2k4x", "kind": "input",
  "reason": "evidence.missing", "round": 1, "queue": "engineering", "correlation": null,

@@ -17,6 +17,7 @@ BYTES = "bytes"
 AGENT = "Requires an agent's key with the scope run."
 SIGNALLER = "Requires an agent's key with the scope signal."
 PERSON = "Requires a personal token; no agent's key can do this."
+RECONCILER = "Requires a personal token of an owner or an operator, with access to the reconciliation admin (staff)."
 BOTH = "Requires an agent's key, which sees its own data, or a personal token, which sees what its person may see."
 CONTROLLER = "Requires an agent's key with the scope control, or a personal token."
 

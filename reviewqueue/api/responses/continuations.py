@@ -25,6 +25,7 @@ from reviewqueue.api.response_serializers import (
     map_of,
     member,
     nullable,
+    token,
 )
 from reviewqueue.api.responses.interrupts import PERMIT_ID, AnswerResponse, answer_of, answers_by_key
 from reviewqueue.api.responses.runs import (
@@ -80,7 +81,7 @@ class BegunEffectResponse(ResponseSerializer):
     perform = member(BOOLEAN, "True: perform the call now, then report its outcome. False: this is what is recorded.")
     attempt = member(INTEGER, "Number of the attempt, from 1.", "effect.attempt")
     attempt_token = member(
-        TEXT,
+        token("att"),
         "Token to report the outcome with. It is valid even after the lease has ended.",
         lambda begun: begun.attempt_token if begun.perform else ABSENT,
         optional=True,

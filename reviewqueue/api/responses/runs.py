@@ -25,6 +25,7 @@ from reviewqueue.api.response_serializers import (
     member,
     nullable,
     public_id,
+    token,
 )
 from runs.leases import Instruction, current_instruction
 from runs.models import CheckpointFile, Continuation, Event, Fact, Hold, Progress, Run
@@ -42,7 +43,7 @@ NEXT_PAGE = "Cursor of the next page; null on the last page."
 class LeaseResponse(ResponseSerializer):
     """A lease, with the token that proves it (``runs.leases.Lease``)."""
 
-    token = member(TEXT, "Token that proves the lease. Send it in the `Run-Lease` header.")
+    token = member(token("lse"), "Token that proves the lease. Send it in the `Run-Lease` header.")
     expires_at = member(DATETIME, "Time at which the lease ends without a heartbeat.")
     fence = member(INTEGER, "Fencing token: the number of the lease. Each later lease has a higher one.")
 
@@ -55,7 +56,15 @@ class StartedRunResponse(ResponseSerializer):
     status = member(RUN_STATUS, "Status of the run.", "run.status")
     epoch = member(INTEGER, "Number of restarts, plus one.", "run.epoch")
     checkpoint = member(INTEGER, "Number of the last checkpoint.", "run.checkpoint_number")
-    lease = member(nullable(LeaseResponse), "Lease of the caller; null if it asked for none.")
+    lease = member(
+        nullable(LeaseResponse),
+        "First lease of the run. Null if it was asked for none, has ended, or the run was claimed since.",
+    )
+    continuation = member(
+        nullable(CONTINUATION_ID),
+        "Id of the continuation that any worker can claim now; null if there is none.",
+        lambda started: None if started.continuation is None else started.continuation.public_id,
+    )
 
 
 class RunStatusResponse(ResponseSerializer):

@@ -21,9 +21,12 @@ from rest_framework.fields import empty
 from ledger.datetimes import InvalidDatetime, parse_datetime
 from ledger.errors import KeyInvalid, PayloadInvalid, Problem
 from ledger.exact_json import ABSENT
-from reviewqueue.datetimes import parse_duration
+from ledger.tokens import token_pattern
+from reviewqueue.datetimes import DURATION_PATTERN, parse_duration
 
-KEY = re.compile(r"[A-Za-z0-9._:-]{1,200}")
+#: Not `.` and `..`: a key is part of a path, and clients and proxies resolve these there.
+KEY = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._:-]{1,200}")
+KEY_RULE = "must have 1 to 200 characters out of A-Z a-z 0-9 . _ : - and must not be . or .."
 LARGEST_COUNT = 2_147_483_647
 MAX_PROBLEMS = 50
 MAX_POINTER_LENGTH = 500
@@ -96,11 +99,29 @@ class KeyField(Field):
         if not isinstance(data, str):
             raise invalid("must be a text")
         if not KEY.fullmatch(data):
-            raise invalid("must have 1 to 200 characters out of A-Z a-z 0-9 . _ : -", code=KeyInvalid.code)
+            raise invalid(KEY_RULE, code=KeyInvalid.code)
         return data
 
     def json_schema(self, resolve: Resolve) -> Schema:
         return KEY_SCHEMA
+
+
+class TokenField(Field):
+    """A token of an attempt or a lease (``ledger.tokens``); ``kind`` is its prefix."""
+
+    def __init__(self, meaning: str = "", *, kind: str, **more: Any) -> None:
+        self.kind, self.pattern = kind, re.compile(token_pattern(kind))
+        super().__init__(meaning, **more)
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            raise invalid("must be a text")
+        if not self.pattern.search(data):
+            raise invalid(f"must be a token of this server, which begins with {self.kind}_")
+        return data
+
+    def json_schema(self, resolve: Resolve) -> Schema:
+        return {"type": "string", "pattern": self.pattern.pattern}
 
 
 class IntegerField(Field):
@@ -170,13 +191,13 @@ class DateTimeField(Field):
 
 
 class DurationField(Field):
-    """A duration (ISO 8601)."""
+    """A duration (ISO 8601) in days, hours, minutes and seconds."""
 
     def to_internal_value(self, data: Any) -> timedelta:
         return _parse_time(data, parse_duration)
 
     def json_schema(self, resolve: Resolve) -> Schema:
-        return {"type": "string", "format": "duration"}
+        return {"type": "string", "format": "duration", "pattern": DURATION_PATTERN}
 
 
 T = TypeVar("T")

@@ -23,6 +23,7 @@ from reviewqueue.api.serializers.fields import (
     MetadataField,
     RequestSerializer,
     TextField,
+    TokenField,
     invalid_at,
 )
 from reviewqueue.api.serializers.interrupt_serializers import FactRequest, FactSourceRequest, InterruptRequest
@@ -383,7 +384,7 @@ def _probe(sent: dict[str, Any] | None) -> dict[str, Any] | None:
 class EffectOutcomeRequest(RequestSerializer):
     """The outcome of an attempt."""
 
-    attempt_token = TextField("Token of the attempt.", max_length=200, min_length=1)
+    attempt_token = TokenField("Token of the attempt.", kind="att")
     status = ChoiceField(
         "`applied`: it happened. `failed`: it surely did not. `unknown`: the worker does not know.",
         EffectStatus.APPLIED.value,

@@ -8,16 +8,18 @@ from rest_framework.response import Response
 from ledger import clock
 from reviewqueue.api.authentication import caller_of
 from reviewqueue.api.openapi.operations import BOTH, Operation, describe
-from reviewqueue.api.query_parameters import invalid_query, text_parameter, validated_query
+from reviewqueue.api.query_parameters import QueryParameter, slug_parameter, text_parameter, validated_query
 from reviewqueue.api.responses.runs import StrandedRuns, StrandedRunsResponse
-from reviewqueue.api.scoped_querysets import runs_of
+from reviewqueue.api.scoped_querysets import refuse_unknown_names, runs_of
 from reviewqueue.api.views.base import ApiView
 from runs.deploy_gate import list_incompatible_runs
 from runs.unclaimed_continuations import count_unclaimed_by_version
 
-CODE_VERSION = text_parameter("code_version", "Version of the agent's code that you are about to deploy.")
+CODE_VERSION = QueryParameter(
+    name="code_version", meaning="Version of the agent's code that you are about to deploy.", required=True
+)
 ACCEPTS = text_parameter("accepts", "Older versions whose checkpoints it can read, separated by commas.")
-AGENT = text_parameter("agent", "Slug of an agent.")
+AGENT = slug_parameter("agent", "Slug of an agent.")
 QUERY = (CODE_VERSION, ACCEPTS, AGENT)
 
 
@@ -38,10 +40,10 @@ class StrandedRunsView(ApiView):
     )
     def get(self, request: Request) -> Response:
         query = validated_query(request, *QUERY)
-        if "code_version" not in query:
-            raise invalid_query("code_version", "is missing: the version that you are about to deploy")
         accepts = [version.strip() for version in query.get("accepts", "").split(",") if version.strip()]
-        runs = runs_of(caller_of(request))
+        caller = caller_of(request)
+        refuse_unknown_names(caller, query)
+        runs = runs_of(caller)
         if "agent" in query:
             runs = runs.filter(agent__slug=query["agent"])
         unclaimed = count_unclaimed_by_version(runs, now=clock.now())

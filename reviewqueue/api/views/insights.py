@@ -11,18 +11,18 @@ from rest_framework.response import Response
 from ledger import clock
 from reviewqueue.api.authentication import caller_of
 from reviewqueue.api.openapi.operations import BOTH, Operation, describe
-from reviewqueue.api.query_parameters import choice_parameter, text_parameter, validated_query
+from reviewqueue.api.query_parameters import choice_parameter, slug_parameter, validated_query
 from reviewqueue.api.response_serializers import TEXT
 from reviewqueue.api.responses.insights import InsightsResponse
-from reviewqueue.api.scoped_querysets import interrupts_of, runs_of
+from reviewqueue.api.scoped_querysets import interrupts_of, refuse_unknown_names, runs_of
 from reviewqueue.api.views.base import ApiView
 from reviewqueue.queries.insights import read_insights
 from reviewqueue.queries.insights.csv_export import csv_text, figures_of
 from reviewqueue.queries.insights.scope import PERIODS, insights_scope
 
 DAYS = choice_parameter("days", "Number of days, including today.", [str(period) for period in PERIODS], default="30")
-QUEUE = text_parameter("queue", "Slug of a queue.")
-AGENT = text_parameter("agent", "Slug of an agent.")
+QUEUE = slug_parameter("queue", "Slug of a queue.")
+AGENT = slug_parameter("agent", "Slug of an agent.")
 FORMAT = choice_parameter("format", "Format of the response.", ["json", "csv"], default="json")
 QUERY = (DAYS, QUEUE, AGENT, FORMAT)
 
@@ -44,8 +44,9 @@ class InsightsView(ApiView):
     def get(self, request: Request) -> Response | HttpResponse:
         query = validated_query(request, *QUERY)
         caller = caller_of(request)
-        days = int(DAYS.check(query) or "30")
-        as_csv = FORMAT.check(query) == "csv"
+        days = int(query.get("days", "30"))
+        as_csv = query.get("format") == "csv"
+        refuse_unknown_names(caller, query)
         scope = insights_scope(
             waits=interrupts_of(caller),
             runs=runs_of(caller),

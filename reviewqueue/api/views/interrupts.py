@@ -13,7 +13,13 @@ from reviewqueue.api.openapi import examples
 from reviewqueue.api.openapi.operations import AGENT as AGENT_KEY
 from reviewqueue.api.openapi.operations import BOTH, CLOSED, DECIDING, PERSON, Operation, describe
 from reviewqueue.api.pagination import PAGE, page
-from reviewqueue.api.query_parameters import choice_parameter, integer_parameter, text_parameter, validated_query
+from reviewqueue.api.query_parameters import (
+    choice_parameter,
+    integer_parameter,
+    slug_parameter,
+    text_parameter,
+    validated_query,
+)
 from reviewqueue.api.responses.interrupts import (
     AmendedInterruptResponse,
     InterruptDetail,
@@ -24,7 +30,7 @@ from reviewqueue.api.responses.interrupts import (
     WithdrawnInterruptResponse,
     view_of_person,
 )
-from reviewqueue.api.scoped_querysets import find_interrupt, interrupts_of
+from reviewqueue.api.scoped_querysets import find_interrupt, interrupts_of, refuse_unknown_names
 from reviewqueue.api.serializers.fields import validated
 from reviewqueue.api.serializers.reviewer_action_serializers import (
     AmendInterruptRequest,
@@ -42,11 +48,11 @@ from runs.models import Interrupt
 from runs.states import InterruptStatus, Risk
 from runs.use_cases import amend_interrupt
 
-QUEUE = text_parameter("queue", "Slug of a queue.")
+QUEUE = slug_parameter("queue", "Slug of a queue.")
 STATUS = choice_parameter("status", "Status of the interrupts.", InterruptStatus.values)
 REASON = text_parameter("reason", "Reason code, as policies name it.")
 RISK = choice_parameter("risk", "Risk.", Risk.values)
-AGENT = text_parameter("agent", "Slug of an agent.")
+AGENT = slug_parameter("agent", "Slug of an agent.")
 #: Filter -> its column.
 FILTERS = {QUEUE: "queue__slug", STATUS: "status", REASON: "reason", RISK: "risk", AGENT: "agent__slug"}
 WAIT = integer_parameter(
@@ -72,12 +78,14 @@ class InterruptsView(ApiView):
     )
     def get(self, request: Request) -> Response:
         query = validated_query(request, *FILTERS, *PAGE)
-        STATUS.check(query)
-        RISK.check(query)
-        rows = interrupts_of(caller_of(request)).select_related("queue", "run")
+        caller = caller_of(request)
+        rows = interrupts_of(caller).select_related("queue", "run")
         columns = {column: query[known.name] for known, column in FILTERS.items() if known.name in query}
         shown = rows.filter(**columns).defer("message", "proposal", "evidence")
-        return Response(InterruptListResponse.serialize(page(shown, query)))
+        found = page(shown, query)
+        if not found.rows:
+            refuse_unknown_names(caller, query)  # a name with rows is known
+        return Response(InterruptListResponse.serialize(found))
 
 
 class InterruptView(ApiView):

@@ -25,7 +25,7 @@ from reviewqueue.api.openapi.operations import (
     describe,
 )
 from reviewqueue.api.pagination import PAGE, ListPage, page
-from reviewqueue.api.query_parameters import choice_parameter, text_parameter, validated_query
+from reviewqueue.api.query_parameters import choice_parameter, key_parameter, validated_query
 from reviewqueue.api.responses.continuations import EffectListResponse
 from reviewqueue.api.responses.interrupts import AskedInterrupt, AskResponse, InterruptListResponse, SuspendResponse
 from reviewqueue.api.responses.runs import (
@@ -78,7 +78,7 @@ from runs.use_cases import (
 )
 
 STATUS = choice_parameter("status", "Status of the runs.", RunStatus.values)
-KEY = text_parameter("key", "Your key of a run.")
+KEY = key_parameter("key", "Your key of a run.")
 
 
 class AskView(ApiView):

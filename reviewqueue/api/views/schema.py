@@ -31,6 +31,6 @@ class SchemaView(ApiView):
         )
     )
     def get(self, request: Request) -> Response | HttpResponse:
-        if FORMAT.check(validated_query(request, FORMAT)) == "yaml":
+        if validated_query(request, FORMAT).get("format") == "yaml":
             return HttpResponse(OpenApiYamlRenderer().render(document()), content_type="application/yaml")
         return Response(document())

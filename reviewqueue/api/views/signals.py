@@ -12,7 +12,7 @@ from ledger.exact_json import ABSENT
 from reviewqueue.api.authentication import signaller_of
 from reviewqueue.api.openapi.operations import SIGNALLER, WITH_KEY, Operation, describe
 from reviewqueue.api.pagination import PAGE, ListPage, page
-from reviewqueue.api.query_parameters import choice_parameter, text_parameter, validated_query
+from reviewqueue.api.query_parameters import choice_parameter, key_parameter, validated_query
 from reviewqueue.api.responses.interrupts import SIGNAL_STATUSES, SignalListResponse, SignalResponse, SignalState
 from reviewqueue.api.serializers.fields import validated
 from reviewqueue.api.serializers.interrupt_serializers import SignalRequest
@@ -21,7 +21,7 @@ from runs import external_signals
 from runs.models import Signal
 
 STATUS = choice_parameter("status", "Status of the signals.", SIGNAL_STATUSES)
-CORRELATION = text_parameter("correlation", "Correlation id of the signals.")
+CORRELATION = key_parameter("correlation", "Correlation id of the signals.")
 
 
 class SignalsView(ApiView):
@@ -42,8 +42,8 @@ class SignalsView(ApiView):
         query = validated_query(request, STATUS, CORRELATION, *PAGE)
         now = clock.now()
         rows = Signal.objects.filter(agent=agent).select_related("used_by")
-        if status := STATUS.check(query):
-            rows = rows.filter(external_signals.signals_with_status(status, now=now))
+        if "status" in query:
+            rows = rows.filter(external_signals.signals_with_status(query["status"], now=now))
         if "correlation" in query:
             rows = rows.filter(correlation=query["correlation"])
         found = page(rows, query)

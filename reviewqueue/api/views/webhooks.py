@@ -11,7 +11,13 @@ from ledger.actors import agent_actor
 from reviewqueue.api.authentication import worker_of
 from reviewqueue.api.openapi.operations import AGENT, WITH_KEY, Operation, describe
 from reviewqueue.api.pagination import LIMIT, PAGE, ListPage, page
-from reviewqueue.api.query_parameters import choice_parameter, integer_parameter, text_parameter, validated_query
+from reviewqueue.api.query_parameters import (
+    choice_parameter,
+    integer_parameter,
+    invalid_query,
+    text_parameter,
+    validated_query,
+)
 from reviewqueue.api.responses.webhooks import (
     CreatedWebhookResponse,
     DeletedWebhookResponse,
@@ -139,9 +145,14 @@ class DeliveriesView(ApiView):
     )
     def get(self, request: Request) -> Response:
         query = validated_query(request, WEBHOOK, STATUS, *PAGE)
-        rows, status = deliveries_of(worker_of(request)), STATUS.check(query)
-        rows = rows.filter(status=status) if status else rows
-        rows = rows.filter(endpoint__public_id=query["webhook"]) if "webhook" in query else rows
+        agent = worker_of(request)
+        rows = deliveries_of(agent)
+        if "webhook" in query:
+            if not agent.webhooks.filter(public_id=query["webhook"]).exists():
+                raise invalid_query("webhook", "must be the id of an endpoint of this agent")
+            rows = rows.filter(endpoint__public_id=query["webhook"])
+        if "status" in query:
+            rows = rows.filter(status=query["status"])
         return Response(DeliveryListResponse.serialize(page(rows, query)))
 
 

@@ -23,6 +23,9 @@ DURATIONS = {
     "permit_ttl": "how long an approval is valid",
     "freshness": "how long a check of the facts is valid",
     "claim_time": "how long a reviewer's claim is valid",
+    "expire_paused": "how long a run can stay paused; then it expires",
+    "expire_blocked": "how long a run can stay on hold; then it expires",
+    "expire_revalidating": "how long a run can wait for the check of its facts; then it expires",
 }
 
 
