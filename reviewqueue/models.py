@@ -58,7 +58,7 @@ class Heartbeat(models.Model):
     beaten_at = models.DateTimeField()
 
     def __str__(self) -> str:
-        return f"{self.worker} at {self.beaten_at:%H:%M:%S}"
+        return f"{self.worker} at {self.beaten_at:%H:%M:%S} UTC"
 
 
 class TypedAnswer(models.Model):

@@ -20,6 +20,7 @@ from reviewqueue.admin.base import ReadOnlyAdmin, person_of, render_json_text, s
 from reviewqueue.admin.forms import ResolutionForm, effect_resolutions, resolve_effect
 from reviewqueue.models import UnknownOutcome
 from reviewqueue.text.hidden_characters import render_exact
+from reviewqueue.text.times import exact_element
 from runs.models import Run
 
 
@@ -46,8 +47,8 @@ def run_of(effect: Effect) -> SafeString:
 
 
 @admin.display(description="unknown since", ordering="changed_at")
-def since(effect: Effect) -> str:
-    return f"{effect.changed_at:%Y-%m-%d %H:%M} UTC"
+def since(effect: Effect) -> SafeString:
+    return exact_element(effect.changed_at)
 
 
 #: Reports and orders on a page, and bytes of HTML per report. The page of all reports has the others.

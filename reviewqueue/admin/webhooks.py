@@ -18,6 +18,7 @@ from ledger.actors import person_actor
 from ledger.errors import Refusal
 from reviewqueue.admin.base import ReadOnlyAdmin, person_of, scope_of, text_column
 from reviewqueue.text.hidden_characters import render_exact
+from reviewqueue.text.times import exact_element
 from reviewqueue.webhooks.deliveries import resend_message
 from reviewqueue.webhooks.models import Delivery, DeliveryAttempt, WebhookEndpoint
 
@@ -60,7 +61,7 @@ def _listed(delivery: Delivery, *, excerpts: bool) -> SafeString:
 
 
 def _line(attempt: DeliveryAttempt, *, excerpt: bool) -> SafeString:
-    began, result = f"{attempt.began_at:%Y-%m-%d %H:%M:%S} UTC", attempt.trouble
+    began, result = exact_element(attempt.began_at), attempt.trouble
     if not result:
         result = f"Delivered ({attempt.reply_status})." if attempt.ended_at else "Outcome unknown."
     shown = render_exact(attempt.excerpt, one_line=True) if excerpt and attempt.excerpt else ""

@@ -27,7 +27,6 @@ ARGUMENTS_IN_A_TITLE = 3
 
 _PLACE = re.compile(r"\{([^{}]+)\}")
 _MARK_AFTER = re.compile(r"[:,.;!?)]+")
-_UNIT_AFTER = re.compile(r"\s?(?:[A-Z]{3}\b|%|[€$£])")
 
 #: Labels by agent id and call name.
 Labels = Mapping[tuple[int, str], CallLabel]
@@ -35,11 +34,10 @@ Labels = Mapping[tuple[int, str], CallLabel]
 
 @dataclass(frozen=True, kw_only=True)
 class CallText:
-    """A call as text. ``sentence`` and ``short`` are HTML, ``plain`` is for places that take no HTML."""
+    """A call as text. ``sentence`` is HTML, ``plain`` is for places that take no HTML."""
 
     name: str
     sentence: SafeString
-    short: SafeString
     plain: str
     arguments: tuple[Argument, ...]
     is_labelled: bool
@@ -66,8 +64,7 @@ def describe_call(call: Mapping[str, Any], label: CallLabel | None) -> CallText:
         return _unlabelled(name, arguments)
     by_name = {argument.name: argument for argument in arguments}
     sentence, plain = _filled(label.sentence, by_name)
-    short, _ = _filled(_beginning(label.sentence), by_name)
-    return CallText(name=name, sentence=sentence, short=short, plain=plain, arguments=arguments, is_labelled=True)
+    return CallText(name=name, sentence=sentence, plain=plain, arguments=arguments, is_labelled=True)
 
 
 def describe_call_in_a_list(name: str, call: Mapping[str, Any] | None, labels: Labels, *, agent_id: int) -> CallText:
@@ -77,7 +74,7 @@ def describe_call_in_a_list(name: str, call: Mapping[str, Any] | None, labels: L
     called = format_html("<code>{}</code>", hidden_characters.render_exact(name, one_line=True)) if name else "A call"
     sentence = format_html("{}, too long for a list", called)
     plain = f"{hidden_characters.mark_hidden_plain(name) or 'A call'}, too long for a list"
-    return CallText(name=name, sentence=sentence, short=sentence, plain=plain, arguments=(), is_labelled=False)
+    return CallText(name=name, sentence=sentence, plain=plain, arguments=(), is_labelled=False)
 
 
 def labelled(form: Form, call: CallText) -> Form:
@@ -101,7 +98,6 @@ def _argument(name: str, value: Any, told: Any) -> Argument:
 
 
 def _unlabelled(name: str, arguments: tuple[Argument, ...]) -> CallText:
-    count = f"{len(arguments)} argument{'' if len(arguments) == 1 else 's'}"
     called = format_html("<code>{}</code>", hidden_characters.render_exact(name, one_line=True))
     first = arguments[:ARGUMENTS_IN_A_TITLE]
     more = len(arguments) > ARGUMENTS_IN_A_TITLE
@@ -111,11 +107,12 @@ def _unlabelled(name: str, arguments: tuple[Argument, ...]) -> CallText:
         for it, mark in zip(first, marks, strict=True)
     ]
     told = mark_safe(" ".join([*shown, *(["…"] if more else [])]))  # noqa: S308  every part was escaped
+    values = [f"{it.name[:SHOWN_IN_A_TITLE]} {_plain_value(it, at_most=SHOWN_IN_A_TITLE)}" for it in first]
+    plain = hidden_characters.mark_hidden_plain(", ".join([*values, *(["…"] if more else [])]))
     return CallText(
         name=name,
         sentence=format_html("{}: {}", called, told) if shown else format_html("{}, without arguments", called),
-        short=format_html("Call {}", called),
-        plain=f"Call {hidden_characters.mark_hidden_plain(name)}, {count}",
+        plain=f"Call {hidden_characters.mark_hidden_plain(name)}{f': {plain}' if plain else ', without arguments'}",
         arguments=arguments,
         is_labelled=False,
     )
@@ -124,15 +121,6 @@ def _unlabelled(name: str, arguments: tuple[Argument, ...]) -> CallText:
 def _short_name(name: str) -> SafeString:
     cut = name[:SHOWN_IN_A_SENTENCE]
     return hidden_characters.render_exact(cut + ("…" if cut != name else ""), one_line=True)
-
-
-def _beginning(sentence: str) -> str:
-    """Return the sentence up to its first placeholder and the unit after it: enough to tell calls apart."""
-    first = _PLACE.search(sentence)
-    if first is None:
-        return sentence
-    unit = _UNIT_AFTER.match(sentence, first.end())
-    return sentence[: unit.end() if unit else first.end()]
 
 
 def _filled(sentence: str, arguments: Mapping[str, Argument]) -> tuple[SafeString, str]:
@@ -174,11 +162,9 @@ def _value_html(argument: Argument, *, at_most: int = SHOWN_IN_A_SENTENCE) -> Sa
     )
 
 
-def _plain_value(argument: Argument) -> str:
+def _plain_value(argument: Argument, *, at_most: int = SHOWN_IN_A_SENTENCE) -> str:
     text = argument.value if isinstance(argument.value, str) else _amount_of_parts(argument.value)
-    return hidden_characters.mark_hidden_plain(text[:SHOWN_IN_A_SENTENCE]) + (
-        "…" if len(text) > SHOWN_IN_A_SENTENCE else ""
-    )
+    return hidden_characters.mark_hidden_plain(text[:at_most]) + ("…" if len(text) > at_most else "")
 
 
 def _amount_of_parts(value: Any) -> str:

@@ -166,7 +166,7 @@ def queue_title(slug: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def request_label(kind: str, reason: str, fields: int) -> str:
+def request_label(kind: str, reason: str) -> str:
     """Return what a request without a call asks for. The agent's own text is never part of it."""
     if kind == Kind.APPROVAL:
         return "Approve a call"
@@ -174,12 +174,9 @@ def request_label(kind: str, reason: str, fields: int) -> str:
         return "Wait for an external signal"
     if kind == Kind.TIMER:
         return "Wait for a timer"
-    count = f"{fields} fields" if fields > 1 else "1 field" if fields else ""
-    if reason == "evidence.missing":
-        return f"Evidence is missing, {count} to fill in" if count else "Evidence is missing"
-    if reason == "repair":
-        return f"A run is stuck, {count} to fill in" if count else "A run is stuck and needs help"
-    return f"Question with {count} to fill in" if count else "Question"
+    return {"evidence.missing": "Evidence is missing", "repair": "A run is stuck and needs help"}.get(
+        reason, "Question"
+    )
 
 
 def fact_source(fact: Fact) -> str:

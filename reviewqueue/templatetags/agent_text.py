@@ -14,6 +14,7 @@ from django.template.context import Context
 from django.utils.safestring import SafeString, mark_safe
 
 from ledger.actors import actor_label
+from reviewqueue.pages import request_headings
 from reviewqueue.pages.interrupt.decision_evidence import render_value
 from reviewqueue.text import agent_text, hidden_characters, json_values
 
@@ -36,6 +37,12 @@ def visible_line(text: Any) -> SafeString:
 def actor_name(actor: Any) -> SafeString:
     """Return the name of an actor (``person:...``, ``agent:...``, ``system:...``) for a sentence."""
     return hidden_characters.render_exact(actor_label(str(actor)), one_line=True)
+
+
+@register.filter
+def fields_label(interrupt: Any) -> str:
+    """Return how many fields the form of a request has."""
+    return request_headings.fields_label(interrupt)
 
 
 @register.filter

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from django import template
 from django.template.context import Context
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
@@ -40,6 +41,18 @@ def moment(context: Context, at: datetime | None, short: bool = False, now: date
     if at is None:
         return mark_safe('<span class="faint">never</span>')
     return times.datetime_element(at, now=now or context.get("now"), short=short)
+
+
+@register.simple_tag
+def exact_time(at: datetime | None) -> SafeString:
+    """Return the time to the second in the reader's zone, for records: "2026-11-30 14:22:07 CET"; or "never"."""
+    return mark_safe('<span class="faint">never</span>') if at is None else times.exact_element(at)
+
+
+@register.simple_tag
+def time_zone() -> str:
+    """Return the name of the reader's time zone: "Europe/Berlin"."""
+    return timezone.get_current_timezone_name()
 
 
 @register.filter

@@ -65,11 +65,26 @@ def time_zone_label(local: datetime) -> str:
 
 def datetime_element(at: datetime, *, now: datetime | None = None, short: bool = False) -> SafeString:
     """Return a `<time>` element with the exact time, and UTC as its tooltip."""
+    return _element(at, datetime_label(at, now=now, short=short))
+
+
+def exact_label(at: datetime) -> str:
+    """Return "2026-11-30 14:22:07 CET", in the reader's zone."""
+    local = timezone.localtime(at)
+    return f"{local:%Y-%m-%d %H:%M:%S} {time_zone_label(local)}"
+
+
+def exact_element(at: datetime) -> SafeString:
+    """Return a `<time>` element with the exact time as its text, and UTC as its tooltip."""
+    return _element(at, exact_label(at))
+
+
+def _element(at: datetime, label: str) -> SafeString:
     return format_html(
         '<time datetime="{}" title="{}">{}</time>',
         timezone.localtime(at).isoformat(timespec="seconds"),
         f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
-        datetime_label(at, now=now, short=short),
+        label,
     )
 
 

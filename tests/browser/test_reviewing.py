@@ -87,6 +87,28 @@ def test_row_6_and_19_another_reviewers_vote_is_reported_and_the_input_stays(len
     expect(lenas.get_by_label("Note for the record").first).to_have_value("Hours match")
 
 
+def test_row_6_a_hidden_element_is_not_displayed_whatever_its_style(lenas: Page):
+    interrupt = desk.an_order()
+    for address in (f"/interrupts/{interrupt.public_id}", "/", "/runs", "/insights"):
+        lenas.goto(address)
+        shown = lenas.evaluate(
+            """() => [...document.querySelectorAll("body *")].filter((it) => {
+                it.setAttribute("hidden", "");
+                return getComputedStyle(it).display !== "none";
+            }).map((it) => it.outerHTML.slice(0, 80))"""
+        )
+        assert shown == [], address
+
+
+def test_row_6_a_claim_elsewhere_and_unclaimed_are_never_shown_together(lenas: Page):
+    interrupt = desk.an_order()
+    open_wait(lenas, interrupt)
+    expect(lenas.locator("#held")).to_contain_text("Unclaimed.")
+    acts.claim_request(responder=builders.a_reviewer("leo@company.example"), interrupt_id=interrupt.public_id)
+    expect(lenas.locator("#moved")).to_contain_text("leo@company.example")
+    expect(lenas.locator("#held")).to_be_hidden()
+
+
 def last_decision() -> Decision:
     return Decision.objects.get(status="accepted")
 

@@ -29,23 +29,19 @@ def test_the_owners_sentence_is_filled_from_the_stored_call():
     assert text(told.sentence) == "Issue purchase order to S-17 for 184000.00 EUR"
     assert '<data class="num" value="184000.00"><span>184</span><span>000.00</span></data>' in told.sentence
     assert told.plain == "Issue purchase order to S-17 for 184000.00 EUR"
-    assert text(told.short) == "Issue purchase order to S-17"
     assert [(it.name, it.label, it.unit, it.is_amount) for it in told.arguments] == [
         ("supplier", "", "", False),
         ("amount", "Amount", "EUR", True),
     ]
 
 
-def test_a_short_sentence_keeps_the_unit_beside_its_amount():
-    assert text(label_text(a_label("Pay {amount} EUR to {account}"), amount=5, account="x").short) == "Pay 5 EUR"
-
-
 def test_without_a_label_a_call_shows_its_name_and_arguments():
     told = label_text(None, supplier="S-17", amount=3, urgent=True, note="x")
     assert text(told.sentence) == "issue_purchase_order: supplier S-17, amount 3, urgent yes, …"
-    assert told.plain == "Call issue_purchase_order, 4 arguments"
+    assert told.plain == "Call issue_purchase_order: supplier S-17, amount 3, urgent yes, …"
     assert not told.is_labelled
     assert text(label_text(None).sentence) == "issue_purchase_order, without arguments"
+    assert label_text(None).plain == "Call issue_purchase_order, without arguments"
 
 
 def test_a_place_without_its_argument_says_so_and_stays_no_gap():

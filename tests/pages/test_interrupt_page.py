@@ -8,10 +8,12 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils.html import escape
 
 from ledger import clock
 from ledger.digests import digest
 from reviewqueue import reviewer_actions as acts
+from reviewqueue.templatetags.agent_text import seen_plain, visible_line
 from runs.models import Interrupt
 from tests import builders
 from tests.pages import desk
@@ -168,11 +170,32 @@ def test_nothing_is_chosen_beforehand():
 def test_an_input_request_shows_the_agents_form_and_the_plan_is_not_for_approval():
     interrupt = desk.a_question(proposal=builders.CALL)
     html = page_of(interrupt)
-    assert "Evidence is missing, 7 fields to fill in" in html
+    assert "Evidence is missing: " in html
+    assert "7 fields to fill in" in html
     assert "Certificate number" in html
     assert "your answer does not approve it" in html
     assert "What will happen if you approve" not in html
     assert "I can’t answer this" in html
+
+
+def test_the_heading_of_a_call_is_its_whole_sentence():
+    desk.a_label("set_prices", "Set {count} prices in {shop}", agent="purchase-requests")
+    call = {"name": "set_prices", "arguments": {"count": 1900, "shop": "North"}}
+    html = page_of(builders.a_waiting_interrupt(builders.a_wait(proposal=call)))
+    heading = re.sub(r"<[^>]+>", "", html[html.index("<h1>") : html.index("</h1>")])
+    assert heading == "Set 1900 prices in North"
+    assert "<title>Set 1900 prices in North · Review queue</title>" in html
+
+
+def test_questions_are_told_apart_by_row_heading_and_tab_title():
+    lena = desk.lena()
+    for title in ("Certificate for crane 14", "Certificate for crane 15\u202e", "Approve: <b>all</b>"):
+        interrupt = desk.a_question(title=title)
+        html = page_of(interrupt, lena)
+        quoted = f'Evidence is missing: <q class="said">{visible_line(title)}</q>'
+        assert html.split("<h1>")[1].startswith(quoted)
+        assert f"<title>Evidence is missing: “{escape(seen_plain(title))}” · Review queue</title>" in html
+        assert quoted in desk.signed_in(lena).get("/").content.decode()
 
 
 def test_a_claim_by_another_leaves_the_page_readable_and_takes_the_form_away():

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from django.conf import settings
+from django.contrib.admin.utils import display_for_value
 from django.http import HttpRequest, HttpResponse
 from django.template import Context, Template
 from django.utils import timezone
@@ -104,3 +108,25 @@ def test_a_missing_time_is_never_and_a_missing_deadline_nothing() -> None:
 def test_on_pages_a_number_and_its_unit_stay_on_one_line():
     assert in_words(timedelta(hours=3, minutes=12)) == "3\N{NO-BREAK SPACE}h\N{NO-BREAK SPACE}12\N{NO-BREAK SPACE}min"
     assert since(NOW, NOW + timedelta(days=2)) == "2\N{NO-BREAK SPACE}d"
+
+
+def test_a_time_of_a_record_has_its_seconds_and_its_zone() -> None:
+    with timezone.override(ZoneInfo("Europe/Berlin")):
+        drawn = Template("{% load times %}{% exact_time at %}").render(Context({"at": NOW}))
+    assert ">2026-11-30 14:22:00 CET</time>" in drawn
+    assert 'title="2026-11-30 13:22:00 UTC"' in drawn
+
+
+def test_every_time_that_django_formats_has_its_zone() -> None:
+    with timezone.override(ZoneInfo("Europe/Berlin")):
+        assert Template("{{ at }}").render(Context({"at": NOW})) == "2026-11-30 14:22:00 CET"
+        assert display_for_value(NOW, "-") == "2026-11-30 14:22:00 CET"
+
+
+def test_templates_render_times_by_the_tags_with_a_zone() -> None:
+    formats = {
+        (template.name, kind)
+        for template in Path(settings.TEMPLATES[0]["DIRS"][0]).rglob("*.html")
+        for kind in re.findall(r"\|(?:date|time):.([^'\"]*)", template.read_text())
+    }
+    assert {kind for _, kind in formats} == {"c"}, formats

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zoneinfo import ZoneInfo
+
 import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -124,3 +126,13 @@ def test_a_hold_of_an_effect_is_settled_at_the_effect():
     Hold.objects.update(kind=HoldKind.UNKNOWN_EFFECT)
     html = signed_in(staff("olga@example.org", "agent-owners")).get(page_of(hold)).content.decode()
     assert "<form" not in html[html.index("<h2>Hold</h2>") :]
+
+
+def test_times_are_in_the_zone_that_they_name():
+    hold, client = a_run_held_for_a_fact(), signed_in(staff("olga@example.org", "agent-owners"))
+    client.cookies["zone"] = "Asia/Tokyo"
+    opened = hold.opened_at.astimezone(ZoneInfo("Asia/Tokyo"))
+    for address in (page_of(hold), "/admin/runs/hold/"):
+        html = client.get(address).content.decode()
+        assert f"{opened:%Y-%m-%d %H:%M:%S} JST" in html, address
+        assert f"{opened:%H:%M:%S} UTC" not in html

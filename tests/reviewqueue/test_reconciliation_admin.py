@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zoneinfo import ZoneInfo
+
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import User
@@ -324,3 +326,14 @@ def test_the_list_needs_the_same_number_of_queries_for_many_rows_as_for_few(djan
     client = signed_in(staff("ana@example.org", OWNERS))
     with django_assert_max_num_queries(30):
         client.get(UNKNOWN)
+
+
+def test_times_are_in_the_zone_that_they_name():
+    effect = an_unknown_effect()
+    client = signed_in(staff("olga@example.org", OWNERS))
+    client.cookies["zone"] = "Asia/Tokyo"
+    changed = effect.changed_at.astimezone(ZoneInfo("Asia/Tokyo"))
+    for address in (UNKNOWN, page_of(effect), reverse("admin:ledger_effect_changelist")):
+        html = client.get(address).content.decode()
+        assert f"{changed:%Y-%m-%d %H:%M:%S} JST" in html, address
+        assert f"{changed:%H:%M:%S} UTC" not in html

@@ -20,8 +20,8 @@ from reviewqueue.gateway import Receipt
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.call_labels import labels_of
 from reviewqueue.pages.inbox.list_request import ListRequest, address, read_list
-from reviewqueue.pages.interrupt.interrupt_context import request_heading
 from reviewqueue.pages.rendering import PageRequest
+from reviewqueue.pages.request_headings import request_heading
 from reviewqueue.queries import inbox
 from runs.models import Decision, Interrupt
 from runs.states import VALID_DECISIONS

@@ -6,15 +6,12 @@ passed on unchanged, for the frame that marks them as the agent's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.urls import reverse
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 
 from ledger import exact_json
 from ledger.digests import digest
@@ -26,6 +23,7 @@ from reviewqueue.pages.call_labels import CallText, Labels, describe_call, descr
 from reviewqueue.pages.interrupt.decision_evidence import new_evidence_budget, split_evidence
 from reviewqueue.pages.interrupt.earlier_versions import previous_decisions
 from reviewqueue.pages.interrupt.refusal_messages import names_of_deciders, why_cannot_decide
+from reviewqueue.pages.request_headings import request_heading
 from reviewqueue.pages.runs.timeline_text import timeline_entries
 from reviewqueue.queries.page_queries import RequestPage
 from reviewqueue.text.hidden_characters import warnings_in
@@ -92,32 +90,6 @@ class Actions:
     comments: tuple[Comment, ...]
 
 
-def request_heading(interrupt: Interrupt, labels: Labels) -> tuple[SafeString, str]:
-    """Return the heading of a request, from the stored call and the product's labels: as HTML and as plain text."""
-    if interrupt.kind == Kind.APPROVAL and interrupt.proposal is not None:
-        label = labels.get((interrupt.agent_id, str(interrupt.proposal["name"])))
-        words = describe_call(interrupt.proposal, label)
-        return words.sentence, words.plain
-    text = code_labels.request_label(interrupt.kind, interrupt.reason, _count_fields(interrupt))
-    return format_html("{}", text), text
-
-
-def request_heading_for_row(interrupt: Interrupt, proposal: Any, labels: Labels) -> tuple[SafeString, str]:
-    """Return the heading of a request for a list. ``proposal``: ``None`` if it is too long for a row."""
-    if interrupt.kind != Kind.APPROVAL:
-        text = code_labels.request_label(interrupt.kind, interrupt.reason, _count_fields(interrupt))
-        return format_html("{}", text), text
-    name = "" if proposal is None else str(proposal["name"])
-    words = describe_call_in_a_list(name, proposal, labels, agent_id=interrupt.agent_id)
-    return words.sentence, words.plain
-
-
-def _count_fields(interrupt: Interrupt) -> int:
-    body = None if interrupt.schema is None else interrupt.schema.body
-    properties = body.get("properties") if isinstance(body, Mapping) else None
-    return len(properties) if isinstance(properties, Mapping) else 0
-
-
 def build_interrupt_context(
     screen: RequestPage, *, reader: AbstractUser, now: datetime, edited: Any = None
 ) -> dict[str, Any]:
@@ -132,7 +104,7 @@ def build_interrupt_context(
         call = describe_call(current, labels.get((interrupt.agent_id, str(proposal["name"]))))
     heading, plain = request_heading(interrupt, labels)
     if call is not None and interrupt.kind == Kind.APPROVAL:
-        heading = call.short
+        heading = call.sentence
     # The review of an edit shows the changes instead of the whole call.
     whole_call = reverse("call", args=[interrupt.public_id])
     rendered = None if call is None or edited is not None else render_arguments(call.arguments, more=whole_call)

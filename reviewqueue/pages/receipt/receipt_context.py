@@ -15,8 +15,8 @@ from reviewqueue import reviewer_actions
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.call_labels import describe_call, labels_of
 from reviewqueue.pages.interrupt.earlier_versions import next_round, overtaking_facts
-from reviewqueue.pages.interrupt.interrupt_context import request_heading
 from reviewqueue.pages.receipt.webhook_status import deliveries_of_decision
+from reviewqueue.pages.request_headings import request_heading
 from reviewqueue.pages.runs.unclaimed_text import describe_unread
 from reviewqueue.queries.page_queries import ReceiptPage
 from reviewqueue.text.json_diff_text import LimitedChanges, changes_between, limit_changes
