@@ -59,7 +59,7 @@ MIDDLEWARE = [
     "reviewqueue.middleware.assign_request_id",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "reviewqueue.middleware.StaticFilesMiddleware",
     "reviewqueue.middleware.CompressionMiddleware",
     "reviewqueue.middleware.disable_caching",
     "reviewqueue.middleware.refuse_nul_characters",

@@ -118,6 +118,7 @@
     k: () => move(-1) || press(first("[aria-label^='Previous ']")),
     c: claim,
     x: () => press(current()?.querySelector(".pick")),
+    X: () => Boolean(current()?.querySelector(".pick")?.dispatchEvent(new Event("reviewqueue:pick-range", { bubbles: true }))),
     s: skip,
     a: () => choose("approve", "answer"),
     e: () => choose("edit"),

@@ -165,6 +165,7 @@
     const href = focused?.closest("#views") ? focused.getAttribute("href") : null;
     change();
     if (document.activeElement === focused && focused.isConnected) return;
+    if (focused?.id) document.getElementById(focused.id)?.focus({ preventScroll: true });
     if (href) document.querySelector(`#views a[href="${CSS.escape(href)}"]`)?.focus({ preventScroll: true });
     if (!row) return;
     const rows = rowsOf(document);
@@ -186,11 +187,70 @@
 
   // --- what is selected ----------------------------------------------------------------------------------------------
 
+  const picks = () => [...document.querySelectorAll("#list .pick")];
+  let lastPick = ""; // the request whose checkbox was used last: where a range begins
+
   function countPicks() {
     const place = document.getElementById("how-many");
-    if (place) place.textContent = `${document.querySelectorAll(".pick:checked").length} selected`;
+    if (!place) return;
+    const chosen = picks().filter((pick) => pick.checked);
+    place.replaceChildren(`${chosen.length} selected`, ...sumOf(chosen));
+    const all = document.getElementById("select-all");
+    if (!all) return;
+    all.checked = chosen.length > 0 && chosen.length === picks().length;
+    all.indeterminate = chosen.length > 0 && !all.checked;
   }
-  document.addEventListener("change", (event) => event.target.matches(".pick") && countPicks());
+
+  // The exact sum of the selected amounts, if all have one in the same unit.
+  function sumOf(chosen) {
+    const amounts = chosen.map((pick) => pick.dataset.amount ?? ""), units = new Set(chosen.map((pick) => pick.dataset.unit));
+    if (amounts.length < 2 || units.size !== 1 || !amounts.every((amount) => /^-?[0-9]+(\.[0-9]+)?$/.test(amount))) return [];
+    const places = Math.max(...amounts.map((amount) => amount.split(".")[1]?.length ?? 0));
+    const sum = amounts.reduce((before, amount) => {
+      const [whole, fraction = ""] = amount.split(".");
+      return before + BigInt(whole + fraction.padEnd(places, "0"));
+    }, 0n);
+    const digits = String(sum < 0n ? -sum : sum).padStart(places + 1, "0");
+    const whole = digits.slice(0, digits.length - places), fraction = digits.slice(digits.length - places);
+    return [", ", grouped(`${sum < 0n ? "-" : ""}${whole}`, places ? `.${fraction}` : ""), ` ${[...units][0]} in total`];
+  }
+
+  // Digits grouped by margins, as the server renders them: copied text stays exact.
+  function grouped(whole, rest) {
+    const number = document.createElement("data");
+    number.className = "num";
+    number.value = whole + rest;
+    const groups = whole.match(/-?\d{1,3}(?=(\d{3})*$)/g);
+    groups.push(groups.pop() + rest);
+    for (const group of groups) number.append(Object.assign(document.createElement("span"), { textContent: group }));
+    return number;
+  }
+
+  // With Shift, every request from the one selected last up to this one gets the same state.
+  function pickRange(pick) {
+    const all = picks(), from = all.findIndex((one) => one.value === lastPick), to = all.indexOf(pick);
+    if (from < 0) return;
+    for (const one of all.slice(Math.min(from, to), Math.max(from, to) + 1)) one.checked = pick.checked;
+  }
+
+  document.addEventListener("click", (event) => {
+    if (!event.target.matches?.("#list .pick")) return;
+    if (event.shiftKey) pickRange(event.target);
+    lastPick = event.target.value;
+  });
+  document.addEventListener("reviewqueue:pick-range", (event) => {
+    event.target.checked = true;
+    pickRange(event.target);
+    lastPick = event.target.value;
+    countPicks();
+  });
+  document.addEventListener("change", (event) => {
+    if (event.target.id === "select-all") {
+      for (const pick of picks()) pick.checked = event.target.checked;
+      say(`${picks().filter((pick) => pick.checked).length} selected`);
+    } else if (!event.target.matches(".pick")) return;
+    countPicks();
+  });
   document.addEventListener("reset", () => setTimeout(countPicks));
   document.addEventListener("reviewqueue:listed", countPicks);
   countPicks();

@@ -26,6 +26,7 @@ urlpatterns = [
     path("interrupts/<slug:interrupt_id>/typed/discard", decision_views.discard_draft, name="discard-draft"),
     path("interrupts/<slug:interrupt_id>/undo", action_views.undo, name="undo"),
     path("together", bulk_decisions.together, name="together"),
+    path("together/undo", bulk_decisions.undo_together, name="undo-together"),
     path("decisions/<slug:decision_id>", read_views.receipt, name="decision"),
     path("decisions/<slug:decision_id>/values/<slug:part>", value_browser.of_decision, name="decision-value"),
     path("dead-letters", dead_letters.dead_letters, name="dead-letters"),

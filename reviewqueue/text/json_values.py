@@ -40,6 +40,8 @@ WIDE_TEXT = 40
 TEXT_LINES_SHOWN = 12
 TEXT_CHARACTERS_SHOWN = 1_200
 ENTRIES_SHOWN = 20
+MAX_COLUMNS = 8  # of a table
+MAX_CELL_TEXT = 120  # characters; a list with longer texts is no table
 DEPTH_SHOWN = 4
 MAX_NAME_LENGTH = 200
 NAMED_FIRST = 100  # members of an object that are named even if there is no room for their values
@@ -47,6 +49,7 @@ _GROUPED_FROM = 10_000  # a year or a cost centre of four digits is not an amoun
 _SHARED_FROM = 200  # characters; shorter strings are rendered before the large parts get their shares
 _ROW_BYTES = 90  # of a member's own markup
 _SMALL_BYTES = 300  # reserved for each small member while the large ones are rendered
+_CELL_BYTES = 20  # of a cell's own markup
 _FOLD_BYTES = 600  # of a fold with its button, and the line after it
 _CUT_BYTES = 200  # of the line that says what is omitted
 _SEARCHED_FOR_LINES = 50_000  # characters
@@ -219,7 +222,12 @@ class _Drawing:
         is_object = isinstance(value, Mapping)
         opening, closing = ('<dl class="object">', "</dl>") if is_object else ('<ol class="list">', "</ol>")
         noun = "members" if is_object else "entries"
-        drawn_rows = list(self.rows(value, budget, depth=depth, at=at))
+        columns = [] if isinstance(value, Mapping) else _columns(value)
+        if columns and not isinstance(value, Mapping):
+            opening, closing = self.table_head(columns, value, budget), "</tbody></table></div>"
+            drawn_rows = list(self.table_rows(value, columns, budget, at=at))
+        else:
+            drawn_rows = list(self.rows(value, budget, depth=depth, at=at))
         count, of = len(drawn_rows), len(value)
         html = _parts(drawn_rows, opening, closing, noun, of=of)
         if count < of:
@@ -238,6 +246,30 @@ class _Drawing:
                 if is_object
                 else f"<li><div>{inner}</div></li>"
             )
+
+    def table_head(self, columns: list[str], value: Sequence[Any], budget: Budget) -> str:
+        """Return the beginning of the table of a list of equal objects. It scrolls sideways, also by keyboard."""
+        heads = "".join(f'<th scope="col">{self.name(name, budget)}</th>' for name in columns)
+        label = f"Table of {len(value):,} entries"
+        return (
+            f'<div class="rows" tabindex="0" role="group" aria-label="{label}"><table><thead><tr>'
+            f'<td><span class="vh">Number</span></td>{heads}</tr></thead><tbody>'
+        )
+
+    def table_rows(self, value: Sequence[Any], columns: list[str], budget: Budget, *, at: str) -> Iterator[str]:
+        """Yield the numbered rows of a list of equal objects, as far as the budget goes."""
+        pairs = list(islice(enumerate(value), max(0, budget.members)))
+        for number, entry in pairs[: _count_fitting(pairs, budget.members, least=1)]:
+            if number and budget.size <= 0:
+                return
+            budget.members -= 1 + len(columns)
+            budget.size -= _CELL_BYTES * (1 + len(columns))
+            self.members += 1 + len(columns)
+            cells = []
+            for name in columns:
+                inner = self.value(entry[name], budget, depth=0, at=join_pointer(join_pointer(at, number), name))
+                cells.append(f'<td class="n">{inner}</td>' if is_amount(entry[name]) else f"<td>{inner}</td>")
+            yield f'<tr><th scope="row">{number + 1}</th>{"".join(cells)}</tr>'
 
     def shared(self, pairs: list[tuple[_Step, Any]], budget: Budget) -> Iterator[tuple[_Step, Any, Budget]]:
         """Yield the parts to render, each with its budget: every part is named first, then the large ones share the rest.
@@ -336,6 +368,26 @@ class _Drawing:
         return _dropped(text, link)
 
 
+def _columns(value: Sequence[Any]) -> list[str]:
+    """Return the names of a list's objects if all have the same in the same order, and only short values; else nothing."""
+    first = value[0]
+    if len(value) < 2 or not isinstance(first, Mapping) or not 2 <= len(first) <= MAX_COLUMNS:
+        return []
+    columns = list(first)
+    shown = islice(value, MAX_MEMBERS)
+    is_table = all(
+        isinstance(entry, Mapping) and list(entry) == columns and all(map(_fits_in_cell, entry.values()))
+        for entry in shown
+    )
+    return columns if is_table else []
+
+
+def _fits_in_cell(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) <= MAX_CELL_TEXT and "\n" not in value
+    return not isinstance(value, Mapping | list | tuple)
+
+
 def _count_fitting(pairs: Sequence[tuple[Any, Any]], members: int, *, least: int) -> int:
     """Return how many parts are rendered: as many as fit with their direct members, but at least ``least``."""
     used = 0
@@ -366,6 +418,8 @@ def _parts(rows: list[str], opening: str, closing: str, noun: str, *, of: int) -
 
 
 def _continued(opening: str) -> str:
+    if opening.startswith('<div class="rows"'):
+        return opening.replace("<thead>", '<thead class="vh">')
     return opening.replace('class="list"', f'class="list on" start="{ENTRIES_SHOWN + 1}"')
 
 

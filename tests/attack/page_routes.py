@@ -159,6 +159,11 @@ def _approved_together(world: PageWorld, kind: str) -> dict[str, str]:
     return seen | {"interrupt": wait.public_id, "verdict": "approve", "act": "approve"}
 
 
+def _undone_together(world: PageWorld, kind: str) -> dict[str, str]:
+    """The decision of another person."""
+    return {"decision": world.receipt.public_id}
+
+
 #: Everyone who can see a request can comment on it.
 WHO_SEE = frozenset(SIGNED_IN) - {"stranger"}
 WHO_DECIDE = frozenset({"reviewer", "lead"})
@@ -181,6 +186,7 @@ PAGES: dict[str, Page] = {
     "interrupts/<slug:interrupt_id>/typed": Page(_wait("/typed"), None, _rejection, WHO_DECIDE, asks_by_itself=True),
     "interrupts/<slug:interrupt_id>/typed/discard": Page(_wait("/typed/discard"), None, _with()),
     "together": Page(lambda _: "/together", ALL_READ, _approved_together, WHO_DECIDE),
+    "together/undo": Page(lambda _: "/together/undo", None, _undone_together),
     "interrupts/<slug:interrupt_id>/undo": Page(_wait("/undo"), None, _with()),
     "decisions/<slug:decision_id>": Page(lambda world: f"/decisions/{world.receipt.public_id}", SEES),
     "decisions/<slug:decision_id>/values/<slug:part>": Page(

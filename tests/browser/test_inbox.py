@@ -410,6 +410,31 @@ def test_row_18_what_is_selected_stays_selected_and_is_decided_together(lenas: P
     expect(lenas.get_by_role("radio", name=re.compile("^Approve"))).not_to_be_checked()
 
 
+def test_row_18_all_or_a_range_is_selected_summed_up_decided_and_undone(lenas: Page):
+    refunds = [desk.a_refund(number) for number in range(5)]
+    desk.an_order()
+    lenas.goto("/")
+    everything, selected = lenas.get_by_label("Select all 5 that can be decided in bulk"), lenas.locator("#how-many")
+    everything.check()
+    expect(selected).to_have_text("5 selected, 6200.00 EUR in total")
+    row(lenas, refunds[0]).get_by_role("checkbox").uncheck()
+    assert everything.evaluate("box => box.indeterminate")
+    row(lenas, refunds[3]).get_by_role("checkbox").click(modifiers=["Shift"])
+    expect(selected).to_have_text("1 selected")
+    row(lenas, refunds[2]).locator(".ask > a").focus()
+    lenas.keyboard.press("x")
+    lenas.keyboard.press("k")
+    lenas.keyboard.press("k")
+    lenas.keyboard.press("Shift+X")
+    expect(selected).to_have_text("4 selected, 4960.00 EUR in total")
+    lenas.get_by_role("button", name="Decide in bulk").click()
+    lenas.get_by_role("radio", name=re.compile("^Approve")).check()
+    lenas.get_by_role("button", name=re.compile("^Approve 4")).click()
+    lenas.get_by_role("button", name="Undo all 4").click()
+    expect(lenas.get_by_role("heading", name="4 of 4 undone")).to_be_visible()
+    assert Interrupt.objects.filter(status="waiting").count() == 6
+
+
 def test_row_25_several_are_decided_together_without_javascript(without_script: Page):
     page = without_script
     refunds = [desk.a_refund(number) for number in range(3)]

@@ -15,6 +15,7 @@ from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
 from tests import builders
 from tests.pages import desk
 from tests.pages.test_inbox import decide
+from tests.unguarded import without_triggers
 
 pytestmark = pytest.mark.django_db
 
@@ -226,3 +227,48 @@ def test_a_second_press_after_a_change_overtook_an_answer_says_so():
     told = press(client, form)
     assert "Approved. A later change has superseded it." in row_text(told, wait)
     assert "/undo" not in told
+
+
+def test_all_decisions_of_a_bulk_are_undone_at_once_each_with_its_result():
+    client = desk.signed_in(desk.lena())
+    waits = [desk.a_refund(number) for number in range(3)]
+    html = press(client, form_of(page_of(client, waits)))
+    assert "Undo all 3" in html
+    assert client.get("/together/undo").status_code == 405
+    lost = Decision.objects.get(interrupt=waits[0])
+    with without_triggers():
+        Decision.objects.filter(pk=lost.pk).update(created_at=clock.now() - timedelta(days=1))
+    named = re.findall(r'name="decision" value="([^"]+)"', html)
+    html = client.post(
+        "/together/undo", {"decision": [*named, "dec_none", "<b>"], "list": "queue=refunds"}
+    ).content.decode()
+    assert "<h1>2 of 3 undone</h1>" in html
+    assert 'href="/?queue=refunds"' in html
+    assert "Not undone: " in words_for(html, waits[0])
+    assert "Undone. The request is open again." in words_for(html, waits[1])
+    statuses = [Interrupt.objects.get(pk=it.pk).status for it in waits]
+    assert statuses == ["answered", "waiting", "waiting"]
+
+
+def test_a_decision_of_another_person_is_not_undone_in_bulk():
+    wait = desk.a_refund(1)
+    decide(wait, builders.a_reviewer("ben@company.example", "refunds"))
+    named = Decision.objects.get().public_id
+    html = desk.signed_in(desk.lena()).post("/together/undo", {"decision": named}).content.decode()
+    assert "<h1>0 of 0 undone</h1>" in html
+    wait.refresh_from_db()
+    assert wait.status == "answered"
+
+
+def test_one_link_selects_every_request_of_the_page_that_can_be_decided_in_bulk():
+    client, waits, high = desk.signed_in(desk.lena()), [desk.a_refund(number) for number in range(3)], desk.an_order()
+    html = client.get("/", {"queue": "refunds"}).content.decode()
+    [address] = re.findall(r'<a class="unscripted" href="([^"]+)">Decide all 3 in bulk</a>', html)
+    html = client.get(address.replace("&amp;", "&")).content.decode()
+    assert "Selected: 3" in html
+    assert all(it.public_id in html for it in waits)
+    assert high.public_id not in html
+    assert (
+        re.findall(r'data-amount="([^"]+)" data-unit="([^"]+)"', client.get("/").content.decode())
+        == [("1240.00", "EUR")] * 3
+    )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from django.http import HttpResponse, StreamingHttpResponse
-from django.test import RequestFactory
+from django.test import Client, RequestFactory
 
 from ledger import exact_json
 from reviewqueue.middleware import CompressionMiddleware
@@ -233,6 +233,36 @@ def test_pages_are_compressed_and_a_compressed_list_is_still_asked_for_by_its_ta
     assert first["Content-Encoding"] == "gzip"
     assert first["ETag"].startswith("W/")
     assert client.get("/", headers=asked | {"if-none-match": first["ETag"]}).status_code == 304
+
+
+def test_the_length_of_a_compressed_page_is_not_that_of_its_text(client: Client):
+    """BREACH: each response has another mask of the CSRF token, and a random number of bytes."""
+    interrupt = desk.an_order()
+    client.force_login(desk.lena())
+    packed = [
+        client.get(f"/interrupts/{interrupt.public_id}", headers={"accept-encoding": "gzip"}).content for _ in range(6)
+    ]
+    tokens = {re.search(rb'name="csrf-token" content="([^"]+)"', gzip.decompress(page))[1] for page in packed}
+    assert len(tokens) == 6
+    assert len({len(page) for page in packed}) > 1
+
+
+def test_static_files_are_compressed_for_browsers_that_accept_it(client: Client):
+    plain = client.get("/static/app.css")
+    style = b"".join(plain.streaming_content)
+    packed = client.get("/static/app.css", headers={"accept-encoding": "gzip, br"})
+    assert packed["Content-Encoding"] == "gzip"
+    assert packed["Content-Length"] == str(len(packed.content))
+    assert len(packed.content) < len(style) / 3
+    assert gzip.decompress(packed.content) == style
+    assert plain["Vary"] == packed["Vary"] == "Accept-Encoding"
+    assert packed["Content-Type"] == plain["Content-Type"]
+    again = client.get("/static/app.css", headers={"accept-encoding": "gzip", "if-none-match": packed.get("ETag", "")})
+    since = {"accept-encoding": "gzip", "if-modified-since": packed["Last-Modified"]}
+    assert 304 in (again.status_code, client.get("/static/app.css", headers=since).status_code)
+    part = client.get("/static/app.css", headers={"accept-encoding": "gzip", "range": "bytes=0-9"})
+    assert not part.has_header("Content-Encoding")
+    assert b"".join(part.streaming_content) == style[:10]
 
 
 def test_what_is_streamed_is_not_compressed():

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.template import Context, Template
+from django.utils.html import strip_tags
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -202,3 +203,38 @@ def test_an_amount_that_was_stated_as_text_reads_as_an_amount_and_copies_exactly
     )
     for other in ("212400", "1e5.00", "LT-1.00", 5, "true", "0012 4.00"):
         assert rendered_stated(other) == json_values.render_json(other)
+
+
+ROWS = [{"iban": f"DE89370400440532{number:06d}", "amount": "12.50", "paid": None} for number in range(30)]
+
+
+def test_a_list_of_equal_objects_is_a_table_with_numbered_rows() -> None:
+    html = json_values.render_json(ROWS)
+    assert html.count("<table>") == 2  # the first rows, and the folded rest
+    assert [strip_tags(name) for name in re.findall(r'<th scope="col">(.*?)</th>', html)[:3]] == [*ROWS[0]]
+    assert re.findall(r'<th scope="row">(\d+)</th>', html) == [str(number) for number in range(1, 31)]
+    assert '<td class="n"><span class="value"><q><bdi class="exact">12.50</bdi></q></span></td>' in html
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ROWS[:1],
+        [*ROWS[:2], {"amount": "12.50", "iban": "DE", "paid": None}],
+        [*ROWS[:2], {"iban": "DE", "amount": "12.50"}],
+        [*ROWS[:2], {"iban": "DE", "amount": {"value": 1}, "paid": None}],
+        [*ROWS[:2], {"iban": "DE", "amount": "two\nlines", "paid": None}],
+        [*ROWS[:2], None],
+        [{f"m{number}": number for number in range(json_values.MAX_COLUMNS + 1)}] * 2,
+    ],
+    ids=["one", "other order", "other names", "nested", "lines", "null", "wide"],
+)
+def test_other_lists_are_no_table(rows: Any) -> None:
+    assert "<table" not in json_values.render_json(rows)
+
+
+def test_a_table_is_cut_like_a_list_and_says_so() -> None:
+    found = json_values.render_json_within(ROWS * 100, budget=json_values.Budget(), more="/all")
+    assert not found.is_whole
+    assert found.html.count('<th scope="row">') == json_values.MAX_MEMBERS // 4
+    assert "Showing 1 to 125 of 3,000 entries." in found.html

@@ -1,7 +1,8 @@
-"""The page of a bulk decision: the same verdict for each selected request, submitted one by one through the gateway.
+"""The pages of a bulk decision: the same verdict for each selected request, submitted one by one through the gateway.
 
 A GET lists the requests that can be decided and the excluded ones with the reason. The POST checks each request again and
-submits one decision each. An idempotency key for each request makes a second submit return the same decisions.
+submits one decision each. An idempotency key for each request makes a second submit return the same decisions. The result
+page can undo all of them, each on its own.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from decimal import Decimal, localcontext
 
 from django.contrib.auth.models import AbstractUser
 from django.http import HttpResponse, QueryDict
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_POST
 
 from ledger import clock
-from ledger.errors import Refusal
+from ledger.errors import NotFound, Refusal
 from reviewqueue import gateway, reviewer_actions
 from reviewqueue.gateway import ShownVersion
 from reviewqueue.pages import code_labels
@@ -35,6 +36,7 @@ MOST = 100
 _EXACT = 2_000  # digits: a sum of storable numbers has at most as many, so it is never rounded
 _ID = re.compile(r"[a-z]{1,8}_[a-z0-9]{1,40}")
 _KEY = re.compile(r"[A-Za-z0-9_-]{8,60}")
+_MISSING = "This request does not exist, or you cannot see it."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +57,13 @@ class BulkResult:
     text: str
     decision: Decision | None = None
     undo_until: datetime | None = None
+    is_undone: bool = False
 
     @property
     def done(self) -> str:
         """Return what was done to the request; the call that it allows is not made yet."""
+        if self.is_undone:
+            return "undone"
         if self.decision is None:
             return "not decided"
         if self.decision.status == DecisionStatus.COUNTED:
@@ -79,8 +84,8 @@ def together(request: PageRequest) -> HttpResponse:
         wrong = _fault(asked.get("act", ""), verdict, message)
         if not wrong and ids:
             results = [_decide(one, verdict, message, asked, reader=request.user) for one in selected]
-            context = {"results": results, "done": sum(1 for one in results if one.decision), "back": _back(asked)}
-            return render_page(request, "inbox/bulk_result.html", context | {"section": "inbox", "now": clock.now()})
+            done = sum(1 for one in results if one.decision)
+            return _show_results(request, results, title=f"{done} of {len(results)} decided")
     able = [one for one in selected if not one.why]
     context = {
         "section": "inbox",
@@ -101,16 +106,54 @@ def together(request: PageRequest) -> HttpResponse:
     return render_page(request, "inbox/bulk_decision.html", context, status=422 if wrong else 200)
 
 
+def _show_results(request: PageRequest, results: list[BulkResult], *, title: str) -> HttpResponse:
+    undoable = [one for one in results if one.undo_until]
+    context = {
+        "section": "inbox",
+        "now": clock.now(),
+        "results": results,
+        "title": title,
+        "undoable": undoable if len(undoable) > 1 else [],
+        "undo_until": max((one.undo_until for one in undoable if one.undo_until), default=None),
+        "list": request.POST.get("list", "")[:1000],
+        "back": _back(request.POST),
+    }
+    return render_page(request, "inbox/bulk_result.html", context)
+
+
+@require_POST
+def undo_together(request: PageRequest) -> HttpResponse:
+    """Undo the reader's decisions that the form names, each on its own, and list the results."""
+    named = [one for one in dict.fromkeys(request.POST.getlist("decision")) if _ID.fullmatch(one)][:MOST]
+    found = Decision.objects.filter(public_id__in=named, by=request.user.pk).values_list(
+        "public_id", "interrupt__public_id"
+    )
+    decided = dict(found)
+    ids = list(dict.fromkeys(decided[one] for one in named if one in decided))
+    results = [_undo(one, reader=request.user) for one in _select(request.user, ids, QueryDict(), now=clock.now())]
+    done = sum(1 for one in results if one.is_undone)
+    return _show_results(request, results, title=f"{done} of {len(results)} undone")
+
+
+def _undo(one: SelectedRequest, *, reader: AbstractUser) -> BulkResult:
+    try:
+        reviewer_actions.undo_decision(responder=reader, interrupt_id=one.interrupt_id)
+    except NotFound:
+        return BulkResult(selected=one, text=f"Not undone: {_MISSING}")
+    except Refusal as refusal:
+        return BulkResult(selected=one, text=f"Not undone: {refusal.detail}")
+    return BulkResult(selected=one, text="Undone. The request is open again.", is_undone=True)
+
+
 def _select(reader: AbstractUser, ids: list[str], asked: QueryDict, *, now: datetime) -> list[SelectedRequest]:
     """Return the selected requests in the order of the inbox, then those that the reader cannot see."""
     rows = shown_rows(inbox.list_selected_requests(reader, ids, now=now), reader=reader, now=now)
     found = {row.interrupt.public_id: row for row in rows}
-    missing = "This request does not exist, or you cannot see it."
     return [
         SelectedRequest(
             interrupt_id=one,
             row=found.get(one),
-            why=found[one].why_alone if one in found else missing,
+            why=found[one].why_alone if one in found else _MISSING,
             key=_key(asked.get(f"key-{one}", "")),
         )
         for one in [*found, *(one for one in ids if one not in found)]

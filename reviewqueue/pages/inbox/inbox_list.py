@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import AbstractUser
+from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from reviewqueue.pages import code_labels
@@ -63,6 +64,11 @@ class ShownRow:
     decision: Decision | None
 
     @property
+    def is_selectable(self) -> bool:
+        """Return whether the row has a checkbox for a bulk decision."""
+        return self.is_open and not self.why_alone
+
+    @property
     def own_vote(self) -> str:
         """Return whether the reader has voted, to append to the count of votes."""
         if self.votes is None or not (self.has_voted or self.votes.counted):
@@ -99,6 +105,9 @@ def inbox_context(reader: AbstractUser, asked_for: ListRequest, *, now: datetime
     view, filters = asked_for.view, asked_for.filters
     counts = count_requests(reader, view=view, filters=filters, now=now)
     found = inbox.list_requests(reader, view=view, filters=filters, after=asked_for.after, now=now)
+    groups = inbox_groups(found, counts, asked_for, reader=reader, now=now)
+    selectable = [row.interrupt.public_id for group in groups for row in group.rows if row.is_selectable]
+    bulk_query = urlencode({"list": asked_for.query(with_place=True), "interrupt": selectable}, doseq=True)
     return list_texts(found, counts, asked_for) | {
         "section": "inbox",
         "now": now,
@@ -108,7 +117,9 @@ def inbox_context(reader: AbstractUser, asked_for: ListRequest, *, now: datetime
         "onward": f"?{urlencode({'list': asked_for.query()})}" if asked_for.query() else "",
         "here": address(view, filters, asked_for.after),
         "found": found,
-        "groups": inbox_groups(found, counts, asked_for, reader=reader, now=now),
+        "groups": groups,
+        "selectable": selectable,
+        "select_all_url": f"{reverse('together')}?{bulk_query}",
         "halts": inbox.list_open_halts(found.rows),
         "links": view_links(counts, asked_for),
         "choices": list_choices(counts, filters),
