@@ -168,6 +168,7 @@ def commands_of_checks() -> list[tuple[str, list[str]]]:
         ("check", [*django, "check", "--fail-level", "WARNING"]),
         ("migrations", [*django, "makemigrations", "--check", "--dry-run"]),
         ("types", [program("mypy"), "--no-error-summary"]),
+        ("types of the client", [program("mypy"), "--config-file", "clients/python/mypy.ini"]),
     ]
     templates = [str(path) for path in sorted((ROOT / "templates").rglob("*.html"))]
     if templates:

@@ -9,7 +9,7 @@ import pytest
 from tests import language
 
 ROOT = Path(__file__).resolve().parent.parent
-CHECKED = ["ledger", "runs", "reviewqueue", "templates", "static", "docs", "tests"]
+CHECKED = ["ledger", "runs", "reviewqueue", "templates", "static", "docs", "tests", "clients"]
 CHECKED += ["README.md", "CHANGELOG.md", "manage.py"]
 
 #: Folders and files that are not rewritten yet. It only shrinks.

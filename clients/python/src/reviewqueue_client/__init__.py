@@ -1,0 +1,45 @@
+"""Client of Review Queue: agents whose runs wait for people, survive a kill, and repeat no effect."""
+
+from __future__ import annotations
+
+from reviewqueue_client._async.client import AsyncClient
+from reviewqueue_client._async.run import AsyncRun, AsyncRunHandle
+from reviewqueue_client._async.worker import AsyncWorker
+from reviewqueue_client._sync.client import Client
+from reviewqueue_client._sync.run import Run, RunHandle
+from reviewqueue_client._sync.worker import Worker
+from reviewqueue_client.errors import (
+    EffectFailed,
+    NotPerformed,
+    Refused,
+    ReviewQueueError,
+    RunEnded,
+    Stopped,
+    Unreachable,
+)
+from reviewqueue_client.retries import Retries
+from reviewqueue_client.values import Answer, Compensation, Proposal, Question, Request
+
+__all__ = [
+    "Answer",
+    "AsyncClient",
+    "AsyncRun",
+    "AsyncRunHandle",
+    "AsyncWorker",
+    "Client",
+    "Compensation",
+    "EffectFailed",
+    "NotPerformed",
+    "Proposal",
+    "Question",
+    "Refused",
+    "Request",
+    "Retries",
+    "ReviewQueueError",
+    "Run",
+    "RunEnded",
+    "RunHandle",
+    "Stopped",
+    "Unreachable",
+    "Worker",
+]

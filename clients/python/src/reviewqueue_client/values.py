@@ -1,0 +1,106 @@
+"""The values that a claim brings: answers, facts, and what an effect may declare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Required, TypedDict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The answer to one request. ``verdict`` is None if the deadline passed and the run continues without an answer."""
+
+    key: str
+    verdict: str | None
+    input: Any
+    arguments: dict[str, Any] | None
+    changed: list[dict[str, Any]]
+    message: str | None
+    decided_by: str
+    decided_at: str
+    decision: str
+    cause: str
+    permit: str | None
+    signal: dict[str, Any] | None
+
+    @property
+    def approved(self) -> bool:
+        """Return whether the proposed call may be performed, as it was proposed or edited."""
+        return self.verdict in ("approve", "edit")
+
+    @classmethod
+    def of(cls, key: str, sent: Mapping[str, Any]) -> Answer:
+        """Return the answer of a response; members that this version does not know are ignored."""
+        names = (
+            "verdict", "input", "arguments", "changed", "message", "decided_by", "decided_at", "decision", "cause",
+            "permit", "signal",
+        )  # fmt: skip
+        return cls(key=key, **{name: sent.get(name) for name in names} | {"changed": sent.get("changed") or []})
+
+
+class Proposal(TypedDict, total=False):
+    """The exact call that people decide about."""
+
+    name: Required[str]
+    arguments: Required[dict[str, Any]]
+    schema: Any
+
+
+class Question(TypedDict, total=False):
+    """What is asked of people, or waited for: the members of an interrupt without its key (docs/api.md)."""
+
+    reason: Required[str]
+    title: Required[str]
+    kind: Literal["approval", "input", "event", "timer"]
+    queue: str
+    message: str
+    proposal: Proposal
+    input_schema: Any
+    verdicts: list[str]
+    assignees: list[str]
+    deadline: str
+    deadline_in: str
+    on_expiry: dict[str, Any]
+    evidence: list[dict[str, Any]]
+    facts: list[dict[str, Any]]
+    risk: Literal["high", "medium", "low"]
+    priority: int
+    quorum: int
+    external_id: str
+    correlation: str
+    metadata: dict[str, Any]
+
+
+class Request(Question):
+    """One request, with your key of it: its answer comes back under this key."""
+
+    key: str
+
+
+class Compensation(TypedDict, total=False):
+    """The call that compensates an effect, and the ends of the run after which it does."""
+
+    name: Required[str]
+    arguments: Required[Any]
+    on: list[Literal["cancel", "expire", "fail", "reject"]]
+
+
+Repeat = Literal["never", "by_key", "harmless"]
+InFlight = Literal["await", "cancel", "abandon"]
+
+#: Format of the checkpoints of this client: the user's state, and the results of steps before them.
+STATE_FORMAT = "reviewqueue-client/1"
+
+
+def pack_state(state: Any, steps: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a checkpoint of this client stores."""
+    return {"state": state, "steps": dict(steps)}
+
+
+def unpack_state(checkpoint: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the user's state and the recorded steps; the state of another program's checkpoint is returned whole."""
+    state = checkpoint.get("state")
+    if checkpoint.get("format") == STATE_FORMAT and isinstance(state, dict):
+        return state.get("state"), dict(state.get("steps") or {})
+    return state, {}

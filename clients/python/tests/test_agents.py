@@ -1,0 +1,432 @@
+"""Agents on the fake server: what is executed again after a kill, and what people's wishes lead to."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from reviewqueue_client import (
+    AsyncRun,
+    EffectFailed,
+    NotPerformed,
+    Refused,
+    Request,
+    Run,
+    RunEnded,
+    Unreachable,
+)
+from reviewqueue_client.testing import FakeServer
+
+PROPOSAL: Any = {"name": "issue_order", "arguments": {"supplier": "S-17", "amount": "184000.00"}}
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+class Buyer:
+    """The agent of these tests. ``die_at`` names the place where its process ends, once."""
+
+    def __init__(self, die_at: str = "") -> None:
+        self.die_at = die_at
+        self.looked_up: list[str] = []
+        self.ordered: list[Any] = []
+
+    def reach(self, place: str) -> None:
+        if place == self.die_at:
+            self.die_at = ""
+            raise Killed
+
+    def find_offer(self) -> Any:
+        self.reach("in a step")
+        self.looked_up.append("offer")
+        return {"supplier": "S-17", "amount": "184000.00", "score": Decimal("0.10")}
+
+    def issue_order(self, arguments: Any) -> Any:
+        self.ordered.append(arguments)
+        self.reach("in an effect")
+        return {"order": "PO-2231"}
+
+    def __call__(self, run: Run) -> Any:
+        offer = run.step("offer", self.find_offer)
+        self.reach("after a step")
+        answer = run.ask("order", reason="approval.action", title="Order the hoist", proposal=PROPOSAL)
+        self.reach("after the answer")
+        if not answer.approved:
+            return {"ordered": False}
+        receipt = run.effect("order:PR-1", self.issue_order, name="issue_order", permit=answer.permit, repeat="by_key")
+        self.reach("after an effect")
+        return {"receipt": receipt, "score": offer["score"]}
+
+
+@pytest.fixture
+def server() -> FakeServer:
+    return FakeServer()
+
+
+def die_and_start_again(server: FakeServer, agent: Buyer) -> Any:
+    with server.client() as client, pytest.raises(Killed):
+        client.run("PR-1").execute(agent)
+    server.lose_lease("PR-1")
+    with server.client() as client:
+        return client.run("PR-1").execute(agent)
+
+
+def test_an_agent_works_asks_and_ends_with_its_result(server: FakeServer):
+    server.answer("order")
+    agent = Buyer()
+    with server.client() as client:
+        result = client.run("PR-1", title="Buy a hoist").execute(agent)
+    assert result == {"receipt": {"order": "PO-2231"}, "score": Decimal("0.10")}
+    assert (agent.looked_up, agent.ordered) == (["offer"], [PROPOSAL["arguments"]])
+    assert server.runs["PR-1"].status == "completed"
+
+
+def test_an_agent_that_is_started_again_after_the_end_gets_the_result(server: FakeServer):
+    server.answer("order")
+    agent = Buyer()
+    with server.client() as client:
+        first = client.run("PR-1").execute(agent)
+        assert client.run("PR-1").execute(agent) == first
+    assert agent.looked_up == ["offer"]
+
+
+@pytest.mark.parametrize("place", ["in a step", "after a step", "after the answer", "after an effect"])
+def test_a_killed_agent_repeats_nothing_that_was_recorded(server: FakeServer, place: str):
+    server.answer("order")
+    agent = Buyer(die_at=place)
+    result = die_and_start_again(server, agent)
+    assert result["receipt"] == {"order": "PO-2231"}
+    assert (agent.looked_up, len(agent.ordered)) == (["offer"], 1)
+
+
+def test_a_call_whose_outcome_is_unknown_is_repeated_only_where_the_receiver_drops_repeats(server: FakeServer):
+    server.answer("order")
+    agent = Buyer(die_at="in an effect")
+    assert die_and_start_again(server, agent)["receipt"] == {"order": "PO-2231"}
+    assert server.runs["PR-1"].effects["order:PR-1"].attempt == 2
+
+
+def test_an_unknown_outcome_waits_for_its_owner(server: FakeServer):
+    sent: list[Any] = []
+
+    def send(arguments: Any) -> Any:
+        sent.append(arguments)
+        raise TimeoutError("no reply")
+
+    def agent(run: Run) -> Any:
+        return run.effect("mail:1", send, arguments={"to": "S-17"})
+
+    with server.client() as client:
+        with pytest.raises(TimeoutError):
+            client.run("PR-1").execute(agent)
+        assert server.runs["PR-1"].status == "blocked"
+        server.resolve("PR-1", "mail:1", applied=True, receipt={"id": 7})
+        assert client.run("PR-1").execute(agent) == {"id": 7}
+    assert len(sent) == 1
+
+
+def test_a_call_that_surely_did_not_happen_is_tried_again(server: FakeServer):
+    tries: list[int] = []
+
+    def send(arguments: Any) -> Any:
+        tries.append(1)
+        if len(tries) == 1:
+            raise NotPerformed("the receiver is closed")
+        return "sent"
+
+    with server.client() as client:
+        with pytest.raises(NotPerformed):
+            client.run("PR-1").execute(lambda run: run.effect("mail:1", send))
+        assert client.run("PR-1").execute(lambda run: run.effect("mail:1", send)) == "sent"
+
+
+def test_a_failed_call_that_cannot_be_repeated_is_an_error(server: FakeServer):
+    def send(arguments: Any) -> Any:
+        raise NotPerformed("refused for good", retryable=False)
+
+    with server.client() as client:
+        with pytest.raises(NotPerformed):
+            client.run("PR-1").execute(lambda run: run.effect("mail:1", send))
+        with pytest.raises(EffectFailed, match="refused for good"):
+            client.run("PR-1").execute(lambda run: run.effect("mail:1", send))
+
+
+def test_an_edited_call_is_performed_as_it_was_approved(server: FakeServer):
+    server.answer("order", "edit", arguments={"supplier": "S-17", "amount": "180000.00"})
+    agent = Buyer()
+    with server.client() as client:
+        client.run("PR-1").execute(agent)
+    assert agent.ordered == [{"supplier": "S-17", "amount": "180000.00"}]
+
+
+def test_numbers_stay_exact(server: FakeServer):
+    exact = {"cents": Decimal("1.10"), "large": 2**80 + 1, "small": Decimal("1E-30")}
+    with server.client() as client:
+        result = client.run("PR-1").execute(lambda run: run.step("numbers", lambda: exact))
+    assert result == exact
+    assert str(result["cents"]) == "1.10"
+
+
+def test_a_value_that_is_no_json_is_refused(server: FakeServer):
+    with server.client() as client:
+        with pytest.raises(ValueError, match="NaN is not a JSON number"):
+            client.run("PR-1").execute(lambda run: run.step("numbers", lambda: Decimal("NaN")))
+        with pytest.raises(TypeError, match="set is not a JSON value"):
+            client.run("PR-1").execute(lambda run: run.step("numbers", lambda: {1, 2}))
+
+
+def test_the_name_of_a_step_is_used_once(server: FakeServer):
+    def agent(run: Run) -> None:
+        for page in range(2):
+            run.step("page", lambda page=page: page)
+
+    with server.client() as client, pytest.raises(ValueError, match="Number the steps of a loop"):
+        client.run("PR-1").execute(agent)
+
+
+def test_one_of_several_answers_can_be_enough(server: FakeServer):
+    asked: list[Request] = [
+        {"key": "engineer", "reason": "question", "title": "Is it safe?"},
+        {"key": "buyer", "reason": "question", "title": "Is it cheap?"},
+    ]
+    server.answer("buyer", "answer", input=False)
+    with server.client() as client:
+        result = client.run("PR-1").execute(
+            lambda run: {key: it.input for key, it in run.ask_all(asked, any_of=True).items()}
+        )
+    assert result == {"buyer": False}
+
+
+def test_a_failed_run_raises_its_error(server: FakeServer):
+    with server.client() as client, pytest.raises(RunEnded) as ended:
+        client.run("PR-1").execute(lambda run: run.fail({"why": "no crew"}))
+    assert (ended.value.status, ended.value.outcome) == ("failed", {"why": "no crew"})
+
+
+# --- what people want -------------------------------------------------------------------------------------------------
+
+
+def test_a_paused_run_stops_at_its_next_safe_point_and_loses_nothing(server: FakeServer):
+    done: list[str] = []
+
+    def work(name: str) -> None:
+        done.append(name)
+        if len(done) == 1:
+            server.pause("PR-1")
+
+    def agent(run: Run) -> str:
+        for name in ("first", "second"):
+            run.step(name, lambda name=name: work(name))
+        return "done"
+
+    client = server.client()
+    worker = client.worker()
+    worker.every_step(agent)
+    client.run("PR-1")
+    assert worker.run_once(wait=0) == 1
+    assert (server.runs["PR-1"].status, done) == ("paused", ["first"])
+    assert worker.run_once(wait=0) == 0
+    server.resume("PR-1")
+    assert worker.run_once(wait=0) == 1
+    assert (server.runs["PR-1"].result, done) == ("done", ["first", "second"])
+
+
+def test_a_cancelled_run_is_compensated(server: FakeServer):
+    released: list[Any] = []
+
+    def agent(run: Run) -> None:
+        run.effect(
+            "reserve:1",
+            lambda day: {"reservation": 12},
+            name="reserve_hoist",
+            arguments={"day": "2026-12-01"},
+            compensation={"name": "release_hoist", "arguments": {"day": "2026-12-01"}},
+        )
+        server.cancel("PR-1")
+        run.step("after", lambda: None)
+
+    with server.client() as client, pytest.raises(RunEnded, match="cancelled"):
+        client.run("PR-1").execute(
+            agent, compensations={"release_hoist": lambda day, receipt: released.append((day, receipt))}
+        )
+    assert released == [({"day": "2026-12-01"}, {"reservation": 12})]
+
+
+def test_a_heartbeat_brings_what_people_want(server: FakeServer):
+    def work() -> str:
+        server.pause("PR-1")
+        beats = server.runs["PR-1"].heartbeats
+        until = time.monotonic() + 10
+        while server.runs["PR-1"].heartbeats < beats + 2 and time.monotonic() < until:
+            time.sleep(0.01)
+        return "worked"
+
+    client = server.client()
+    worker = client.worker(lease_seconds=0.06)  # type: ignore[arg-type]  # the fake server has no shortest lease
+    worker.every_step(lambda run: run.step("long", work))
+    client.run("PR-1")
+    worker.run_once(wait=0)
+    assert server.runs["PR-1"].status == "paused"
+    assert server.runs["PR-1"].checkpoint["state"]["steps"] == {"long": "worked"}
+
+
+def test_a_worker_that_lost_its_lease_writes_nothing(server: FakeServer):
+    def agent(run: Run) -> str:
+        server.lose_lease("PR-1")
+        run.step("late", lambda: "late")
+        raise AssertionError("not reached")
+
+    client = server.client()
+    worker = client.worker()
+    worker.every_step(agent)
+    client.run("PR-1")
+    worker.run_once(wait=0)
+    assert (server.runs["PR-1"].status, server.runs["PR-1"].steps) == ("ready", {})
+
+
+# --- the worker loop --------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_calls_the_function_of_the_step(server: FakeServer):
+    client = server.client()
+    worker = client.worker(code_version="1")
+
+    @worker.step("start")
+    def compare(run: Run) -> None:
+        run.checkpoint("ask", {"best": "S-17"})
+
+    @worker.step("ask")
+    def ask(run: Run) -> Any:
+        answer = run.ask("order", reason="approval.action", title="Order", proposal=PROPOSAL)
+        return {"best": run.state["best"], "verdict": answer.verdict}
+
+    client.run("PR-1", code_version="1")
+    worker.run_once(wait=0)
+    assert server.runs["PR-1"].status == "waiting"
+    server.answer("order", "reject")
+    worker.run_once(wait=0)
+    assert server.runs["PR-1"].result == {"best": "S-17", "verdict": "reject"}
+    assert worker.run_once(wait=0) == 0
+
+
+def test_a_step_without_a_function_is_released(server: FakeServer):
+    client = server.client()
+    client.run("PR-1")
+    client.worker().run_once(wait=0)
+    assert server.runs["PR-1"].status == "ready"
+    assert not server.runs["PR-1"].leased
+
+
+def test_an_error_of_a_function_releases_the_run(server: FakeServer, caplog: pytest.LogCaptureFixture):
+    client = server.client()
+    worker = client.worker()
+    tries: list[int] = []
+
+    @worker.every_step
+    def agent(run: Run) -> str:
+        tries.append(1)
+        if len(tries) < 3:
+            raise OSError("no disk")
+        return "done"
+
+    client.run("PR-1")
+    for _ in range(3):
+        worker.run_once(wait=0)
+    assert server.runs["PR-1"].result == "done"
+    assert "no disk" in caplog.text
+
+
+def test_code_that_takes_another_way_is_incompatible(server: FakeServer, caplog: pytest.LogCaptureFixture):
+    agent = Buyer(die_at="after a step")
+    with server.client() as client, pytest.raises(Killed):
+        client.run("PR-1").execute(agent)
+    server.lose_lease("PR-1")
+    with server.client() as client, pytest.raises(Refused) as refused:
+        client.run("PR-1").execute(lambda run: run.step("another", lambda: 1))
+    assert refused.value.code == "step_mismatch"
+    assert ("POST", f"runs/{server.runs['PR-1'].id}/lease/release") in server.calls
+
+
+def test_a_worker_that_shuts_down_releases_its_run(server: FakeServer):
+    client = server.client()
+    worker = client.worker()
+
+    @worker.every_step
+    def agent(run: Run) -> None:
+        run.step("first", lambda: 1)
+        worker.stop()
+        run.step("second", lambda: 2)
+
+    client.run("PR-1")
+    worker.run_once(wait=0)
+    assert (server.runs["PR-1"].status, list(server.runs["PR-1"].steps)) == ("ready", ["first"])
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [0, 429, 502, 503])
+def test_a_request_is_sent_again_after_a_fault_that_passes(server: FakeServer, status: int):
+    client = server.client()
+    server.fail_next(3, status=status)
+    assert client.run("PR-1").key == "PR-1"
+    assert len(server.calls) == 4
+
+
+def test_a_request_waits_as_long_as_the_server_says(server: FakeServer, monkeypatch: pytest.MonkeyPatch):
+    slept: list[float] = []
+    monkeypatch.setattr("reviewqueue_client._sync.client.sleep", slept.append)
+    server.fail_next(1, status=429, retry_after=7)
+    server.client().run("PR-1")
+    assert slept == [7.0]
+
+
+def test_a_server_that_stays_away_is_unreachable(server: FakeServer):
+    server.fail_next(8, status=0)
+    with pytest.raises(Unreachable, match="ConnectError"):
+        server.client().run("PR-1")
+
+
+def test_a_refusal_is_raised_at_once_with_its_code(server: FakeServer):
+    client = server.client()
+    client.run("PR-1", title="One")
+    with pytest.raises(Refused) as refused:
+        client.run("PR-1", title="Another")
+    assert (refused.value.code, refused.value.status) == ("key_reused", 409)
+
+
+def test_the_fake_server_says_which_answer_is_missing(server: FakeServer):
+    with server.client() as client, pytest.raises(AssertionError, match="The request 'order' has no answer"):
+        client.run("PR-1").execute(Buyer())
+
+
+# --- asyncio ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_asynchronous_client_does_the_same(server: FakeServer):
+    server.answer("order")
+    sent: list[Any] = []
+
+    async def find_offer() -> Any:
+        await asyncio.sleep(0)
+        return Decimal("184000.00")
+
+    async def issue_order(arguments: Any) -> Any:
+        sent.append(arguments)
+        return "PO-2231"
+
+    async def agent(run: AsyncRun) -> Any:
+        offer = await run.step("offer", find_offer)
+        answer = await run.ask("order", reason="approval.action", title="Order", proposal=PROPOSAL)
+        return [offer, await run.effect("order:PR-1", issue_order, permit=answer.permit)]
+
+    async def main() -> Any:
+        async with server.async_client() as client:
+            return await (await client.run("PR-1")).execute(agent)
+
+    assert asyncio.run(main()) == [Decimal("184000.00"), "PO-2231"]
+    assert sent == [PROPOSAL["arguments"]]

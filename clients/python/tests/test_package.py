@@ -1,0 +1,27 @@
+"""The package: the blocking client is the asynchronous one, and nothing of the server is imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1]
+
+
+def test_the_blocking_client_is_derived_from_the_asynchronous_one():
+    # If this fails, run `python clients/python/make_sync.py`, then the formatter.
+    done = subprocess.run([sys.executable, PACKAGE / "make_sync.py", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_it_needs_neither_django_nor_the_server():
+    script = (
+        "import sys, reviewqueue_client.testing; print(sorted({'django', 'reviewqueue', 'runs'} & set(sys.modules)))"
+    )
+    source = str(PACKAGE / "src")
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd="/", env={"PYTHONPATH": source}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+    assert (PACKAGE / "src" / "reviewqueue_client" / "py.typed").exists()

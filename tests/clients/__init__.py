@@ -1,0 +1,1 @@
+"""The clients of `clients/`, against a real server."""

@@ -1,0 +1,124 @@
+"""The clients against a real server: killed agents lose and repeat nothing, and the guide does what it says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from tests import figures, own_processes
+from tests.clients.kills import World, a_world, kill_at_points, kill_at_random
+from tests.docs_session import blocks_of
+
+pytestmark = [pytest.mark.django_db(transaction=True)]
+
+AGENTS = settings.ROOT / "tests" / "clients"
+PYTHON = [sys.executable, str(AGENTS / "kill_agent.py")]
+#: Where a kill costs most: between an act and its record.
+POINTS = [
+    "after PUT steps/offer",
+    "after effect mail",
+    "after POST interrupts",
+    "after effect order",
+    "after POST complete",
+]
+MORE_POINTS = [
+    "before POST runs",
+    "after POST runs",
+    "before POST claim",
+    "after POST claim",
+    "before PUT steps/offer",
+    "before PUT steps/second",
+    "before PUT effects/mail:.*",
+    "after PUT effects/mail:.*",
+    "before effect mail",
+    "after POST effects/mail:.*/outcome",
+    "before POST checkpoints",
+    "after POST checkpoints",
+    "before POST interrupts",
+    "before PUT steps/note",
+    "after PUT effects/order:.*",
+    "after POST effects/order:.*/outcome",
+    "before POST complete",
+]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, django_db_setup: None) -> Iterator[World]:
+    with a_world(tmp_path_factory.mktemp("world")) as world:
+        yield world
+
+
+@pytest.mark.slow
+def test_an_agent_killed_at_a_named_point_ends_as_if_it_had_not_been(world: World):
+    killed = kill_at_points(world, PYTHON, POINTS)
+    figures.count("agents of the Python client killed between an act and its record", "0 lost, 0 repeated", n=killed)
+
+
+@pytest.mark.long
+def test_agents_killed_two_hundred_times_end_as_if_they_had_not_been(world: World):
+    killed = kill_at_points(world, PYTHON, MORE_POINTS)
+    killed += kill_at_random(world, PYTHON, runs=46, kills=4, seed=figures.SEED, slowest=2.5)
+    assert killed >= 200
+    figures.count("kills of agents of the Python client", "0 lost, 0 repeated", n=killed)
+
+
+# --- docs/clients.md ----------------------------------------------------------------------------------------------------
+
+FIRST_AGENT, WORKER, TEST_OF_AN_AGENT, *_ = [
+    block.text for block in blocks_of(settings.ROOT / "docs" / "clients.md") if block.language == "python"
+]
+PRINTED = next(block.text for block in blocks_of(settings.ROOT / "docs" / "clients.md") if block.language == "text")
+
+
+def start(world: World, script: str) -> subprocess.Popen[str]:
+    own = {"REVIEW_QUEUE": world.server.base, "REVIEW_QUEUE_KEY": world.server.key, "PYTHONPATH": "clients/python/src"}
+    return subprocess.Popen(
+        [sys.executable, "-c", script], env=world.server.environment | own, stdout=subprocess.PIPE, text=True
+    )
+
+
+def has_run(world: World, key: str, *status: str) -> Any:
+    found = world.server.call("GET", f"runs?key={key}", key=world.server.key)["runs"]
+    return [run for run in found if run["status"] in status]
+
+
+@pytest.mark.slow
+def test_the_first_agent_of_the_guide_is_killed_and_started_again_as_it_is(world: World):
+    assert len([line for line in FIRST_AGENT.splitlines() if line.strip()]) <= 10
+    killed = start(world, FIRST_AGENT)
+    own_processes.eventually(lambda: has_run(world, "PR-1", "running", "waiting", "ready"), within=60)
+    killed.kill()
+    killed.communicate()
+    for _ in range(2):  # and once more after the end
+        said, _ = start(world, FIRST_AGENT).communicate(timeout=120)
+        assert said == "{'order': 'PO-2231', 'amount': '184000.00'}\n"
+
+
+@pytest.mark.slow
+def test_the_worker_of_the_guide_claims_what_is_ready_and_ends_at_a_signal(world: World):
+    body = {"key": "PR-2", "title": "Order two", "lease_seconds": 0, "code_version": "1"}
+    world.server.call("POST", "runs", body, key=world.server.key)
+    worker = start(world, WORKER)
+    try:
+        own_processes.eventually(lambda: has_run(world, "PR-2", "completed"), within=60)
+        os.kill(worker.pid, signal.SIGTERM)
+        assert worker.wait(timeout=60) == 0
+    finally:
+        worker.kill()
+        worker.communicate()
+
+
+def test_the_test_of_the_guide_prints_what_it_says():
+    agent = FIRST_AGENT[: FIRST_AGENT.index("print(")]
+    own = os.environ | {"PYTHONPATH": str(settings.ROOT / "clients/python/src")}
+    done = subprocess.run(
+        [sys.executable, "-c", agent + TEST_OF_AN_AGENT], env=own, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == PRINTED
