@@ -6,14 +6,15 @@ by an offset; and it cannot end a page early because of the size of its rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from django.db.models import Model, QuerySet, TextField
+from django.db.models import Model, Q, QuerySet, TextField
 from django.db.models.functions import Cast, Coalesce, Length
 
 from reviewqueue.api.query_parameters import integer_parameter, invalid_query, text_parameter
+from reviewqueue.queries.ordered_branches import first_rows_keys
 from reviewqueue.queries.pagination import find_primary_key
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 100
@@ -36,16 +37,21 @@ class ListPage(Generic[R]):
     next: str | None
 
 
-def page(rows: QuerySet[M], query: dict[str, str], *, by: str = "-id", sized: str = "") -> ListPage[M]:
+def page(
+    rows: QuerySet[M], query: dict[str, str], *, by: str = "-id", sized: str = "", ranges: Sequence[Q] | None = None
+) -> ListPage[M]:
     """Return one page of ``rows``, ordered by the column ``by``.
 
     ``sized``: a text column that may be long. The page then ends before ``STORED_CHARACTERS`` of it are exceeded.
+    ``ranges``: the rows are those of these ranges, which do not overlap; each is read in the order of its index.
     """
     limit = LIMIT.read(query)
     field = by.lstrip("-")
     if "next" in query:
         place = _place(rows.model, query["next"])
         rows = rows.filter(**{f"{field}__{'lt' if by.startswith('-') else 'gt'}": place})
+    if ranges is not None:
+        rows = rows.filter(pk__in=first_rows_keys(rows.select_related(None), ranges, (by,), limit + 1))
     rows = rows.order_by(by)
     if sized:
         fitting, more = _find_fitting(rows, sized, limit)

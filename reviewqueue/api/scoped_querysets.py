@@ -11,6 +11,7 @@ from ledger.errors import NotFound
 from reviewqueue import permissions
 from reviewqueue.api.authentication import Caller
 from reviewqueue.api.query_parameters import invalid_query
+from reviewqueue.permissions import VisibleScope
 from runs.errors import NotPermitted
 from runs.models import Agent, Interrupt, Policy, Queue, Run
 from runs.policies import list_nameable_queues
@@ -30,6 +31,15 @@ def interrupts_of(caller: Caller) -> QuerySet[Interrupt]:
         return permissions.visible_interrupts(caller.person)
     _check_scope(caller)
     return Interrupt.objects.filter(agent=caller.key.agent_id)
+
+
+def scope_of(caller: Caller) -> VisibleScope:
+    """Return the queues and agents whose rows the caller may see. Raises ``NotPermitted``."""
+    if caller.person is not None:
+        return permissions.read_scope(caller.person)
+    _check_scope(caller)
+    agent = caller.key.agent_id
+    return VisibleScope(agents=frozenset() if agent is None else frozenset({agent}))
 
 
 def find_run(caller: Caller, run_id: str) -> Run:

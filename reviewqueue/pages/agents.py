@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from django.contrib import messages
 from django.contrib.auth.models import AbstractUser
-from django.db.models import Count, Q
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
@@ -20,6 +19,7 @@ from reviewqueue.operations import kill_switch
 from reviewqueue.pages.empty_state import EmptyState
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, render_page
 from reviewqueue.pages.runs.run_actions import LONGEST_REASON
+from reviewqueue.queries import run_counts
 from runs.kill_switch import open_halts
 from runs.models import Agent, Halt
 
@@ -42,20 +42,23 @@ class ShownAgent:
     may_halt: bool
     may_lift: bool
 
+    @property
+    def open_label(self) -> str:
+        """Return the number of open runs; above the limit of counting with a plus."""
+        most = run_counts.MAX_COUNTED
+        return f"{most}+" if self.open_runs > most else str(self.open_runs)
+
 
 def agents_shown(reader: AbstractUser) -> list[ShownAgent]:
     """Return the agents of which the reader is an owner (for operators all agents), halted ones first."""
-    going = Count("runs", filter=Q(runs__ended_at=None))
-    working = Count("runs", filter=Q(runs__lease_until__isnull=False))
-    found = (
-        permissions.owned_agents(reader).select_related("owner").annotate(going=going, working=working).order_by("slug")
-    )
+    found = list(permissions.owned_agents(reader).select_related("owner").order_by("slug"))
+    going, working = run_counts.count_open_runs(found), run_counts.count_leased_runs(found)
     halts = {halt.agent_id: halt for halt in open_halts().filter(agent__in=found)}
     shown = [
         ShownAgent(
             agent=agent,
-            open_runs=agent.going,
-            working=agent.working,
+            open_runs=going.get(agent.pk, 0),
+            working=working.get(agent.pk, 0),
             halt=halts.get(agent.pk),
             may_halt=agent.pk not in halts and permissions.why_not_halt(reader, agent) is None,
             may_lift=agent.pk in halts and permissions.why_not_lift(reader, agent) is None,

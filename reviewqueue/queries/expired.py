@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.contrib.auth.models import AbstractUser
-from django.db.models import F, QuerySet
+from django.db.models import F
 
 from ledger import effect_queries
 from ledger.errors import NotFound, Refusal
@@ -20,12 +20,11 @@ from reviewqueue.queries.inbox import (
     CALL_ANNOTATIONS,
     PAGE_SIZE,
     View,
-    filter_after_closed,
     find_position,
     format_position,
-    get_sort_key,
+    list_ended_keys,
 )
-from reviewqueue.queries.inbox_filters import InboxFilters, apply_filters
+from reviewqueue.queries.inbox_filters import InboxFilters
 from runs.errors import RunActive
 from runs.kill_switch import open_halts
 from runs.models import Assignee, Decision, Event, Halt, Interrupt, Run
@@ -37,6 +36,7 @@ RESTARTABLE = FINAL - {RunStatus.COMPLETED}
 _NEED_CHOICE = (EffectStatus.FAILED, EffectStatus.COMPENSATED, *OPEN_EFFECTS)
 _EVENT_TYPES = ("interrupt.claimed", "interrupt.escalated", "interrupt.expired", "run.ending", "run.restarted")
 _RELATED = ("queue", "policy__escalate_to", "agent", "schema", "run__agent", "run__initiator")
+_EXPIRED = (InterruptStatus.EXPIRED,)
 _CHOICES = 1_000  # newest requests that supply the filter choices, so that the query stays cheap
 
 
@@ -100,15 +100,10 @@ def list_expired(
     """Return one page of expired requests that the person may see. ``to_restart``: only those whose run can be
     restarted.
     """
-    order = get_sort_key(View.EXPIRED)
-    every = permissions.visible_interrupts(person).filter(status=InterruptStatus.EXPIRED)
-    waits = apply_filters(every, filters, order=order)
+    rows, place, scope = Interrupt.objects.all(), find_position(after), permissions.read_scope(person)
     if to_restart:
-        waits = waits.filter(run__status__in=sorted(RESTARTABLE), run__epoch=F("epoch"))
-    place = find_position(after)
-    if place is not None:
-        waits = waits.filter(filter_after_closed(*place))
-    ids = list(waits.order_by(*order).values_list("pk", flat=True)[: PAGE_SIZE + 1])
+        rows = rows.filter(run__status__in=sorted(RESTARTABLE), run__epoch=F("epoch"))
+    ids = list_ended_keys(scope, _EXPIRED, filters=filters, rows=rows, after=place, limit=PAGE_SIZE + 1)
     found = (
         Interrupt.objects.select_related(*_RELATED)
         .defer("message", "evidence", "metadata", "proposal", "as_proposed")
@@ -116,7 +111,7 @@ def list_expired(
         .in_bulk(ids[:PAGE_SIZE])
     )
     shown = [found[pk] for pk in ids[:PAGE_SIZE]]
-    queues, agents = _choices(every, order)
+    queues, agents = _choices(scope)
     return ExpiredPage(
         rows=_lapses(shown, person),
         next=format_position(shown[-1], View.EXPIRED) if len(ids) > PAGE_SIZE else "",
@@ -127,8 +122,8 @@ def list_expired(
     )
 
 
-def _choices(every: QuerySet[Interrupt], order: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    newest = Interrupt.objects.filter(pk__in=every.order_by(*order)[:_CHOICES].values("pk")).order_by()
+def _choices(scope: permissions.VisibleScope) -> tuple[list[str], list[str]]:
+    newest = Interrupt.objects.filter(pk__in=list_ended_keys(scope, _EXPIRED, limit=_CHOICES)).order_by()
     pairs = list(newest.values_list("queue__slug", "agent__slug").distinct())
     return sorted({queue for queue, _ in pairs if queue}), sorted({agent for _, agent in pairs})
 

@@ -13,23 +13,37 @@ from enum import StrEnum
 from typing import Any
 
 from django.contrib.auth.models import AbstractUser
-from django.db.models import BooleanField, Exists, ExpressionWrapper, Func, OuterRef, Q, QuerySet, TextField, Value
+from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, QuerySet
 from django.db.models.functions import Length
-from django.db.models.lookups import GreaterThan, LessThan
 from django.utils.dateparse import parse_datetime
 
 from ledger.exact_json import null_if_longer
 from reviewqueue import permissions
-from reviewqueue.queries.inbox_filters import InboxFilters, apply_filters
+from reviewqueue.permissions import read_scope
+from reviewqueue.queries import inbox_filters
+from reviewqueue.queries.inbox_filters import InboxFilters, apply_filters, search
+from reviewqueue.queries.open_requests import (
+    ENDED_ORDER,
+    MAX_COUNTED_OPEN,
+    NO_FILTERS,
+    ORDER,
+    REVERSE,
+    OpenRequests,
+    Place,
+    filter_after_closed,
+    filter_after_open,
+    filter_before_open,
+    read_open_requests,
+)
+from reviewqueue.queries.ordered_branches import compile_branches, count_keys, first_rows_keys, keys_subquery
 from reviewqueue.queries.pagination import PUBLIC_ID, find_primary_key
+from reviewqueue.queries.visible_ranges import interrupt_ranges
 from runs.kill_switch import open_halts
 from runs.models import Assignee, Decision, Fact, FactStatus, Halt, Interrupt, Queue, Run
 from runs.states import DecisionStatus, InterruptStatus
 
 PAGE_SIZE = 50
-MAX_COUNTED_OPEN = 10_000  # a longer list shows "10000+", so that counting stays cheap
 MAX_COUNTED_CLOSED = 1_000
-NO_FILTERS = InboxFilters()
 MAX_CALL_LENGTH = 16_000  # characters of a call shown in a list
 CALL_ANNOTATIONS: dict[str, Any] = {
     "row_proposal": null_if_longer("proposal", MAX_CALL_LENGTH),
@@ -92,22 +106,102 @@ class InboxPage:
 
 
 def list_requests(
-    person: AbstractUser, *, view: View, filters: InboxFilters = NO_FILTERS, after: str = "", now: datetime
+    person: AbstractUser,
+    *,
+    view: View,
+    filters: InboxFilters = NO_FILTERS,
+    after: str = "",
+    now: datetime,
+    seen: OpenRequests | None = None,
 ) -> InboxPage:
-    """Return one page of a view. ``after`` is the ``next`` of the page before; an invalid one starts at the beginning."""
-    order = get_sort_key(view)
-    waits = apply_filters(
-        filter_by_view(permissions.visible_interrupts(person), view, person, now=now), filters, order=order
-    )
+    """Return one page of a view. ``after`` is the ``next`` of the page before; an invalid one starts at the beginning.
+
+    ``seen``: the open requests that the person may see, if they were read already.
+    """
     place = find_position(after)
-    if place is not None:
-        waits = waits.filter(_after_open(*place) if view in OPEN_VIEWS else filter_after_closed(*place))
-    # First the ids from the narrow index, then only those rows with their relations.
-    ids = list(waits.order_by(*order).values_list("pk", flat=True)[: PAGE_SIZE + 1])
+    # First the ids from a narrow index, then only those rows with their relations.
+    ids = list_keys(person, view=view, filters=filters, after=place, limit=PAGE_SIZE + 1, now=now, seen=seen)
     shown = _load_in_order(ids[:PAGE_SIZE])
     rows = _rows(shown, person, are_open=view in OPEN_VIEWS, are_closed=view not in OPEN_VIEWS, now=now)
     return InboxPage(
         rows=rows, next=format_position(shown[-1], view) if len(ids) > PAGE_SIZE else "", continued=place is not None
+    )
+
+
+def list_keys(
+    person: AbstractUser,
+    *,
+    view: View,
+    filters: InboxFilters = NO_FILTERS,
+    after: Place | None = None,
+    limit: int,
+    now: datetime,
+    seen: OpenRequests | None = None,
+) -> list[int]:
+    """Return the primary keys of the first rows of a list, after a place."""
+    if view not in OPEN_VIEWS:
+        return list_ended_keys(read_scope(person), CLOSED_STATUSES[view], filters=filters, after=after, limit=limit)
+    if view == View.MINE or filters.terms:
+        rows = filter_open(person, view, filters=filters, now=now, seen=seen)
+        rows = rows if after is None else rows.filter(filter_after_open(*after))
+        return list(rows.order_by(*get_sort_key(view)).values_list("pk", flat=True)[:limit])
+    rows = Interrupt.objects.filter(filter_unclaimed(now=now)) if view == View.UNCLAIMED else Interrupt.objects.all()
+    return (seen or read_open_requests(person)).first(rows, filters=filters, after=after, limit=limit)
+
+
+def filter_open(
+    person: AbstractUser, view: View, *, filters: InboxFilters, now: datetime, seen: OpenRequests | None = None
+) -> QuerySet[Interrupt]:
+    """Return the open requests of a view that pass, for a short list or a text search. Only the first are searched."""
+    if view == View.MINE:
+        waits = filter_by_view(permissions.visible_interrupts(person), view, person, now=now)
+        return apply_filters(waits, filters, order=get_sort_key(view))
+    rows = Interrupt.objects.filter(filter_unclaimed(now=now)) if view == View.UNCLAIMED else Interrupt.objects.all()
+    among = (seen or read_open_requests(person)).first_as_subquery(rows, filters=filters, limit=inbox_filters.SEARCHED)
+    return Interrupt.objects.none() if among is None else search(Interrupt.objects.filter(pk__in=among), filters)
+
+
+def list_ended_keys(
+    scope: permissions.VisibleScope,
+    statuses: Iterable[str],
+    *,
+    filters: InboxFilters = NO_FILTERS,
+    after: Place | None = None,
+    rows: QuerySet[Interrupt] | None = None,
+    limit: int,
+) -> list[int]:
+    """Return the primary keys of the first closed requests with these statuses, newest first.
+
+    ``rows`` are further conditions on the requests.
+    """
+    named = apply_filters(Interrupt.objects.all() if rows is None else rows, filters.but(text=""), order=ENDED_ORDER)
+    if filters.terms:
+        found = _search_ended(named, scope, statuses, filters)
+        found = found if after is None else found.filter(filter_after_closed(*after))
+        return list(found.order_by(*ENDED_ORDER).values_list("pk", flat=True)[:limit])
+    named = named if after is None else named.filter(filter_after_closed(*after))
+    return first_rows_keys(named, interrupt_ranges(scope, statuses), ENDED_ORDER, limit)
+
+
+def count_ended(
+    scope: permissions.VisibleScope, statuses: Iterable[str], *, filters: InboxFilters = NO_FILTERS, limit: int
+) -> int:
+    """Return how many closed requests with these statuses pass the filters, up to ``limit``."""
+    named = apply_filters(Interrupt.objects.all(), filters.but(text=""), order=ENDED_ORDER)
+    if filters.terms:
+        return _search_ended(named, scope, statuses, filters).order_by()[:limit].count()
+    branches = compile_branches(named, interrupt_ranges(scope, statuses), ENDED_ORDER, limit)
+    return count_keys(branches, ENDED_ORDER, limit)
+
+
+def _search_ended(
+    rows: QuerySet[Interrupt], scope: permissions.VisibleScope, statuses: Iterable[str], filters: InboxFilters
+) -> QuerySet[Interrupt]:
+    branches = compile_branches(rows, interrupt_ranges(scope, statuses), ENDED_ORDER, inbox_filters.SEARCHED)
+    if not branches:
+        return Interrupt.objects.none()
+    return search(
+        Interrupt.objects.filter(pk__in=keys_subquery(branches, ENDED_ORDER, inbox_filters.SEARCHED)), filters
     )
 
 
@@ -119,9 +213,14 @@ def list_selected_requests(person: AbstractUser, ids: list[str], *, now: datetim
 
 
 def count_open_requests(person: AbstractUser) -> int:
-    """Return how many open requests the person may see, up to ``MAX_COUNTED_OPEN`` + 1."""
-    waiting = permissions.visible_interrupts(person).filter(status=InterruptStatus.WAITING)
-    return waiting.order_by()[: MAX_COUNTED_OPEN + 1].count()
+    """Return how many open requests the person may see; above ``MAX_COUNTED_OPEN`` a lower bound."""
+    return count_open(read_open_requests(person, are_counted=True))
+
+
+def count_open(seen: OpenRequests) -> int:
+    own = seen.own(Interrupt.objects.filter(status=InterruptStatus.WAITING))
+    own_number = 0 if seen.scope.everything else own.order_by()[: MAX_COUNTED_OPEN + 1].count()
+    return sum(group.number for group in seen.groups) + own_number
 
 
 def get_list_fingerprint(
@@ -132,14 +231,16 @@ def get_list_fingerprint(
     It contains only rows that the person may see, so nothing else can be inferred from it. The last event of each row's
     run covers changes that no column shows. The text search is left out, because it costs more than the page.
     """
-    order = get_sort_key(view)
-    waits = apply_filters(
-        filter_by_view(permissions.visible_interrupts(person), view, person, now=now), filters.but(text=""), order=order
-    )
-    place = find_position(after)
-    if place is not None:
-        waits = waits.filter(_after_open(*place) if view in OPEN_VIEWS else filter_after_closed(*place))
-    first = waits.order_by(*order).values("pk")[: PAGE_SIZE + 1]
+    place, wanted = find_position(after), filters.but(text="")
+    first: Any
+    if view in (View.OPEN, View.UNCLAIMED):  # keys and rows in one statement, because each open page asks every 2 s
+        some = (
+            Interrupt.objects.filter(filter_unclaimed(now=now)) if view == View.UNCLAIMED else Interrupt.objects.all()
+        )
+        seen = read_open_requests(person)
+        first = seen.first_as_subquery(some, filters=wanted, after=place, limit=PAGE_SIZE + 1) or []
+    else:
+        first = list_keys(person, view=view, filters=wanted, after=place, limit=PAGE_SIZE + 1, now=now)
     rows = Interrupt.objects.filter(pk__in=first).order_by("pk").values_list(*_TRACED)
     return " ".join(f"{pk}.{last}.{by if until is not None and until > now else 0}" for pk, last, by, until in rows)
 
@@ -150,18 +251,23 @@ def get_neighbours(
     """Return the open requests before and after this one in a list. For a view of closed requests, all open ones are
     used.
     """
-    order = get_sort_key(View.OPEN)
-    waits = apply_filters(_open_of(person, view, now=now), filters, order=order).exclude(pk=interrupt.pk)
-    place = (interrupt.risk_rank, interrupt.deadline, interrupt.pk)
-    ordered = waits.select_related("agent").defer(*_NOT_IN_ROWS)
-    after = ordered.filter(_after_open(*place)).order_by(*order).first()
-    before = ordered.filter(_before_open(*place)).order_by("-risk_rank", "-deadline", "-id").first()
-    return before, after
-
-
-def _open_of(person: AbstractUser, view: View, *, now: datetime) -> QuerySet[Interrupt]:
     open_view = view if view in OPEN_VIEWS else View.OPEN
-    return filter_by_view(permissions.visible_interrupts(person), open_view, person, now=now)
+    place = (interrupt.risk_rank, interrupt.deadline, interrupt.pk)
+    if open_view == View.MINE or filters.terms:
+        waits = filter_open(person, open_view, filters=filters, now=now).exclude(pk=interrupt.pk)
+        behind = waits.filter(filter_after_open(*place)).order_by(*ORDER).values_list("pk", flat=True)[:1]
+        ahead = waits.filter(filter_before_open(*place)).order_by(*REVERSE).values_list("pk", flat=True)[:1]
+        before, after = list(ahead), list(behind)
+    else:
+        rows = Interrupt.objects.filter(filter_unclaimed(now=now)) if open_view == View.UNCLAIMED else Interrupt.objects
+        seen = read_open_requests(person)
+        before = seen.first(rows.all(), filters=filters, before=place, limit=1)
+        after = seen.first(rows.all(), filters=filters, after=place, limit=1)
+    found = Interrupt.objects.select_related("agent").defer(*_NOT_IN_ROWS).in_bulk([*before, *after])
+    return (
+        next((found[pk] for pk in before if pk in found), None),
+        next((found[pk] for pk in after if pk in found), None),
+    )
 
 
 def get_next_to_decide(
@@ -176,17 +282,32 @@ def get_next_to_decide(
 
     It follows ``after``; if none does, the list starts again. For a view of closed requests, all open ones are used.
     """
-    order = get_sort_key(View.OPEN)
-    waits = apply_filters(_open_of(person, view, now=now), filters, order=order)
-    waits = waits.filter(_decidable(person), deadline__gt=now).filter(
-        filter_unclaimed(now=now) | Q(claimed_by=person.pk)
-    )
-    waits = waits.select_related("agent").order_by(*order)
-    if after is None:
-        return waits.first()
-    waits = waits.exclude(pk=after.pk)
-    behind = waits.filter(_after_open(after.risk_rank, after.deadline, after.pk))
-    return behind.first() or waits.first()
+    open_view = view if view in OPEN_VIEWS else View.OPEN
+    conditions = Q(_decidable(person), deadline__gt=now) & (filter_unclaimed(now=now) | Q(claimed_by=person.pk))
+    place = None if after is None else (after.risk_rank, after.deadline, after.pk)
+    if open_view == View.MINE or filters.terms:
+        waits = filter_open(person, open_view, filters=filters, now=now).filter(conditions)
+        waits = waits.select_related("agent").order_by(*ORDER)
+        if place is None or after is None:
+            return waits.first()
+        waits = waits.exclude(pk=after.pk)
+        return waits.filter(filter_after_open(*place)).first() or waits.first()
+    rows = Interrupt.objects.filter(conditions)
+    rows = rows.filter(filter_unclaimed(now=now)) if open_view == View.UNCLAIMED else rows
+    rows = rows if after is None else rows.exclude(pk=after.pk)
+    seen = read_open_requests(person)
+    decided_in = _queues_of_decider(person)
+
+    def first(place: Place | None) -> list[int]:
+        return seen.first(rows, filters=filters, after=place, among=lambda group: group.queue_id in decided_in, limit=1)
+
+    ids = first(place) or (first(None) if place is not None else [])
+    return Interrupt.objects.select_related("agent").filter(pk__in=ids).first()
+
+
+def _queues_of_decider(person: AbstractUser) -> set[int]:
+    groups = list(person.groups.values_list("pk", flat=True))
+    return set(Queue.objects.filter(Q(reviewers__in=groups) | Q(leads__in=groups)).values_list("pk", flat=True))
 
 
 def _decidable(person: AbstractUser) -> Q:
@@ -222,7 +343,7 @@ def list_open_halts(rows: Iterable[InboxRow]) -> list[Halt]:
 
 def get_sort_key(view: View) -> tuple[str, ...]:
     """Return the sort key of a view."""
-    return ("risk_rank", "deadline", "id") if view in OPEN_VIEWS else ("-closed_at", "-id")
+    return ORDER if view in OPEN_VIEWS else ENDED_ORDER
 
 
 def filter_by_view(
@@ -248,31 +369,6 @@ def filter_mine(person: AbstractUser, *, now: datetime) -> Q:
 def filter_unclaimed(*, now: datetime) -> Q:
     """Return the filter for unclaimed requests; the claim of a person without permission does not count."""
     return Q(claimed_by=None) | Q(claimed_until__lte=now) | permissions.lost_claims()
-
-
-class _RowValue(Func):
-    """A row value such as ``(risk_rank, deadline, id)``.
-
-    Compared as one value it is a position in the index. Conditions joined by OR would read the index from its start.
-    """
-
-    template = "(%(expressions)s)"
-    output_field = TextField()
-
-
-_SORT_KEY = ("risk_rank", "deadline", "id")
-
-
-def _after_open(rank: int, at: datetime, pk: int) -> GreaterThan:
-    return GreaterThan(_RowValue(*_SORT_KEY), _RowValue(Value(rank), Value(at), Value(pk)))
-
-
-def _before_open(rank: int, at: datetime, pk: int) -> LessThan:
-    return LessThan(_RowValue(*_SORT_KEY), _RowValue(Value(rank), Value(at), Value(pk)))
-
-
-def filter_after_closed(_: int, at: datetime, pk: int) -> Q:
-    return Q(closed_at__lt=at) | Q(closed_at=at, id__lt=pk)
 
 
 def format_position(interrupt: Interrupt, view: View) -> str:

@@ -1,11 +1,12 @@
 """The length of each inbox list under the active filters, and the filter choices. Read-only.
 
-The visible open requests are grouped once by every filter attribute, so that each view, queue and risk is counted from
-the same rows. With a text search, or for more rows than are counted, the database filters first.
+Open requests are counted by groups of equal filter attributes (``open_requests``), each up to a limit, so that each view,
+queue and risk is a sum of the same numbers. With a text search, the rows found are counted.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -21,12 +22,16 @@ from reviewqueue.queries.inbox import (
     MAX_COUNTED_OPEN,
     NO_FILTERS,
     OPEN_VIEWS,
+    OpenRequests,
     View,
+    count_ended,
     filter_mine,
+    filter_open,
     filter_unclaimed,
-    get_sort_key,
+    list_ended_keys,
+    read_open_requests,
 )
-from reviewqueue.queries.inbox_filters import InboxFilters, apply_filters
+from reviewqueue.queries.inbox_filters import InboxFilters
 from runs.models import Agent, Interrupt, Queue
 from runs.states import InterruptStatus
 
@@ -78,7 +83,7 @@ class InboxCounts:
         """Return the length as text, with a plus if only the first rows were counted."""
         number = self.views[view] if queue is None else self.of(view, queue)
         most = MAX_COUNTED_OPEN if view in OPEN_VIEWS else MAX_COUNTED_CLOSED
-        return f"{min(number, most)}+" if view in self.more else str(number)
+        return f"{most}+" if number > most else str(number)
 
     @property
     def shown_open(self) -> str:
@@ -90,32 +95,58 @@ class InboxCounts:
 
 
 def count_requests(
-    person: AbstractUser, *, view: View = View.OPEN, filters: InboxFilters = NO_FILTERS, now: datetime
+    person: AbstractUser,
+    *,
+    view: View = View.OPEN,
+    filters: InboxFilters = NO_FILTERS,
+    now: datetime,
+    seen: OpenRequests | None = None,
 ) -> InboxCounts:
-    """Return the length of every list. ``view`` is the shown one, which determines the filter choices."""
-    visible = permissions.visible_interrupts(person)
-    waiting = visible.filter(status=InterruptStatus.WAITING)
-    everything = tallies = _tally(waiting, person, now=now)
-    all_open = sum(tally.views[View.OPEN] for tally in everything)
-    if filters.terms or (filters.any and all_open > MAX_COUNTED_OPEN):
-        beside = filters.but(queue="")
-        tallies = _tally(apply_filters(waiting, beside, order=get_sort_key(View.OPEN)), person, now=now)
-    counted = sum(tally.views[View.OPEN] for tally in tallies)
+    """Return the length of every list. ``view`` is the shown one, which determines the filter choices.
+
+    ``seen``: the open requests that the person may see, if they were read and counted already.
+    """
+    seen = seen or read_open_requests(person, are_counted=True)
+    everything = tallies = _tally_groups(seen, person, now=now)
+    if filters.terms:
+        tallies = _tally(
+            filter_open(person, View.OPEN, filters=filters.but(queue=""), now=now, seen=seen), person, now=now
+        )
     passing = [tally for tally in tallies if tally.passes(filters)]
     views: dict[View, int] = {of: sum(tally.views[of] for tally in passing) for of in OPEN_VIEWS}
-    for closed in CLOSED_STATUSES:
-        ended = apply_filters(visible.filter(status__in=CLOSED_STATUSES[closed]), filters, order=get_sort_key(closed))
-        views[closed] = ended.order_by()[: MAX_COUNTED_CLOSED + 1].count()
-    more = {of for of in OPEN_VIEWS if counted > MAX_COUNTED_OPEN}
+    for closed, statuses in CLOSED_STATUSES.items():
+        views[closed] = count_ended(seen.scope, statuses, filters=filters, limit=MAX_COUNTED_CLOSED + 1)
+    more = {of for of in OPEN_VIEWS if views[of] > MAX_COUNTED_OPEN}
     more |= {closed for closed in CLOSED_STATUSES if views[closed] > MAX_COUNTED_CLOSED}
     return InboxCounts(
         views=views,
         more=frozenset(more),
-        all_open=all_open,
-        choices=_choices(visible, everything, view),
+        all_open=sum(tally.views[View.OPEN] for tally in everything),
+        choices=_choices(seen, everything, view),
         filters=filters,
         tallies=tuple(tallies),
     )
+
+
+def _tally_groups(seen: OpenRequests, person: AbstractUser, *, now: datetime) -> list[RequestCount]:
+    """Count by group; only the claimed and assigned requests, which are few, are read as rows."""
+    if seen.scope.person is None:
+        return []
+    waiting = permissions.visible_interrupts(person).filter(status=InterruptStatus.WAITING).order_by()
+    key = ("queue", "agent", "reason", "risk")
+    claimed = waiting.filter(claimed_by__isnull=False, claimed_until__gt=now).exclude(permissions.lost_claims())
+    mine = Counter(waiting.filter(filter_mine(person, now=now)).values_list(*key))
+    held = Counter(claimed.values_list(*key))
+    tallies = []
+    for group in seen.groups:
+        place = (group.queue_id, group.agent_id, group.reason, group.risk)
+        views = {View.OPEN: group.number, View.MINE: mine[place], View.UNCLAIMED: max(0, group.number - held[place])}
+        tallies.append(
+            RequestCount(queue=group.queue, agent=group.agent, reason=group.reason, risk=group.risk, views=views)
+        )
+    if seen.scope.everything:
+        return tallies
+    return tallies + _tally(seen.own(Interrupt.objects.filter(status=InterruptStatus.WAITING)), person, now=now)
 
 
 def _tally(waits: QuerySet[Interrupt], person: AbstractUser, *, now: datetime) -> list[RequestCount]:
@@ -154,12 +185,12 @@ def _group(first: QuerySet[Interrupt, Any]) -> list[dict[str, Any]]:
         return [dict(zip(keys, row, strict=True)) for row in cursor.fetchall()]
 
 
-def _choices(visible: QuerySet[Interrupt], tallies: list[RequestCount], view: View) -> FilterChoices:
+def _choices(seen: OpenRequests, tallies: list[RequestCount], view: View) -> FilterChoices:
     """Return the filter choices: those of open requests, and in a list of closed requests also of its newest."""
     named = {(tally.queue, tally.agent, tally.reason) for tally in tallies}
     if view not in OPEN_VIEWS:
-        newest = visible.filter(status__in=CLOSED_STATUSES[view]).order_by(*get_sort_key(view))[:MAX_COUNTED_CLOSED]
-        closed = Interrupt.objects.filter(pk__in=newest.values("pk")).order_by()
+        newest = list_ended_keys(seen.scope, CLOSED_STATUSES[view], limit=MAX_COUNTED_CLOSED)
+        closed = Interrupt.objects.filter(pk__in=newest).order_by()
         named |= set(closed.values_list("queue__slug", "agent__slug", "reason").distinct())
     return FilterChoices(
         queues=tuple(sorted({queue for queue, _, _ in named if queue})),

@@ -75,7 +75,13 @@ def apply_filters(waits: QuerySet[Interrupt], filters: InboxFilters, *, order: t
     waits = waits.filter(**{member: asked for member, asked in named.items() if asked})
     if not filters.terms:
         return waits
-    looked_at = Interrupt.objects.filter(pk__in=waits.order_by(*order)[:SEARCHED].values("pk"))
+    return search(Interrupt.objects.filter(pk__in=waits.order_by(*order)[:SEARCHED].values("pk")), filters)
+
+
+def search(looked_at: QuerySet[Interrupt], filters: InboxFilters) -> QuerySet[Interrupt]:
+    """Return those of these requests that contain every search term."""
+    if not filters.terms:
+        return looked_at
     call = Substr(Cast("proposal", TextField()), 1, SEARCHED_OF_A_CALL)
     members: list[Any] = ["title", "reason", "agent__slug", "queue__slug", call]
     searched_text = Concat(*(part for member in members for part in (member, Value(" "))), output_field=TextField())

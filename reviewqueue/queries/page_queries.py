@@ -18,11 +18,26 @@ from ledger.errors import NotFound, Refusal
 from ledger.models import Effect
 from reviewqueue import gateway, permissions
 from reviewqueue.queries import inbox
+from reviewqueue.queries.ordered_branches import first_rows_keys
 from reviewqueue.queries.pagination import older_than
+from reviewqueue.queries.visible_ranges import run_ranges
 from runs import child_runs
 from runs.decisions import Tally, find_own_vote, find_winning_decision, second_vote_refusal, tally_votes
 from runs.kill_switch import open_halts
-from runs.models import Checkpoint, Continuation, Decision, Event, Fact, Halt, Hold, Interrupt, Outcome, Permit, Run
+from runs.models import (
+    Agent,
+    Checkpoint,
+    Continuation,
+    Decision,
+    Event,
+    Fact,
+    Halt,
+    Hold,
+    Interrupt,
+    Outcome,
+    Permit,
+    Run,
+)
 from runs.states import DecisionStatus, HoldKind, InterruptStatus
 from runs.unclaimed_continuations import list_unclaimed_runs
 
@@ -191,21 +206,28 @@ class RunListFilters:
 
 def list_runs(person: AbstractUser, asked: RunListFilters, *, after: str = "") -> RunListPage:
     """Return the runs that the person may see, newest first, each with its last step and progress."""
+    wanted = Run.objects.filter(agent=_agent_id(asked.agent)) if asked.agent else Run.objects.all()
+    if asked.status:
+        wanted = wanted.filter(status=asked.status)
+    if asked.stranded:
+        held = Hold.objects.filter(kind=HoldKind.STRANDED, lifted_at=None).values("run")
+        late = list_unclaimed_runs(Run.objects.all(), now=clock.now()).order_by().values("pk")
+        wanted = wanted.filter(Q(pk__in=held) | Q(pk__in=late), pk__in=permissions.visible_runs(person))
+    wanted = older_than(wanted.filter(initiator=person.pk) if asked.mine else wanted, after)
+    if asked.mine or asked.stranded:
+        keys = list(wanted.order_by("-id").values_list("pk", flat=True)[: RUNS + 1]) if person.is_active else []
+    else:
+        ranges = run_ranges(permissions.read_scope(person), asked.status)
+        keys = first_rows_keys(wanted, ranges, ("-id",), RUNS + 1)
     last = Checkpoint.objects.filter(run=OuterRef("pk")).order_by("-number")
     unread = Hold.objects.filter(run=OuterRef("pk"), kind=HoldKind.STRANDED, lifted_at=None)
-    runs = permissions.visible_runs(person).select_related("agent", "initiator", "progress").order_by("-id")
-    runs = runs.annotate(last_step=Subquery(last.values("step")[:1]), is_stranded=Exists(unread))
-    if asked.mine:
-        runs = runs.filter(initiator=person.pk)
-    if asked.stranded:
-        late = list_unclaimed_runs(Run.objects.all(), now=clock.now()).order_by().values("pk")
-        runs = runs.filter(Q(is_stranded=True) | Q(pk__in=late))
-    if asked.status:
-        runs = runs.filter(status=asked.status)
-    if asked.agent:
-        runs = runs.filter(agent__slug=asked.agent)
-    found = list(older_than(runs, after)[: RUNS + 1])
+    runs = Run.objects.filter(pk__in=keys).select_related("agent", "initiator", "progress").order_by("-id")
+    found = list(runs.annotate(last_step=Subquery(last.values("step")[:1]), is_stranded=Exists(unread)))
     return RunListPage(runs=found[:RUNS], next=found[RUNS - 1].public_id if len(found) > RUNS else "")
+
+
+def _agent_id(slug: str) -> int:
+    return Agent.objects.filter(slug=slug).values_list("pk", flat=True).first() or 0
 
 
 @dataclass(frozen=True, kw_only=True)

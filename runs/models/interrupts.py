@@ -124,9 +124,10 @@ class Interrupt(models.Model):
         indexes = [
             models.Index(fields=["deadline"], condition=Q(status=InterruptStatus.WAITING), name="waits_by_deadline"),
             models.Index(
-                fields=["risk_rank", "deadline", "id"],
+                # One range for each list of the inbox and each of its filters (`queries/open_requests.py`).
+                fields=["queue", "agent", "reason", "risk_rank", "deadline", "id"],
                 condition=Q(status=InterruptStatus.WAITING),
-                name="the_inbox_in_its_order",
+                name="open_waits_by_group",
             ),
             models.Index(
                 fields=["remind_at"],
@@ -144,10 +145,17 @@ class Interrupt(models.Model):
                 condition=Q(status=InterruptStatus.WAITING),
                 name="waits_by_their_claim",
             ),
+            models.Index(fields=["queue", "status", "id"], name="waits_of_a_queue_by_status"),
+            models.Index(fields=["agent", "status", "id"], name="waits_of_an_agent_by_status"),
             models.Index(
-                fields=["status", "-closed_at", "-id"],
+                fields=["queue", "status", "-closed_at", "-id"],
                 condition=~Q(status=InterruptStatus.WAITING),
-                name="waits_by_their_end",
+                name="ended_waits_of_a_queue",
+            ),
+            models.Index(
+                fields=["agent", "status", "-closed_at", "-id"],
+                condition=~Q(status=InterruptStatus.WAITING),
+                name="ended_waits_of_an_agent",
             ),
         ]
 

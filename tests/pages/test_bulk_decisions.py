@@ -244,8 +244,8 @@ def test_all_decisions_of_a_bulk_are_undone_at_once_each_with_its_result():
     ).content.decode()
     assert "<h1>2 of 3 undone</h1>" in html
     assert 'href="/?queue=refunds"' in html
-    assert "Not undone: " in words_for(html, waits[0])
-    assert "Undone. The request is open again." in words_for(html, waits[1])
+    assert "Not undone: " in row_text(html, waits[0])
+    assert "Undone. The request is open again." in row_text(html, waits[1])
     statuses = [Interrupt.objects.get(pk=it.pk).status for it in waits]
     assert statuses == ["answered", "waiting", "waiting"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +12,12 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from ledger import clock
+from reviewqueue.api.pagination import page
+from reviewqueue.permissions import read_scope
 from reviewqueue.queries import inbox, inbox_counts
 from reviewqueue.queries.inbox import View
+from reviewqueue.queries.inbox_filters import InboxFilters
+from reviewqueue.queries.visible_ranges import interrupt_ranges
 from runs.models import Interrupt
 from tests import builders
 
@@ -50,33 +55,87 @@ def plans(ask: Callable[[], Any], *, of: str) -> str:
     return "\n".join(lines)
 
 
-def test_the_next_page_begins_at_its_place_in_the_index():
+def groups_read(plan: str) -> list[str]:
+    """Return the lines that read the index of groups, each of which must begin at a group."""
+    return [line for line in plan.splitlines() if "open_waits_by_group" in line]
+
+
+def test_the_next_page_begins_at_its_place_in_each_group():
     ana, interrupt = two_interrupts()
     after = inbox.format_position(interrupt, View.OPEN)
-    plan = plans(lambda: inbox.list_requests(ana, view=View.OPEN, after=after, now=clock.now()), of="ORDER BY")
-    assert "the_inbox_in_its_order" in plan
-    assert "Index Cond: (ROW(risk_rank, deadline, id) > ROW(" in plan
+    plan = plans(
+        lambda: inbox.list_requests(ana, view=View.OPEN, after=after, now=clock.now()), of="UNION ALL SELECT *"
+    )
+    assert groups_read(plan)
+    assert "(ROW(risk_rank, deadline, id) > ROW(" in plan
+    assert "Filter: (ROW" not in plan
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        InboxFilters(),
+        InboxFilters(risk="medium"),
+        InboxFilters(reason="approval.action"),
+        InboxFilters(agent="purchase-requests"),
+        InboxFilters(queue="engineering"),
+    ],
+    ids=["all", "risk", "reason", "agent", "queue"],
+)
+def test_each_group_that_passes_the_filters_is_one_range_of_the_index(filters):
+    ana, _ = two_interrupts()
+    plan = plans(lambda: inbox.list_requests(ana, view=View.OPEN, filters=filters, now=clock.now()), of="LIMIT 51")
+    assert groups_read(plan)
+    assert "Index Cond: ((queue_id = " in plan
+    assert re.search(r"queue_id = '?\d+.*agent_id = '?\d+.*reason\)?.* = .*risk_rank = ", plan), plan
+    assert "SubPlan" not in plan, f"permissions are evaluated for every row:\n{plan}"
+
+
+def test_the_groups_are_found_by_jumps_in_the_index():
+    ana, _ = two_interrupts()
+    plan = plans(lambda: inbox.count_open_requests(ana), of="RECURSIVE")
+    assert len(groups_read(plan)) >= 6
+    for line in plan.splitlines():
+        assert "Scan on runs_interrupt" not in line, plan
+    assert "ROW(n.queue_id, n.agent_id, " in plan
 
 
 def test_what_a_live_list_is_compared_by_is_read_from_the_index_and_no_further_than_the_page():
     ana, _ = two_interrupts()
     plan = plans(lambda: inbox.get_list_fingerprint(ana, view=View.OPEN, now=clock.now()), of="timeline_seq")
-    assert "the_inbox_in_its_order" in plan
+    assert groups_read(plan)
     assert "Limit" in plan
 
 
 def test_the_neighbours_are_read_from_the_place_between_them():
     ana, interrupt = two_interrupts()
-    plan = plans(lambda: inbox.get_neighbours(ana, interrupt, view=View.OPEN, now=clock.now()), of="ORDER BY")
-    assert "Index Cond: (ROW(risk_rank, deadline, id) > ROW(" in plan
-    assert "Index Cond: (ROW(risk_rank, deadline, id) < ROW(" in plan
+    plan = plans(lambda: inbox.get_neighbours(ana, interrupt, view=View.OPEN, now=clock.now()), of="LIMIT 1) AS branch")
+    assert "(ROW(risk_rank, deadline, id) > ROW(" in plan
+    assert "(ROW(risk_rank, deadline, id) < ROW(" in plan
+    assert "Filter: (ROW" not in plan
 
 
 def test_no_more_waits_are_read_for_the_counts_than_are_counted():
     ana, _ = two_interrupts()
-    plan = plans(lambda: inbox_counts.count_requests(ana, now=clock.now()), of="AS first")
+    plan = plans(lambda: inbox_counts.count_requests(ana, now=clock.now()), of="RECURSIVE")
     assert "Limit" in plan
-    assert "Join" not in plan, f"the first ones are looked for among all the others:\n{plan}"
+    assert "Index Only Scan using open_waits_by_group on runs_interrupt i" in plan
+
+
+@pytest.mark.parametrize("view", [View.DECIDED, View.EXPIRED])
+def test_a_list_of_closed_requests_is_one_range_for_each_queue_and_status(view):
+    ana, _ = two_interrupts()
+    plan = plans(lambda: inbox.list_requests(ana, view=view, now=clock.now()), of="closed_at")
+    ranges = [line for line in plan.splitlines() if "ended_waits_of_a_queue" in line]
+    assert len(ranges) == len(inbox.CLOSED_STATUSES[view])
+    assert "Index Cond: ((queue_id = " in plan
+
+
+def test_the_api_lists_interrupts_by_ranges_of_queue_and_status():
+    ana, _ = two_interrupts()
+    ranges = interrupt_ranges(read_scope(ana), ["waiting", "answered"])
+    plan = plans(lambda: page(Interrupt.objects.all(), {}, ranges=ranges), of="UNION ALL SELECT *")
+    assert len([line for line in plan.splitlines() if "waits_of_a_queue_by_status" in line]) == 2
 
 
 def test_a_persons_own_requests_are_one_list_of_ids_and_no_condition_on_every_row():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -30,7 +32,7 @@ from reviewqueue.api.responses.interrupts import (
     WithdrawnInterruptResponse,
     view_of_person,
 )
-from reviewqueue.api.scoped_querysets import find_interrupt, interrupts_of, refuse_unknown_names
+from reviewqueue.api.scoped_querysets import find_interrupt, interrupts_of, refuse_unknown_names, scope_of
 from reviewqueue.api.serializers.fields import validated
 from reviewqueue.api.serializers.reviewer_action_serializers import (
     AmendInterruptRequest,
@@ -42,9 +44,10 @@ from reviewqueue.api.serializers.reviewer_action_serializers import (
 )
 from reviewqueue.api.serializers.run_serializers import MAX_POLL_SECONDS
 from reviewqueue.api.views.base import ApiView, body_of, request_key
+from reviewqueue.queries.visible_ranges import interrupt_ranges
 from runs import child_runs
 from runs.decisions import find_winning_decision, tally_votes
-from runs.models import Interrupt
+from runs.models import Agent, Interrupt, Queue
 from runs.states import InterruptStatus, Risk
 from runs.use_cases import amend_interrupt
 
@@ -53,8 +56,7 @@ STATUS = choice_parameter("status", "Status of the interrupts.", InterruptStatus
 REASON = text_parameter("reason", "Reason code, as policies name it.")
 RISK = choice_parameter("risk", "Risk.", Risk.values)
 AGENT = slug_parameter("agent", "Slug of an agent.")
-#: Filter -> its column.
-FILTERS = {QUEUE: "queue__slug", STATUS: "status", REASON: "reason", RISK: "risk", AGENT: "agent__slug"}
+FILTERS = (QUEUE, STATUS, REASON, RISK, AGENT)
 WAIT = integer_parameter(
     "wait",
     "How long to wait until the status is no longer `waiting`, in seconds.",
@@ -79,13 +81,24 @@ class InterruptsView(ApiView):
     def get(self, request: Request) -> Response:
         query = validated_query(request, *FILTERS, *PAGE)
         caller = caller_of(request)
-        rows = interrupts_of(caller).select_related("queue", "run")
-        columns = {column: query[known.name] for known, column in FILTERS.items() if known.name in query}
-        shown = rows.filter(**columns).defer("message", "proposal", "evidence")
-        found = page(shown, query)
+        rows = Interrupt.objects.select_related("queue", "run").defer("message", "proposal", "evidence")
+        columns: dict[str, Any] = {
+            known.name: query[known.name] for known in (STATUS, REASON, RISK) if known.name in query
+        }
+        # By primary keys, because the planner knows how many rows each queue and agent has, but not which slug is whose.
+        for known, model in ((QUEUE, Queue), (AGENT, Agent)):
+            if known.name in query:
+                named = model.objects.filter(slug=query[known.name]).values_list("pk", flat=True)
+                columns[known.name] = named.first() or 0
+        ranges = interrupt_ranges(scope_of(caller), _statuses(query))
+        found = page(rows.filter(**columns), query, ranges=ranges)
         if not found.rows:
             refuse_unknown_names(caller, query)  # a name with rows is known
         return Response(InterruptListResponse.serialize(found))
+
+
+def _statuses(query: dict[str, str]) -> list[str]:
+    return [query[STATUS.name]] if STATUS.name in query else list(InterruptStatus.values)
 
 
 class InterruptView(ApiView):

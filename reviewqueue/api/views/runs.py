@@ -43,7 +43,7 @@ from reviewqueue.api.responses.runs import (
     TimelineResponse,
     redact_event,
 )
-from reviewqueue.api.scoped_querysets import find_run, interrupts_of, runs_of
+from reviewqueue.api.scoped_querysets import find_run, interrupts_of, scope_of
 from reviewqueue.api.serializers.fields import validated
 from reviewqueue.api.serializers.interrupt_serializers import asked_facts, asked_wait
 from reviewqueue.api.serializers.run_serializers import (
@@ -60,11 +60,12 @@ from reviewqueue.api.serializers.run_serializers import (
     snapshot,
 )
 from reviewqueue.api.views.base import ApiView, body_of, lease_token, with_key
+from reviewqueue.queries.visible_ranges import run_ranges
 from runs.checkpoint_files import find_uploaded_file
 from runs.continuations import find_open_continuation
 from runs.errors import SnapshotErased
 from runs.interrupt_requests import RequestedInterrupt
-from runs.models import Progress
+from runs.models import Progress, Run
 from runs.states import RunStatus
 from runs.unclaimed_continuations import find_unclaimed
 from runs.use_cases import (
@@ -128,9 +129,10 @@ class RunsView(ApiView):
     )
     def get(self, request: Request) -> Response:
         query = validated_query(request, STATUS, KEY, *PAGE)
-        rows = runs_of(caller_of(request)).select_related("agent", "initiator", "parent")
+        rows = Run.objects.select_related("agent", "initiator", "parent")
         rows = rows.filter(**{name: query[name] for name in ("status", "key") if name in query})
-        return Response(RunListResponse.serialize(page(rows, query, sized="metadata")))
+        ranges = run_ranges(scope_of(caller_of(request)), query.get("status", ""))
+        return Response(RunListResponse.serialize(page(rows, query, sized="metadata", ranges=ranges)))
 
     @describe(
         Operation(

@@ -26,6 +26,7 @@ from reviewqueue.queries import inbox
 from reviewqueue.queries.inbox import OPEN_VIEWS, InboxPage
 from reviewqueue.queries.inbox_counts import InboxCounts, count_requests
 from reviewqueue.queries.inbox_filters import InboxFilters
+from reviewqueue.queries.open_requests import read_open_requests
 from reviewqueue.text.hidden_characters import Warnings, warnings_in
 from reviewqueue.text.json_values import Argument
 from runs.decisions import Tally, tally_votes_of
@@ -103,8 +104,9 @@ class Link:
 
 def inbox_context(reader: AbstractUser, asked_for: ListRequest, *, now: datetime) -> dict[str, Any]:
     view, filters = asked_for.view, asked_for.filters
-    counts = count_requests(reader, view=view, filters=filters, now=now)
-    found = inbox.list_requests(reader, view=view, filters=filters, after=asked_for.after, now=now)
+    seen = read_open_requests(reader, are_counted=True)
+    counts = count_requests(reader, view=view, filters=filters, now=now, seen=seen)
+    found = inbox.list_requests(reader, view=view, filters=filters, after=asked_for.after, now=now, seen=seen)
     groups = inbox_groups(found, counts, asked_for, reader=reader, now=now)
     selectable = [row.interrupt.public_id for group in groups for row in group.rows if row.is_selectable]
     bulk_query = urlencode({"list": asked_for.query(with_place=True), "interrupt": selectable}, doseq=True)

@@ -1,0 +1,235 @@
+"""The open requests that a person may see, by groups of equal queue, agent, reason and risk. Read-only.
+
+The index ``open_waits_by_group`` has one range for each group, sorted by deadline. The groups are found by one jump in the
+index each; a list is merged from the groups that pass its filters, and a count adds up their lengths. So no list or count
+depends on how many requests are open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import AbstractUser
+from django.db import connection
+from django.db.models import Func, Q, QuerySet, TextField, Value
+from django.db.models.expressions import RawSQL
+from django.db.models.lookups import GreaterThan, LessThan
+
+from ledger.prepared_queries import Parameter, int_parameter, text_parameter
+from reviewqueue.permissions import VisibleScope, make_scope, scope_rows
+from reviewqueue.queries.inbox_filters import InboxFilters
+from reviewqueue.queries.ordered_branches import Statement, compile_branch, first_keys, keys_subquery
+from runs.models import Interrupt, Run
+from runs.states import RISK_RANK, InterruptStatus
+
+MAX_COUNTED_OPEN = 1_000  # a longer list shows "1000+", so that counting stays cheap
+ORDER = ("risk_rank", "deadline", "id")
+REVERSE = tuple(f"-{name}" for name in ORDER)
+ENDED_ORDER = ("-closed_at", "-id")
+NO_FILTERS = InboxFilters()
+_RISKS = {rank: str(risk) for risk, rank in RISK_RANK.items()}
+
+Place = tuple[int, datetime, int]
+
+#: One jump in the index from each group to the next, first those with a queue, then those without.
+_GROUPS = """
+WITH RECURSIVE scope(kind, pk) AS ({scope}), asked(id) AS (
+    SELECT (SELECT id FROM runs_interrupt WHERE status = 'waiting' AND queue_id IS NOT NULL
+            ORDER BY queue_id, agent_id, reason, risk_rank LIMIT 1)
+    UNION ALL
+    SELECT (SELECT n.id FROM runs_interrupt n WHERE n.status = 'waiting'
+            AND (n.queue_id, n.agent_id, n.reason, n.risk_rank) > (g.queue_id, g.agent_id, g.reason, g.risk_rank)
+            ORDER BY n.queue_id, n.agent_id, n.reason, n.risk_rank LIMIT 1)
+    FROM asked JOIN runs_interrupt g ON g.id = asked.id
+), unasked(id) AS (
+    SELECT (SELECT id FROM runs_interrupt WHERE status = 'waiting' AND queue_id IS NULL
+            ORDER BY queue_id, agent_id, reason, risk_rank LIMIT 1)
+    UNION ALL
+    SELECT (SELECT n.id FROM runs_interrupt n WHERE n.status = 'waiting' AND n.queue_id IS NULL
+            AND (n.agent_id, n.reason, n.risk_rank) > (g.agent_id, g.reason, g.risk_rank)
+            ORDER BY n.queue_id, n.agent_id, n.reason, n.risk_rank LIMIT 1)
+    FROM unasked JOIN runs_interrupt g ON g.id = unasked.id
+)
+SELECT kind, pk, NULL, NULL, NULL, NULL, NULL, NULL FROM scope
+UNION ALL
+SELECT 'group', g.queue_id, g.agent_id, g.reason, g.risk_rank, q.slug, a.slug, {number}
+FROM (SELECT id FROM asked UNION ALL SELECT id FROM unasked) AS first
+JOIN runs_interrupt g ON g.id = first.id
+JOIN runs_agent a ON a.id = g.agent_id
+LEFT JOIN runs_queue q ON q.id = g.queue_id
+WHERE EXISTS (SELECT 1 FROM scope WHERE kind = 'operators' OR (kind = 'queue' AND pk = g.queue_id)
+    OR (kind = 'agent' AND pk = g.agent_id))
+"""
+_NUMBER = """CASE WHEN g.queue_id IS NULL THEN (SELECT count(*) FROM (SELECT 1 FROM runs_interrupt i
+        WHERE i.status = 'waiting' AND i.queue_id IS NULL AND i.agent_id = g.agent_id AND i.reason = g.reason
+        AND i.risk_rank = g.risk_rank LIMIT {most}) AS counted)
+    ELSE (SELECT count(*) FROM (SELECT 1 FROM runs_interrupt i
+        WHERE i.status = 'waiting' AND i.queue_id = g.queue_id AND i.agent_id = g.agent_id AND i.reason = g.reason
+        AND i.risk_rank = g.risk_rank LIMIT {most}) AS counted) END"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenGroup:
+    """Open requests with the same filter attributes. ``number``: how many, up to ``MAX_COUNTED_OPEN`` + 1."""
+
+    queue_id: int | None
+    agent_id: int
+    reason: str
+    risk_rank: int
+    queue: str
+    agent: str
+    number: int
+
+    @property
+    def risk(self) -> str:
+        return _RISKS[self.risk_rank]
+
+    def passes(self, filters: InboxFilters) -> bool:
+        """Tell whether these requests pass the filters, apart from the text search."""
+        return filters.fits(queue=self.queue, reason=self.reason, risk=self.risk, agent=self.agent)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenRequests:
+    """The groups of open requests that a person may see, and beside them those of runs that the person started."""
+
+    scope: VisibleScope
+    groups: tuple[OpenGroup, ...]
+
+    def first(
+        self,
+        rows: QuerySet[Interrupt],
+        *,
+        filters: InboxFilters = NO_FILTERS,
+        after: Place | None = None,
+        before: Place | None = None,
+        among: Callable[[OpenGroup], bool] = lambda group: True,
+        limit: int,
+    ) -> list[int]:
+        """Return the primary keys of the first of these rows, in the order of the inbox; before a place the last ones.
+
+        ``rows`` are further conditions on the requests; ``among`` limits the groups. A text search is not applied.
+        """
+        order = ORDER if before is None else REVERSE
+        return first_keys(self._branches(rows, filters, after, before, among, limit), order, limit)
+
+    def first_as_subquery(
+        self, rows: QuerySet[Interrupt], *, filters: InboxFilters, after: Place | None = None, limit: int
+    ) -> RawSQL | None:
+        """Return the same primary keys as a subquery; ``None`` if there is no group."""
+        branches = self._branches(rows, filters, after, None, lambda group: True, limit)
+        return keys_subquery(branches, ORDER, limit) if branches else None
+
+    def _branches(
+        self,
+        rows: QuerySet[Interrupt],
+        filters: InboxFilters,
+        after: Place | None,
+        before: Place | None,
+        among: Callable[[OpenGroup], bool],
+        limit: int,
+    ) -> list[Statement]:
+        order = ORDER if before is None else REVERSE
+        waiting = rows.filter(status=InterruptStatus.WAITING)
+        if after is not None:
+            waiting = waiting.filter(filter_after_open(*after))
+        if before is not None:
+            waiting = waiting.filter(filter_before_open(*before))
+        texts: dict[bool, Statement | None] = {}
+        branches = []
+        for group in self.groups:
+            if not group.passes(filters) or not among(group) or _is_outside(group, after, before):
+                continue
+            has_queue = group.queue_id is not None
+            if has_queue not in texts:
+                of_group = waiting.filter(_of_group(has_queue=has_queue))
+                null = () if has_queue else ("queue_id",) if before is None else ("-queue_id",)
+                texts[has_queue] = compile_branch(of_group, order, limit, all_null=null)
+            text = texts[has_queue]
+            if text is not None:
+                branches.append((text[0], [_value_of(param, group) for param in text[1]]))
+        own = None if self.scope.everything else self.own(waiting, filters)
+        own_branch = None if own is None else compile_branch(own, order, limit)
+        return branches if own_branch is None else [*branches, own_branch]
+
+    def own(self, rows: QuerySet[Interrupt], filters: InboxFilters = NO_FILTERS) -> QuerySet[Interrupt]:
+        """Return those of the rows that the person sees only because they started the run."""
+        named = {"queue__slug": filters.queue, "reason": filters.reason, "agent__slug": filters.agent}
+        rows = rows.filter(**{name: asked for name, asked in named.items() if asked})
+        if filters.risk:
+            rows = rows.filter(risk_rank=RISK_RANK[filters.risk])
+        beside = Q(queue__in=sorted(self.scope.queues)) | Q(agent__in=sorted(self.scope.agents))
+        started = Run.objects.filter(initiator=self.scope.person, ended_at=None)
+        return rows.filter(run__in=started).exclude(beside)
+
+
+def read_open_requests(person: AbstractUser, *, are_counted: bool = False) -> OpenRequests:
+    """Read what the person may see now, and the groups of open requests in it."""
+    if not person.is_active:
+        return OpenRequests(scope=VisibleScope(), groups=())
+    scope, params = scope_rows(person.pk).query.get_compiler(connection=connection).as_sql()
+    number = _NUMBER.format(most=MAX_COUNTED_OPEN + 1) if are_counted else "0"
+    with connection.cursor() as cursor:
+        cursor.execute(_GROUPS.format(scope=scope, number=number), params)
+        rows = cursor.fetchall()
+    groups = [_group(row[1:]) for row in rows if row[0] == "group"]
+    return OpenRequests(
+        scope=make_scope(person, [(row[0], row[1]) for row in rows if row[0] != "group"]),
+        groups=tuple(sorted(groups, key=lambda group: group.risk_rank)),
+    )
+
+
+def _group(row: Sequence[Any]) -> OpenGroup:
+    queue_id, agent_id, reason, rank, queue, agent, number = row
+    return OpenGroup(
+        queue_id=queue_id,
+        agent_id=agent_id,
+        reason=reason,
+        risk_rank=rank,
+        queue=queue or "",
+        agent=agent,
+        number=number,
+    )
+
+
+def _of_group(*, has_queue: bool) -> Q:
+    equal: dict[str, Any] = {
+        "agent": int_parameter("agent_id"),
+        "reason": text_parameter("reason"),
+        "risk_rank": int_parameter("risk_rank"),
+    }
+    return Q(**equal, queue=int_parameter("queue_id")) if has_queue else Q(**equal, queue=None)
+
+
+def _value_of(param: Any, group: OpenGroup) -> Any:
+    return getattr(group, param.name) if isinstance(param, Parameter) and param.name else param
+
+
+def _is_outside(group: OpenGroup, after: Place | None, before: Place | None) -> bool:
+    """Tell whether the whole group lies on the other side of a place."""
+    return (after is not None and group.risk_rank < after[0]) or (before is not None and group.risk_rank > before[0])
+
+
+class _RowValue(Func):
+    """A row value such as ``(risk_rank, deadline, id)``.
+
+    Compared as one value it is a position in the index. Conditions joined by OR would read the index from its start.
+    """
+
+    template = "(%(expressions)s)"
+    output_field = TextField()
+
+
+def filter_after_open(rank: int, at: datetime, pk: int) -> GreaterThan:
+    return GreaterThan(_RowValue(*ORDER), _RowValue(Value(rank), Value(at), Value(pk)))
+
+
+def filter_before_open(rank: int, at: datetime, pk: int) -> LessThan:
+    return LessThan(_RowValue(*ORDER), _RowValue(Value(rank), Value(at), Value(pk)))
+
+
+def filter_after_closed(_: int, at: datetime, pk: int) -> LessThan:
+    return LessThan(_RowValue("closed_at", "id"), _RowValue(Value(at), Value(pk)))
