@@ -35,12 +35,12 @@ POINTS: dict[str, Point] = {
     "cancel committed, response lost": after("runs.use_cases.control_run", "cancel_run"),
     "claim written, not committed": after("runs.use_cases.claim_continuation", "_describe_claim"),
     "claim committed, response lost": after("runs.use_cases.claim_continuation", "_claim_next"),
-    "undo intended, not committed": after("ledger.effects", "intend"),
+    "undo intended, not committed": after("ledger.effects", "intend_effect"),
     "undo intended, response lost": after("runs.use_cases.begin_effect", "begin_effect"),
     "undo about to be sent": before(__name__, "send"),
     "undo done, not reported": after(__name__, "send"),
     "undo reported, effect not compensated": before("ledger.compensation", "mark_compensated"),
-    "effect compensated, not committed": after("ledger.compensation", "record_undo"),
+    "effect compensated, not committed": after("ledger.compensation", "record_compensation"),
     "undo committed, response lost": after("runs.use_cases.report_effect", "report_effect"),
 }
 OUTCOME_UNKNOWN = {"undo intended, response lost", "undo about to be sent", "undo done, not reported"}

@@ -28,14 +28,17 @@ BYTES = os.urandom(200_000)
 
 #: Point -> whether the next worker finds the checkpoint, and so its file.
 ON_THE_WAY = {
-    "row written ahead, not committed": (after("runs.use_cases.transfer_file", "write_ahead"), False),
-    "row committed, no byte stored": (before("runs.use_cases.transfer_file", "put_in_storage"), False),
+    "row written ahead, not committed": (after("runs.use_cases.transfer_file", "create_file_row"), False),
+    "row committed, no byte stored": (before("runs.use_cases.transfer_file", "store_file"), False),
     "bytes written, not on the disk": (before("reviewqueue.operations.storage", "flush_to_disk"), False),
-    "bytes stored, not attached": (after("runs.use_cases.transfer_file", "put_in_storage"), False),
-    "offer written, not committed": (after("runs.use_cases.transfer_file", "offer"), False),
-    "offer committed, response lost": (after("runs.use_cases.transfer_file", "offer_file"), False),
-    "kept, checkpoint not written": (after("runs.checkpoints", "keep_offered"), False),
-    "checkpoint written with it, not committed": (before("runs.use_cases.commit_checkpoint", "acknowledge"), False),
+    "bytes stored, not attached": (after("runs.use_cases.transfer_file", "store_file"), False),
+    "offer written, not committed": (after("runs.use_cases.transfer_file", "attach_file_to_next_checkpoint"), False),
+    "offer committed, response lost": (after("runs.use_cases.transfer_file", "upload_file"), False),
+    "kept, checkpoint not written": (after("runs.checkpoints", "keep_uploaded_file"), False),
+    "checkpoint written with it, not committed": (
+        before("runs.use_cases.commit_checkpoint", "acknowledge_continuation"),
+        False,
+    ),
     "checkpoint committed with it, response lost": (
         after("runs.use_cases.commit_checkpoint", "commit_checkpoint"),
         True,
@@ -106,8 +109,8 @@ def sweep_an_hour_later() -> None:
 
 ON_THE_WAY_OUT = {
     "given up, not committed": after("runs.checkpoint_files", "_move"),
-    "given up, bytes still there": before("runs.checkpoint_files", "delete_in_storage"),
-    "bytes deleted, row not updated": after("runs.checkpoint_files", "delete_in_storage"),
+    "given up, bytes still there": before("runs.checkpoint_files", "delete_stored_file"),
+    "bytes deleted, row not updated": after("runs.checkpoint_files", "delete_stored_file"),
 }
 
 
@@ -131,7 +134,7 @@ def test_bytes_that_are_erased_are_erased_once_more_after_a_kill(point: str, tmp
 def test_without_the_row_written_ahead_a_kill_leaves_bytes_without_a_row(tmp_path: Path, settings):
     settings.MEDIA_ROOT = tmp_path / "files"
     started = builders.a_running_run()
-    kill(lambda: live(started), at=after("runs.use_cases.transfer_file", "put_in_storage"), prepare=write_behind)
+    kill(lambda: live(started), at=after("runs.use_cases.transfer_file", "store_file"), prepare=write_behind)
     assert [what.partition(":")[0] for what in halves(started.run)] == ["bytes without a row"]
 
 
