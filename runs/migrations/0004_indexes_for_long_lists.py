@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0002_recorded_permissions_and_guards"),
+        ("runs", "0003_policy_expiry_of_statuses"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
